@@ -1,0 +1,180 @@
+/* onespace.h: run ordinary programs as tasks of one address space.
+ *
+ * A space is one address space with a root (the process that called onespace_init) and tasks
+ * (programs that run in it). A task keeps what a process has: its own globals, heap, libc, file
+ * descriptors, signal handlers, PID and exit status. Every address of one task is valid in all
+ * others, so a pointer is enough to share data.
+ *
+ * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure; out-parameters
+ * are untouched on failure. All of them are thread-safe. None may be called from a signal handler
+ * unless it says so. A child made by fork() is no member of the space: every function that needs
+ * membership returns -EPERM there. Timeouts are in milliseconds; negative means without limit, 0
+ * means do not wait. Available since 0.1.0 unless a declaration says otherwise. */
+#ifndef ONESPACE_H
+#define ONESPACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sched.h>
+
+#define ONESPACE_VERSION_MAJOR 0
+#define ONESPACE_VERSION_MINOR 1
+#define ONESPACE_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define ONESPACE_API   __attribute__((visibility("default")))
+#define ONESPACE_CHECK __attribute__((warn_unused_result))
+#else
+#define ONESPACE_API
+#define ONESPACE_CHECK
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ONESPACE_ROOT      0    /* the root's id */
+#define ONESPACE_ANY       (-1) /* any task, where a function says so */
+#define ONESPACE_TASKS_MAX 2047 /* tasks alive at once in one space */
+#define ONESPACE_NAME_MAX  95   /* bytes of an export's name, without the terminating zero */
+
+/* ---- Membership ---- */
+
+/* Makes the calling process the root of a new space, or attaches the calling task to the space it
+ * runs in. Idempotent. The root's identity (user, groups, capabilities, namespaces, cgroup) as it
+ * is at this call is what its tasks get: change it before.
+ * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region or memory is
+ * not to be had. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel refuses. */
+ONESPACE_API ONESPACE_CHECK int onespace_init(void);
+
+/* Ends the space. Root only; tasks need not call anything. -EBUSY while tasks live, -EPERM in a
+ * task or before onespace_init. What tasks exported is gone afterwards. */
+ONESPACE_API ONESPACE_CHECK int onespace_fini(void);
+
+/* The caller's id, or -EPERM outside a space. Callable from signal handlers. */
+ONESPACE_API int onespace_self(void);
+
+/* The caller's number among, and the count of, the tasks that were started together (see
+ * struct onespace_spawn_attr); -EPERM outside a space, -ENOENT when the caller has no number. */
+ONESPACE_API int onespace_number(void);
+ONESPACE_API int onespace_ntasks(void);
+
+/* ---- Starting and ending tasks ---- */
+
+struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the caller's `source` */
+    int source, target;
+};
+
+/* onespace_spawn_attr.flags */
+#define ONESPACE_SPAWN_DETACHED   1u  /* nobody waits: the status is discarded */
+#define ONESPACE_SPAWN_CLOSE_FDS  2u  /* close every descriptor that is not in fds */
+#define ONESPACE_SPAWN_GROUP      4u  /* a process group of its own */
+#define ONESPACE_SPAWN_HEAP_LIBC  8u  /* leave the allocator's settings alone */
+#define ONESPACE_SPAWN_UNSTEERED 16u  /* do not patch the task's libc: slower, memory not given back */
+
+/* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
+ * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working
+ * directory, umask, limits, nice value, CPU affinity, memory policy, signal mask. The caller owns
+ * all that is pointed to; it is not used after onespace_spawn returns. */
+struct onespace_spawn_attr {
+    size_t size;         /* sizeof(struct onespace_spawn_attr): set by the initialiser */
+    unsigned flags;      /* ONESPACE_SPAWN_* */
+    int directory;       /* descriptor of the working directory, or -1 */
+    int umask;           /* file mode creation mask, or -1 */
+    int nice;            /* nice value, or INT32_MIN */
+    int number, ntasks;  /* the task's number among those started together and their count, or -1 */
+    const struct onespace_fd_map *fds;
+    size_t fd_count;
+    size_t stack_size;   /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */
+    const cpu_set_t *cpus;          /* CPU affinity, or NULL */
+    size_t cpus_size;               /* bytes of *cpus */
+    const struct rlimit *limits;    /* RLIM_NLIMITS entries, or NULL */
+    const char *path;    /* search path in place of the caller's PATH, or NULL */
+    char *message;       /* gets one line, what is wrong and how to mend it, when the call fails */
+    size_t message_size; /* bytes of message */
+};
+#define ONESPACE_SPAWN_ATTR_INIT                                                                   \
+    {                                                                                              \
+        sizeof(struct onespace_spawn_attr), 0, -1, -1, (-2147483647 - 1), -1, -1, 0, 0, 0, 0, 0,   \
+            0, 0, 0, 0                                                                             \
+    }
+
+/* Runs a program as a new task, as posix_spawnp would run it as a process: `file` is searched along
+ * PATH unless it has a slash, #! lines are followed, argv and envp are NULL-terminated (envp NULL:
+ * the caller's environment). The program must be position independent. Callable by any member.
+ * Returns the task's id (> 0) once the program has been entered. -ENOENT, -EACCES, -ENOEXEC,
+ * -ELIBBAD, -EPERM, -ELOOP as the program's file has it; -EAGAIN when the table of tasks is full or
+ * the kernel has no process to give; -ENOMEM; -EINVAL for a bad attribute. Nothing is left behind
+ * by a failure. (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
+ONESPACE_API ONESPACE_CHECK int onespace_spawn(const char *file, char *const argv[],
+                                               char *const envp[],
+                                               const struct onespace_spawn_attr *attr);
+
+struct onespace_status {
+    int id;
+    int pid;
+    int status;       /* as waitpid gives it: WIFEXITED and so on apply */
+    uint64_t user_us; /* processor time */
+    uint64_t system_us;
+};
+
+/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY); the root
+ * may also wait for tasks whose spawner has ended. A status is given out once.
+ * Returns the task's id. -ECHILD: no such task, or its status was given out. -ETIMEDOUT.
+ * -EOWNERDEAD: the keeper of the space was killed. status may be NULL. */
+ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,
+                                              int timeout_ms);
+
+/* Sends a signal to a task (0: only asks whether it lives). -ESRCH when it has ended; -EPERM. */
+ONESPACE_API ONESPACE_CHECK int onespace_kill(int id, int signal);
+
+/* The process id of a task or of the root; -ESRCH when it has ended. */
+ONESPACE_API int onespace_pid(int id);
+
+/* A futex word (shared by all members) that becomes non-zero when the task has ended; the caller may
+ * poll it or wait on it with FUTEX_WAIT. Valid as long as the space; after the task's status was
+ * collected its meaning ends. NULL when there is no such task. */
+ONESPACE_API const uint32_t *onespace_watch(int id);
+
+/* ---- Sharing ---- */
+
+/* Publishes [address, address+size) under a name of at most ONESPACE_NAME_MAX bytes, unique per
+ * task. -EEXIST, -ENAMETOOLONG, -EINVAL (empty name), -ENOSPC (16,384 names in the space). */
+ONESPACE_API ONESPACE_CHECK int onespace_export(const char *name, void *address, size_t size);
+
+/* Takes a name back. Holds that importers have stay valid. -ENOENT. */
+ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
+
+/* Gives what task `id` exports under `name`; waits until it does. The import holds the owner's memory,
+ * also beyond the owner's end, until onespace_release(id). size may be NULL.
+ * -ETIMEDOUT; -EOWNERDEAD when the owner has ended or executed another program (-EDEADLK when it is
+ * the caller itself that lacks the name); -ESRCH when there is no such task. */
+ONESPACE_API ONESPACE_CHECK int onespace_import(int id, const char *name, void **address,
+                                                size_t *size, int timeout_ms);
+
+/* Gives one hold on the memory of task `id` back. -EINVAL when the caller has none. */
+ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
+
+/* Finds a symbol of a task's program or of its libraries, those opened later included, by reading
+ * its ELF tables; symbols that only the file's .symtab names are found too. size may be NULL.
+ * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH. The address is valid as long as
+ * the task lives (take a hold by importing something to keep it longer). */
+ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,
+                                                size_t *size);
+
+/* The id of the task whose memory `address` is: its image, libraries, heap, stacks and mappings. 0
+ * for the root's and -ENOENT for what is not mapped or not to be told. */
+ONESPACE_API int onespace_owner(const void *address);
+
+/* Waits until all tasks that were started together (onespace_ntasks of them) have called it.
+ * -EOWNERDEAD when one of them has ended; -ETIMEDOUT takes the caller's arrival back; -ENOENT when
+ * the caller has no number. Orders memory: what was written before is seen after. */
+ONESPACE_API ONESPACE_CHECK int onespace_barrier(int timeout_ms);
+
+/* "0.1.0" */
+ONESPACE_API const char *onespace_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

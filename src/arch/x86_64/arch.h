@@ -1,0 +1,86 @@
+/* src/arch/x86_64/arch.h: the few things that differ by processor.
+ *
+ * Freestanding: usable in the keeper, in a newborn task and in the hooks. */
+#ifndef ONESPACE_ARCH_H
+#define ONESPACE_ARCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ARCH_PAGE = 4096,
+    ARCH_HUGE_PAGE = 2 << 20,
+    ARCH_SITE_BYTES = 7, /* mov $nr,%eax (5) and syscall (2) */
+};
+
+/* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent on
+ * the given stack, takes an argument and a function from it (arch_push_call) and calls it; the
+ * function must not return. parent_tid (CLONE_PARENT_SETTID) is written before the child runs.
+ * The child's pid or -errno. */
+struct clone_args;
+long arch_clone(unsigned long flags, void *stack, int32_t *parent_tid);
+long arch_clone3(const struct clone_args *arguments, size_t size);
+
+/* Puts the call on a stack that ends at `top`; the stack pointer to start the child with. */
+static inline void *arch_push_call(uintptr_t top, void (*function)(void *), void *argument)
+{
+    uintptr_t *stack = (uintptr_t *)(top & -(uintptr_t)16);
+    *--stack = (uintptr_t)function;
+    *--stack = (uintptr_t)argument;
+    return stack;
+}
+
+/* Leaves for a program's entry point as execve does: stack pointer set, other registers cleared. */
+_Noreturn void arch_enter_program(uintptr_t stack_pointer, uintptr_t entry);
+
+/* The signal return trampoline that rt_sigaction needs (SA_RESTORER). */
+void arch_signal_restorer(void);
+
+/* ---- Steering: system call sites in a libc that are turned into jumps to a stub ---- */
+
+/* Every task has a data page and, right behind it, the same page of stubs (one physical page for
+ * the whole space). Stub i reaches record i of the data page by its distance alone. */
+struct arch_site {
+    void *self;       /* the task's slot */
+    long nr;          /* the system call's number */
+    uintptr_t resume; /* the instruction after the system call */
+    long reserved;
+};
+enum { ARCH_SITES_MAX = 120 };
+struct arch_stub_data {
+    uintptr_t site_entry, fault_entry; /* code in the root's library */
+    void *self;                        /* the task's slot */
+    long reserved;
+    struct arch_site sites[ARCH_SITES_MAX];
+};
+
+/* Finds the next patchable site at or after `from` in code[0, size): its offset, or size when there
+ * is none. *nr gets the system call's number. */
+size_t arch_next_site(const unsigned char *code, size_t size, size_t from, long *nr);
+/* Fills the page of stubs. */
+void arch_write_stubs(unsigned char page[ARCH_PAGE]);
+/* Fills the task's data page but for its sites. */
+void arch_init_stub_data(struct arch_stub_data *data, void *self);
+/* The address of stub `index`, given the address of the data page. */
+uintptr_t arch_stub_address(uintptr_t data, unsigned index);
+/* The address of the signal handler that calls steer_fault with the task's slot and then jumps to
+ * the handler that it names, if any, with registers and stack as the kernel left them. */
+uintptr_t arch_fault_stub_address(uintptr_t data);
+/* The bytes that turn the site at `address` into a jump to `stub`. 0, or -1 when out of reach. */
+int arch_site_patch(uintptr_t address, uintptr_t stub, unsigned char bytes[ARCH_SITE_BYTES]);
+
+/* ---- Copies that may fault ---- */
+
+/* Copies size bytes forward; 0, or -1 when a load or a store faulted and arch_fault_recover moved
+ * execution here. Clobbers vector registers like any function call may. */
+int arch_guarded_copy(void *to, const void *from, size_t size);
+/* Called by the fault handler: when the interrupted context was inside arch_guarded_copy, makes it
+ * return -1 and says 1. */
+int arch_fault_recover(void *context);
+
+static inline void arch_pause(void)
+{
+    __asm__ volatile("pause" ::: "memory");
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* src/arch/x86_64/entry.S: the code that cannot be written in C.
+ *
+ * Local to the library: the addresses are used by other tasks' threads, never by the dynamic
+ * linker, so nothing here may go through the PLT. */
+        .text
+
+/* long arch_clone(flags=rdi, stack=rsi, parent_tid=rdx): the two words at `stack` are the function's
+ * argument and the function. */
+        .globl  arch_clone
+        .hidden arch_clone
+        .type   arch_clone, @function
+arch_clone:
+        .cfi_startproc
+        xor     %r10d, %r10d            /* child_tid */
+        xor     %r8d, %r8d              /* thread pointer */
+        mov     $56, %eax
+        syscall
+        test    %eax, %eax
+        jz      .Lchild
+        ret
+        .cfi_endproc
+        .size   arch_clone, .-arch_clone
+
+/* long arch_clone3(struct clone_args *=rdi, size=rsi): the same with the two words at the end of the
+ * stack that the arguments describe. */
+        .globl  arch_clone3
+        .hidden arch_clone3
+        .type   arch_clone3, @function
+arch_clone3:
+        .cfi_startproc
+        mov     $435, %eax
+        syscall
+        test    %eax, %eax
+        jz      .Lchild
+        ret
+.Lchild:
+        .cfi_undefined %rip             /* the outermost frame: debuggers stop here */
+        xor     %ebp, %ebp
+        pop     %rdi                    /* argument */
+        pop     %rax                    /* function; rsp is 16-byte aligned again */
+        call    *%rax
+        hlt
+        .cfi_endproc
+        .size   arch_clone3, .-arch_clone3
+
+/* void arch_enter_program(stack_pointer=rdi, entry=rsi) */
+        .globl  arch_enter_program
+        .hidden arch_enter_program
+        .type   arch_enter_program, @function
+arch_enter_program:
+        .cfi_startproc
+        .cfi_undefined %rip
+        mov     %rdi, %rsp
+        mov     %rsi, %rax
+        xor     %edx, %edx              /* no function for the program to register with atexit */
+        xor     %ebx, %ebx
+        xor     %ecx, %ecx
+        xor     %esi, %esi
+        xor     %edi, %edi
+        xor     %ebp, %ebp
+        xor     %r8d, %r8d
+        xor     %r9d, %r9d
+        xor     %r10d, %r10d
+        xor     %r11d, %r11d
+        xor     %r12d, %r12d
+        xor     %r13d, %r13d
+        xor     %r14d, %r14d
+        xor     %r15d, %r15d
+        cld
+        jmp     *%rax
+        .cfi_endproc
+        .size   arch_enter_program, .-arch_enter_program
+
+        .globl  arch_signal_restorer
+        .hidden arch_signal_restorer
+        .type   arch_signal_restorer, @function
+        nop                             /* unwinders look one byte before the return address */
+arch_signal_restorer:
+        mov     $15, %eax
+        syscall
+        .size   arch_signal_restorer, .-arch_signal_restorer
+
+/* A stub came here by a jump with r11 = struct arch_site *, in place of a system call: the
+ * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
+ * rcx, r11 and the flags may change. Vector registers stay as they are because everything that is
+ * called from here is compiled without them, except where it saves them itself. */
+        .globl  arch_site_entry
+        .hidden arch_site_entry
+        .type   arch_site_entry, @function
+arch_site_entry:
+        .cfi_startproc simple
+        .cfi_def_cfa %rsp, 0
+        .cfi_undefined %rip
+        lea     -128(%rsp), %rsp
+        push    %rbp
+        mov     %rsp, %rbp
+        push    %r11
+        push    %r9                     /* long arguments[6], ascending from here: */
+        push    %r8
+        push    %r10
+        push    %rdx
+        push    %rsi
+        push    %rdi
+        mov     %r11, %rdi              /* site */
+        mov     %rsp, %rsi              /* arguments */
+        and     $-16, %rsp
+        call    steer_dispatch
+        lea     -56(%rbp), %rsp
+        pop     %rdi
+        pop     %rsi
+        pop     %rdx
+        pop     %r10
+        pop     %r8
+        pop     %r9
+        pop     %r11
+        mov     16(%r11), %rcx          /* site->resume */
+        pop     %rbp
+        lea     128(%rsp), %rsp
+        jmp     *%rcx
+        .cfi_endproc
+        .size   arch_site_entry, .-arch_site_entry
+
+/* int arch_guarded_copy(to=rdi, from=rsi, size=rdx). Short copies by vector registers; from a few
+ * KiB on the processor's string copy, which this generation runs at full cache bandwidth. */
+        .globl  arch_guarded_copy
+        .hidden arch_guarded_copy
+        .type   arch_guarded_copy, @function
+arch_guarded_copy:
+        .cfi_startproc
+        mov     %rdx, %rcx
+        cld
+        rep movsb
+        xor     %eax, %eax
+        ret
+        .cfi_endproc
+        .size   arch_guarded_copy, .-arch_guarded_copy
+        .globl  arch_guarded_copy_end
+        .hidden arch_guarded_copy_end
+arch_guarded_copy_end:
+
+        .globl  arch_guarded_copy_failed
+        .hidden arch_guarded_copy_failed
+        .type   arch_guarded_copy_failed, @function
+arch_guarded_copy_failed:
+        .cfi_startproc
+        mov     $-1, %eax
+        ret
+        .cfi_endproc
+        .size   arch_guarded_copy_failed, .-arch_guarded_copy_failed
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,88 @@
+/* src/image/image.h: read, check and map ELF files, and resolve a command to the file that runs.
+ *
+ * Knows nothing of tasks. Everything here takes hostile input: a header field is never used before
+ * it has been checked against the file's size, and no arithmetic on one may wrap. */
+#ifndef ONESPACE_IMAGE_H
+#define ONESPACE_IMAGE_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    IMAGE_SEGMENTS_MAX = 64, /* PT_LOAD entries; real programs have 2 to 6 */
+    IMAGE_PHDRS_MAX = 512,   /* 64 KiB of program headers is the kernel's own limit */
+    IMAGE_SCRIPT_DEPTH = 5,  /* nested #! lines, as in the kernel */
+    IMAGE_SCRIPT_LINE = 256, /* bytes of the first line that the kernel looks at */
+};
+
+/* Why a file cannot be used, for a person: what is wrong and how to mend it. */
+struct image_problem {
+    int error;        /* positive errno that says the same to a program */
+    char reason[512]; /* "is not position independent" */
+    char mend[512];   /* "link it with -pie ..." ; may be empty */
+};
+
+struct image_segment { /* one PT_LOAD */
+    uint64_t vaddr, memsz, filesz, offset;
+    int prot; /* PROT_READ | PROT_WRITE | PROT_EXEC */
+};
+
+struct image_info {
+    uint64_t entry;      /* virtual, without load bias */
+    uint64_t phdr_vaddr; /* where the program headers land, 0 if in no segment */
+    uint16_t phnum, phentsize;
+    uint64_t low, high; /* page-rounded extent of all segments */
+    uint64_t align;     /* largest p_align, at least a page */
+    unsigned segment_count;
+    struct image_segment segments[IMAGE_SEGMENTS_MAX];
+    char interpreter[PATH_MAX];           /* PT_INTERP, empty if none (static PIE) */
+    int executable_stack;                 /* PT_GNU_STACK with PF_X */
+    uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
+};
+
+/* A command resolved to what runs: owned by the caller, freed with image_program_free. */
+struct image_program {
+    char path[PATH_MAX]; /* real path of the ELF file (after PATH, links and #! lines) */
+    char **argv; /* argument vector as the kernel would build it, NULL-terminated; one allocation */
+    struct image_info info;
+    char interpreter_path[PATH_MAX]; /* real path of info.interpreter, empty if none */
+    struct image_info interpreter_info;
+};
+
+struct image_mapping {
+    uintptr_t base;  /* where `low` went */
+    uintptr_t bias;  /* added to a virtual address of the file */
+    size_t size;     /* high - low */
+    uintptr_t entry; /* bias + entry */
+    uintptr_t phdr;  /* bias + phdr_vaddr */
+};
+
+/* Reads and checks the ELF file open at fd as the program or interpreter of a task.
+ * 0, or -errno with *problem filled and *info unspecified. Reads with pread only; needs no seek. */
+int image_read(int fd, struct image_info *info, struct image_problem *problem);
+
+/* Resolves `file` as execvpe does: with a slash relative to dirfd (a directory descriptor or
+ * AT_FDCWD), else along `path` (the text of PATH; NULL means the default "/bin:/usr/bin");
+ * follows #! lines by the kernel's rules (depth, length, one optional argument, argv[0] replaced);
+ * reads the ELF file and its interpreter and refuses early what cannot be a task: not executable,
+ * a directory, empty, truncated, 32 bit, another architecture, not position independent, setuid or
+ * setgid (or file capabilities), interpreter missing. AddressSanitizer/ThreadSanitizer guests
+ * (they need fixed shadow addresses) and valgrind are refused too. 0 or -errno with *problem. */
+int image_resolve(int dirfd, const char *file, char *const argv[], const char *path,
+                  struct image_program *program, struct image_problem *problem);
+void image_program_free(struct image_program *program);
+
+/* Maps the file at exactly `address` (page aligned and aligned to info->align; the extent
+ * [address, address + high - low) must be free: -EEXIST otherwise), each segment with its own
+ * protection, the rest of the last file page of writable segments zeroed to the page's end.
+ * On failure nothing stays mapped. 0 or -errno. */
+int image_map(int fd, const struct image_info *info, uintptr_t address,
+              struct image_mapping *mapping);
+
+/* Looks a symbol up in the .symtab, else the .dynsym, of the ELF file at fd (section headers
+ * needed). Gives its value (virtual, without bias), size and STT_ type. Default versions win.
+ * 0, -ENOENT, or another -errno. */
+int image_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type);
+
+#endif

@@ -1,0 +1,52 @@
+/* src/image/internal.h: what the sources of image share: checked arithmetic, reading, refusing. */
+#ifndef ONESPACE_IMAGE_INTERNAL_H
+#define ONESPACE_IMAGE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "arch_elf.h"
+#include "image/image.h"
+
+/* Whether [offset, offset + size) lies in [0, limit), without arithmetic that could wrap. */
+static inline bool image_within(uint64_t offset, uint64_t size, uint64_t limit)
+{
+    return offset <= limit && size <= limit - offset;
+}
+
+/* Callers check against ARCH_ADDRESS_END first, so that rounding up cannot wrap. */
+static inline uint64_t image_page_floor(uint64_t value)
+{
+    return value & ~(uint64_t)(ARCH_PAGE_SIZE - 1);
+}
+
+static inline uint64_t image_page_ceiling(uint64_t value)
+{
+    return image_page_floor(value + ARCH_PAGE_SIZE - 1);
+}
+
+/* read.c: fills *problem (which may be NULL) and returns -error. Bytes of the reason that could
+ * steer a terminal are replaced: it may quote a hostile file. */
+__attribute__((format(printf, 4, 5))) int image_refuse(struct image_problem *problem, int error,
+                                                       const char *mend, const char *reason, ...);
+
+/* read.c: reads up to `size` bytes; the count (short only at the end of the file) or -errno. */
+ssize_t image_read_some(int fd, void *buffer, size_t size, uint64_t offset);
+
+/* read.c: reads exactly `size` bytes: 0, -ELIBBAD when the file ends before (it may have been cut
+ * since it was measured), or another -errno. */
+int image_read_exact(int fd, void *buffer, size_t size, uint64_t offset);
+
+/* symbol.c: calls visit for the name of each library that the file needs (DT_NEEDED), until visit
+ * returns something other than 0, which is returned. 0 when there are no more; -errno when the
+ * dynamic section cannot be read. */
+int image_each_needed(int fd, const struct image_info *info,
+                      int (*visit)(const char *name, void *context), void *context);
+
+/* symbol.c: the index of the first of the NULL-terminated names that .dynsym defines, -ENOENT when
+ * it defines none, or another -errno. */
+int image_defines(int fd, const char *const names[]);
+
+#endif

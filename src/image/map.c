@@ -1,0 +1,89 @@
+/* src/image/map.c: maps the segments of a file that image_read accepted.
+ *
+ * The whole extent is reserved first, without access, and only then filled: nothing of others can
+ * be replaced, nobody can take a gap between two segments, and one munmap undoes all of it. No
+ * byte of the file is touched through a mapping here: a file cut by others at that moment would
+ * raise SIGBUS in the caller, who is not the task. */
+#include "image/internal.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+static int reserve(uintptr_t address, size_t size)
+{
+    void *place = mmap((void *)address, size, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (place == MAP_FAILED)
+        return -errno;
+    if (place == (void *)address)
+        return 0;
+    /* Linux before 4.17 takes the flag for a hint and goes elsewhere when the place is taken. */
+    munmap(place, size);
+    return -EEXIST;
+}
+
+static int map_fixed(uintptr_t from, uintptr_t to, int prot, int flags, int fd, uint64_t offset)
+{
+    if (from == to)
+        return 0;
+    void *place =
+        mmap((void *)from, to - from, prot, MAP_PRIVATE | MAP_FIXED | flags, fd, (off_t)offset);
+    return place == MAP_FAILED ? -errno : 0;
+}
+
+/* Maps one segment at `bias`: whole pages from the file, then anonymous memory. A last page that
+ * is only partly file has to end in zeroes; it is made anonymous and read, which costs what the
+ * copy-on-write of zeroing it would cost. Dynamic linkers allocate from that rest of the page
+ * beyond .bss, so it is zero even where the segment's memory ends earlier. */
+static int map_segment(int fd, const struct image_segment *segment, uintptr_t bias)
+{
+    uintptr_t low = image_page_floor(bias + segment->vaddr);
+    uintptr_t file_end = bias + segment->vaddr + segment->filesz;
+    uintptr_t high = image_page_ceiling(bias + segment->vaddr + segment->memsz);
+    bool zero_tail = (segment->prot & PROT_WRITE) != 0 || segment->memsz > segment->filesz;
+    uintptr_t whole = zero_tail ? image_page_floor(file_end) : image_page_ceiling(file_end);
+    if (segment->filesz == 0)
+        whole = low;
+    int status = map_fixed(low, whole, segment->prot, 0, fd, image_page_floor(segment->offset));
+    if (status != 0)
+        return status;
+    bool partial = segment->filesz != 0 && whole < file_end;
+    int first_prot = partial ? PROT_READ | PROT_WRITE : segment->prot;
+    status = map_fixed(whole, high, first_prot, MAP_ANONYMOUS, -1, 0);
+    if (status != 0 || !partial)
+        return status;
+    /* From the page's start, so that bytes before the segment's own are there as in a mapping. */
+    uint64_t offset = image_page_floor(segment->offset) + (whole - low);
+    status = image_read_exact(fd, (void *)whole, file_end - whole, offset);
+    if (status == 0 && first_prot != segment->prot &&
+        mprotect((void *)whole, high - whole, segment->prot) != 0)
+        status = -errno;
+    return status;
+}
+
+int image_map(int fd, const struct image_info *info, uintptr_t address,
+              struct image_mapping *mapping)
+{
+    size_t size = info->high - info->low;
+    if (address == 0 || address % info->align != 0 || address > UINTPTR_MAX - size)
+        return -EINVAL;
+    int status = reserve(address, size);
+    if (status != 0)
+        return status;
+    /* May wrap below zero: for a file linked at high addresses that is right, modulo 2^64. */
+    uintptr_t bias = address - info->low;
+    for (unsigned i = 0; i < info->segment_count && status == 0; i++)
+        status = map_segment(fd, &info->segments[i], bias);
+    if (status != 0) {
+        munmap((void *)address, size);
+        return status;
+    }
+    *mapping = (struct image_mapping){
+        .base = address,
+        .bias = bias,
+        .size = size,
+        .entry = bias + info->entry,
+        .phdr = info->phdr_vaddr != 0 ? bias + info->phdr_vaddr : 0,
+    };
+    return 0;
+}

@@ -1,0 +1,485 @@
+/* src/image/resolve.c: from what the user typed to the ELF file that runs, as execvpe and the
+ * kernel would go: along PATH, through #! lines, to the interpreter; refuses what cannot be a task.
+ *
+ * Reasons are predicates of the file that the user named ("is ..."). What is found further on is
+ * told with its own path ("runs /usr/bin/python3, which is ..."). */
+#include "image/internal.h"
+#include "image/script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static const char DEFAULT_PATH[] = "/bin:/usr/bin";
+static const char SHELL[] = "/bin/sh";
+static const char GIVE_PROGRAM[] = "Give the path of a program.";
+
+/* Positive, so that no -errno equals it: execve would say ENOEXEC and execvp would try /bin/sh. */
+enum { NOT_A_PROGRAM = 1 };
+
+struct chain { /* one candidate on its way through #! lines */
+    int dirfd;
+    bool opened; /* the candidate itself exists: an ENOENT is about something else */
+    unsigned depth;
+    char current[PATH_MAX]; /* the file that is looked at now */
+    char **argv;            /* owned; as it stands for `current` */
+    struct image_problem *problem;
+};
+
+/* A vector of `count` strings and then those of `rest`, in one allocation; NULL without memory. */
+static char **compose(const char *const head[], size_t count, char *const rest[])
+{
+    size_t total = count, bytes = 0;
+    while (rest[total - count] != NULL)
+        total++;
+    for (size_t i = 0; i < total; i++)
+        bytes += strlen(i < count ? head[i] : rest[i - count]) + 1;
+    char **vector = malloc((total + 1) * sizeof(*vector) + bytes);
+    if (vector == NULL)
+        return NULL;
+    char *text = (char *)(vector + total + 1);
+    for (size_t i = 0; i < total; i++) {
+        vector[i] = text;
+        text = stpcpy(text, i < count ? head[i] : rest[i - count]) + 1;
+    }
+    vector[total] = NULL;
+    return vector;
+}
+
+static int refuse_memory(struct image_problem *problem)
+{
+    return image_refuse(problem, ENOMEM, "Free memory and try again.",
+                        "cannot be resolved: out of memory");
+}
+
+/* Puts a chain's place in front of what was found wrong there. */
+static int explain_step(struct chain *chain, int status)
+{
+    struct image_problem *problem = chain->problem;
+    if (chain->depth == 0 || status == NOT_A_PROGRAM)
+        return status;
+    return image_refuse(problem, problem->error, problem->mend, "runs %.200s, which %s",
+                        chain->current, problem->reason);
+}
+
+static int refuse_open(struct image_problem *problem, int error)
+{
+    switch (error) {
+    case ENOENT:
+        return image_refuse(problem, ENOENT, "Check the spelling, or install it.",
+                            "does not exist");
+    case ENOTDIR:
+        return image_refuse(problem, ENOTDIR, "Check the spelling.",
+                            "has a part of its path that is not a directory");
+    case EACCES:
+        return image_refuse(problem, EACCES,
+                            "Allow reading with chmod +r, and searching its directories with "
+                            "chmod +x.",
+                            "may not be read by this user");
+    default:
+        return image_refuse(problem, error, "Check the path.", "cannot be opened: %s",
+                            strerror(error));
+    }
+}
+
+static int check_regular(const struct stat *stat, struct image_problem *problem)
+{
+    if (S_ISREG(stat->st_mode))
+        return 0;
+    return image_refuse(problem, EACCES, GIVE_PROGRAM,
+                        S_ISDIR(stat->st_mode) ? "is a directory" : "is not a regular file");
+}
+
+static int check_executable(int fd, int dirfd, const char *path, struct image_problem *problem)
+{
+    int status = faccessat(fd, "", X_OK, AT_EACCESS | AT_EMPTY_PATH);
+    /* Linux before 5.8, or a filter that does not know the newer call. */
+    if (status != 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM))
+        status = faccessat(dirfd, path, X_OK, AT_EACCESS);
+    if (status == 0)
+        return 0;
+    struct statvfs system;
+    if (fstatvfs(fd, &system) == 0 && (system.f_flag & ST_NOEXEC) != 0)
+        return image_refuse(problem, EACCES, "Copy it elsewhere, or mount without noexec.",
+                            "is on a file system mounted noexec");
+    return image_refuse(problem, EACCES, "Allow it with chmod +x.",
+                        "is not executable by this user");
+}
+
+/* A descriptor of a regular file that the user may execute, or -errno. Looks before it opens:
+ * opening a device can set it off (a tape rewinds, a watchdog starts). What the name stands for
+ * may change in between, so what was opened is judged, and opening never blocks. */
+static int open_executable(int dirfd, const char *path, struct image_problem *problem)
+{
+    struct stat stat;
+    if (fstatat(dirfd, path, &stat, 0) != 0)
+        return refuse_open(problem, errno);
+    int status = check_regular(&stat, problem);
+    if (status != 0)
+        return status;
+    int fd = openat(dirfd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return refuse_open(problem, errno);
+    status = fstat(fd, &stat) != 0 ? refuse_open(problem, errno) : check_regular(&stat, problem);
+    if (status == 0)
+        status = check_executable(fd, dirfd, path, problem);
+    if (status == 0)
+        return fd;
+    close(fd);
+    return status;
+}
+
+static bool same_file(int fd, const char *path)
+{
+    struct stat ours, theirs;
+    return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+           ours.st_ino == theirs.st_ino;
+}
+
+/* The path of the open file without links. /proc tells it whatever dirfd is; it also tells of
+ * deleted and unreachable files, in words that are no path, so the answer is checked. */
+static int real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
+                     struct image_problem *problem)
+{
+    char link[PATH_MAX + 64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, out, PATH_MAX);
+    if (length > 0 && length < PATH_MAX) {
+        out[length] = '\0';
+        if (out[0] == '/' && same_file(fd, out))
+            return 0;
+    }
+    if (name[0] == '/' || dirfd == AT_FDCWD)
+        snprintf(link, sizeof(link), "%s", name);
+    else
+        snprintf(link, sizeof(link), "/proc/self/fd/%d/%s", dirfd, name);
+    char *real = realpath(link, NULL);
+    bool fits = real != NULL && strlen(real) < PATH_MAX && same_file(fd, real);
+    if (fits)
+        strcpy(out, real);
+    free(real);
+    return fits ? 0
+                : image_refuse(problem, ENOENT, "Give a file with a path, and mount /proc.",
+                               "has no path by which it can be found again");
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Debian's valgrind is a script that runs valgrind.bin: judge every step by its name. */
+static int refuse_valgrind(const char *path, struct image_problem *problem)
+{
+    const char *name = base_name(path);
+    if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
+        return 0;
+    return image_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
+                        "cannot be a task: it is linked for fixed addresses and loads the program "
+                        "itself");
+}
+
+static int check_privileges(int fd, struct image_problem *problem)
+{
+    static const char mend[] = "Run it as a process of its own, without onespace run.";
+    struct stat stat;
+    if (fstat(fd, &stat) != 0)
+        return refuse_open(problem, errno);
+    /* Without group execution the bit once meant mandatory locking; the kernel ignores it. */
+    bool setgid = (stat.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+    if ((stat.st_mode & S_ISUID) != 0 || setgid)
+        return image_refuse(problem, EPERM, mend, "is %s, and a task cannot change its user",
+                            setgid ? "setgid" : "setuid");
+    if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
+        return image_refuse(problem, EPERM, mend,
+                            "has file capabilities, and a task cannot gain any");
+    return 0;
+}
+
+struct sanitizer {
+    const char *name;
+    const char *flag;
+    const char *libraries[3]; /* how the names of its libraries start */
+};
+
+/* Their shadow memory has one fixed place in an address space, so the second guest would fail and
+ * the first would have to be the root. Order as in sanitizer_symbols. */
+static const struct sanitizer sanitizers[] = {
+    {"AddressSanitizer", "address", {"libasan.so", "libclang_rt.asan"}},
+    {"ThreadSanitizer", "thread", {"libtsan.so", "libclang_rt.tsan"}},
+    {"MemorySanitizer", "memory", {"libclang_rt.msan"}},
+    {"HWAddressSanitizer", "hwaddress", {"libhwasan.so", "libclang_rt.hwasan"}},
+};
+static const char *const sanitizer_symbols[] = {
+    "__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", NULL,
+};
+
+struct libraries {
+    unsigned count;
+    const struct sanitizer *sanitizer;
+};
+
+static int note_library(const char *name, void *context)
+{
+    struct libraries *libraries = context;
+    libraries->count++;
+    for (size_t i = 0; i < sizeof(sanitizers) / sizeof(sanitizers[0]); i++) {
+        for (const char *const *at = sanitizers[i].libraries; *at != NULL; at++) {
+            if (strncmp(name, *at, strlen(*at)) == 0) {
+                libraries->sanitizer = &sanitizers[i];
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Damaged tables are no reason to refuse here: the program's own dynamic linker judges those. */
+static int check_guest(int fd, const struct image_info *info, struct image_problem *problem)
+{
+    struct libraries libraries = {0};
+    (void)image_each_needed(fd, info, note_library, &libraries);
+    const struct sanitizer *sanitizer = libraries.sanitizer;
+    int index = sanitizer == NULL ? image_defines(fd, sanitizer_symbols) : -ENOENT;
+    if (index >= 0)
+        sanitizer = &sanitizers[index];
+    if (sanitizer != NULL)
+        return image_refuse(problem, ENOEXEC,
+                            "Rebuild it without that flag (-fsanitize=undefined works), or run it "
+                            "without onespace run.",
+                            "is built with %s (-fsanitize=%s), whose memory needs an address "
+                            "space of its own",
+                            sanitizer->name, sanitizer->flag);
+    /* Some linkers give libraries an entry point; but only an interpreter could load others. */
+    if (libraries.count > 0 && info->interpreter[0] == '\0')
+        return image_refuse(problem, ENOEXEC, "Give a program that uses it.",
+                            "is a shared library, not a program");
+    return 0;
+}
+
+/* The program's interpreter, like the kernel: a path as it stands, no PATH, no #!. */
+static int read_interpreter(struct chain *chain, struct image_program *program)
+{
+    const char *name = program->info.interpreter;
+    struct image_problem inner = {0};
+    int fd = open_executable(chain->dirfd, name, &inner);
+    int status = fd < 0 ? fd : 0;
+    if (status == 0)
+        status = image_read(fd, &program->interpreter_info, &inner);
+    if (status == 0)
+        status = real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
+    if (fd >= 0)
+        close(fd);
+    if (status == 0)
+        return 0;
+    bool missing = inner.error == ENOENT || inner.error == ENOTDIR;
+    return image_refuse(chain->problem, inner.error,
+                        missing ? "Install the libc it was built for, or set another interpreter "
+                                  "with patchelf --set-interpreter."
+                                : inner.mend,
+                        "needs the interpreter %.200s, which %s", name, inner.reason);
+}
+
+/* The end of the chain: an ELF file at fd. On success the chain's argv belongs to the program. */
+static int finish(struct chain *chain, int fd, struct image_program *program)
+{
+    struct image_problem *problem = chain->problem;
+    int status = image_read(fd, &program->info, problem);
+    if (status == 0)
+        status = real_path(fd, chain->dirfd, chain->current, program->path, problem);
+    if (status == 0)
+        status = refuse_valgrind(program->path, problem);
+    if (status == 0)
+        status = check_privileges(fd, problem);
+    if (status == 0)
+        status = check_guest(fd, &program->info, problem);
+    if (status == 0 && program->info.interpreter[0] != '\0')
+        status = read_interpreter(chain, program);
+    if (status != 0)
+        return status;
+    program->argv = chain->argv;
+    chain->argv = NULL;
+    return 0;
+}
+
+/* Goes one #! line further: [interpreter, argument, script, argv[1]...]. */
+static int follow_line(struct chain *chain, const struct script_line *line)
+{
+    if (chain->depth == IMAGE_SCRIPT_DEPTH)
+        return image_refuse(chain->problem, ELOOP, "Let the script name a program.",
+                            "is a script at the end of %d #! lines, and the kernel follows no more",
+                            IMAGE_SCRIPT_DEPTH);
+    /* The kernel opens the empty path, which is the working directory, and says the same. */
+    if (line->interpreter[0] == '\0')
+        return image_refuse(chain->problem, EACCES, "Write the path of one behind the #!.",
+                            "is a script whose #! line names no interpreter");
+    const char *head[3] = {line->interpreter};
+    size_t count = 1;
+    if (line->has_argument)
+        head[count++] = line->argument;
+    head[count++] = chain->current;
+    char **longer = compose(head, count, chain->argv + 1);
+    if (longer == NULL)
+        return refuse_memory(chain->problem);
+    free(chain->argv);
+    chain->argv = longer;
+    strcpy(chain->current, line->interpreter);
+    chain->depth++;
+    return 0;
+}
+
+/* Looks at the current file. 0 with *done when it was the program, 0 without after one #! line,
+ * NOT_A_PROGRAM, or -errno. */
+static int step(struct chain *chain, struct image_program *program, bool *done)
+{
+    char start[IMAGE_SCRIPT_LINE];
+    struct script_line line;
+    int fd = open_executable(chain->dirfd, chain->current, chain->problem);
+    if (fd < 0)
+        return fd;
+    chain->opened = true;
+    ssize_t length = image_read_some(fd, start, sizeof(start), 0);
+    *done = length >= 0 && length >= SELFMAG && memcmp(start, ELFMAG, SELFMAG) == 0;
+    int status = refuse_valgrind(chain->current, chain->problem);
+    if (status == 0 && length < 0)
+        status = refuse_open(chain->problem, (int)-length);
+    if (status != 0) {
+        close(fd);
+        return status;
+    }
+    if (*done || length == 0)
+        status = finish(chain, fd, program); /* which says what is wrong with an empty file */
+    else if (parse_script_line(start, (size_t)length, &line))
+        status = follow_line(chain, &line);
+    else
+        status = NOT_A_PROGRAM;
+    close(fd);
+    return status;
+}
+
+/* Follows a file to its program with the given argv: 0, NOT_A_PROGRAM or -errno. */
+static int follow(struct chain *chain, const char *file, char *const argv[],
+                  struct image_program *program)
+{
+    /* The kernel, too, gives an empty vector one empty string. */
+    static const char *const empty[] = {""};
+    bool none = argv == NULL || argv[0] == NULL;
+    static char *const nothing[] = {NULL};
+    bool done = false;
+    int status = 0;
+    chain->depth = 0;
+    chain->argv = none ? compose(empty, 1, nothing) : compose(NULL, 0, argv);
+    if (chain->argv == NULL)
+        return refuse_memory(chain->problem);
+    strcpy(chain->current, file);
+    while (status == 0 && !done) {
+        status = step(chain, program, &done);
+        if (status != 0)
+            status = explain_step(chain, status);
+    }
+    free(chain->argv);
+    return status;
+}
+
+/* One candidate, and as execvp does, the shell for what the kernel would not know. */
+static int try_file(struct chain *chain, const char *file, char *const argv[],
+                    struct image_program *program)
+{
+    chain->opened = false;
+    int status = follow(chain, file, argv, program);
+    if (status != NOT_A_PROGRAM)
+        return status;
+    const char *head[] = {SHELL, file};
+    static char *const nothing[] = {NULL};
+    bool more = argv != NULL && argv[0] != NULL;
+    char **shell_argv = compose(head, 2, more ? argv + 1 : nothing);
+    if (shell_argv == NULL)
+        return refuse_memory(chain->problem);
+    status = follow(chain, SHELL, shell_argv, program);
+    free(shell_argv);
+    if (status == 0)
+        return 0;
+    if (status == NOT_A_PROGRAM)
+        image_refuse(chain->problem, ENOEXEC, "Install a shell there.", "is no program either");
+    return image_refuse(chain->problem, chain->problem->error, chain->problem->mend,
+                        "is neither a program nor a script with #! and needs %s, which %s", SHELL,
+                        chain->problem->reason);
+}
+
+/* The errors after which execvpe tries the next folder. */
+static bool search_goes_on(int status)
+{
+    return status == -EACCES || status == -ENOENT || status == -ESTALE || status == -ENOTDIR ||
+           status == -ENODEV || status == -ETIMEDOUT;
+}
+
+/* Of several failures along PATH the most telling one is kept: a file without permission, else one
+ * that was there but lacks something (its interpreter), else that nothing was found. */
+static int search(struct chain *chain, const char *file, char *const argv[], const char *path,
+                  struct image_program *program)
+{
+    struct image_problem denied = {0}, lacking = {0}, *problem = chain->problem;
+    char candidate[PATH_MAX];
+    for (const char *at = path, *end;; at = end + 1) {
+        end = strchrnul(at, ':');
+        int length = (int)(end - at < PATH_MAX ? end - at : PATH_MAX);
+        int written = snprintf(candidate, sizeof(candidate), "%.*s%s%s", length, at,
+                               length > 0 ? "/" : "", file);
+        int status = -ENOENT;
+        if (written < PATH_MAX) {
+            status = try_file(chain, candidate, argv, program);
+            if (!search_goes_on(status))
+                return status;
+            if (status == -EACCES && denied.error == 0)
+                image_refuse(&denied, EACCES, problem->mend, "was found as %.200s, which %s",
+                             candidate, problem->reason);
+            else if (chain->opened && lacking.error == 0)
+                lacking = *problem;
+        }
+        if (*end == '\0')
+            break;
+    }
+    if (denied.error == 0 && lacking.error == 0)
+        return image_refuse(problem, ENOENT,
+                            "Give its path with a slash, or add its folder to PATH.",
+                            "was not found in PATH");
+    *problem = denied.error != 0 ? denied : lacking;
+    return -problem->error;
+}
+
+int image_resolve(int dirfd, const char *file, char *const argv[], const char *path,
+                  struct image_program *program, struct image_problem *problem)
+{
+    struct image_problem met = {0};
+    struct chain chain = {.dirfd = dirfd, .problem = &met};
+    struct image_program found;
+    memset(&found, 0, sizeof(found));
+    bool has_slash = strchr(file, '/') != NULL;
+    int status;
+    if (file[0] == '\0')
+        status = image_refuse(&met, ENOENT, GIVE_PROGRAM, "is an empty name");
+    else if (strlen(file) >= (has_slash ? PATH_MAX : NAME_MAX + 1))
+        status = image_refuse(&met, ENAMETOOLONG, "Give a shorter path.", "has too long a name");
+    else if (has_slash)
+        status = try_file(&chain, file, argv, &found);
+    else
+        status = search(&chain, file, argv, path != NULL ? path : DEFAULT_PATH, &found);
+    if (status == 0)
+        *program = found;
+    else if (problem != NULL)
+        *problem = met;
+    return status;
+}
+
+void image_program_free(struct image_program *program)
+{
+    free(program->argv);
+    program->argv = NULL;
+}

@@ -1,0 +1,103 @@
+/* src/space/holds.c: see holds.h for the protocol. Freestanding: part of it runs in the keeper. */
+#include "space/holds.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "space/futex.h"
+
+long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
+{
+    _Atomic uint16_t *cell =
+        &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
+    if (atomic_load(cell) == UINT16_MAX)
+        return -EOVERFLOW;
+    atomic_store(&owner->was_imported, 1);
+    atomic_store(&holder->has_imported, 1);
+    atomic_fetch_add(cell, 1);
+    if (space_slot_index(space, owner) == 0 || atomic_load(&owner->memory) == MEMORY_PRESENT)
+        return 0;
+    atomic_fetch_sub(cell, 1);
+    return -EOWNERDEAD;
+}
+
+long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder)
+{
+    _Atomic uint16_t *cell =
+        &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
+    uint16_t count = atomic_load(cell);
+    do
+        if (count == 0)
+            return -EINVAL;
+    while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count - 1)));
+    if (count == 1 && space_state(owner) != SLOT_RUNNING) {
+        atomic_store(&space->holds_changed, 1);
+        futex_bump(&space->events);
+    }
+    return 0;
+}
+
+void holds_drop(struct space *space, struct space_slot *holder)
+{
+    if (!atomic_load(&holder->has_imported))
+        return;
+    unsigned index = space_slot_index(space, holder);
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t owner = 0; owner <= highest; owner++)
+        if (atomic_load(&space->holds[owner][index]))
+            atomic_store(&space->holds[owner][index], 0);
+    atomic_store(&space->holds_changed, 1);
+}
+
+static int is_held(struct space *space, struct space_slot *owner)
+{
+    if (!atomic_load(&owner->was_imported))
+        return 0;
+    unsigned index = space_slot_index(space, owner);
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t holder = 0; holder <= highest; holder++)
+        if (atomic_load(&space->holds[index][holder]))
+            return 1;
+    return 0;
+}
+
+static void unmap_all(struct space *space, struct space_slot *slot)
+{
+    raw(__NR_munmap, layout_range(space_slot_index(space, slot)), LAYOUT_RANGE);
+    for (unsigned i = 0; i < SPACE_FOREIGN_MAX; i++) {
+        struct space_foreign *entry = &slot->steer.foreign[i];
+        if (entry->end)
+            raw(__NR_munmap, entry->start, entry->end - entry->start);
+    }
+}
+
+void holds_wanted(struct space *space, struct space_slot *owner)
+{
+    atomic_store(&owner->memory, MEMORY_GOING);
+    if (is_held(space, owner)) {
+        atomic_store(&owner->memory, MEMORY_PRESENT);
+        atomic_store(&space->holds_pending, 1);
+        return;
+    }
+    unmap_all(space, owner);
+    atomic_store(&owner->memory, MEMORY_NONE);
+    if (space_state(owner) == SLOT_BROKEN)
+        atomic_store(&owner->state, SLOT_FREE);
+    else
+        space_release_slot(owner);
+}
+
+void holds_reclaim(struct space *space)
+{
+    if (!atomic_load(&space->holds_pending) || !atomic_exchange(&space->holds_changed, 0))
+        return;
+    atomic_store(&space->holds_pending, 0);
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        uint32_t state = space_state(slot);
+        int gone = state == SLOT_LEFT || state == SLOT_ENDED || state == SLOT_COLLECTED;
+        if (gone && atomic_load(&slot->memory) == MEMORY_PRESENT)
+            holds_wanted(space, slot);
+    }
+}

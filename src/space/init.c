@@ -1,0 +1,180 @@
+/* src/space/init.c: make a space, fence the program break, end the space. */
+#include "onespace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <pthread.h>
+
+#include "arch.h"
+#include "space/futex.h"
+#include "space/registry.h"
+#include "space/robust.h"
+#include "steer/steer.h"
+#include "task/keeper.h"
+
+#ifndef PR_FUTEX_HASH
+#define PR_FUTEX_HASH           78
+#define PR_FUTEX_HASH_SET_SLOTS 1
+#endif
+
+enum { FUTEX_HASH_SLOTS = 1024, FENCE_TRIES = 16 };
+
+/* The registry is a private mapping of a named file: copied on write like anonymous memory, so that a
+ * forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. */
+static long map_registry(void)
+{
+    int fd = memfd_create("onespace-space", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    long result = 0;
+    if (ftruncate(fd, (off_t)sizeof(struct space)) != 0 ||
+        mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0) == MAP_FAILED)
+        result = -errno;
+    close(fd);
+    return result;
+}
+
+static long map_mark(void)
+{
+    void *mark = mmap((void *)LAYOUT_MARK, ARCH_PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mark == MAP_FAILED)
+        return -errno;
+    if (madvise(mark, ARCH_PAGE, MADV_WIPEONFORK) != 0)
+        return -errno;
+    *(volatile uint32_t *)mark = 1;
+    return 0;
+}
+
+static long map_stubs(struct space *space)
+{
+    void *page = mmap(NULL, ARCH_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    arch_write_stubs(page);
+    space->stub_page = (uintptr_t)page;
+    return mprotect(page, ARCH_PAGE, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
+}
+
+/* The address space has one program break, and the libc of every program that is not steered believes
+ * that it owns it. A page behind the break makes every brk fail; those libcs then take their heap
+ * from mmap. One page that is taken from the root's own sbrk first keeps the root's libc from ever
+ * lowering the break and so opening the gap again. */
+static long fence_break(struct space *space)
+{
+    for (int tries = 0; tries < FENCE_TRIES; tries++) {
+        if (sbrk(ARCH_PAGE) == (void *)-1)
+            return 0; /* something lies there already, and stays if it is not ours */
+        uintptr_t end = ((uintptr_t)raw(__NR_brk, 0) + ARCH_PAGE - 1) & -(uintptr_t)ARCH_PAGE;
+        void *fence = mmap((void *)end, ARCH_PAGE, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (fence != MAP_FAILED) {
+            space->fence_low = end;
+            space->fence_high = end + ARCH_PAGE;
+            return 0;
+        }
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+static void unmap_space(struct space *space)
+{
+    if (space->fence_high)
+        munmap((void *)space->fence_low, space->fence_high - space->fence_low);
+    if (space->stub_page)
+        munmap((void *)space->stub_page, ARCH_PAGE);
+    munmap((void *)LAYOUT_MARK, ARCH_PAGE);
+    munmap((void *)LAYOUT_REGISTRY, sizeof(struct space));
+}
+
+static void fill_registry(struct space *space)
+{
+    struct space_slot *root = &space->slots[0];
+    space->magic = SPACE_MAGIC;
+    space->abi = SPACE_ABI;
+    space->size = sizeof(*space);
+    space->operations.task_attached = robust_attach;
+    space->operations.steer = steer_call;
+    space->root_pid = getpid();
+    space->created_ns = futex_now_ns();
+    atomic_store(&space->requests, -1);
+    atomic_store(&space->next_id, 1);
+    atomic_store(&space->pids[0], space->root_pid);
+    atomic_store(&root->pid, space->root_pid);
+    root->number = root->ntasks = -1;
+    root->started_ns = space->created_ns;
+    ssize_t length = readlink("/proc/self/exe", root->program, SPACE_PROGRAM_MAX - 1);
+    root->program[length > 0 ? length : 0] = 0;
+    atomic_store(&root->memory, MEMORY_PRESENT);
+    atomic_store(&root->state, SLOT_RUNNING);
+}
+
+static long create_space(void)
+{
+    struct space *space = space_registry();
+    long result = map_registry();
+    if (result < 0)
+        return result == -EEXIST ? -ENOMEM : result;
+    result = map_mark();
+    if (result == 0)
+        result = map_stubs(space);
+    if (result == 0)
+        result = fence_break(space);
+    if (result == 0) {
+        /* With the hash fixed before the first task, no wake-up is lost while the kernel changes it
+         * (Linux 6.16 and later; older kernels have no such call and no such hash). */
+        prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
+        fill_registry(space);
+        result = keeper_start(space);
+    }
+    if (result < 0) {
+        unmap_space(space);
+        return result;
+    }
+    space_set_root(space);
+    if (getpid() == gettid())
+        robust_attach(&space->slots[0]);
+    return 0;
+}
+
+int onespace_init(void)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&once);
+    struct space_slot *slot = space_self();
+    long result = 0;
+    if (slot)
+        result = atomic_load(&slot->id);
+    else if (space_was_member())
+        result = -EPERM;
+    else
+        result = create_space();
+    pthread_mutex_unlock(&once);
+    return (int)result;
+}
+
+int onespace_fini(void)
+{
+    struct space *space = space_mine();
+    if (!space || space_self() != &space->slots[0])
+        return -EPERM;
+    long result = keeper_stop(space);
+    if (result < 0)
+        return (int)result;
+    robust_detach(&space->slots[0]);
+    space_set_root(NULL);
+    unmap_space(space);
+    return 0;
+}
+
+const char *onespace_version(void)
+{
+    return "0.1.0";
+}

@@ -1,0 +1,111 @@
+/* src/space/registry.c: find one's place in the registry; slots and ids.
+ *
+ * Ids only grow, and slot = id mod slots, so an id finds its slot without a search and a stale id
+ * finds nothing. */
+#include "space/registry.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "space/futex.h"
+
+static struct space *mine;      /* set once: by attach() here or by space_set_root */
+static struct space_slot *self; /* NULL until then */
+
+void space_set_root(struct space *space)
+{
+    self = space ? &space->slots[0] : NULL;
+    mine = space;
+}
+
+/* A task finds the space in its auxiliary vector. */
+static void attach(void)
+{
+    struct space *space = (struct space *)getauxval(SPACE_AT_REGISTRY);
+    struct space_slot *slot = (struct space_slot *)getauxval(SPACE_AT_SLOT);
+    if (!space || !slot || space->magic != SPACE_MAGIC || space->abi != SPACE_ABI ||
+        space->size != sizeof(*space))
+        return;
+    self = slot;
+    mine = space;
+}
+
+struct space *space_mine(void)
+{
+    if (!mine)
+        attach();
+    return mine && space_marked() ? mine : NULL;
+}
+
+struct space_slot *space_self(void)
+{
+    return space_mine() ? self : NULL;
+}
+
+int space_was_member(void)
+{
+    return mine && !space_marked();
+}
+
+struct space_slot *space_slot(struct space *space, int32_t id)
+{
+    if (id < 0)
+        return NULL;
+    struct space_slot *slot = &space->slots[space_index(id)];
+    uint32_t state = space_state(slot);
+    if (state == SLOT_FREE || state == SLOT_CLAIMED || state == SLOT_BROKEN)
+        return NULL;
+    return atomic_load_explicit(&slot->id, memory_order_relaxed) == id ? slot : NULL;
+}
+
+static void clear_slot(struct space_slot *slot)
+{
+    /* state stays CLAIMED; the words others may still look at are set one by one. */
+    atomic_store(&slot->ended, 0);
+    atomic_store(&slot->memory, MEMORY_NONE);
+    atomic_store(&slot->pid, 0);
+    atomic_store(&slot->orphan, 0);
+    atomic_store(&slot->leaving, 0);
+    atomic_store(&slot->birth, 0);
+    atomic_store(&slot->birth_stage, 0);
+    atomic_store(&slot->has_exported, 0);
+    atomic_store(&slot->has_spawned, 0);
+    atomic_store(&slot->has_imported, 0);
+    atomic_store(&slot->was_imported, 0);
+    atomic_store(&slot->robust.at, 0);
+    slot->status = 0;
+    slot->user_us = slot->system_us = 0;
+    char *from = (char *)&slot->stats;
+    for (size_t i = 0; i < sizeof(slot->stats) + sizeof(slot->steer); i++)
+        from[i] = 0;
+}
+
+struct space_slot *space_claim(struct space *space, int32_t spawner)
+{
+    for (unsigned tries = 0; tries < LAYOUT_SLOTS; tries++) {
+        int32_t id = atomic_fetch_add(&space->next_id, 1) & INT32_MAX;
+        struct space_slot *slot = &space->slots[space_index(id)];
+        uint32_t expected = SLOT_FREE, claimed = SLOT_CLAIMED | space_index(spawner) << 8;
+        if (space_index(id) == 0 ||
+            !atomic_compare_exchange_strong(&slot->state, &expected, claimed))
+            continue;
+        slot->spawner = spawner;
+        atomic_store(&slot->id, id);
+        clear_slot(slot);
+        slot->started_ns = futex_now_ns();
+        uint32_t highest = atomic_load(&space->highest);
+        while (highest < space_index(id) &&
+               !atomic_compare_exchange_weak(&space->highest, &highest, space_index(id)))
+            ;
+        return slot;
+    }
+    return NULL;
+}
+
+int space_release_slot(struct space_slot *slot)
+{
+    uint32_t expected = SLOT_COLLECTED;
+    return atomic_load(&slot->memory) == MEMORY_NONE &&
+           atomic_compare_exchange_strong(&slot->state, &expected, SLOT_FREE);
+}

@@ -1,0 +1,55 @@
+/* src/space/robust.c: the membership mark of a main thread, in its libc's own robust list. */
+#include "space/robust.h"
+
+#include <linux/futex.h>
+
+#include "syscall.h"
+
+/* Where the word lies relative to `next` is the libc's choice: 32 bytes before it for glibc, 28 for
+ * musl. Nothing is linked when it does not fall into the array of words. */
+static int word_index(const struct space_robust *robust, long offset)
+{
+    long at = (long)offsetof(struct space_robust, next) + offset;
+    if (at < 0 || at % 4 != 0 || at / 4 >= (long)(sizeof(robust->words) / sizeof(robust->words[0])))
+        return -1;
+    return (int)(at / 4);
+}
+
+void robust_attach(struct space_slot *slot)
+{
+    struct space_robust *robust = &slot->robust;
+    struct robust_list_head *head = NULL;
+    size_t size;
+    if (raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
+        return; /* musl has none until the program locks a robust mutex: detection by exec hook only */
+    int index = word_index(robust, head->futex_offset);
+    if (index < 0)
+        return;
+    uint32_t thread = (uint32_t)raw(__NR_gettid);
+    atomic_store(&robust->words[index], thread | FUTEX_WAITERS);
+    struct robust_list *node = (struct robust_list *)&robust->next, *first = head->list.next;
+    robust->next = (uintptr_t)first;
+    robust->previous = (uintptr_t)head;
+    if (first != &head->list) /* both libcs keep a backward link before each forward one */
+        ((uintptr_t *)((uintptr_t)first & ~(uintptr_t)1))[-1] = (uintptr_t)node;
+    head->list.next = node;
+    atomic_store_explicit(&robust->at, (uint32_t)index + 1, memory_order_release);
+}
+
+void robust_detach(struct space_slot *slot)
+{
+    struct space_robust *robust = &slot->robust;
+    struct robust_list_head *head = NULL;
+    size_t size;
+    if (!atomic_load(&robust->at) || raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
+        return;
+    struct robust_list *node = (struct robust_list *)&robust->next, *at = &head->list;
+    while (at->next != node && at->next != &head->list)
+        at = at->next;
+    if (at->next == node) {
+        at->next = node->next;
+        if (node->next != &head->list)
+            ((uintptr_t *)node->next)[-1] = (uintptr_t)at;
+    }
+    atomic_store(&robust->at, 0);
+}

@@ -1,0 +1,114 @@
+/* src/steer/copy.c: process_vm_readv and process_vm_writev between members, by a copy in user space.
+ *
+ * The kernel stays the reference: whatever is unusual (flags, bad vectors, a target that is no
+ * member, oneself, an address that faults) is left to the system call, whole and from the start, so
+ * partial transfers and errors are the kernel's own. */
+#include "steer/steer.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/uio.h>
+
+/* A member whose address space is surely still this one. */
+static int is_reachable(const struct space_slot *slot)
+{
+    if (space_state(slot) != SLOT_RUNNING ||
+        atomic_load_explicit(&slot->leaving, memory_order_acquire))
+        return 0;
+    uint32_t at = atomic_load_explicit(&slot->robust.at, memory_order_acquire);
+    return !at || !(atomic_load_explicit(&slot->robust.words[at - 1], memory_order_acquire) &
+                    FUTEX_OWNER_DIED);
+}
+
+static const struct space_slot *find_member(struct space_slot *self, int32_t pid)
+{
+    struct space *space = space_registry();
+    uint32_t at = atomic_load_explicit(&self->steer.peer, memory_order_relaxed);
+    if (atomic_load_explicit(&space->pids[at], memory_order_acquire) == pid)
+        return &space->slots[at];
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    for (at = 0; at <= highest; at++) {
+        if (atomic_load_explicit(&space->pids[at], memory_order_acquire) != pid)
+            continue;
+        atomic_store_explicit(&self->steer.peer, at, memory_order_relaxed);
+        return &space->slots[at];
+    }
+    return NULL;
+}
+
+/* Walks one side's vector. */
+struct walk {
+    const struct iovec *next;
+    unsigned long left; /* entries not fetched yet */
+    char *at;
+    size_t size;
+};
+
+/* Makes sure that there are bytes to copy: 1, or 0 at the end, or -1 when the kernel shall judge. */
+static int fetch(struct walk *walk)
+{
+    while (walk->size == 0) {
+        struct iovec entry;
+        if (walk->left == 0)
+            return 0;
+        if (arch_guarded_copy(&entry, walk->next, sizeof(entry)) != 0 || entry.iov_len > INT_MAX)
+            return -1;
+        walk->at = entry.iov_base;
+        walk->size = entry.iov_len;
+        walk->next++;
+        walk->left--;
+    }
+    return 1;
+}
+
+/* Bytes copied, or -1 when the kernel shall do it all. */
+static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
+{
+    long total = 0;
+    for (;;) {
+        int have_local = fetch(local), have_remote = have_local == 1 ? fetch(remote) : have_local;
+        if (have_local < 0 || have_remote < 0)
+            return -1;
+        if (!have_local || !have_remote)
+            return total;
+        size_t size = local->size < remote->size ? local->size : remote->size;
+        if (total + (long)size > INT_MAX - ARCH_PAGE) /* the kernel's limit of one transfer */
+            return -1;
+        char *to = to_remote ? remote->at : local->at;
+        const char *from = to_remote ? local->at : remote->at;
+        if (arch_guarded_copy(to, from, size) != 0)
+            return -1;
+        local->at += size;
+        local->size -= size;
+        remote->at += size;
+        remote->size -= size;
+        total += (long)size;
+    }
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+long steer_copy(struct space_slot *self, long nr, const long a[6])
+{
+    int32_t pid = (int32_t)a[0];
+    const struct space_slot *target = NULL;
+    if (space_marked() && a[5] == 0 && (unsigned long)a[2] <= IOV_MAX &&
+        (unsigned long)a[4] <= IOV_MAX && pid != atomic_load(&self->pid))
+        target = find_member(self, pid);
+    if (target && is_reachable(target)) {
+        struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
+        struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
+        long copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
+        if (copied >= 0) {
+            count(&self->stats.cma_calls, 1);
+            count(&self->stats.cma_bytes, (uint64_t)copied);
+            return copied;
+        }
+        count(&self->stats.cma_faults, 1);
+    }
+    count(&self->stats.cma_kernel_calls, 1);
+    return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

@@ -1,0 +1,92 @@
+/* src/steer/fault.c: SIGSEGV and SIGBUS shared between our copies and the program.
+ *
+ * The kernel always has our handler; what the program sets is recorded and given back when it asks.
+ * Our handler deals with faults inside our own copy loop and hands everything else on, with the
+ * flags, mask and stack that the program asked for, as those are passed to the kernel. */
+#include "steer/steer.h"
+
+#include <signal.h>
+
+enum { KERNEL_MASK_BYTES = 8 };
+#define SA_RESTORER_FLAG 0x04000000ul
+
+static struct space_sigaction *recorded(struct space_slot *self, int signal)
+{
+    return &self->steer.actions[signal == SIGBUS];
+}
+
+/* Tells the kernel: our handler, in the way the program wants its own to be called. */
+static long install(struct space_slot *self, int signal)
+{
+    const struct space_sigaction *wanted = recorded(self, signal);
+    struct space_sigaction ours = *wanted;
+    ours.handler = self->steer.fault_stub;
+    ours.flags = (ours.flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | SA_RESTORER_FLAG;
+    if (!(wanted->flags & SA_RESTORER_FLAG))
+        ours.restorer = (uintptr_t)arch_signal_restorer;
+    return raw(__NR_rt_sigaction, signal, &ours, NULL, KERNEL_MASK_BYTES);
+}
+
+void steer_install_handlers(struct space_slot *self)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    self->steer.fault_stub = arch_fault_stub_address(
+        layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS);
+    for (unsigned i = 0; i < 2; i++) {
+        raw(__NR_rt_sigaction, signals[i], NULL, recorded(self, signals[i]), KERNEL_MASK_BYTES);
+        install(self, signals[i]);
+    }
+}
+
+long steer_sigaction(struct space_slot *self, const long a[6])
+{
+    int signal = (int)a[0];
+    const struct space_sigaction *wanted = (const struct space_sigaction *)a[1];
+    struct space_sigaction *old = (struct space_sigaction *)a[2];
+    if ((signal != SIGSEGV && signal != SIGBUS) || !self->steer.fault_stub ||
+        a[3] != KERNEL_MASK_BYTES)
+        return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
+    uint64_t signals = steer_lock(&self->steer);
+    struct space_sigaction before = *recorded(self, signal);
+    long result = 0;
+    if (wanted && space_marked() && !steer_is_task(self)) {
+        result = raw(__NR_rt_sigaction, signal, wanted, NULL, KERNEL_MASK_BYTES); /* vfork child */
+    } else if (wanted) {
+        *recorded(self, signal) = *wanted;
+        result = install(self, signal);
+    }
+    steer_unlock(&self->steer, signals);
+    if (result == 0 && old)
+        *old = before;
+    return result;
+}
+
+/* The default action, as if we had never been there. */
+static void die_by_default(int signal, const siginfo_t *info)
+{
+    struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
+    raw(__NR_rt_sigaction, signal, &none, NULL, KERNEL_MASK_BYTES);
+    /* A fault happens again on return; a signal that was sent must be sent again. */
+    if (info->si_code <= 0)
+        raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
+}
+
+uintptr_t steer_fault(int signal, void *information, void *context, void *slot)
+{
+    const siginfo_t *info = information;
+    struct space_slot *self = slot;
+    int is_fault = info->si_code > 0;
+    if (is_fault && arch_fault_recover(context))
+        return 0;
+    struct space_sigaction *action = recorded(self, signal);
+    uintptr_t handler = *(volatile uintptr_t *)&action->handler;
+    if (handler == (uintptr_t)SIG_IGN && !is_fault)
+        return 0;
+    if (handler == (uintptr_t)SIG_DFL || handler == (uintptr_t)SIG_IGN) {
+        die_by_default(signal, info);
+        return 0;
+    }
+    if (action->flags & SA_RESETHAND)
+        action->handler = (uintptr_t)SIG_DFL;
+    return handler;
+}

@@ -1,0 +1,192 @@
+/* src/steer/sites.c: which sites of a file are patched, and the patching.
+ *
+ * A file is searched once per space; the result is kept under its identity. */
+#include "steer/steer.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+struct site_list {
+    uint32_t count;
+    struct {
+        uint32_t at, nr;
+    } sites[SPACE_FILE_SITES];
+};
+
+static int is_steered(long nr)
+{
+    switch (nr) {
+    case __NR_mmap:
+    case __NR_munmap:
+    case __NR_mremap:
+    case __NR_brk:
+    case __NR_shmat:
+    case __NR_rt_sigaction:
+    case __NR_readlink:
+    case __NR_readlinkat:
+    case __NR_execve:
+    case __NR_execveat:
+    case __NR_process_vm_readv:
+    case __NR_process_vm_writev:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void search_sites(const unsigned char *code, size_t size, struct site_list *list)
+{
+    long nr;
+    list->count = 0;
+    for (size_t at = arch_next_site(code, size, 0, &nr); at < size && at <= UINT32_MAX;
+         at = arch_next_site(code, size, at + 1, &nr)) {
+        if (!is_steered(nr) || list->count == SPACE_FILE_SITES)
+            continue;
+        list->sites[list->count].at = (uint32_t)at;
+        list->sites[list->count].nr = (uint32_t)nr;
+        list->count++;
+    }
+}
+
+static uint64_t changed_ns(const struct stat *status)
+{
+    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+}
+
+static int same_file(const struct space_file *file, const struct stat *status, size_t size,
+                     long offset)
+{
+    return file->device == status->st_dev && file->inode == status->st_ino &&
+           file->changed_ns == changed_ns(status) && file->size == (uint64_t)status->st_size &&
+           file->offset == (uint64_t)offset && file->length == size;
+}
+
+/* Keeps what was found. EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the
+ * entry to the readers, who acquire it. */
+static void remember(struct space *space, const struct stat *status, size_t size, long offset,
+                     const struct site_list *list)
+{
+    for (unsigned i = 0; i < SPACE_FILES; i++) {
+        struct space_file *file = &space->files[i];
+        uint32_t expected = FILE_EMPTY;
+        if (!atomic_compare_exchange_strong(&file->state, &expected, FILE_FILLING))
+            continue;
+        file->device = status->st_dev;
+        file->inode = status->st_ino;
+        file->changed_ns = changed_ns(status);
+        file->size = (uint64_t)status->st_size;
+        file->offset = (uint64_t)offset;
+        file->length = size;
+        file->count = list->count;
+        for (uint32_t s = 0; s < list->count; s++) {
+            file->sites[s].at = list->sites[s].at;
+            file->sites[s].nr = list->sites[s].nr;
+        }
+        atomic_store_explicit(&file->state, FILE_READY, memory_order_release);
+        return;
+    }
+}
+
+static void find_sites(uintptr_t code, size_t size, int fd, long offset, struct site_list *list)
+{
+    struct space *space = space_registry();
+    struct stat status;
+    int known = fd >= 0 && raw(__NR_fstat, fd, &status) == 0;
+    for (unsigned i = 0; known && i < SPACE_FILES; i++) {
+        struct space_file *file = &space->files[i];
+        uint32_t state = atomic_load_explicit(&file->state, memory_order_acquire);
+        if (state == FILE_EMPTY)
+            break;
+        if (state != FILE_READY || !same_file(file, &status, size, offset))
+            continue;
+        list->count = file->count;
+        for (uint32_t s = 0; s < file->count; s++) {
+            list->sites[s].at = file->sites[s].at;
+            list->sites[s].nr = file->sites[s].nr;
+        }
+        return;
+    }
+    search_sites((const unsigned char *)code, size, list);
+    if (known)
+        remember(space, &status, size, offset, list);
+}
+
+static void patch_site(struct space_slot *self, uintptr_t address, long nr)
+{
+    uintptr_t data = layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS;
+    uint32_t index = atomic_fetch_add_explicit(&self->steer.site_count, 1, memory_order_relaxed);
+    if (index >= ARCH_SITES_MAX)
+        return;
+    struct arch_site *site = &((struct arch_stub_data *)data)->sites[index];
+    site->self = self;
+    site->nr = nr;
+    site->resume = address + ARCH_SITE_BYTES;
+    unsigned char bytes[ARCH_SITE_BYTES];
+    if (arch_site_patch(address, arch_stub_address(data, index), bytes) != 0)
+        return;
+    for (unsigned i = 0; i < ARCH_SITE_BYTES; i++)
+        ((volatile unsigned char *)address)[i] = bytes[i];
+}
+
+int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset)
+{
+    struct site_list list;
+    find_sites(code, size, fd, offset, &list);
+    if (list.count == 0)
+        return 0;
+    uintptr_t low = (code + list.sites[0].at) & -(uintptr_t)ARCH_PAGE;
+    uintptr_t high = code + list.sites[list.count - 1].at + ARCH_SITE_BYTES;
+    if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
+        return 0;
+    for (uint32_t i = 0; i < list.count; i++)
+        patch_site(self, code + list.sites[i].at, list.sites[i].nr);
+    raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
+    return (int)list.count;
+}
+
+static int begins_with(const char *text, const char *prefix)
+{
+    while (*prefix)
+        if (*text++ != *prefix++)
+            return 0;
+    return 1;
+}
+
+static int same_text(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
+/* The text of /proc/self/fd/FD. */
+static void write_fd_link(char text[32], int fd)
+{
+    const char *prefix = "/proc/self/fd/";
+    while (*prefix)
+        *text++ = *prefix++;
+    int scale = 1;
+    while (fd / scale >= 10)
+        scale *= 10;
+    for (; scale; scale /= 10)
+        *text++ = (char)('0' + fd / scale % 10);
+    *text = 0;
+}
+
+void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset)
+{
+    char link[32], path[4096];
+    write_fd_link(link, fd);
+    long length = raw(__NR_readlink, link, path, sizeof(path) - 1);
+    if (length <= 0)
+        return;
+    path[length] = 0;
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            name = at + 1;
+    if (begins_with(name, "libc.so") || begins_with(name, "libc-") ||
+        begins_with(name, "libpthread") || same_text(path, steer_program(self)))
+        steer_patch_mapping(self, code, size, fd, offset);
+}

@@ -1,0 +1,85 @@
+/* src/task/end.c: undo in the registry what an ended task did. Runs in the keeper alone. */
+#include "task/end.h"
+
+#include <errno.h>
+
+#include "onespace.h"
+#include "space/exports.h"
+#include "space/futex.h"
+#include "space/holds.h"
+#include "task/birth.h"
+
+static uint64_t microseconds(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
+}
+
+/* What the dead member was spawning, and what it had spawned. */
+static void inherit_children(struct space *space, struct space_slot *slot)
+{
+    if (!atomic_load(&slot->has_spawned))
+        return;
+    unsigned index = space_slot_index(space, slot);
+    uint32_t highest = atomic_load(&space->highest);
+    int32_t id = atomic_load(&slot->id);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *child = &space->slots[i];
+        uint32_t state = atomic_load(&child->state);
+        int unborn = (state == (SLOT_CLAIMED | index << 8)) ||
+                     (state == SLOT_BORN && child->spawner == id && !atomic_load(&space->pids[i]));
+        if (unborn) {
+            atomic_store(&child->state, SLOT_BROKEN);
+            holds_wanted(space, child);
+        } else if ((state & SLOT_STATE_MASK) != SLOT_FREE && child->spawner == id) {
+            atomic_store(&child->orphan, 1);
+            uint32_t ended = SLOT_ENDED; /* nobody will collect the status */
+            if (atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED))
+                space_release_slot(child);
+        }
+    }
+}
+
+static void leave_space(struct space *space, struct space_slot *slot)
+{
+    exports_drop(space, slot);
+    holds_drop(space, slot);
+    if (slot->number >= 0) {
+        atomic_fetch_add(&space->numbered_ended, 1);
+        futex_wake((char *)&space->barrier + 4, INT32_MAX); /* its waiters look at numbered_ended */
+    }
+    futex_bump(&space->names);
+    holds_wanted(space, slot);
+}
+
+void task_left(struct space *space, struct space_slot *slot)
+{
+    atomic_store(&slot->state, SLOT_LEFT);
+    leave_space(space, slot);
+}
+
+void task_ended(struct space *space, struct space_slot *slot, int status,
+                const struct rusage *usage)
+{
+    unsigned index = space_slot_index(space, slot);
+    int left = space_state(slot) == SLOT_LEFT;
+    slot->status = status;
+    slot->user_us = microseconds(usage->ru_utime);
+    slot->system_us = microseconds(usage->ru_stime);
+    atomic_store(&space->pids[index], 0);
+    if (!left)
+        leave_space(space, slot);
+    inherit_children(space, slot);
+    int32_t unborn = 0; /* it died before it could say how its birth went */
+    if (atomic_compare_exchange_strong(&slot->birth, &unborn, -ECHILD))
+        futex_wake(&slot->birth, INT32_MAX);
+    /* The spawner collects a failed birth, whatever the flags. From ENDED on the slot is the waiter's,
+     * and may soon be another task's: everything else is done before, waking is harmless after. */
+    int entered = atomic_load(&slot->birth) == 1;
+    int alone = atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
+    atomic_store(&slot->ended, 1);
+    atomic_store(&slot->state, alone ? SLOT_COLLECTED : SLOT_ENDED);
+    if (alone)
+        space_release_slot(slot);
+    futex_wake(&slot->ended, INT32_MAX);
+    futex_bump(&space->ends);
+}

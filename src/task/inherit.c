@@ -1,0 +1,67 @@
+/* src/task/inherit.c: see inherit.h. The keeper clones for the root, but has its own limits, nice value,
+ * affinity and memory policy, those of the time when it was made. */
+#include "task/inherit.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "space/registry.h"
+
+static void fill_limits(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+{
+    int keeper = atomic_load(&birth->space->keeper_pid);
+    for (unsigned i = 0; i < BIRTH_LIMITS && i < RLIM_NLIMITS; i++) {
+        struct rlimit wanted, present;
+        if (attr->limits)
+            wanted = attr->limits[i];
+        else if (!from_root || getrlimit(i, &wanted) != 0)
+            continue;
+        if (!from_root ? getrlimit(i, &present) == 0 : prlimit(keeper, i, NULL, &present) == 0)
+            if (memcmp(&wanted, &present, sizeof(wanted)) == 0)
+                continue;
+        birth->limits[i] = wanted;
+        birth->limit_mask |= 1u << i;
+    }
+}
+
+static void fill_affinity(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+{
+    if (attr->cpus) {
+        birth->cpu_bytes = (uint32_t)(attr->cpus_size < sizeof(birth->cpus) ? attr->cpus_size
+                                                                             : sizeof(birth->cpus));
+        memcpy(birth->cpus, attr->cpus, birth->cpu_bytes);
+    } else if (from_root) {
+        long size = syscall(SYS_sched_getaffinity, 0, sizeof(birth->cpus), birth->cpus);
+        birth->cpu_bytes = size > 0 ? (uint32_t)size : 0;
+    }
+}
+
+static void fill_nice(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+{
+    birth->nice = attr->nice;
+    if (attr->nice == INT32_MIN && from_root) {
+        errno = 0;
+        int nice = getpriority(PRIO_PROCESS, 0);
+        if (errno == 0 && nice != 0)
+            birth->nice = nice;
+    }
+}
+
+static void fill_policy(struct birth *birth, int from_root)
+{
+    birth->policy_mode = -1;
+    int mode;
+    if (from_root && syscall(SYS_get_mempolicy, &mode, birth->policy_nodes,
+                             8 * sizeof(birth->policy_nodes), NULL, 0) == 0 && mode != 0)
+        birth->policy_mode = mode;
+}
+
+void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+{
+    fill_limits(birth, attr, from_root);
+    fill_affinity(birth, attr, from_root);
+    fill_nice(birth, attr, from_root);
+    fill_policy(birth, from_root);
+}

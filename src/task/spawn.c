@@ -1,0 +1,317 @@
+/* src/task/spawn.c: onespace_spawn, from the program's name to a task that runs it.
+ *
+ * Everything that can fail is done by the caller before the kernel task exists; undo() is the one
+ * way back. Then the caller (a task) or the keeper (for the root) clones, and the caller waits
+ * until the newborn has entered the program or said why not. */
+#include "onespace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "arch.h"
+#include "image/image.h"
+#include "space/futex.h"
+#include "space/registry.h"
+#include "steer/steer.h"
+#include "task/agent_path.h"
+#include "task/birth.h"
+#include "task/inherit.h"
+#include "task/keeper.h"
+#include "task/stack.h"
+
+extern char **environ;
+
+struct spawn {
+    struct space *space;
+    struct space_slot *self, *slot;
+    struct onespace_spawn_attr attr;
+    struct image_program program;
+    char *const *argv, *const *envp;
+    struct birth *birth;
+};
+
+/* Writes the message, if the caller wants one, and passes the error on. */
+static int say(const struct onespace_spawn_attr *attr, int error, const char *file,
+               const char *what, const char *mend)
+{
+    if (attr->message && attr->message_size)
+        snprintf(attr->message, attr->message_size, "%s: %s%s%s", file, what,
+                 mend && *mend ? ": " : "", mend ? mend : "");
+    return error;
+}
+
+static int check_attr(const struct onespace_spawn_attr *given, struct onespace_spawn_attr *attr)
+{
+    static const struct onespace_spawn_attr defaults = ONESPACE_SPAWN_ATTR_INIT;
+    *attr = defaults;
+    if (given && given->size != sizeof(*given))
+        return -EINVAL;
+    if (given)
+        *attr = *given;
+    if (attr->fd_count > BIRTH_FDS_MAX || (attr->fd_count && !attr->fds) || attr->number < -1 ||
+        (attr->number >= 0 && attr->number >= attr->ntasks) ||
+        attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
+        return -EINVAL;
+    for (size_t i = 0; i < attr->fd_count; i++)
+        if (attr->fds[i].source < 0 || attr->fds[i].target < 0)
+            return -EINVAL;
+    return 0;
+}
+
+/* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…, so that ld.so loads the program as its own
+ * and $ORIGIN is the program's folder. Freed by the caller. */
+static char **interpreter_argv(const struct spawn *spawn)
+{
+    char *const *argv = spawn->program.argv;
+    size_t count = 0, at = 0;
+    while (argv[count])
+        count++;
+    char **vector = calloc(count + 8, sizeof(*vector));
+    if (!vector)
+        return NULL;
+    vector[at++] = (char *)spawn->program.interpreter_path;
+    vector[at++] = "--argv0";
+    vector[at++] = count ? argv[0] : (char *)"";
+    const char *agent = agent_path();
+    if (agent) {
+        vector[at++] = "--preload";
+        vector[at++] = (char *)agent;
+    }
+    vector[at++] = (char *)spawn->program.path;
+    for (size_t i = 1; i < count; i++)
+        vector[at++] = argv[i];
+    return vector;
+}
+
+static int map_program(struct spawn *spawn, struct image_mapping *mapping)
+{
+    int is_dynamic = spawn->program.interpreter_path[0] != 0;
+    const char *path = is_dynamic ? spawn->program.interpreter_path : spawn->program.path;
+    const struct image_info *info =
+        is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    uintptr_t place = atomic_load(&spawn->slot->steer.files_next);
+    place = (place + info->align - 1) & -(uintptr_t)info->align;
+    int result = image_map(fd, info, place, mapping);
+    for (unsigned i = 0; result == 0 && i < info->segment_count; i++) {
+        const struct image_segment *segment = &info->segments[i];
+        if (!(segment->prot & PROT_EXEC) || (spawn->attr.flags & ONESPACE_SPAWN_UNSTEERED))
+            continue;
+        uint64_t skew = segment->vaddr % ARCH_PAGE;
+        steer_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
+                            segment->filesz + skew, fd, (long)(segment->offset - skew));
+    }
+    close(fd);
+    if (result == 0) {
+        atomic_store(&spawn->slot->steer.files_next, mapping->base + mapping->size);
+        spawn->slot->interpreter_bias = mapping->bias;
+        spawn->slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
+    }
+    return result;
+}
+
+static size_t stack_size_of(const struct spawn *spawn)
+{
+    enum { LEAST = 128 * 1024, DEFAULT = 8 << 20 };
+    struct rlimit limit;
+    size_t size = spawn->attr.stack_size, most = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
+    const struct rlimit *given = spawn->attr.limits ? &spawn->attr.limits[RLIMIT_STACK] : NULL;
+    if (size == 0) {
+        if (!given && getrlimit(RLIMIT_STACK, &limit) == 0)
+            given = &limit;
+        size = !given || given->rlim_cur == RLIM_INFINITY ? DEFAULT : given->rlim_cur;
+    }
+    size = size < LEAST ? LEAST : size > most ? most : size;
+    return (size + ARCH_PAGE - 1) & -(size_t)ARCH_PAGE;
+}
+
+static int build_stack(struct spawn *spawn, const struct image_mapping *mapping)
+{
+    int is_dynamic = spawn->program.interpreter_path[0] != 0;
+    char **argv = is_dynamic ? interpreter_argv(spawn) : spawn->program.argv;
+    if (!argv)
+        return -ENOMEM;
+    struct stack_request request = {
+        .space = spawn->space,
+        .slot = spawn->slot,
+        .size = stack_size_of(spawn),
+        .mapping = mapping,
+        .info = is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info,
+        .program = spawn->program.path,
+        .argv = argv,
+        .envp = spawn->envp,
+    };
+    int result = stack_make(&request, &spawn->birth->stack_pointer);
+    if (is_dynamic)
+        free(argv);
+    return result;
+}
+
+/* What `ps` shows of a long path is its end. */
+static void store_program(struct space_slot *slot, const char *path)
+{
+    size_t length = strlen(path);
+    const char *from = length < SPACE_PROGRAM_MAX ? path : path + length - (SPACE_PROGRAM_MAX - 1);
+    memcpy(slot->program, from, strlen(from) + 1);
+}
+
+static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mask)
+{
+    struct birth *birth = spawn->birth;
+    const struct onespace_spawn_attr *attr = &spawn->attr;
+    const char *name = strrchr(spawn->program.path, '/');
+    birth->space = spawn->space;
+    birth->slot = spawn->slot;
+    birth->entry = entry;
+    birth->signal_mask = signal_mask;
+    birth->keeper_pid = atomic_load(&spawn->space->keeper_pid);
+    birth->flags = attr->flags;
+    birth->directory = attr->directory;
+    birth->umask = attr->umask;
+    birth->fd_count = (uint32_t)attr->fd_count;
+    for (size_t i = 0; i < attr->fd_count; i++)
+        birth->fds[i] = (struct birth_fd){attr->fds[i].source, attr->fds[i].target};
+    snprintf(birth->name, sizeof(birth->name), "%.15s", name ? name + 1 : spawn->program.path);
+    strcpy(birth->program, spawn->program.path);
+    /* A task's child inherits from it through clone; the root's comes from the keeper. */
+    inherit_fill(birth, attr, spawn->self == &spawn->space->slots[0]);
+}
+
+static void undo(struct spawn *spawn)
+{
+    munmap((void *)layout_range(space_slot_index(spawn->space, spawn->slot)), LAYOUT_RANGE);
+    atomic_store(&spawn->slot->memory, MEMORY_NONE);
+    atomic_store(&spawn->slot->state, SLOT_FREE);
+}
+
+/* Prepares the claimed slot's memory. */
+static int prepare(struct spawn *spawn, uint64_t signal_mask)
+{
+    struct image_mapping mapping;
+    struct space_slot *slot = spawn->slot;
+    atomic_store(&slot->memory, MEMORY_PRESENT);
+    slot->flags = spawn->attr.flags;
+    slot->number = spawn->attr.number;
+    slot->ntasks = spawn->attr.ntasks;
+    store_program(slot, spawn->program.path);
+    int result = (int)steer_prepare(spawn->space, slot);
+    if (result < 0)
+        return result;
+    spawn->birth = (struct birth *)slot->birth_record;
+    result = map_program(spawn, &mapping);
+    if (result == 0)
+        result = build_stack(spawn, &mapping);
+    if (result == 0)
+        fill_birth(spawn, mapping.entry, signal_mask);
+    return result;
+}
+
+static const char *stage_name(int stage)
+{
+    static const char *const names[] = {"", "cannot make a kernel task", "cannot set its descriptors",
+                                        "cannot enter its working directory", "cannot set its limits",
+                                        "cannot set its CPU affinity", "cannot make a process group"};
+    return names[stage > 0 && stage <= BIRTH_GROUP ? stage : 0];
+}
+
+/* Waits until the newborn has entered its program: its id, or -errno. */
+static int await_birth(struct spawn *spawn)
+{
+    struct space_slot *slot = spawn->slot;
+    int32_t birth;
+    while ((birth = atomic_load_explicit(&slot->birth, memory_order_acquire)) == 0) {
+        futex_wait(&slot->birth, 0, futex_deadline(1000));
+        if (!keeper_alive(spawn->space))
+            return -EOWNERDEAD;
+    }
+    if (birth == 1)
+        return atomic_load(&slot->id);
+    int stage = atomic_load(&slot->birth_stage);
+    if (space_state(slot) == SLOT_CLAIMED) { /* there never was a process */
+        undo(spawn);
+    } else {
+        /* It exits; the keeper reaps it, and its status is ours to collect. */
+        while (space_state(slot) != SLOT_ENDED && keeper_alive(spawn->space)) {
+            uint32_t seen = atomic_load(&spawn->space->ends);
+            if (space_state(slot) != SLOT_ENDED)
+                futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
+        }
+        atomic_store(&slot->state, SLOT_COLLECTED);
+        space_release_slot(slot);
+    }
+    char what[128];
+    snprintf(what, sizeof(what), "%s (%s)", birth == -ECHILD ? "was killed while it started" : stage_name(stage),
+             strerror(-birth));
+    return say(&spawn->attr, birth == -ECHILD ? -EAGAIN : birth, spawn->program.path, what, "");
+}
+
+static int start(struct spawn *spawn)
+{
+    if (spawn->attr.number == 0) { /* the first of a new group */
+        atomic_store(&spawn->space->numbered_ended, 0);
+        atomic_store(&spawn->space->barrier, 0);
+    }
+    if (spawn->self == &spawn->space->slots[0]) {
+        keeper_request(spawn->space, spawn->slot);
+        return await_birth(spawn);
+    }
+    long pid = birth_clone(spawn->birth, 1);
+    if (pid > 0)
+        return await_birth(spawn);
+    undo(spawn);
+    return say(&spawn->attr, (int)pid, spawn->program.path, "cannot make a kernel task",
+               strerror((int)-pid));
+}
+
+static int spawn_resolved(struct spawn *spawn)
+{
+    uint64_t all = ~UINT64_C(0), mask;
+    atomic_store(&spawn->self->has_spawned, 1);
+    spawn->slot = space_claim(spawn->space, atomic_load(&spawn->self->id));
+    if (!spawn->slot)
+        return say(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
+                   "wait for tasks to end; one space holds 2047");
+    raw(__NR_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
+    int result = prepare(spawn, mask);
+    if (result < 0) {
+        undo(spawn);
+        result = say(&spawn->attr, result, spawn->program.path, "cannot be mapped",
+                     result == -ENOMEM ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
+                                       : strerror(-result));
+    } else {
+        result = start(spawn);
+    }
+    raw(__NR_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
+    return result;
+}
+
+int onespace_spawn(const char *file, char *const argv[], char *const envp[],
+                   const struct onespace_spawn_attr *given)
+{
+    struct spawn spawn = {.space = space_mine(), .self = space_self()};
+    struct image_problem problem = {0};
+    if (!spawn.space)
+        return -EPERM;
+    if (!file || !argv || check_attr(given, &spawn.attr) < 0)
+        return -EINVAL;
+    spawn.envp = envp ? envp : environ;
+    const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
+    int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
+    int result = image_resolve(directory, file, argv, path, &spawn.program, &problem);
+    if (result < 0)
+        return say(&spawn.attr, result, file, problem.reason, problem.mend);
+    result = spawn_resolved(&spawn);
+    image_program_free(&spawn.program);
+    return result;
+}

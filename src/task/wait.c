@@ -1,0 +1,82 @@
+/* src/task/wait.c: collect the status of ended tasks. */
+#include "onespace.h"
+
+#include <errno.h>
+
+#include "space/futex.h"
+#include "space/registry.h"
+#include "task/keeper.h"
+
+static int is_mine(const struct space_slot *slot, int32_t me)
+{
+    return slot->spawner == me || (me == ONESPACE_ROOT && atomic_load(&slot->orphan));
+}
+
+/* Takes the status if it is there: the id, 0 if the task lives, or -ECHILD. */
+static int collect(struct space_slot *slot, struct onespace_status *status)
+{
+    struct onespace_status found = {atomic_load(&slot->id), atomic_load(&slot->pid), slot->status,
+                                    slot->user_us, slot->system_us};
+    uint32_t ended = SLOT_ENDED;
+    if (space_state(slot) != SLOT_ENDED)
+        return 0;
+    found.status = slot->status; /* again, after the acquire of the state */
+    found.user_us = slot->user_us;
+    found.system_us = slot->system_us;
+    if (!atomic_compare_exchange_strong(&slot->state, &ended, SLOT_COLLECTED))
+        return -ECHILD; /* another thread was faster */
+    space_release_slot(slot);
+    if (status)
+        *status = found;
+    return found.id;
+}
+
+static int collect_one(struct space *space, int32_t me, int id, struct onespace_status *status)
+{
+    struct space_slot *slot = space_slot(space, id);
+    if (!slot || id == ONESPACE_ROOT || !is_mine(slot, me) || space_state(slot) == SLOT_COLLECTED ||
+        (slot->flags & ONESPACE_SPAWN_DETACHED))
+        return -ECHILD;
+    return collect(slot, status);
+}
+
+static int collect_any(struct space *space, int32_t me, struct onespace_status *status)
+{
+    int result = -ECHILD;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        uint32_t state = space_state(slot);
+        if (state < SLOT_BORN || state > SLOT_ENDED || !is_mine(slot, me) ||
+            (slot->flags & ONESPACE_SPAWN_DETACHED))
+            continue;
+        int found = collect(slot, status);
+        if (found > 0)
+            return found;
+        result = 0;
+    }
+    return result;
+}
+
+int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    int32_t me = atomic_load(&space_self()->id);
+    uint64_t deadline = futex_deadline(timeout_ms);
+    for (;;) {
+        /* Acquire pairs with the bump after each end. */
+        uint32_t seen = atomic_load_explicit(&space->ends, memory_order_acquire);
+        int result = id == ONESPACE_ANY ? collect_any(space, me, status)
+                                        : collect_one(space, me, id, status);
+        if (result != 0)
+            return result;
+        if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
+            return -ETIMEDOUT;
+        if (!keeper_alive(space))
+            return -EOWNERDEAD;
+        uint64_t slice = futex_deadline(1000); /* to notice a killed keeper */
+        futex_wait(&space->ends, seen, slice < deadline ? slice : deadline);
+    }
+}

@@ -1,0 +1,62 @@
+#!/bin/sh
+# Makes the seeds in corpus/: tiny ELF files of each kind, and first lines of scripts.
+# Needs cc, objcopy and strip. The seeds are kept in the repository; run this to change them.
+set -eu
+cd "$(dirname "$0")"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+elf=corpus/image_read_fuzz
+script=corpus/script_line_fuzz
+rm -rf "$elf" "$script"
+mkdir -p "$elf" "$script"
+
+cat > "$work/tiny.c" <<'END'
+char zeroes[5000];
+int data = 1;
+__attribute__((weak)) int weakling(void) { return 2; }
+static int local_one(void) { return data; }
+int main(void) { return zeroes[data] + local_one() + weakling(); }
+void _start(void) { main(); for (;;) ; }
+END
+cat > "$work/versions.c" <<'END'
+__asm__(".symver main_old, main@ONE\n.symver main_new, main@@TWO");
+int main_old(void) { return 1; }
+int main_new(void) { return 2; }
+int __asan_init(void) { return 3; }
+END
+printf 'ONE { };\nTWO { } ONE;\n' > "$work/versions.map"
+
+make_elf() { # name, options...
+    name=$1
+    shift
+    cc -Os -nostdlib -fno-asynchronous-unwind-tables -Wl,--build-id=none -Wl,-z,noseparate-code \
+        -o "$elf/$name" "$@"
+}
+make_elf libversions.so -shared -fPIC "$work/versions.c" -Wl,--version-script="$work/versions.map"
+make_elf pie -fPIE -pie "$work/tiny.c"
+make_elf pie_needs_library -fPIE -pie "$work/tiny.c" -Wl,--no-as-needed "$elf/libversions.so"
+make_elf pie_four_segments -fPIE -pie "$work/tiny.c" -Wl,-z,separate-code
+make_elf static_pie -fPIE -static-pie "$work/tiny.c"
+make_elf static_pie_aligned -fPIE -static-pie "$work/tiny.c" -Wl,-z,max-page-size=0x4000
+make_elf fixed -fno-pie -no-pie "$work/tiny.c"
+make_elf executable_stack -fPIE -pie "$work/tiny.c" -Wl,-z,execstack
+cc -Os -fPIE -c "$work/tiny.c" -o "$elf/object.o"
+cp "$elf/pie" "$elf/no_sections"
+strip --strip-section-headers "$elf/no_sections" 2>/dev/null ||
+    dd if=/dev/zero of="$elf/no_sections" bs=1 seek=40 count=8 conv=notrunc 2>/dev/null
+cp "$elf/pie" "$elf/bits32" # the class byte
+printf '\001' | dd of="$elf/bits32" bs=1 seek=4 conv=notrunc 2>/dev/null
+head -c 100 "$elf/pie" > "$elf/truncated"
+head -c 2000 "$elf/static_pie" > "$elf/truncated_segment"
+
+printf '#!/bin/sh\n' > "$script/plain"
+printf '#! \t/usr/bin/env  python3 -u \t\nrest\n' > "$script/argument"
+printf '#!/bin/sh -e  ' > "$script/no_newline"
+printf '#!/bin/sh\0-e\n' > "$script/zero_byte"
+printf '#!' > "$script/nothing"
+printf '#!\n' > "$script/no_name"
+printf '#!   \t \n' > "$script/blanks"
+printf '#!/bin/sh %0250d\n' 1 > "$script/argument_cut"
+printf '#!/%0300d\n' 1 > "$script/name_cut"
+printf '#!%300s' ' ' > "$script/all_blanks"
+du -sb corpus
