@@ -116,6 +116,8 @@ struct onespace_status {
     int status;       /* as waitpid gives it: WIFEXITED and so on apply */
     uint64_t user_us; /* processor time */
     uint64_t system_us;
+    uint64_t copies, copied_bytes; /* process_vm_readv/writev between members, in user space */
+    uint64_t kernel_copies;        /* those that went to the kernel: other targets, or faults */
 };
 
 /* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY); the root

@@ -19,8 +19,8 @@ enum {
 /* Why a file cannot be used, for a person: what is wrong and how to mend it. */
 struct image_problem {
     int error;        /* positive errno that says the same to a program */
-    char reason[512]; /* "is not position independent" */
-    char mend[512];   /* "link it with -pie ..." ; may be empty */
+    char reason[512]; /* a predicate of the file as it was named: "is not position independent" */
+    char mend[512];   /* a sentence: "Rebuild it with -fPIE -pie." */
 };
 
 struct image_segment { /* one PT_LOAD */
@@ -32,8 +32,8 @@ struct image_info {
     uint64_t entry;      /* virtual, without load bias */
     uint64_t phdr_vaddr; /* where the program headers land, 0 if in no segment */
     uint16_t phnum, phentsize;
-    uint64_t low, high; /* page-rounded extent of all segments */
-    uint64_t align;     /* largest p_align, at least a page */
+    uint64_t low, high; /* extent: low rounded down to align, high up to a page */
+    uint64_t align;     /* largest p_align, at least a page, at most 1 GiB */
     unsigned segment_count;
     struct image_segment segments[IMAGE_SEGMENTS_MAX];
     char interpreter[PATH_MAX];           /* PT_INTERP, empty if none (static PIE) */
@@ -55,7 +55,7 @@ struct image_mapping {
     uintptr_t bias;  /* added to a virtual address of the file */
     size_t size;     /* high - low */
     uintptr_t entry; /* bias + entry */
-    uintptr_t phdr;  /* bias + phdr_vaddr */
+    uintptr_t phdr;  /* bias + phdr_vaddr, 0 if that is 0 */
 };
 
 /* Reads and checks the ELF file open at fd as the program or interpreter of a task.
@@ -68,7 +68,9 @@ int image_read(int fd, struct image_info *info, struct image_problem *problem);
  * reads the ELF file and its interpreter and refuses early what cannot be a task: not executable,
  * a directory, empty, truncated, 32 bit, another architecture, not position independent, setuid or
  * setgid (or file capabilities), interpreter missing. AddressSanitizer/ThreadSanitizer guests
- * (they need fixed shadow addresses) and valgrind are refused too. 0 or -errno with *problem. */
+ * (they need fixed shadow addresses) and valgrind are refused too. A file that is neither ELF nor a
+ * script runs with /bin/sh, as with execvp. 0, or -errno with *problem (which may be NULL) filled
+ * and *program untouched. ENOEXEC and EPERM: it cannot be a task; ELIBBAD: truncated or corrupt. */
 int image_resolve(int dirfd, const char *file, char *const argv[], const char *path,
                   struct image_program *program, struct image_problem *problem);
 void image_program_free(struct image_program *program);

@@ -45,8 +45,9 @@ int image_read_exact(int fd, void *buffer, size_t size, uint64_t offset);
 int image_each_needed(int fd, const struct image_info *info,
                       int (*visit)(const char *name, void *context), void *context);
 
-/* symbol.c: the index of the first of the NULL-terminated names that .dynsym defines, -ENOENT when
- * it defines none, or another -errno. */
+/* symbol.c: the index of the first of the NULL-terminated names that .dynsym, else .symtab,
+ * defines; -ENOENT when neither defines any, or another -errno. Both count: clang exports what it
+ * links statically into a program, gcc does not. */
 int image_defines(int fd, const char *const names[]);
 
 #endif

@@ -270,10 +270,11 @@ int image_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsi
     return 0;
 }
 
-int image_defines(int fd, const char *const names[])
+/* The index of the first of the names that the table defines, or -errno. */
+static int find_any(int fd, unsigned type, const char *const names[])
 {
     struct symbol_table table;
-    int status = open_table(fd, SHT_DYNSYM, &table);
+    int status = open_table(fd, type, &table);
     if (status != 0)
         return status;
     struct found best = {0};
@@ -284,6 +285,12 @@ int image_defines(int fd, const char *const names[])
     if (status != 0)
         return status;
     return best.rank != 0 ? index - 1 : -ENOENT;
+}
+
+int image_defines(int fd, const char *const names[])
+{
+    int index = find_any(fd, SHT_DYNSYM, names);
+    return index == -ENOENT ? find_any(fd, SHT_SYMTAB, names) : index;
 }
 
 /* Where [vaddr, vaddr + size) lies in the file; false when it is not wholly in one segment's. */

@@ -14,31 +14,41 @@
 
 static char found[PATH_MAX];
 
-static void find_agent(void)
+static int try_path(const char *folder, int length, const char *below)
 {
-    const char *given = getenv("ONESPACE_AGENT");
-    char path[PATH_MAX];
-    Dl_info library;
-    if (given) {
-        snprintf(path, sizeof(path), "%s", given);
-    } else if (dladdr((void *)agent_path, &library) && library.dli_fname) {
-        const char *slash = strrchr(library.dli_fname, '/');
-        int folder = slash ? (int)(slash - library.dli_fname) : 1;
-        snprintf(path, sizeof(path), "%.*s/" AGENT, folder, slash ? library.dli_fname : ".");
-    } else {
-        return;
-    }
-    char real[PATH_MAX];
-    if (!realpath(path, real))
-        return;
+    char path[PATH_MAX], real[PATH_MAX];
+    int size = snprintf(path, sizeof(path), "%.*s/%s" AGENT, length, folder, below);
+    if (size >= (int)sizeof(path) || !realpath(path, real))
+        return 0;
     if (!strpbrk(real, " :\t\n")) {
         snprintf(found, sizeof(found), "%s", real);
-        return;
+        return 1;
     }
     /* --preload splits at blanks and colons: name it through a descriptor that stays open. */
     int fd = open(real, O_PATH | O_CLOEXEC);
     if (fd >= 0)
         snprintf(found, sizeof(found), "/proc/%d/fd/%d", getpid(), fd);
+    return fd >= 0;
+}
+
+/* Beside the library, or in the library folder beside the command's folder. */
+static void find_agent(void)
+{
+    static const char *const below[] = {"", "../lib/", "../" ONESPACE_LIBDIR "/"};
+    const char *given = getenv("ONESPACE_AGENT");
+    char self[PATH_MAX];
+    Dl_info library;
+    if (given && realpath(given, found))
+        return;
+    if (!dladdr((void *)agent_path, &library) || !library.dli_fname ||
+        !realpath(library.dli_fname, self) || !strstr(self, "libonespace")) {
+        ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1); /* the command */
+        self[size > 0 ? size : 0] = 0;
+    }
+    const char *slash = strrchr(self, '/');
+    for (unsigned i = 0; slash && i < sizeof(below) / sizeof(below[0]); i++)
+        if (try_path(self, (int)(slash - self), below[i]))
+            return;
 }
 
 const char *agent_path(void)

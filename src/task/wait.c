@@ -15,14 +15,19 @@ static int is_mine(const struct space_slot *slot, int32_t me)
 /* Takes the status if it is there: the id, 0 if the task lives, or -ECHILD. */
 static int collect(struct space_slot *slot, struct onespace_status *status)
 {
-    struct onespace_status found = {atomic_load(&slot->id), atomic_load(&slot->pid), slot->status,
-                                    slot->user_us, slot->system_us};
     uint32_t ended = SLOT_ENDED;
-    if (space_state(slot) != SLOT_ENDED)
+    if (space_state(slot) != SLOT_ENDED) /* acquire: what the keeper wrote before is seen below */
         return 0;
-    found.status = slot->status; /* again, after the acquire of the state */
-    found.user_us = slot->user_us;
-    found.system_us = slot->system_us;
+    struct onespace_status found = {
+        .id = atomic_load(&slot->id),
+        .pid = atomic_load(&slot->pid),
+        .status = slot->status,
+        .user_us = slot->user_us,
+        .system_us = slot->system_us,
+        .copies = atomic_load(&slot->stats.cma_calls),
+        .copied_bytes = atomic_load(&slot->stats.cma_bytes),
+        .kernel_copies = atomic_load(&slot->stats.cma_kernel_calls),
+    };
     if (!atomic_compare_exchange_strong(&slot->state, &ended, SLOT_COLLECTED))
         return -ECHILD; /* another thread was faster */
     space_release_slot(slot);

@@ -1,0 +1,13 @@
+/* cmd/commands.h: the subcommands of `onespace`. Each gets its own name as argv[0] and returns an exit
+ * status. */
+#ifndef ONESPACE_CMD_COMMANDS_H
+#define ONESPACE_CMD_COMMANDS_H
+
+int command_run(int argc, char **argv);
+int command_ps(int argc, char **argv);
+int command_check(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_bench(int argc, char **argv);
+int command_host(int argc, char **argv); /* started by shims, not by people */
+
+#endif

@@ -1,0 +1,61 @@
+/* cmd/onespace.c: the command: picks the subcommand. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "host/host.h"
+#include "onespace.h"
+
+static const struct {
+    const char *name;
+    int (*function)(int, char **);
+    const char *purpose;
+} commands[] = {
+    {"run", command_run, "run programs, or MPI ranks, as tasks of one address space"},
+    {"ps", command_ps, "list spaces and their tasks"},
+    {"check", command_check, "say whether programs can be tasks, and if not why"},
+    {"doctor", command_doctor, "look at this machine and say what to mend"},
+    {"bench", command_bench, "measure what your MPI gains here"},
+    {"host", command_host, NULL},
+};
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: onespace COMMAND [ARGUMENT...]\n\n");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (commands[i].purpose)
+            fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].purpose);
+    fprintf(out, "\n`onespace COMMAND --help` says more; `onespace --version` says which this is.\n");
+}
+
+int command_host(int argc, char **argv)
+{
+    if (argc != 4) {
+        fprintf(stderr, "onespace host: started by `onespace run`, not by hand\n");
+        return 2;
+    }
+    return host_serve(3, argv[1], argv[2], atoi(argv[3]));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("onespace %s\n", onespace_version());
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].function(argc - 1, argv + 1);
+    fprintf(stderr, "onespace: no command '%s'\n\n", argv[1]);
+    print_usage(stderr);
+    return 2;
+}

@@ -1,0 +1,173 @@
+/* cmd/run_by_hand.c: `onespace run` without a launcher: this process is the root. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/binding.h"
+#include "host/defaults.h"
+#include "host/report.h"
+#include "run.h"
+
+enum { GRACE_MS = 3000 };
+
+extern char **environ;
+
+struct tasks {
+    int ids[ONESPACE_TASKS_MAX], count, alive;
+    const char *programs[ONESPACE_TASKS_MAX];
+    int failure; /* exit status of the first that failed, 0: none */
+};
+
+static struct tasks tasks;
+
+static int exit_status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void kill_all(int number)
+{
+    for (int i = 0; i < tasks.count; i++)
+        if (tasks.ids[i] > 0)
+            (void)!onespace_kill(tasks.ids[i], number);
+}
+
+/* Signals of the terminal reach the tasks by themselves: they are in our process group. Those that
+ * somebody sends to this process alone are passed on. */
+static void *forward_signals(void *argument)
+{
+    const sigset_t *set = argument;
+    for (;;) {
+        siginfo_t info;
+        if (sigwaitinfo(set, &info) > 0 && info.si_code != SI_KERNEL)
+            kill_all(info.si_signo);
+    }
+    return NULL;
+}
+
+static void start_forwarding(void)
+{
+    static sigset_t set;
+    pthread_t thread;
+    sigemptyset(&set);
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct sigaction action;
+        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, numbers[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_create(&thread, NULL, forward_signals, &set);
+    pthread_detach(thread);
+}
+
+static int spawn_one(const struct run_options *run, const struct run_segment *segment, int number,
+                     int total)
+{
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    char text[16], message[1024] = "";
+    cpu_set_t cpus;
+    attr.flags = segment->flags;
+    attr.stack_size = segment->stack_size;
+    attr.number = number;
+    attr.ntasks = total;
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    int bound = binding_find(run->bind, number, total, &cpus, message, sizeof(message));
+    if (bound > 0) {
+        attr.cpus = &cpus;
+        attr.cpus_size = sizeof(cpus);
+    }
+    snprintf(text, sizeof(text), "%d", number);
+    setenv("ONESPACE_TASK_ID", text, 1);
+    snprintf(text, sizeof(text), "%d", total);
+    setenv("ONESPACE_NTASKS", text, 1);
+    int id = bound < 0 ? bound : onespace_spawn(segment->argv[0], segment->argv, NULL, &attr);
+    if (id < 0)
+        fprintf(stderr, "onespace run: %s\n", message[0] ? message : strerror(-id));
+    return id;
+}
+
+static int spawn_all(const struct run_options *run)
+{
+    int total = 0, number = 0;
+    for (int s = 0; s < run->segment_count; s++)
+        total += run->segments[s].count;
+    if (total > ONESPACE_TASKS_MAX) {
+        fprintf(stderr, "onespace run: %d tasks: one space holds %d\n", total, ONESPACE_TASKS_MAX);
+        return -EINVAL;
+    }
+    for (int s = 0; s < run->segment_count; s++)
+        for (int i = 0; i < run->segments[s].count; i++, number++) {
+            int id = spawn_one(run, &run->segments[s], number, total);
+            if (id < 0)
+                return id;
+            tasks.ids[tasks.count] = id;
+            tasks.programs[tasks.count++] = run->segments[s].argv[0];
+            tasks.alive++;
+        }
+    return 0;
+}
+
+static void note_end(const struct run_options *run, const struct onespace_status *status)
+{
+    int code = exit_status_of(status->status);
+    for (int i = 0; i < tasks.count; i++) {
+        if (tasks.ids[i] != status->id)
+            continue;
+        if (run->stats)
+            report_stats(tasks.programs[i], status);
+        if (WIFSIGNALED(status->status) && WTERMSIG(status->status) != SIGPIPE && !tasks.failure)
+            fprintf(stderr, "onespace run: task %d (%s, pid %d) was ended by signal %d (%s)\n", i,
+                    tasks.programs[i], status->pid, WTERMSIG(status->status),
+                    strsignal(WTERMSIG(status->status)));
+        tasks.ids[i] = 0;
+    }
+    tasks.alive--;
+    if (code && !tasks.failure) {
+        tasks.failure = code;
+        if (run->kill_on_failure)
+            kill_all(SIGTERM);
+    }
+}
+
+static void wait_all(const struct run_options *run)
+{
+    while (tasks.alive > 0) {
+        struct onespace_status status;
+        int patience = run->kill_on_failure && tasks.failure ? GRACE_MS : -1;
+        int id = onespace_wait(ONESPACE_ANY, &status, patience);
+        if (id > 0)
+            note_end(run, &status);
+        else if (id == -ETIMEDOUT)
+            kill_all(SIGKILL);
+        else
+            return;
+    }
+}
+
+int run_by_hand(const struct run_options *run)
+{
+    int self = onespace_init();
+    if (self < 0) {
+        fprintf(stderr, "onespace run: cannot make a space: %s (see `onespace doctor`)\n", strerror(-self));
+        return EXIT_FAILURE;
+    }
+    if (run->verbose)
+        fprintf(stderr, "onespace run: a space of its own, root pid %d\n", getpid());
+    defaults_set(run->verbose);
+    int failed = spawn_all(run);
+    start_forwarding();
+    if (failed < 0) {
+        kill_all(SIGKILL);
+        wait_all(run);
+        return failed == -ENOENT ? 127 : failed == -EINVAL ? 2 : 126;
+    }
+    wait_all(run);
+    return tasks.failure;
+}

@@ -1,0 +1,338 @@
+/* src/host/host.c: see host.h.
+ *
+ * One thread polls the sockets; another waits for tasks, since their ends are told by futex, and
+ * passes each status on through a pipe. After the first task the host opens no library and asks no
+ * name service: a debugger's breakpoint in shared code would kill it (docs/debugging.md). */
+#include "host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/protocol.h"
+#include "host/runtime_dir.h"
+#include "onespace.h"
+
+enum { LINGER_MS = 200, EXPECT_MS = 10000, REQUEST_TIMEOUT_S = 30 };
+
+struct client {
+    int socket; /* -1: the shim is gone */
+    int task;   /* id, 0: none */
+    int pid;
+    struct client *next;
+};
+
+struct host {
+    int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
+    struct client *clients;
+    sem_t spawned;
+    int seen;     /* tasks started so far */
+    int expected; /* tasks that the launcher starts on this node, or -1 */
+};
+
+/* A request as it came in, with everything that must be freed. */
+struct job {
+    struct protocol_request request;
+    int fds[PROTOCOL_FDS_MAX];
+    int32_t numbers[PROTOCOL_FDS_MAX];
+    struct onespace_fd_map map[PROTOCOL_FDS_MAX];
+    unsigned map_count;
+    int directory;
+    char *texts, **argv, **envp;
+};
+
+static void *wait_for_tasks(void *argument)
+{
+    struct host *host = argument;
+    for (;;) {
+        struct onespace_status status;
+        while (sem_wait(&host->spawned) != 0)
+            ;
+        while (onespace_wait(ONESPACE_ANY, &status, -1) < 0)
+            usleep(1000); /* a killed keeper: the parent's death signal takes us as well */
+        while (write(host->ends[1], &status, sizeof(status)) < 0 && errno == EINTR)
+            ;
+    }
+    return NULL;
+}
+
+static int split_texts(struct job *job)
+{
+    const struct protocol_request *request = &job->request;
+    char *at = job->texts, *end = at + request->text_size;
+    job->argv = calloc(request->argc + 1u, sizeof(char *));
+    job->envp = calloc(request->envc + 1u, sizeof(char *));
+    if (!job->argv || !job->envp)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < request->argc + request->envc; i++) {
+        char *zero = memchr(at, 0, (size_t)(end - at));
+        if (!zero)
+            return -EPROTO;
+        *(i < request->argc ? &job->argv[i] : &job->envp[i - request->argc]) = at;
+        at = zero + 1;
+    }
+    return 0;
+}
+
+static int receive_job(int socket, struct job *job)
+{
+    struct protocol_request *request = &job->request;
+    int result = protocol_receive(socket, request, sizeof(*request));
+    if (result < 0)
+        return result;
+    if (request->magic != PROTOCOL_MAGIC || request->fd_count > PROTOCOL_FDS_MAX ||
+        request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
+        request->argc > request->text_size || request->envc > request->text_size ||
+        request->cpus_size > sizeof(request->cpus))
+        return -EPROTO;
+    result = protocol_receive_fds(socket, job->fds, job->numbers, request->fd_count);
+    job->texts = result < 0 ? NULL : malloc(request->text_size + 1u);
+    if (!job->texts)
+        return result < 0 ? result : -ENOMEM;
+    result = protocol_receive(socket, job->texts, request->text_size);
+    return result < 0 ? result : split_texts(job);
+}
+
+static void free_job(struct job *job)
+{
+    for (uint32_t i = 0; i < job->request.fd_count && i < PROTOCOL_FDS_MAX; i++)
+        if (job->fds[i] >= 0)
+            close(job->fds[i]);
+    free(job->texts);
+    free(job->argv);
+    free(job->envp);
+    free(job);
+}
+
+static const char *search_path(char **envp)
+{
+    for (; *envp; envp++)
+        if (strncmp(*envp, "PATH=", 5) == 0)
+            return *envp + 5;
+    return NULL;
+}
+
+static void map_fds(struct job *job)
+{
+    job->directory = -1;
+    for (uint32_t i = 0; i < job->request.fd_count; i++) {
+        if (job->numbers[i] < 0)
+            job->directory = job->fds[i];
+        else
+            job->map[job->map_count++] = (struct onespace_fd_map){job->fds[i], job->numbers[i]};
+    }
+}
+
+static int spawn_job(struct job *job, char *message, size_t size)
+{
+    const struct protocol_request *request = &job->request;
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    map_fds(job);
+    attr.flags = request->flags | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP;
+    attr.directory = job->directory;
+    attr.umask = request->umask;
+    attr.nice = request->nice;
+    attr.number = request->number;
+    attr.ntasks = request->ntasks;
+    attr.fds = job->map;
+    attr.fd_count = job->map_count;
+    attr.stack_size = request->stack_size;
+    attr.cpus = request->cpus_size ? (const cpu_set_t *)request->cpus : NULL;
+    attr.cpus_size = request->cpus_size;
+    attr.limits = request->limits;
+    attr.path = search_path(job->envp);
+    attr.message = message;
+    attr.message_size = size;
+    /* Tasks inherit the memory policy of the thread that spawns them. */
+    if (request->policy_mode)
+        syscall(SYS_set_mempolicy, request->policy_mode, request->policy_nodes, 1024);
+    int id = onespace_spawn(job->argv[0], job->argv, job->envp, &attr);
+    if (request->policy_mode)
+        syscall(SYS_set_mempolicy, 0, NULL, 0);
+    return id;
+}
+
+/* Takes one shim's job on. */
+static void serve_new(struct host *host, int socket)
+{
+    struct timeval patience = {REQUEST_TIMEOUT_S, 0};
+    struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
+    struct job *job = calloc(1, sizeof(*job));
+    struct client *client = calloc(1, sizeof(*client));
+    int known = job && client && protocol_peer_is_mine(socket);
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    int result = known ? receive_job(socket, job) : -EPERM;
+    int id = result < 0 ? result : spawn_job(job, reply.message, sizeof(reply.message));
+    if (id < 0) {
+        reply.error = id;
+        if (!reply.message[0])
+            snprintf(reply.message, sizeof(reply.message), "%s", strerror(-id));
+    } else {
+        reply.status.id = id;
+        reply.status.pid = client->pid = onespace_pid(id);
+        client->task = id;
+        host->seen++;
+        sem_post(&host->spawned);
+    }
+    if (job)
+        free_job(job);
+    if (protocol_send(socket, &reply, sizeof(reply)) < 0 && id > 0)
+        (void)!onespace_kill(id, SIGKILL);
+    if (id < 0 || !client) {
+        close(socket);
+        free(client);
+        return;
+    }
+    client->socket = socket;
+    client->next = host->clients;
+    host->clients = client;
+}
+
+/* The shim is gone: its task and what that has in its process group must not stay behind. */
+static void abandon(struct client *client)
+{
+    close(client->socket);
+    client->socket = -1;
+    if (client->pid > 0)
+        kill(-client->pid, SIGKILL);
+    (void)!onespace_kill(client->task, SIGKILL);
+}
+
+static void serve_client(struct client *client)
+{
+    int32_t number;
+    ssize_t got = recv(client->socket, &number, sizeof(number), MSG_DONTWAIT);
+    if (got == (ssize_t)sizeof(number)) {
+        (void)!onespace_kill(client->task, number);
+        return;
+    }
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        abandon(client);
+}
+
+static void pass_end_on(struct host *host)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_ENDED};
+    if (read(host->ends[0], &reply.status, sizeof(reply.status)) != (ssize_t)sizeof(reply.status))
+        return;
+    for (struct client **at = &host->clients; *at; at = &(*at)->next) {
+        struct client *client = *at;
+        if (client->task != reply.status.id)
+            continue;
+        if (client->socket >= 0) {
+            protocol_send(client->socket, &reply, sizeof(reply));
+            close(client->socket);
+        }
+        *at = client->next;
+        free(client);
+        return;
+    }
+}
+
+/* One round of waiting: 0 when the timeout passed without an event. */
+static int serve_round(struct host *host, int timeout_ms)
+{
+    unsigned count = 2, at = 2;
+    for (struct client *client = host->clients; client; client = client->next)
+        count++;
+    struct pollfd *watched = calloc(count, sizeof(*watched));
+    if (!watched)
+        return 1;
+    watched[0] = (struct pollfd){host->listener, POLLIN, 0};
+    watched[1] = (struct pollfd){host->ends[0], POLLIN, 0};
+    for (struct client *client = host->clients; client; client = client->next)
+        watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* -1 is passed over */
+    int ready = poll(watched, count, timeout_ms);
+    at = 2;
+    for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
+        if (client->socket >= 0 && watched[at].revents)
+            serve_client(client);
+    if (ready > 0 && watched[1].revents)
+        pass_end_on(host);
+    if (ready > 0 && watched[0].revents) {
+        int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (socket >= 0)
+            serve_new(host, socket);
+    }
+    free(watched);
+    while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
+        ;
+    return ready != 0;
+}
+
+/* Leaves only if no shim is at the door; new ones are kept out by the folder's lock. */
+static int close_door(struct host *host, const char *folder, const char *name)
+{
+    char path[128];
+    int lock = runtime_dir_lock(folder);
+    struct pollfd door = {host->listener, POLLIN, 0};
+    if (poll(&door, 1, 0) > 0) {
+        close(lock);
+        return 0;
+    }
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    unlink(path);
+    close(host->listener);
+    rmdir(folder); /* when no other host needs it */
+    if (lock >= 0)
+        close(lock);
+    return 1;
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int host_serve(int listener, const char *folder, const char *name, int expected)
+{
+    struct host host = {.listener = listener, .expected = expected};
+    pthread_t waiter;
+    prctl(PR_SET_NAME, "onespace-host");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    raise_descriptor_limit();
+    int self = onespace_init();
+    if (self < 0 || pipe2(host.ends, O_CLOEXEC) != 0 || sem_init(&host.spawned, 0, 0) != 0 ||
+        pthread_create(&waiter, NULL, wait_for_tasks, &host) != 0) {
+        fprintf(stderr, "onespace host: cannot make a space: %s\n", strerror(self < 0 ? -self : errno));
+        close_door(&host, folder, name);
+        return EXIT_FAILURE;
+    }
+    long started = now_ms();
+    for (;;) {
+        int idle = host.clients == NULL;
+        int early = host.seen == 0 || host.seen < host.expected;
+        int busy = serve_round(&host, idle ? LINGER_MS : -1);
+        if (!idle || busy || (early && now_ms() - started < EXPECT_MS))
+            continue;
+        if (close_door(&host, folder, name))
+            return EXIT_SUCCESS;
+    }
+}

@@ -1,0 +1,18 @@
+/* src/host/launcher.h: what started us, and which space our rank belongs to. */
+#ifndef ONESPACE_HOST_LAUNCHER_H
+#define ONESPACE_HOST_LAUNCHER_H
+
+#include <stddef.h>
+
+struct launcher {
+    int is_rank;             /* a launcher started us as one of its ranks */
+    const char *kind;        /* "hydra", "pmix", "openmpi", "slurm", ... for --verbose */
+    int local_rank, local_size; /* on this node, -1 if it does not say */
+    char space[64];          /* the name of the space; fits into a socket's path */
+    char found_by[128];      /* how that name was found, for --verbose */
+};
+
+/* Looks at the environment and the ancestors. Never fails. */
+void launcher_find(struct launcher *launcher);
+
+#endif

@@ -1,0 +1,112 @@
+/* src/host/protocol.c: see protocol.h. */
+#include "host/protocol.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int protocol_send(int socket, const void *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t part = send(socket, (const char *)data + done, size - done, MSG_NOSIGNAL);
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part < 0)
+            return -errno;
+        done += (size_t)part;
+    }
+    return 0;
+}
+
+int protocol_receive(int socket, void *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t part = recv(socket, (char *)data + done, size - done, 0);
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            return part == 0 ? -EPIPE : -errno;
+        done += (size_t)part;
+    }
+    return 0;
+}
+
+union fd_space {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(PROTOCOL_FDS_PER_MESSAGE * sizeof(int))];
+};
+
+static int send_some(int socket, const int *fds, const int32_t *numbers, unsigned count)
+{
+    union fd_space control;
+    memset(&control, 0, sizeof(control));
+    struct iovec data = {(void *)numbers, count * sizeof(*numbers)};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+    ssize_t sent;
+    do
+        sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return -errno;
+    return protocol_send(socket, (const char *)numbers + sent, data.iov_len - (size_t)sent);
+}
+
+static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
+{
+    union fd_space control;
+    struct iovec data = {numbers, count * sizeof(*numbers)};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t got;
+    do
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0)
+        return got == 0 ? -EPIPE : -errno;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    unsigned had = header && header->cmsg_type == SCM_RIGHTS
+                       ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
+    if (had)
+        memcpy(fds, CMSG_DATA(header), (had < count ? had : count) * sizeof(int));
+    for (unsigned i = had; i < count; i++)
+        fds[i] = -1;
+    int result = protocol_receive(socket, (char *)numbers + got, data.iov_len - (size_t)got);
+    return result < 0 ? result : had == count && !(message.msg_flags & MSG_CTRUNC) ? 0 : -EMFILE;
+}
+
+int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count)
+{
+    for (unsigned at = 0; at < count; at += PROTOCOL_FDS_PER_MESSAGE) {
+        unsigned part = count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
+        int result = send_some(socket, fds + at, numbers + at, part);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        fds[i] = -1;
+    for (unsigned at = 0; at < count; at += PROTOCOL_FDS_PER_MESSAGE) {
+        unsigned part = count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
+        int result = receive_some(socket, fds + at, numbers + at, part);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+int protocol_peer_is_mine(int socket)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}

@@ -1,0 +1,60 @@
+/* src/host/protocol.h: what shim and host say to each other over a Unix stream socket.
+ *
+ *   shim                                  host
+ *   request, descriptors, texts    ->
+ *                                  <-     reply ANSWER (the task's id and pid, or an error)
+ *   signal (any number)            ->
+ *                                  <-     reply ENDED (wait status)
+ *
+ * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the same
+ * version; `magic` holds the version and a mismatch is refused with both versions named. */
+#ifndef ONESPACE_HOST_PROTOCOL_H
+#define ONESPACE_HOST_PROTOCOL_H
+
+#include <limits.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "onespace.h"
+
+#define PROTOCOL_MAGIC UINT32_C(0x6f730001)
+
+enum { PROTOCOL_FDS_MAX = 2048, PROTOCOL_FDS_PER_MESSAGE = 250, PROTOCOL_TEXT_MAX = 64 << 20 };
+
+struct protocol_request {
+    uint32_t magic;
+    uint32_t flags;       /* ONESPACE_SPAWN_* */
+    uint32_t argc, envc;
+    uint32_t text_size;   /* argv and environment, each text with its terminating zero */
+    uint32_t fd_count;    /* descriptors that follow, the working directory first */
+    int32_t umask, nice;
+    int32_t number, ntasks;
+    uint64_t stack_size;
+    int32_t policy_mode;  /* memory policy, 0: default */
+    uint32_t cpus_size;
+    uint64_t policy_nodes[16];
+    struct rlimit limits[16];
+    unsigned char cpus[1024];
+};
+
+enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
+
+struct protocol_reply {
+    uint32_t kind;
+    int32_t error; /* ANSWER: 0 or -errno, with message */
+    struct onespace_status status; /* ANSWER: id and pid; ENDED: all */
+    char message[1024];
+};
+
+/* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */
+int protocol_send(int socket, const void *data, size_t size);
+int protocol_receive(int socket, void *data, size_t size);
+/* `numbers` travel with the descriptors: what each is to be in the task. */
+int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
+int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
+/* Whether the peer runs as our user. */
+int protocol_peer_is_mine(int socket);
+
+#endif

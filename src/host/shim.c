@@ -1,0 +1,258 @@
+/* src/host/shim.c: see shim.h. */
+#include "host/shim.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/binding.h"
+#include "host/defaults.h"
+#include "host/host.h"
+#include "host/protocol.h"
+#include "host/report.h"
+
+extern char **environ;
+
+enum { REFUSED = 126, NOT_FOUND = 127 };
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,
+                                SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
+
+static int complain(const char *message)
+{
+    fprintf(stderr, "onespace run: %s\n", message);
+    return EXIT_FAILURE;
+}
+
+struct sent_fds {
+    unsigned count;
+    int fds[PROTOCOL_FDS_MAX];
+    int32_t numbers[PROTOCOL_FDS_MAX];
+};
+
+/* Every open descriptor but the socket; the first is the working directory, with number -1. */
+static int collect_fds(struct sent_fds *sent, int socket)
+{
+    DIR *list = opendir("/proc/self/fd");
+    if (!list)
+        return -errno;
+    int folder = open(".", O_PATH | O_CLOEXEC);
+    if (folder >= 0) {
+        sent->fds[sent->count] = folder;
+        sent->numbers[sent->count++] = -1;
+    }
+    for (struct dirent *entry; (entry = readdir(list));) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd == socket || fd == dirfd(list) || fd == folder ||
+            (fcntl(fd, F_GETFD) & FD_CLOEXEC))
+            continue;
+        if (sent->count == PROTOCOL_FDS_MAX) {
+            closedir(list);
+            return -EMFILE;
+        }
+        sent->fds[sent->count] = fd;
+        sent->numbers[sent->count++] = fd;
+    }
+    closedir(list);
+    return 0;
+}
+
+static char *join_texts(char *const *argv, char *const *envp, struct protocol_request *request)
+{
+    size_t size = 0, at = 0;
+    char *const *vectors[] = {argv, envp};
+    for (int v = 0; v < 2; v++)
+        for (char *const *text = vectors[v]; *text; text++)
+            size += strlen(*text) + 1;
+    char *texts = malloc(size + 1);
+    if (!texts || size > PROTOCOL_TEXT_MAX)
+        return NULL;
+    for (int v = 0; v < 2; v++)
+        for (char *const *text = vectors[v]; *text; text++) {
+            size_t length = strlen(*text) + 1;
+            memcpy(texts + at, *text, length);
+            at += length;
+            v == 0 ? request->argc++ : request->envc++;
+        }
+    request->text_size = (uint32_t)size;
+    return texts;
+}
+
+static void fill_request(struct protocol_request *request, const struct shim_job *job)
+{
+    request->magic = PROTOCOL_MAGIC;
+    request->flags = job->flags;
+    request->number = job->number;
+    request->ntasks = job->ntasks;
+    request->stack_size = job->stack_size;
+    mode_t mask = umask(0);
+    umask(mask);
+    request->umask = (int32_t)mask;
+    request->nice = getpriority(PRIO_PROCESS, 0);
+    for (unsigned i = 0; i < 16 && i < RLIM_NLIMITS; i++)
+        getrlimit(i, &request->limits[i]);
+    long size = syscall(SYS_sched_getaffinity, 0, sizeof(request->cpus), request->cpus);
+    request->cpus_size = size > 0 ? (uint32_t)size : 0;
+    if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) != 0)
+        request->policy_mode = 0;
+}
+
+/* Sends the job; afterwards the shim's own copies of the descriptors are closed, since launchers
+ * take an open one for a living rank. Standard error stays, for our own messages. */
+static int send_job(int socket, const struct shim_job *job)
+{
+    static struct sent_fds sent;
+    struct protocol_request request = {0};
+    sent.count = 0;
+    fill_request(&request, job);
+    int result = collect_fds(&sent, socket);
+    char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
+    if (!texts)
+        return result < 0 ? result : -E2BIG;
+    request.fd_count = sent.count;
+    result = protocol_send(socket, &request, sizeof(request));
+    if (result == 0)
+        result = protocol_send_fds(socket, sent.fds, sent.numbers, sent.count);
+    if (result == 0)
+        result = protocol_send(socket, texts, request.text_size);
+    free(texts);
+    if (sent.count && sent.numbers[0] == -1)
+        close(sent.fds[0]);
+    return result;
+}
+
+static void close_own_copies(int socket, int signals)
+{
+    for (unsigned fd = 0; fd < 2; fd++)
+        close((int)fd);
+    unsigned keep[2] = {(unsigned)(socket < signals ? socket : signals),
+                        (unsigned)(socket < signals ? signals : socket)};
+    if (keep[0] > 3)
+        close_range(3, keep[0] - 1, 0);
+    if (keep[1] > keep[0] + 1)
+        close_range(keep[0] + 1, keep[1] - 1, 0);
+    close_range(keep[1] + 1, ~0u, 0);
+}
+
+static int open_signals(sigset_t *old)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        if (signal(forwarded[i], SIG_DFL) == SIG_IGN)
+            signal(forwarded[i], SIG_IGN); /* nohup and the like: stays ignored */
+        else
+            sigaddset(&set, forwarded[i]);
+    sigprocmask(SIG_BLOCK, &set, old);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static void forward_signal(int socket, int signals)
+{
+    struct signalfd_siginfo info;
+    if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    int32_t number = (int32_t)info.ssi_signo;
+    protocol_send(socket, &number, sizeof(number));
+    if (number == SIGTSTP)
+        kill(getpid(), SIGSTOP); /* the launcher sees us stop */
+}
+
+/* Forwards signals until the task has ended. */
+static int await_end(int socket, int signals, struct protocol_reply *reply)
+{
+    struct pollfd watched[] = {{socket, POLLIN, 0}, {signals, POLLIN, 0}};
+    for (;;) {
+        if (poll(watched, 2, -1) < 0)
+            continue;
+        if (watched[1].revents & POLLIN)
+            forward_signal(socket, signals);
+        if (watched[0].revents)
+            return protocol_receive(socket, reply, sizeof(*reply));
+    }
+}
+
+/* Ends as the task ended. */
+static int end_as(int status, const sigset_t *mask)
+{
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    int number = WTERMSIG(status);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* the task had its core dump */
+    signal(number, SIG_DFL);
+    sigset_t set = *mask;
+    sigdelset(&set, number);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    raise(number);
+    return 128 + number;
+}
+
+static int exit_code_of(int error)
+{
+    return error == -ENOENT || error == -ENOTDIR ? NOT_FOUND : REFUSED;
+}
+
+/* Connects and gets an answer. A host that was just ending closes the connection unanswered: then
+ * there will be another one. */
+static int submit(const struct shim_job *job, int *socket_out, struct protocol_reply *reply)
+{
+    char message[512];
+    for (int tries = 0; tries < 20; tries++) {
+        int socket = host_connect(job->space, 1, job->ntasks, message, sizeof(message));
+        if (socket < 0)
+            return complain(message);
+        int result = send_job(socket, job);
+        if (result == 0)
+            result = protocol_receive(socket, reply, sizeof(*reply));
+        if (result == 0) {
+            *socket_out = socket;
+            return 0;
+        }
+        close(socket);
+        if (result != -EPIPE && result != -ECONNRESET) {
+            snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
+                     job->space, strerror(-result));
+            return complain(message);
+        }
+    }
+    return complain("the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+                    "onespace-run(1)");
+}
+
+int shim_run(const struct shim_job *job)
+{
+    struct protocol_reply reply;
+    sigset_t old;
+    int socket, signals = open_signals(&old);
+    if (signals < 0)
+        return complain("cannot watch signals");
+    int failed = submit(job, &socket, &reply);
+    if (failed)
+        return failed;
+    if (reply.error < 0) {
+        complain(reply.message);
+        return exit_code_of(reply.error);
+    }
+    close_own_copies(socket, signals);
+    int result = await_end(socket, signals, &reply);
+    if (result < 0) {
+        complain("the host of the space is gone, and the task with it (was it killed, perhaps for "
+                 "lack of memory? see the kernel's log)");
+        return EXIT_FAILURE;
+    }
+    if (job->stats)
+        report_stats(job->argv[0], &reply.status);
+    return end_as(reply.status.status, &old);
+}
