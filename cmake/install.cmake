@@ -1,0 +1,23 @@
+# What is installed, and how others find it: pkg-config and a CMake package.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS onespace EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES include/onespace.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+configure_file(cmake/onespace.pc.in onespace.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/onespace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(EXPORT onespace NAMESPACE onespace:: FILE onespace-targets.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onespace)
+file(WRITE ${PROJECT_BINARY_DIR}/onespace-config.cmake
+  "include(\"\${CMAKE_CURRENT_LIST_DIR}/onespace-targets.cmake\")\n")
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/onespace-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/onespace-config.cmake
+  ${PROJECT_BINARY_DIR}/onespace-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onespace)

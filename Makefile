@@ -1,0 +1,42 @@
+# The two commands that a newcomer needs are `make demo` and `make test`.
+.PHONY: demo test build build-tests bench lint install fuzz clean help
+
+BUILD := build
+PREFIX ?= /usr/local
+
+help:
+	@echo "make demo     set up, build, run a stock MPI program as processes and as tasks"
+	@echo "make test     set up, build, pass the tests"
+	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
+	@echo "make lint     clang-format and clang-tidy"
+	@echo "make install  install under PREFIX ($(PREFIX))"
+
+demo:
+	scripts/setup demo
+	$(MAKE) --no-print-directory build
+	scripts/demo
+
+build:
+	cmake --preset release >/dev/null
+	cmake --build $(BUILD)
+
+build-tests:
+	cmake --preset release -DONESPACE_TESTS=ON >/dev/null
+	cmake --build $(BUILD)
+
+test:
+	scripts/setup test
+	$(MAKE) --no-print-directory build-tests
+	scripts/run-tests
+
+bench: build
+	bench/run-all
+
+lint:
+	scripts/lint
+
+install: build
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-*
