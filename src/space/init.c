@@ -131,6 +131,7 @@ static long create_space(void)
         /* With the hash fixed before the first task, no wake-up is lost while the kernel changes it
          * (Linux 6.16 and later; older kernels have no such call and no such hash). */
         prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
+        arch_detect();
         fill_registry(space);
         result = keeper_start(space);
     }

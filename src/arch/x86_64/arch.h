@@ -74,6 +74,8 @@ int arch_site_patch(uintptr_t address, uintptr_t stub, unsigned char bytes[ARCH_
 /* Copies size bytes forward; 0, or -1 when a load or a store faulted and arch_fault_recover moved
  * execution here. Clobbers vector registers like any function call may. */
 int arch_guarded_copy(void *to, const void *from, size_t size);
+/* Lets arch_guarded_copy use what this processor has; once, by the root, with its libc at hand. */
+void arch_detect(void);
 /* Called by the fault handler: when the interrupted context was inside arch_guarded_copy, makes it
  * return -1 and says 1. */
 int arch_fault_recover(void *context);

@@ -1,0 +1,11 @@
+/* src/arch/x86_64/detect.c: what this processor can do. */
+#include "arch.h"
+
+extern unsigned char arch_has_avx __attribute__((visibility("hidden")));
+unsigned char arch_has_avx;
+
+void arch_detect(void)
+{
+    __builtin_cpu_init();
+    arch_has_avx = __builtin_cpu_supports("avx2") != 0; /* the system saves the registers too */
+}
