@@ -19,7 +19,7 @@ static const char usage[] =
     "each instance runs one rank, in the space that the ranks of the node share. Started by hand it\n"
     "makes a space and runs N tasks.\n"
     "\n"
-    "  -n, --ntasks N          run N tasks of the next program (by hand; default 1)\n"
+    "  -n, --ntasks, --np N    run N tasks of the next program (by hand; default 1)\n"
     "      --space NAME        join the space of that name, or make it\n"
     "      --cpu-bind POLICY   none (default), core, or a list of processors: 0,2-4\n"
     "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit -s)\n"
@@ -74,6 +74,13 @@ static int parse_count(const char *text, int *count)
     return 0;
 }
 
+static int is_space_name(const char *text)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+    return *text && *text != '.' && strlen(text) <= 40 && strspn(text, allowed) == strlen(text);
+}
+
 static int parse_option(int option, struct run_options *run, struct run_segment *segment)
 {
     switch (option) {
@@ -81,7 +88,7 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         run->counted = 1;
         return parse_count(optarg, &segment->count);
     case OPT_SPACE:
-        if (!*optarg || strlen(optarg) > 40 || strspn(optarg, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(optarg) || *optarg == '.')
+        if (!is_space_name(optarg))
             return bad_value("--space", optarg, "a name of at most 40 letters, digits and ._-");
         run->space = optarg;
         return 0;
@@ -168,6 +175,8 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
                         "give the launcher the count instead\n");
         return 2;
     }
+    if (run->kill_on_failure)
+        fprintf(stderr, "onespace run: --on-failure is the launcher's business here: ignored\n");
     struct shim_job job = {
         .space = run->space ? run->space : launcher->space,
         .argv = segment->argv,

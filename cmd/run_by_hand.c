@@ -146,8 +146,13 @@ static void wait_all(const struct run_options *run)
             note_end(run, &status);
         else if (id == -ETIMEDOUT)
             kill_all(SIGKILL);
-        else
+        else if (id == -EOWNERDEAD) {
+            fprintf(stderr, "onespace run: the keeper of the space was killed, and the tasks with it\n");
+            tasks.failure = 128 + SIGKILL;
             return;
+        } else {
+            return;
+        }
     }
 }
 
@@ -166,7 +171,7 @@ int run_by_hand(const struct run_options *run)
     if (failed < 0) {
         kill_all(SIGKILL);
         wait_all(run);
-        return failed == -ENOENT ? 127 : failed == -EINVAL ? 2 : 126;
+        return report_exit_code(failed);
     }
     wait_all(run);
     return tasks.failure;

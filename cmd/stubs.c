@@ -1,5 +1,3 @@
 #include "commands.h"
-int command_ps(int argc, char **argv) {(void)argc;(void)argv;return 2;}
-int command_check(int argc, char **argv) {(void)argc;(void)argv;return 2;}
 int command_doctor(int argc, char **argv) {(void)argc;(void)argv;return 2;}
 int command_bench(int argc, char **argv) {(void)argc;(void)argv;return 2;}

@@ -71,6 +71,7 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
 #define ONESPACE_SPAWN_GROUP      4u  /* a process group of its own */
 #define ONESPACE_SPAWN_HEAP_LIBC  8u  /* leave the allocator's settings alone */
 #define ONESPACE_SPAWN_UNSTEERED 16u  /* do not patch the task's libc: slower, memory not given back */
+#define ONESPACE_SPAWN_TOGETHER  32u  /* enter the program when all of ntasks have loaded their libraries */
 
 /* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
  * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working
@@ -82,7 +83,9 @@ struct onespace_spawn_attr {
     int directory;       /* descriptor of the working directory, or -1 */
     int umask;           /* file mode creation mask, or -1 */
     int nice;            /* nice value, or INT32_MIN */
-    int number, ntasks;  /* the task's number among those started together and their count, or -1 */
+    int number, ntasks;  /* the task's number among those started together and their count, or -1.
+                            A space holds one such group at a time: the next begins when all of
+                            this one were started and have ended */
     const struct onespace_fd_map *fds;
     size_t fd_count;
     size_t stack_size;   /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */

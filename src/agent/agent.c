@@ -11,7 +11,7 @@
 
 #include "onespace.h"
 #include "space/registry.h"
-#include "syscall.h"
+#include "raw_syscall.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define WEAK     __attribute__((weak))
@@ -37,7 +37,7 @@ static struct space *space;
 static struct space_slot *self;
 
 /* A heap that keeps some free memory enters the kernel less often: in one address space every munmap
- * and page fault costs all tasks a little. docs/heap.md has the measurements and the bound. */
+ * and page fault costs all tasks a little. docs/memory.md has the measurements and the bound. */
 static void settle_heap(void)
 {
     if (!mallopt || (self->flags & ONESPACE_SPAWN_HEAP_LIBC))

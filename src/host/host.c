@@ -2,7 +2,7 @@
  *
  * One thread polls the sockets; another waits for tasks, since their ends are told by futex, and
  * passes each status on through a pipe. After the first task the host opens no library and asks no
- * name service: a debugger's breakpoint in shared code would kill it (docs/debugging.md). */
+ * name service: a debugger's breakpoint in shared code would kill it (docs/programs.md). */
 #include "host/host.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include "host/runtime_dir.h"
 #include "onespace.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, REQUEST_TIMEOUT_S = 30 };
+enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, REQUEST_TIMEOUT_S = 30 };
 
 struct client {
     int socket; /* -1: the shim is gone */
@@ -36,13 +36,6 @@ struct client {
     struct client *next;
 };
 
-struct host {
-    int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
-    struct client *clients;
-    sem_t spawned;
-    int seen;     /* tasks started so far */
-    int expected; /* tasks that the launcher starts on this node, or -1 */
-};
 
 /* A request as it came in, with everything that must be freed. */
 struct job {
@@ -53,6 +46,19 @@ struct job {
     unsigned map_count;
     int directory;
     char *texts, **argv, **envp;
+    int socket;
+    struct job *next;
+};
+
+struct host {
+    char socket_path[128];
+    int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
+    struct client *clients;
+    struct job *held; /* received, not started yet */
+    int held_count;
+    sem_t spawned;
+    int seen;     /* tasks started so far */
+    int expected; /* tasks that the launcher starts on this node, or -1 */
 };
 
 static void *wait_for_tasks(void *argument)
@@ -62,8 +68,13 @@ static void *wait_for_tasks(void *argument)
         struct onespace_status status;
         while (sem_wait(&host->spawned) != 0)
             ;
-        while (onespace_wait(ONESPACE_ANY, &status, -1) < 0)
-            usleep(1000); /* a killed keeper: the parent's death signal takes us as well */
+        int id;
+        while ((id = onespace_wait(ONESPACE_ANY, &status, -1)) == -ETIMEDOUT)
+            ;
+        if (id < 0) { /* the keeper was killed, and all tasks with it: the shims shall know */
+            unlink(host->socket_path);
+            _exit(EXIT_FAILURE);
+        }
         while (write(host->ends[1], &status, sizeof(status)) < 0 && errno == EINTR)
             ;
     }
@@ -166,33 +177,26 @@ static int spawn_job(struct job *job, char *message, size_t size)
     return id;
 }
 
-/* Takes one shim's job on. */
-static void serve_new(struct host *host, int socket)
+/* Starts one held job and answers its shim. */
+static void start_job(struct host *host, struct job *job)
 {
-    struct timeval patience = {REQUEST_TIMEOUT_S, 0};
     struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
-    struct job *job = calloc(1, sizeof(*job));
     struct client *client = calloc(1, sizeof(*client));
-    int known = job && client && protocol_peer_is_mine(socket);
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    int result = known ? receive_job(socket, job) : -EPERM;
-    int id = result < 0 ? result : spawn_job(job, reply.message, sizeof(reply.message));
-    if (id < 0) {
-        reply.error = id;
-        if (!reply.message[0])
-            snprintf(reply.message, sizeof(reply.message), "%s", strerror(-id));
-    } else {
-        reply.status.id = id;
+    int id = client ? spawn_job(job, reply.message, sizeof(reply.message)) : -ENOMEM;
+    int socket = job->socket;
+    free_job(job);
+    host->seen++;
+    if (id > 0) {
+        reply.status.id = client->task = id;
         reply.status.pid = client->pid = onespace_pid(id);
-        client->task = id;
-        host->seen++;
         sem_post(&host->spawned);
     }
-    if (job)
-        free_job(job);
+    reply.error = id < 0 ? id : 0;
+    if (id < 0 && !reply.message[0])
+        snprintf(reply.message, sizeof(reply.message), "%s", strerror(-id));
     if (protocol_send(socket, &reply, sizeof(reply)) < 0 && id > 0)
         (void)!onespace_kill(id, SIGKILL);
-    if (id < 0 || !client) {
+    if (id < 0) {
         close(socket);
         free(client);
         return;
@@ -200,6 +204,41 @@ static void serve_new(struct host *host, int socket)
     client->socket = socket;
     client->next = host->clients;
     host->clients = client;
+}
+
+static void start_held(struct host *host, int complete)
+{
+    while (host->held) {
+        struct job *job = host->held;
+        host->held = job->next;
+        host->held_count--;
+        if (complete)
+            job->request.flags |= ONESPACE_SPAWN_TOGETHER;
+        start_job(host, job);
+    }
+}
+
+/* Takes one shim's job on. When the launcher said how many ranks it starts here, they are started
+ * together: ranks that spin until the last one has come would take the processors that the last ones
+ * need to start. A malformed job closes the connection. */
+static void serve_new(struct host *host, int socket)
+{
+    struct timeval patience = {REQUEST_TIMEOUT_S, 0};
+    struct job *job = calloc(1, sizeof(*job)), **last = &host->held;
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (!job || !protocol_peer_is_mine(socket) || receive_job(socket, job) < 0) {
+        if (job)
+            free_job(job);
+        close(socket);
+        return;
+    }
+    job->socket = socket;
+    while (*last)
+        last = &(*last)->next;
+    *last = job;
+    host->held_count++;
+    if (host->seen + host->held_count >= host->expected)
+        start_held(host, host->held_count == host->expected);
 }
 
 /* The shim is gone: its task and what that has in its process group must not stay behind. */
@@ -256,7 +295,9 @@ static int serve_round(struct host *host, int timeout_ms)
     watched[1] = (struct pollfd){host->ends[0], POLLIN, 0};
     for (struct client *client = host->clients; client; client = client->next)
         watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* -1 is passed over */
-    int ready = poll(watched, count, timeout_ms);
+    int ready = poll(watched, count, host->held ? HOLD_MS : timeout_ms);
+    if (ready == 0)
+        start_held(host, 0); /* the others are late, or not ours */
     at = 2;
     for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
         if (client->socket >= 0 && watched[at].revents)
@@ -275,17 +316,15 @@ static int serve_round(struct host *host, int timeout_ms)
 }
 
 /* Leaves only if no shim is at the door; new ones are kept out by the folder's lock. */
-static int close_door(struct host *host, const char *folder, const char *name)
+static int close_door(struct host *host, const char *folder)
 {
-    char path[128];
     int lock = runtime_dir_lock(folder);
     struct pollfd door = {host->listener, POLLIN, 0};
     if (poll(&door, 1, 0) > 0) {
         close(lock);
         return 0;
     }
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    unlink(path);
+    unlink(host->socket_path);
     close(host->listener);
     rmdir(folder); /* when no other host needs it */
     if (lock >= 0)
@@ -313,6 +352,7 @@ int host_serve(int listener, const char *folder, const char *name, int expected)
 {
     struct host host = {.listener = listener, .expected = expected};
     pthread_t waiter;
+    snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", folder, name);
     prctl(PR_SET_NAME, "onespace-host");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);
@@ -322,17 +362,17 @@ int host_serve(int listener, const char *folder, const char *name, int expected)
     if (self < 0 || pipe2(host.ends, O_CLOEXEC) != 0 || sem_init(&host.spawned, 0, 0) != 0 ||
         pthread_create(&waiter, NULL, wait_for_tasks, &host) != 0) {
         fprintf(stderr, "onespace host: cannot make a space: %s\n", strerror(self < 0 ? -self : errno));
-        close_door(&host, folder, name);
+        close_door(&host, folder);
         return EXIT_FAILURE;
     }
     long started = now_ms();
     for (;;) {
-        int idle = host.clients == NULL;
+        int idle = !host.clients && !host.held;
         int early = host.seen == 0 || host.seen < host.expected;
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
         if (!idle || busy || (early && now_ms() - started < EXPECT_MS))
             continue;
-        if (close_door(&host, folder, name))
+        if (close_door(&host, folder))
             return EXIT_SUCCESS;
     }
 }

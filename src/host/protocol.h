@@ -7,7 +7,7 @@
  *                                  <-     reply ENDED (wait status)
  *
  * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the same
- * version; `magic` holds the version and a mismatch is refused with both versions named. */
+ * version; a host of another version closes the connection. */
 #ifndef ONESPACE_HOST_PROTOCOL_H
 #define ONESPACE_HOST_PROTOCOL_H
 

@@ -24,8 +24,6 @@
 
 extern char **environ;
 
-enum { REFUSED = 126, NOT_FOUND = 127 };
-
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,
                                 SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
 
@@ -199,9 +197,29 @@ static int end_as(int status, const sigset_t *mask)
     return 128 + number;
 }
 
-static int exit_code_of(int error)
+/* The limits of the job's own process are what the task gets. */
+static int bind_self(const struct shim_job *job)
 {
-    return error == -ENOENT || error == -ENOTDIR ? NOT_FOUND : REFUSED;
+    char message[256];
+    cpu_set_t cpus;
+    int number = job->number < 0 ? 0 : job->number, count = job->ntasks < 1 ? 1 : job->ntasks;
+    int bound = binding_find(job->bind, number, count, &cpus, message, sizeof(message));
+    if (bound < 0)
+        return complain(message);
+    if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
+        return complain("--cpu-bind: none of these processors may be used here");
+    return 0;
+}
+
+static void set_numbers(const struct shim_job *job)
+{
+    char text[16];
+    if (job->number < 0)
+        return;
+    snprintf(text, sizeof(text), "%d", job->number);
+    setenv("ONESPACE_TASK_ID", text, 1);
+    snprintf(text, sizeof(text), "%d", job->ntasks);
+    setenv("ONESPACE_NTASKS", text, 1);
 }
 
 /* Connects and gets an answer. A host that was just ending closes the connection unanswered: then
@@ -235,6 +253,9 @@ int shim_run(const struct shim_job *job)
 {
     struct protocol_reply reply;
     sigset_t old;
+    if (bind_self(job) != 0)
+        return 2;
+    set_numbers(job);
     int socket, signals = open_signals(&old);
     if (signals < 0)
         return complain("cannot watch signals");
@@ -243,7 +264,7 @@ int shim_run(const struct shim_job *job)
         return failed;
     if (reply.error < 0) {
         complain(reply.message);
-        return exit_code_of(reply.error);
+        return report_exit_code(reply.error);
     }
     close_own_copies(socket, signals);
     int result = await_end(socket, signals, &reply);

@@ -47,7 +47,7 @@ int onespace_barrier(int timeout_ms)
     struct space_slot *self = space_self();
     if (self->number < 0 || self->ntasks < 1)
         return -ENOENT;
-    if (atomic_load(&space->numbered_ended))
+    if (atomic_load(&space->group_ended))
         return -EOWNERDEAD;
     uint64_t deadline = futex_deadline(timeout_ms);
     uint32_t generation;
@@ -59,7 +59,7 @@ int onespace_barrier(int timeout_ms)
         /* Sequentially consistent like the arrivals: everything before them is seen after this. */
         if ((uint32_t)(atomic_load(&space->barrier) >> 32) != generation)
             return 0;
-        int result = atomic_load(&space->numbered_ended) ? -EOWNERDEAD : 0;
+        int result = atomic_load(&space->group_ended) ? -EOWNERDEAD : 0;
         if (result == 0 && futex_wait(generation_word(space), generation, deadline) == -ETIMEDOUT)
             result = -ETIMEDOUT;
         if (result < 0 && take_back(space, generation) == 0)

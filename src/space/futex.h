@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "syscall.h"
+#include "raw_syscall.h"
 
 static inline uint64_t futex_now_ns(void)
 {

@@ -1,7 +1,9 @@
 /* src/space/init.c: make a space, fence the program break, end the space. */
 #include "onespace.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +13,7 @@
 
 #include "arch.h"
 #include "space/futex.h"
+#include "space/group.h"
 #include "space/registry.h"
 #include "space/robust.h"
 #include "steer/steer.h"
@@ -94,13 +97,21 @@ static void unmap_space(struct space *space)
     munmap((void *)LAYOUT_REGISTRY, sizeof(struct space));
 }
 
+/* By the agent of each task, on the task's main thread, when its libraries are loaded. */
+static void task_attached(struct space_slot *self)
+{
+    robust_attach(self);
+    if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
+        group_await_loaded(space_registry(), self);
+}
+
 static void fill_registry(struct space *space)
 {
     struct space_slot *root = &space->slots[0];
     space->magic = SPACE_MAGIC;
     space->abi = SPACE_ABI;
     space->size = sizeof(*space);
-    space->operations.task_attached = robust_attach;
+    space->operations.task_attached = task_attached;
     space->operations.steer = steer_call;
     space->root_pid = getpid();
     space->created_ns = futex_now_ns();
@@ -112,6 +123,10 @@ static void fill_registry(struct space *space)
     root->started_ns = space->created_ns;
     ssize_t length = readlink("/proc/self/exe", root->program, SPACE_PROGRAM_MAX - 1);
     root->program[length > 0 ? length : 0] = 0;
+    struct link_map *first = NULL;
+    void *program = dlopen(NULL, RTLD_LAZY);
+    if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
+        root->link_map = (uintptr_t)first;
     atomic_store(&root->memory, MEMORY_PRESENT);
     atomic_store(&root->state, SLOT_RUNNING);
 }

@@ -90,6 +90,9 @@ struct space_steer {
     _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */
     _Atomic uint32_t foreign_lost; /* mappings outside the range that found foreign[] full */
     struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
+    uintptr_t image_low, image_high; /* extent of the library that ld.so is loading */
+    int32_t image_fd;
+    uint32_t unused;
     uintptr_t fault_stub; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
     _Atomic uint32_t peer; /* slot index of the last copy's peer: a hint */
     struct space_foreign foreign[SPACE_FOREIGN_MAX];
@@ -132,6 +135,7 @@ struct space_slot {
     uint64_t started_ns;      /* CLOCK_MONOTONIC */
     uint64_t user_us, system_us;
     uintptr_t stack_low, stack_high;
+    uintptr_t link_map;         /* the root's: first of its link maps */
     uintptr_t interpreter_bias; /* of its ld.so, or of itself when static */
     uintptr_t interpreter_dynamic; /* address of the ld.so's PT_DYNAMIC */
     uintptr_t birth_record;
@@ -189,7 +193,11 @@ struct space {
     _Alignas(64) _Atomic uint32_t ends;   /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;  /* futex: bumped at every export and every end */
     _Alignas(64) _Atomic uint64_t barrier; /* generation << 32 | arrived */
-    _Atomic uint32_t numbered_ended;       /* tasks with a number that ended or left */
+    /* The group of tasks that were started together. It is complete when as many have been started as
+     * it has members; a further one begins the next group once all of them are gone. */
+    _Atomic uint32_t group_started, group_alive;
+    _Atomic uint32_t group_ended;          /* members that ended or left: the barrier is broken */
+    _Atomic uint32_t group_loaded;         /* futex: members whose libraries are loaded */
     char name[64];                         /* of the job, for ps */
     uint64_t fence_low, fence_high;        /* the page behind the program break */
     uintptr_t stub_page;                   /* shared by all tasks, mapped once in each */

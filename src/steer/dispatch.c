@@ -1,4 +1,5 @@
 /* src/steer/dispatch.c: from a system call's number to the function that stands for it. */
+#include "steer/loader.h"
 #include "steer/steer.h"
 
 long steer_call(struct space_slot *self, long nr, const long a[6])
@@ -32,5 +33,9 @@ long steer_call(struct space_slot *self, long nr, const long a[6])
 
 long steer_dispatch(const struct arch_site *site, const long arguments[6])
 {
+    if (site->is_loader && site->nr == __NR_mmap)
+        return loader_mmap(site->self, arguments);
+    if (site->is_loader && site->nr == __NR_mprotect)
+        return loader_mprotect(site->self, arguments);
     return steer_call(site->self, site->nr, arguments);
 }

@@ -20,6 +20,7 @@ static int is_steered(long nr)
     case __NR_mmap:
     case __NR_munmap:
     case __NR_mremap:
+    case __NR_mprotect:
     case __NR_brk:
     case __NR_shmat:
     case __NR_rt_sigaction:
@@ -112,7 +113,7 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, struct 
         remember(space, &status, size, offset, list);
 }
 
-static void patch_site(struct space_slot *self, uintptr_t address, long nr)
+static void patch_site(struct space_slot *self, uintptr_t address, long nr, int is_loader)
 {
     uintptr_t data = layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS;
     uint32_t index = atomic_fetch_add_explicit(&self->steer.site_count, 1, memory_order_relaxed);
@@ -121,6 +122,7 @@ static void patch_site(struct space_slot *self, uintptr_t address, long nr)
     struct arch_site *site = &((struct arch_stub_data *)data)->sites[index];
     site->self = self;
     site->nr = nr;
+    site->is_loader = is_loader;
     site->resume = address + ARCH_SITE_BYTES;
     unsigned char bytes[ARCH_SITE_BYTES];
     if (arch_site_patch(address, arch_stub_address(data, index), bytes) != 0)
@@ -129,7 +131,8 @@ static void patch_site(struct space_slot *self, uintptr_t address, long nr)
         ((volatile unsigned char *)address)[i] = bytes[i];
 }
 
-int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset)
+int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
+                        int is_loader)
 {
     struct site_list list;
     find_sites(code, size, fd, offset, &list);
@@ -140,7 +143,8 @@ int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, in
     if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
         return 0;
     for (uint32_t i = 0; i < list.count; i++)
-        patch_site(self, code + list.sites[i].at, list.sites[i].nr);
+        if (is_loader || list.sites[i].nr != __NR_mprotect)
+            patch_site(self, code + list.sites[i].at, list.sites[i].nr, is_loader);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
     return (int)list.count;
 }
@@ -187,6 +191,7 @@ void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, in
         if (*at == '/')
             name = at + 1;
     if (begins_with(name, "libc.so") || begins_with(name, "libc-") ||
-        begins_with(name, "libpthread") || same_text(path, steer_program(self)))
-        steer_patch_mapping(self, code, size, fd, offset);
+        begins_with(name, "libpthread") || begins_with(name, "libucm.so") ||
+        same_text(path, steer_program(self)))
+        steer_patch_mapping(self, code, size, fd, offset, 0);
 }

@@ -14,7 +14,7 @@
 
 #include "arch.h"
 #include "space/registry.h"
-#include "syscall.h"
+#include "raw_syscall.h"
 
 /* In place of the system call of a site: its result or -errno. Called by the stubs. */
 long steer_dispatch(const struct arch_site *site, const long arguments[6]);
@@ -31,8 +31,10 @@ long steer_prepare(struct space *space, struct space_slot *slot);
 void steer_install_handlers(struct space_slot *self);
 
 /* Turns the sites in [code, code+size), the mapping of file `fd` at `offset`, into jumps. The mapping
- * is readable and executable, and no other thread runs in it yet. The number of sites. */
-int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset);
+ * is readable and executable, and no other thread runs in it yet. is_loader: the file is a dynamic
+ * linker and no libc, so its mprotect is steered too. The number of sites. */
+int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
+                        int is_loader);
 /* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program. */
 void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset);
 

@@ -6,6 +6,7 @@
 #include "onespace.h"
 #include "space/exports.h"
 #include "space/futex.h"
+#include "space/group.h"
 #include "space/holds.h"
 #include "task/birth.h"
 
@@ -44,8 +45,7 @@ static void leave_space(struct space *space, struct space_slot *slot)
     exports_drop(space, slot);
     holds_drop(space, slot);
     if (slot->number >= 0) {
-        atomic_fetch_add(&space->numbered_ended, 1);
-        futex_wake((char *)&space->barrier + 4, INT32_MAX); /* its waiters look at numbered_ended */
+        group_leave(space);
     }
     futex_bump(&space->names);
     holds_wanted(space, slot);

@@ -19,7 +19,7 @@
 #include "arch.h"
 #include "space/futex.h"
 #include "space/holds.h"
-#include "syscall.h"
+#include "raw_syscall.h"
 #include "task/birth.h"
 #include "task/end.h"
 

@@ -10,13 +10,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "image/image.h"
 #include "space/registry.h"
-#include "syscall.h"
+#include "raw_syscall.h"
 #include "task/birth.h"
 
 enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20 };
@@ -187,6 +188,8 @@ static uintptr_t first_link_map(const struct space_slot *slot)
     void *found;
     uintptr_t at = 0;
     struct r_debug debug;
+    if (slot->link_map)
+        return slot->link_map;
     uintptr_t bias = slot->interpreter_bias, dynamic = slot->interpreter_dynamic;
     if (find_in_object(bias, dynamic, "_r_debug", &found, NULL) == 0)
         at = (uintptr_t)found; /* glibc */
@@ -198,15 +201,24 @@ static uintptr_t first_link_map(const struct space_slot *slot)
     return (uintptr_t)debug.r_map;
 }
 
-static int find_in_task(const struct space_slot *slot, const char *name, void **address, size_t *size)
+static void name_program(const struct space_slot *slot, char *path, size_t size)
 {
     const struct birth *birth = (const struct birth *)slot->birth_record;
-    char path[PATH_MAX];
+    if (birth)
+        snprintf(path, size, "%s", birth->program);
+    else
+        snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
+}
+
+static int find_in_task(const struct space_slot *slot, const char *name, void **address, size_t *size)
+{
+    char path[PATH_MAX], program[PATH_MAX];
+    name_program(slot, program, sizeof(program));
     int result = -ENOENT;
     uintptr_t first = first_link_map(slot), at = first;
     struct link_map map;
     if (!first) /* a static program */
-        return find_in_file(birth->program, slot->interpreter_bias, name, address, size);
+        return find_in_file(program, slot->interpreter_bias, name, address, size);
     for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT; i++, at = (uintptr_t)map.l_next) {
         if (peek(at, &map, sizeof(map)) != 0)
             break;
@@ -218,31 +230,9 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
         if (peek(at, &map, sizeof(map)) != 0 ||
             peek_string((uintptr_t)map.l_name, path, sizeof(path)) != 0)
             break;
-        result = find_in_file(at == first ? birth->program : path, map.l_addr, name, address, size);
+        result = find_in_file(at == first ? program : path, map.l_addr, name, address, size);
     }
     return result;
-}
-
-/* The root's libraries are its own libc's to list. */
-struct root_search {
-    const char *name;
-    void **address;
-    size_t *size;
-    int result;
-};
-
-static int search_root_object(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    struct root_search *search = argument;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum && search->result == -ENOENT; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            search->result = find_in_object(info->dlpi_addr, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
-                                            search->name, search->address, search->size);
-    if (search->result == -ENOENT)
-        search->result = find_in_file(info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe",
-                                      info->dlpi_addr, search->name, search->address, search->size);
-    return search->result != -ENOENT;
 }
 
 int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
@@ -255,12 +245,5 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     struct space_slot *slot = space_slot(space, id);
     if (!slot || (space_state(slot) != SLOT_RUNNING && space_state(slot) != SLOT_BORN))
         return -ESRCH;
-    if (id == ONESPACE_ROOT && slot == space_self()) {
-        struct root_search search = {symbol, address, size, -ENOENT};
-        dl_iterate_phdr(search_root_object, &search);
-        return search.result;
-    }
-    if (id == ONESPACE_ROOT) /* from a task: the root's link map is known to it alone */
-        slot = &space->slots[0];
     return find_in_task(slot, symbol, address, size);
 }

@@ -20,6 +20,7 @@
 #include "arch.h"
 #include "image/image.h"
 #include "space/futex.h"
+#include "space/group.h"
 #include "space/registry.h"
 #include "steer/steer.h"
 #include "task/agent_path.h"
@@ -110,7 +111,8 @@ static int map_program(struct spawn *spawn, struct image_mapping *mapping)
             continue;
         uint64_t skew = segment->vaddr % ARCH_PAGE;
         steer_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
-                            segment->filesz + skew, fd, (long)(segment->offset - skew));
+                            segment->filesz + skew, fd, (long)(segment->offset - skew),
+                            strstr(path, "/ld-linux") != NULL);
     }
     close(fd);
     if (result == 0) {
@@ -188,8 +190,10 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     inherit_fill(birth, attr, spawn->self == &spawn->space->slots[0]);
 }
 
-static void undo(struct spawn *spawn)
+static void undo(struct spawn *spawn, int joined)
 {
+    if (joined && spawn->attr.number >= 0)
+        group_leave(spawn->space);
     munmap((void *)layout_range(space_slot_index(spawn->space, spawn->slot)), LAYOUT_RANGE);
     atomic_store(&spawn->slot->memory, MEMORY_NONE);
     atomic_store(&spawn->slot->state, SLOT_FREE);
@@ -239,7 +243,7 @@ static int await_birth(struct spawn *spawn)
         return atomic_load(&slot->id);
     int stage = atomic_load(&slot->birth_stage);
     if (space_state(slot) == SLOT_CLAIMED) { /* there never was a process */
-        undo(spawn);
+        undo(spawn, 1);
     } else {
         /* It exits; the keeper reaps it, and its status is ours to collect. */
         while (space_state(slot) != SLOT_ENDED && keeper_alive(spawn->space)) {
@@ -258,10 +262,8 @@ static int await_birth(struct spawn *spawn)
 
 static int start(struct spawn *spawn)
 {
-    if (spawn->attr.number == 0) { /* the first of a new group */
-        atomic_store(&spawn->space->numbered_ended, 0);
-        atomic_store(&spawn->space->barrier, 0);
-    }
+    if (spawn->attr.number >= 0)
+        group_join(spawn->space, (uint32_t)spawn->attr.ntasks);
     if (spawn->self == &spawn->space->slots[0]) {
         keeper_request(spawn->space, spawn->slot);
         return await_birth(spawn);
@@ -269,7 +271,7 @@ static int start(struct spawn *spawn)
     long pid = birth_clone(spawn->birth, 1);
     if (pid > 0)
         return await_birth(spawn);
-    undo(spawn);
+    undo(spawn, 1);
     return say(&spawn->attr, (int)pid, spawn->program.path, "cannot make a kernel task",
                strerror((int)-pid));
 }
@@ -285,7 +287,7 @@ static int spawn_resolved(struct spawn *spawn)
     raw(__NR_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
     int result = prepare(spawn, mask);
     if (result < 0) {
-        undo(spawn);
+        undo(spawn, 0);
         result = say(&spawn->attr, result, spawn->program.path, "cannot be mapped",
                      result == -ENOMEM ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
                                        : strerror(-result));

@@ -44,7 +44,7 @@ struct arch_site {
     void *self;       /* the task's slot */
     long nr;          /* the system call's number */
     uintptr_t resume; /* the instruction after the system call */
-    long reserved;
+    long is_loader;   /* the site is in the dynamic linker, not in a libc */
 };
 enum { ARCH_SITES_MAX = 120 };
 struct arch_stub_data {

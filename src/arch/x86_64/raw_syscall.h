@@ -1,9 +1,9 @@
-/* src/arch/x86_64/syscall.h: system calls without libc.
+/* src/arch/x86_64/raw_syscall.h: system calls without libc.
  *
  * Each returns the kernel's value: a result or -errno. They touch neither errno nor any other
  * thread-local storage, so they may run on a task's thread before or beside its own libc. */
-#ifndef ONESPACE_ARCH_SYSCALL_H
-#define ONESPACE_ARCH_SYSCALL_H
+#ifndef ONESPACE_ARCH_RAW_SYSCALL_H
+#define ONESPACE_ARCH_RAW_SYSCALL_H
 
 #include <asm/unistd.h>
 

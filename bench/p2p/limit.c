@@ -1,0 +1,213 @@
+/* bench/p2p/limit.c: the physical limit of an exchange: two pinned threads and memcpy.
+ *
+ * usage: limit -c CPU,CPU [-o OPERATION[,OPERATION]] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
+ *
+ * Prints the same lines as p2p, for the same operations: each thread copies straight out of the other's
+ * buffer, so the caches are in the state in which an exchange with one copy finds them. Without -f the
+ * source stays as it is; with -f a thread copies from the buffer that the other has just written.
+ * First come lines "cas 0 SECONDS": a cache line going back and forth by compare-and-swap. */
+#include <getopt.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LINE = 64, SPINS = 20000, CAS_ROUNDS = 100000 };
+
+struct side { /* what one thread writes and the other reads: a line each */
+    _Alignas(2 * LINE) _Atomic long step; /* release: what was copied before is to be seen */
+    _Alignas(2 * LINE) unsigned char *buffers[2];
+    int cpu;
+};
+
+static struct side sides[2];
+static _Alignas(2 * LINE) _Atomic int ball;
+static int fresh, batches = 3, size_count, sizes[64];
+static double batch_seconds = 0.01;
+static const char *wanted = "sendrecv,pingpong";
+static long agreed_count; /* written by thread 0 between two meetings, read by both after the second */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Spinning is what is measured; yielding is for machines where somebody else has the other CPU. */
+static void relax(int *spins)
+{
+    if (++*spins > SPINS)
+        sched_yield();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void announce(int self, long step)
+{
+    atomic_store_explicit(&sides[self].step, step, memory_order_release);
+}
+
+static void await(int other, long step)
+{
+    int spins = 0;
+    while (atomic_load_explicit(&sides[other].step, memory_order_acquire) < step)
+        relax(&spins);
+}
+
+/* Both directions at once. One meeting per copy is enough: behind it everybody has read what may be
+ * overwritten next. */
+static void sendrecv(int self, int size, long *step, long count)
+{
+    for (long i = 0; i < count; i++) {
+        int source = fresh && i % 2;
+        memcpy(sides[self].buffers[!source], sides[!self].buffers[source], (size_t)size);
+        announce(self, ++*step);
+        await(!self, *step);
+    }
+}
+
+/* By turns. Even steps: thread 1 copies; odd ones: thread 0. */
+static void pingpong(int self, int size, long *step, long count)
+{
+    for (long i = 0; i < 2 * count; i++) {
+        if (self != i % 2) {
+            memcpy(sides[self].buffers[!fresh], sides[!self].buffers[0], (size_t)size);
+            announce(self, ++*step);
+        } else {
+            ++*step;
+            await(!self, *step);
+            announce(self, *step);
+        }
+    }
+}
+
+static const struct operation {
+    const char *name;
+    void (*exchange)(int self, int size, long *step, long count);
+    double messages;
+} operations[] = {{"sendrecv", sendrecv, 1}, {"pingpong", pingpong, 2}};
+
+static void meet(int self, long *step)
+{
+    announce(self, ++*step);
+    await(!self, *step);
+}
+
+static double run_batch(const struct operation *operation, int self, int size, long *step, long count)
+{
+    operation->exchange(self, size, step, 4);
+    meet(self, step);
+    double start = now();
+    operation->exchange(self, size, step, count);
+    return (now() - start) / (double)count / operation->messages;
+}
+
+static void measure(const struct operation *operation, int self, int size, long *step)
+{
+    double seconds = run_batch(operation, self, size, step, 20) * operation->messages;
+    if (self == 0) {
+        long count = seconds > 0 ? (long)(batch_seconds / seconds) : 1000000;
+        agreed_count = count < 4 ? 4 : count > 1000000 ? 1000000 : count;
+    }
+    meet(self, step);
+    long count = agreed_count;
+    for (int batch = 0; batch < batches; batch++) {
+        seconds = run_batch(operation, self, size, step, count);
+        if (self == 0)
+            printf("%s %d %.9e\n", operation->name, size, seconds);
+    }
+    meet(self, step); /* nobody agrees anew before all have read */
+}
+
+static void cas_round_trip(int self, long *step)
+{
+    for (int batch = 0; batch < batches; batch++) {
+        meet(self, step);
+        double start = now();
+        for (int i = 0; i < CAS_ROUNDS; i++) {
+            int spins = 0;
+            for (int expected = self; !atomic_compare_exchange_weak(&ball, &expected, !self);
+                 expected = self)
+                relax(&spins);
+        }
+        if (self == 0)
+            printf("cas 0 %.9e\n", (now() - start) / CAS_ROUNDS);
+        meet(self, step);
+    }
+}
+
+static int is_wanted(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = wanted; (at = strstr(at, name)); at += length)
+        if ((at == wanted || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
+            return 1;
+    return 0;
+}
+
+static void *run(void *argument)
+{
+    int self = argument == &sides[1];
+    long step = 0;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(sides[self].cpu, &cpus);
+    if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) {
+        fprintf(stderr, "limit: cannot run on CPU %d\n", sides[self].cpu);
+        exit(1);
+    }
+    int largest = 1;
+    for (int i = 0; i < size_count; i++)
+        largest = sizes[i] > largest ? sizes[i] : largest;
+    for (int i = 0; i < 2; i++) { /* touched here, so that they lie in this CPU's memory */
+        size_t room = ((size_t)largest + 4095) / 4096 * 4096;
+        sides[self].buffers[i] = aligned_alloc(4096, room);
+        if (!sides[self].buffers[i])
+            abort();
+        memset(sides[self].buffers[i], self + 1, room);
+    }
+    meet(self, &step);
+    cas_round_trip(self, &step);
+    for (size_t which = 0; which < sizeof(operations) / sizeof(operations[0]); which++)
+        for (int i = 0; i < size_count && is_wanted(operations[which].name); i++)
+            measure(&operations[which], self, sizes[i], &step);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    sides[1].cpu = -1;
+    for (int option; (option = getopt(argc, argv, "c:o:b:t:f")) != -1;) {
+        if (option == 'c' && sscanf(optarg, "%d,%d", &sides[0].cpu, &sides[1].cpu) != 2)
+            return fprintf(stderr, "limit: -c %s: not two CPUs such as 0,1\n", optarg), 2;
+        else if (option == 'o')
+            wanted = optarg;
+        else if (option == 'b')
+            batches = atoi(optarg);
+        else if (option == 't')
+            batch_seconds = atof(optarg) / 1000;
+        else if (option == 'f')
+            fresh = 1;
+        else if (option != 'c')
+            return 2;
+    }
+    if (sides[1].cpu < 0)
+        return fprintf(stderr, "limit: -c CPU,CPU is missing\n"), 2;
+    for (; optind < argc && size_count < 64; optind++, size_count++)
+        if ((sizes[size_count] = atoi(argv[optind])) < 1)
+            return fprintf(stderr, "limit: not a size in bytes: %s\n", argv[optind]), 2;
+
+    pthread_t other;
+    if (pthread_create(&other, NULL, run, &sides[1]) != 0)
+        return fprintf(stderr, "limit: cannot make a thread\n"), 1;
+    run(&sides[0]);
+    pthread_join(other, NULL);
+    return 0;
+}

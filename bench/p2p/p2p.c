@@ -1,0 +1,228 @@
+/* bench/p2p/p2p.c: what an exchange between two ranks costs; a plain MPI program.
+ *
+ * usage: p2p [-o OPERATION[,OPERATION]] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
+ *
+ * Prints one line "OPERATION SIZE SECONDS" per batch: the time of one MPI_Sendrecv, or half the round
+ * trip of a ping-pong, as a mean over the batch.
+ *
+ * What lies in which cache decides a good part of it. Without -f the send buffers stay as they are, as
+ * in the usual MPI benchmarks. With -f each message is what its sender has just received, so every byte
+ * has just been written, as in a program that computes what it sends.
+ *
+ * Each batch starts with new data, and what has arrived is compared byte by byte behind it. */
+#include <getopt.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 2, CPU_LIST_MAX = 256, WARM_UP = 4 };
+
+struct buffers {
+    unsigned char *send, *receive;
+};
+
+struct operation {
+    const char *name;
+    void (*exchange)(struct buffers *, int size, int rank, long count);
+    double messages; /* between whose ends the time lies, per iteration */
+};
+
+static int fresh;
+
+static void swap(struct buffers *buffers)
+{
+    unsigned char *sent = buffers->send;
+    buffers->send = buffers->receive;
+    buffers->receive = sent;
+}
+
+static void sendrecv(struct buffers *buffers, int size, int rank, long count)
+{
+    for (long i = 0; i < count; i++) {
+        MPI_Sendrecv(buffers->send, size, MPI_BYTE, !rank, 0, buffers->receive, size, MPI_BYTE, !rank, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (fresh)
+            swap(buffers);
+    }
+}
+
+static void pingpong(struct buffers *buffers, int size, int rank, long count)
+{
+    for (long i = 0; i < count; i++) {
+        if (rank == 0)
+            MPI_Send(buffers->send, size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(buffers->receive, size, MPI_BYTE, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 1)
+            MPI_Send(fresh ? buffers->receive : buffers->send, size, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+        if (fresh && rank == 0)
+            swap(buffers);
+    }
+}
+
+static const struct operation operations[] = {
+    {"sendrecv", sendrecv, 1},
+    {"pingpong", pingpong, 2},
+};
+enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+
+/* Byte `at` of what rank `author` puts into batch `batch`. */
+static unsigned char pattern(int author, int batch, size_t at)
+{
+    uint32_t word = (uint32_t)(at / 4) * 2654435761u + (uint32_t)(batch * RANKS + author + 1) * 40503u;
+    return (unsigned char)(word >> (8 * (at % 4)));
+}
+
+static void prepare(const struct buffers *buffers, int size, int rank, int batch)
+{
+    for (size_t i = 0; i < (size_t)size; i++) {
+        buffers->send[i] = pattern(rank, batch, i);
+        buffers->receive[i] = (unsigned char)~buffers->send[i];
+    }
+}
+
+/* With -f the messages wander: after an even number of exchanges they are back at their author. */
+static void check(const struct operation *operation, const struct buffers *buffers, int size, int rank,
+                  int batch, long count)
+{
+    const unsigned char *got = buffers->receive;
+    int author = !rank;
+    if (fresh && operation->exchange == sendrecv) {
+        got = buffers->send; /* swapped after the last */
+        author = count % 2 ? !rank : rank;
+    } else if (fresh) {
+        got = rank == 0 ? buffers->send : buffers->receive;
+        author = 0;
+    }
+    for (size_t i = 0; i < (size_t)size; i++) {
+        if (got[i] == pattern(author, batch, i))
+            continue;
+        fprintf(stderr, "p2p: %s of %d bytes: rank %d got a wrong byte at %zu\n", operation->name, size,
+                rank, i);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static double run_batch(const struct operation *operation, struct buffers *buffers, int size, int rank,
+                        long count)
+{
+    operation->exchange(buffers, size, rank, WARM_UP);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    operation->exchange(buffers, size, rank, count);
+    return (MPI_Wtime() - start) / (double)count / operation->messages;
+}
+
+/* Both ranks use rank 0's count, even, so that a batch ends as it began. */
+static long calibrate(const struct operation *operation, struct buffers *buffers, int size, int rank,
+                      double batch_seconds)
+{
+    long count = 8;
+    double seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
+    if (seconds < 1e-5) { /* too short to go by */
+        count = 400;
+        seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
+    }
+    count = seconds > 0 ? (long)(batch_seconds / seconds) : 1000000;
+    count = (count < 4 ? 4 : count > 1000000 ? 1000000 : count) | 1;
+    MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    return count;
+}
+
+static void measure(const struct operation *operation, struct buffers buffers, int size, int rank,
+                    int batches, double batch_seconds)
+{
+    prepare(&buffers, size, rank, 0);
+    long count = calibrate(operation, &buffers, size, rank, batch_seconds);
+    for (int batch = 1; batch <= batches; batch++) {
+        prepare(&buffers, size, rank, batch);
+        double seconds = run_batch(operation, &buffers, size, rank, count);
+        check(operation, &buffers, size, rank, batch, WARM_UP + count);
+        if (rank == 0)
+            printf("%s %d %.9e\n", operation->name, size, seconds);
+    }
+    if (rank == 0)
+        fflush(stdout);
+}
+
+/* A time says little without where the two ranks ran. */
+static void print_binding(int rank)
+{
+    char mine[CPU_LIST_MAX] = "", all[RANKS][CPU_LIST_MAX];
+    cpu_set_t cpus;
+    size_t used = 0;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+        for (int cpu = 0; cpu < CPU_SETSIZE && used < sizeof(mine) - 8; cpu++)
+            if (CPU_ISSET(cpu, &cpus))
+                used += (size_t)snprintf(mine + used, sizeof(mine) - used, "%s%d", used ? "," : "", cpu);
+    MPI_Gather(mine, CPU_LIST_MAX, MPI_CHAR, all, CPU_LIST_MAX, MPI_CHAR, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < RANKS && rank == 0; i++)
+        printf("rank %d cpus %s\n", i, all[i]);
+}
+
+static int fail(const char *text, const char *what)
+{
+    fprintf(stderr, "p2p: %s%s\n", text, what);
+    return 2;
+}
+
+static int is_wanted(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += length)
+        if ((at == list || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
+            return 1;
+    return 0;
+}
+
+static unsigned char *new_buffer(size_t size)
+{
+    unsigned char *buffer = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    if (!buffer) {
+        fprintf(stderr, "p2p: no memory for a buffer of %zu bytes\n", size);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return buffer;
+}
+
+int main(int argc, char **argv)
+{
+    int rank, ranks, batches = 3, largest = 1;
+    double batch_seconds = 0.01;
+    const char *wanted = "sendrecv,pingpong";
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks != RANKS)
+        return fail("this is not a job of two ranks: do mpicc and mpiexec belong to the same MPI?", "");
+
+    for (int option; (option = getopt(argc, argv, "o:b:t:f")) != -1;) {
+        if (option == 'o')
+            wanted = optarg;
+        else if (option == 'b')
+            batches = atoi(optarg);
+        else if (option == 't')
+            batch_seconds = atof(optarg) / 1000;
+        else if (option == 'f')
+            fresh = 1;
+        else
+            return 2;
+    }
+    for (int i = optind; i < argc; i++) {
+        if (atoi(argv[i]) < 1)
+            return fail("not a size in bytes: ", argv[i]);
+        largest = atoi(argv[i]) > largest ? atoi(argv[i]) : largest;
+    }
+
+    print_binding(rank);
+    struct buffers buffers = {new_buffer((size_t)largest), new_buffer((size_t)largest)};
+    for (int which = 0; which < OPERATIONS; which++)
+        for (int i = optind; i < argc && is_wanted(wanted, operations[which].name); i++)
+            measure(&operations[which], buffers, atoi(argv[i]), rank, batches, batch_seconds);
+    free(buffers.send);
+    free(buffers.receive);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* cmd/ps.h: what `onespace ps` finds out about spaces, from outside and without their help. */
+#ifndef ONESPACE_CMD_PS_H
+#define ONESPACE_CMD_PS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "space/registry.h"
+
+/* A process whose memory holds a registry. */
+struct ps_member {
+    int pid;        /* as this command sees it */
+    int inner_pid;  /* as it sees itself: differs in containers */
+    int parent;
+    uint64_t space; /* the registry's inode: one per space */
+    uid_t user;
+    char command[32]; /* its name in the kernel */
+};
+
+struct ps_memory { /* resident bytes */
+    int known;
+    uint64_t resident, files, mappings, heap, stack;
+};
+
+struct ps_task {
+    int id;  /* -1: not known */
+    int pid; /* as this command sees it; 0: no process any more */
+    const char *state;
+    int number;                /* ONESPACE_TASK_ID, or -1 */
+    int ended, status;         /* wait status, valid when ended */
+    char program[SPACE_PROGRAM_MAX];
+    double seconds;     /* since its start; -1: not known */
+    double cpu_seconds; /* -1: not known */
+    struct ps_memory memory;
+    uint64_t copies, copied_bytes;
+    struct space_foreign foreign[SPACE_FOREIGN_MAX]; /* its mappings outside its range */
+};
+
+struct ps_space {
+    int root_pid; /* as this command sees it; 0: not known */
+    int keeper_pid;
+    uid_t user;
+    char name[64];
+    double created;     /* seconds since 1970; -1: not known */
+    char problem[256];  /* why some of it could not be found out, or empty */
+    struct ps_task *tasks;
+    unsigned task_count;
+};
+
+/* ps_find.c: the members of all spaces that this user may look at, sorted by space and pid. Their
+ * count or -errno; *members is the caller's to free. */
+int ps_find(struct ps_member **members);
+
+/* ps_read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
+ * ended meanwhile. The caller frees space->tasks. */
+int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
+
+/* ps_memory.c: fills the memory of the tasks, as far as /proc tells. `indices` has each task's slot;
+ * pid is any process of the space. */
+void ps_memory(int pid, struct ps_task *tasks, const unsigned *indices, unsigned count);
+
+#endif

@@ -1,0 +1,78 @@
+/* src/steer/loader.c: load libraries with fewer changes to the shared address space.
+ *
+ * All tasks share one lock on the memory map and one set of processors that must hear of each change,
+ * so the thousand changes that loading one MPI program's libraries makes are what slows the start of
+ * many ranks. Three things are done otherwise than in a process; each gives up hardening that means
+ * little where every task can write to all memory anyway:
+ *
+ * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
+ *   executable at once and serves code and constants alike; only the writable data is mapped again.
+ * - Writable data is filled in by that same call: read first and written later, each page would be
+ *   replaced under the eyes of all processors.
+ * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
+#include "steer/loader.h"
+
+#include <sys/mman.h>
+
+#include "steer/steer.h"
+
+#define POPULATE_MOST (1 * LAYOUT_MIB)
+
+static int in_files(const struct space_slot *self, uintptr_t address, size_t size)
+{
+    uintptr_t range = layout_range(space_slot_index(space_registry(), self));
+    return address >= range + LAYOUT_FILES && size <= LAYOUT_GIB &&
+           address + size <= range + LAYOUT_MAPPINGS;
+}
+
+/* The extent of the library that is being loaded: ld.so loads one at a time, under its lock. */
+static int serves(const struct space_slot *self, const long a[6])
+{
+    const struct space_steer *steer = &self->steer;
+    uintptr_t address = (uintptr_t)a[0];
+    return steer->image_low && a[4] == steer->image_fd && address >= steer->image_low &&
+           address + (size_t)a[1] <= steer->image_high &&
+           address - steer->image_low == (uintptr_t)a[5];
+}
+
+static long map_extent(struct space_slot *self, const long a[6])
+{
+    long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3], a[4], a[5]};
+    long result = steer_mmap(self, b);
+    int mapped = (unsigned long)result < -4095ul;
+    if (!mapped) /* no execution from this file system: then as it was asked for */
+        return steer_mmap(self, a);
+    self->steer.image_low = (uintptr_t)result;
+    self->steer.image_high = (uintptr_t)result + (size_t)a[1];
+    self->steer.image_fd = (int)a[4];
+    return result;
+}
+
+long loader_mmap(struct space_slot *self, const long a[6])
+{
+    int is_file = (a[3] & MAP_PRIVATE) && !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
+    int is_fixed = (a[3] & MAP_FIXED) != 0;
+    if (is_file && !is_fixed) {
+        self->steer.image_low = 0;
+        /* MAP_DENYWRITE tells a library from ld.so.cache and the like. */
+        if (a[2] == PROT_READ && a[5] == 0 && (a[3] & MAP_DENYWRITE))
+            return map_extent(self, a);
+    }
+    if (is_file && is_fixed && !(a[2] & PROT_WRITE) && (a[2] & PROT_READ) && serves(self, a)) {
+        if (a[2] & PROT_EXEC)
+            steer_patch_loaded(self, (uintptr_t)a[0], (size_t)a[1], (int)a[4], a[5]);
+        return a[0];
+    }
+    if (is_file && is_fixed && (a[2] & PROT_WRITE) && (size_t)a[1] <= POPULATE_MOST) {
+        long b[6] = {a[0], a[1], a[2], a[3] | MAP_POPULATE, a[4], a[5]};
+        return steer_mmap(self, b);
+    }
+    return steer_mmap(self, a);
+}
+
+long loader_mprotect(struct space_slot *self, const long a[6])
+{
+    if (a[2] == PROT_READ && in_files(self, (uintptr_t)a[0], (size_t)a[1]))
+        return 0;
+    return raw(__NR_mprotect, a[0], a[1], a[2]);
+}

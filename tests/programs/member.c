@@ -1,0 +1,137 @@
+/* tests/programs/member.c: tasks that use the API. */
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "choose.h"
+#include "onespace.h"
+
+/* Looked up by others. */
+int exported_number = 4711;
+int exported_function(int value);
+static int file_only_number = 815; /* in .symtab alone */
+__thread int thread_local_number = 1;
+
+int exported_function(int value)
+{
+    return value + file_only_number;
+}
+
+static int failed(const char *what, int result)
+{
+    printf("%s: %s\n", what, strerror(-result));
+    return 1;
+}
+
+static int ended(const struct onespace_status *status)
+{
+    if (WIFSIGNALED(status->status))
+        return printf("signal %d\n", WTERMSIG(status->status));
+    return printf("ended %d\n", WEXITSTATUS(status->status));
+}
+
+/* spawn PROGRAM ARGUMENT...: and waits for it. */
+static int play_spawn(int argc, char **argv)
+{
+    struct onespace_status status;
+    (void)argc;
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    if (id < 0)
+        return failed("spawn", id);
+    int result = onespace_wait(id, &status, 20000);
+    if (result != id)
+        return failed("wait", result);
+    ended(&status);
+    return 0;
+}
+
+static int play_changed_spawn(int argc, char **argv)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 222;
+    if (chdir("/usr") != 0 || setrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        setpriority(PRIO_PROCESS, 0, 3) != 0)
+        return failed("change", -errno);
+    umask(0051);
+    signal(SIGHUP, SIG_IGN);
+    (void)argc;
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    return id < 0 ? failed("spawn", id) : onespace_wait(id, NULL, 20000) != id;
+}
+
+static int play_spawn_and_leave(int argc, char **argv)
+{
+    (void)argc;
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    if (id < 0)
+        return failed("spawn", id);
+    printf("left\n");
+    return 0;
+}
+
+/* orphan PROGRAM ARGUMENT...: says the id of what it spawned and ends when its input ends. */
+static int play_orphan(int argc, char **argv)
+{
+    (void)argc;
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    printf("%d\n", id);
+    return getchar() == EOF ? 0 : 1;
+}
+
+static int play_number(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    if (onespace_number() == -ENOENT && onespace_ntasks() == -ENOENT)
+        return printf("none\n") < 0;
+    return printf("%d of %d\n", onespace_number(), onespace_ntasks()) < 0;
+}
+
+/* export-and-exec PROGRAM: after a line of input; the program then finds "go on". */
+static int play_export_and_exec(int argc, char **argv)
+{
+    char line[64];
+    int result = onespace_export("number", &exported_number, sizeof(exported_number));
+    if (result < 0)
+        return failed("export", result);
+    if (read(0, line, sizeof(line)) <= 0)
+        return 1;
+    if (argc > 1 && strcmp(argv[1], "cat") == 0) { /* it shall say something before it waits */
+        execlp("sh", "sh", "-c", "echo go on; exec cat", (char *)NULL);
+    }
+    execlp(argv[1], argv[1], (char *)NULL);
+    printf("exec: %s\n", strerror(errno));
+    return getchar() == EOF ? 1 : 2;
+}
+
+/* export-and-run COMMAND: as a child. */
+static int play_export_and_run(int argc, char **argv)
+{
+    (void)argc;
+    int result = onespace_export("number", &exported_number, sizeof(exported_number));
+    if (result < 0)
+        return failed("export", result);
+    if (system(argv[1]) != 0)
+        return 1;
+    printf("ran\n");
+    return getchar() == EOF ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {
+        {"spawn", play_spawn},
+        {"changed-spawn", play_changed_spawn},
+        {"spawn-and-leave", play_spawn_and_leave},
+        {"orphan", play_orphan},
+        {"number", play_number},
+        {"export-and-exec", play_export_and_exec},
+        {"export-and-run", play_export_and_run},
+    };
+    return CHOOSE(scenes, argc, argv);
+}

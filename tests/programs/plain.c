@@ -1,0 +1,72 @@
+/* tests/programs/plain.c: what any libc can do; built with glibc, statically, and with musl. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "choose.h"
+
+static int counter = 5; /* relocated and writable: each task has its own */
+
+static int play_hello(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    counter++;
+    printf("hello %d\n", counter);
+    return 3;
+}
+
+static int allocate(unsigned seed)
+{
+    unsigned char *pieces[64] = {0};
+    for (unsigned round = 0; round < 3000; round++) {
+        unsigned at = (seed + round * 17) % 64;
+        size_t size = 16 + (size_t)(round * 7919 % 200000);
+        if (pieces[at] && (pieces[at][0] != at || pieces[at][15] != at))
+            return 1;
+        free(pieces[at]);
+        if (!(pieces[at] = malloc(size)))
+            return 1;
+        memset(pieces[at], (int)at, size);
+    }
+    for (unsigned i = 0; i < 64; i++)
+        free(pieces[i]);
+    return 0;
+}
+
+static int play_malloc(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    int wrong = allocate(1);
+    printf("wrong %d\n", wrong);
+    return wrong;
+}
+
+static void *allocating_thread(void *argument)
+{
+    return (void *)(intptr_t)allocate((unsigned)(uintptr_t)argument);
+}
+
+static int play_threads(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    pthread_t thread[4];
+    intptr_t wrong = 0;
+    for (uintptr_t i = 0; i < 4; i++)
+        if (pthread_create(&thread[i], NULL, allocating_thread, (void *)i) != 0)
+            return 1;
+    for (int i = 0; i < 4; i++) {
+        void *result;
+        pthread_join(thread[i], &result);
+        wrong += (intptr_t)result;
+    }
+    printf("wrong %ld\n", (long)wrong);
+    return wrong != 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {
+        {"hello", play_hello}, {"malloc", play_malloc}, {"threads", play_threads}};
+    return CHOOSE(scenes, argc, argv);
+}

@@ -1,0 +1,89 @@
+"""tests/run/conftest.py: what the tests of `onespace run` share. The guests are compiled once per
+session, when the first test needs them."""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from jobs import RUN, Job
+from launchers import MPIS
+
+GUESTS = pathlib.Path(__file__).parent / "guests"
+
+
+@pytest.fixture
+def job():
+    job = Job()
+    yield job
+    left = job.close()
+    assert not left, "left behind:\n" + "\n".join(left)
+
+
+@pytest.fixture(params=["by_hand", "joined"])
+def run(request):
+    """The two ways to run one task: this process as root, and a shim with a host."""
+    return RUN if request.param == "by_hand" else [*RUN, "--space", "test"]
+
+
+class Guests:
+    def __init__(self, folder):
+        self.folder = folder
+        self.built = {}
+
+    def build(self, source, compiler=("cc",), flags=(), name=None):
+        """The path of the program made from tests/run/guests/SOURCE."""
+        path = self.folder / (name or pathlib.Path(source).stem)
+        if path not in self.built:
+            self.built[path] = self._compile([*compiler, *flags], GUESTS / source, path)
+        failed = self.built[path]
+        if failed:
+            pytest.fail(failed, pytrace=False)
+        return str(path)
+
+    def _compile(self, command, source, path):
+        late = [word for word in command if word.startswith("-l") or ".so" in word]
+        early = [word for word in command if word not in late]
+        done = subprocess.run([*early, "-o", str(path), str(source), *late], capture_output=True,
+                              text=True, timeout=180)
+        return "" if done.returncode == 0 else f"{shlex.join(done.args)}:\n{done.stderr}"
+
+    def c(self, source, *flags, name=None):
+        return self.build(source, ("cc", "-O1", "-g", "-Wall", "-pthread"), flags, name)
+
+    def mpi(self, mpi, source):
+        return self.build(source, mpi.compiler, ("-O1", "-g"), f"{mpi.name}-{pathlib.Path(source).stem}")
+
+
+@pytest.fixture(scope="session")
+def guests(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guests")
+    # Other users run them too.
+    for path in (folder, *folder.parents):
+        if path.owner() == pathlib.Path(folder).owner() and path != pathlib.Path("/"):
+            if path == pathlib.Path("/tmp"):
+                break
+            os.chmod(path, 0o755)
+    return Guests(folder)
+
+
+@pytest.fixture(params=list(MPIS), scope="session")
+def mpi(request):
+    mpi = MPIS[request.param]
+    missing = mpi.missing()
+    if missing:
+        pytest.skip(missing)
+    return mpi
+
+
+@pytest.fixture
+def tool():
+    """Gives the path of a program, or skips the test, visibly."""
+    def find(name, package=None):
+        path = shutil.which(name)
+        if not path:
+            pytest.skip(f"{name} is not installed" + (f" (package {package})" if package else ""))
+        return path
+    return find

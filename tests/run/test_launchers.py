@@ -1,0 +1,167 @@
+"""Stock launchers start `onespace run`: each instance is a shim, and the ranks are tasks of one host."""
+import os
+import re
+
+import pytest
+
+from jobs import RUN
+
+TIME = 60
+
+
+def start_all(job, mpi, ranks, program, *options, **more):
+    env = {**mpi.env, **more.pop("env", {})}
+    return job.start(mpi.command(ranks, program, *options), timeout=TIME, env=env, **more)
+
+
+def run_all(job, mpi, ranks, program, *options, **more):
+    return start_all(job, mpi, ranks, program, *options, **more).finish()
+
+
+def expect_hello(result, ranks):
+    assert result.code == 0, result
+    total = ranks * (ranks - 1) // 2
+    assert result.lines == [f"rank {i} of {ranks}, sum {total}" for i in range(ranks)], result
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ranks_run_as_tasks(job, guests, mpi, ranks):
+    expect_hello(run_all(job, mpi, ranks, [*RUN, guests.mpi(mpi, "mpi_hello.c")]), ranks)
+
+
+def test_neighbours_memory_is_read_through_a_pointer(job, guests, mpi):
+    """What shows that the ranks share an address space: as processes this crashes."""
+    program = guests.mpi(mpi, "mpi_pointer.c")
+    result = run_all(job, mpi, 3, [*RUN, program])
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], result
+
+
+def test_eight_ranks(job, guests, mpi):
+    expect_hello(run_all(job, mpi, 8, [*RUN, guests.mpi(mpi, "mpi_hello.c")]), 8)
+
+
+def test_standard_input_goes_to_rank_0(job, guests, mpi):
+    script = 'cat | sed "s/^/$MPI_LOCALRANKID$OMPI_COMM_WORLD_RANK got /"'
+    result = run_all(job, mpi, 2, [*RUN, "/bin/sh", "-c", script], stdin="a word\n")
+    assert result.code == 0 and result.out == "0 got a word\n", result
+
+
+def test_task_numbers_are_the_local_ranks(job, mpi):
+    result = run_all(job, mpi, 3, [*RUN, "/bin/sh", "-c", "echo $ONESPACE_TASK_ID of $ONESPACE_NTASKS"])
+    assert result.code == 0 and result.lines == ["0 of 3", "1 of 3", "2 of 3"], result
+
+
+def test_wrapper_script_between_launcher_and_shim(job, guests, mpi, tmp_path):
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text('#!/bin/sh\nexport FROM_WRAPPER=1\n"$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    result = run_all(job, mpi, 2, [wrapper, *RUN, guests.mpi(mpi, "mpi_pointer.c")])
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], result
+
+
+def test_env_between_launcher_and_shim(job, mpi):
+    result = run_all(job, mpi, 2, ["env", "X=Y", *RUN, "printenv", "X"])
+    assert result.code == 0 and result.lines == ["Y", "Y"], result
+
+
+def test_env_between_shim_and_program(job, guests, mpi):
+    """env(1) is the task, and executes the program out of the space."""
+    result = run_all(job, mpi, 2, [*RUN, "env", "X=Y", guests.mpi(mpi, "mpi_hello.c")])
+    expect_hello(result, 2)
+
+
+def test_shell_between_shim_and_program(job, guests, mpi):
+    """The shell is the task; its child inherits the launcher's descriptors and is an ordinary process."""
+    program = guests.mpi(mpi, "mpi_hello.c")
+    result = run_all(job, mpi, 2, [*RUN, "/bin/sh", "-c", f"{program}; exit $?"])
+    expect_hello(result, 2)
+
+
+def test_different_programs_side_by_side(job, guests, mpi):
+    program = guests.mpi(mpi, "mpi_hello.c")
+    argv = mpi.command(1, [*RUN, program, "left", ":", "-n", "2", *RUN, program, "right"])
+    result = job.run(argv, timeout=TIME, env=mpi.env)
+    assert result.code == 0, result
+    arguments = [line for line in result.lines if "argument" in line]
+    assert arguments == ["rank 0 argument left", "rank 1 argument right", "rank 2 argument right"], result
+
+
+def test_tasks_and_processes_side_by_side(job, guests, mpi):
+    program = guests.mpi(mpi, "mpi_hello.c")
+    argv = mpi.command(2, [*RUN, program, ":", "-n", "2", program])
+    expect_hello(job.run(argv, timeout=TIME, env=mpi.env), 4)
+
+
+def test_two_jobs_at_once_have_a_space_each(job, guests, mpi):
+    program = guests.mpi(mpi, "mpi_hello.c")
+    verbose = [*RUN, "--verbose", program]
+    results = [command.finish() for command in [start_all(job, mpi, 2, verbose) for _ in range(2)]]
+    for result in results:
+        expect_hello(result, 2)
+    spaces = [set(re.findall(r"onespace run: space (\S+)", result.err)) for result in results]
+    assert all(len(names) == 1 for names in spaces) and spaces[0] != spaces[1], spaces
+
+
+def test_jobs_one_after_the_other(job, guests, mpi):
+    program = guests.mpi(mpi, "mpi_hello.c")
+    for _ in range(3):
+        expect_hello(run_all(job, mpi, 2, [*RUN, program]), 2)
+
+
+def test_program_not_found(job, mpi):
+    """As onespace has it by itself; what the launcher makes of it is the launcher's."""
+    result = run_all(job, mpi, 2, [*RUN, "no-such-program-anywhere"])
+    assert result.code != 0 and "no-such-program-anywhere" in result.err, result
+
+
+def test_program_that_does_not_call_mpi(job, mpi):
+    result = run_all(job, mpi, 2, [*RUN, "/bin/echo", "hello"])
+    assert result.code == 0 and result.lines == ["hello", "hello"], result
+
+
+def test_hydra_by_port(job, guests, mpi):
+    """Ranks that find their launcher by TCP and not by an inherited descriptor."""
+    if not mpi.hydra:
+        pytest.skip("not a Hydra launcher")
+    program = guests.mpi(mpi, "mpi_pointer.c")
+    plain = run_all(job, mpi, 2, [guests.mpi(mpi, "mpi_hello.c")], "-pmi-port")
+    if plain.code != 0:
+        pytest.skip(f"-pmi-port does not work with processes either: {plain.err.strip()[:200]}")
+    result = run_all(job, mpi, 2, [*RUN, program], "-pmi-port")
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], result
+
+
+def test_two_nodes_on_one_machine_have_a_space_each(job, guests, mpi):
+    """Hydra starts a daemon for each host name. Ranks 0, 1 and 2, 3 must share, not 0 to 3."""
+    if not mpi.hydra:
+        pytest.skip("not a Hydra launcher")
+    program = guests.mpi(mpi, "mpi_hello.c")
+    options = ["-launcher", "fork", "-hosts", "one,two", "-ppn", "2"]
+    plain = run_all(job, mpi, 4, [program], *options)
+    if plain.code != 0:
+        pytest.skip(f"two host names do not work with processes either: {plain.err.strip()[:300]}")
+    result = run_all(job, mpi, 4, [*RUN, "--verbose", program], *options)
+    expect_hello(result, 4)
+    spaces = re.findall(r"onespace run: space (\S+)", result.err)
+    assert len(spaces) == 4 and len(set(spaces)) == 2, result
+
+
+def test_launchers_binding_is_handed_on(job, mpi):
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("needs two processors")
+    option = ["-bind-to", "core"] if mpi.hydra else ["--bind-to", "core"]
+    script = ["/bin/sh", "-c", "taskset -pc $$ | sed 's/.*: //'"]
+    plain = run_all(job, mpi, 2, script, *option)
+    result = run_all(job, mpi, 2, [*RUN, *script], *option)
+    assert result.lines == plain.lines, f"{plain}\n{result}"
+
+
+def test_space_option_under_a_launcher(job, guests, mpi):
+    result = run_all(job, mpi, 2, [*RUN, "--space", "mine", guests.mpi(mpi, "mpi_pointer.c")])
+    assert result.code == 0, result
+
+
+def test_count_under_a_launcher_makes_a_space_of_its_own(job, mpi):
+    result = run_all(job, mpi, 2, [*RUN, "-n", "2", "/bin/sh", "-c", "echo $ONESPACE_TASK_ID"])
+    assert result.code == 0 and result.lines == ["0", "0", "1", "1"], result

@@ -1,0 +1,186 @@
+// tests/task/refusal_test.cpp: what cannot be a task is refused with the reason, and leaves nothing.
+#include <sys/stat.h>
+
+#include "fixture.hpp"
+
+using namespace fixture;
+
+// A folder for the files of a test.
+class refusal : public SpaceTest
+{
+  protected:
+    void SetUp() override
+    {
+        SpaceTest::SetUp();
+        folder = testing::TempDir() + "onespace-refusal." + std::to_string(getpid());
+        std::filesystem::create_directory(folder);
+        (void)as_task({"true"});
+        EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+        before = Footprint::now();
+    }
+    void TearDown() override
+    {
+        expect_flat(before);
+        std::filesystem::remove_all(folder);
+        SpaceTest::TearDown();
+    }
+
+    std::string file(const std::string &name, const std::string &contents, mode_t mode = 0755)
+    {
+        std::string path = folder + "/" + name;
+        std::ofstream(path) << contents;
+        chmod(path.c_str(), mode);
+        return path;
+    }
+
+    // The error; the message must say which file and contain the words.
+    int refused(const std::string &path, const std::string &words,
+                const std::function<void(Attr &)> &change = nullptr)
+    {
+        char message[512] = "";
+        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+        attr.message = message;
+        attr.message_size = sizeof(message);
+        if (change)
+            change(attr);
+        int result = onespace_spawn(path.c_str(), pointers({path}).data(), nullptr, &attr);
+        EXPECT_NE(std::string(message).find(path), std::string::npos) << message;
+        EXPECT_NE(std::string(message).find(words), std::string::npos) << message;
+        EXPECT_EQ(std::string(message).find('\n'), std::string::npos) << message;
+        return result;
+    }
+
+    std::string folder;
+    Footprint before;
+};
+
+TEST_F(refusal, of_a_file_that_is_not_there)
+{
+    EXPECT_EQ(refused(folder + "/nothing", ""), -ENOENT);
+    EXPECT_EQ(refused("no-such-command-anywhere", ""), -ENOENT);
+    EXPECT_EQ(refused("", ""), -ENOENT);
+}
+
+TEST_F(refusal, of_a_file_that_is_not_executable)
+{
+    EXPECT_EQ(refused(file("data", "text", 0644), ""), -EACCES);
+}
+
+TEST_F(refusal, of_a_directory)
+{
+    EXPECT_EQ(refused(folder, "directory"), -EACCES);
+}
+
+TEST_F(refusal, of_a_path_through_a_file)
+{
+    EXPECT_EQ(refused(file("data", "text") + "/below", ""), -ENOTDIR);
+}
+
+TEST_F(refusal, of_what_is_no_program)
+{
+    EXPECT_EQ(refused(file("text", "just text\n"), ""), -ENOEXEC);
+    EXPECT_EQ(refused(file("empty", ""), ""), -ENOEXEC);
+}
+
+TEST_F(refusal, of_a_program_that_is_not_position_independent)
+{
+    EXPECT_EQ(refused(program("fixed"), "position"), -ENOEXEC);
+}
+
+TEST_F(refusal, of_a_script_whose_interpreter_is_missing)
+{
+    EXPECT_EQ(refused(file("script", "#!/no/such/interpreter\n"), "/no/such/interpreter"), -ENOENT);
+}
+
+TEST_F(refusal, of_bad_attributes)
+{
+    std::string path = "/bin/true";
+    auto spawn_with = [&](const std::function<void(Attr &)> &change) {
+        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+        change(attr);
+        return onespace_spawn(path.c_str(), pointers({path}).data(), nullptr, &attr);
+    };
+    onespace_fd_map fds[] = {{-1, 0}};
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.size--; }), -EINVAL);
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.size = 0; }), -EINVAL);
+    EXPECT_EQ(spawn_with([&](Attr &attr) { attr.fds = fds, attr.fd_count = 1; }), -EINVAL);
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.fd_count = 1; }), -EINVAL);
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.number = 2, attr.ntasks = 2; }), -EINVAL);
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.number = -2; }), -EINVAL);
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.stack_size = SIZE_MAX; }), -EINVAL);
+    EXPECT_EQ(spawn_with([](Attr &attr) { attr.flags = 1u << 30; }), -EINVAL);
+    EXPECT_EQ(onespace_spawn(nullptr, pointers({path}).data(), nullptr, nullptr), -EINVAL);
+    EXPECT_EQ(onespace_spawn(path.c_str(), nullptr, nullptr, nullptr), -EINVAL);
+}
+
+TEST_F(refusal, of_descriptors_that_are_not_open)
+{
+    onespace_fd_map fds[] = {{999, 0}};
+    EXPECT_EQ(refused("/bin/true", "descriptors", [&](Attr &attr) { attr.fds = fds, attr.fd_count = 1; }), -EBADF);
+}
+
+TEST_F(refusal, of_a_working_directory_that_is_none)
+{
+    Descriptor file(open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(refused("/bin/true", "working directory", [&](Attr &attr) { attr.directory = file.get(); }), -ENOTDIR);
+    EXPECT_EQ(refused("/bin/true", "working directory", [&](Attr &attr) { attr.directory = 999; }), -EBADF);
+}
+
+TEST_F(refusal, of_limits_that_cannot_be)
+{
+    rlimit limits[RLIM_NLIMITS];
+    for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
+        ASSERT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    limits[RLIMIT_CPU] = {10, 5};
+    EXPECT_EQ(refused("/bin/true", "limits", [&](Attr &attr) { attr.limits = limits; }), -EINVAL);
+}
+
+TEST_F(refusal, of_processors_that_are_not_there)
+{
+    cpu_set_t none;
+    CPU_ZERO(&none);
+    EXPECT_EQ(refused("/bin/true", "affinity", [&](Attr &attr) { attr.cpus = &none, attr.cpus_size = sizeof(none); }),
+              -EINVAL);
+}
+
+TEST_F(refusal, of_arguments_that_are_too_long)
+{
+    std::string path = "/bin/true", huge(1 << 20, 'x');
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.stack_size = 1 << 20;
+    EXPECT_EQ(onespace_spawn(path.c_str(), pointers({path, huge}).data(), nullptr, &attr), -E2BIG);
+}
+
+TEST_F(refusal, for_want_of_descriptors)
+{
+    rlimit old, none;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = old;
+    none.rlim_cur = 3;
+    int lowest = dup(2); // descriptors up to here are in use
+    none.rlim_cur = static_cast<rlim_t>(lowest);
+    close(lowest);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int result = refused("/bin/true", "");
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+    EXPECT_EQ(result, -EMFILE);
+}
+
+TEST_F(refusal, of_anything_before_the_space_is_made)
+{
+    ASSERT_EQ(onespace_fini(), 0);
+    EXPECT_EQ(onespace_spawn("/bin/true", pointers({"true"}).data(), nullptr, nullptr), -EPERM);
+    EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -EPERM);
+    EXPECT_EQ(onespace_self(), -EPERM);
+    ASSERT_EQ(onespace_init(), 0);
+}
+
+TEST_F(refusal, leaves_nothing_however_often)
+{
+    Descriptor text(open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+    for (int i = 0; i < 200; i++) {
+        ASSERT_EQ(refused(folder + "/nothing", ""), -ENOENT);
+        ASSERT_EQ(refused("/bin/true", "", [&](Attr &attr) { attr.directory = text.get(); }), -ENOTDIR);
+    }
+    EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
+}
