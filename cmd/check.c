@@ -159,10 +159,7 @@ static void note_program(struct verdict *verdict)
 {
     const char *name = base_name(verdict->program.path);
     if (strcmp(name, "java") == 0)
-        add_note(verdict, "the Java VM works as a task; several of them need process mode, which is the "
-                          "default");
-    if (strcmp(name, "busybox") == 0 || strcmp(name, "coreutils") == 0)
-        add_note(verdict, "several commands in one program: the name it is called by decides what it does");
+        add_note(verdict, "the Java VM works as a task, several at once too");
     if (verdict->program.info.executable_stack)
         add_note(verdict, "asks for an executable stack, and gets it");
     if (strcmp(verdict->libc, "unknown") == 0)

@@ -38,11 +38,11 @@ static unsigned *field(const struct sites *sites, unsigned index)
 
 static void search_code(const unsigned char *code, size_t size, struct sites *sites)
 {
-    long nr;
-    for (size_t at = arch_next_site(code, size, 0, &nr); at < size;
-         at = arch_next_site(code, size, at + 1, &nr))
+    struct arch_found_site site;
+    for (size_t at = arch_next_site(code, size, 0, &site); at < size;
+         at = arch_next_site(code, size, at + 1, &site))
         for (unsigned i = 0; i < SEARCHED; i++)
-            *field(sites, i) += nr == searched[i].nr;
+            *field(sites, i) += site.nr == searched[i].nr;
 }
 
 int sites_count(const char *path, struct sites *sites)

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #define ONESPACE_VERSION_MAJOR 0
 #define ONESPACE_VERSION_MINOR 1
@@ -93,13 +95,15 @@ struct onespace_spawn_attr {
     size_t cpus_size;               /* bytes of *cpus */
     const struct rlimit *limits;    /* RLIM_NLIMITS entries, or NULL */
     const char *path;    /* search path in place of the caller's PATH, or NULL */
+    const sigset_t *signal_mask;     /* blocked signals, or NULL */
+    const sigset_t *ignored_signals; /* the signals that are ignored, or NULL */
     char *message;       /* gets one line, what is wrong and how to mend it, when the call fails */
     size_t message_size; /* bytes of message */
 };
 #define ONESPACE_SPAWN_ATTR_INIT                                                                   \
     {                                                                                              \
         sizeof(struct onespace_spawn_attr), 0, -1, -1, (-2147483647 - 1), -1, -1, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0                                                                             \
+            0, 0, 0, 0, 0, 0                                                                             \
     }
 
 /* Runs a program as a new task, as posix_spawnp would run it as a process: `file` is searched along
@@ -123,8 +127,8 @@ struct onespace_status {
     uint64_t kernel_copies;        /* those that went to the kernel: other targets, or faults */
 };
 
-/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY); the root
- * may also wait for tasks whose spawner has ended. A status is given out once.
+/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY). A status is
+ * given out once; that of a task whose spawner has ended is discarded.
  * Returns the task's id. -ECHILD: no such task, or its status was given out. -ETIMEDOUT.
  * -EOWNERDEAD: the keeper of the space was killed. status may be NULL. */
 ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,

@@ -73,18 +73,20 @@ static void sendrecv(int self, int size, long *step, long count)
     }
 }
 
-/* By turns. Even steps: thread 1 copies; odd ones: thread 0. */
+/* By turns: thread 1 copies in even steps, thread 0 in odd ones. With -f thread 0 passes on what it
+ * got last, as rank 0 of p2p does, so it uses its two buffers in turn. */
 static void pingpong(int self, int size, long *step, long count)
 {
     for (long i = 0; i < 2 * count; i++) {
-        if (self != i % 2) {
-            memcpy(sides[self].buffers[!fresh], sides[!self].buffers[0], (size_t)size);
-            announce(self, ++*step);
-        } else {
-            ++*step;
+        int turn = fresh && i / 2 % 2; /* which of its buffers thread 0 sends from */
+        ++*step;
+        if (self == i % 2)
             await(!self, *step);
-            announce(self, *step);
-        }
+        else if (self == 1)
+            memcpy(sides[1].buffers[!fresh], sides[0].buffers[turn], (size_t)size);
+        else
+            memcpy(sides[0].buffers[!turn], sides[1].buffers[0], (size_t)size);
+        announce(self, *step);
     }
 }
 

@@ -115,19 +115,19 @@ static double run_batch(const struct operation *operation, struct buffers *buffe
     return (MPI_Wtime() - start) / (double)count / operation->messages;
 }
 
-/* Both ranks use rank 0's count, even, so that a batch ends as it began. */
+/* How many exchanges fill a batch: rank 0 decides, else the ranks would not stay together. Odd, so that
+ * with -f the last message is the other's. */
 static long calibrate(const struct operation *operation, struct buffers *buffers, int size, int rank,
                       double batch_seconds)
 {
     long count = 8;
-    double seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
-    if (seconds < 1e-5) { /* too short to go by */
-        count = 400;
-        seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
+    for (int attempt = 0; attempt < 2; attempt++) { /* the second with a time worth trusting */
+        double seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
+        double target = attempt == 0 ? batch_seconds / 20 : batch_seconds;
+        count = seconds > 0 ? (long)(target / seconds) : 1000000;
+        count = (count < 4 ? 4 : count > 1000000 ? 1000000 : count) | 1;
+        MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
     }
-    count = seconds > 0 ? (long)(batch_seconds / seconds) : 1000000;
-    count = (count < 4 ? 4 : count > 1000000 ? 1000000 : count) | 1;
-    MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
     return count;
 }
 

@@ -65,6 +65,9 @@ static int listen_at(const char *folder, const char *name)
  * descriptors: launchers wait for end-of-file on those. */
 static _Noreturn void become_host(int listener, const char *folder, const char *name, int expected)
 {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
     setsid();
     if (fork() != 0)
         _exit(0);

@@ -148,6 +148,14 @@ static void map_fds(struct job *job)
     }
 }
 
+static void set_of(uint64_t signals, sigset_t *set)
+{
+    sigemptyset(set);
+    for (int signal = 1; signal <= 64; signal++)
+        if (signals >> (signal - 1) & 1)
+            sigaddset(set, signal);
+}
+
 static int spawn_job(struct job *job, char *message, size_t size)
 {
     const struct protocol_request *request = &job->request;
@@ -165,6 +173,11 @@ static int spawn_job(struct job *job, char *message, size_t size)
     attr.cpus = request->cpus_size ? (const cpu_set_t *)request->cpus : NULL;
     attr.cpus_size = request->cpus_size;
     attr.limits = request->limits;
+    sigset_t mask, ignored;
+    set_of(request->signal_mask, &mask);
+    set_of(request->ignored, &ignored);
+    attr.signal_mask = &mask;
+    attr.ignored_signals = &ignored;
     attr.path = search_path(job->envp);
     attr.message = message;
     attr.message_size = size;

@@ -35,6 +35,7 @@ struct protocol_request {
     int32_t policy_mode;  /* memory policy, 0: default */
     uint32_t cpus_size;
     uint64_t policy_nodes[16];
+    uint64_t signal_mask, ignored; /* bit n-1 for signal n */
     struct rlimit limits[16];
     unsigned char cpus[1024];
 };

@@ -21,6 +21,7 @@
 #include "host/host.h"
 #include "host/protocol.h"
 #include "host/report.h"
+#include "task/inherit.h"
 
 extern char **environ;
 
@@ -87,16 +88,19 @@ static char *join_texts(char *const *argv, char *const *envp, struct protocol_re
     return texts;
 }
 
-static void fill_request(struct protocol_request *request, const struct shim_job *job)
+static void fill_request(struct protocol_request *request, const struct shim_job *job,
+                         const sigset_t *mask)
 {
+    request->signal_mask = inherit_signals_of(mask);
+    request->ignored = inherit_ignored_signals();
     request->magic = PROTOCOL_MAGIC;
     request->flags = job->flags;
     request->number = job->number;
     request->ntasks = job->ntasks;
     request->stack_size = job->stack_size;
-    mode_t mask = umask(0);
-    umask(mask);
-    request->umask = (int32_t)mask;
+    mode_t creation_mask = umask(0);
+    umask(creation_mask);
+    request->umask = (int32_t)creation_mask;
     request->nice = getpriority(PRIO_PROCESS, 0);
     for (unsigned i = 0; i < 16 && i < RLIM_NLIMITS; i++)
         getrlimit(i, &request->limits[i]);
@@ -108,12 +112,12 @@ static void fill_request(struct protocol_request *request, const struct shim_job
 
 /* Sends the job; afterwards the shim's own copies of the descriptors are closed, since launchers
  * take an open one for a living rank. Standard error stays, for our own messages. */
-static int send_job(int socket, const struct shim_job *job)
+static int send_job(int socket, const struct shim_job *job, const sigset_t *mask)
 {
     static struct sent_fds sent;
     struct protocol_request request = {0};
     sent.count = 0;
-    fill_request(&request, job);
+    fill_request(&request, job, mask);
     int result = collect_fds(&sent, socket);
     char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
     if (!texts)
@@ -224,14 +228,15 @@ static void set_numbers(const struct shim_job *job)
 
 /* Connects and gets an answer. A host that was just ending closes the connection unanswered: then
  * there will be another one. */
-static int submit(const struct shim_job *job, int *socket_out, struct protocol_reply *reply)
+static int submit(const struct shim_job *job, const sigset_t *mask, int *socket_out,
+                  struct protocol_reply *reply)
 {
     char message[512];
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, 1, job->ntasks, message, sizeof(message));
         if (socket < 0)
             return complain(message);
-        int result = send_job(socket, job);
+        int result = send_job(socket, job, mask);
         if (result == 0)
             result = protocol_receive(socket, reply, sizeof(*reply));
         if (result == 0) {
@@ -259,7 +264,7 @@ int shim_run(const struct shim_job *job)
     int socket, signals = open_signals(&old);
     if (signals < 0)
         return complain("cannot watch signals");
-    int failed = submit(job, &socket, &reply);
+    int failed = submit(job, &old, &socket, &reply);
     if (failed)
         return failed;
     if (reply.error < 0) {

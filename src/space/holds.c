@@ -65,9 +65,10 @@ static void unmap_all(struct space *space, struct space_slot *slot)
 {
     raw(__NR_munmap, layout_range(space_slot_index(space, slot)), LAYOUT_RANGE);
     for (unsigned i = 0; i < SPACE_FOREIGN_MAX; i++) {
-        struct space_foreign *entry = &slot->steer.foreign[i];
-        if (entry->end)
-            raw(__NR_munmap, entry->start, entry->end - entry->start);
+        struct space_foreign *entry = &slot->steer.foreign[i], old = *entry;
+        entry->end = 0; /* once unmapped, the place may be anybody's */
+        if (old.end)
+            raw(__NR_munmap, old.start, old.end - old.start);
     }
 }
 

@@ -17,6 +17,8 @@
 #include "space/registry.h"
 #include "space/robust.h"
 #include "steer/steer.h"
+#include "task/birth.h"
+#include "task/inherit.h"
 #include "task/keeper.h"
 
 #ifndef PR_FUTEX_HASH
@@ -113,7 +115,10 @@ static void fill_registry(struct space *space)
     space->size = sizeof(*space);
     space->operations.task_attached = task_attached;
     space->operations.steer = steer_call;
+    space->operations.prepare = steer_prepare;
+    space->operations.birth_clone = birth_clone;
     space->root_pid = getpid();
+    space->keeper_ignored = inherit_ignored_signals() & ~keeper_handled_signals();
     space->created_ns = futex_now_ns();
     atomic_store(&space->requests, -1);
     atomic_store(&space->next_id, 1);

@@ -158,21 +158,28 @@ struct space_export {
 
 /* The patchable sites of a file that was mapped executable. FILLING entries whose filler died stay
  * unused; readers skip what is not READY. */
+struct space_site {
+    uint32_t at; /* offset from the start of the mapping */
+    uint16_t nr; /* system call number */
+    uint8_t length, lead; /* as arch_next_site found them */
+};
 enum file_state { FILE_EMPTY, FILE_FILLING, FILE_READY };
 struct space_file {
     _Atomic uint32_t state;
     uint32_t count;
     uint64_t device, inode, changed_ns, size, offset, length;
-    struct {
-        uint32_t at, nr; /* offset from the start of the mapping; system call number */
-    } sites[SPACE_FILE_SITES];
+    struct space_site sites[SPACE_FILE_SITES];
 };
 
 /* Functions of the root's copy of the library, which lives as long as the space: what is called on
  * tasks' threads must not vanish with the program that spawned them. */
+struct space;
+struct birth;
 struct space_operations {
     void (*task_attached)(struct space_slot *self); /* by the agent, once */
     long (*steer)(struct space_slot *self, long nr, const long arguments[6]);
+    long (*prepare)(struct space *space, struct space_slot *slot);
+    long (*birth_clone)(struct birth *birth, int as_sibling);
 };
 
 struct space {
@@ -200,6 +207,7 @@ struct space {
     _Atomic uint32_t group_loaded;         /* futex: members whose libraries are loaded */
     char name[64];                         /* of the job, for ps */
     uint64_t fence_low, fence_high;        /* the page behind the program break */
+    uint64_t keeper_ignored;               /* signals that a child of the keeper has ignored */
     uintptr_t stub_page;                   /* shared by all tasks, mapped once in each */
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];

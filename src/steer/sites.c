@@ -9,9 +9,7 @@
 
 struct site_list {
     uint32_t count;
-    struct {
-        uint32_t at, nr;
-    } sites[SPACE_FILE_SITES];
+    struct space_site sites[SPACE_FILE_SITES];
 };
 
 static int is_steered(long nr)
@@ -38,15 +36,16 @@ static int is_steered(long nr)
 
 static void search_sites(const unsigned char *code, size_t size, struct site_list *list)
 {
-    long nr;
+    struct arch_found_site found;
     list->count = 0;
-    for (size_t at = arch_next_site(code, size, 0, &nr); at < size && at <= UINT32_MAX;
-         at = arch_next_site(code, size, at + 1, &nr)) {
-        if (!is_steered(nr) || list->count == SPACE_FILE_SITES)
+    for (size_t at = arch_next_site(code, size, 0, &found); at < size && at <= UINT32_MAX;
+         at = arch_next_site(code, size, at + 1, &found)) {
+        if (!is_steered(found.nr) || list->count == SPACE_FILE_SITES)
             continue;
-        list->sites[list->count].at = (uint32_t)at;
-        list->sites[list->count].nr = (uint32_t)nr;
-        list->count++;
+        list->sites[list->count++] = (struct space_site){.at = (uint32_t)at,
+                                                         .nr = (uint16_t)found.nr,
+                                                         .length = found.length,
+                                                         .lead = found.lead};
     }
 }
 
@@ -80,10 +79,8 @@ static void remember(struct space *space, const struct stat *status, size_t size
         file->offset = (uint64_t)offset;
         file->length = size;
         file->count = list->count;
-        for (uint32_t s = 0; s < list->count; s++) {
-            file->sites[s].at = list->sites[s].at;
-            file->sites[s].nr = list->sites[s].nr;
-        }
+        for (uint32_t s = 0; s < list->count; s++)
+            file->sites[s] = list->sites[s];
         atomic_store_explicit(&file->state, FILE_READY, memory_order_release);
         return;
     }
@@ -102,10 +99,8 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, struct 
         if (state != FILE_READY || !same_file(file, &status, size, offset))
             continue;
         list->count = file->count;
-        for (uint32_t s = 0; s < file->count; s++) {
-            list->sites[s].at = file->sites[s].at;
-            list->sites[s].nr = file->sites[s].nr;
-        }
+        for (uint32_t s = 0; s < file->count; s++)
+            list->sites[s] = file->sites[s];
         return;
     }
     search_sites((const unsigned char *)code, size, list);
@@ -113,22 +108,20 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, struct 
         remember(space, &status, size, offset, list);
 }
 
-static void patch_site(struct space_slot *self, uintptr_t address, long nr, int is_loader)
+static void patch_site(struct space_slot *self, uintptr_t code, const struct space_site *found,
+                       int is_loader)
 {
     uintptr_t data = layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS;
     uint32_t index = atomic_fetch_add_explicit(&self->steer.site_count, 1, memory_order_relaxed);
     if (index >= ARCH_SITES_MAX)
         return;
     struct arch_site *site = &((struct arch_stub_data *)data)->sites[index];
+    struct arch_found_site form = {found->nr, found->length, found->lead};
     site->self = self;
-    site->nr = nr;
+    site->nr = found->nr;
     site->is_loader = is_loader;
-    site->resume = address + ARCH_SITE_BYTES;
-    unsigned char bytes[ARCH_SITE_BYTES];
-    if (arch_site_patch(address, arch_stub_address(data, index), bytes) != 0)
-        return;
-    for (unsigned i = 0; i < ARCH_SITE_BYTES; i++)
-        ((volatile unsigned char *)address)[i] = bytes[i];
+    site->resume = code + found->at + found->length;
+    arch_patch_site(code + found->at, &form, arch_stub_address(data, index));
 }
 
 int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
@@ -144,7 +137,7 @@ int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, in
         return 0;
     for (uint32_t i = 0; i < list.count; i++)
         if (is_loader || list.sites[i].nr != __NR_mprotect)
-            patch_site(self, code + list.sites[i].at, list.sites[i].nr, is_loader);
+            patch_site(self, code, &list.sites[i], is_loader);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
     return (int)list.count;
 }

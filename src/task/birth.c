@@ -38,6 +38,17 @@ static void default_handlers(void)
     }
 }
 
+static void set_ignored(const struct birth *birth)
+{
+    for (int signal = 1; signal <= 64; signal++) {
+        uint64_t bit = UINT64_C(1) << (signal - 1);
+        struct space_sigaction action = {
+            .handler = (uintptr_t)(birth->ignore & bit ? SIG_IGN : SIG_DFL)};
+        if ((birth->ignore | birth->unignore) & bit)
+            raw(__NR_rt_sigaction, signal, &action, NULL, 8);
+    }
+}
+
 /* Decimal number in a directory entry's name, or -1. */
 static int number_of(const char *text)
 {
@@ -176,6 +187,7 @@ void birth_main(void *argument)
         fail(birth, BIRTH_CLONE, -EOWNERDEAD);
     if (birth->default_handlers)
         default_handlers();
+    set_ignored(birth);
     if ((birth->flags & ONESPACE_SPAWN_GROUP) && raw(__NR_setpgid, 0, 0) < 0)
         fail(birth, BIRTH_GROUP, -EPERM);
     set_descriptors(birth);

@@ -36,6 +36,7 @@ struct birth {
     struct space_slot *slot;
     uintptr_t stack_pointer, entry;
     uint64_t signal_mask;  /* to be restored */
+    uint64_t ignore, unignore; /* signals whose action is not what the kernel made it */
     int32_t keeper_pid;    /* whose child the newborn is */
     uint32_t flags;        /* ONESPACE_SPAWN_* */
     uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */

@@ -44,7 +44,8 @@ static void fill_nice(struct birth *birth, const struct onespace_spawn_attr *att
     if (attr->nice == INT32_MIN && from_root) {
         errno = 0;
         int nice = getpriority(PRIO_PROCESS, 0);
-        if (errno == 0 && nice != 0)
+        int keeper = getpriority(PRIO_PROCESS, (id_t)atomic_load(&birth->space->keeper_pid));
+        if (errno == 0 && nice != keeper)
             birth->nice = nice;
     }
 }
@@ -58,8 +59,43 @@ static void fill_policy(struct birth *birth, int from_root)
         birth->policy_mode = mode;
 }
 
-void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+uint64_t inherit_signals_of(const sigset_t *set)
 {
+    uint64_t bits = 0;
+    for (int signal = 1; signal <= 64; signal++)
+        if (sigismember(set, signal) == 1)
+            bits |= UINT64_C(1) << (signal - 1);
+    return bits;
+}
+
+uint64_t inherit_ignored_signals(void)
+{
+    uint64_t ignored = 0;
+    for (int signal = 1; signal <= 64; signal++) {
+        struct sigaction action;
+        if (sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            ignored |= UINT64_C(1) << (signal - 1);
+    }
+    return ignored;
+}
+
+/* The newborn starts with the signals ignored that its kernel parent (the keeper) or, when a task spawns,
+ * the spawner has ignored; a task's SIGSEGV and SIGBUS are ours for the kernel. */
+static void fill_ignored(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+{
+    uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
+    uint64_t mine = inherit_ignored_signals();
+    uint64_t present = from_root ? birth->space->keeper_ignored : mine & ~faults;
+    uint64_t wanted = attr->ignored_signals ? inherit_signals_of(attr->ignored_signals) : mine;
+    birth->ignore = wanted & ~present;
+    birth->unignore = present & ~wanted;
+}
+
+void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr,
+                  const struct space_slot *spawner)
+{
+    int from_root = spawner == &birth->space->slots[0];
+    fill_ignored(birth, attr, from_root);
     fill_limits(birth, attr, from_root);
     fill_affinity(birth, attr, from_root);
     fill_nice(birth, attr, from_root);

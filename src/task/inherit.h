@@ -2,11 +2,19 @@
 #ifndef ONESPACE_TASK_INHERIT_H
 #define ONESPACE_TASK_INHERIT_H
 
+#include <signal.h>
+
 #include "onespace.h"
 #include "task/birth.h"
 
-/* Fills limits, nice value, CPU affinity and memory policy of a birth record from the attributes;
- * what these leave open from the calling thread if `from_root`, else it comes by itself. */
-void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root);
+/* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a birth record from the
+ * attributes; what these leave open from the calling thread if that is the root's. What a task's own
+ * clone hands on by itself is left alone. */
+void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr,
+                  const struct space_slot *spawner);
+
+/* The signals that the calling process ignores: bit n-1 for signal n, as the kernel has it. */
+uint64_t inherit_ignored_signals(void);
+uint64_t inherit_signals_of(const sigset_t *set);
 
 #endif

@@ -32,6 +32,11 @@ static void on_signal(int signal)
     atomic_fetch_add_explicit(&space_registry()->events, 1, memory_order_release);
 }
 
+uint64_t keeper_handled_signals(void)
+{
+    return UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGTERM - 1);
+}
+
 static void set_signals(void)
 {
     struct space_sigaction action = {.handler = (uintptr_t)on_signal,
@@ -40,7 +45,7 @@ static void set_signals(void)
                                      .mask = ~UINT64_C(0)};
     raw(__NR_rt_sigaction, SIGCHLD, &action, NULL, 8);
     raw(__NR_rt_sigaction, SIGTERM, &action, NULL, 8);
-    uint64_t blocked = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGTERM - 1));
+    uint64_t blocked = ~keeper_handled_signals();
     raw(__NR_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, 8);
 }
 

@@ -12,6 +12,8 @@ long keeper_stop(struct space *space);
 void keeper_poke(struct space *space);
 /* Hands a claimed slot with a birth record to the keeper, which makes its kernel task. */
 void keeper_request(struct space *space, struct space_slot *slot);
+/* Signals for which the keeper has handlers, whatever the root does with them. */
+uint64_t keeper_handled_signals(void);
 /* 0 when the keeper was killed: nobody reaps any more. */
 int keeper_alive(const struct space *space);
 

@@ -31,11 +31,16 @@
 
 extern char **environ;
 
+#define ALL_FLAGS                                                                                  \
+    (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
+     ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_UNSTEERED | ONESPACE_SPAWN_TOGETHER)
+
 struct spawn {
     struct space *space;
     struct space_slot *self, *slot;
     struct onespace_spawn_attr attr;
     struct image_program program;
+    const char *file;
     char *const *argv, *const *envp;
     struct birth *birth;
 };
@@ -58,7 +63,7 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
         return -EINVAL;
     if (given)
         *attr = *given;
-    if (attr->fd_count > BIRTH_FDS_MAX || (attr->fd_count && !attr->fds) || attr->number < -1 ||
+    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > BIRTH_FDS_MAX || (attr->fd_count && !attr->fds) || attr->number < -1 ||
         (attr->number >= 0 && attr->number >= attr->ntasks) ||
         attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
         return -EINVAL;
@@ -172,11 +177,11 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
 {
     struct birth *birth = spawn->birth;
     const struct onespace_spawn_attr *attr = &spawn->attr;
-    const char *name = strrchr(spawn->program.path, '/');
+    const char *name = strrchr(spawn->file, '/'); /* as execve: of the path that was given */
     birth->space = spawn->space;
     birth->slot = spawn->slot;
     birth->entry = entry;
-    birth->signal_mask = signal_mask;
+    birth->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask) : signal_mask;
     birth->keeper_pid = atomic_load(&spawn->space->keeper_pid);
     birth->flags = attr->flags;
     birth->directory = attr->directory;
@@ -184,10 +189,10 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     birth->fd_count = (uint32_t)attr->fd_count;
     for (size_t i = 0; i < attr->fd_count; i++)
         birth->fds[i] = (struct birth_fd){attr->fds[i].source, attr->fds[i].target};
-    snprintf(birth->name, sizeof(birth->name), "%.15s", name ? name + 1 : spawn->program.path);
+    snprintf(birth->name, sizeof(birth->name), "%.15s", name ? name + 1 : spawn->file);
     strcpy(birth->program, spawn->program.path);
     /* A task's child inherits from it through clone; the root's comes from the keeper. */
-    inherit_fill(birth, attr, spawn->self == &spawn->space->slots[0]);
+    inherit_fill(birth, attr, spawn->self);
 }
 
 static void undo(struct spawn *spawn, int joined)
@@ -209,7 +214,7 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, spawn->program.path);
-    int result = (int)steer_prepare(spawn->space, slot);
+    int result = (int)spawn->space->operations.prepare(spawn->space, slot);
     if (result < 0)
         return result;
     spawn->birth = (struct birth *)slot->birth_record;
@@ -268,7 +273,7 @@ static int start(struct spawn *spawn)
         keeper_request(spawn->space, spawn->slot);
         return await_birth(spawn);
     }
-    long pid = birth_clone(spawn->birth, 1);
+    long pid = spawn->space->operations.birth_clone(spawn->birth, 1);
     if (pid > 0)
         return await_birth(spawn);
     undo(spawn, 1);
@@ -307,6 +312,7 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
         return -EPERM;
     if (!file || !argv || check_attr(given, &spawn.attr) < 0)
         return -EINVAL;
+    spawn.file = file;
     spawn.envp = envp ? envp : environ;
     const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;

@@ -7,9 +7,12 @@
 #include "space/registry.h"
 #include "task/keeper.h"
 
+/* A task that the caller may wait for. One that never entered its program belongs to the spawning
+ * thread, which will report the failure and collect it. */
 static int is_mine(const struct space_slot *slot, int32_t me)
 {
-    return slot->spawner == me || (me == ONESPACE_ROOT && atomic_load(&slot->orphan));
+    return slot->spawner == me && !(slot->flags & ONESPACE_SPAWN_DETACHED) &&
+           atomic_load(&slot->birth) == 1;
 }
 
 /* Takes the status if it is there: the id, 0 if the task lives, or -ECHILD. */
@@ -39,8 +42,7 @@ static int collect(struct space_slot *slot, struct onespace_status *status)
 static int collect_one(struct space *space, int32_t me, int id, struct onespace_status *status)
 {
     struct space_slot *slot = space_slot(space, id);
-    if (!slot || id == ONESPACE_ROOT || !is_mine(slot, me) || space_state(slot) == SLOT_COLLECTED ||
-        (slot->flags & ONESPACE_SPAWN_DETACHED))
+    if (!slot || id == ONESPACE_ROOT || !is_mine(slot, me) || space_state(slot) == SLOT_COLLECTED)
         return -ECHILD;
     return collect(slot, status);
 }
@@ -52,8 +54,7 @@ static int collect_any(struct space *space, int32_t me, struct onespace_status *
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
-        if (state < SLOT_BORN || state > SLOT_ENDED || !is_mine(slot, me) ||
-            (slot->flags & ONESPACE_SPAWN_DETACHED))
+        if (state < SLOT_BORN || state > SLOT_ENDED || !is_mine(slot, me))
             continue;
         int found = collect(slot, status);
         if (found > 0)

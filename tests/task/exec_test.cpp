@@ -13,7 +13,7 @@ TEST_F(exec, gives_the_status_of_the_new_program)
 
 TEST_F(exec, keeps_the_process_id)
 {
-    Task task({"sh", "-c", "echo $$; exec sh -c 'echo $$; read line'"});
+    Task task({"sh", "-c", "echo $$; exec sh -c 'echo $$; read line; exit 0'"});
     std::string before = task.line();
     EXPECT_EQ(task.line(), before);
     EXPECT_EQ(std::to_string(task.pid()), before);

@@ -10,7 +10,7 @@
 enum {
     ARCH_PAGE = 4096,
     ARCH_HUGE_PAGE = 2 << 20,
-    ARCH_SITE_BYTES = 7, /* mov $nr,%eax (5) and syscall (2) */
+    ARCH_SITE_BYTES = 10, /* of the longest site */
 };
 
 /* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent on
@@ -54,9 +54,14 @@ struct arch_stub_data {
     struct arch_site sites[ARCH_SITES_MAX];
 };
 
-/* Finds the next patchable site at or after `from` in code[0, size): its offset, or size when there
- * is none. *nr gets the system call's number. */
-size_t arch_next_site(const unsigned char *code, size_t size, size_t from, long *nr);
+/* A patchable site in machine code: `length` bytes, of which `lead` in the middle must still run. */
+struct arch_found_site {
+    long nr;
+    unsigned char length, lead;
+};
+/* Finds the next one at or after `from` in code[0, size): its offset, or size when there is none. */
+size_t arch_next_site(const unsigned char *code, size_t size, size_t from,
+                      struct arch_found_site *site);
 /* Fills the page of stubs. */
 void arch_write_stubs(unsigned char page[ARCH_PAGE]);
 /* Fills the task's data page but for its sites. */
@@ -66,8 +71,8 @@ uintptr_t arch_stub_address(uintptr_t data, unsigned index);
 /* The address of the signal handler that calls steer_fault with the task's slot and then jumps to
  * the handler that it names, if any, with registers and stack as the kernel left them. */
 uintptr_t arch_fault_stub_address(uintptr_t data);
-/* The bytes that turn the site at `address` into a jump to `stub`. 0, or -1 when out of reach. */
-int arch_site_patch(uintptr_t address, uintptr_t stub, unsigned char bytes[ARCH_SITE_BYTES]);
+/* Turns the writable site at `address` into a jump to `stub`. 0, or -1 when out of reach. */
+int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub);
 
 /* ---- Copies that may fault ---- */
 

@@ -1,10 +1,12 @@
 /* src/arch/x86_64/steer_sites.c: find system call sites in machine code and turn them into jumps.
  *
- * Compilers and hand-written libc assembly load the number right before the instruction:
- *     b8 NN NN 00 00    mov $nr, %eax
- *     0f 05             syscall
- * Seven bytes, of which a five-byte relative jump takes the first. Nothing jumps to the second
- * instruction of such a pair, because the number would be missing. */
+ * Compilers and hand-written assembly load the number right before the instruction:
+ *     b8 NN NN 00 00          mov $nr, %eax
+ *     4c 89 e7                mov %r12, %rdi     (perhaps: one move between registers)
+ *     0f 05                   syscall
+ * or, in Go, with the long form of the first move (48 c7 c0 NN NN 00 00). A five-byte relative jump
+ * takes the place of the first instruction; a move in between goes before the jump. Nothing jumps to
+ * the second or third instruction of such a sequence, because the number would be missing. */
 #include "arch.h"
 
 #include <assert.h>
@@ -15,15 +17,35 @@
 
 extern const char arch_site_entry[], arch_guarded_copy_end[], arch_guarded_copy_failed[];
 
-size_t arch_next_site(const unsigned char *code, size_t size, size_t from, long *nr)
+static int is_syscall(const unsigned char *at)
 {
-    for (size_t at = from; at + ARCH_SITE_BYTES <= size; at++) {
-        const unsigned char *byte = code + at;
-        if (byte[0] == 0xb8 && byte[5] == 0x0f && byte[6] == 0x05 && byte[3] == 0 && byte[4] == 0) {
-            *nr = byte[1] | byte[2] << 8;
+    return at[0] == 0x0f && at[1] == 0x05;
+}
+
+/* mov between two 64-bit registers: REX.W, opcode, mod 3. */
+static int is_register_move(const unsigned char *at)
+{
+    return (at[0] & 0xf8) == 0x48 && (at[1] == 0x89 || at[1] == 0x8b) && at[2] >= 0xc0;
+}
+
+/* Up to ten bytes from `at` are readable. */
+static int match_site(const unsigned char *at, struct arch_found_site *site)
+{
+    unsigned load = at[0] == 0xb8 ? 5 : at[0] == 0x48 && at[1] == 0xc7 && at[2] == 0xc0 ? 7 : 0;
+    if (!load || at[load - 2] || at[load - 1])
+        return 0;
+    site->nr = at[load - 4] | at[load - 3] << 8;
+    site->lead = load == 5 && is_register_move(at + load) ? 3 : 0;
+    site->length = (unsigned char)(load + site->lead + 2);
+    return is_syscall(at + load + site->lead);
+}
+
+size_t arch_next_site(const unsigned char *code, size_t size, size_t from,
+                      struct arch_found_site *site)
+{
+    for (size_t at = from; at + ARCH_SITE_BYTES <= size; at++)
+        if (match_site(code + at, site))
             return at;
-        }
-    }
     return size;
 }
 
@@ -74,6 +96,7 @@ void arch_write_stubs(unsigned char page[ARCH_PAGE])
 
 void arch_init_stub_data(struct arch_stub_data *data, void *self)
 {
+    /* Addresses in this copy of the library: it must be the root's. */
     data->site_entry = (uintptr_t)arch_site_entry;
     data->fault_entry = (uintptr_t)steer_fault;
     data->self = self;
@@ -89,16 +112,17 @@ uintptr_t arch_fault_stub_address(uintptr_t data)
     return data + ARCH_PAGE + FAULT_STUB;
 }
 
-int arch_site_patch(uintptr_t address, uintptr_t stub, unsigned char bytes[ARCH_SITE_BYTES])
+int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub)
 {
-    int64_t distance = (int64_t)(stub - (address + 5));
+    volatile unsigned char *code = (volatile unsigned char *)address;
+    int64_t distance = (int64_t)(stub - (address + site->lead + 5));
     if (distance != (int32_t)distance)
         return -1;
-    bytes[0] = 0xe9; /* jmp rel32 */
+    for (unsigned i = 0; i < site->lead; i++)
+        code[i] = code[5 + i];
+    code[site->lead] = 0xe9; /* jmp rel32 */
     for (unsigned i = 0; i < 4; i++)
-        bytes[1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));
-    bytes[5] = 0x0f; /* left as it was: the number would be missing, nothing jumps here */
-    bytes[6] = 0x05;
+        code[site->lead + 1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));
     return 0;
 }
 

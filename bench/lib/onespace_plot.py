@@ -1,0 +1,104 @@
+"""bench/lib/onespace_plot.py: plots of results, as PNG and SVG: logarithmic axes, medians with the
+quartiles as a band, and what is what told by colour, line and marker, for colour-blind eyes and grey
+printers. Needs matplotlib."""
+import statistics
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as pyplot
+from matplotlib import ticker
+
+import onespace_bench as ob
+
+# Okabe and Ito's palette.
+STYLES = {
+    "processes": {"color": "#D55E00", "linestyle": "-", "marker": "s"},
+    "tasks": {"color": "#0072B2", "linestyle": "-", "marker": "o"},
+    "limit": {"color": "#555555", "linestyle": "--", "marker": ""},
+    "third": {"color": "#009E73", "linestyle": "-.", "marker": "^"},
+    "fourth": {"color": "#CC79A7", "linestyle": ":", "marker": "D"},
+    "fifth": {"color": "#555555", "linestyle": "--", "marker": "v"},
+}
+
+
+class Axis:
+    def __init__(self, axis):
+        self.axis = axis
+        self.lowest = self.highest = None
+
+    def _note(self, values):
+        self.lowest = min(values + ([self.lowest] if self.lowest else []))
+        self.highest = max(values + ([self.highest] if self.highest else []))
+
+    def curve(self, x, samples, style, label):
+        """samples: a list per x."""
+        spreads = [ob.Spread.of(values) for values in samples]
+        look = STYLES[style]
+        self.axis.plot(x, [spread.median for spread in spreads], label=label, linewidth=1.8, markersize=5,
+                       **look)
+        self.axis.fill_between(x, [spread.low for spread in spreads], [spread.high for spread in spreads],
+                               color=look["color"], alpha=0.2, linewidth=0)
+        self._note([spread.median for spread in spreads])
+
+    def bars(self, groups, by_style):
+        """by_style: {style: [samples per group]}: bars side by side."""
+        width = 0.8 / len(by_style)
+        for i, (style, samples) in enumerate(by_style.items()):
+            spreads = [ob.Spread.of(values) for values in samples]
+            medians = [spread.median for spread in spreads]
+            self.axis.bar([at + (i - (len(by_style) - 1) / 2) * width for at in range(len(groups))],
+                          medians, width * 0.92, label=style, color=STYLES[style]["color"],
+                          hatch="//" if i else None, edgecolor="white", linewidth=0,
+                          yerr=[[m - s.low for m, s in zip(medians, spreads)],
+                                [s.high - m for m, s in zip(medians, spreads)]],
+                          error_kw={"elinewidth": 1, "ecolor": "#222222"})
+            self._note(medians)
+        self.axis.set_xticks(range(len(groups)), groups)
+
+    def finish(self, title, x_label, y_label, sizes=False, counts=False):
+        axis = self.axis
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel(x_label)
+        axis.set_ylabel(y_label)
+        axis.set_yscale("log")
+        if sizes:
+            axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_locator(ticker.LogLocator(base=8, numticks=12))
+            axis.xaxis.set_major_formatter(lambda x, _: ob.size_text(int(x)) if x >= 1 else "")
+        elif counts:
+            axis.set_xscale("log")
+            axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        if self.lowest and self.highest / self.lowest < 30:  # too few powers of ten for ticks
+            axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+        axis.yaxis.set_minor_formatter(ticker.NullFormatter())
+        axis.grid(True, which="major", color="#dddddd", linewidth=0.8)
+        axis.set_axisbelow(True)
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+        axis.legend(frameon=False, fontsize=9)
+
+
+def figure_of(rows, columns, result):
+    """A figure with its caption, and axes[row][column]."""
+    figure, axes = pyplot.subplots(rows, columns, figsize=(5.6 * columns, 0.9 + 3.6 * rows), squeeze=False,
+                                   layout="constrained")
+    figure.suptitle(result.question, fontsize=12)
+    cas = result.machine.get("cache_line_round_trip_s")
+    caption = (f"{result.machine['cpu']}, {result.machine['processors']} processors, "
+               f"Linux {result.machine['kernel']}; {result.versions['onespace']}")
+    if cas:
+        caption += f"; cache line round trip {statistics.median(cas) * 1e9:.0f} ns"
+    figure.supxlabel(f"{caption}. Medians; bands or bars: quartiles.", fontsize=8, color="#555555")
+    return figure, [[Axis(axis) for axis in row] for row in axes]
+
+
+def save(draw, result, stem):
+    """draw(figure_of, result) makes the figure. The paths written."""
+    figure = draw(figure_of, result)
+    paths = [f"{stem}.png", f"{stem}.svg"]
+    for path in paths:
+        figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return paths
