@@ -157,11 +157,11 @@ static int parse(int argc, char **argv, struct run_options *run)
             segment->flags = segment[-1].flags;
             segment->stack_size = segment[-1].stack_size;
         }
-        char *separator = argv[end];
-        argv[end] = NULL;
+        argv[end] = NULL; /* the ':' ends this program's arguments */
         if (parse_segment(end - start, argv + start, run, segment) < 0)
             return -1;
-        (void)separator;
+        if (start > 0)
+            argv[start] = NULL; /* and those of the one before, again */
         start = end;
     }
     return 0;

@@ -1,3 +1,2 @@
 #include "commands.h"
-int command_doctor(int argc, char **argv) {(void)argc;(void)argv;return 2;}
 int command_bench(int argc, char **argv) {(void)argc;(void)argv;return 2;}

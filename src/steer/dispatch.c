@@ -15,6 +15,8 @@ long steer_call(struct space_slot *self, long nr, const long a[6])
         return steer_brk(self, (uintptr_t)a[0]);
     case __NR_shmat:
         return steer_shmat(self, a);
+    case __NR_shmdt:
+        return steer_shmdt(self, (uintptr_t)a[0]);
     case __NR_rt_sigaction:
         return steer_sigaction(self, a);
     case __NR_readlink:

@@ -55,8 +55,10 @@ static void cut_entries(struct space_steer *steer, uintptr_t start, uintptr_t en
 
 void steer_foreign_add(struct space_slot *self, uintptr_t start, size_t size)
 {
-    if (!space_marked())
-        return; /* a forked child's mappings end with it */
+    /* A forked child's mappings end with it; what lies in another task's range, as when this task
+     * spawns, is that task's. */
+    if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
+        return;
     uint64_t signals = steer_lock(&self->steer);
     cut_entries(&self->steer, start, start + size); /* MAP_FIXED over an older one */
     store_entry(&self->steer, start, start + size);
@@ -69,5 +71,16 @@ void steer_foreign_remove(struct space_slot *self, uintptr_t start, size_t size)
         return;
     uint64_t signals = steer_lock(&self->steer);
     cut_entries(&self->steer, start, start + size);
+    steer_unlock(&self->steer, signals);
+}
+
+void steer_foreign_forget(struct space_slot *self, uintptr_t start)
+{
+    if (!space_marked())
+        return;
+    uint64_t signals = steer_lock(&self->steer);
+    for (unsigned i = 0; i < SPACE_FOREIGN_MAX; i++)
+        if (self->steer.foreign[i].end && self->steer.foreign[i].start == start)
+            self->steer.foreign[i].end = 0;
     steer_unlock(&self->steer, signals);
 }

@@ -213,7 +213,18 @@ long steer_shmat(struct space_slot *self, const long a[6])
                 return result;
         }
     }
-    return raw(__NR_shmat, a[0], a[1], a[2]);
+    long result = raw(__NR_shmat, a[0], a[1], a[2]);
+    if ((unsigned long)result < -4095ul && raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0)
+        steer_foreign_add(self, (uintptr_t)result, round_up(segment.shm_segsz, ARCH_PAGE));
+    return result;
+}
+
+/* The size of the attachment is not told; an entry that starts there is it. */
+long steer_shmdt(struct space_slot *self, uintptr_t address)
+{
+    if (!in_range(self, address, ARCH_PAGE))
+        steer_foreign_forget(self, address);
+    return raw(__NR_shmdt, address);
 }
 
 /* The program break of this task alone. Growing rarely enters the kernel, since memory is mapped in

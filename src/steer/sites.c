@@ -21,6 +21,7 @@ static int is_steered(long nr)
     case __NR_mprotect:
     case __NR_brk:
     case __NR_shmat:
+    case __NR_shmdt:
     case __NR_rt_sigaction:
     case __NR_readlink:
     case __NR_readlinkat:

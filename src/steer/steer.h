@@ -42,6 +42,7 @@ void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, in
 long steer_mmap(struct space_slot *self, const long arguments[6]);
 long steer_munmap(struct space_slot *self, uintptr_t address, size_t size);
 long steer_mremap(struct space_slot *self, const long arguments[6]);
+long steer_shmdt(struct space_slot *self, uintptr_t address);
 long steer_shmat(struct space_slot *self, const long arguments[6]);
 long steer_brk(struct space_slot *self, uintptr_t wanted);
 
@@ -51,6 +52,8 @@ uint64_t steer_lock(struct space_steer *steer);
 void steer_unlock(struct space_steer *steer, uint64_t signals);
 void steer_foreign_add(struct space_slot *self, uintptr_t start, size_t size);
 void steer_foreign_remove(struct space_slot *self, uintptr_t start, size_t size);
+/* The entry that starts there goes whole. */
+void steer_foreign_forget(struct space_slot *self, uintptr_t start);
 
 /* The real path of the program of a task. */
 const char *steer_program(const struct space_slot *self);

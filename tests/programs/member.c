@@ -122,6 +122,47 @@ static int play_export_and_run(int argc, char **argv)
     return getchar() == EOF ? 0 : 2;
 }
 
+static int refused(const char *what, long result)
+{
+    if (result == -EPERM)
+        return 0;
+    printf("%s: %ld\n", what, result);
+    return 1;
+}
+
+/* A forked child of a task is no member; the task stays one. */
+static int play_fork(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    char *words[] = {"true", NULL};
+    void *address;
+    int number = 0, status;
+    int result = onespace_export("before", &number, sizeof(number));
+    pid_t child = result == 0 ? fork() : -1;
+    if (child == 0) {
+        int wrong = refused("self", onespace_self()) + refused("init", onespace_init()) +
+                    refused("fini", onespace_fini()) + refused("number", onespace_number()) +
+                    refused("ntasks", onespace_ntasks()) +
+                    refused("spawn", onespace_spawn("true", words, NULL, NULL)) +
+                    refused("wait", onespace_wait(ONESPACE_ANY, NULL, 0)) +
+                    refused("kill", onespace_kill(ONESPACE_ROOT, 0)) +
+                    refused("pid", onespace_pid(ONESPACE_ROOT)) +
+                    refused("export", onespace_export("in child", &number, 4)) +
+                    refused("unexport", onespace_unexport("before")) +
+                    refused("import", onespace_import(ONESPACE_ROOT, "x", &address, NULL, 0)) +
+                    refused("release", onespace_release(ONESPACE_ROOT)) +
+                    refused("lookup", onespace_lookup(ONESPACE_ROOT, "main", &address, NULL)) +
+                    refused("owner", onespace_owner(&number)) +
+                    refused("barrier", onespace_barrier(0)) + (onespace_watch(ONESPACE_ROOT) != NULL);
+        printf("%s\n", wrong ? "not refused" : "all refused");
+        exit(wrong);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0)
+        return 1;
+    printf("%s\n", onespace_self() > 0 && onespace_unexport("before") == 0 ? "still member" : "not a member");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
@@ -130,6 +171,7 @@ int main(int argc, char **argv)
         {"spawn-and-leave", play_spawn_and_leave},
         {"orphan", play_orphan},
         {"number", play_number},
+        {"fork", play_fork},
         {"export-and-exec", play_export_and_exec},
         {"export-and-run", play_export_and_run},
     };

@@ -1,0 +1,128 @@
+// tests/agent/copy_test.cpp: process_vm_readv and process_vm_writev between members do what the
+// system call does between processes. The guest copies.c is run both ways.
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include <sstream>
+
+#include "fixture.hpp"
+
+using namespace fixture;
+
+using copies = SpaceTest;
+
+static Words with_places(const std::string &scene, const std::string &line)
+{
+    Words words = {program("copies"), scene};
+    std::istringstream stream(line);
+    for (std::string word; stream >> word;)
+        words.push_back(word);
+    return words;
+}
+
+static std::vector<std::string> lines(const std::string &text)
+{
+    std::vector<std::string> result;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);)
+        result.push_back(line);
+    return result;
+}
+
+// Line by line, so that a difference names its case.
+static void expect_same(const Outcome &got, const Outcome &wanted)
+{
+    std::vector<std::string> is = lines(got.output), should = lines(wanted.output);
+    for (size_t i = 0; i < is.size() && i < should.size(); i++)
+        EXPECT_EQ(is[i], should[i]);
+    EXPECT_EQ(is.size(), should.size()) << "after " << (is.empty() ? "nothing" : is.back());
+    EXPECT_EQ(got.status, wanted.status);
+}
+
+static Outcome check_between_processes()
+{
+    Process server({program("copies"), "serve"});
+    Outcome wanted = as_process(with_places("check", server.line()));
+    server.finish();
+    EXPECT_EQ(wanted.status, 0) << wanted;
+    EXPECT_GT(lines(wanted.output).size(), 100u) << wanted;
+    return wanted;
+}
+
+TEST_F(copies, between_tasks_are_as_between_processes)
+{
+    Task server({program("copies"), "serve"});
+    Task client(with_places("check", server.line()));
+    Outcome got = client.finish();
+    EXPECT_EQ(server.finish().status, 0);
+    expect_same(got, check_between_processes());
+}
+
+TEST_F(copies, from_and_to_the_root_are_as_between_processes)
+{
+    // The root has the same memory laid out as the guest's server.
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS, both = PROT_READ | PROT_WRITE;
+    char *area = static_cast<char *>(mmap(nullptr, 17 * 4096, both, flags, -1, 0));
+    mprotect(area + 16 * 4096, 4096, PROT_NONE);
+    void *read_only = mmap(nullptr, 4096, PROT_READ, flags, -1, 0);
+    void *no_access = mmap(nullptr, 4096, PROT_NONE, flags, -1, 0);
+    Descriptor file(memfd_create("cut", MFD_CLOEXEC));
+    ASSERT_EQ(ftruncate(file.get(), 4096), 0);
+    void *cut_file = mmap(nullptr, 8192, both, MAP_SHARED, file.get(), 0);
+    std::ostringstream line;
+    line << getpid() << ' ' << static_cast<void *>(area) << ' ' << read_only << ' ' << no_access << ' ' << cut_file;
+    expect_same(as_task(with_places("check", line.str())), check_between_processes());
+}
+
+TEST_F(copies, between_members_need_no_system_call)
+{
+    Task server({program("copies"), "serve"});
+    Task client(with_places("check", server.line()));
+    while (!client.line().empty())
+        ;
+    onespace_status status = {};
+    EXPECT_EQ(client.wait(&status), 0);
+    EXPECT_GT(status.copies, 8000u); // those of the threads alone
+    EXPECT_GT(status.copied_bytes, 8000u * 4000);
+    EXPECT_GT(status.kernel_copies, 0u); // what was wrong, and other targets
+    EXPECT_LT(status.kernel_copies, 1000u);
+    EXPECT_EQ(server.finish().status, 0);
+}
+
+TEST_F(copies, from_an_ended_task_find_no_process)
+{
+    Task server({program("copies"), "serve"});
+    std::string line = server.line();
+    EXPECT_EQ(server.finish().status, 0);
+    EXPECT_EQ(as_task(with_places("dead", line)), exits("-1 No such process\n"));
+}
+
+TEST_F(copies, from_a_task_that_executed_another_program_go_there)
+{
+    Task server({"sh", "-c", "exec " + program("copies") + " serve"});
+    Outcome got = as_task(with_places("check", server.line()));
+    EXPECT_EQ(server.finish().status, 0);
+    expect_same(got, check_between_processes());
+}
+
+TEST_F(copies, with_a_process_outside_the_space_are_the_kernels)
+{
+    Process server({program("copies"), "serve"});
+    Outcome got = as_task(with_places("check", server.line()));
+    server.finish();
+    expect_same(got, check_between_processes());
+}
+
+// The target is killed again and again while it is read.
+TEST_F(copies, survive_the_targets_death)
+{
+    for (int i = 0; i < 15; i++) {
+        Task server({program("copies"), "serve"});
+        Task client(with_places("hammer", server.line()));
+        EXPECT_EQ(client.line(), "copying");
+        sleep_ms(i % 5);
+        server.kill();
+        EXPECT_EQ(server.wait(), SIGKILL);
+        EXPECT_EQ(client.finish(), exits("No such process\n"));
+    }
+}

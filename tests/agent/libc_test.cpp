@@ -1,0 +1,47 @@
+// tests/agent/libc_test.cpp: programs with other libcs, and with none of their own to load.
+#include "fixture.hpp"
+
+using namespace fixture;
+
+// The program plain.c, built in several ways.
+class libc : public SpaceTest, public testing::WithParamInterface<const char *>
+{
+  protected:
+    void SetUp() override
+    {
+        if (access(program(GetParam()).c_str(), X_OK) != 0)
+            GTEST_SKIP() << "needs musl-gcc";
+        SpaceTest::SetUp();
+    }
+};
+
+TEST_P(libc, starts_and_prints)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "hello"}), exits("hello 6\n", 3));
+}
+
+TEST_P(libc, allocates)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "malloc"}), exits("wrong 0\n"));
+}
+
+TEST_P(libc, runs_threads)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "threads"}), exits("wrong 0\n"));
+}
+
+TEST_P(libc, runs_beside_others)
+{
+    std::vector<std::unique_ptr<Task>> tasks;
+    for (const char *other : {GetParam(), "plain", "plain-static", GetParam()})
+        tasks.push_back(std::make_unique<Task>(Words{program(other), "threads"}));
+    for (auto &task : tasks)
+        EXPECT_EQ(task->finish(), exits("wrong 0\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(of, libc, testing::Values("plain", "plain-static", "plain-musl"),
+                         [](const auto &info) {
+                             std::string name = info.param;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
