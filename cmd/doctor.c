@@ -1,6 +1,7 @@
 /* cmd/doctor.c: onespace doctor: looks at this machine and says what to mend. */
 #include "doctor.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,19 @@ static void write_line(enum doctor_status status, const char *subject, const cha
     json_close(&json, '}');
 }
 
+/* "; " and the mend as the rest of a sentence: without its capital, unless it starts with a name, and
+ * without its full stop. */
+static void append_mend(char *text, size_t size, const char *mend)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "; %s", mend);
+    char *first = text + length + 2, *last = text + strlen(text) - 1;
+    if (length + 3 < size && islower((unsigned char)first[1]) && strncmp(mend, "Linux", 5) != 0)
+        *first = (char)tolower((unsigned char)*first);
+    if (*last == '.')
+        *last = 0;
+}
+
 void doctor_say(enum doctor_status status, const char *subject, const char *mend,
                 const char *finding, ...)
 {
@@ -52,9 +66,8 @@ void doctor_say(enum doctor_status status, const char *subject, const char *mend
         write_line(status, subject, text, mend);
         return;
     }
-    size_t length = strlen(text);
     if (mend)
-        snprintf(text + length, sizeof(text) - length, "; %s", mend);
+        append_mend(text, sizeof(text), mend);
     printf("%-*s%-*s ", SUBJECT_AT, status_names[status], FINDING_AT - SUBJECT_AT - 1, subject);
     output_wrapped(stdout, width, FINDING_AT, FINDING_AT, text);
     putchar('\n');

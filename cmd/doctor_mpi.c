@@ -23,20 +23,28 @@ struct found { /* files by their real paths, each once */
     char *paths[FOUND_MAX]; /* real */
 };
 
-/* Its index, or -1 when it is not there or was there already. */
-static int add_found(struct found *found, const char *name)
+/* Wheels cannot hold links: libmpi.so.12.0.0 is a copy of libmpi.so.12 beside it. */
+static int is_copy(const char *path, const char *other)
+{
+    size_t length = strlen(other);
+    struct stat ours, theirs;
+    return strncmp(path, other, length) == 0 && path[length] == '.' && stat(path, &ours) == 0 &&
+           stat(other, &theirs) == 0 && ours.st_size == theirs.st_size;
+}
+
+static void add_found(struct found *found, const char *name)
 {
     char *real = realpath(name, NULL);
     int known = !real || found->count == FOUND_MAX;
     for (unsigned i = 0; !known && i < found->count; i++)
-        known = strcmp(found->paths[i], real) == 0;
+        known = strcmp(found->paths[i], real) == 0 || is_copy(real, found->paths[i]);
     if (known) {
         free(real);
-        return -1;
+        return;
     }
     found->paths[found->count] = real;
     found->names[found->count] = strdup(name);
-    return (int)found->count++;
+    found->count++;
 }
 
 static void free_found(struct found *found)
@@ -257,7 +265,7 @@ static void say_library(const char *path)
                    strncmp(text, "error: ", 7) == 0 ? text + 7 : text);
     } else if (strncmp(text, "Intel(R) MPI", 12) == 0) {
         word_after(text, "Library", version, sizeof(version));
-        doctor_say(DOCTOR_WARNING, "MPI library", "Nothing has to be done; for large messages prefer another MPI.",
+        doctor_say(DOCTOR_WARNING, "MPI library", "For large messages use another MPI.",
                    "%s: Intel MPI %s: works, but does not use CMA between tasks: messages are copied twice",
                    path, version);
     } else if (strstr(text, "Open MPI v")) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ static void say_region(void)
     const uintptr_t end = LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE;
     char line[PATH_MAX + 128], taken[PATH_MAX + 128] = "";
     uintptr_t from, to;
+    struct rlimit stack;
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps) {
         doctor_say(DOCTOR_WRONG, "address region", "Mount /proc.", "/proc/self/maps: %s", strerror(errno));
@@ -51,10 +53,14 @@ static void say_region(void)
             strcpy(taken, line);
     fclose(maps);
     taken[strcspn(taken, "\n")] = 0;
+    /* Without a limit the stack gets five sixths of the address space, and libraries lie below. */
+    getrlimit(RLIMIT_STACK, &stack);
     if (taken[0])
         doctor_say(DOCTOR_WRONG, "address region",
-                   "Start without what maps there: a sanitizer, a preloaded library, setarch.",
-                   "not free: %s", taken);
+                   stack.rlim_cur > LAYOUT_REGION / 2
+                       ? "Limit the stack: ulimit -s 8192."
+                       : "Start without what maps there: a sanitizer, a preloaded library, setarch.",
+                   "16 TiB to 80 TiB is not free, and many tasks would meet what lies there: %s", taken);
     else
         doctor_say(DOCTOR_GOOD, "address region", NULL, "16 TiB to 80 TiB is free");
 }

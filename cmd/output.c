@@ -145,7 +145,7 @@ static void print_row(const struct output_table *table, FILE *out, const unsigne
     unsigned last = table->columns - 1;
     for (unsigned i = 0; i < last; i++) {
         print_padded(out, cells[i], widths[i], table->right_aligned >> i & 1);
-        fputs("  ", out);
+        fputc(' ', out);
     }
     print_shortened(out, cells[last], left);
     fputc('\n', out);
@@ -161,7 +161,7 @@ void output_table(struct output_table *table, FILE *out, unsigned width)
             unsigned columns = columns_of(table->cells[at], strlen(table->cells[at]));
             widths[i] = columns > widths[i] ? columns : widths[i];
         }
-        taken += widths[i] + 2;
+        taken += widths[i] + 1;
     }
     unsigned left = width == 0 ? UINT32_MAX / 2 : width > taken + LEAST ? width - taken : LEAST;
     print_row(table, out, widths, table->headers, left);

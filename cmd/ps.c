@@ -20,7 +20,7 @@ static const char usage[] =
     "      --json   an array of spaces, for programs\n"
     "  -h, --help\n"
     "\n"
-    "  NUMBER  ONESPACE_TASK_ID of the task\n"
+    "  NUM     ONESPACE_TASK_ID of the task\n"
     "  STATE   starting, running, executed (runs another program now, outside the space) or ended,\n"
     "          with the exit status or the signal, until its status is collected\n"
     "  MEMORY  resident memory of the task; a page that two tasks share counts for both\n"
@@ -47,7 +47,7 @@ static int matches(const struct ps_space *space, const char *wanted)
 
 /* ---- For people ---- */
 
-static const char *const headers[] = {"ID", "PID", "NUMBER", "STATE", "TIME", "CPU",
+static const char *const headers[] = {"ID", "PID", "NUM", "STATE", "TIME", "CPU",
                                       "MEMORY", "HEAP", "COPIED", "PROGRAM"};
 enum { COLUMNS = sizeof(headers) / sizeof(headers[0]), STATE_COLUMN = 3 };
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 FORMAT = "onespace-bench/1"
+BUSY = 0.25  # runnable threads per processor beside which measuring makes little sense
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 PAPER = ("Process-in-Process: Techniques for Practical Address-Space Sharing, HPDC 2018, "
          "doi:10.1145/3208040.3208045")
@@ -89,7 +90,7 @@ class Workplace:
         return program
 
     def run(self, command, timeout=180, env=None, **options):
-        """Standard output; on failure an error that shows what the command said."""
+        """Standard output; a command that fails raises Failure with what it said."""
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                               env={**os.environ, **(env or {})}, start_new_session=True,
@@ -123,8 +124,8 @@ def progress(text):
 
 
 def alternate(variants, turns, announce=progress):
-    """Runs each of {name: function} once per turn; each returns {key: value}. Turns in which one fails
-    count for none. Returns {name: {key: [value per turn]}}."""
+    """Runs each of {name: function} once per turn; each returns {key: value}. Returns
+    {name: {key: [value per turn]}}."""
     samples = {name: {} for name in variants}
     for turn in range(turns):
         announce(f"  turn {turn + 1} of {turns}")
@@ -132,6 +133,23 @@ def alternate(variants, turns, announce=progress):
             for key, value in function().items():
                 samples[name].setdefault(key, []).append(value)
     return samples
+
+
+class CacheLine:
+    """The time in which two processors hand a cache line to and fro: where the system has put them decides,
+    and on virtual machines that changes. Measured in every turn, unless there is one processor only."""
+
+    def __init__(self, place, result):
+        self.samples = result.machine["cache_line_round_trip_s"]
+        self.place = place
+        self.program = place.compile(BENCH / "p2p/limit.c", "limit", late=["-pthread"])
+
+    def __call__(self):
+        if len(processors()) > 1:
+            cpus = "{},{}".format(*processors()[:2])
+            text = self.place.run([self.program, "-c", cpus])
+            self.samples.append(statistics.median(parse_lines(text)["cas", 0]))
+        return {}
 
 
 # ---- Statistics ----
@@ -180,6 +198,9 @@ class Result:
         self.machine = machine()
         self.versions = versions()
         self.series, self.limits, self.notes = [], [], []
+        busy = os.getloadavg()[0] / len(processors())
+        if busy > BUSY:
+            self.note(f"other programs are running ({busy:.1f} for each processor): the figures scatter")
 
     def add(self, name, unit, by_x):
         self.series.append(Series.from_samples(name, unit, by_x))
@@ -225,7 +246,8 @@ def machine():
         model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
                      model)
     return {"cpu": model, "processors": len(processors()), "kernel": platform.release(),
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "cache_line_round_trip_s": []}
 
 
 def versions():
@@ -247,10 +269,10 @@ def size_text(size):
 
 
 def number(value):
-    """Three digits that count."""
+    """Three digits that count, mostly."""
     if value is None:
         return "-"
-    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f}"
 
 
 def spread_text(samples, scale=1.0):
@@ -276,7 +298,7 @@ def table(headers, rows, out=None):
 def print_head(result, out=None):
     """What has to stand beside every figure."""
     line = result.machine
-    cas = line.get("cache_line_round_trip_s")
+    cas = line["cache_line_round_trip_s"]
     print(f"{result.question}\n{line['cpu']}, {line['processors']} processors, Linux {line['kernel']}; "
           f"{result.versions['onespace']}", file=out or sys.stdout)
     if cas:

@@ -2,6 +2,7 @@
 bound ranks."""
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 
@@ -31,7 +32,10 @@ class Mpi:
             self.kind = "hydra"
         else:
             raise Failure(f"{self.launcher} is no launcher of MPICH, Open MPI or Intel MPI: {text}")
-        self.version = text
+        number = re.search(r"\d+(\.\d+)+", text)
+        self.version = f"Intel MPI {number[0]}" if "intel" in lower and number else text
+        if self.kind == "openmpi" and number:
+            self.version = f"Open MPI {number[0]}"
         if "hydra" in lower:  # the version stands further below
             self.version = f"MPICH {hydra_version(self.launcher, self.env)}".strip()
         return self

@@ -2,6 +2,7 @@
 quartiles as a band, and what is what told by colour, line and marker, for colour-blind eyes and grey
 printers. Needs matplotlib."""
 import statistics
+import textwrap
 
 import matplotlib
 
@@ -41,35 +42,37 @@ class Axis:
                                color=look["color"], alpha=0.2, linewidth=0)
         self._note([spread.median for spread in spreads])
 
-    def bars(self, groups, by_style):
-        """by_style: {style: [samples per group]}: bars side by side."""
-        width = 0.8 / len(by_style)
-        for i, (style, samples) in enumerate(by_style.items()):
-            spreads = [ob.Spread.of(values) for values in samples]
-            medians = [spread.median for spread in spreads]
-            self.axis.bar([at + (i - (len(by_style) - 1) / 2) * width for at in range(len(groups))],
-                          medians, width * 0.92, label=style, color=STYLES[style]["color"],
-                          hatch="//" if i else None, edgecolor="white", linewidth=0,
-                          yerr=[[m - s.low for m, s in zip(medians, spreads)],
-                                [s.high - m for m, s in zip(medians, spreads)]],
-                          error_kw={"elinewidth": 1, "ecolor": "#222222"})
-            self._note(medians)
+    def ratios(self, groups, samples):
+        """Bars around 1: samples holds the ratios of each group."""
+        spreads = [ob.Spread.of(values) for values in samples]
+        medians = [spread.median for spread in spreads]
+        self.axis.bar(range(len(groups)), medians, 0.6, color=STYLES["tasks"]["color"],
+                      yerr=[[m - s.low for m, s in zip(medians, spreads)],
+                            [s.high - m for m, s in zip(medians, spreads)]],
+                      error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": "#222222"})
+        for at, spread in enumerate(spreads):
+            self.axis.annotate(f"{spread.median:.2f}", (at, spread.high), textcoords="offset points",
+                               xytext=(0, 3), ha="center", fontsize=9)
+        self.axis.axhline(1, color=STYLES["processes"]["color"], linewidth=1.8, label="processes")
         self.axis.set_xticks(range(len(groups)), groups)
 
-    def finish(self, title, x_label, y_label, sizes=False, counts=False):
+    def finish(self, title, x_label, y_label, sizes=False, counts=None, linear=False):
+        """sizes: x is in bytes; counts: the values of x to name; linear: y from 0."""
         axis = self.axis
         axis.set_title(title, fontsize=10)
         axis.set_xlabel(x_label)
         axis.set_ylabel(y_label)
-        axis.set_yscale("log")
+        if not linear:
+            axis.set_yscale("log")
         if sizes:
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_locator(ticker.LogLocator(base=8, numticks=12))
             axis.xaxis.set_major_formatter(lambda x, _: ob.size_text(int(x)) if x >= 1 else "")
         elif counts:
             axis.set_xscale("log")
-            axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-        if self.lowest and self.highest / self.lowest < 30:  # too few powers of ten for ticks
+            axis.set_xticks(counts, [f"{x:g}" for x in counts])
+            axis.xaxis.set_minor_locator(ticker.NullLocator())
+        if not linear and self.highest / self.lowest < 30:  # too few powers of ten for ticks
             axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
         axis.yaxis.set_minor_formatter(ticker.NullFormatter())
@@ -82,15 +85,17 @@ class Axis:
 
 def figure_of(rows, columns, result):
     """A figure with its caption, and axes[row][column]."""
-    figure, axes = pyplot.subplots(rows, columns, figsize=(5.6 * columns, 0.9 + 3.6 * rows), squeeze=False,
+    width = max(5.6 * columns, 7.5)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(width, 1.0 + 3.7 * rows), squeeze=False,
                                    layout="constrained")
     figure.suptitle(result.question, fontsize=12)
-    cas = result.machine.get("cache_line_round_trip_s")
+    cas = result.machine["cache_line_round_trip_s"]
     caption = (f"{result.machine['cpu']}, {result.machine['processors']} processors, "
                f"Linux {result.machine['kernel']}; {result.versions['onespace']}")
     if cas:
         caption += f"; cache line round trip {statistics.median(cas) * 1e9:.0f} ns"
-    figure.supxlabel(f"{caption}. Medians; bands or bars: quartiles.", fontsize=8, color="#555555")
+    caption = textwrap.fill(f"{caption}. Medians; bands and whiskers: quartiles.", int(width * 17))
+    figure.supxlabel(caption, fontsize=8, color="#555555")
     return figure, [[Axis(axis) for axis in row] for row in axes]
 
 

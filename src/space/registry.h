@@ -63,7 +63,8 @@ enum {
     SPACE_EXPORTS = 16384,
     SPACE_EXPORT_NAME = 96,
     SPACE_FILES = 256,
-    SPACE_FILE_SITES = 40,
+    SPACE_FILE_SITES = 96,
+    SPACE_CPUIDS = 96,
 };
 
 /* A mapping that a task made outside its range, because it asked for the address. */
@@ -86,6 +87,7 @@ struct space_steer {
     _Atomic uint64_t files_next;    /* next place for a file mapping */
     _Atomic uint64_t mappings_next; /* next place for any other mapping */
     _Atomic uint32_t site_count; /* stubs in use */
+    uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
     _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */
     _Atomic uint32_t foreign_lost; /* mappings outside the range that found foreign[] full */
@@ -160,8 +162,14 @@ struct space_export {
  * unused; readers skip what is not READY. */
 struct space_site {
     uint32_t at; /* offset from the start of the mapping */
-    uint16_t nr; /* system call number */
+    uint16_t nr; /* system call number, or SPACE_SITE_CPUID */
     uint8_t length, lead; /* as arch_next_site found them */
+};
+#define SPACE_SITE_CPUID 0xffffu
+/* What the processor answers; state as of a file. */
+struct space_cpuid {
+    _Atomic uint32_t state;
+    uint32_t leaf, subleaf, answer[4], unused;
 };
 enum file_state { FILE_EMPTY, FILE_FILLING, FILE_READY };
 struct space_file {
@@ -212,6 +220,7 @@ struct space {
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
     _Atomic uint32_t highest; /* no slot above this index was ever used */
+    struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
     struct space_export exports[SPACE_EXPORTS];
     _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */

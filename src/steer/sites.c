@@ -50,6 +50,14 @@ static void search_sites(const unsigned char *code, size_t size, struct site_lis
     }
 }
 
+static void search_cpuids(const unsigned char *code, size_t size, struct site_list *list)
+{
+    uint32_t offsets[ARCH_CPUIDS_MAX];
+    unsigned count = arch_find_cpuids(code, size, offsets, ARCH_CPUIDS_MAX);
+    for (unsigned i = 0; i < count && list->count < SPACE_FILE_SITES; i++)
+        list->sites[list->count++] = (struct space_site){.at = offsets[i], .nr = SPACE_SITE_CPUID};
+}
+
 static uint64_t changed_ns(const struct stat *status)
 {
     return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
@@ -87,7 +95,8 @@ static void remember(struct space *space, const struct stat *status, size_t size
     }
 }
 
-static void find_sites(uintptr_t code, size_t size, int fd, long offset, struct site_list *list)
+static void find_sites(uintptr_t code, size_t size, int fd, long offset, int is_loader,
+                       struct site_list *list)
 {
     struct space *space = space_registry();
     struct stat status;
@@ -105,6 +114,8 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, struct 
         return;
     }
     search_sites((const unsigned char *)code, size, list);
+    if (is_loader)
+        search_cpuids((const unsigned char *)code, size, list);
     if (known)
         remember(space, &status, size, offset, list);
 }
@@ -113,6 +124,13 @@ static void patch_site(struct space_slot *self, uintptr_t code, const struct spa
                        int is_loader)
 {
     uintptr_t data = layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS;
+    if (found->nr == SPACE_SITE_CPUID) {
+        if (self->steer.cpuid_count < ARCH_CPUIDS_MAX &&
+            arch_patch_cpuid(code + found->at, (struct arch_stub_data *)data,
+                             self->steer.cpuid_count) == 0)
+            self->steer.cpuid_count++;
+        return;
+    }
     uint32_t index = atomic_fetch_add_explicit(&self->steer.site_count, 1, memory_order_relaxed);
     if (index >= ARCH_SITES_MAX)
         return;
@@ -129,11 +147,15 @@ int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, in
                         int is_loader)
 {
     struct site_list list;
-    find_sites(code, size, fd, offset, &list);
+    find_sites(code, size, fd, offset, is_loader, &list);
     if (list.count == 0)
         return 0;
-    uintptr_t low = (code + list.sites[0].at) & -(uintptr_t)ARCH_PAGE;
-    uintptr_t high = code + list.sites[list.count - 1].at + ARCH_SITE_BYTES;
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        uintptr_t at = code + list.sites[i].at;
+        low = at < low ? at & -(uintptr_t)ARCH_PAGE : low;
+        high = at + ARCH_SITE_BYTES > high ? at + ARCH_SITE_BYTES : high;
+    }
     if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
         return 0;
     for (uint32_t i = 0; i < list.count; i++)

@@ -1,4 +1,6 @@
 // tests/agent/libc_test.cpp: programs with other libcs, and with none of their own to load.
+#include <algorithm>
+
 #include "fixture.hpp"
 
 using namespace fixture;
@@ -40,8 +42,8 @@ TEST_P(libc, runs_beside_others)
 }
 
 INSTANTIATE_TEST_SUITE_P(of, libc, testing::Values("plain", "plain-static", "plain-musl"),
-                         [](const auto &info) {
-                             std::string name = info.param;
+                         [](const auto &built) {
+                             std::string name = built.param;
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });

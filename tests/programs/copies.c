@@ -173,7 +173,9 @@ static void check_arguments(int writing)
     report("remote vector nowhere", writing, copy(writing, server, &mine, 1, nowhere, 1, 0));
     report("local vector null", writing, copy(writing, server, NULL, 1, &there, 1, 0));
     /* The vector's second entry lies behind the end of memory. */
-    struct iovec *edge = (struct iovec *)(local + AREA) - 1;
+    char *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(page + PAGE, PAGE, PROT_NONE);
+    struct iovec *edge = (struct iovec *)(page + PAGE) - 1;
     prepare();
     *edge = (struct iovec){area, 100};
     report("remote vector ends", writing, copy(writing, server, &mine, 1, edge, 2, 0));

@@ -86,7 +86,10 @@ static int play_remember(int argc, char **argv)
         sigaction(signals[i], &action, &old);
         printf("before %s\n", what(&old));
         say(signals[i]);
-        printf("before %s\n", signal(signals[i], simple_handler) == (void (*)(int))note ? "note" : "other");
+        action.sa_flags = SA_RESTART;
+        action.sa_handler = simple_handler;
+        sigaction(signals[i], &action, &old);
+        printf("before %s\n", what(&old));
         say(signals[i]);
         signal(signals[i], SIG_IGN);
         say(signals[i]);
@@ -361,14 +364,15 @@ static int play_bad_pointers(int argc, char **argv)
     (void)argc, (void)argv;
     char buffer[64];
     struct sigaction old;
-    char *bad = (char *)16, *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *volatile place = (char *)16; /* volatile: the compiler shall not judge it */
+    char *bad = place, *words[] = {NULL}, *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     printf("readlink %zd", readlink(bad, buffer, sizeof(buffer)));
     printf(" %s\n", strerror(errno));
     printf("readlink %zd", readlink("/proc/self/exe", none, 64));
     printf(" %s\n", strerror(errno));
     printf("readlinkat %zd", readlinkat(AT_FDCWD, bad, buffer, sizeof(buffer)));
     printf(" %s\n", strerror(errno));
-    printf("execve %d", execve(bad, NULL, NULL));
+    printf("execve %d", execve(bad, words, words));
     printf(" %s\n", strerror(errno));
     printf("sigaction %d", sigaction(SIGUSR1, NULL, &old));
     printf(" %s\n", "fine");

@@ -222,7 +222,8 @@ class Job:
             time.sleep(0.05)
 
     def sockets(self):
-        return sorted(str(path) for path in pathlib.Path(self.runtime).rglob("*"))
+        return sorted(os.path.join(folder, name) for folder, folders, files in os.walk(self.runtime)
+                      for name in folders + files)
 
     def close(self):
         """Kills what is left and says what that was."""

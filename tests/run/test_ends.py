@@ -62,7 +62,7 @@ def test_killed_host_fails_the_job(job, guests, mpi, victim):
     ranks_ready(command)
     os.kill(job.named(victim)[0].pid, signal.SIGKILL)
     result = command.finish()
-    assert result.code != 0 and "host of the space is gone" in result.err, result
+    assert result.code != 0 and "host of the space is gone" in result.err, str(result)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -116,7 +116,7 @@ def test_signal_to_onespace_run_reaches_the_task(job, run, number):
     command.wait_for("up")
     command.signal(number)
     result = command.finish()
-    assert result.code == 9 and f"got {name}" in result.out, result
+    assert result.code == 9 and f"got {name}" in result.out, str(result)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -134,7 +134,7 @@ def test_interrupt_from_the_terminal_without_launcher(job, run):
     command.wait_for("up")
     command.type(b"\x03")
     result = command.finish()
-    assert result.code == 9 and result.out.count("caught") == 1, result
+    assert result.code == 9 and result.out.count("caught") == 1, str(result)
 
 
 def test_stop_and_continue(job):
@@ -171,7 +171,7 @@ def test_killed_keeper_ends_the_job(job):
     command.wait_for("up", 2)
     os.kill(job.named("onespace-keeper")[0].pid, signal.SIGKILL)
     result = command.finish()
-    assert result.code != 0 and "keeper" in result.err, result
+    assert result.code != 0 and "keeper" in result.err, str(result)
 
 
 def test_killed_shim_takes_its_task_along_and_no_other(job):
@@ -190,12 +190,12 @@ def test_killed_host_is_told_and_the_space_can_be_made_again(job):
     command.wait_for("up")
     os.kill(job.hosts()[0].pid, signal.SIGKILL)
     result = command.finish()
-    assert result.code != 0 and "host of the space is gone" in result.err, result
+    assert result.code != 0 and "host of the space is gone" in result.err, str(result)
     result = job.run([*RUN, "--space", "again", "/bin/echo", "back"])
-    assert result.code == 0 and result.out == "back\n", result
+    assert result.code == 0 and result.out == "back\n", str(result)
 
 
 def test_background_child_of_a_task_outlives_it(job, run):
     """As in a shell: what a program puts in the background and lets go of is not killed with it."""
     result = job.run([*run, *sh("(sleep 0.5; echo later) & echo now")], timeout=15)
-    assert result.code == 0 and result.out == "now\nlater\n", result
+    assert result.code == 0 and result.out == "now\nlater\n", str(result)

@@ -15,7 +15,7 @@ def sh(script):
 def test_environment_of_128_kilobytes(job, run):
     big = {f"BIG_{i}": f"{i:04}" * 2500 for i in range(13)}  # 130,000 bytes; one string is at most 128 KiB
     result = job.run([*run, "env"], env=big)
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     got = dict(line.split("=", 1) for line in result.out.splitlines() if line.startswith("BIG_"))
     assert got == big
 
@@ -25,14 +25,14 @@ def test_environment_is_the_shims(job, run):
     first = job.start([*run, *sh("echo up; exec sleep 1")], env={"MARK": "first"})
     first.wait_for("up")
     result = job.run([*run, *sh("echo $MARK")], env={"MARK": "second"})
-    assert result.out == "second\n", result
+    assert result.out == "second\n", str(result)
     assert first.finish().code == 0
 
 
 def test_thousand_arguments(job, run, guests):
     words = [f"{i} with blank" for i in range(998)] + ["", "\n"]
     result = job.run([*run, guests.c("arguments.c"), *words])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     assert [text.split("=", 1)[1] for text in result.out.split("argv[")[2:]] == [w + "\n" for w in words]
 
 
@@ -51,7 +51,7 @@ def test_300_descriptors(job, run, tmp_path):
     finally:
         for fd in files:
             os.close(fd)
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     got = {line.split()[-1] for line in result.out.splitlines()}
     assert got == {str(i) for i in range(300)}
 
@@ -60,7 +60,7 @@ def test_no_other_descriptors(job, run):
     """What the host or the shim has open for itself is not the program's."""
     plain = job.run(["ls", "/proc/self/fd"])
     result = job.run([*run, "ls", "/proc/self/fd"])
-    assert result.lines == plain.lines, result
+    assert result.lines == plain.lines, str(result)
 
 
 def test_descriptors_share_their_offset(job, run, tmp_path):
@@ -68,12 +68,12 @@ def test_descriptors_share_their_offset(job, run, tmp_path):
     with open(tmp_path / "lines", "rb", buffering=0) as file:
         assert file.read(4) == b"one\n"
         result = job.run([*run, *sh("read x; echo $x")], stdin=file)
-        assert result.out == "two\n", result
+        assert result.out == "two\n", str(result)
 
 
 def test_working_folder(job, run, tmp_path):
     result = job.run([*run, "/bin/pwd"], cwd=tmp_path)
-    assert result.out == f"{tmp_path}\n", result
+    assert result.out == f"{tmp_path}\n", str(result)
 
 
 def test_working_folder_that_was_deleted(job, run, tmp_path):
@@ -81,50 +81,50 @@ def test_working_folder_that_was_deleted(job, run, tmp_path):
     gone.mkdir()
     script = f"cd {gone}; rmdir {gone}; exec {' '.join(run)} readlink /proc/self/cwd"
     result = job.run(sh(script))
-    assert result.code == 0 and result.out == f"{gone} (deleted)\n", result
+    assert result.code == 0 and result.out == f"{gone} (deleted)\n", str(result)
 
 
 def test_working_folder_is_each_tasks_own(job):
     result = job.run([*RUN, "-n", "3", *sh("mkdir -p /tmp; cd /proc/$$ && sleep 0.2; pwd; echo /proc/$$")])
-    assert result.code == 0, result
-    assert len(set(result.lines)) == 3 and len(result.lines) == 6, result
+    assert result.code == 0, str(result)
+    assert len(set(result.lines)) == 3 and len(result.lines) == 6, str(result)
 
 
 @pytest.mark.parametrize("mask", ["022", "077", "000"])
 def test_umask(job, run, mask):
     result = job.run(sh(f"umask {mask}; exec {' '.join(run)} /bin/sh -c umask"))
-    assert result.out == f"0{mask}\n", result
+    assert result.out == f"0{mask}\n", str(result)
 
 
 @pytest.mark.parametrize("limit,value", [("-n", "123"), ("-c", "0"), ("-S -s", "4096"), ("-S -t", "1000"),
                                          ("-S -n", "77")])
 def test_limits(job, run, limit, value):
     result = job.run(sh(f"ulimit {limit} {value}; exec {' '.join(run)} /bin/sh -c 'ulimit {limit}'"))
-    assert result.code == 0 and result.out == f"{value}\n", result
+    assert result.code == 0 and result.out == f"{value}\n", str(result)
 
 
 def test_nice_value(job, run):
     before = int(job.run(["nice"]).out)
     result = job.run(["nice", "-n", "5", *run, "nice"])
-    assert int(result.out) == min(19, before + 5), result
+    assert int(result.out) == min(19, before + 5), str(result)
 
 
 def test_affinity(job, run, tool):
     cpu = max(os.sched_getaffinity(0))
     result = job.run([tool("taskset"), "-c", str(cpu), *run, *sh("taskset -pc $$")])
-    assert result.out.split()[-1] == str(cpu), result
+    assert result.out.split()[-1] == str(cpu), str(result)
 
 
 def test_memory_policy(job, run, guests):
     """numactl and srun set one before the program starts."""
     policy = guests.c("memory_policy.c")
     result = job.run([policy, "set", *run, policy])
-    assert result.code == 0 and result.out == "bind to node 0\n", result
+    assert result.code == 0 and result.out == "bind to node 0\n", str(result)
 
 
 def test_ignored_signals_stay_ignored(job, run):
     result = job.run(sh(f"trap '' HUP USR1; exec {' '.join(run)} /bin/sh -c 'kill -USR1 $$; kill -HUP $$; echo lived'"))
-    assert result.code == 0 and result.out == "lived\n", result
+    assert result.code == 0 and result.out == "lived\n", str(result)
 
 
 def test_signal_mask(job, run, guests):
@@ -132,18 +132,18 @@ def test_signal_mask(job, run, guests):
     mask = guests.c("signal_mask.c")
     for blocked in ("", "10"):
         result = job.run([mask, "block", *blocked.split(), "--", *run, mask])
-        assert result.out == f"blocked: {blocked}\n", result
+        assert result.out == f"blocked: {blocked}\n", str(result)
 
 
 def test_process_name_is_the_programs(job, run):
     result = job.run([*run, *sh("cat /proc/$$/comm")])
-    assert result.out == "sh\n", result
+    assert result.out == "sh\n", str(result)
 
 
 def test_self_is_the_program(job, run):
     """/proc/self/exe, which relocatable programs find their files by."""
     result = job.run([*run, "readlink", "/proc/self/exe"])
-    assert result.out == os.path.realpath("/usr/bin/readlink") + "\n", result
+    assert result.out == os.path.realpath("/usr/bin/readlink") + "\n", str(result)
 
 
 def test_terminal_is_the_shims(job):
@@ -152,7 +152,7 @@ def test_terminal_is_the_shims(job):
     command.wait_for("terminal")
     command.type(b"word\n")
     result = command.finish()
-    assert result.code == 0 and "got word" in result.out, result
+    assert result.code == 0 and "got word" in result.out, str(result)
 
 
 def test_terminal_is_the_shims_joined(job):
@@ -161,11 +161,11 @@ def test_terminal_is_the_shims_joined(job):
     command.wait_for("terminal")
     command.type(b"word\n")
     result = command.finish()
-    assert result.code == 0 and "got word" in result.out, result
+    assert result.code == 0 and "got word" in result.out, str(result)
 
 
 def test_default_signal_actions(job, run):
     """Python ignores SIGPIPE; what runs below must not inherit that from us."""
     assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
     result = job.run([*run, *sh("kill -PIPE $$; echo lived")])
-    assert result.code == 141, result
+    assert result.code == 141, str(result)

@@ -14,23 +14,23 @@ def sh(script):
 
 def test_count_runs_that_many_tasks(job):
     result = job.run([*RUN, "-n", "4", *sh('echo "$ONESPACE_TASK_ID of $ONESPACE_NTASKS"')])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     assert result.lines == [f"{i} of 4" for i in range(4)]
 
 
 def test_tasks_have_process_ids_of_their_own(job):
     result = job.run([*RUN, "-n", "4", *sh("echo $$; ls -A / | wc -l")])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     entries = str(len(os.listdir("/")))
     pids = [line for line in result.lines if line != entries]
-    assert len(set(pids)) == 4 and result.lines.count(entries) == 4, result
+    assert len(set(pids)) == 4 and result.lines.count(entries) == 4, str(result)
 
 
 def test_colon_separates_programs(job):
     result = job.run([*RUN, "-n", "2", *sh("echo a$ONESPACE_TASK_ID/$ONESPACE_NTASKS"),
                       ":", *sh("echo b$ONESPACE_TASK_ID/$ONESPACE_NTASKS"),
                       ":", "-n", "2", "printenv", "ONESPACE_TASK_ID"])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     assert result.lines == ["3", "4", "a0/5", "a1/5", "b2/5"]
 
 
@@ -38,13 +38,13 @@ def test_tasks_share_an_address_space(job, guests):
     """What one task keeps in a static array, another reads at the address that it was told."""
     neighbour = guests.c("neighbour.c")
     result = job.run([*RUN, "-n", "2", neighbour], stdin=None)
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     assert result.lines == ["0 read 1001", "1 read 1000"]
 
 
 def test_many_tasks_at_once(job):
     result = job.run([*RUN, "-n", "200", *sh("read x; exit $((ONESPACE_TASK_ID % 2 * 0))")], timeout=60)
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
 
 
 @pytest.mark.parametrize("script,code", [("exit 0", 0), ("exit 7", 7), ("exit 255", 255),
@@ -56,30 +56,30 @@ def test_exit_status_is_the_tasks(job, run, script, code):
 
 def test_exit_status_is_of_the_first_that_failed(job):
     result = job.run([*RUN, *sh("sleep 0.6; exit 3"), ":", *sh("sleep 0.2; exit 4"), ":", *sh("exit 0")])
-    assert result.code == 4, result
+    assert result.code == 4, str(result)
 
 
 def test_signal_that_ended_a_task_is_named(job):
     result = job.run([*RUN, *sh("kill -USR1 $$")])
     assert result.code == 128 + signal.SIGUSR1
-    assert "signal 10" in result.err, result
+    assert "signal 10" in result.err, str(result)
 
 
 def test_on_failure_keep_lets_the_others_end(job):
     result = job.run([*RUN, *sh("exit 5"), ":", *sh("sleep 0.5; echo lived")])
-    assert result.code == 5 and result.out == "lived\n", result
+    assert result.code == 5 and result.out == "lived\n", str(result)
 
 
 def test_on_failure_kill_ends_the_others(job):
     result = job.run([*RUN, "--on-failure", "kill", *sh("sleep 0.3; exit 5"), ":", *sh("exec sleep 60")],
                      timeout=15)
-    assert result.code == 5, result
+    assert result.code == 5, str(result)
 
 
 def test_on_failure_kill_ends_those_that_ignore_it(job):
     result = job.run([*RUN, "--on-failure", "kill", *sh("sleep 0.3; exit 5"),
                       ":", *sh("trap '' TERM; while :; do sleep 1; done")], timeout=15)
-    assert result.code == 5, result
+    assert result.code == 5, str(result)
 
 
 @pytest.mark.parametrize("argv,word", [
@@ -90,7 +90,7 @@ def test_on_failure_kill_ends_those_that_ignore_it(job):
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])
 def test_wrong_usage_is_told(job, argv, word):
     result = job.run([*RUN, *argv])
-    assert result.code == 2 and word in result.err and not result.out, result
+    assert result.code == 2 and word in result.err and not result.out, str(result)
 
 
 def test_help_goes_to_standard_output(job):
@@ -100,24 +100,24 @@ def test_help_goes_to_standard_output(job):
 
 def test_program_not_found(job, run):
     result = job.run([*run, "no-such-program-anywhere"])
-    assert result.code == 127 and "no-such-program-anywhere" in result.err, result
+    assert result.code == 127 and "no-such-program-anywhere" in result.err, str(result)
 
 
 def test_program_in_no_folder(job, run):
     """As the shell has it: a file is no folder, so what should be in it is not found."""
     result = job.run([*run, "/etc/passwd/x"])
-    assert result.code == 127 and "/etc/passwd/x" in result.err, result
+    assert result.code == 127 and "/etc/passwd/x" in result.err, str(result)
 
 
 def test_file_without_permission(job, run, tmp_path):
     (tmp_path / "data").write_text("no program\n")
     result = job.run([*run, tmp_path / "data"])
-    assert result.code == 126 and "data" in result.err, result
+    assert result.code == 126 and "data" in result.err, str(result)
 
 
 def test_folder_is_no_program(job, run, tmp_path):
     result = job.run([*run, tmp_path])
-    assert result.code == 126 and str(tmp_path) in result.err, result
+    assert result.code == 126 and str(tmp_path) in result.err, str(result)
 
 
 def test_script_runs_by_its_first_line(job, run, tmp_path):
@@ -125,14 +125,14 @@ def test_script_runs_by_its_first_line(job, run, tmp_path):
     script.write_text("#!/bin/sh -e\necho \"$0|$1\"\n")
     script.chmod(0o755)
     result = job.run([*run, script, "word"])
-    assert result.code == 0 and result.out == f"{script}|word\n", result
+    assert result.code == 0 and result.out == f"{script}|word\n", str(result)
 
 
 def test_relative_program_is_found_in_the_working_folder(job, run, tmp_path):
     (tmp_path / "here").write_text("#!/bin/sh\necho here\n")
     (tmp_path / "here").chmod(0o755)
     result = job.run([*run, "./here"], cwd=tmp_path)
-    assert result.code == 0 and result.out == "here\n", result
+    assert result.code == 0 and result.out == "here\n", str(result)
 
 
 def test_path_with_a_blank_and_a_colon(job, run, guests, tmp_path):
@@ -140,30 +140,30 @@ def test_path_with_a_blank_and_a_colon(job, run, guests, tmp_path):
     folder.mkdir()
     os.symlink(guests.c("arguments.c"), folder / "arguments")
     result = job.run([*run, folder / "arguments", "x"])
-    assert result.code == 0 and "x" in result.out, result
+    assert result.code == 0 and "x" in result.out, str(result)
 
 
 def test_argument_zero_is_as_typed(job, run, guests):
     program = guests.c("arguments.c")
     result = job.run([*run, os.path.basename(program)], env={"PATH": os.path.dirname(program)})
-    assert result.code == 0 and result.out.startswith("argv[0]=arguments\n"), result
+    assert result.code == 0 and result.out.startswith("argv[0]=arguments\n"), str(result)
 
 
 def test_standard_input_by_hand(job):
     result = job.run([*RUN, "cat"], stdin="from outside\n")
-    assert result.code == 0 and result.out == "from outside\n", result
+    assert result.code == 0 and result.out == "from outside\n", str(result)
 
 
 def test_standard_input_joined(job):
     result = job.run([*RUN, "--space", "in", "cat"], stdin="from outside\n" * 100000)
-    assert result.code == 0 and result.out == "from outside\n" * 100000, result
+    assert result.code == 0 and result.out == "from outside\n" * 100000, str(result)
 
 
 def test_pipeline_ends_when_its_reader_does(job, run):
     """head closes the pipe; the writing task gets SIGPIPE or EPIPE and ends."""
     words = " ".join(run)
     result = job.run(["/bin/sh", "-c", f"{words} yes | head -n 1"], timeout=10)
-    assert result.out == "y\n", result
+    assert result.out == "y\n", str(result)
 
 
 def test_output_end_is_seen_while_the_task_lives(job):
@@ -177,13 +177,13 @@ def test_output_end_is_seen_while_the_task_lives(job):
 
 def test_verbose_names_the_space(job):
     result = job.run([*RUN, "--verbose", "--space", "named", "true"])
-    assert result.code == 0 and "named" in result.err and "PMIX_MCA_gds" in result.err, result
+    assert result.code == 0 and "named" in result.err and "PMIX_MCA_gds" in result.err, str(result)
 
 
 def test_stats_count_copies(job):
     result = job.run([*RUN, "--stats", "-n", "2", "true"])
-    assert result.code == 0, result
-    assert len(re.findall(r"onespace: task \d+ \(true, pid \d+\)", result.err)) == 2, result
+    assert result.code == 0, str(result)
+    assert len(re.findall(r"onespace: task \d+ \(true, pid \d+\)", result.err)) == 2, str(result)
 
 
 @pytest.mark.parametrize("option", ["core", "list"])
@@ -194,9 +194,9 @@ def test_cpu_bind_gives_each_task_its_processor(job, option):
     policy = "core" if option == "core" else f"{allowed[1]},{allowed[0]}"
     result = job.run([*RUN, "-n", "2", "--cpu-bind", policy,
                       *sh("echo $ONESPACE_TASK_ID $(taskset -pc $$ | sed 's/.*: //')")])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
     given = dict(line.split() for line in result.lines)
-    assert set(given) == {"0", "1"} and all(cpu.isdigit() for cpu in given.values()), result
+    assert set(given) == {"0", "1"} and all(cpu.isdigit() for cpu in given.values()), str(result)
     if option == "list":
         assert given == {"0": str(allowed[1]), "1": str(allowed[0])}
     else:
@@ -206,7 +206,7 @@ def test_cpu_bind_gives_each_task_its_processor(job, option):
 def test_cpu_bind_holds_for_a_task_that_joins(job):
     cpu = max(os.sched_getaffinity(0))
     result = job.run([*RUN, "--space", "bound", "--cpu-bind", str(cpu), *sh("taskset -pc $$")])
-    assert result.code == 0 and result.out.split()[-1] == str(cpu), result
+    assert result.code == 0 and result.out.split()[-1] == str(cpu), str(result)
 
 
 def test_stack_gives_that_much(job, run, guests):
@@ -218,21 +218,21 @@ def test_stack_gives_that_much(job, run, guests):
 def test_stack_follows_the_limit(job, run, guests):
     recursion = guests.c("recursion.c", "-O0")
     result = job.run(["/bin/sh", "-c", f"ulimit -s 65536; exec {' '.join(run)} {recursion} 48"])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
 
 
 @pytest.mark.parametrize("option", ["--heap=libc", "--heap=tuned", "--no-steer"])
 def test_heap_options_run_programs(job, run, option, guests):
     result = job.run([*run, option, guests.c("patterns.c"), "1"])
-    assert result.code == 0, result
+    assert result.code == 0, str(result)
 
 
 def test_options_before_and_behind_the_colon(job):
     """What is given for the first program holds for the next too."""
     result = job.run([*RUN, "--stack", "16M", "-n", "1", *sh("exit 0"), ":", *sh("echo $ONESPACE_NTASKS")])
-    assert result.code == 0 and result.out == "2\n", result
+    assert result.code == 0 and result.out == "2\n", str(result)
 
 
 def test_run_inside_a_task_makes_a_space_of_its_own(job):
     result = job.run([*RUN, "-n", "2", *RUN, "-n", "2", *sh("echo inner")])
-    assert result.code == 0 and result.lines == ["inner"] * 4, result
+    assert result.code == 0 and result.lines == ["inner"] * 4, str(result)

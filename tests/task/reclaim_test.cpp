@@ -95,7 +95,7 @@ TEST_F(reclaim, after_musl_programs)
 {
     if (access(program("plain-musl").c_str(), X_OK) != 0)
         GTEST_SKIP() << "needs musl-gcc";
-    run_many({program("plain-musl"), "threads"}, 5);
+    run_many({program("plain-musl"), "malloc"}, 5);
 }
 
 TEST_F(reclaim, of_what_detached_tasks_had)

@@ -46,12 +46,19 @@ struct arch_site {
     uintptr_t resume; /* the instruction after the system call */
     long is_loader;   /* the site is in the dynamic linker, not in a libc */
 };
-enum { ARCH_SITES_MAX = 120 };
+/* A place in ld.so that asks for the processor's identity; see cpuid.c. */
+struct arch_cpuid_site {
+    uint32_t leaf;
+    int16_t leaf_register, subleaf_register; /* hardware numbers; ARCH_CPUID_* */
+    uintptr_t resume;
+};
+enum { ARCH_CPUID_IMMEDIATE = -1, ARCH_CPUID_ZERO = -2, ARCH_CPUID_AS_IT_IS = -3 };
+enum { ARCH_SITES_MAX = 80, ARCH_CPUIDS_MAX = 60 };
 struct arch_stub_data {
-    uintptr_t site_entry, fault_entry; /* code in the root's library */
-    void *self;                        /* the task's slot */
-    long reserved;
+    uintptr_t site_entry, fault_entry, cpuid_entry; /* code in the root's library */
+    void *self;                                     /* the task's slot */
     struct arch_site sites[ARCH_SITES_MAX];
+    struct arch_cpuid_site cpuids[ARCH_CPUIDS_MAX];
 };
 
 /* A patchable site in machine code: `length` bytes, of which `lead` in the middle must still run. */
@@ -68,9 +75,14 @@ void arch_write_stubs(unsigned char page[ARCH_PAGE]);
 void arch_init_stub_data(struct arch_stub_data *data, void *self);
 /* The address of stub `index`, given the address of the data page. */
 uintptr_t arch_stub_address(uintptr_t data, unsigned index);
+uintptr_t arch_cpuid_stub_address(uintptr_t data, unsigned index);
 /* The address of the signal handler that calls steer_fault with the task's slot and then jumps to
  * the handler that it names, if any, with registers and stack as the kernel left them. */
 uintptr_t arch_fault_stub_address(uintptr_t data);
+/* Finds the sequences that end in cpuid and into which no jump of the code leads: how many. */
+unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offsets, unsigned most);
+/* Turns the one at the writable `address` into a jump to stub `index`: 0 or -1. */
+int arch_patch_cpuid(uintptr_t address, struct arch_stub_data *data, unsigned index);
 /* Turns the writable site at `address` into a jump to `stub`. 0, or -1 when out of reach. */
 int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub);
 

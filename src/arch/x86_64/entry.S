@@ -120,6 +120,61 @@ arch_site_entry:
         .cfi_endproc
         .size   arch_site_entry, .-arch_site_entry
 
+/* A stub came here with r11 = struct arch_cpuid_site *, the old r11 on the stack, above it a free word
+ * and the interrupted code's red zone. */
+        .globl  arch_cpuid_entry
+        .hidden arch_cpuid_entry
+        .type   arch_cpuid_entry, @function
+arch_cpuid_entry:
+        .cfi_startproc simple
+        .cfi_def_cfa %rsp, 0
+        .cfi_undefined %rip
+        push    %r15                    /* registers[16] downwards; r11 comes from the stack */
+        push    %r14
+        push    %r13
+        push    %r12
+        pushq   32(%rsp)
+        push    %r10
+        push    %r9
+        push    %r8
+        push    %rdi
+        push    %rsi
+        push    %rbp
+        push    %rsp
+        push    %rbx
+        push    %rdx
+        push    %rcx
+        push    %rax
+        mov     8(%r11), %rax           /* site->resume */
+        mov     %rax, 136(%rsp)         /* the free word, above 16 registers and the old r11 */
+        mov     %r11, %rdi
+        mov     %rsp, %rsi
+        mov     %rsp, %rbp
+        and     $-16, %rsp
+        cld
+        call    arch_cpuid_answer
+        mov     %rbp, %rsp
+        pop     %rax
+        pop     %rcx
+        pop     %rdx
+        pop     %rbx
+        lea     8(%rsp), %rsp
+        pop     %rbp
+        pop     %rsi
+        pop     %rdi
+        pop     %r8
+        pop     %r9
+        pop     %r10
+        pop     %r11
+        pop     %r12
+        pop     %r13
+        pop     %r14
+        pop     %r15
+        lea     8(%rsp), %rsp           /* the old r11 */
+        ret     $128
+        .cfi_endproc
+        .size   arch_cpuid_entry, .-arch_cpuid_entry
+
 /* int arch_guarded_copy(to=rdi, from=rsi, size=rdx). With AVX a loop over 128 bytes, whose stores stay
  * in the cache at every size; the string copy for short ones and without AVX. The last 128 bytes are
  * loaded first and stored last, so that the loop needs no remainder. */

@@ -15,7 +15,7 @@
 
 #include "steer/steer.h"
 
-extern const char arch_site_entry[], arch_guarded_copy_end[], arch_guarded_copy_failed[];
+extern const char arch_site_entry[], arch_cpuid_entry[], arch_guarded_copy_end[], arch_guarded_copy_failed[];
 
 static int is_syscall(const unsigned char *at)
 {
@@ -49,10 +49,15 @@ size_t arch_next_site(const unsigned char *code, size_t size, size_t from,
     return size;
 }
 
-enum { STUB_BYTES = 16, FAULT_STUB = ARCH_SITES_MAX * STUB_BYTES };
+enum {
+    STUB_BYTES = 16,
+    CPUID_STUB_BYTES = 32,
+    FAULT_STUB = ARCH_SITES_MAX * STUB_BYTES,
+    CPUID_STUBS = FAULT_STUB + 64,
+};
 
 static_assert(sizeof(struct arch_stub_data) <= ARCH_PAGE, "one page of data");
-static_assert(FAULT_STUB + 64 <= ARCH_PAGE, "one page of stubs");
+static_assert(CPUID_STUBS + ARCH_CPUIDS_MAX * CPUID_STUB_BYTES <= ARCH_PAGE, "one page of stubs");
 
 static unsigned char *put_bytes(unsigned char *at, const char *bytes, unsigned count)
 {
@@ -83,6 +88,16 @@ static void put_fault_stub(unsigned char *at, const unsigned char *page)
     put_bytes(at, "\x48\x85\xc0\x74\x02\xff\xe0\xc3", 8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
 }
 
+/* cpuid may stand anywhere, so nothing but its four results may change: not even the red zone. */
+static void put_cpuid_stub(unsigned char *at, const unsigned char *page, unsigned index)
+{
+    at = put_bytes(at, "\x48\x8d\xa4\x24\x78\xff\xff\xff", 8); /* lea -136(%rsp), %rsp */
+    at = put_bytes(at, "\x41\x53\x4c\x8d\x1d", 5);             /* push %r11; lea, %r11 */
+    at = put_distance(at, page, offsetof(struct arch_stub_data, cpuids[index]));
+    at = put_bytes(at, "\xff\x25", 2); /* jmp *cpuid_entry(%rip) */
+    put_distance(at, page, offsetof(struct arch_stub_data, cpuid_entry));
+}
+
 void arch_write_stubs(unsigned char page[ARCH_PAGE])
 {
     for (unsigned i = 0; i < ARCH_SITES_MAX; i++) {
@@ -92,6 +107,8 @@ void arch_write_stubs(unsigned char page[ARCH_PAGE])
         put_distance(at, page, offsetof(struct arch_stub_data, site_entry));
     }
     put_fault_stub(page + FAULT_STUB, page);
+    for (unsigned i = 0; i < ARCH_CPUIDS_MAX; i++)
+        put_cpuid_stub(page + CPUID_STUBS + i * CPUID_STUB_BYTES, page, i);
 }
 
 void arch_init_stub_data(struct arch_stub_data *data, void *self)
@@ -99,6 +116,7 @@ void arch_init_stub_data(struct arch_stub_data *data, void *self)
     /* Addresses in this copy of the library: it must be the root's. */
     data->site_entry = (uintptr_t)arch_site_entry;
     data->fault_entry = (uintptr_t)steer_fault;
+    data->cpuid_entry = (uintptr_t)arch_cpuid_entry;
     data->self = self;
 }
 
@@ -110,6 +128,11 @@ uintptr_t arch_stub_address(uintptr_t data, unsigned index)
 uintptr_t arch_fault_stub_address(uintptr_t data)
 {
     return data + ARCH_PAGE + FAULT_STUB;
+}
+
+uintptr_t arch_cpuid_stub_address(uintptr_t data, unsigned index)
+{
+    return data + ARCH_PAGE + CPUID_STUBS + index * CPUID_STUB_BYTES;
 }
 
 int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub)

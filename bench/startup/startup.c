@@ -1,0 +1,8 @@
+/* bench/startup/startup.c: an MPI program that starts and ends. */
+#include <mpi.h>
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    return MPI_Finalize();
+}

@@ -1,0 +1,98 @@
+/* cmd/bench.c: onespace bench: finds the benchmark's driver, a Python program, and becomes it. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+
+static const char usage[] =
+    "usage: onespace bench [OPTION...]\n"
+    "\n"
+    "Measures what two ranks gain as tasks of one address space, on this machine and with your MPI:\n"
+    "MPI_Sendrecv and ping-pong as processes and as tasks by turns, beside memcpy between two threads.\n"
+    "\n"
+    "      --mpi NAME  path (default): the MPI of mpicc and mpiexec along PATH; mpich, openmpi: Debian's;\n"
+    "                  all: every one that is found\n"
+    "      --quick     fewer sizes and turns: a few seconds\n"
+    "      --fresh     send what has just been written, not the same buffer again and again\n"
+    "      --json      print the results as JSON (onespace-bench/1) in place of the table\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
+
+enum { OPT_MPI = 256, OPT_QUICK, OPT_FRESH, OPT_JSON };
+
+static const struct option options[] = {
+    {"mpi", required_argument, NULL, OPT_MPI}, {"quick", no_argument, NULL, OPT_QUICK},
+    {"fresh", no_argument, NULL, OPT_FRESH},   {"json", no_argument, NULL, OPT_JSON},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+};
+
+/* The installed driver, beside the command's folder; else that of the source tree around the build. */
+static int find_driver(char driver[PATH_MAX], char self[PATH_MAX])
+{
+    static const char *const below[] = {"../share/onespace/bench", "../../bench"};
+    ssize_t size = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    if (size <= 0)
+        return -errno;
+    self[size] = 0;
+    int folder = (int)(strrchr(self, '/') - self);
+    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
+        int length = snprintf(driver, PATH_MAX, "%.*s/%s/p2p/run", folder, self, below[i]);
+        if (length < PATH_MAX && access(driver, R_OK) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+/* The distribution's Python first: it is the one that its matplotlib belongs to. */
+static void execute(char **argv)
+{
+    argv[0] = "/usr/bin/python3";
+    execv(argv[0], argv);
+    argv[0] = "python3";
+    execvp(argv[0], argv);
+}
+
+int command_bench(int argc, char **argv)
+{
+    char driver[PATH_MAX], self[PATH_MAX];
+    char *command[16] = {NULL, driver, "--mpi", "path"};
+    int count = 4, plots = 1;
+    argv[0] = "onespace bench"; /* for getopt's messages */
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (option == '?' || count > 12) {
+            fprintf(stderr, "Try `onespace bench --help`.\n");
+            return 2;
+        }
+        if (option == OPT_MPI)
+            command[3] = optarg;
+        else
+            command[count++] = option == OPT_QUICK ? "--quick" : option == OPT_FRESH ? "--fresh" : "--json";
+        plots &= option != OPT_JSON;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "onespace bench: unexpected '%s'. Try `onespace bench --help`.\n", argv[optind]);
+        return 2;
+    }
+    if (!plots)
+        command[count++] = "--no-plot";
+    if (find_driver(driver, self) != 0) {
+        fprintf(stderr, "onespace bench: the benchmark is not installed beside %s (share/onespace/bench): "
+                        "install onespace with `make install`\n", self);
+        return 1;
+    }
+    setenv("ONESPACE_BIN", self, 1);
+    execute(command);
+    fprintf(stderr, "onespace bench: cannot run python3 (%s): install it (Debian package python3)\n",
+            strerror(errno));
+    return 1;
+}

@@ -1,0 +1,172 @@
+/* src/arch/x86_64/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
+ *
+ * Each ld.so asks some 25 times what processor it runs on. On a virtual machine every cpuid leaves for
+ * the hypervisor, 2 to 70 us each: more than half of the start of a small program. The answers that
+ * ld.so looks at are the same on all processors of a machine that one process may run on, so the first
+ * task of a space asks and the others read. Programs and other libraries are left alone.
+ *
+ * What is recognised, and replaced by a jump of five bytes:
+ *     mov $leaf, %eax  or  mov %reg, %eax
+ *     xor %ecx, %ecx   or  mov %reg, %ecx   (or neither)
+ *     cpuid */
+#include "arch.h"
+
+#include "space/registry.h"
+
+extern const char arch_cpuid_entry[];
+
+struct sequence {
+    struct arch_cpuid_site site;
+    unsigned length;
+};
+
+/* mov %reg, %eax or %ecx (as `target` is 0 or 1): its length or 0. */
+static unsigned match_move(const unsigned char *at, unsigned target, int16_t *source)
+{
+    unsigned rex = at[0] == 0x44;
+    at += rex;
+    if (at[0] != 0x89 || (at[1] & 0xc7) != (0xc0 | target))
+        return 0;
+    *source = (int16_t)((at[1] >> 3 & 7) | rex << 3);
+    return 2 + rex;
+}
+
+/* At least 12 bytes from `at` are readable. */
+static int match_cpuid(const unsigned char *at, struct sequence *found)
+{
+    struct arch_cpuid_site *site = &found->site;
+    unsigned length = 5, second;
+    site->leaf_register = ARCH_CPUID_IMMEDIATE;
+    site->leaf = at[1] | at[2] << 8 | at[3] << 16 | (uint32_t)at[4] << 24;
+    if (at[0] != 0xb8 && !(length = match_move(at, 0, &site->leaf_register)))
+        return 0;
+    site->subleaf_register = ARCH_CPUID_AS_IT_IS;
+    if (at[length] == 0x31 && at[length + 1] == 0xc9) {
+        site->subleaf_register = ARCH_CPUID_ZERO;
+        length += 2;
+    } else if ((second = match_move(at + length, 1, &site->subleaf_register))) {
+        if (site->subleaf_register == 0) /* of the leaf just loaded */
+            return 0;
+        length += second;
+    }
+    found->length = length + 2;
+    return at[length] == 0x0f && at[length + 1] == 0xa2 && found->length >= 5;
+}
+
+/* The target of what may be a relative jump or call at code[at], or -1. Code is looked at from every
+ * byte, so there are more of them than real ones. */
+static long jump_target(const unsigned char *code, size_t at)
+{
+    const unsigned char *byte = code + at;
+    if (byte[0] == 0xeb || (byte[0] & 0xf0) == 0x70 || (byte[0] & 0xfc) == 0xe0)
+        return (long)at + 2 + (signed char)byte[1];
+    unsigned opcode = byte[0] == 0xe9 || byte[0] == 0xe8              ? 1
+                      : byte[0] == 0x0f && (byte[1] & 0xf0) == 0x80 ? 2
+                                                                     : 0;
+    if (!opcode)
+        return -1;
+    const unsigned char *field = byte + opcode;
+    uint32_t distance = field[0] | field[1] << 8 | field[2] << 16 | (uint32_t)field[3] << 24;
+    return (long)at + (long)opcode + 4 + (int32_t)distance;
+}
+
+/* A sequence that a jump may lead into is struck out (length 0): some are for nothing, none is kept
+ * wrongly. */
+static void strike_out(unsigned char *lengths, const uint32_t *offsets, unsigned count, long target)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (target > (long)offsets[i] && target < (long)offsets[i] + lengths[i])
+            lengths[i] = 0;
+}
+
+unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offsets, unsigned most)
+{
+    unsigned char lengths[ARCH_CPUIDS_MAX];
+    struct sequence found;
+    unsigned count = 0, kept = 0;
+    for (size_t at = 0; at + 16 <= size && at <= UINT32_MAX; at++) {
+        if (code[at] != 0xb8 && code[at] != 0x89 && code[at] != 0x44)
+            continue;
+        if (count < most && count < ARCH_CPUIDS_MAX && match_cpuid(code + at, &found)) {
+            offsets[count] = (uint32_t)at;
+            lengths[count++] = (unsigned char)found.length;
+            at += found.length - 1; /* 44 89 .. is one move, not two */
+        }
+    }
+    for (size_t at = 0; count && at + 6 <= size; at++) {
+        long target = jump_target(code, at);
+        if (target >= (long)offsets[0] && target <= (long)offsets[count - 1] + 16)
+            strike_out(lengths, offsets, count, target);
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (lengths[i])
+            offsets[kept++] = offsets[i];
+    return kept;
+}
+
+int arch_patch_cpuid(uintptr_t address, struct arch_stub_data *data, unsigned index)
+{
+    volatile unsigned char *code = (volatile unsigned char *)address;
+    struct sequence found;
+    int64_t distance = (int64_t)(arch_cpuid_stub_address((uintptr_t)data, index) - (address + 5));
+    if (distance != (int32_t)distance || !match_cpuid((const unsigned char *)address, &found))
+        return -1;
+    found.site.resume = address + found.length;
+    data->cpuids[index] = found.site;
+    code[0] = 0xe9; /* jmp rel32 */
+    for (unsigned i = 0; i < 4; i++)
+        code[1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));
+    return 0;
+}
+
+static void ask_processor(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
+{
+    __asm__ volatile("cpuid"
+                     : "=a"(answer[0]), "=b"(answer[1]), "=c"(answer[2]), "=d"(answer[3])
+                     : "a"(leaf), "c"(subleaf));
+}
+
+/* EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the answer to the readers. */
+static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
+{
+    struct space *space = space_registry();
+    for (unsigned i = 0; i < SPACE_CPUIDS; i++) {
+        struct space_cpuid *entry = &space->cpuids[i];
+        uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+        if (state == FILE_READY && entry->leaf == leaf && entry->subleaf == subleaf) {
+            for (unsigned w = 0; w < 4; w++)
+                answer[w] = entry->answer[w];
+            return;
+        }
+        if (state != FILE_EMPTY ||
+            !atomic_compare_exchange_strong(&entry->state, &state, FILE_FILLING))
+            continue;
+        entry->leaf = leaf;
+        entry->subleaf = subleaf;
+        ask_processor(leaf, subleaf, entry->answer);
+        for (unsigned w = 0; w < 4; w++)
+            answer[w] = entry->answer[w];
+        atomic_store_explicit(&entry->state, FILE_READY, memory_order_release);
+        return;
+    }
+    ask_processor(leaf, subleaf, answer);
+}
+
+/* `registers` in hardware order: rax, rcx, rdx, rbx, … Gets the four results. */
+void arch_cpuid_answer(const struct arch_cpuid_site *site, uint64_t registers[16]);
+void arch_cpuid_answer(const struct arch_cpuid_site *site, uint64_t registers[16])
+{
+    uint32_t leaf = site->leaf_register < 0 ? site->leaf : (uint32_t)registers[site->leaf_register];
+    uint32_t subleaf, answer[4];
+    if (site->subleaf_register >= 0)
+        subleaf = (uint32_t)registers[site->subleaf_register];
+    else if (site->subleaf_register == ARCH_CPUID_ZERO || site->leaf_register < 0)
+        subleaf = 0; /* a constant leaf without a subleaf has none */
+    else
+        subleaf = (uint32_t)registers[1];
+    find_answer(leaf, subleaf, answer);
+    registers[0] = answer[0];
+    registers[3] = answer[1];
+    registers[1] = answer[2];
+    registers[2] = answer[3];
+}
