@@ -21,3 +21,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/onespace-config-version.c
 install(FILES ${PROJECT_BINARY_DIR}/onespace-config.cmake
   ${PROJECT_BINARY_DIR}/onespace-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onespace)
+include(cmake/install_bench.cmake)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -32,6 +32,7 @@ static void list_defaults(int out, void *context)
         if (old == count)
             dprintf(out, "%s%s", shown++ ? ", " : "", *at);
     }
+    free(copy);
 }
 
 static void say_defaults(void)

@@ -40,6 +40,7 @@ static void say_agent(void)
 static void say_region(void)
 {
     const uintptr_t end = LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE;
+    const unsigned low = (unsigned)(LAYOUT_REGION >> 40), high = (unsigned)(end >> 40);
     char line[PATH_MAX + 128], taken[PATH_MAX + 128] = "";
     uintptr_t from, to;
     struct rlimit stack;
@@ -59,10 +60,12 @@ static void say_region(void)
         doctor_say(DOCTOR_WRONG, "address region",
                    stack.rlim_cur > LAYOUT_REGION / 2
                        ? "Limit the stack: ulimit -s 8192."
-                       : "Start without what maps there: a sanitizer, a preloaded library, setarch.",
-                   "16 TiB to 80 TiB is not free, and many tasks would meet what lies there: %s", taken);
+                       : "Start without what maps there: a sanitizer, a preloaded library, setarch -L, "
+                         "vm.legacy_va_layout.",
+                   "%u TiB to %u TiB is not free, and many tasks would meet what lies there: %s", low, high,
+                   taken);
     else
-        doctor_say(DOCTOR_GOOD, "address region", NULL, "16 TiB to 80 TiB is free");
+        doctor_say(DOCTOR_GOOD, "address region", NULL, "%u TiB to %u TiB is free", low, high);
 }
 
 static void say_sites(void)
@@ -73,11 +76,13 @@ static void say_sites(void)
     char path[PATH_MAX], missing_loader[128], missing_libc[128];
     char *argv[] = {"sh", NULL};
     static const char mend[] = "Report this libc's version and distribution to the onespace project.";
-    if (image_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0 ||
-        !program.interpreter_path[0]) {
-        doctor_say(DOCTOR_WARNING, "steering", NULL, "/bin/sh cannot tell which libc programs use here");
+    if (image_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0) {
+        doctor_say(DOCTOR_WARNING, "steering", problem.mend,
+                   "/bin/sh cannot tell which libc programs use here: it %s", problem.reason);
         return;
     }
+    if (!program.interpreter_path[0]) /* a static shell: busybox, for one */
+        strcpy(program.interpreter_path, program.path);
     sites_libc_path(program.interpreter_path, path, sizeof(path));
     if (sites_count(program.interpreter_path, &loader) < 0 || sites_count(path, &libc) < 0) {
         doctor_say(DOCTOR_WARNING, "steering", NULL, "%s cannot be read", path);

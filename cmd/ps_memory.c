@@ -55,7 +55,7 @@ static void count_mapping(const struct owners *owners, uintptr_t start, const ch
 void ps_memory(int pid, struct ps_task *tasks, const unsigned *indices, unsigned count)
 {
     struct owners owners = {.tasks = tasks, .count = count};
-    char path[64], name[16], *line = NULL;
+    char path[64], name[16] = "", *line = NULL;
     size_t room = 0;
     uint64_t start = 0, from, to, kilobytes;
     snprintf(path, sizeof(path), "/proc/%d/smaps", pid);

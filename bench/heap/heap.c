@@ -2,11 +2,11 @@
  *
  * usage: heap NUMBER PARTNERS MEETING_FILE SCALE
  *
- * Each partner is a process or a task of its own; they meet in MEETING_FILE before each loop, so that all
- * run the same one at once. Prints "LOOP NUMBER SECONDS" for each loop, then "resident NUMBER BYTES":
- * by how much the resident memory of this address space has grown when everything is freed. SCALE
- * shortens the loops: 1 is the full length, 10 a tenth. Only plain libc calls: the same binary runs as
- * process and as task. */
+ * Each partner is a process or a task of its own; they meet in MEETING_FILE before each loop, so
+ * that all run the same one at once. Prints "LOOP NUMBER SECONDS" for each loop, then "resident
+ * NUMBER BYTES": by how much the resident memory of this address space has grown when everything is
+ * freed. SCALE shortens the loops: 1 is the full length, 10 a tenth. Only plain libc calls: the
+ * same binary runs as process and as task. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -112,7 +112,8 @@ static void grow(void)
 static void map(void)
 {
     for (int i = 0; i < 20000 / scale; i++) {
-        void *memory = checked(mmap(NULL, 64 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        void *memory = checked(
+            mmap(NULL, 64 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
         touch(memory, 64 * KIB);
         munmap(memory, 64 * KIB);
     }

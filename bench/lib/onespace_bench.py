@@ -56,7 +56,9 @@ def onespace_library():
 
 
 def results_folder():
-    """bench/results in a source tree; in an installation the user's cache."""
+    """As told; else bench/results in a source tree, and in an installation the user's cache."""
+    if os.environ.get("ONESPACE_BENCH_RESULTS"):
+        return pathlib.Path(os.environ["ONESPACE_BENCH_RESULTS"])
     if os.access(BENCH, os.W_OK) and (BENCH.parent / "CMakeLists.txt").exists():
         return BENCH / "results"
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -332,7 +334,9 @@ def add_arguments(parser):
     parser.add_argument("--targets", action="store_true",
                         help="hold the results against the project's targets; exit status 1 when missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
-    parser.add_argument("--results", metavar="FOLDER", help="where the JSON and the plot go")
+    parser.add_argument("--results", metavar="FOLDER",
+                        help="where the JSON and the plot go (default: ONESPACE_BENCH_RESULTS, else "
+                             "bench/results, in an installation ~/.cache/onespace/bench)")
 
 
 def finish(result, name, args, print_tables, targets=None, plot=None):

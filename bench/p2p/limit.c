@@ -2,10 +2,11 @@
  *
  * usage: limit -c CPU,CPU [-o OPERATION[,OPERATION]] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
  *
- * Prints the same lines as p2p, for the same operations: each thread copies straight out of the other's
- * buffer, so the caches are in the state in which an exchange with one copy finds them. Without -f the
- * source stays as it is; with -f a thread copies from the buffer that the other has just written.
- * First come lines "cas 0 SECONDS": a cache line going back and forth by compare-and-swap. */
+ * Prints the same lines as p2p, for the same operations: each thread copies straight out of the
+ * other's buffer, so the caches are in the state in which an exchange with one copy finds them.
+ * Without -f the source stays as it is; with -f a thread copies from the buffer that the other has
+ * just written. First come lines "cas 0 SECONDS": a cache line going back and forth by
+ * compare-and-swap. */
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,7 +29,8 @@ static _Alignas(2 * LINE) _Atomic int ball;
 static int fresh, batches = 3, size_count, sizes[64];
 static double batch_seconds = 0.01;
 static const char *wanted = "sendrecv,pingpong";
-static long agreed_count; /* written by thread 0 between two meetings, read by both after the second */
+/* Written by thread 0 before a meeting, read by both after it. */
+static long agreed_count;
 
 static double now(void)
 {
@@ -102,7 +104,8 @@ static void meet(int self, long *step)
     await(!self, *step);
 }
 
-static double run_batch(const struct operation *operation, int self, int size, long *step, long count)
+static double run_batch(const struct operation *operation, int self, int size, long *step,
+                        long count)
 {
     operation->exchange(self, size, step, 4);
     meet(self, step);

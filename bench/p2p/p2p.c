@@ -2,12 +2,12 @@
  *
  * usage: p2p [-o OPERATION[,OPERATION]] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
  *
- * Prints one line "OPERATION SIZE SECONDS" per batch: the time of one MPI_Sendrecv, or half the round
- * trip of a ping-pong, as a mean over the batch.
+ * Prints one line "OPERATION SIZE SECONDS" per batch: the time of one MPI_Sendrecv, or half the
+ * round trip of a ping-pong, as a mean over the batch.
  *
- * What lies in which cache decides a good part of it. Without -f the send buffers stay as they are, as
- * in the usual MPI benchmarks. With -f each message is what its sender has just received, so every byte
- * has just been written, as in a program that computes what it sends.
+ * What lies in which cache decides a good part of it. Without -f the send buffers stay as they are,
+ * as in the usual MPI benchmarks. With -f each message is what its sender has just received, so
+ * every byte has just been written, as in a program that computes what it sends.
  *
  * Each batch starts with new data, and what has arrived is compared byte by byte behind it. */
 #include <getopt.h>
@@ -42,8 +42,8 @@ static void swap(struct buffers *buffers)
 static void sendrecv(struct buffers *buffers, int size, int rank, long count)
 {
     for (long i = 0; i < count; i++) {
-        MPI_Sendrecv(buffers->send, size, MPI_BYTE, !rank, 0, buffers->receive, size, MPI_BYTE, !rank, 0,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(buffers->send, size, MPI_BYTE, !rank, 0, buffers->receive, size, MPI_BYTE,
+                     !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (fresh)
             swap(buffers);
     }
@@ -56,7 +56,8 @@ static void pingpong(struct buffers *buffers, int size, int rank, long count)
             MPI_Send(buffers->send, size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
         MPI_Recv(buffers->receive, size, MPI_BYTE, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 1)
-            MPI_Send(fresh ? buffers->receive : buffers->send, size, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+            MPI_Send(fresh ? buffers->receive : buffers->send, size, MPI_BYTE, 0, 0,
+                     MPI_COMM_WORLD);
         if (fresh && rank == 0)
             swap(buffers);
     }
@@ -71,7 +72,8 @@ enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 /* Byte `at` of what rank `author` puts into batch `batch`. */
 static unsigned char pattern(int author, int batch, size_t at)
 {
-    uint32_t word = (uint32_t)(at / 4) * 2654435761u + (uint32_t)(batch * RANKS + author + 1) * 40503u;
+    uint32_t word =
+        (uint32_t)(at / 4) * 2654435761u + (uint32_t)(batch * RANKS + author + 1) * 40503u;
     return (unsigned char)(word >> (8 * (at % 4)));
 }
 
@@ -84,8 +86,8 @@ static void prepare(const struct buffers *buffers, int size, int rank, int batch
 }
 
 /* With -f the messages wander: after an even number of exchanges they are back at their author. */
-static void check(const struct operation *operation, const struct buffers *buffers, int size, int rank,
-                  int batch, long count)
+static int is_right(const struct operation *operation, const struct buffers *buffers, int size,
+                    int rank, int batch, long count)
 {
     const unsigned char *got = buffers->receive;
     int author = !rank;
@@ -99,14 +101,15 @@ static void check(const struct operation *operation, const struct buffers *buffe
     for (size_t i = 0; i < (size_t)size; i++) {
         if (got[i] == pattern(author, batch, i))
             continue;
-        fprintf(stderr, "p2p: %s of %d bytes: rank %d got a wrong byte at %zu\n", operation->name, size,
-                rank, i);
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        fprintf(stderr, "p2p: %s of %d bytes: rank %d got a wrong byte at %zu\n", operation->name,
+                size, rank, i);
+        return 0;
     }
+    return 1;
 }
 
-static double run_batch(const struct operation *operation, struct buffers *buffers, int size, int rank,
-                        long count)
+static double run_batch(const struct operation *operation, struct buffers *buffers, int size,
+                        int rank, long count)
 {
     operation->exchange(buffers, size, rank, WARM_UP);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -115,10 +118,10 @@ static double run_batch(const struct operation *operation, struct buffers *buffe
     return (MPI_Wtime() - start) / (double)count / operation->messages;
 }
 
-/* How many exchanges fill a batch: rank 0 decides, else the ranks would not stay together. Odd, so that
- * with -f the last message is the other's. */
-static long calibrate(const struct operation *operation, struct buffers *buffers, int size, int rank,
-                      double batch_seconds)
+/* How many exchanges fill a batch: rank 0 decides, else the ranks would not stay together. Odd, so
+ * that with -f the last message is the other's. */
+static long calibrate(const struct operation *operation, struct buffers *buffers, int size,
+                      int rank, double batch_seconds)
 {
     long count = 8;
     for (int attempt = 0; attempt < 2; attempt++) { /* the second with a time worth trusting */
@@ -131,20 +134,25 @@ static long calibrate(const struct operation *operation, struct buffers *buffers
     return count;
 }
 
-static void measure(const struct operation *operation, struct buffers buffers, int size, int rank,
-                    int batches, double batch_seconds)
+/* Returns whether all that arrived was right, on both ranks. */
+static int measure(const struct operation *operation, struct buffers buffers, int size, int rank,
+                   int batches, double batch_seconds)
 {
+    int right = 1, all_right;
     prepare(&buffers, size, rank, 0);
     long count = calibrate(operation, &buffers, size, rank, batch_seconds);
     for (int batch = 1; batch <= batches; batch++) {
         prepare(&buffers, size, rank, batch);
         double seconds = run_batch(operation, &buffers, size, rank, count);
-        check(operation, &buffers, size, rank, batch, WARM_UP + count);
+        right &= is_right(operation, &buffers, size, rank, batch, WARM_UP + count);
         if (rank == 0)
             printf("%s %d %.9e\n", operation->name, size, seconds);
     }
     if (rank == 0)
         fflush(stdout);
+    /* Together, and by an orderly end: launchers drop output when a rank aborts. */
+    MPI_Allreduce(&right, &all_right, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all_right;
 }
 
 /* A time says little without where the two ranks ran. */
@@ -156,7 +164,8 @@ static void print_binding(int rank)
     if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
         for (int cpu = 0; cpu < CPU_SETSIZE && used < sizeof(mine) - 8; cpu++)
             if (CPU_ISSET(cpu, &cpus))
-                used += (size_t)snprintf(mine + used, sizeof(mine) - used, "%s%d", used ? "," : "", cpu);
+                used += (size_t)snprintf(mine + used, sizeof(mine) - used, "%s%d", used ? "," : "",
+                                         cpu);
     MPI_Gather(mine, CPU_LIST_MAX, MPI_CHAR, all, CPU_LIST_MAX, MPI_CHAR, 0, MPI_COMM_WORLD);
     for (int i = 0; i < RANKS && rank == 0; i++)
         printf("rank %d cpus %s\n", i, all[i]);
@@ -165,6 +174,7 @@ static void print_binding(int rank)
 static int fail(const char *text, const char *what)
 {
     fprintf(stderr, "p2p: %s%s\n", text, what);
+    MPI_Finalize();
     return 2;
 }
 
@@ -196,7 +206,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks != RANKS)
-        return fail("this is not a job of two ranks: do mpicc and mpiexec belong to the same MPI?", "");
+        return fail("this is not a job of two ranks: do mpicc and mpiexec belong to the same MPI?",
+                    "");
 
     for (int option; (option = getopt(argc, argv, "o:b:t:f")) != -1;) {
         if (option == 'o')
@@ -208,7 +219,8 @@ int main(int argc, char **argv)
         else if (option == 'f')
             fresh = 1;
         else
-            return 2;
+            return fail("usage: p2p [-o OPERATION] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...",
+                        "");
     }
     for (int i = optind; i < argc; i++) {
         if (atoi(argv[i]) < 1)
@@ -218,11 +230,13 @@ int main(int argc, char **argv)
 
     print_binding(rank);
     struct buffers buffers = {new_buffer((size_t)largest), new_buffer((size_t)largest)};
+    int right = 1;
     for (int which = 0; which < OPERATIONS; which++)
-        for (int i = optind; i < argc && is_wanted(wanted, operations[which].name); i++)
-            measure(&operations[which], buffers, atoi(argv[i]), rank, batches, batch_seconds);
+        for (int i = optind; i < argc && right && is_wanted(wanted, operations[which].name); i++)
+            right =
+                measure(&operations[which], buffers, atoi(argv[i]), rank, batches, batch_seconds);
     free(buffers.send);
     free(buffers.receive);
     MPI_Finalize();
-    return 0;
+    return right ? 0 : 1;
 }

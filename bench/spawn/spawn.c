@@ -1,10 +1,11 @@
-/* bench/spawn/spawn.c: how long starting N programs, all alive at once, and seeing their ends takes.
+/* bench/spawn/spawn.c: how long starting N programs, all alive at once, and seeing their ends
+ * takes.
  *
  * usage: spawn METHOD PROGRAM COUNT...
  *
- * METHOD: task, posix_spawn, fork, vfork or pthread. The program reads its standard input, a pipe that is
- * closed when all have been started. Prints lines "METHOD COUNT SECONDS", seconds for each of the
- * COUNT; small counts are repeated and averaged. */
+ * METHOD: task, posix_spawn, fork, vfork or pthread. The program reads its standard input, a pipe
+ * that is closed when all have been started. Prints lines "METHOD COUNT SECONDS", seconds for each
+ * of the COUNT; small counts are repeated and averaged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +20,10 @@
 
 #include "onespace.h"
 
-enum { COUNT_MAX = 2000, AT_LEAST = 50 /* started in each measurement, for a time worth reading */ };
+enum {
+    COUNT_MAX = 2000,
+    AT_LEAST = 50 /* started in each measurement, for a time worth reading */
+};
 
 extern char **environ;
 static char *program_argv[2];
@@ -128,10 +132,8 @@ static const struct method {
     void (*start)(union handle *);
     void (*end)(union handle);
 } methods[] = {
-    {"task", start_task, end_task},
-    {"posix_spawn", start_posix_spawn, end_process},
-    {"fork", start_fork, end_process},
-    {"vfork", start_vfork, end_process},
+    {"task", start_task, end_task},          {"posix_spawn", start_posix_spawn, end_process},
+    {"fork", start_fork, end_process},       {"vfork", start_vfork, end_process},
     {"pthread", start_pthread, end_pthread},
 };
 

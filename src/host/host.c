@@ -26,6 +26,7 @@
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
 #include "onespace.h"
+#include "space/registry.h"
 
 enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, REQUEST_TIMEOUT_S = 30 };
 
@@ -378,6 +379,7 @@ int host_serve(int listener, const char *folder, const char *name, int expected)
         close_door(&host, folder);
         return EXIT_FAILURE;
     }
+    snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
     long started = now_ms();
     for (;;) {
         int idle = !host.clients && !host.held;

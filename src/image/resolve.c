@@ -4,6 +4,7 @@
  * Reasons are predicates of the file that the user named ("is ..."). What is found further on is
  * told with its own path ("runs /usr/bin/python3, which is ..."). */
 #include "image/internal.h"
+#include "image/known.h"
 #include "image/script.h"
 
 #include <errno.h>
@@ -271,8 +272,11 @@ static int read_interpreter(struct chain *chain, struct image_program *program)
     struct image_problem inner = {0};
     int fd = open_executable(chain->dirfd, name, &inner);
     int status = fd < 0 ? fd : 0;
-    if (status == 0)
+    if (status == 0 && !image_known_find(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info)) {
         status = image_read(fd, &program->interpreter_info, &inner);
+        if (status == 0)
+            image_known_add(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info);
+    }
     if (status == 0)
         status = real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
     if (fd >= 0)
@@ -291,15 +295,18 @@ static int read_interpreter(struct chain *chain, struct image_program *program)
 static int finish(struct chain *chain, int fd, struct image_program *program)
 {
     struct image_problem *problem = chain->problem;
-    int status = image_read(fd, &program->info, problem);
+    bool is_known = image_known_find(fd, IMAGE_KNOWN_PROGRAM, &program->info);
+    int status = is_known ? 0 : image_read(fd, &program->info, problem);
     if (status == 0)
         status = real_path(fd, chain->dirfd, chain->current, program->path, problem);
     if (status == 0)
         status = refuse_valgrind(program->path, problem);
-    if (status == 0)
+    if (status == 0 && !is_known)
         status = check_privileges(fd, problem);
-    if (status == 0)
+    if (status == 0 && !is_known)
         status = check_guest(fd, &program->info, problem);
+    if (status == 0 && !is_known)
+        image_known_add(fd, IMAGE_KNOWN_PROGRAM, &program->info);
     if (status == 0 && program->info.interpreter[0] != '\0')
         status = read_interpreter(chain, program);
     if (status != 0)

@@ -38,6 +38,12 @@ static inline void futex_wake(const void *word, int count)
     raw(__NR_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
 
+/* For those who wait without FUTEX_PRIVATE_FLAG: to the kernel that is another queue. */
+static inline void futex_wake_shared(const void *word, int count)
+{
+    raw(__NR_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
 /* Bumps a word that others wait on and wakes all of them. Release: what was written before is seen
  * by those who then load the word with acquire. */
 static inline void futex_bump(_Atomic uint32_t *word)

@@ -83,7 +83,7 @@ void holds_wanted(struct space *space, struct space_slot *owner)
     unmap_all(space, owner);
     atomic_store(&owner->memory, MEMORY_NONE);
     if (space_state(owner) == SLOT_BROKEN)
-        atomic_store(&owner->state, SLOT_FREE);
+        space_free_slot(space, owner);
     else
         space_release_slot(owner);
 }

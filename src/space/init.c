@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,14 +90,28 @@ static long fence_break(struct space *space)
     return -EEXIST;
 }
 
+/* Whatever lies in the region would be taken for a task's one day. Only unusual layouts put anything
+ * there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
+static int region_is_free(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long start, end;
+    int is_free = 1;
+    while (maps && is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
+        is_free = end <= LAYOUT_REGION || start >= layout_range(LAYOUT_SLOTS);
+    if (maps)
+        fclose(maps);
+    return is_free;
+}
+
 static void unmap_space(struct space *space)
 {
     if (space->fence_high)
         munmap((void *)space->fence_low, space->fence_high - space->fence_low);
     if (space->stub_page)
         munmap((void *)space->stub_page, ARCH_PAGE);
-    munmap((void *)LAYOUT_MARK, ARCH_PAGE);
-    munmap((void *)LAYOUT_REGISTRY, sizeof(struct space));
+    /* The registry, the mark, and memory of ended tasks that was still held. */
+    munmap((void *)LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
 }
 
 /* By the agent of each task, on the task's main thread, when its libraries are loaded. */
@@ -121,7 +136,7 @@ static void fill_registry(struct space *space)
     space->keeper_ignored = inherit_ignored_signals() & ~keeper_handled_signals();
     space->created_ns = futex_now_ns();
     atomic_store(&space->requests, -1);
-    atomic_store(&space->next_id, 1);
+    atomic_store(&space->free_hint, 1);
     atomic_store(&space->pids[0], space->root_pid);
     atomic_store(&root->pid, space->root_pid);
     root->number = root->ntasks = -1;
@@ -139,7 +154,7 @@ static void fill_registry(struct space *space)
 static long create_space(void)
 {
     struct space *space = space_registry();
-    long result = map_registry();
+    long result = region_is_free() ? map_registry() : -ENOMEM;
     if (result < 0)
         return result == -EEXIST ? -ENOMEM : result;
     result = map_mark();

@@ -1,10 +1,11 @@
 /* src/space/layout.h: where things lie in the address space.
  *
- * The region lies far from where the kernel puts programs (0x55...), heaps behind them, and mappings
- * without an address (down from 0x7f...). Slot i owns the range [region + i * 32 GiB, + 32 GiB), so
- * the owner of an address is a division, and one munmap gives all of a task's memory back:
+ * The region lies far from where the kernel puts programs (85 TiB), heaps behind them, and mappings
+ * without an address (down from 128 TiB, or with `ulimit -s unlimited` down from 21 TiB). Slot i owns
+ * the range [region + i * 28 GiB, + 28 GiB), so the owner of an address is a division, and one munmap
+ * gives all of a task's memory back:
  *
- *   0        +16 MiB            +1 GiB                  +20 GiB          +30 GiB        +32 GiB
+ *   0        +16 MiB            +1 GiB                  +17 GiB          +26 GiB        +28 GiB
  *   | stubs  | files (images)   | mappings              | program break  | main stack   |
  *
  * Images stay within 2 GiB of the stubs, the reach of a relative jump. Nothing is reserved: a range
@@ -17,14 +18,14 @@
 #define LAYOUT_GIB UINT64_C(0x40000000)
 #define LAYOUT_MIB UINT64_C(0x100000)
 
-#define LAYOUT_REGION      UINT64_C(0x100000000000) /* 16 TiB */
-#define LAYOUT_RANGE       (32 * LAYOUT_GIB)
+#define LAYOUT_REGION      UINT64_C(0x180000000000) /* 24 TiB */
+#define LAYOUT_RANGE       (28 * LAYOUT_GIB)
 #define LAYOUT_SLOTS       2048 /* the root and 2047 tasks; the region ends at 80 TiB */
 #define LAYOUT_STUBS       UINT64_C(0x10000)
 #define LAYOUT_FILES       (16 * LAYOUT_MIB)
 #define LAYOUT_MAPPINGS    (1 * LAYOUT_GIB)
-#define LAYOUT_BREAK       (20 * LAYOUT_GIB)
-#define LAYOUT_STACK       (30 * LAYOUT_GIB)
+#define LAYOUT_BREAK       (17 * LAYOUT_GIB)
+#define LAYOUT_STACK       (26 * LAYOUT_GIB)
 #define LAYOUT_STACK_GUARD (1 * LAYOUT_MIB) /* frames of 64 KiB and more step over one page */
 
 /* In the range of slot 0: */

@@ -1,7 +1,7 @@
 /* src/space/registry.c: find one's place in the registry; slots and ids.
  *
- * Ids only grow, and slot = id mod slots, so an id finds its slot without a search and a stale id
- * finds nothing. */
+ * A slot's id grows by the number of slots each time it is used, so slot = id mod slots: an id finds
+ * its slot without a search, and a stale id finds nothing. */
 #include "space/registry.h"
 
 #include <errno.h>
@@ -81,31 +81,53 @@ static void clear_slot(struct space_slot *slot)
         from[i] = 0;
 }
 
-struct space_slot *space_claim(struct space *space, int32_t spawner)
+/* Low slots are used again first, so that a space that runs one task after another touches few pages. */
+static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
 {
+    uint32_t first = atomic_load(&space->free_hint);
     for (unsigned tries = 0; tries < LAYOUT_SLOTS; tries++) {
-        int32_t id = atomic_fetch_add(&space->next_id, 1) & INT32_MAX;
-        struct space_slot *slot = &space->slots[space_index(id)];
-        uint32_t expected = SLOT_FREE, claimed = SLOT_CLAIMED | space_index(spawner) << 8;
-        if (space_index(id) == 0 ||
-            !atomic_compare_exchange_strong(&slot->state, &expected, claimed))
+        unsigned index = (first + tries) % LAYOUT_SLOTS;
+        struct space_slot *slot = &space->slots[index];
+        uint32_t expected = SLOT_FREE;
+        if (index == 0 || !atomic_compare_exchange_strong(&slot->state, &expected, claimed))
             continue;
-        slot->spawner = spawner;
-        atomic_store(&slot->id, id);
-        clear_slot(slot);
-        slot->started_ns = futex_now_ns();
-        uint32_t highest = atomic_load(&space->highest);
-        while (highest < space_index(id) &&
-               !atomic_compare_exchange_weak(&space->highest, &highest, space_index(id)))
-            ;
+        atomic_store(&space->free_hint, (index + 1) % LAYOUT_SLOTS); /* a hint: may be overtaken */
         return slot;
     }
     return NULL;
 }
 
-int space_release_slot(struct space_slot *slot)
+struct space_slot *space_claim(struct space *space, int32_t spawner)
+{
+    /* Who dies from here to BORN leaves a slot that the keeper finds by its spawner. */
+    struct space_slot *slot = claim_slot(space, SLOT_CLAIMED | space_index(spawner) << 8);
+    if (!slot)
+        return NULL;
+    uint32_t index = space_slot_index(space, slot);
+    int32_t last = atomic_load(&slot->id);
+    slot->spawner = spawner;
+    atomic_store(&slot->id, last ? (int32_t)(((uint32_t)last + LAYOUT_SLOTS) & INT32_MAX) : (int32_t)index);
+    clear_slot(slot);
+    slot->started_ns = futex_now_ns();
+    uint32_t highest = atomic_load(&space->highest);
+    while (highest < index && !atomic_compare_exchange_weak(&space->highest, &highest, index))
+        ;
+    return slot;
+}
+
+void space_free_slot(struct space *space, struct space_slot *slot)
+{
+    uint32_t index = space_slot_index(space, slot), hint = atomic_load(&space->free_hint);
+    atomic_store(&slot->state, SLOT_FREE);
+    while (index < hint && !atomic_compare_exchange_weak(&space->free_hint, &hint, index))
+        ;
+}
+
+void space_release_slot(struct space_slot *slot)
 {
     uint32_t expected = SLOT_COLLECTED;
-    return atomic_load(&slot->memory) == MEMORY_NONE &&
-           atomic_compare_exchange_strong(&slot->state, &expected, SLOT_FREE);
+    if (atomic_load(&slot->memory) != MEMORY_NONE ||
+        !atomic_compare_exchange_strong(&slot->state, &expected, SLOT_BROKEN))
+        return;
+    space_free_slot(space_registry(), slot);
 }

@@ -204,7 +204,7 @@ struct space {
     _Atomic uint32_t holds_pending;       /* keeper: ended tasks' memory waits for its holders */
     _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory went */
     _Atomic int32_t requests;             /* newest slot whose birth the keeper shall make, or -1 */
-    _Alignas(64) _Atomic int32_t next_id;
+    _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
     _Alignas(64) _Atomic uint32_t ends;   /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;  /* futex: bumped at every export and every end */
     _Alignas(64) _Atomic uint64_t barrier; /* generation << 32 | arrived */
@@ -256,7 +256,9 @@ struct space_slot *space_claim(struct space *space, int32_t spawner);
 /* Frees a slot whose status was collected and whose memory is gone. The collector calls it after
  * setting COLLECTED, the keeper after setting MEMORY_NONE (both sequentially consistent), so that
  * whoever comes last sees both; the compare-and-swap lets one of them win. */
-int space_release_slot(struct space_slot *slot);
+void space_release_slot(struct space_slot *slot);
+/* Makes a slot that only the caller refers to free again. */
+void space_free_slot(struct space *space, struct space_slot *slot);
 
 /* Makes the caller the root of `space` (NULL: of none any more). */
 void space_set_root(struct space *space);

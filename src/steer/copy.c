@@ -6,8 +6,11 @@
 #include "steer/steer.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <linux/futex.h>
 #include <sys/uio.h>
+
+#define USER_END UINT64_C(0x7ffffffff000)
 
 /* A member whose address space is surely still this one. */
 static int is_reachable(const struct space_slot *slot)
@@ -61,6 +64,27 @@ static int fetch(struct walk *walk)
     return 1;
 }
 
+/* The kernel judges both vectors, whole, before it copies anything; so do we, and leave to it whatever is
+ * not plainly right. */
+static int is_plain(const struct walk *walk)
+{
+    for (unsigned long i = 0; i < walk->left; i++) {
+        struct iovec entry;
+        if (arch_guarded_copy(&entry, walk->next + i, sizeof(entry)) != 0 ||
+            entry.iov_len > INT_MAX || (uintptr_t)entry.iov_base + entry.iov_len > USER_END)
+            return 0;
+    }
+    return 1;
+}
+
+/* A fault with its signal blocked would kill: on such threads the kernel copies. */
+static int can_fault(void)
+{
+    uint64_t blocked = 0, faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
+    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof(blocked));
+    return !(blocked & faults);
+}
+
 /* Bytes copied, or -1 when the kernel shall do it all. */
 static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
 {
@@ -76,7 +100,7 @@ static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
             return -1;
         char *to = to_remote ? remote->at : local->at;
         const char *from = to_remote ? local->at : remote->at;
-        if (arch_guarded_copy(to, from, size) != 0)
+        if (arch_guarded_copy_wide(to, from, size) != 0)
             return -1;
         local->at += size;
         local->size -= size;
@@ -101,7 +125,9 @@ long steer_copy(struct space_slot *self, long nr, const long a[6])
     if (target && is_reachable(target)) {
         struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
         struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
-        long copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
+        long copied = -1;
+        if (can_fault() && is_plain(&local) && is_plain(&remote))
+            copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
         if (copied >= 0) {
             count(&self->stats.cma_calls, 1);
             count(&self->stats.cma_bytes, (uint64_t)copied);

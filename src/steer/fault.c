@@ -5,6 +5,7 @@
  * flags, mask and stack that the program asked for, as those are passed to the kernel. */
 #include "steer/steer.h"
 
+#include <errno.h>
 #include <signal.h>
 
 enum { KERNEL_MASK_BYTES = 8 };
@@ -15,8 +16,7 @@ static struct space_sigaction *recorded(struct space_slot *self, int signal)
     return &self->steer.actions[signal == SIGBUS];
 }
 
-/* Tells the kernel: our handler, in the way the program wants its own to be called. */
-static long install(struct space_slot *self, int signal)
+long steer_install_handler(struct space_slot *self, int signal)
 {
     const struct space_sigaction *wanted = recorded(self, signal);
     struct space_sigaction ours = *wanted;
@@ -34,30 +34,31 @@ void steer_install_handlers(struct space_slot *self)
         layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS);
     for (unsigned i = 0; i < 2; i++) {
         raw(__NR_rt_sigaction, signals[i], NULL, recorded(self, signals[i]), KERNEL_MASK_BYTES);
-        install(self, signals[i]);
+        steer_install_handler(self, signals[i]);
     }
 }
 
 long steer_sigaction(struct space_slot *self, const long a[6])
 {
     int signal = (int)a[0];
-    const struct space_sigaction *wanted = (const struct space_sigaction *)a[1];
-    struct space_sigaction *old = (struct space_sigaction *)a[2];
+    struct space_sigaction wanted;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->steer.fault_stub ||
         a[3] != KERNEL_MASK_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
+    if (a[1] && arch_guarded_copy(&wanted, (void *)a[1], sizeof(wanted)) != 0)
+        return -EFAULT;
     uint64_t signals = steer_lock(&self->steer);
     struct space_sigaction before = *recorded(self, signal);
     long result = 0;
-    if (wanted && space_marked() && !steer_is_task(self)) {
-        result = raw(__NR_rt_sigaction, signal, wanted, NULL, KERNEL_MASK_BYTES); /* vfork child */
-    } else if (wanted) {
-        *recorded(self, signal) = *wanted;
-        result = install(self, signal);
+    if (a[1] && space_marked() && !steer_is_task(self)) {
+        result = raw(__NR_rt_sigaction, signal, &wanted, NULL, KERNEL_MASK_BYTES); /* vfork child */
+    } else if (a[1]) {
+        *recorded(self, signal) = wanted;
+        result = steer_install_handler(self, signal);
     }
     steer_unlock(&self->steer, signals);
-    if (result == 0 && old)
-        *old = before;
+    if (result == 0 && a[2] && arch_guarded_copy((void *)a[2], &before, sizeof(before)) != 0)
+        return -EFAULT;
     return result;
 }
 

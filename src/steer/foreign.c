@@ -7,6 +7,11 @@
 
 #include <signal.h>
 
+static int is_my_thread(uint32_t thread)
+{
+    return raw(__NR_tgkill, raw(__NR_getpid), thread, 0) == 0;
+}
+
 uint64_t steer_lock(struct space_steer *steer)
 {
     uint64_t all = ~UINT64_C(0), signals = 0;
@@ -15,8 +20,11 @@ uint64_t steer_lock(struct space_steer *steer)
     /* Acquire pairs with the release in steer_unlock. */
     while (!atomic_compare_exchange_weak_explicit(&steer->lock, &free, me, memory_order_acquire,
                                                   memory_order_relaxed)) {
-        free = 0;
-        raw(__NR_sched_yield);
+        /* In a forked child the owner may be a thread that was not forked: take over from it. */
+        if (free && (space_marked() || is_my_thread(free))) {
+            free = 0;
+            raw(__NR_sched_yield);
+        }
     }
     return signals;
 }

@@ -72,7 +72,13 @@ long loader_mmap(struct space_slot *self, const long a[6])
 
 long loader_mprotect(struct space_slot *self, const long a[6])
 {
-    if (a[2] == PROT_READ && in_files(self, (uintptr_t)a[0], (size_t)a[1]))
+    const struct space_steer *steer = &self->steer;
+    uintptr_t address = (uintptr_t)a[0];
+    if (a[2] == PROT_READ && in_files(self, address, (size_t)a[1]))
+        return 0;
+    /* Holes between segments: everything behind the first one is closed before the others are mapped
+     * over it. Here that would close the extent that serves them. */
+    if (a[2] == PROT_NONE && address >= steer->image_low && address < steer->image_high)
         return 0;
     return raw(__NR_mprotect, a[0], a[1], a[2]);
 }

@@ -1,7 +1,7 @@
 /* src/steer/program.c: the task as a program: its /proc/self/exe, and executing another one. */
 #include "steer/steer.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <signal.h>
 
 #include "space/futex.h"
@@ -12,72 +12,104 @@ const char *steer_program(const struct space_slot *self)
     return ((const struct birth *)self->birth_record)->program;
 }
 
+/* What a path of interest may be long. */
+enum { PATH_LOOK = 40 };
+
+/* The beginning of a program's string, as far as it is of interest: 0, or -1 when it cannot be read. */
+static int fetch_path(const char *path, char text[PATH_LOOK])
+{
+    for (unsigned at = 0; at < PATH_LOOK; at++) {
+        if (arch_guarded_copy(text + at, path + at, 1) != 0)
+            return -1;
+        if (text[at] == 0 || (at < 6 && text[at] != "/proc/"[at])) {
+            text[at] = 0;
+            return 0;
+        }
+    }
+    text[PATH_LOOK - 1] = 0;
+    return 0;
+}
+
+static const char *skip(const char *text, const char *prefix)
+{
+    while (*prefix)
+        if (*text++ != *prefix++)
+            return NULL;
+    return text;
+}
+
 /* Whether path names this process's executable: /proc/self/exe, /proc/thread-self/exe or
  * /proc/PID/exe, which for the kernel is the root's. */
 static int names_own_exe(const char *path)
 {
-    static const char prefix[] = "/proc/", self[] = "self", thread[] = "thread-self", exe[] = "/exe";
-    unsigned at = 0, i;
-    for (; at < sizeof(prefix) - 1; at++)
-        if (path[at] != prefix[at])
-            return 0;
-    const char *rest = path + at;
-    if (*rest >= '0' && *rest <= '9') {
-        long pid = 0;
-        while (*rest >= '0' && *rest <= '9' && pid < 1 << 24)
-            pid = pid * 10 + (*rest++ - '0');
-        if (pid != raw(__NR_getpid))
-            return 0;
-    } else {
-        const char *word = *rest == 't' ? thread : self;
-        for (; *word; word++, rest++)
-            if (*rest != *word)
-                return 0;
-    }
-    for (i = 0; i < sizeof(exe); i++)
-        if (rest[i] != exe[i])
-            return 0;
-    return 1;
+    char text[PATH_LOOK];
+    if (!path || fetch_path(path, text) != 0)
+        return 0;
+    const char *rest = skip(text, "/proc/"), *after;
+    if (!rest)
+        return 0;
+    long pid = 0;
+    for (after = rest; *after >= '0' && *after <= '9' && pid < 1 << 24; after++)
+        pid = pid * 10 + (*after - '0');
+    if (after != rest && pid != raw(__NR_getpid))
+        return 0;
+    if (after == rest && !(after = skip(rest, "self")) && !(after = skip(rest, "thread-self")))
+        return 0;
+    rest = skip(after, "/exe");
+    return rest && !*rest;
 }
 
 long steer_readlink(struct space_slot *self, long nr, const long a[6])
 {
     const long *link = nr == __NR_readlink ? a : a + 1; /* path, buffer, size */
-    if (link[0] && names_own_exe((const char *)link[0]) && link[2] > 0) {
-        const char *program = steer_program(self);
-        char *buffer = (char *)link[1];
-        long length = 0;
-        for (; length < link[2] && program[length]; length++)
-            buffer[length] = program[length];
-        return length;
-    }
-    return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (link[2] <= 0 || !names_own_exe((const char *)link[0]))
+        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    const char *program = steer_program(self);
+    long length = 0;
+    while (length < link[2] && program[length])
+        length++;
+    return arch_guarded_copy((char *)link[1], program, (size_t)length) == 0 ? length : -EFAULT;
 }
 
-/* What is ignored stays ignored across an exec, so the kernel must know it. */
+/* What is ignored stays ignored across an exec, so the kernel must know it, where it has our handler. */
 static void hand_over_ignored(struct space_slot *self)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    for (unsigned i = 0; i < 2; i++) {
+        struct space_sigaction now, ignore = {.handler = (uintptr_t)SIG_IGN};
+        if (self->steer.fault_stub && self->steer.actions[i].handler == (uintptr_t)SIG_IGN &&
+            raw(__NR_rt_sigaction, signals[i], NULL, &now, 8) == 0 &&
+            now.handler == self->steer.fault_stub)
+            raw(__NR_rt_sigaction, signals[i], &ignore, NULL, 8);
+    }
+}
+
+static void take_back_ignored(struct space_slot *self)
 {
     static const int signals[] = {SIGSEGV, SIGBUS};
     for (unsigned i = 0; i < 2; i++)
         if (self->steer.fault_stub && self->steer.actions[i].handler == (uintptr_t)SIG_IGN)
-            raw(__NR_rt_sigaction, signals[i], &self->steer.actions[i], NULL, 8);
+            steer_install_handler(self, signals[i]);
 }
 
 long steer_execve(struct space_slot *self, long nr, const long a[6])
 {
     long b[6] = {a[0], a[1], a[2], a[3], a[4], a[5]};
     long *path = nr == __NR_execve ? &b[0] : &b[1];
-    if (*path && names_own_exe((const char *)*path))
-        *path = (long)steer_program(self);
-    if (!steer_is_task(self)) /* a child, by fork or vfork, leaves nothing */
-        return raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
     struct space *space = space_registry();
-    /* Whoever sees `departures` grow (the keeper, with acquire) sees `leaving` too. */
-    atomic_store_explicit(&self->leaving, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
-    futex_bump(&space->events);
+    int leaves = steer_is_task(self); /* a child, by fork or vfork, leaves nothing */
+    if (names_own_exe((const char *)*path))
+        *path = (long)steer_program(self);
+    if (leaves) {
+        /* Whoever sees `departures` grow (the keeper, with acquire) sees `leaving` too. */
+        atomic_store_explicit(&self->leaving, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
+        futex_bump(&space->events);
+    }
     hand_over_ignored(self);
     long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
-    atomic_store_explicit(&self->leaving, 0, memory_order_release);
+    take_back_ignored(self);
+    if (leaves)
+        atomic_store_explicit(&self->leaving, 0, memory_order_release);
     return result;
 }

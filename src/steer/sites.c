@@ -143,26 +143,39 @@ static void patch_site(struct space_slot *self, uintptr_t code, const struct spa
     arch_patch_site(code + found->at, &form, arch_stub_address(data, index));
 }
 
-int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
-                        int is_loader)
+static int is_wanted(const struct space_site *site, enum steer_kind kind)
+{
+    switch (site->nr) {
+    case __NR_mprotect:
+    case SPACE_SITE_CPUID:
+        return kind == STEER_LOADER;
+    case __NR_process_vm_readv:
+    case __NR_process_vm_writev: /* the copy clobbers vector registers */
+        return kind == STEER_LIBC;
+    default:
+        return 1;
+    }
+}
+
+void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
+                         enum steer_kind kind)
 {
     struct site_list list;
-    find_sites(code, size, fd, offset, is_loader, &list);
-    if (list.count == 0)
-        return 0;
     uintptr_t low = UINTPTR_MAX, high = 0;
+    find_sites(code, size, fd, offset, kind == STEER_LOADER, &list);
     for (uint32_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.sites[i].at;
+        if (!is_wanted(&list.sites[i], kind))
+            continue;
         low = at < low ? at & -(uintptr_t)ARCH_PAGE : low;
         high = at + ARCH_SITE_BYTES > high ? at + ARCH_SITE_BYTES : high;
     }
-    if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
-        return 0;
+    if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
+        return;
     for (uint32_t i = 0; i < list.count; i++)
-        if (is_loader || list.sites[i].nr != __NR_mprotect)
-            patch_site(self, code, &list.sites[i], is_loader);
+        if (is_wanted(&list.sites[i], kind))
+            patch_site(self, code, &list.sites[i], kind == STEER_LOADER);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
-    return (int)list.count;
 }
 
 static int begins_with(const char *text, const char *prefix)
@@ -206,8 +219,9 @@ void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, in
     for (const char *at = path; *at; at++)
         if (*at == '/')
             name = at + 1;
-    if (begins_with(name, "libc.so") || begins_with(name, "libc-") ||
-        begins_with(name, "libpthread") || begins_with(name, "libucm.so") ||
-        same_text(path, steer_program(self)))
-        steer_patch_mapping(self, code, size, fd, offset, 0);
+    if (begins_with(name, "libc.so") || begins_with(name, "libc-") || begins_with(name, "libpthread"))
+        steer_patch_mapping(self, code, size, fd, offset, STEER_LIBC);
+    else if (begins_with(name, "libucm") || /* UCX redirects libc's functions to its own calls */
+             same_text(path, steer_program(self)))
+        steer_patch_mapping(self, code, size, fd, offset, STEER_CODE);
 }

@@ -29,12 +29,19 @@ uintptr_t steer_fault(int signal, void *info, void *context, void *self);
 long steer_prepare(struct space *space, struct space_slot *slot);
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the newborn itself. */
 void steer_install_handlers(struct space_slot *self);
+/* Tells the kernel to call our handler for `signal` in the way that the program wants its own. */
+long steer_install_handler(struct space_slot *self, int signal);
 
+/* Which sites of a file are taken. */
+enum steer_kind {
+    STEER_LOADER, /* a dynamic linker that is no libc: its mprotect and cpuid too */
+    STEER_LIBC,   /* sites inside functions */
+    STEER_CODE,   /* a program's: may be in the middle of anything, so no copies */
+};
 /* Turns the sites in [code, code+size), the mapping of file `fd` at `offset`, into jumps. The mapping
- * is readable and executable, and no other thread runs in it yet. is_loader: the file is a dynamic
- * linker and no libc, so its mprotect is steered too. The number of sites. */
-int steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
-                        int is_loader);
+ * is readable and executable, and no other thread runs in it yet. */
+void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
+                         enum steer_kind kind);
 /* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program. */
 void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset);
 

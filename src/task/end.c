@@ -81,5 +81,6 @@ void task_ended(struct space *space, struct space_slot *slot, int status,
     if (alone)
         space_release_slot(slot);
     futex_wake(&slot->ended, INT32_MAX);
+    futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: by whichever call they wait */
     futex_bump(&space->ends);
 }

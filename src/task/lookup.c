@@ -204,8 +204,9 @@ static uintptr_t first_link_map(const struct space_slot *slot)
 static void name_program(const struct space_slot *slot, char *path, size_t size)
 {
     const struct birth *birth = (const struct birth *)slot->birth_record;
+    path[0] = 0;
     if (birth)
-        snprintf(path, size, "%s", birth->program);
+        (void)peek_string((uintptr_t)birth->program, path, size); /* it may be gone by now */
     else
         snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
 }

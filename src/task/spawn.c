@@ -117,7 +117,9 @@ static int map_program(struct spawn *spawn, struct image_mapping *mapping)
         uint64_t skew = segment->vaddr % ARCH_PAGE;
         steer_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
                             segment->filesz + skew, fd, (long)(segment->offset - skew),
-                            strstr(path, "/ld-linux") != NULL);
+                            !is_dynamic                   ? STEER_CODE
+                            : strstr(path, "/ld-linux") ? STEER_LOADER
+                                                          : STEER_LIBC);
     }
     close(fd);
     if (result == 0) {
@@ -201,7 +203,7 @@ static void undo(struct spawn *spawn, int joined)
         group_leave(spawn->space);
     munmap((void *)layout_range(space_slot_index(spawn->space, spawn->slot)), LAYOUT_RANGE);
     atomic_store(&spawn->slot->memory, MEMORY_NONE);
-    atomic_store(&spawn->slot->state, SLOT_FREE);
+    space_free_slot(spawn->space, spawn->slot);
 }
 
 /* Prepares the claimed slot's memory. */

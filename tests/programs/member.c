@@ -11,16 +11,7 @@
 #include "choose.h"
 #include "onespace.h"
 
-/* Looked up by others. */
-int exported_number = 4711;
-int exported_function(int value);
-static int file_only_number = 815; /* in .symtab alone */
-__thread int thread_local_number = 1;
-
-int exported_function(int value)
-{
-    return value + file_only_number;
-}
+static int exported_number = 4711;
 
 static int failed(const char *what, int result)
 {
@@ -163,6 +154,24 @@ static int play_fork(int argc, char **argv)
     return 0;
 }
 
+static int play_fini(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return printf("%d\n", onespace_fini()) < 0;
+}
+
+static int play_spawn_for_ever(int argc, char **argv)
+{
+    (void)argc;
+    for (;;) {
+        int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+        if (id < 0)
+            return failed("spawn", id);
+        if (onespace_wait(id, NULL, 20000) != id)
+            return 1;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
@@ -171,6 +180,8 @@ int main(int argc, char **argv)
         {"spawn-and-leave", play_spawn_and_leave},
         {"orphan", play_orphan},
         {"number", play_number},
+        {"fini", play_fini},
+        {"spawn-for-ever", play_spawn_for_ever},
         {"fork", play_fork},
         {"export-and-exec", play_export_and_exec},
         {"export-and-run", play_export_and_run},

@@ -64,9 +64,19 @@ static int play_threads(int argc, char **argv)
     return wrong != 0;
 }
 
+/* Until its standard input ends. */
+static int play_wait(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    char byte;
+    printf("waiting\n");
+    return read(0, &byte, 1) == 0 ? counter - 5 : 1;
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"hello", play_hello}, {"malloc", play_malloc}, {"threads", play_threads}};
+        {"hello", play_hello}, {"malloc", play_malloc}, {"threads", play_threads},
+        {"wait", play_wait}};
     return CHOOSE(scenes, argc, argv);
 }

@@ -195,6 +195,13 @@ def test_registry_of_another_version_is_named(job, started, guests):
     assert "another version" in job.run([*PS, str(false.pid)]).out
 
 
+def test_space_is_found_by_its_name(job, started, guests):
+    false = started("named", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
+    space, = [space for space in as_json(job.run([*PS, "--json", "job-7"])) if space["root_pid"] == false.pid]
+    assert space["name"] == "job-7"
+    assert f"space job-7 of pid {false.pid}," in job.run([*PS, str(false.pid)]).out
+
+
 def test_registry_of_garbage_does_no_harm(job, started, guests):
     false = started("garbage", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
     for arguments in (["--json"], []):
@@ -234,14 +241,15 @@ def test_forbidden_memory_leaves_what_proc_tells(job, started, guests, observed)
     assert {task["program"] for task in tasks} == {"observed"} and all(t["time"] >= 0 for t in tasks)
 
 
-def test_users_see_their_own_spaces(job, started, observed):
+def test_users_see_their_own_spaces(job, started):
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody else")
 
     def somebody():
         os.setgid(65534)
         os.setuid(65534)
-    mine, theirs = started(observed), started(observed, preexec_fn=somebody)
+    wait = ["sh", "-c", "echo ready; read x"]
+    mine, theirs = started(*wait), started(*wait, preexec_fn=somebody)
     roots = [space["root_pid"] for space in as_json(job.run([*PS, "--json"], preexec_fn=somebody))]
     assert theirs.pid in roots and mine.pid not in roots
     space = look(job, theirs.pid)

@@ -20,13 +20,17 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <ostream>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "onespace.h"
+#include "space/layout.h"
 
 extern char **environ;
 
@@ -66,6 +70,13 @@ inline bool eventually(const std::function<bool()> &condition, int ms = Patience
         if (condition())
             return true;
     return condition();
+}
+
+// Whether the task has ended, collected or not.
+inline bool has_ended(int id)
+{
+    const uint32_t *word = onespace_watch(id);
+    return !word || __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
 }
 
 class Descriptor
@@ -162,7 +173,8 @@ class Task
             change(attr);
         std::vector<char *> argv = pointers(words);
         id_ = onespace_spawn(argv[0], argv.data(), nullptr, &attr);
-        EXPECT_GT(id_, 0) << words[0] << ": " << message;
+        if (id_ < 0) // gtest reports it as the test's failure
+            throw std::runtime_error(words[0] + ": " + strerror(-id_) + ": " + message);
         in_.read_end.reset();
         out_.write_end.reset();
     }
@@ -253,8 +265,8 @@ struct Footprint {
         std::ifstream maps("/proc/self/maps");
         for (std::string line; std::getline(maps, line); result.mappings++) {
             uint64_t start = std::stoull(line, nullptr, 16);
-            // The ranges of the tasks (docs: region of 64 TiB from 16 TiB on; the first is the root's).
-            result.task_mappings += start >= 0x100800000000 && start < 0x500000000000;
+            // The ranges of the tasks (src/space/layout.h; the first range is the root's).
+            result.task_mappings += start >= 0x180700000000 && start < 0x500000000000;
         }
         for ([[maybe_unused]] auto &entry : std::filesystem::directory_iterator("/proc/self/fd"))
             result.descriptors++;

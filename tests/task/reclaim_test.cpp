@@ -103,7 +103,7 @@ TEST_F(reclaim, of_what_detached_tasks_had)
     Footprint before = warmed_up({"true"});
     for (int i = 0; i < 50; i++) {
         Task task({"true"}, [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_DETACHED; });
-        ASSERT_TRUE(eventually([&] { return onespace_pid(task.id()) == -ESRCH; }));
+        ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
     }
     expect_flat(before);
 }
@@ -112,7 +112,7 @@ TEST_F(reclaim, before_the_status_is_collected)
 {
     Footprint before = warmed_up({"true"});
     Task task({program("memory"), "allocate", "20", "2"});
-    ASSERT_TRUE(eventually([&] { return onespace_kill(task.id(), 0) == -ESRCH; }));
+    ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
     before.descriptors = Footprint::now().descriptors; // the pipes to the task
     expect_flat(before);
     EXPECT_EQ(task.wait(), 0);
@@ -123,7 +123,7 @@ TEST_F(reclaim, of_a_mapping_outside_ends_its_ownership)
     // The task is ended but not collected; its address may be anybody's now.
     Task task({program("memory"), "foreign"});
     EXPECT_EQ(task.line(), "mapped");
-    ASSERT_TRUE(eventually([&] { return onespace_kill(task.id(), 0) == -ESRCH; }));
+    ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
     void *place = reinterpret_cast<void *>(0x7000000000);
     void *mine = mmap(place, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     ASSERT_EQ(mine, place);

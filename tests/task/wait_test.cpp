@@ -127,7 +127,7 @@ TEST_F(wait_for, detached_tasks_is_refused)
     Task task({program("state"), "exit", "1"}, [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_DETACHED; });
     EXPECT_EQ(onespace_wait(task.id(), nullptr, Patience), -ECHILD);
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, Patience), -ECHILD);
-    EXPECT_TRUE(eventually([&] { return onespace_pid(task.id()) == -ESRCH; }));
+    EXPECT_TRUE(eventually([&] { return has_ended(task.id()); }));
 }
 
 TEST_F(wait_for, another_tasks_child_is_refused)
@@ -154,7 +154,7 @@ TEST_F(wait_for, the_root_gets_the_tasks_that_ended_before_their_spawner)
 {
     Task spawner({program("member"), "orphan", program("state"), "exit", "7"});
     int child = std::stoi(spawner.line());
-    EXPECT_TRUE(eventually([&] { return onespace_kill(child, 0) == -ESRCH; }));
+    EXPECT_TRUE(eventually([&] { return has_ended(child); }));
     spawner.close_input();
     EXPECT_EQ(spawner.wait(), 0);
     onespace_status status = {};

@@ -89,8 +89,10 @@ int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintp
 /* ---- Copies that may fault ---- */
 
 /* Copies size bytes forward; 0, or -1 when a load or a store faulted and arch_fault_recover moved
- * execution here. Clobbers vector registers like any function call may. */
+ * execution there. The second is the faster one, but clobbers vector registers as any function call
+ * may: only for sites inside functions of a libc. */
 int arch_guarded_copy(void *to, const void *from, size_t size);
+int arch_guarded_copy_wide(void *to, const void *from, size_t size);
 /* Lets arch_guarded_copy use what this processor has; once, by the root, with its libc at hand. */
 void arch_detect(void);
 /* Called by the fault handler: when the interrupted context was inside arch_guarded_copy, makes it

@@ -175,13 +175,27 @@ arch_cpuid_entry:
         .cfi_endproc
         .size   arch_cpuid_entry, .-arch_cpuid_entry
 
-/* int arch_guarded_copy(to=rdi, from=rsi, size=rdx). With AVX a loop over 128 bytes, whose stores stay
- * in the cache at every size; the string copy for short ones and without AVX. The last 128 bytes are
- * loaded first and stored last, so that the loop needs no remainder. */
+/* int arch_guarded_copy(to=rdi, from=rsi, size=rdx): leaves the vector registers alone. */
         .globl  arch_guarded_copy
         .hidden arch_guarded_copy
         .type   arch_guarded_copy, @function
 arch_guarded_copy:
+        .cfi_startproc
+        mov     %rdx, %rcx
+        cld
+        rep movsb
+        xor     %eax, %eax
+        ret
+        .cfi_endproc
+        .size   arch_guarded_copy, .-arch_guarded_copy
+
+/* int arch_guarded_copy_wide(to=rdi, from=rsi, size=rdx). With AVX a loop over 128 bytes, whose stores stay
+ * in the cache at every size; the string copy for short ones and without AVX. The last 128 bytes are
+ * loaded first and stored last, so that the loop needs no remainder. */
+        .globl  arch_guarded_copy_wide
+        .hidden arch_guarded_copy_wide
+        .type   arch_guarded_copy_wide, @function
+arch_guarded_copy_wide:
         .cfi_startproc
         cmp     $128, %rdx
         jb      .Lstring
@@ -233,22 +247,26 @@ arch_guarded_copy:
         xor     %eax, %eax
         ret
         .cfi_endproc
-        .size   arch_guarded_copy, .-arch_guarded_copy
+        .size   arch_guarded_copy_wide, .-arch_guarded_copy_wide
         .globl  arch_guarded_copy_end
         .hidden arch_guarded_copy_end
 arch_guarded_copy_end:
 
+/* Where a fault in either copy goes on. */
         .globl  arch_guarded_copy_failed
         .hidden arch_guarded_copy_failed
         .type   arch_guarded_copy_failed, @function
-arch_guarded_copy_failed:
+arch_guarded_copy_wide_failed:
         .cfi_startproc
         cmpb    $0, arch_has_avx(%rip)
-        je      1f
+        je      arch_guarded_copy_failed
         vzeroupper
-1:      mov     $-1, %eax
+arch_guarded_copy_failed:
+        mov     $-1, %eax
         ret
         .cfi_endproc
         .size   arch_guarded_copy_failed, .-arch_guarded_copy_failed
+        .globl  arch_guarded_copy_wide_failed
+        .hidden arch_guarded_copy_wide_failed
 
         .section .note.GNU-stack, "", @progbits

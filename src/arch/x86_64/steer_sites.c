@@ -16,6 +16,7 @@
 #include "steer/steer.h"
 
 extern const char arch_site_entry[], arch_cpuid_entry[], arch_guarded_copy_end[], arch_guarded_copy_failed[];
+extern const char arch_guarded_copy_wide_failed[];
 
 static int is_syscall(const unsigned char *at)
 {
@@ -155,6 +156,8 @@ int arch_fault_recover(void *context)
     uintptr_t at = (uintptr_t)registers[REG_RIP];
     if (at < (uintptr_t)arch_guarded_copy || at >= (uintptr_t)arch_guarded_copy_end)
         return 0;
-    registers[REG_RIP] = (greg_t)(uintptr_t)arch_guarded_copy_failed;
+    registers[REG_RIP] = (greg_t)(uintptr_t)(at < (uintptr_t)arch_guarded_copy_wide
+                                                 ? arch_guarded_copy_failed
+                                                 : arch_guarded_copy_wide_failed);
     return 1;
 }

@@ -1,6 +1,7 @@
 /* tests/run/guests/false_registry.c: maps what looks like the registry of a space.
  *   version   one of ABI 99
  *   garbage   one whose head is right and all else is 0xff
+ *   named     a space called job-7, of this process alone
  *   empty     all zero, as a space's that is just being made */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -34,6 +35,12 @@ int main(int argc, char **argv)
         atomic_store(&space->slots[0].state, SLOT_RUNNING);
         atomic_store(&space->slots[1].state, SLOT_ENDED);
         atomic_store(&space->slots[LAYOUT_SLOTS - 1].state, SLOT_LEFT);
+    }
+    if (strcmp(kind, "named") == 0) {
+        strcpy(space->name, "job-7");
+        space->root_pid = getpid();
+        atomic_store(&space->slots[0].pid, getpid());
+        atomic_store(&space->slots[0].state, SLOT_RUNNING);
     }
     printf("ready\n");
     fflush(stdout);

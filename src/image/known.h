@@ -1,0 +1,18 @@
+/* src/image/known.h: files that were read and found good before.
+ *
+ * Starting a thousand tasks of one program reads and judges it once. A file is known by device, inode,
+ * size and both time stamps; changing it, its mode or its capabilities changes the stamps. */
+#ifndef ONESPACE_IMAGE_KNOWN_H
+#define ONESPACE_IMAGE_KNOWN_H
+
+#include <stdbool.h>
+
+#include "image/image.h"
+
+/* What a file was found good for. */
+enum image_known_role { IMAGE_KNOWN_PROGRAM = 1, IMAGE_KNOWN_INTERPRETER };
+
+bool image_known_find(int fd, enum image_known_role role, struct image_info *info);
+void image_known_add(int fd, enum image_known_role role, const struct image_info *info);
+
+#endif

@@ -1,0 +1,181 @@
+"""tests/run/test_bench.py: the benchmarks and the demonstration run and report in the promised format.
+Nothing here is held against a time."""
+import json
+import os
+import shutil
+import xml.etree.ElementTree
+
+import pytest
+
+from jobs import ONESPACE, ROOT
+from launchers import MPIS
+
+jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
+
+BENCH = ROOT / "bench"
+SCHEMA = json.loads((BENCH / "schema.json").read_text())
+# As little as gives every figure.
+SHORT = ["--turns", "2", "--batches", "1", "--batch-ms", "0.2"]
+
+# A library between p2p and MPI that damages what arrives. It adds, since a bit that is turned twice on the
+# way to and fro is right again.
+FAULTY_MPI = """
+#include <mpi.h>
+static void damage(void *buffer, int count)
+{
+    if (count > 1000)
+        ((unsigned char *)buffer)[count - 1]++;
+}
+int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int result = PMPI_Recv(buffer, count, type, source, tag, comm, status);
+    damage(buffer, count);
+    return result;
+}
+int MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, int to, int send_tag, void *buffer,
+                 int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int result = PMPI_Sendrecv(send, send_count, send_type, to, send_tag, buffer, count, type, from, tag, comm,
+                               status);
+    damage(buffer, count);
+    return result;
+}
+"""
+
+
+def need(mpi):
+    missing = MPIS[mpi].missing()
+    if missing:
+        pytest.skip(missing)
+    return mpi
+
+
+@pytest.fixture
+def bench(job, tmp_path):
+    """Runs a benchmark with its results in a folder of the test; gives them, checked against the schema."""
+    def run(question, *options):
+        result = job.run([BENCH / question / "run", "--json", "--results", tmp_path, *options],
+                         env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+        assert result.code == 0, result
+        data = json.loads(result.out)
+        jsonschema.validate(data, SCHEMA)
+        names = [name for name in os.listdir(tmp_path) if name.endswith(".json")]
+        assert [json.loads((tmp_path / name).read_text()) for name in names] == [data]
+        return {one["name"]: one for one in data["series"] + data["limits"]}
+    return run
+
+
+def check_series(series, x, turns):
+    assert series["x"] == x
+    assert [len(samples) for samples in series["samples"]] == [turns] * len(x)
+    assert all(value > 0 for samples in series["samples"] for value in samples)
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("fresh", [[], ["--fresh"]], ids=["reused", "fresh"])
+def test_p2p_measures_processes_tasks_and_the_limit(bench, mpi, fresh):
+    found = bench("p2p", "--mpi", need(mpi), "--sizes", "8,131072", "--no-plot", *SHORT, *fresh)
+    for operation in ("sendrecv", "pingpong"):
+        for variant in ("processes", "tasks", "memcpy"):
+            check_series(found.pop(f"{mpi}/{operation}/{variant}"), [8, 131072], 2)
+    assert not found
+
+
+def test_p2p_plots_png_and_svg(bench, tmp_path):
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    bench("p2p", "--mpi", need("mpich"), "--sizes", "8,1024", "--operations", "sendrecv", *SHORT)
+    assert (tmp_path / "p2p.png").read_bytes().startswith(b"\x89PNG")
+    assert xml.etree.ElementTree.parse(tmp_path / "p2p.svg").getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize("options", [["-o", "sendrecv"], ["-o", "pingpong"], ["-o", "sendrecv", "-f"],
+                                     ["-o", "pingpong", "-f"]], ids=" ".join)
+def test_p2p_notices_wrong_contents(job, tmp_path, options):
+    mpi = MPIS[need("mpich")]
+    (tmp_path / "faulty.c").write_text(FAULTY_MPI)
+    sources = [BENCH / "p2p/p2p.c", tmp_path / "faulty.c"]
+    built = job.run([*mpi.compiler, "-D_GNU_SOURCE", "-o", tmp_path / "p2p", *sources])
+    assert built.code == 0, built
+    sound = job.run(mpi.command(2, [tmp_path / "p2p", "-t", "0.1", *options, "1000"]))
+    assert sound.code == 0, sound
+    damaged = job.run(mpi.command(2, [tmp_path / "p2p", "-t", "0.1", *options, "2000"]))
+    assert damaged.code != 0 and "got a wrong byte at 1999" in damaged.err, damaged
+
+
+def test_p2p_refuses_a_job_of_one_rank(job, tmp_path):
+    mpi = MPIS[need("mpich")]
+    built = job.run([*mpi.compiler, "-D_GNU_SOURCE", "-o", tmp_path / "p2p", BENCH / "p2p/p2p.c"])
+    assert built.code == 0, built
+    result = job.run(mpi.command(1, [tmp_path / "p2p", "8"]))
+    assert result.code != 0 and "belong to the same MPI" in result.err, result
+
+
+def test_spawn_measures_every_method(bench):
+    found = bench("spawn", "--counts", "1,60", "--turns", "2", "--no-plot")
+    assert set(found) == {"tasks", "posix_spawn", "fork and exec", "vfork and exec", "pthread_create"}
+    for series in found.values():
+        check_series(series, [1, 60], 2)
+
+
+def test_heap_measures_loops_and_resident_memory(bench):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two processors are needed")
+    found = bench("heap", "--scale", "100", "--turns", "2", "--no-plot")
+    for variant in ("processes", "tasks"):
+        check_series(found[variant], [0, 1, 2, 3, 4], 2)
+        assert found[f"{variant} resident"]["unit"] == "bytes"
+
+
+def test_startup_measures_processes_and_tasks(bench):
+    found = bench("startup", "--mpi", need("mpich"), "--ranks", "1,3", "--turns", "2", "--no-plot")
+    for variant in ("processes", "tasks"):
+        check_series(found[f"mpich/{variant}"], [1, 3], 2)
+
+
+@pytest.mark.parametrize("missing", SCHEMA["required"])
+def test_schema_wants_every_promised_field(missing):
+    data = {"format": "onespace-bench/1", "question": "q", "command": "c", "limits": [], "notes": [],
+            "paper": {"document": "d", "figure": "f", "claim": "c"},
+            "machine": {"cpu": "c", "processors": 1, "kernel": "k", "memory_bytes": 1,
+                        "cache_line_round_trip_s": []},
+            "versions": {"onespace": "o", "compiler": "c", "libc": "l"},
+            "series": [{"name": "n", "unit": "s", "x": [1], "samples": [[1.0]]}]}
+    jsonschema.validate(data, SCHEMA)
+    del data[missing]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, SCHEMA)
+
+
+def test_bench_command_prints_the_table(job, tmp_path):
+    result = job.run([ONESPACE, "bench", "--quick", "--mpi", need("mpich")], timeout=120,
+                     env={"ONESPACE_BENCH_RESULTS": str(tmp_path)})
+    assert result.code == 0, result
+    jsonschema.validate(json.loads((tmp_path / "p2p.json").read_text()), SCHEMA)
+    header = next(line for line in result.out.splitlines() if line.startswith("size"))
+    assert header.split() == ["size", "processes", "tasks", "ratio", "limit"]
+    assert any(line.startswith("4 MiB") for line in result.out.splitlines())
+
+
+def test_bench_command_says_that_mpicc_is_missing(job, tmp_path):
+    (tmp_path / "python3").symlink_to(shutil.which("python3"))
+    result = job.run([ONESPACE, "bench"], env={"PATH": str(tmp_path)})
+    assert result.code == 1 and "no mpicc along PATH" in result.err, result
+
+
+def test_bench_command_says_that_python_is_missing(job, tmp_path):
+    hide = "mount --bind /dev/null /usr/bin/python3"
+    if job.run(["unshare", "-rm", "sh", "-c", hide]).code != 0:
+        pytest.skip("user namespaces, to hide python3 in, are not to be had")
+    result = job.run(["unshare", "-rm", "sh", "-c", f'{hide}; PATH={tmp_path}; exec "$0" bench', ONESPACE])
+    assert result.code == 1 and "cannot run python3" in result.err, result
+
+
+def test_demo_sets_processes_and_tasks_side_by_side(job):
+    for mpi in ("mpich", "openmpi"):
+        need(mpi)
+    result = job.run([ROOT / "scripts/demo", "--turns", "1"], env={"ONESPACE_BIN": ONESPACE}, timeout=90)
+    assert result.code == 0, result
+    assert result.out.count("each rank read its neighbour's static array where it lies") == 2, result
+    rows = [line for line in result.out.splitlines() if line.endswith("x")]
+    assert any(line.startswith("MPICH") and "1 MiB" in line for line in rows), result
+    assert any(line.startswith("Open MPI") and "128 KiB" in line for line in rows), result

@@ -1,0 +1,124 @@
+// tests/space/chaos_test.cpp: tasks die at any instruction, and the space goes on.
+#include <random>
+
+#include "member.hpp"
+#include "probe.h"
+
+using namespace fixture;
+
+using chaos = SpaceTest;
+
+namespace
+{
+
+// Tasks of chaos.c, some of which are killed and replaced all the time.
+class Crowd
+{
+  public:
+    explicit Crowd(unsigned seed) : random_(seed) {}
+
+    void fill(size_t size)
+    {
+        while (tasks_.size() < size) {
+            Words words = {program("chaos"), std::to_string(random_() % 100000)};
+            if (tasks_.empty()) // the first is the one that starts groups
+                words.push_back("numbered");
+            tasks_.push_back(std::make_unique<Task>(words));
+        }
+    }
+    // The status it ended with: nobody may have died of anything else before.
+    int kill_one(size_t at)
+    {
+        Task &task = *tasks_[at];
+        int result = onespace_kill(task.id(), SIGKILL);
+        EXPECT_EQ(result, 0);
+        int status = task.wait();
+        tasks_.erase(tasks_.begin() + static_cast<long>(at));
+        return status;
+    }
+    void kill_some()
+    {
+        size_t at = random_() % tasks_.size();
+        int status = kill_one(at);
+        EXPECT_EQ(status, SIGKILL);
+    }
+    size_t size() const { return tasks_.size(); }
+
+  private:
+    std::mt19937 random_;
+    std::vector<std::unique_ptr<Task>> tasks_;
+};
+
+// Everything that a task did is undone, and everything works.
+void expect_clean()
+{
+    // The tasks whose spawners were killed are the root's to wait for.
+    int id;
+    while ((id = onespace_wait(ONESPACE_ANY, nullptr, 5000)) > 0)
+        ;
+    EXPECT_EQ(id, -ECHILD);
+    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }, 3000)) << probe_slots();
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_EQ(probe_exports(), 0);
+    EXPECT_EQ(probe_holds(), 0);
+}
+
+void expect_working()
+{
+    void *address = nullptr;
+    Member one(0, 2), two(1, 2);
+    EXPECT_EQ(one.tell("export", "number", 12).result, 0);
+    EXPECT_EQ(two.tell("import", one.id(), "number").number(), 12);
+    EXPECT_EQ(onespace_import(one.id(), "number", &address, nullptr, 0), 0);
+    one.order("barrier", 5000);
+    EXPECT_EQ(two.tell("barrier", 5000).result, 0);
+    EXPECT_EQ(one.answer().result, 0);
+    EXPECT_EQ(one.finish().status, 0);
+    EXPECT_EQ(two.tell("read", hex(address)).result, 12);
+    EXPECT_EQ(two.tell("release", one.id()).result, 0);
+    EXPECT_EQ(two.finish().status, 0);
+    EXPECT_EQ(onespace_release(one.id()), 0);
+    EXPECT_EQ(as_task({program("member"), "spawn", program("state"), "exit", "9"}), exits("ended 9\n"));
+}
+
+} // namespace
+
+TEST_F(chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
+{
+    unsigned seed = std::random_device()();
+    if (const char *given = getenv("ONESPACE_SEED"))
+        seed = static_cast<unsigned>(strtoul(given, nullptr, 10));
+    SCOPED_TRACE("ONESPACE_SEED=" + std::to_string(seed));
+    Crowd crowd(seed);
+    std::mt19937 pauses(seed);
+    expect_working();
+    Footprint before = Footprint::now();
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(want_long() ? 120 : 6);
+    while (std::chrono::steady_clock::now() < end && !HasFailure()) {
+        crowd.fill(5);
+        std::this_thread::sleep_for(std::chrono::microseconds(pauses() % 15000));
+        crowd.kill_some();
+    }
+    while (crowd.size())
+        crowd.kill_one(crowd.size() - 1);
+    expect_clean();
+    expect_working();
+    expect_clean();
+    expect_flat(before, 6, 8192);
+}
+
+// The spawner's critical section alone, which is the longest.
+TEST_F(chaos, of_spawners_killed_while_they_spawn_leaves_no_slots)
+{
+    Footprint before = Footprint::now();
+    for (int i = 0; i < 150 && !HasFailure(); i++) {
+        Task task({program("member"), "spawn-for-ever", "true"});
+        std::this_thread::sleep_for(std::chrono::microseconds(2000 + i * 37 % 8000));
+        task.kill();
+        EXPECT_EQ(task.wait(), SIGKILL);
+    }
+    expect_clean();
+    expect_working();
+    expect_clean();
+    expect_flat(before, 6, 8192);
+}

@@ -1,0 +1,156 @@
+// tests/space/hold_test.cpp: imported memory stays until it is released, and goes then.
+#include "member.hpp"
+#include "probe.h"
+
+using namespace fixture;
+
+using holds = SpaceTest;
+
+static bool is_gone(void *address)
+{
+    return eventually([&] { return onespace_owner(address) == -ENOENT; }, 3000);
+}
+
+static void *import_number(Member &task, int value)
+{
+    void *address = nullptr;
+    EXPECT_EQ(task.tell("export", "number", value).result, 0);
+    EXPECT_EQ(onespace_import(task.id(), "number", &address, nullptr, 0), 0);
+    return address;
+}
+
+TEST_F(holds, keep_an_ended_owners_memory_until_release)
+{
+    Member task;
+    void *address = import_number(task, 42);
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    sleep_ms(50);
+    EXPECT_EQ(*static_cast<volatile int *>(address), 42);
+    EXPECT_EQ(onespace_owner(address), task.id());
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_TRUE(is_gone(address));
+    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }));
+    EXPECT_EQ(Footprint::now().task_mappings, 0);
+}
+
+TEST_F(holds, without_one_the_memory_goes_with_its_owner)
+{
+    Member task;
+    void *address = import_number(task, 1);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    EXPECT_TRUE(is_gone(address));
+}
+
+TEST_F(holds, are_released_as_often_as_they_were_taken)
+{
+    Member task;
+    void *address = import_number(task, 42), *again = nullptr;
+    EXPECT_EQ(onespace_import(task.id(), "number", &again, nullptr, 0), 0);
+    EXPECT_EQ(again, address);
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    sleep_ms(50);
+    EXPECT_EQ(*static_cast<volatile int *>(address), 42);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_TRUE(is_gone(address));
+    EXPECT_EQ(onespace_release(task.id()), -EINVAL);
+}
+
+TEST_F(holds, that_nobody_has_cannot_be_released)
+{
+    Member task;
+    import_number(task, 1);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_EQ(onespace_release(task.id()), -EINVAL);
+    EXPECT_EQ(onespace_release(ONESPACE_ROOT), -EINVAL);
+    EXPECT_EQ(onespace_release(12345), -EINVAL);
+    EXPECT_EQ(onespace_release(-1), -EINVAL);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(holds, of_several_members_all_count)
+{
+    Member owner, one, two;
+    void *address = import_number(owner, 42);
+    EXPECT_EQ(one.tell("import", owner.id(), "number").result, 0);
+    EXPECT_EQ(two.tell("import", owner.id(), "number").result, 0);
+    owner.kill();
+    EXPECT_EQ(owner.wait(), SIGKILL);
+    EXPECT_EQ(onespace_release(owner.id()), 0);
+    EXPECT_EQ(one.tell("release", owner.id()).result, 0);
+    sleep_ms(50);
+    EXPECT_EQ(two.tell("read", hex(address)).result, 42);
+    EXPECT_EQ(two.tell("release", owner.id()).result, 0);
+    EXPECT_TRUE(is_gone(address));
+    EXPECT_EQ(one.finish().status, 0);
+    EXPECT_EQ(two.finish().status, 0);
+}
+
+TEST_F(holds, of_a_member_that_dies_are_given_back)
+{
+    Member owner, holder;
+    EXPECT_EQ(owner.tell("export", "number", 42).result, 0);
+    void *address = holder.tell("import", owner.id(), "number").address;
+    owner.kill();
+    EXPECT_EQ(owner.wait(), SIGKILL);
+    sleep_ms(20);
+    EXPECT_EQ(*static_cast<volatile int *>(address), 42);
+    holder.kill();
+    EXPECT_EQ(holder.wait(), SIGKILL);
+    EXPECT_TRUE(is_gone(address));
+    EXPECT_EQ(probe_holds(), 0);
+}
+
+TEST_F(holds, survive_the_names_removal)
+{
+    Member task;
+    void *address = import_number(task, 42);
+    EXPECT_EQ(task.tell("unexport", "number").result, 0);
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    sleep_ms(20);
+    EXPECT_EQ(*static_cast<volatile int *>(address), 42);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_TRUE(is_gone(address));
+}
+
+TEST_F(holds, on_an_ended_task_cannot_be_added)
+{
+    Member task;
+    void *address = import_number(task, 42), *other = nullptr;
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    EXPECT_EQ(onespace_import(task.id(), "number", &other, nullptr, 0), -EOWNERDEAD);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_EQ(onespace_release(task.id()), -EINVAL);
+    EXPECT_TRUE(is_gone(address));
+}
+
+TEST_F(holds, two_members_of_each_other_do_not_keep_both_for_ever)
+{
+    Member one, two;
+    EXPECT_EQ(one.tell("export", "number").result, 0);
+    EXPECT_EQ(two.tell("export", "number").result, 0);
+    EXPECT_EQ(one.tell("import", two.id(), "number").result, 0);
+    EXPECT_EQ(two.tell("import", one.id(), "number").result, 0);
+    EXPECT_EQ(one.finish().status, 0);
+    EXPECT_EQ(two.finish().status, 0);
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0 && probe_slots() == 0; }));
+    EXPECT_EQ(probe_holds(), 0);
+}
+
+TEST_F(holds, of_a_space_that_ends_do_not_disturb_the_next)
+{
+    Member task;
+    void *address = import_number(task, 42);
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    ASSERT_EQ(onespace_fini(), 0);
+    ASSERT_EQ(onespace_init(), 0);
+    EXPECT_EQ(onespace_owner(address), -ENOENT);
+    EXPECT_EQ(as_task({"true"}).status, 0);
+}

@@ -1,0 +1,16 @@
+/* tests/space/probe.h: what the registry of the calling root's space holds. */
+#ifndef ONESPACE_TESTS_SPACE_PROBE_H
+#define ONESPACE_TESTS_SPACE_PROBE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int probe_slots(void);   /* slots of tasks that are not free */
+int probe_exports(void); /* names that are there or half made */
+int probe_holds(void);   /* holds of all members on all */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
