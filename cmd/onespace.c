@@ -31,11 +31,11 @@ static void print_usage(FILE *out)
 
 int command_host(int argc, char **argv)
 {
-    if (argc != 4) {
+    if (argc != 5) {
         fprintf(stderr, "onespace host: started by `onespace run`, not by hand\n");
         return 2;
     }
-    return host_serve(3, argv[1], argv[2], atoi(argv[3]));
+    return host_serve(3, argv[1], argv[2], atoi(argv[3]), atoi(argv[4]));
 }
 
 int main(int argc, char **argv)

@@ -86,8 +86,8 @@ struct onespace_spawn_attr {
     int umask;           /* file mode creation mask, or -1 */
     int nice;            /* nice value, or INT32_MIN */
     int number, ntasks;  /* the task's number among those started together and their count, or -1.
-                            A space holds one such group at a time: the next begins when all of
-                            this one were started and have ended */
+                            A space holds one such group at a time: the next begins, when all of
+                            this one have ended, with a number it has had or another count */
     const struct onespace_fd_map *fds;
     size_t fd_count;
     size_t stack_size;   /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */

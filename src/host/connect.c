@@ -63,7 +63,8 @@ static int listen_at(const char *folder, const char *name)
 
 /* The host belongs to no terminal and no process group of the launcher, and holds none of its
  * descriptors: launchers wait for end-of-file on those. */
-static _Noreturn void become_host(int listener, const char *folder, const char *name, int expected)
+static _Noreturn void become_host(int listener, const char *folder, const char *name, int expected,
+                                  int launcher)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -81,21 +82,22 @@ static _Noreturn void become_host(int listener, const char *folder, const char *
         dup2(file, 2);
     dup2(listener, 3);
     close_range(4, ~0u, 0);
-    char count[16];
+    char count[16], pid[16];
     snprintf(count, sizeof(count), "%d", expected);
+    snprintf(pid, sizeof(pid), "%d", launcher);
     /* Executed anew: a forked copy of the shim would start with the shim's memory and threads. */
-    execl("/proc/self/exe", "onespace-host", "host", folder, name, count, (char *)NULL);
+    execl("/proc/self/exe", "onespace-host", "host", folder, name, count, pid, (char *)NULL);
     _exit(127);
 }
 
-int host_start(const char *folder, const char *name, int expected)
+int host_start(const char *folder, const char *name, int expected, int launcher)
 {
     int listener = listen_at(folder, name);
     if (listener < 0)
         return listener;
     pid_t child = fork();
     if (child == 0)
-        become_host(listener, folder, name, expected);
+        become_host(listener, folder, name, expected, launcher);
     close(listener);
     if (child < 0)
         return -errno;
@@ -104,21 +106,21 @@ int host_start(const char *folder, const char *name, int expected)
     return 0;
 }
 
-static int connect_locked(const char *folder, const char *name, int may_start, int expected)
+static int connect_locked(const char *folder, const char *name, int launcher, int expected)
 {
     int lock = runtime_dir_lock(folder);
     if (lock < 0)
         return lock;
     int fd = try_connect(folder, name); /* somebody may have been faster */
     if (fd == -ENOENT || fd == -ECONNREFUSED) {
-        int result = may_start ? host_start(folder, name, expected) : fd;
+        int result = host_start(folder, name, expected, launcher);
         fd = result < 0 ? result : try_connect(folder, name);
     }
     close(lock);
     return fd;
 }
 
-int host_connect(const char *name, int may_start, int expected, char *message, size_t size)
+int host_connect(const char *name, int launcher, int expected, char *message, size_t size)
 {
     char folder[64];
     int result = -ESTALE;
@@ -128,7 +130,7 @@ int host_connect(const char *name, int may_start, int expected, char *message, s
             return result;
         result = try_connect(folder, name);
         if (result == -ENOENT || result == -ECONNREFUSED)
-            result = connect_locked(folder, name, may_start, expected);
+            result = connect_locked(folder, name, launcher, expected);
     }
     if (result < 0)
         snprintf(message, size, "cannot reach the host of space %s in %s: %s", name, folder,

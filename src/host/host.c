@@ -362,7 +362,7 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int host_serve(int listener, const char *folder, const char *name, int expected)
+int host_serve(int listener, const char *folder, const char *name, int expected, int launcher)
 {
     struct host host = {.listener = listener, .expected = expected};
     pthread_t waiter;
@@ -383,7 +383,8 @@ int host_serve(int listener, const char *folder, const char *name, int expected)
     long started = now_ms();
     for (;;) {
         int idle = !host.clients && !host.held;
-        int early = host.seen == 0 || host.seen < host.expected;
+        int may_come = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
+        int early = (host.seen == 0 || host.seen < host.expected) && may_come;
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
         if (!idle || busy || (early && now_ms() - started < EXPECT_MS))
             continue;

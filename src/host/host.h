@@ -5,15 +5,16 @@
 #include <stddef.h>
 
 /* Serves on the listening socket until the last task has ended and the last shim is gone, then
- * removes the socket. `expected` tasks are waited for a while before the first end. */
-int host_serve(int listener, const char *folder, const char *name, int expected);
+ * removes the socket. Until `expected` tasks have come it waits longer, but not longer than process
+ * `launcher` lives (0: unknown). */
+int host_serve(int listener, const char *folder, const char *name, int expected, int launcher);
 
 /* Starts a host for space `name` in the background (the caller holds the folder's lock) and waits
  * until it listens. 0 or -errno. */
-int host_start(const char *folder, const char *name, int expected);
+int host_start(const char *folder, const char *name, int expected, int launcher);
 
-/* Connects to the host of space `name`, which is started if there is none and `may_start`.
- * A socket, or -errno with a message. */
-int host_connect(const char *name, int may_start, int expected, char *message, size_t size);
+/* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with a
+ * message. */
+int host_connect(const char *name, int launcher, int expected, char *message, size_t size);
 
 #endif

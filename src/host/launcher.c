@@ -105,6 +105,7 @@ static void name_space(struct launcher *launcher)
     struct process daemon;
     const char *job;
     if (find_daemon(&daemon)) {
+        launcher->daemon = daemon.pid;
         snprintf(launcher->space, sizeof(launcher->space), "%.15s-%d-%llu", daemon.name, daemon.pid,
                  daemon.started);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "ancestor %s (pid %d)", daemon.name,

@@ -233,7 +233,7 @@ static int submit(const struct shim_job *job, const sigset_t *mask, int *socket_
 {
     char message[512];
     for (int tries = 0; tries < 20; tries++) {
-        int socket = host_connect(job->space, 1, job->ntasks, message, sizeof(message));
+        int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)
             return complain(message);
         int result = send_job(socket, job, mask);

@@ -9,6 +9,7 @@ struct shim_job {
     char *const *argv;      /* program and arguments */
     unsigned flags;         /* ONESPACE_SPAWN_* */
     size_t stack_size;
+    int launcher;           /* pid of the launcher on this node, or 0 */
     int number, ntasks;     /* for ONESPACE_TASK_ID, or -1 */
     int verbose, stats;
     const char *bind;       /* --cpu-bind, or NULL */

@@ -7,22 +7,44 @@
 
 enum { LOAD_PATIENCE_MS = 2000 };
 
-void group_join(struct space *space, uint32_t ntasks)
+static void begin_group(struct space *space, uint32_t ntasks)
 {
-    if (atomic_load(&space->group_alive) == 0 && atomic_load(&space->group_started) >= ntasks) {
-        atomic_store(&space->barrier, 0);
-        atomic_store(&space->group_ended, 0);
-        atomic_store(&space->group_loaded, 0);
-        atomic_store(&space->group_started, 0);
+    atomic_store(&space->barrier, 0);
+    atomic_store(&space->group_ended, 0);
+    atomic_store(&space->group_loaded, 0);
+    atomic_store(&space->group_ntasks, ntasks);
+    for (unsigned i = 0; i < LAYOUT_SLOTS / 32; i++)
+        atomic_store(&space->group_numbers[i], 0);
+}
+
+/* Asked of the slots: a counter would be off for ever when a spawner is killed at the wrong moment. */
+static int is_gone(struct space *space, const struct space_slot *joining)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        const struct space_slot *slot = &space->slots[i];
+        uint32_t state = space_state(slot);
+        if (slot != joining && (state == SLOT_CLAIMED || state == SLOT_BORN || state == SLOT_RUNNING) &&
+            slot->number >= 0)
+            return 0;
     }
-    atomic_fetch_add(&space->group_alive, 1);
-    atomic_fetch_add(&space->group_started, 1);
+    return 1;
+}
+
+void group_join(struct space *space, const struct space_slot *slot)
+{
+    uint32_t number = (uint32_t)slot->number, ntasks = (uint32_t)slot->ntasks;
+    uint32_t bit = 1u << number % 32;
+    _Atomic uint32_t *word = &space->group_numbers[number / 32 % (LAYOUT_SLOTS / 32)];
+    if ((ntasks != atomic_load(&space->group_ntasks) || (atomic_load(word) & bit)) &&
+        is_gone(space, slot))
+        begin_group(space, ntasks);
+    atomic_fetch_or(word, bit);
 }
 
 void group_leave(struct space *space)
 {
     atomic_fetch_add(&space->group_ended, 1);
-    atomic_fetch_sub(&space->group_alive, 1);
     futex_wake((char *)&space->barrier + 4, INT32_MAX);
     futex_wake(&space->group_loaded, INT32_MAX);
 }

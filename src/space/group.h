@@ -4,8 +4,8 @@
 
 #include "space/registry.h"
 
-/* The spawner, before a member's birth: begins a new group when the last one is complete and gone. */
-void group_join(struct space *space, uint32_t ntasks);
+/* The spawner, before a member's birth: begins a new group when the last one is gone. */
+void group_join(struct space *space, const struct space_slot *slot);
 /* The keeper, when a member ended or left: breaks the barrier and wakes who waits for it. */
 void group_leave(struct space *space);
 /* A member whose libraries are loaded waits for the others, as ONESPACE_SPAWN_TOGETHER asks. */

@@ -208,9 +208,10 @@ struct space {
     _Alignas(64) _Atomic uint32_t ends;   /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;  /* futex: bumped at every export and every end */
     _Alignas(64) _Atomic uint64_t barrier; /* generation << 32 | arrived */
-    /* The group of tasks that were started together. It is complete when as many have been started as
-     * it has members; a further one begins the next group once all of them are gone. */
-    _Atomic uint32_t group_started, group_alive;
+    /* The group of tasks that were started together. With none of them alive, the next group begins
+     * with a number that this one has had, or with another count. */
+    _Atomic uint32_t group_ntasks;
+    _Atomic uint32_t group_numbers[LAYOUT_SLOTS / 32]; /* bit per number that was started */
     _Atomic uint32_t group_ended;          /* members that ended or left: the barrier is broken */
     _Atomic uint32_t group_loaded;         /* futex: members whose libraries are loaded */
     char name[64];                         /* of the job, for ps */

@@ -79,11 +79,10 @@ static long map_in_range(struct space_slot *self, size_t size, int is_file, cons
 
 static long map_anywhere(struct space_slot *self, const long a[6])
 {
-    long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
-    size_t size = round_up((size_t)a[1], ARCH_PAGE);
-    if ((unsigned long)result < -4095ul && !in_range(self, (uintptr_t)result, size))
-        steer_foreign_add(self, (uintptr_t)result, size);
-    return result;
+    int stays = (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE)) &&
+                in_range(self, (uintptr_t)a[0], (size_t)a[1]);
+    return stays ? raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5])
+                 : steer_foreign_mmap(self, a);
 }
 
 static long map_at(struct space_slot *self, const long a[6])
@@ -97,15 +96,11 @@ static long map_at(struct space_slot *self, const long a[6])
 }
 
 /* A wish: the program looks at what it got. Ours to place if the kernel does not grant it. */
-static long map_near(struct space_slot *self, size_t size, const long a[6])
+static long map_near(struct space_slot *self, const long a[6])
 {
-    long result = raw(__NR_mmap, a[0] & -(long)ARCH_PAGE, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE,
-                      a[4], a[5]);
-    if (result == -EEXIST || result == -EPERM || result == -ENOMEM)
-        return -EEXIST;
-    if ((unsigned long)result < -4095ul && !in_range(self, (uintptr_t)result, size))
-        steer_foreign_add(self, (uintptr_t)result, size);
-    return result;
+    long b[6] = {a[0] & -(long)ARCH_PAGE, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE, a[4], a[5]};
+    long result = map_anywhere(self, b);
+    return result == -EPERM || result == -ENOMEM ? -EEXIST : result;
 }
 
 long steer_mmap(struct space_slot *self, const long a[6])
@@ -119,7 +114,7 @@ long steer_mmap(struct space_slot *self, const long a[6])
     long result = -EEXIST;
     /* ld.so asks for the linked address of a position independent program: not a real wish. */
     if (a[0] && !is_file)
-        result = map_near(self, size, a);
+        result = map_near(self, a);
     if (result == -EEXIST && is_file)
         result = map_in_range(self, size, 1, a);
     if (result == -EEXIST)

@@ -57,6 +57,8 @@ long steer_brk(struct space_slot *self, uintptr_t wanted);
  * are blocked while it is held, and the old mask is handed back to steer_unlock. */
 uint64_t steer_lock(struct space_steer *steer);
 void steer_unlock(struct space_steer *steer, uint64_t signals);
+/* mmap whose result may lie outside the range, and is remembered then. */
+long steer_foreign_mmap(struct space_slot *self, const long arguments[6]);
 void steer_foreign_add(struct space_slot *self, uintptr_t start, size_t size);
 void steer_foreign_remove(struct space_slot *self, uintptr_t start, size_t size);
 /* The entry that starts there goes whole. */

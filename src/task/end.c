@@ -47,7 +47,6 @@ static void leave_space(struct space *space, struct space_slot *slot)
     if (slot->number >= 0) {
         group_leave(space);
     }
-    futex_bump(&space->names);
     holds_wanted(space, slot);
 }
 
@@ -55,6 +54,7 @@ void task_left(struct space *space, struct space_slot *slot)
 {
     atomic_store(&slot->state, SLOT_LEFT);
     leave_space(space, slot);
+    futex_bump(&space->names);
 }
 
 void task_ended(struct space *space, struct space_slot *slot, int status,
@@ -83,4 +83,5 @@ void task_ended(struct space *space, struct space_slot *slot, int status,
     futex_wake(&slot->ended, INT32_MAX);
     futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: by whichever call they wait */
     futex_bump(&space->ends);
+    futex_bump(&space->names); /* who waits for a name of it finds it ended now */
 }

@@ -64,7 +64,7 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
     if (given)
         *attr = *given;
     if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > BIRTH_FDS_MAX || (attr->fd_count && !attr->fds) || attr->number < -1 ||
-        (attr->number >= 0 && attr->number >= attr->ntasks) ||
+        (attr->number >= 0 && attr->number >= attr->ntasks) || attr->ntasks > ONESPACE_TASKS_MAX ||
         attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
         return -EINVAL;
     for (size_t i = 0; i < attr->fd_count; i++)
@@ -270,7 +270,7 @@ static int await_birth(struct spawn *spawn)
 static int start(struct spawn *spawn)
 {
     if (spawn->attr.number >= 0)
-        group_join(spawn->space, (uint32_t)spawn->attr.ntasks);
+        group_join(spawn->space, spawn->slot);
     if (spawn->self == &spawn->space->slots[0]) {
         keeper_request(spawn->space, spawn->slot);
         return await_birth(spawn);

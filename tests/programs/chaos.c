@@ -59,10 +59,12 @@ static void spawn_some(int numbered)
 
 static void map_some(void)
 {
-    uintptr_t place = UINT64_C(0x710000000000) + random_below(4096) * UINT64_C(0x100000);
-    void *wish = mmap((void *)place, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (wish != MAP_FAILED && random_below(2))
-        munmap(wish, 65536);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *at = mmap(NULL, 65536, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (at != MAP_FAILED && random_below(2))
+        at = mremap(at, 65536, 65536 << random_below(6), MREMAP_MAYMOVE);
+    if (at != MAP_FAILED && random_below(2))
+        munmap(at, 65536);
     free(malloc(random_below(1 << 20)));
 }
 

@@ -160,7 +160,7 @@ def test_stop_and_continue(job):
 
 
 def test_killed_root_takes_its_tasks_along(job):
-    command = job.start([*RUN, "-n", "3", *sh("echo up; sleep 30")], timeout=15)
+    command = job.start([*RUN, "-n", "3", *sh("echo up; exec sleep 30")], timeout=15)
     command.wait_for("up", 3)
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137

@@ -41,7 +41,8 @@ def test_eight_ranks(job, guests, mpi):
 
 
 def test_standard_input_goes_to_rank_0(job, guests, mpi):
-    script = 'test $MPI_LOCALRANKID$OMPI_COMM_WORLD_RANK = 1 || sed "s/^/0 got /"'
+    # Not up to its end: the launcher of Open MPI 5 does not always pass that on, to processes neither.
+    script = 'test $MPI_LOCALRANKID$OMPI_COMM_WORLD_RANK = 1 || { read -r words; echo 0 got $words; }'
     result = run_all(job, mpi, 2, [*RUN, "/bin/sh", "-c", script], stdin="a word\n")
     assert result.code == 0 and result.out == "0 got a word\n", str(result)
 

@@ -57,7 +57,10 @@ void expect_clean()
     while ((id = onespace_wait(ONESPACE_ANY, nullptr, 5000)) > 0)
         ;
     EXPECT_EQ(id, -ECHILD);
-    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }, 3000)) << probe_slots();
+    char slots[4096];
+    bool all_free = eventually([] { return probe_slots() == 0; }, 3000);
+    probe_describe(slots, sizeof(slots));
+    EXPECT_TRUE(all_free) << slots;
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
     EXPECT_EQ(probe_exports(), 0);
     EXPECT_EQ(probe_holds(), 0);
@@ -104,7 +107,7 @@ TEST_F(chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
     expect_clean();
     expect_working();
     expect_clean();
-    expect_flat(before, 6, 8192);
+    expect_flat(before, 6, 2048);
 }
 
 // The spawner's critical section alone, which is the longest.
@@ -120,5 +123,5 @@ TEST_F(chaos, of_spawners_killed_while_they_spawn_leaves_no_slots)
     expect_clean();
     expect_working();
     expect_clean();
-    expect_flat(before, 6, 8192);
+    expect_flat(before, 6, 2048);
 }

@@ -1,6 +1,8 @@
 /* tests/space/probe.c: see probe.h. The registry's header is C, hence this file. */
 #include "probe.h"
 
+#include <stdio.h>
+
 #include "space/registry.h"
 
 int probe_slots(void)
@@ -10,6 +12,23 @@ int probe_slots(void)
     for (unsigned i = 1; i < LAYOUT_SLOTS; i++)
         count += space_state(&space->slots[i]) != SLOT_FREE;
     return count;
+}
+
+void probe_describe(char *text, size_t size)
+{
+    struct space *space = space_registry();
+    size_t at = 0;
+    *text = 0;
+    for (unsigned i = 1; i < LAYOUT_SLOTS && at + 160 < size; i++) {
+        struct space_slot *slot = &space->slots[i];
+        uint32_t state = atomic_load(&slot->state);
+        if ((state & SLOT_STATE_MASK) != SLOT_FREE)
+            at += (size_t)snprintf(text + at, size - at,
+                                   "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u birth %d %s\n", i,
+                                   state, atomic_load(&slot->memory), atomic_load(&slot->pid),
+                                   atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->orphan),
+                                   atomic_load(&slot->birth), slot->program);
+    }
 }
 
 int probe_exports(void)

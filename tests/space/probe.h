@@ -2,11 +2,14 @@
 #ifndef ONESPACE_TESTS_SPACE_PROBE_H
 #define ONESPACE_TESTS_SPACE_PROBE_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 int probe_slots(void);   /* slots of tasks that are not free */
+void probe_describe(char *text, size_t size); /* those, one per line */
 int probe_exports(void); /* names that are there or half made */
 int probe_holds(void);   /* holds of all members on all */
 

@@ -160,6 +160,6 @@ TEST_F(reclaim, lets_the_table_be_filled_and_emptied)
     for (int id : ids)
         EXPECT_EQ(onespace_wait(id, nullptr, Patience), id);
     gate.read_end.reset();
-    expect_flat(before, 2, 64 * 1024);
+    expect_flat(before, 2, 4096);
     EXPECT_EQ(as_task({"true"}).status, 0);
 }
