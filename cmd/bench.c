@@ -12,10 +12,13 @@
 static const char usage[] =
     "usage: onespace bench [OPTION...]\n"
     "\n"
-    "Measures what two ranks gain as tasks of one address space, on this machine and with your MPI:\n"
-    "MPI_Sendrecv and ping-pong as processes and as tasks by turns, beside memcpy between two threads.\n"
+    "Measures what two ranks gain as tasks of one address space, on this machine and with your "
+    "MPI:\n"
+    "MPI_Sendrecv and ping-pong as processes and as tasks by turns, beside memcpy between two "
+    "threads.\n"
     "\n"
-    "      --mpi NAME  path (default): the MPI of mpicc and mpiexec along PATH; mpich, openmpi: Debian's;\n"
+    "      --mpi NAME  path (default): the MPI of mpicc and mpiexec along PATH; mpich, openmpi: "
+    "Debian's;\n"
     "                  all: every one that is found\n"
     "      --quick     fewer sizes and turns: a few seconds\n"
     "      --fresh     send what has just been written, not the same buffer again and again\n"
@@ -32,7 +35,8 @@ static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 };
 
-/* The installed driver, beside the command's folder; else that of the source tree around the build. */
+/* The installed driver, beside the command's folder; else that of the source tree around the build.
+ */
 static int find_driver(char driver[PATH_MAX], char self[PATH_MAX])
 {
     static const char *const below[] = {"../share/onespace/bench", "../../bench"};
@@ -76,23 +80,29 @@ int command_bench(int argc, char **argv)
         if (option == OPT_MPI)
             command[3] = optarg;
         else
-            command[count++] = option == OPT_QUICK ? "--quick" : option == OPT_FRESH ? "--fresh" : "--json";
+            command[count++] = option == OPT_QUICK   ? "--quick"
+                               : option == OPT_FRESH ? "--fresh"
+                                                     : "--json";
         plots &= option != OPT_JSON;
     }
     if (optind < argc) {
-        fprintf(stderr, "onespace bench: unexpected '%s'. Try `onespace bench --help`.\n", argv[optind]);
+        fprintf(stderr, "onespace bench: unexpected '%s'. Try `onespace bench --help`.\n",
+                argv[optind]);
         return 2;
     }
     if (!plots)
         command[count++] = "--no-plot";
     if (find_driver(driver, self) != 0) {
-        fprintf(stderr, "onespace bench: the benchmark is not installed beside %s (share/onespace/bench): "
-                        "install onespace with `make install`\n", self);
+        fprintf(stderr,
+                "onespace bench: the benchmark is not installed beside %s (share/onespace/bench): "
+                "install onespace with `make install`\n",
+                self);
         return 1;
     }
     setenv("ONESPACE_BIN", self, 1);
     execute(command);
-    fprintf(stderr, "onespace bench: cannot run python3 (%s): install it (Debian package python3)\n",
+    fprintf(stderr,
+            "onespace bench: cannot run python3 (%s): install it (Debian package python3)\n",
             strerror(errno));
     return 1;
 }

@@ -1,7 +1,7 @@
 /* cmd/check.c: onespace check: can a program be a task, and if not why and what to do.
  *
- * The verdict is image_resolve's, which onespace_spawn asks too, so that the two cannot differ. What
- * this file adds are notes: what really runs, and what will be different. */
+ * The verdict is image_resolve's, which onespace_spawn asks too, so that the two cannot differ.
+ * What this file adds are notes: what really runs, and what will be different. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -22,7 +22,8 @@
 static const char usage[] =
     "usage: onespace check [--json] PROGRAM...\n"
     "\n"
-    "Says for each program whether it can be a task; if not, why and what to do. Nothing is run. Programs\n"
+    "Says for each program whether it can be a task; if not, why and what to do. Nothing is run. "
+    "Programs\n"
     "are found as `onespace run` finds them: along PATH, through links and #! lines.\n"
     "\n"
     "      --json   an array, for programs\n"
@@ -105,7 +106,8 @@ static int is_go(const char *path)
     if (fd < 0)
         return 0;
     void *file = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > 0
-                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                     : MAP_FAILED;
     close(fd);
     if (file == MAP_FAILED)
         return 0;
@@ -132,8 +134,10 @@ static void note_steering(struct verdict *verdict)
     if (bare && !is_static && sites.mmap)
         return; /* has a heap of its own making, in mappings only */
     if (sites_missing(&sites, 1, missing, sizeof(missing)))
-        add_note(verdict, "its memory cannot all be given back before the space ends: in %s onespace "
-                          "does not recognise the system calls of %s", libc, missing);
+        add_note(verdict,
+                 "its memory cannot all be given back before the space ends: in %s onespace "
+                 "does not recognise the system calls of %s",
+                 libc, missing);
 }
 
 static void note_script(struct verdict *verdict)
@@ -144,15 +148,18 @@ static void note_script(struct verdict *verdict)
     if (!program->argv[0] || strcmp(program->argv[0], verdict->name) == 0)
         return;
     int is_path = strchr(verdict->name, '/') && realpath(verdict->name, real);
-    add_note(verdict, "%s is a script: the task is %s", is_path ? real : verdict->name, program->path);
+    add_note(verdict, "%s is a script: the task is %s", is_path ? real : verdict->name,
+             program->path);
     if (strcmp(shell, "env") == 0)
-        add_note(verdict, "env executes another program, and that leaves the space and is an ordinary "
-                          "process: name the interpreter itself behind the #!, or give it to onespace "
-                          "run in front of the script");
+        add_note(verdict,
+                 "env executes another program, and that leaves the space and is an ordinary "
+                 "process: name the interpreter itself behind the #!, or give it to onespace "
+                 "run in front of the script");
     else if (strcmp(shell, "sh") == 0 || strcmp(shell, "dash") == 0 || strcmp(shell, "bash") == 0 ||
              strcmp(shell, "zsh") == 0)
-        add_note(verdict, "what the script starts or executes are ordinary processes, outside the space: "
-                          "call the program itself with onespace run where it shall be a task");
+        add_note(verdict,
+                 "what the script starts or executes are ordinary processes, outside the space: "
+                 "call the program itself with onespace run where it shall be a task");
 }
 
 static void note_program(struct verdict *verdict)
@@ -163,8 +170,9 @@ static void note_program(struct verdict *verdict)
     if (verdict->program.info.executable_stack)
         add_note(verdict, "asks for an executable stack, and gets it");
     if (strcmp(verdict->libc, "unknown") == 0)
-        add_note(verdict, "its interpreter is neither glibc's nor musl's: it is started as glibc's is, "
-                          "with --argv0 and --preload, and may refuse that");
+        add_note(verdict,
+                 "its interpreter is neither glibc's nor musl's: it is started as glibc's is, "
+                 "with --argv0 and --preload, and may refuse that");
 }
 
 /* The file that was refused, to look at it once more: "" when it cannot be found. */
@@ -236,8 +244,9 @@ static void print_verdict(const struct verdict *verdict, unsigned width)
     }
     const struct image_program *program = &verdict->program;
     char text[4 * PATH_MAX];
-    snprintf(text, sizeof(text), "%s: can be a task (%s, %s%s%s)", name, program->path, verdict->libc,
-             program->interpreter_path[0] ? ", interpreter " : "", program->interpreter_path);
+    snprintf(text, sizeof(text), "%s: can be a task (%s, %s%s%s)", name, program->path,
+             verdict->libc, program->interpreter_path[0] ? ", interpreter " : "",
+             program->interpreter_path);
     output_wrapped(stdout, width, 0, 4, output_clean(text));
     putchar('\n');
     for (unsigned i = 0; i < verdict->note_count; i++) {

@@ -1,5 +1,5 @@
-/* cmd/commands.h: the subcommands of `onespace`. Each gets its own name as argv[0] and returns an exit
- * status. */
+/* cmd/commands.h: the subcommands of `onespace`. Each gets its own name as argv[0] and returns an
+ * exit status. */
 #ifndef ONESPACE_CMD_COMMANDS_H
 #define ONESPACE_CMD_COMMANDS_H
 

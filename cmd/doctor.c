@@ -13,7 +13,8 @@
 static const char usage[] =
     "usage: onespace doctor [--json]\n"
     "\n"
-    "Looks at the kernel, the limits, the container, onespace itself and the MPI libraries, makes a few\n"
+    "Looks at the kernel, the limits, the container, onespace itself and the MPI libraries, makes "
+    "a few\n"
     "tasks, and says what is good, what could be better and what is wrong, with the mend. Changes\n"
     "nothing.\n"
     "\n"
@@ -39,8 +40,8 @@ static void write_line(enum doctor_status status, const char *subject, const cha
     json_close(&json, '}');
 }
 
-/* "; " and the mend as the rest of a sentence: without its capital, unless it starts with a name, and
- * without its full stop. */
+/* "; " and the mend as the rest of a sentence: without its capital, unless it starts with a name,
+ * and without its full stop. */
 static void append_mend(char *text, size_t size, const char *mend)
 {
     size_t length = strlen(text);
@@ -80,8 +81,9 @@ int command_doctor(int argc, char **argv)
     static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    static void (*const parts[])(void) = {doctor_kernel,  doctor_memory, doctor_limits, doctor_calls,
-                                          doctor_install, doctor_trial,  doctor_mpi, doctor_settings};
+    static void (*const parts[])(void) = {doctor_kernel, doctor_memory,  doctor_limits,
+                                          doctor_calls,  doctor_install, doctor_trial,
+                                          doctor_mpi,    doctor_settings};
     argv[0] = "onespace doctor";
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {

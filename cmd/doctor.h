@@ -27,8 +27,8 @@ void doctor_settings(void); /* doctor_settings.c: environment */
 
 /* ---- doctor_child.c: what may hang, die or leave something behind is tried in a child ---- */
 
-/* Runs function in a child, which may write an answer to its descriptor and whose standard output and
- * error are discarded. Its wait status, or -errno (-ETIMEDOUT: it was killed). answer is always
+/* Runs function in a child, which may write an answer to its descriptor and whose standard output
+ * and error are discarded. Its wait status, or -errno (-ETIMEDOUT: it was killed). answer is always
  * terminated. */
 int doctor_child(void (*function)(int out, void *context), void *context, char *answer, size_t size,
                  int timeout_ms);

@@ -60,21 +60,26 @@ static void say_cma(void)
     int restricted = doctor_read("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) == 0 &&
                      atoi(text) > 0;
     if (error == 0)
-        doctor_say(DOCTOR_GOOD, "CMA", NULL, "process_vm_readv works; between tasks onespace copies without "
-                                             "the kernel");
+        doctor_say(DOCTOR_GOOD, "CMA", NULL,
+                   "process_vm_readv works; between tasks onespace copies without "
+                   "the kernel");
     else
         doctor_say(restricted && error == EPERM ? DOCTOR_GOOD : DOCTOR_WARNING, "CMA",
-                   restricted && error == EPERM ? NULL
-                                                : "Allow process_vm_readv and process_vm_writev in the "
-                                                  "container's filter (docker: --cap-add=SYS_PTRACE).",
+                   restricted && error == EPERM
+                       ? NULL
+                       : "Allow process_vm_readv and process_vm_writev in the "
+                         "container's filter (docker: --cap-add=SYS_PTRACE).",
                    "process_vm_readv: %s; tasks do not need it among themselves, ranks that are "
-                   "ordinary processes copy twice without it", words(error));
+                   "ordinary processes copy twice without it",
+                   words(error));
     if (!restricted)
-        doctor_say(DOCTOR_GOOD, "ptrace_scope", NULL, "processes of one user may look at one another");
+        doctor_say(DOCTOR_GOOD, "ptrace_scope", NULL,
+                   "processes of one user may look at one another");
     else
         doctor_say(DOCTOR_WARNING, "ptrace_scope",
                    "sysctl -w kernel.yama.ptrace_scope=0, if the site's rules allow it.",
-                   "%d: copies between tasks work, but `onespace ps` sees less and debuggers cannot attach",
+                   "%d: copies between tasks work, but `onespace ps` sees less and debuggers "
+                   "cannot attach",
                    atoi(text));
 }
 

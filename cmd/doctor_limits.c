@@ -19,7 +19,8 @@ static void say_memory_limit(int resource, const char *subject, const char *mend
         doctor_say(DOCTOR_GOOD, subject, NULL, "unlimited");
     else
         doctor_say(limit.rlim_cur < LEAST_SPACE ? DOCTOR_WRONG : DOCTOR_WARNING, subject, mend,
-                   "%s for all tasks of a space together, not for each", output_bytes(text, limit.rlim_cur));
+                   "%s for all tasks of a space together, not for each",
+                   output_bytes(text, limit.rlim_cur));
 }
 
 static void say_files(void)
@@ -57,7 +58,8 @@ static void say_stack(void)
     char text[OUTPUT_SHORT];
     getrlimit(RLIMIT_STACK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
-        doctor_say(DOCTOR_WARNING, "ulimit -s", "Name a size if that is too small: onespace run --stack 64M.",
+        doctor_say(DOCTOR_WARNING, "ulimit -s",
+                   "Name a size if that is too small: onespace run --stack 64M.",
                    "unlimited, which a task cannot have: each gets 8M");
     else
         doctor_say(DOCTOR_GOOD, "ulimit -s", NULL, "%s of main stack for each task",

@@ -29,11 +29,14 @@ static void say_mappings(void)
     long wanted = 1 << 18;
     while (wanted < 4 * cores * RANK_MAPPINGS)
         wanted *= 2;
-    snprintf(mend, sizeof(mend), "Raise it: sysctl -w vm.max_map_count=%ld (and in /etc/sysctl.d).", wanted);
+    snprintf(mend, sizeof(mend), "Raise it: sysctl -w vm.max_map_count=%ld (and in /etc/sysctl.d).",
+             wanted);
     int few = ranks < cores;
-    doctor_say(few ? DOCTOR_WARNING : DOCTOR_GOOD, subject, few ? mend : NULL,
-               "%ld mappings for all tasks of a space together: about %ld MPI ranks; this machine has %ld "
-               "processors", most, ranks, cores);
+    doctor_say(
+        few ? DOCTOR_WARNING : DOCTOR_GOOD, subject, few ? mend : NULL,
+        "%ld mappings for all tasks of a space together: about %ld MPI ranks; this machine has %ld "
+        "processors",
+        most, ranks, cores);
 }
 
 /* A number of kB from /proc/meminfo, in bytes. */
@@ -60,9 +63,11 @@ static void say_overcommit(void)
         doctor_say(DOCTOR_WARNING, subject,
                    "sysctl -w vm.overcommit_memory=0, or keep enough room below the limit.",
                    "strict (2): what tasks reserve counts, not what they use; %s of %s are taken",
-                   output_bytes(used, meminfo("Committed_AS")), output_bytes(limit, meminfo("CommitLimit")));
+                   output_bytes(used, meminfo("Committed_AS")),
+                   output_bytes(limit, meminfo("CommitLimit")));
     else
-        doctor_say(DOCTOR_GOOD, subject, NULL, "%s", text[0] == '1' ? "always allowed (1)" : "heuristic (0)");
+        doctor_say(DOCTOR_GOOD, subject, NULL, "%s",
+                   text[0] == '1' ? "always allowed (1)" : "heuristic (0)");
 }
 
 static void say_huge_pages(void)
@@ -82,11 +87,12 @@ static void say_huge_pages(void)
     else if (strcmp(chosen + 1, "never") == 0)
         doctor_say(DOCTOR_WARNING, "huge pages",
                    "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-                   "transparent ones are switched off: large data take more page faults; %s of %s reserved",
+                   "transparent ones are switched off: large data take more page faults; %s of %s "
+                   "reserved",
                    reserved, size);
     else
-        doctor_say(DOCTOR_GOOD, "huge pages", NULL, "transparent: %s; %s of %s reserved", chosen + 1,
-                   reserved, size);
+        doctor_say(DOCTOR_GOOD, "huge pages", NULL, "transparent: %s; %s of %s reserved",
+                   chosen + 1, reserved, size);
 }
 
 /* ---- Control groups ---- */
@@ -107,7 +113,8 @@ static int find_group(const char *controller, char folder[PATH_MAX], size_t *mou
         *where++ = 0;
         if (!names[1])
             snprintf(unified, sizeof(unified), "%s", where);
-        for (char *save, *name = strtok_r(names + 1, ",", &save); name; name = strtok_r(NULL, ",", &save))
+        for (char *save, *name = strtok_r(names + 1, ",", &save); name;
+             name = strtok_r(NULL, ",", &save))
             if (strcmp(name, controller) == 0)
                 snprintf(path, sizeof(path), "%s", where);
     }
@@ -157,12 +164,14 @@ static void say_groups(void)
     uint64_t memory = group_limit("memory", memory_names), pids = group_limit("pids", pids_names);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (memory < meminfo("MemTotal"))
-        doctor_say(DOCTOR_WARNING, "memory cgroup", "Keep the job below it, or ask for more memory.",
+        doctor_say(DOCTOR_WARNING, "memory cgroup",
+                   "Keep the job below it, or ask for more memory.",
                    "limited to %s; beyond it the kernel ends the whole space, not one task",
                    output_bytes(text, memory));
     else
-        doctor_say(DOCTOR_GOOD, "memory cgroup", NULL, "no limit below the machine's memory (%s); when that "
-                                                       "is full the kernel ends a whole space, not one task",
+        doctor_say(DOCTOR_GOOD, "memory cgroup", NULL,
+                   "no limit below the machine's memory (%s); when that "
+                   "is full the kernel ends a whole space, not one task",
                    output_bytes(text, meminfo("MemTotal")));
     if (pids < (uint64_t)cores * 8)
         doctor_say(DOCTOR_WARNING, "pids cgroup", "Raise pids.max of the job or container.",
@@ -181,10 +190,12 @@ static void say_shared_memory(void)
     uint64_t bytes = (uint64_t)system.f_blocks * system.f_frsize;
     uint64_t available = (uint64_t)system.f_bavail * system.f_frsize;
     int small = bytes <= 64u << 20 || available < 16u << 20;
-    doctor_say(small ? DOCTOR_WARNING : DOCTOR_GOOD, "/dev/shm",
-               small ? "Enlarge it (--shm-size for containers), or remove what is left behind in it." : NULL,
-               "%s, %s free%s", output_bytes(size, bytes), output_bytes(left, available),
-               small ? ": MPI libraries put their segments there, and ranks die when it is full" : "");
+    doctor_say(
+        small ? DOCTOR_WARNING : DOCTOR_GOOD, "/dev/shm",
+        small ? "Enlarge it (--shm-size for containers), or remove what is left behind in it."
+              : NULL,
+        "%s, %s free%s", output_bytes(size, bytes), output_bytes(left, available),
+        small ? ": MPI libraries put their segments there, and ranks die when it is full" : "");
 }
 
 void doctor_memory(void)

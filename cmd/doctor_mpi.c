@@ -76,9 +76,11 @@ static void name_launcher(const char *output, char *text, size_t size)
     if (word_after(output, "(Open MPI)", version, sizeof(version)) == 0 ||
         word_after(output, "(OpenRTE)", version, sizeof(version)) == 0)
         snprintf(text, size, "Open MPI %s", version);
-    else if (strstr(output, "Intel(R) MPI") && word_after(output, "Version", version, sizeof(version)) == 0)
+    else if (strstr(output, "Intel(R) MPI") &&
+             word_after(output, "Version", version, sizeof(version)) == 0)
         snprintf(text, size, "Intel MPI %s", version);
-    else if (strstr(output, "HYDRA") && word_after(output, "Version:", version, sizeof(version)) == 0)
+    else if (strstr(output, "HYDRA") &&
+             word_after(output, "Version:", version, sizeof(version)) == 0)
         snprintf(text, size, "MPICH's Hydra %s", version);
     else if (word_after(output, "slurm", version, sizeof(version)) == 0)
         snprintf(text, size, "Slurm %s", version);
@@ -100,8 +102,8 @@ static void say_launcher(const char *name, const char *path)
     }
     if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         output[strcspn(output, "\n")] = 0;
-        doctor_say(DOCTOR_WARNING, "launcher", "See whether it works by hand.", "%s --version fails%s%s", name,
-                   output[0] ? ": " : "", output);
+        doctor_say(DOCTOR_WARNING, "launcher", "See whether it works by hand.",
+                   "%s --version fails%s%s", name, output[0] ? ": " : "", output);
         return;
     }
     name_launcher(output, kind, sizeof(kind));
@@ -113,8 +115,9 @@ static void say_launcher(const char *name, const char *path)
 
 static void find_launchers(struct found *found)
 {
-    static const char *const names[] = {"mpiexec", "mpirun", "mpiexec.mpich", "mpiexec.openmpi",
-                                        "mpiexec.hydra", "prterun", "srun"};
+    static const char *const names[] = {
+        "mpiexec",       "mpirun",  "mpiexec.mpich", "mpiexec.openmpi",
+        "mpiexec.hydra", "prterun", "srun"};
     const char *environment = getenv("VIRTUAL_ENV"), *path = getenv("PATH");
     char folders[2 * PATH_MAX], candidate[3 * PATH_MAX], *save;
     /* An active environment's folder leads PATH; it may have been activated without that. */
@@ -134,7 +137,8 @@ static void find_libraries(struct found *found, const struct found *launchers)
 {
     static char cache[1 << 20];
     char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
-    static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*", "openmpi/lib/libmpi.so.*"};
+    static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*",
+                                           "openmpi/lib/libmpi.so.*"};
     char pattern[PATH_MAX + 64];
     /* Beside each launcher: installations that are not in the cache. They come first. */
     for (unsigned i = 0; i < launchers->count; i++) {
@@ -153,13 +157,14 @@ static void find_libraries(struct found *found, const struct found *launchers)
     doctor_command(argv, cache, sizeof(cache), VERSION_TIMEOUT_MS);
     for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char *name = line + strspn(line, " \t"), *path = strstr(line, "=> ");
-        if (path && (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0))
+        if (path &&
+            (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0))
             add_found(found, path + 3);
     }
 }
 
-/* MPI_Get_library_version may be called before MPI_Init. In a child: a library's constructors may do
- * anything. */
+/* MPI_Get_library_version may be called before MPI_Init. In a child: a library's constructors may
+ * do anything. */
 static void ask_version(int out, void *context)
 {
     static char text[16384];
@@ -169,7 +174,8 @@ static void ask_version(int out, void *context)
         dprintf(out, "error: %s", dlerror());
         return;
     }
-    int (*get_version)(char *, int *) = (int (*)(char *, int *))dlsym(library, "MPI_Get_library_version");
+    int (*get_version)(char *, int *) =
+        (int (*)(char *, int *))dlsym(library, "MPI_Get_library_version");
     if (!get_version)
         dprintf(out, "error: it has no MPI_Get_library_version (MPI-3)");
     else if (get_version(text, &length) == 0)
@@ -184,7 +190,8 @@ static int file_names(const char *path, const char *text)
     if (fd < 0)
         return 0;
     void *file = fstat(fd, &stat) == 0 && stat.st_size > 0
-                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                     : MAP_FAILED;
     close(fd);
     if (file == MAP_FAILED)
         return 0;
@@ -226,12 +233,14 @@ static void say_mpich(const char *path, const char *text)
     int ucx = strstr(device, "ucx") && (neighbour_names(path, "ucx/libuct_cma.so*", call) ||
                                         neighbour_names(path, "*/ucx/libuct_cma.so*", call));
     if (own || ucx)
-        doctor_say(DOCTOR_GOOD, "MPI library", NULL, "%s: MPICH %s, device %s: large messages by %s: %s", path,
-                   version, device, own ? "its own CMA" : "UCX's CMA", one_copy);
+        doctor_say(DOCTOR_GOOD, "MPI library", NULL,
+                   "%s: MPICH %s, device %s: large messages by %s: %s", path, version, device,
+                   own ? "its own CMA" : "UCX's CMA", one_copy);
     else
-        doctor_say(DOCTOR_WARNING, "MPI library", "Install UCX's CMA module, or an MPICH built with CMA.",
-                   "%s: MPICH %s, device %s: no CMA found: messages are copied twice, between tasks too",
-                   path, version, device);
+        doctor_say(
+            DOCTOR_WARNING, "MPI library", "Install UCX's CMA module, or an MPICH built with CMA.",
+            "%s: MPICH %s, device %s: no CMA found: messages are copied twice, between tasks too",
+            path, version, device);
 }
 
 static void say_open_mpi(const char *path, const char *text)
@@ -247,12 +256,14 @@ static void say_open_mpi(const char *path, const char *text)
               neighbour_names(path, "openmpi*/mca_btl_vader.so", call) ||
               neighbour_names(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
     if (cma)
-        doctor_say(DOCTOR_GOOD, "MPI library", NULL, "%s: Open MPI %s: large messages by CMA (%s, with pml "
-                   "ob1): %s", path, version, major >= 5 ? "smsc/cma" : "btl vader", one_copy);
+        doctor_say(DOCTOR_GOOD, "MPI library", NULL,
+                   "%s: Open MPI %s: large messages by CMA (%s, with pml "
+                   "ob1): %s",
+                   path, version, major >= 5 ? "smsc/cma" : "btl vader", one_copy);
     else
         doctor_say(DOCTOR_WARNING, "MPI library", "Use an Open MPI built with CMA (--with-cma).",
-                   "%s: Open MPI %s: no CMA found: messages are copied twice, between tasks too", path,
-                   version);
+                   "%s: Open MPI %s: no CMA found: messages are copied twice, between tasks too",
+                   path, version);
 }
 
 static void say_library(const char *path)
@@ -266,7 +277,8 @@ static void say_library(const char *path)
     } else if (strncmp(text, "Intel(R) MPI", 12) == 0) {
         word_after(text, "Library", version, sizeof(version));
         doctor_say(DOCTOR_WARNING, "MPI library", "For large messages use another MPI.",
-                   "%s: Intel MPI %s: works, but does not use CMA between tasks: messages are copied twice",
+                   "%s: Intel MPI %s: works, but does not use CMA between tasks: messages are "
+                   "copied twice",
                    path, version);
     } else if (strstr(text, "Open MPI v")) {
         say_open_mpi(path, text);
@@ -275,8 +287,9 @@ static void say_library(const char *path)
     } else {
         text[strcspn(text, "\n")] = 0;
         int cma = file_names(path, "process_vm_readv");
-        doctor_say(DOCTOR_GOOD, "MPI library", NULL, "%s: %.100s: not tried with onespace; it %s CMA itself",
-                   path, text, cma ? "uses" : "does not use");
+        doctor_say(DOCTOR_GOOD, "MPI library", NULL,
+                   "%s: %.100s: not tried with onespace; it %s CMA itself", path, text,
+                   cma ? "uses" : "does not use");
     }
 }
 
@@ -287,12 +300,14 @@ void doctor_mpi(void)
     for (unsigned i = 0; i < launchers.count; i++)
         say_launcher(launchers.names[i], launchers.paths[i]);
     if (launchers.count == 0)
-        doctor_say(DOCTOR_GOOD, "launcher", NULL, "none found in PATH: `onespace run -n N` works without");
+        doctor_say(DOCTOR_GOOD, "launcher", NULL,
+                   "none found in PATH: `onespace run -n N` works without");
     find_libraries(&libraries, &launchers);
     for (unsigned i = 0; i < libraries.count; i++)
         say_library(libraries.paths[i]);
     if (libraries.count == 0)
-        doctor_say(DOCTOR_GOOD, "MPI library", NULL, "none found beside a launcher or in ldconfig's cache");
+        doctor_say(DOCTOR_GOOD, "MPI library", NULL,
+                   "none found beside a launcher or in ldconfig's cache");
     free_found(&libraries);
     free_found(&launchers);
 }

@@ -1,5 +1,5 @@
-/* cmd/doctor_settings.c: environment variables: those that `onespace run` sets for MPI libraries, and
- * the user's own that switch single copies off. */
+/* cmd/doctor_settings.c: environment variables: those that `onespace run` sets for MPI libraries,
+ * and the user's own that switch single copies off. */
 #include "doctor.h"
 
 #include <stdio.h>
@@ -85,9 +85,10 @@ static void say_own_settings(void)
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         const char *value = getenv(settings[i].name);
         if (value && !settings[i].allows(value))
-            doctor_say(DOCTOR_WARNING, "MPI settings", "Unset it, or add CMA to it.",
-                       "%s=%s switches CMA off: large messages are then copied twice, between tasks too",
-                       settings[i].name, value);
+            doctor_say(
+                DOCTOR_WARNING, "MPI settings", "Unset it, or add CMA to it.",
+                "%s=%s switches CMA off: large messages are then copied twice, between tasks too",
+                settings[i].name, value);
     }
 }
 

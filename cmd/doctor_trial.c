@@ -27,9 +27,10 @@ static void say_agent(void)
 {
     const char *path = agent_path();
     if (!path)
-        doctor_say(DOCTOR_WRONG, "agent",
-                   "Install libonespace-agent.so with the command, or set ONESPACE_AGENT to its path.",
-                   "libonespace-agent.so was not found beside the command or its lib folder");
+        doctor_say(
+            DOCTOR_WRONG, "agent",
+            "Install libonespace-agent.so with the command, or set ONESPACE_AGENT to its path.",
+            "libonespace-agent.so was not found beside the command or its lib folder");
     else if (access(path, R_OK) != 0)
         doctor_say(DOCTOR_WRONG, "agent", "Make it readable, or install it again.", "%s: %s", path,
                    strerror(errno));
@@ -46,24 +47,27 @@ static void say_region(void)
     struct rlimit stack;
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps) {
-        doctor_say(DOCTOR_WRONG, "address region", "Mount /proc.", "/proc/self/maps: %s", strerror(errno));
+        doctor_say(DOCTOR_WRONG, "address region", "Mount /proc.", "/proc/self/maps: %s",
+                   strerror(errno));
         return;
     }
     while (fgets(line, sizeof(line), maps))
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2 && from < end && to > LAYOUT_REGION)
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2 && from < end &&
+            to > LAYOUT_REGION)
             strcpy(taken, line);
     fclose(maps);
     taken[strcspn(taken, "\n")] = 0;
     /* Without a limit the stack gets five sixths of the address space, and libraries lie below. */
     getrlimit(RLIMIT_STACK, &stack);
     if (taken[0])
-        doctor_say(DOCTOR_WRONG, "address region",
-                   stack.rlim_cur > LAYOUT_REGION / 2
-                       ? "Limit the stack: ulimit -s 8192."
-                       : "Start without what maps there: a sanitizer, a preloaded library, setarch -L, "
-                         "vm.legacy_va_layout.",
-                   "%u TiB to %u TiB is not free, and many tasks would meet what lies there: %s", low, high,
-                   taken);
+        doctor_say(
+            DOCTOR_WRONG, "address region",
+            stack.rlim_cur > LAYOUT_REGION / 2
+                ? "Limit the stack: ulimit -s 8192."
+                : "Start without what maps there: a sanitizer, a preloaded library, setarch -L, "
+                  "vm.legacy_va_layout.",
+            "%u TiB to %u TiB is not free, and many tasks would meet what lies there: %s", low,
+            high, taken);
     else
         doctor_say(DOCTOR_GOOD, "address region", NULL, "%u TiB to %u TiB is free", low, high);
 }
@@ -75,7 +79,8 @@ static void say_sites(void)
     struct sites loader = {0}, libc = {0};
     char path[PATH_MAX], missing_loader[128], missing_libc[128];
     char *argv[] = {"sh", NULL};
-    static const char mend[] = "Report this libc's version and distribution to the onespace project.";
+    static const char mend[] =
+        "Report this libc's version and distribution to the onespace project.";
     if (image_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0) {
         doctor_say(DOCTOR_WARNING, "steering", problem.mend,
                    "/bin/sh cannot tell which libc programs use here: it %s", problem.reason);
@@ -87,17 +92,21 @@ static void say_sites(void)
     if (sites_count(program.interpreter_path, &loader) < 0 || sites_count(path, &libc) < 0) {
         doctor_say(DOCTOR_WARNING, "steering", NULL, "%s cannot be read", path);
     } else if (sites_missing(&loader, 1, missing_loader, sizeof(missing_loader)) +
-               sites_missing(&libc, 0, missing_libc, sizeof(missing_libc)) == 0) {
-        doctor_say(DOCTOR_GOOD, "steering", NULL, "all system calls that matter are found in %s and %s",
-                   program.interpreter_path, path);
+                   sites_missing(&libc, 0, missing_libc, sizeof(missing_libc)) ==
+               0) {
+        doctor_say(DOCTOR_GOOD, "steering", NULL,
+                   "all system calls that matter are found in %s and %s", program.interpreter_path,
+                   path);
     } else {
-        doctor_say(DOCTOR_WARNING, "steering", mend,
-                   "not found: %s%s%s%s%s%s%s; tasks work, but what they cannot be steered in stays "
-                   "with the kernel: memory that is not given back (mmap, munmap, brk, mremap), or copies "
-                   "through it (process_vm_readv)", missing_loader, *missing_loader ? " in " : "",
-                   *missing_loader ? program.interpreter_path : "",
-                   *missing_loader && *missing_libc ? "; " : "", missing_libc, *missing_libc ? " in " : "",
-                   *missing_libc ? path : "");
+        doctor_say(
+            DOCTOR_WARNING, "steering", mend,
+            "not found: %s%s%s%s%s%s%s; tasks work, but what they cannot be steered in stays "
+            "with the kernel: memory that is not given back (mmap, munmap, brk, mremap), or copies "
+            "through it (process_vm_readv)",
+            missing_loader, *missing_loader ? " in " : "",
+            *missing_loader ? program.interpreter_path : "",
+            *missing_loader && *missing_libc ? "; " : "", missing_libc, *missing_libc ? " in " : "",
+            *missing_libc ? path : "");
     }
     image_program_free(&program);
 }
@@ -107,12 +116,13 @@ static void say_sockets(void)
     char path[128], message[512];
     int result = runtime_dir_open(path, sizeof(path), message, sizeof(message));
     if (result < 0) {
-        doctor_say(DOCTOR_WRONG, "socket folder", "Mend the folder's owner and mode, or set XDG_RUNTIME_DIR.",
-                   "%s", message);
+        doctor_say(DOCTOR_WRONG, "socket folder",
+                   "Mend the folder's owner and mode, or set XDG_RUNTIME_DIR.", "%s", message);
         return;
     }
     rmdir(path); /* when we made it; with a host's socket in it, it stays */
-    doctor_say(DOCTOR_GOOD, "socket folder", NULL, "%s can be made, and is this user's alone", path);
+    doctor_say(DOCTOR_GOOD, "socket folder", NULL, "%s can be made, and is this user's alone",
+               path);
 }
 
 void doctor_install(void)
@@ -175,7 +185,8 @@ static void run_trial(int out, void *context)
             return;
         times[i] = now_us() - before;
         if (status != 0) {
-            dprintf(out, "failed %d /bin/true ended with wait status %#x\n", status, (unsigned)status);
+            dprintf(out, "failed %d /bin/true ended with wait status %#x\n", status,
+                    (unsigned)status);
             return;
         }
     }
@@ -204,11 +215,15 @@ void doctor_trial(void)
     }
     if (!ran) {
         doctor_say(DOCTOR_WRONG, "trial", "Mend what is called wrong above, then try again.",
-                   "/bin/true as a task: %s", status == -ETIMEDOUT ? "it hangs" : status < 0
-                   ? strerror(-status) : WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "no answer");
+                   "/bin/true as a task: %s",
+                   status == -ETIMEDOUT  ? "it hangs"
+                   : status < 0          ? strerror(-status)
+                   : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+                                         : "no answer");
         return;
     }
-    doctor_say(DOCTOR_GOOD, "trial", NULL, "a task was made and ended in %.2f ms (/bin/true, median of %d)",
+    doctor_say(DOCTOR_GOOD, "trial", NULL,
+               "a task was made and ended in %.2f ms (/bin/true, median of %d)",
                (double)atol(ran + 4) / 1000, TRIAL_RUNS);
     if (survived && atoi(survived + 9) == SIGSEGV)
         doctor_say(DOCTOR_GOOD, "crash", NULL, "a task that crashed left the others alone");

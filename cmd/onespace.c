@@ -26,7 +26,8 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (commands[i].purpose)
             fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].purpose);
-    fprintf(out, "\n`onespace COMMAND --help` says more; `onespace --version` says which this is.\n");
+    fprintf(out,
+            "\n`onespace COMMAND --help` says more; `onespace --version` says which this is.\n");
 }
 
 int command_host(int argc, char **argv)
@@ -44,7 +45,8 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_usage(stdout);
         return 0;
     }

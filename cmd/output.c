@@ -179,12 +179,16 @@ void output_table(struct output_table *table, FILE *out, unsigned width)
 /* The length of the valid UTF-8 character at text, 0 when it is none. */
 static unsigned utf8_length(const unsigned char *text)
 {
-    unsigned length = text[0] < 0x80 ? 1 : text[0] >> 5 == 6 ? 2 : text[0] >> 4 == 14 ? 3
-                    : text[0] >> 3 == 30 ? 4 : 0;
+    unsigned length = text[0] < 0x80       ? 1
+                      : text[0] >> 5 == 6  ? 2
+                      : text[0] >> 4 == 14 ? 3
+                      : text[0] >> 3 == 30 ? 4
+                                           : 0;
     for (unsigned i = 1; i < length; i++)
         if (text[i] >> 6 != 2)
             return 0;
-    int overlong = (length == 2 && text[0] < 0xc2) || (length == 3 && text[0] == 0xe0 && text[1] < 0xa0) ||
+    int overlong = (length == 2 && text[0] < 0xc2) ||
+                   (length == 3 && text[0] == 0xe0 && text[1] < 0xa0) ||
                    (length == 4 && text[0] == 0xf0 && text[1] < 0x90);
     int beyond = (length == 3 && text[0] == 0xed && text[1] >= 0xa0) ||
                  (length == 4 && (text[0] > 0xf4 || (text[0] == 0xf4 && text[1] >= 0x90)));

@@ -19,7 +19,8 @@ char *output_clean(char *text);
  * limit) goes to lines that start at column `indent`. No newline at the end. */
 void output_wrapped(FILE *out, unsigned width, unsigned at, unsigned indent, const char *text);
 
-/* "3.1M": bytes with one suffix. "2:05", "1:02:03", "3d04h": seconds. Into text, which is returned. */
+/* "3.1M": bytes with one suffix. "2:05", "1:02:03", "3d04h": seconds. Into text, which is returned.
+ */
 enum { OUTPUT_SHORT = 24 };
 char *output_bytes(char text[OUTPUT_SHORT], uint64_t bytes);
 char *output_seconds(char text[OUTPUT_SHORT], double seconds);

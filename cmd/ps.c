@@ -14,14 +14,17 @@
 static const char usage[] =
     "usage: onespace ps [--json] [SPACE | PID]\n"
     "\n"
-    "Lists the spaces whose processes you may look at, and their tasks; with an argument only the space\n"
-    "of that name, or the one that this process belongs to. The first line of a space is its root, id 0.\n"
+    "Lists the spaces whose processes you may look at, and their tasks; with an argument only the "
+    "space\n"
+    "of that name, or the one that this process belongs to. The first line of a space is its root, "
+    "id 0.\n"
     "\n"
     "      --json   an array of spaces, for programs\n"
     "  -h, --help\n"
     "\n"
     "  NUM     ONESPACE_TASK_ID of the task\n"
-    "  STATE   starting, running, executed (runs another program now, outside the space) or ended,\n"
+    "  STATE   starting, running, executed (runs another program now, outside the space) or "
+    "ended,\n"
     "          with the exit status or the signal, until its status is collected\n"
     "  MEMORY  resident memory of the task; a page that two tasks share counts for both\n"
     "  HEAP    the part of it that is the task's program break\n"
@@ -47,8 +50,8 @@ static int matches(const struct ps_space *space, const char *wanted)
 
 /* ---- For people ---- */
 
-static const char *const headers[] = {"ID", "PID", "NUM", "STATE", "TIME", "CPU",
-                                      "MEMORY", "HEAP", "COPIED", "PROGRAM"};
+static const char *const headers[] = {"ID",  "PID",    "NUM",  "STATE",  "TIME",
+                                      "CPU", "MEMORY", "HEAP", "COPIED", "PROGRAM"};
 enum { COLUMNS = sizeof(headers) / sizeof(headers[0]), STATE_COLUMN = 3 };
 
 static void state_cell(struct output_table *table, const struct ps_task *task)
@@ -106,8 +109,8 @@ static void print_title(const struct ps_space *space)
 
 static void print_space(const struct ps_space *space, unsigned width)
 {
-    struct output_table table = {.headers = headers, .columns = COLUMNS,
-                                 .right_aligned = ~(1u << STATE_COLUMN)};
+    struct output_table table = {
+        .headers = headers, .columns = COLUMNS, .right_aligned = ~(1u << STATE_COLUMN)};
     print_title(space);
     if (space->problem[0]) {
         output_wrapped(stdout, width, 0, 2, space->problem);
@@ -220,8 +223,10 @@ static int report(const struct ps_member *members, unsigned count, const char *w
         free(space.tasks);
     }
     if (shown == 0 && wanted) {
-        fprintf(stderr, "onespace ps: no space is called %s, and none that you may look at holds a "
-                        "process of that number\n", wanted);
+        fprintf(stderr,
+                "onespace ps: no space is called %s, and none that you may look at holds a "
+                "process of that number\n",
+                wanted);
         return 1;
     }
     if (shown == 0 && !json)

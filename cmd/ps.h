@@ -10,8 +10,8 @@
 
 /* A process whose memory holds a registry. */
 struct ps_member {
-    int pid;        /* as this command sees it */
-    int inner_pid;  /* as it sees itself: differs in containers */
+    int pid;       /* as this command sees it */
+    int inner_pid; /* as it sees itself: differs in containers */
     int parent;
     uint64_t space; /* the registry's inode: one per space */
     uid_t user;
@@ -27,8 +27,8 @@ struct ps_task {
     int id;  /* -1: not known */
     int pid; /* as this command sees it; 0: no process any more */
     const char *state;
-    int number;                /* ONESPACE_TASK_ID, or -1 */
-    int ended, status;         /* wait status, valid when ended */
+    int number;        /* ONESPACE_TASK_ID, or -1 */
+    int ended, status; /* wait status, valid when ended */
     char program[SPACE_PROGRAM_MAX];
     double seconds;     /* since its start; -1: not known */
     double cpu_seconds; /* -1: not known */
@@ -42,8 +42,8 @@ struct ps_space {
     int keeper_pid;
     uid_t user;
     char name[64];
-    double created;     /* seconds since 1970; -1: not known */
-    char problem[256];  /* why some of it could not be found out, or empty */
+    double created;    /* seconds since 1970; -1: not known */
+    char problem[256]; /* why some of it could not be found out, or empty */
     struct ps_task *tasks;
     unsigned task_count;
 };
@@ -56,8 +56,8 @@ int ps_find(struct ps_member **members);
  * ended meanwhile. The caller frees space->tasks. */
 int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
 
-/* ps_memory.c: fills the memory of the tasks, as far as /proc tells. `indices` has each task's slot;
- * pid is any process of the space. */
+/* ps_memory.c: fills the memory of the tasks, as far as /proc tells. `indices` has each task's
+ * slot; pid is any process of the space. */
 void ps_memory(int pid, struct ps_task *tasks, const unsigned *indices, unsigned count);
 
 #endif

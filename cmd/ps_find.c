@@ -27,7 +27,8 @@ static uint64_t find_registry(int pid)
         return 0;
     while (!found && fgets(line, sizeof(line), maps)) {
         name_at = 0;
-        if (sscanf(line, "%" SCNx64 "-%*s %*s %*s %*s %" SCNu64 " %n", &start, &inode, &name_at) != 2)
+        if (sscanf(line, "%" SCNx64 "-%*s %*s %*s %*s %" SCNu64 " %n", &start, &inode, &name_at) !=
+            2)
             continue;
         if (start > LAYOUT_REGISTRY)
             break;
@@ -39,7 +40,8 @@ static uint64_t find_registry(int pid)
     return found;
 }
 
-/* Name, parent, user and innermost pid, from /proc/PID/status. 0 or -1 when the process has gone. */
+/* Name, parent, user and innermost pid, from /proc/PID/status. 0 or -1 when the process has gone.
+ */
 static int read_status(struct ps_member *member)
 {
     char path[64], line[512];

@@ -19,15 +19,18 @@ struct owners {
 static void count_in_range(struct ps_memory *memory, uintptr_t start, uint64_t bytes)
 {
     uintptr_t offset = (start - LAYOUT_REGION) % LAYOUT_RANGE;
-    *(offset >= LAYOUT_STACK ? &memory->stack : offset >= LAYOUT_BREAK ? &memory->heap
-      : offset >= LAYOUT_MAPPINGS ? &memory->mappings : &memory->files) += bytes;
+    *(offset >= LAYOUT_STACK      ? &memory->stack
+      : offset >= LAYOUT_BREAK    ? &memory->heap
+      : offset >= LAYOUT_MAPPINGS ? &memory->mappings
+                                  : &memory->files) += bytes;
 }
 
 static struct ps_task *foreign_owner(const struct owners *owners, uintptr_t start)
 {
     for (unsigned i = 0; i < owners->count; i++)
         for (unsigned f = 0; f < SPACE_FOREIGN_MAX; f++)
-            if (start >= owners->tasks[i].foreign[f].start && start < owners->tasks[i].foreign[f].end)
+            if (start >= owners->tasks[i].foreign[f].start &&
+                start < owners->tasks[i].foreign[f].end)
                 return &owners->tasks[i];
     return NULL;
 }
@@ -47,8 +50,10 @@ static void count_mapping(const struct owners *owners, uintptr_t start, const ch
         foreign->memory.mappings += bytes;
     else if (owners->of_slot[0] >= 0) {
         struct ps_memory *root = &owners->tasks[owners->of_slot[0]].memory;
-        *(strcmp(name, "[heap]") == 0 ? &root->heap : strcmp(name, "[stack]") == 0 ? &root->stack
-          : slot != 0 && name[0] == '/' ? &root->files : &root->mappings) += bytes;
+        *(strcmp(name, "[heap]") == 0    ? &root->heap
+          : strcmp(name, "[stack]") == 0 ? &root->stack
+          : slot != 0 && name[0] == '/'  ? &root->files
+                                         : &root->mappings) += bytes;
     }
 }
 

@@ -96,10 +96,11 @@ static void read_times(int pid, double *cpu_seconds, double *seconds)
     fclose(stat);
     text[size] = 0;
     const char *after_name = strrchr(text, ')');
-    if (!after_name || sscanf(after_name + 1,
-                              " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d "
-                              "%*d %*d %llu",
-                              &user, &system, &start) != 3)
+    if (!after_name ||
+        sscanf(after_name + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d "
+               "%*d %*d %llu",
+               &user, &system, &start) != 3)
         return;
     double ticks = (double)sysconf(_SC_CLK_TCK);
     struct timespec up;
@@ -167,7 +168,8 @@ static void fill_task(const struct reading *reading, struct ps_task *task, struc
         read_executed(task);
 }
 
-/* Whether there is something to tell of the slot: COLLECTED and without memory it is as good as free. */
+/* Whether there is something to tell of the slot: COLLECTED and without memory it is as good as
+ * free. */
 static int is_in_use(struct space_slot *slot)
 {
     uint32_t state = space_state(slot);
@@ -201,7 +203,8 @@ static long read_space(struct reading *reading)
     highest = highest < LAYOUT_SLOTS ? highest : LAYOUT_SLOTS - 1;
     memcpy(space->name, head->name, sizeof(space->name) - 1);
     space->root_pid = process_here(reading, head->root_pid);
-    space->keeper_pid = process_here(reading, atomic_load_explicit(&head->keeper_pid, memory_order_relaxed));
+    space->keeper_pid =
+        process_here(reading, atomic_load_explicit(&head->keeper_pid, memory_order_relaxed));
     clock_gettime(CLOCK_REALTIME, &real);
     space->created = (double)real.tv_sec + (double)real.tv_nsec / 1e9 -
                      (double)(int64_t)(now - head->created_ns) / 1e9;
@@ -218,10 +221,11 @@ static long list_members(struct reading *reading, long error)
 {
     struct ps_space *space = reading->space;
     if (!space->problem[0])
-        snprintf(space->problem, sizeof(space->problem),
-                 "its registry cannot be read (%s): run this as root, or set kernel.yama.ptrace_scope "
-                 "to 0; what follows is what /proc tells",
-                 strerror((int)-error));
+        snprintf(
+            space->problem, sizeof(space->problem),
+            "its registry cannot be read (%s): run this as root, or set kernel.yama.ptrace_scope "
+            "to 0; what follows is what /proc tells",
+            strerror((int)-error));
     space->tasks = calloc(reading->count, sizeof(*space->tasks));
     if (!space->tasks)
         return -ENOMEM;
@@ -235,8 +239,12 @@ static long list_members(struct reading *reading, long error)
             continue;
         }
         struct ps_task *task = &space->tasks[space->task_count++];
-        *task = (struct ps_task){.id = parent_inside ? -1 : 0, .pid = member->pid, .number = -1,
-                                 .state = "running", .seconds = -1, .cpu_seconds = -1};
+        *task = (struct ps_task){.id = parent_inside ? -1 : 0,
+                                 .pid = member->pid,
+                                 .number = -1,
+                                 .state = "running",
+                                 .seconds = -1,
+                                 .cpu_seconds = -1};
         strcpy(task->program, member->command);
         read_times(member->pid, &task->cpu_seconds, &task->seconds);
         if (!parent_inside)

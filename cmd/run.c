@@ -13,16 +13,20 @@
 #include "run.h"
 
 static const char usage[] =
-    "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM [ARGUMENT...]]...\n"
+    "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
+    "[ARGUMENT...]]...\n"
     "\n"
-    "Runs programs as tasks of one address space. Started by a launcher (mpiexec, mpirun, srun, prterun)\n"
-    "each instance runs one rank, in the space that the ranks of the node share. Started by hand it\n"
+    "Runs programs as tasks of one address space. Started by a launcher (mpiexec, mpirun, srun, "
+    "prterun)\n"
+    "each instance runs one rank, in the space that the ranks of the node share. Started by hand "
+    "it\n"
     "makes a space and runs N tasks.\n"
     "\n"
     "  -n, --ntasks, --np N    run N tasks of the next program (by hand; default 1)\n"
     "      --space NAME        join the space of that name, or make it\n"
     "      --cpu-bind POLICY   none (default), core, or a list of processors: 0,2-4\n"
-    "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit -s)\n"
+    "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit "
+    "-s)\n"
     "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
     "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
     "      --no-steer          leave the programs' libc unpatched (for comparisons)\n"
@@ -30,18 +34,25 @@ static const char usage[] =
     "      --stats             at the end, what each task copied and by which way\n"
     "  -h, --help\n"
     "\n"
-    "Exit status: 0 when all tasks ended with 0, else that of the first that failed; 128+N for signal\n"
+    "Exit status: 0 when all tasks ended with 0, else that of the first that failed; 128+N for "
+    "signal\n"
     "N; 127 program not found; 126 it cannot be a task (see `onespace check`); 2 wrong usage.\n";
 
 enum { OPT_SPACE = 256, OPT_BIND, OPT_STACK, OPT_FAILURE, OPT_HEAP, OPT_NO_STEER, OPT_STATS };
 
 static const struct option options[] = {
-    {"ntasks", required_argument, NULL, 'n'},      {"np", required_argument, NULL, 'n'},
-    {"space", required_argument, NULL, OPT_SPACE}, {"cpu-bind", required_argument, NULL, OPT_BIND},
-    {"stack", required_argument, NULL, OPT_STACK}, {"on-failure", required_argument, NULL, OPT_FAILURE},
-    {"heap", required_argument, NULL, OPT_HEAP},   {"no-steer", no_argument, NULL, OPT_NO_STEER},
-    {"stats", no_argument, NULL, OPT_STATS},       {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},              {NULL, 0, NULL, 0},
+    {"ntasks", required_argument, NULL, 'n'},
+    {"np", required_argument, NULL, 'n'},
+    {"space", required_argument, NULL, OPT_SPACE},
+    {"cpu-bind", required_argument, NULL, OPT_BIND},
+    {"stack", required_argument, NULL, OPT_STACK},
+    {"on-failure", required_argument, NULL, OPT_FAILURE},
+    {"heap", required_argument, NULL, OPT_HEAP},
+    {"no-steer", no_argument, NULL, OPT_NO_STEER},
+    {"stats", no_argument, NULL, OPT_STATS},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static int bad_value(const char *option, const char *value, const char *allowed)
@@ -55,8 +66,10 @@ static int parse_size(const char *text, size_t *size)
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    unsigned shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20
-                   : *end == 'G' || *end == 'g' ? 30 : 0;
+    unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                     : *end == 'M' || *end == 'm' ? 20
+                     : *end == 'G' || *end == 'g' ? 30
+                                                  : 0;
     if (end == text || errno || *text == '-' || (shift ? end[1] : *end) ||
         value > (1ull << 30 >> shift << 0) || (value << shift) < 65536)
         return bad_value("--stack", text, "a size from 64K to 1G, such as 16M");
@@ -100,7 +113,8 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
     case OPT_FAILURE:
         run->kill_on_failure = strcmp(optarg, "kill") == 0;
         return run->kill_on_failure || strcmp(optarg, "keep") == 0
-                   ? 0 : bad_value("--on-failure", optarg, "kill or keep");
+                   ? 0
+                   : bad_value("--on-failure", optarg, "kill or keep");
     case OPT_HEAP:
         if (strcmp(optarg, "libc") == 0)
             segment->flags |= ONESPACE_SPAWN_HEAP_LIBC;
@@ -126,7 +140,8 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
 }
 
 /* One program with its options: argv[0] is "run" or the ':' before it. */
-static int parse_segment(int argc, char **argv, struct run_options *run, struct run_segment *segment)
+static int parse_segment(int argc, char **argv, struct run_options *run,
+                         struct run_segment *segment)
 {
     argv[0] = "onespace run"; /* for getopt's messages */
     optind = 0;
@@ -171,8 +186,9 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
 {
     const struct run_segment *segment = &run->segments[0];
     if (run->segment_count > 1 || segment->count > 1) {
-        fprintf(stderr, "onespace run: with --space or under a launcher each instance runs one task; "
-                        "give the launcher the count instead\n");
+        fprintf(stderr,
+                "onespace run: with --space or under a launcher each instance runs one task; "
+                "give the launcher the count instead\n");
         return 2;
     }
     if (run->kill_on_failure)

@@ -50,30 +50,37 @@ static void *forward_signals(void *argument)
     return NULL;
 }
 
-static void start_forwarding(void)
+/* The signals to pass on. They wait, blocked, from before the first task is there until all are. */
+static void hold_signals(sigset_t *set, sigset_t *mask)
 {
-    static sigset_t set;
-    pthread_t thread;
-    sigemptyset(&set);
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigemptyset(set);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         struct sigaction action;
         if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(&set, numbers[i]);
+            sigaddset(set, numbers[i]);
     }
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    pthread_create(&thread, NULL, forward_signals, &set);
-    pthread_detach(thread);
+    pthread_sigmask(SIG_BLOCK, set, mask);
+}
+
+static void start_forwarding(sigset_t *set)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, forward_signals, set) == 0)
+        pthread_detach(thread);
+    else
+        pthread_sigmask(SIG_UNBLOCK, set, NULL); /* then they end us, and the tasks with us */
 }
 
 static int spawn_one(const struct run_options *run, const struct run_segment *segment, int number,
-                     int total)
+                     int total, const sigset_t *mask)
 {
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     char text[16], message[1024] = "";
     cpu_set_t cpus;
     attr.flags = segment->flags;
     attr.stack_size = segment->stack_size;
+    attr.signal_mask = mask;
     attr.number = number;
     attr.ntasks = total;
     attr.message = message;
@@ -93,7 +100,7 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
     return id;
 }
 
-static int spawn_all(const struct run_options *run)
+static int spawn_all(const struct run_options *run, const sigset_t *mask)
 {
     int total = 0, number = 0;
     for (int s = 0; s < run->segment_count; s++)
@@ -104,7 +111,7 @@ static int spawn_all(const struct run_options *run)
     }
     for (int s = 0; s < run->segment_count; s++)
         for (int i = 0; i < run->segments[s].count; i++, number++) {
-            int id = spawn_one(run, &run->segments[s], number, total);
+            int id = spawn_one(run, &run->segments[s], number, total, mask);
             if (id < 0)
                 return id;
             tasks.ids[tasks.count] = id;
@@ -147,7 +154,8 @@ static void wait_all(const struct run_options *run)
         else if (id == -ETIMEDOUT)
             kill_all(SIGKILL);
         else if (id == -EOWNERDEAD) {
-            fprintf(stderr, "onespace run: the keeper of the space was killed, and the tasks with it\n");
+            fprintf(stderr,
+                    "onespace run: the keeper of the space was killed, and the tasks with it\n");
             tasks.failure = 128 + SIGKILL;
             return;
         } else {
@@ -160,14 +168,18 @@ int run_by_hand(const struct run_options *run)
 {
     int self = onespace_init();
     if (self < 0) {
-        fprintf(stderr, "onespace run: cannot make a space: %s (see `onespace doctor`)\n", strerror(-self));
+        fprintf(stderr, "onespace run: cannot make a space: %s (see `onespace doctor`)\n",
+                strerror(-self));
         return EXIT_FAILURE;
     }
     if (run->verbose)
         fprintf(stderr, "onespace run: a space of its own, root pid %d\n", getpid());
     defaults_set(run->verbose);
-    int failed = spawn_all(run);
-    start_forwarding();
+    static sigset_t forwarded;
+    sigset_t mask;
+    hold_signals(&forwarded, &mask);
+    int failed = spawn_all(run, &mask);
+    start_forwarding(&forwarded);
     if (failed < 0) {
         kill_all(SIGKILL);
         wait_all(run);

@@ -55,8 +55,8 @@ int sites_count(const char *path, struct sites *sites)
         return -errno;
     int result = image_read(fd, &info, NULL);
     void *file = MAP_FAILED;
-    if (result == 0 && (fstat(fd, &stat) != 0 ||
-                        (file = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED))
+    if (result == 0 && (fstat(fd, &stat) != 0 || (file = mmap(NULL, (size_t)stat.st_size, PROT_READ,
+                                                              MAP_PRIVATE, fd, 0)) == MAP_FAILED))
         result = -errno;
     close(fd);
     if (result != 0)
@@ -64,7 +64,8 @@ int sites_count(const char *path, struct sites *sites)
     for (unsigned i = 0; i < info.segment_count; i++) {
         const struct image_segment *segment = &info.segments[i];
         /* image_read has checked against the size; the file may have been cut since. */
-        if ((segment->prot & PROT_EXEC) && segment->offset + segment->filesz <= (uint64_t)stat.st_size)
+        if ((segment->prot & PROT_EXEC) &&
+            segment->offset + segment->filesz <= (uint64_t)stat.st_size)
             search_code((unsigned char *)file + segment->offset, segment->filesz, &found);
     }
     munmap(file, (size_t)stat.st_size);

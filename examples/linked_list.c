@@ -3,8 +3,8 @@
  *   cc linked_list.c -o linked_list $(pkg-config --cflags --libs onespace)
  *   ./linked_list
  *
- * The program starts itself twice. Nothing is packed or copied: the links are plain pointers into the
- * builder's heap. The builder may end once the walker holds its memory. */
+ * The program starts itself twice. Nothing is packed or copied: the links are plain pointers into
+ * the builder's heap. The builder may end once the walker holds its memory. */
 #include <onespace.h>
 #include <stdio.h>
 #include <stdlib.h>

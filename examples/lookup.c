@@ -3,8 +3,8 @@
  *   cc lookup.c -o lookup $(pkg-config --cflags --libs onespace)
  *   ./lookup
  *
- * The task does not know of the look-up: it exports nothing. This is how a monitor reads the state of
- * a simulation. The variable needs no -rdynamic: names that only the file's symbol table has are
+ * The task does not know of the look-up: it exports nothing. This is how a monitor reads the state
+ * of a simulation. The variable needs no -rdynamic: names that only the file's symbol table has are
  * found as well, unless the file was stripped. */
 #include <onespace.h>
 #include <signal.h>

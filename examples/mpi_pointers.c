@@ -3,8 +3,9 @@
  *   mpicc mpi_pointers.c -o mpi_pointers
  *   mpiexec -n 4 onespace run ./mpi_pointers
  *
- * The program knows nothing of onespace. As tasks of one space the ranks follow each other's pointers;
- * as plain processes (mpiexec -n 4 ./mpi_pointers) it ends with a segmentation fault, as it should. */
+ * The program knows nothing of onespace. As tasks of one space the ranks follow each other's
+ * pointers; as plain processes (mpiexec -n 4 ./mpi_pointers) it ends with a segmentation fault, as
+ * it should. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -20,7 +20,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "cannot make a space: %s\n", strerror(-self));
         return 1;
     }
-    /* The message says what is wrong with a program and how to mend it; the result is only a number. */
+    /* The message says what is wrong with a program and how to mend it; the result is only a
+     * number. */
     char message[512] = "";
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     attr.message = message;

@@ -63,39 +63,42 @@ ONESPACE_API int onespace_ntasks(void);
 
 /* ---- Starting and ending tasks ---- */
 
-struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the caller's `source` */
+struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the caller's `source`
+                          */
     int source, target;
 };
 
 /* onespace_spawn_attr.flags */
-#define ONESPACE_SPAWN_DETACHED   1u  /* nobody waits: the status is discarded */
-#define ONESPACE_SPAWN_CLOSE_FDS  2u  /* close every descriptor that is not in fds */
-#define ONESPACE_SPAWN_GROUP      4u  /* a process group of its own */
-#define ONESPACE_SPAWN_HEAP_LIBC  8u  /* leave the allocator's settings alone */
-#define ONESPACE_SPAWN_UNSTEERED 16u  /* do not patch the task's libc: slower, memory not given back */
-#define ONESPACE_SPAWN_TOGETHER  32u  /* enter the program when all of ntasks have loaded their libraries */
+#define ONESPACE_SPAWN_DETACHED  1u /* nobody waits: the status is discarded */
+#define ONESPACE_SPAWN_CLOSE_FDS 2u /* close every descriptor that is not in fds */
+#define ONESPACE_SPAWN_GROUP     4u /* a process group of its own */
+#define ONESPACE_SPAWN_HEAP_LIBC 8u /* leave the allocator's settings alone */
+#define ONESPACE_SPAWN_UNSTEERED                                                                   \
+    16u /* do not patch the task's libc: slower, memory not given back */
+#define ONESPACE_SPAWN_TOGETHER                                                                    \
+    32u /* enter the program when all of ntasks have loaded their libraries */
 
 /* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
  * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working
  * directory, umask, limits, nice value, CPU affinity, memory policy, signal mask. The caller owns
  * all that is pointed to; it is not used after onespace_spawn returns. */
 struct onespace_spawn_attr {
-    size_t size;         /* sizeof(struct onespace_spawn_attr): set by the initialiser */
-    unsigned flags;      /* ONESPACE_SPAWN_* */
-    int directory;       /* descriptor of the working directory, or -1 */
-    int umask;           /* file mode creation mask, or -1 */
-    int nice;            /* nice value, or INT32_MIN */
-    int number, ntasks;  /* the task's number among those started together and their count, or -1.
-                            A space holds one such group at a time: the next begins, when all of
-                            this one have ended, with a number it has had or another count */
+    size_t size;        /* sizeof(struct onespace_spawn_attr): set by the initialiser */
+    unsigned flags;     /* ONESPACE_SPAWN_* */
+    int directory;      /* descriptor of the working directory, or -1 */
+    int umask;          /* file mode creation mask, or -1 */
+    int nice;           /* nice value, or INT32_MIN */
+    int number, ntasks; /* the task's number among those started together and their count, or -1.
+                           A space holds one such group at a time: the next begins, when all of
+                           this one have ended, with a number it has had or another count */
     const struct onespace_fd_map *fds;
     size_t fd_count;
-    size_t stack_size;   /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */
-    const cpu_set_t *cpus;          /* CPU affinity, or NULL */
-    size_t cpus_size;               /* bytes of *cpus */
-    const struct rlimit *limits;    /* RLIM_NLIMITS entries, or NULL */
-    const char *path;    /* search path in place of the caller's PATH, or NULL */
-    const sigset_t *signal_mask;     /* blocked signals, or NULL */
+    size_t stack_size;           /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */
+    const cpu_set_t *cpus;       /* CPU affinity, or NULL */
+    size_t cpus_size;            /* bytes of *cpus */
+    const struct rlimit *limits; /* RLIM_NLIMITS entries, or NULL */
+    const char *path;            /* search path in place of the caller's PATH, or NULL */
+    const sigset_t *signal_mask; /* blocked signals, or NULL */
     const sigset_t *ignored_signals; /* the signals that are ignored, or NULL */
     char *message;       /* gets one line, what is wrong and how to mend it, when the call fails */
     size_t message_size; /* bytes of message */
@@ -103,7 +106,7 @@ struct onespace_spawn_attr {
 #define ONESPACE_SPAWN_ATTR_INIT                                                                   \
     {                                                                                              \
         sizeof(struct onespace_spawn_attr), 0, -1, -1, (-2147483647 - 1), -1, -1, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0                                                                             \
+            0, 0, 0, 0, 0, 0                                                                       \
     }
 
 /* Runs a program as a new task, as posix_spawnp would run it as a process: `file` is searched along
@@ -127,10 +130,10 @@ struct onespace_status {
     uint64_t kernel_copies;        /* those that went to the kernel: other targets, or faults */
 };
 
-/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY). A status is
- * given out once; that of a task whose spawner has ended is discarded.
- * Returns the task's id. -ECHILD: no such task, or its status was given out. -ETIMEDOUT.
- * -EOWNERDEAD: the keeper of the space was killed. status may be NULL. */
+/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY). A status
+ * is given out once; that of a task whose spawner has ended is discarded. Returns the task's id.
+ * -ECHILD: no such task, or its status was given out. -ETIMEDOUT. -EOWNERDEAD: the keeper of the
+ * space was killed. status may be NULL. */
 ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,
                                               int timeout_ms);
 
@@ -140,9 +143,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_kill(int id, int signal);
 /* The process id of a task or of the root; -ESRCH when it has ended. */
 ONESPACE_API int onespace_pid(int id);
 
-/* A futex word (shared by all members) that becomes non-zero when the task has ended; the caller may
- * poll it or wait on it with FUTEX_WAIT. Valid as long as the space; after the task's status was
- * collected its meaning ends. NULL when there is no such task. */
+/* A futex word (shared by all members) that becomes non-zero when the task has ended; the caller
+ * may poll it or wait on it with FUTEX_WAIT. Valid as long as the space; after the task's status
+ * was collected its meaning ends. NULL when there is no such task. */
 ONESPACE_API const uint32_t *onespace_watch(int id);
 
 /* ---- Sharing ---- */
@@ -154,10 +157,10 @@ ONESPACE_API ONESPACE_CHECK int onespace_export(const char *name, void *address,
 /* Takes a name back. Holds that importers have stay valid. -ENOENT. */
 ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
 
-/* Gives what task `id` exports under `name`; waits until it does. The import holds the owner's memory,
- * also beyond the owner's end, until onespace_release(id). size may be NULL.
- * -ETIMEDOUT; -EOWNERDEAD when the owner has ended or executed another program (-EDEADLK when it is
- * the caller itself that lacks the name); -ESRCH when there is no such task. */
+/* Gives what task `id` exports under `name`; waits until it does. The import holds the owner's
+ * memory, also beyond the owner's end, until onespace_release(id). size may be NULL. -ETIMEDOUT;
+ * -EOWNERDEAD when the owner has ended or executed another program (-EDEADLK when it is the caller
+ * itself that lacks the name); -ESRCH when there is no such task. */
 ONESPACE_API ONESPACE_CHECK int onespace_import(int id, const char *name, void **address,
                                                 size_t *size, int timeout_ms);
 
@@ -166,8 +169,8 @@ ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 
 /* Finds a symbol of a task's program or of its libraries, those opened later included, by reading
  * its ELF tables; symbols that only the file's .symtab names are found too. size may be NULL.
- * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH. The address is valid as long as
- * the task lives (take a hold by importing something to keep it longer). */
+ * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH. The address is valid as long
+ * as the task lives (take a hold by importing something to keep it longer). */
 ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,
                                                 size_t *size);
 

@@ -1,10 +1,10 @@
 /* src/agent/agent.c: libonespace-agent.so, preloaded into each task before its program.
  *
- * Freestanding: no library is needed, so that one file serves glibc and musl of any age; the few libc
- * functions it calls are weak and looked for by name. Most of what a task needs is done by the root's
- * library through steering; the agent does what must happen inside the task once its libc is ready:
- * it makes the task a member for all to see, settles the allocator, and carries syscall(), by which
- * some programs reach the calls that are steered. */
+ * Freestanding: no library is needed, so that one file serves glibc and musl of any age; the few
+ * libc functions it calls are weak and looked for by name. Most of what a task needs is done by the
+ * root's library through steering; the agent does what must happen inside the task once its libc is
+ * ready: it makes the task a member for all to see, settles the allocator, and carries syscall(),
+ * by which some programs reach the calls that are steered. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,21 +23,22 @@ extern int *__errno_location(void) WEAK;
 long syscall(long nr, ...);
 
 enum { /* glibc's malloc.h, which a freestanding file cannot rely on */
-    OPTION_TRIM_THRESHOLD = -1,
-    OPTION_TOP_PAD = -2,
-    OPTION_MMAP_THRESHOLD = -3,
+       OPTION_TRIM_THRESHOLD = -1,
+       OPTION_TOP_PAD = -2,
+       OPTION_MMAP_THRESHOLD = -3,
 };
 enum {
-    HEAP_PAD = 1 << 20,          /* grow the break by at least this much */
-    HEAP_TRIM = 64 << 20,        /* keep at most this much free memory at the heap's top */
-    HEAP_MMAP = 32 << 20,        /* from here on mmap, which gives memory back at once */
+    HEAP_PAD = 1 << 20,   /* grow the break by at least this much */
+    HEAP_TRIM = 64 << 20, /* keep at most this much free memory at the heap's top */
+    HEAP_MMAP = 32 << 20, /* from here on mmap, which gives memory back at once */
 };
 
 static struct space *space;
 static struct space_slot *self;
 
-/* A heap that keeps some free memory enters the kernel less often: in one address space every munmap
- * and page fault costs all tasks a little. docs/memory.md has the measurements and the bound. */
+/* A heap that keeps some free memory enters the kernel less often: in one address space every
+ * munmap and page fault costs all tasks a little. docs/memory.md has the measurements and the
+ * bound. */
 static void settle_heap(void)
 {
     if (!mallopt || (self->flags & ONESPACE_SPAWN_HEAP_LIBC))

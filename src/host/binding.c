@@ -41,9 +41,11 @@ static int bind_to_list(const char *list, int number, cpu_set_t *cpus, char *mes
             at = end + 1;
             last = strtol(at, &end, 10);
         }
-        if (end == at || first < 0 || last < first || last >= CPU_SETSIZE || (*end && *end != ',')) {
+        if (end == at || first < 0 || last < first || last >= CPU_SETSIZE ||
+            (*end && *end != ',')) {
             snprintf(message, size,
-                     "--cpu-bind %s: not 'none', 'core' or a list of processors such as 0,2-4", list);
+                     "--cpu-bind %s: not 'none', 'core' or a list of processors such as 0,2-4",
+                     list);
             return -EINVAL;
         }
         for (long cpu = first; cpu <= last && count < CPU_SETSIZE; cpu++)

@@ -2,8 +2,8 @@
 #ifndef ONESPACE_HOST_DEFAULTS_H
 #define ONESPACE_HOST_DEFAULTS_H
 
-/* Sets them in the environment of the calling process, except where the user did; says so on standard
- * error if verbose. */
+/* Sets them in the environment of the calling process, except where the user did; says so on
+ * standard error if verbose. */
 void defaults_set(int verbose);
 
 #endif

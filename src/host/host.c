@@ -37,7 +37,6 @@ struct client {
     struct client *next;
 };
 
-
 /* A request as it came in, with everything that must be freed. */
 struct job {
     struct protocol_request request;
@@ -233,8 +232,8 @@ static void start_held(struct host *host, int complete)
 }
 
 /* Takes one shim's job on. When the launcher said how many ranks it starts here, they are started
- * together: ranks that spin until the last one has come would take the processors that the last ones
- * need to start. A malformed job closes the connection. */
+ * together: ranks that spin until the last one has come would take the processors that the last
+ * ones need to start. A malformed job closes the connection. */
 static void serve_new(struct host *host, int socket)
 {
     struct timeval patience = {REQUEST_TIMEOUT_S, 0};
@@ -270,7 +269,9 @@ static void serve_client(struct client *client)
     int32_t number;
     ssize_t got = recv(client->socket, &number, sizeof(number), MSG_DONTWAIT);
     if (got == (ssize_t)sizeof(number)) {
-        (void)!onespace_kill(client->task, number);
+        /* Terminals and launchers signal the whole process group of a rank. */
+        if (kill(-client->pid, number) != 0)
+            (void)!onespace_kill(client->task, number);
         return;
     }
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
@@ -375,7 +376,8 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
     int self = onespace_init();
     if (self < 0 || pipe2(host.ends, O_CLOEXEC) != 0 || sem_init(&host.spawned, 0, 0) != 0 ||
         pthread_create(&waiter, NULL, wait_for_tasks, &host) != 0) {
-        fprintf(stderr, "onespace host: cannot make a space: %s\n", strerror(self < 0 ? -self : errno));
+        fprintf(stderr, "onespace host: cannot make a space: %s\n",
+                strerror(self < 0 ? -self : errno));
         close_door(&host, folder);
         return EXIT_FAILURE;
     }

@@ -13,8 +13,8 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
  * until it listens. 0 or -errno. */
 int host_start(const char *folder, const char *name, int expected, int launcher);
 
-/* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with a
- * message. */
+/* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with
+ * a message. */
 int host_connect(const char *name, int launcher, int expected, char *message, size_t size);
 
 #endif

@@ -14,16 +14,18 @@
 static const struct {
     const char *variable, *kind;
 } rank_variables[] = {
-    {"PMIX_RANK", "pmix"},       {"OMPI_COMM_WORLD_RANK", "openmpi"}, {"PMI_RANK", "hydra"},
-    {"PMI_ID", "hydra"},         {"PMI_FD", "hydra"},                 {"SLURM_STEP_ID", "slurm"},
-    {"PALS_RANKID", "pals"},     {"ALPS_APP_PE", "alps"},
+    {"PMIX_RANK", "pmix"},   {"OMPI_COMM_WORLD_RANK", "openmpi"},
+    {"PMI_RANK", "hydra"},   {"PMI_ID", "hydra"},
+    {"PMI_FD", "hydra"},     {"SLURM_STEP_ID", "slurm"},
+    {"PALS_RANKID", "pals"}, {"ALPS_APP_PE", "alps"},
 };
 
 /* The names are cut to 15 bytes by the kernel. */
 static const char *const daemons[] = {
-    "hydra_pmi_proxy", "prted",    "prterun", "orted",   "orterun",         "mpirun",
-    "mpirun.openmpi",  "mpiexec.openmpi", "slurmstepd", "mpiexec.gforker",
-    "hydra_bstrap_pr", "pals_daemon", "palsd", "apinit", "pbs_mom", "mpiexec",
+    "hydra_pmi_proxy", "prted",           "prterun",         "orted",
+    "orterun",         "mpirun",          "mpirun.openmpi",  "mpiexec.openmpi",
+    "slurmstepd",      "mpiexec.gforker", "hydra_bstrap_pr", "pals_daemon",
+    "palsd",           "apinit",          "pbs_mom",         "mpiexec",
 };
 
 struct process {
@@ -51,9 +53,12 @@ static int read_process(int pid, struct process *process)
     snprintf(process->name, sizeof(process->name), "%.*s", (int)(close_bracket - open_bracket - 1),
              open_bracket + 1);
     /* state, ppid, and start time as the 20th field behind the name */
-    return sscanf(close_bracket + 1,
-                  " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                  &process->parent, &process->started) == 2 ? 0 : -1;
+    return sscanf(
+               close_bracket + 1,
+               " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &process->parent, &process->started) == 2
+               ? 0
+               : -1;
 }
 
 static int is_daemon(const char *name)
@@ -108,8 +113,8 @@ static void name_space(struct launcher *launcher)
         launcher->daemon = daemon.pid;
         snprintf(launcher->space, sizeof(launcher->space), "%.15s-%d-%llu", daemon.name, daemon.pid,
                  daemon.started);
-        snprintf(launcher->found_by, sizeof(launcher->found_by), "ancestor %s (pid %d)", daemon.name,
-                 daemon.pid);
+        snprintf(launcher->found_by, sizeof(launcher->found_by), "ancestor %s (pid %d)",
+                 daemon.name, daemon.pid);
     } else if ((job = getenv("PMIX_NAMESPACE"))) {
         name_from_text(launcher, "pmix", job, NULL);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "PMIX_NAMESPACE");
@@ -127,7 +132,8 @@ static void name_space(struct launcher *launcher)
 void launcher_find(struct launcher *launcher)
 {
     memset(launcher, 0, sizeof(*launcher));
-    launcher->local_rank = number_from("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID");
+    launcher->local_rank =
+        number_from("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID");
     launcher->local_size = number_from("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL);
     for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
         if (!getenv(rank_variables[i].variable))

@@ -42,7 +42,9 @@ static int send_some(int socket, const int *fds, const int32_t *numbers, unsigne
     union fd_space control;
     memset(&control, 0, sizeof(control));
     struct iovec data = {(void *)numbers, count * sizeof(*numbers)};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
                              .msg_controllen = CMSG_SPACE(count * sizeof(int))};
     control.header.cmsg_level = SOL_SOCKET;
     control.header.cmsg_type = SCM_RIGHTS;
@@ -61,7 +63,9 @@ static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
 {
     union fd_space control;
     struct iovec data = {numbers, count * sizeof(*numbers)};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
                              .msg_controllen = sizeof(control)};
     ssize_t got;
     do
@@ -71,7 +75,8 @@ static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
         return got == 0 ? -EPIPE : -errno;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     unsigned had = header && header->cmsg_type == SCM_RIGHTS
-                       ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
+                       ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int))
+                       : 0;
     if (had)
         memcpy(fds, CMSG_DATA(header), (had < count ? had : count) * sizeof(int));
     for (unsigned i = had; i < count; i++)
@@ -83,7 +88,8 @@ static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count)
 {
     for (unsigned at = 0; at < count; at += PROTOCOL_FDS_PER_MESSAGE) {
-        unsigned part = count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
+        unsigned part =
+            count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
         int result = send_some(socket, fds + at, numbers + at, part);
         if (result < 0)
             return result;
@@ -96,7 +102,8 @@ int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count)
     for (unsigned i = 0; i < count; i++)
         fds[i] = -1;
     for (unsigned at = 0; at < count; at += PROTOCOL_FDS_PER_MESSAGE) {
-        unsigned part = count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
+        unsigned part =
+            count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
         int result = receive_some(socket, fds + at, numbers + at, part);
         if (result < 0)
             return result;

@@ -6,8 +6,8 @@
  *   signal (any number)            ->
  *                                  <-     reply ENDED (wait status)
  *
- * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the same
- * version; a host of another version closes the connection. */
+ * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the
+ * same version; a host of another version closes the connection. */
 #ifndef ONESPACE_HOST_PROTOCOL_H
 #define ONESPACE_HOST_PROTOCOL_H
 
@@ -25,14 +25,14 @@ enum { PROTOCOL_FDS_MAX = 2048, PROTOCOL_FDS_PER_MESSAGE = 250, PROTOCOL_TEXT_MA
 
 struct protocol_request {
     uint32_t magic;
-    uint32_t flags;       /* ONESPACE_SPAWN_* */
+    uint32_t flags; /* ONESPACE_SPAWN_* */
     uint32_t argc, envc;
-    uint32_t text_size;   /* argv and environment, each text with its terminating zero */
-    uint32_t fd_count;    /* descriptors that follow, the working directory first */
+    uint32_t text_size; /* argv and environment, each text with its terminating zero */
+    uint32_t fd_count;  /* descriptors that follow, the working directory first */
     int32_t umask, nice;
     int32_t number, ntasks;
     uint64_t stack_size;
-    int32_t policy_mode;  /* memory policy, 0: default */
+    int32_t policy_mode; /* memory policy, 0: default */
     uint32_t cpus_size;
     uint64_t policy_nodes[16];
     uint64_t signal_mask, ignored; /* bit n-1 for signal n */
@@ -44,7 +44,7 @@ enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
 
 struct protocol_reply {
     uint32_t kind;
-    int32_t error; /* ANSWER: 0 or -errno, with message */
+    int32_t error;                 /* ANSWER: 0 or -errno, with message */
     struct onespace_status status; /* ANSWER: id and pid; ENDED: all */
     char message[1024];
 };

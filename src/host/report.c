@@ -6,12 +6,13 @@
 
 void report_stats(const char *program, const struct onespace_status *status)
 {
-    fprintf(stderr,
-            "onespace: task %d (%s, pid %d): %.3f s user, %.3f s system; copies in user space: %llu, "
-            "%.3f MB; through the kernel: %llu\n",
-            status->id, program, status->pid, (double)status->user_us / 1e6,
-            (double)status->system_us / 1e6, (unsigned long long)status->copies,
-            (double)status->copied_bytes / 1e6, (unsigned long long)status->kernel_copies);
+    fprintf(
+        stderr,
+        "onespace: task %d (%s, pid %d): %.3f s user, %.3f s system; copies in user space: %llu, "
+        "%.3f MB; through the kernel: %llu\n",
+        status->id, program, status->pid, (double)status->user_us / 1e6,
+        (double)status->system_us / 1e6, (unsigned long long)status->copies,
+        (double)status->copied_bytes / 1e6, (unsigned long long)status->kernel_copies);
 }
 
 int report_exit_code(int error)

@@ -25,8 +25,8 @@
 
 extern char **environ;
 
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,
-                                SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGUSR1, SIGUSR2,
+                                SIGALRM, SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
 
 static int complain(const char *message)
 {
@@ -74,8 +74,8 @@ static char *join_texts(char *const *argv, char *const *envp, struct protocol_re
     for (int v = 0; v < 2; v++)
         for (char *const *text = vectors[v]; *text; text++)
             size += strlen(*text) + 1;
-    char *texts = malloc(size + 1);
-    if (!texts || size > PROTOCOL_TEXT_MAX)
+    char *texts = size <= PROTOCOL_TEXT_MAX ? malloc(size + 1) : NULL;
+    if (!texts)
         return NULL;
     for (int v = 0; v < 2; v++)
         for (char *const *text = vectors[v]; *text; text++) {
@@ -106,45 +106,44 @@ static void fill_request(struct protocol_request *request, const struct shim_job
         getrlimit(i, &request->limits[i]);
     long size = syscall(SYS_sched_getaffinity, 0, sizeof(request->cpus), request->cpus);
     request->cpus_size = size > 0 ? (uint32_t)size : 0;
-    if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) != 0)
+    if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
+        0)
         request->policy_mode = 0;
 }
 
-/* Sends the job; afterwards the shim's own copies of the descriptors are closed, since launchers
- * take an open one for a living rank. Standard error stays, for our own messages. */
-static int send_job(int socket, const struct shim_job *job, const sigset_t *mask)
+/* Launchers take an open descriptor for a living rank, so the shim's own copies are closed once the
+ * task has them. Two stay: standard error for our own messages, and Hydra's socket, whose
+ * end-of-file shall not come before the shim's exit status, since Hydra takes that for a crash of
+ * the rank. */
+static void close_own_copies(const struct sent_fds *sent)
 {
-    static struct sent_fds sent;
+    const char *text = getenv("PMI_FD");
+    int hydra = text ? atoi(text) : -1;
+    for (unsigned i = 0; i < sent->count; i++)
+        if (sent->numbers[i] >= 0 && sent->numbers[i] != STDERR_FILENO && sent->numbers[i] != hydra)
+            close(sent->fds[i]);
+}
+
+static int send_job(int socket, const struct shim_job *job, struct sent_fds *sent,
+                    const sigset_t *mask)
+{
     struct protocol_request request = {0};
-    sent.count = 0;
+    sent->count = 0;
     fill_request(&request, job, mask);
-    int result = collect_fds(&sent, socket);
+    int result = collect_fds(sent, socket);
     char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
     if (!texts)
         return result < 0 ? result : -E2BIG;
-    request.fd_count = sent.count;
+    request.fd_count = sent->count;
     result = protocol_send(socket, &request, sizeof(request));
     if (result == 0)
-        result = protocol_send_fds(socket, sent.fds, sent.numbers, sent.count);
+        result = protocol_send_fds(socket, sent->fds, sent->numbers, sent->count);
     if (result == 0)
         result = protocol_send(socket, texts, request.text_size);
     free(texts);
-    if (sent.count && sent.numbers[0] == -1)
-        close(sent.fds[0]);
+    if (sent->count && sent->numbers[0] == -1)
+        close(sent->fds[0]);
     return result;
-}
-
-static void close_own_copies(int socket, int signals)
-{
-    for (unsigned fd = 0; fd < 2; fd++)
-        close((int)fd);
-    unsigned keep[2] = {(unsigned)(socket < signals ? socket : signals),
-                        (unsigned)(socket < signals ? signals : socket)};
-    if (keep[0] > 3)
-        close_range(3, keep[0] - 1, 0);
-    if (keep[1] > keep[0] + 1)
-        close_range(keep[0] + 1, keep[1] - 1, 0);
-    close_range(keep[1] + 1, ~0u, 0);
 }
 
 static int open_signals(sigset_t *old)
@@ -228,15 +227,15 @@ static void set_numbers(const struct shim_job *job)
 
 /* Connects and gets an answer. A host that was just ending closes the connection unanswered: then
  * there will be another one. */
-static int submit(const struct shim_job *job, const sigset_t *mask, int *socket_out,
-                  struct protocol_reply *reply)
+static int submit(const struct shim_job *job, struct sent_fds *sent, const sigset_t *mask,
+                  int *socket_out, struct protocol_reply *reply)
 {
     char message[512];
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)
             return complain(message);
-        int result = send_job(socket, job, mask);
+        int result = send_job(socket, job, sent, mask);
         if (result == 0)
             result = protocol_receive(socket, reply, sizeof(*reply));
         if (result == 0) {
@@ -256,6 +255,7 @@ static int submit(const struct shim_job *job, const sigset_t *mask, int *socket_
 
 int shim_run(const struct shim_job *job)
 {
+    static struct sent_fds sent;
     struct protocol_reply reply;
     sigset_t old;
     if (bind_self(job) != 0)
@@ -264,14 +264,14 @@ int shim_run(const struct shim_job *job)
     int socket, signals = open_signals(&old);
     if (signals < 0)
         return complain("cannot watch signals");
-    int failed = submit(job, &old, &socket, &reply);
+    int failed = submit(job, &sent, &old, &socket, &reply);
     if (failed)
         return failed;
     if (reply.error < 0) {
         complain(reply.message);
         return report_exit_code(reply.error);
     }
-    close_own_copies(socket, signals);
+    close_own_copies(&sent);
     int result = await_end(socket, signals, &reply);
     if (result < 0) {
         complain("the host of the space is gone, and the task with it (was it killed, perhaps for "

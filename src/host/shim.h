@@ -5,18 +5,18 @@
 #include <stddef.h>
 
 struct shim_job {
-    const char *space;      /* its name */
-    char *const *argv;      /* program and arguments */
-    unsigned flags;         /* ONESPACE_SPAWN_* */
+    const char *space; /* its name */
+    char *const *argv; /* program and arguments */
+    unsigned flags;    /* ONESPACE_SPAWN_* */
     size_t stack_size;
-    int launcher;           /* pid of the launcher on this node, or 0 */
-    int number, ntasks;     /* for ONESPACE_TASK_ID, or -1 */
+    int launcher;       /* pid of the launcher on this node, or 0 */
+    int number, ntasks; /* for ONESPACE_TASK_ID, or -1 */
     int verbose, stats;
-    const char *bind;       /* --cpu-bind, or NULL */
+    const char *bind; /* --cpu-bind, or NULL */
 };
 
-/* Runs the job and returns the exit status for the caller, or does not return: a task that died of a
- * signal makes the shim die of the same. Prints what went wrong on standard error. */
+/* Runs the job and returns the exit status for the caller, or does not return: a task that died of
+ * a signal makes the shim die of the same. Prints what went wrong on standard error. */
 int shim_run(const struct shim_job *job);
 
 #endif

@@ -1,7 +1,8 @@
 /* src/image/known.h: files that were read and found good before.
  *
- * Starting a thousand tasks of one program reads and judges it once. A file is known by device, inode,
- * size and both time stamps; changing it, its mode or its capabilities changes the stamps. */
+ * Starting a thousand tasks of one program reads and judges it once. A file is known by device,
+ * inode, size and both time stamps; changing it, its mode or its capabilities changes the stamps.
+ */
 #ifndef ONESPACE_IMAGE_KNOWN_H
 #define ONESPACE_IMAGE_KNOWN_H
 

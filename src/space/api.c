@@ -60,7 +60,8 @@ int onespace_kill(int id, int signal)
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) /* before Linux 5.3 */
         return kill(pid, signal) == 0 ? 0 : -errno;
-    /* The task was not reaped when the descriptor was opened if it is not now: no stranger is hit. */
+    /* The task was not reaped when the descriptor was opened if it is not now: no stranger is hit.
+     */
     int result = -ESRCH;
     if (pid_of(space, id) == pid)
         result = syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0) == 0 ? 0 : -errno;

@@ -1,7 +1,7 @@
 /* src/space/barrier.c: the barrier of the tasks that were started together.
  *
- * One word: generation << 32 | number of arrivals. The last arrival starts the next generation in the
- * same compare-and-swap, so there is no instruction at which a dying task could leave it half
+ * One word: generation << 32 | number of arrivals. The last arrival starts the next generation in
+ * the same compare-and-swap, so there is no instruction at which a dying task could leave it half
  * open; an arrival can be taken back likewise. Waiters sleep on the generation's half; the keeper
  * wakes them when a participant ends, since nobody else may be left to do it. */
 #include "onespace.h"

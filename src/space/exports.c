@@ -1,8 +1,8 @@
 /* src/space/exports.c: see exports.h.
  *
- * Entries are found by linear probing from a hash of owner and name; removed ones stay DEAD, so that
- * probing goes on behind them, and are used again. Readers take no lock: an entry counts when its
- * state is LIVE before and after it was read. Only the owner's threads add under its name; they
+ * Entries are found by linear probing from a hash of owner and name; removed ones stay DEAD, so
+ * that probing goes on behind them, and are used again. Readers take no lock: an entry counts when
+ * its state is LIVE before and after it was read. Only the owner's threads add under its name; they
  * exclude one another by the owner's own lock, which dies with all of them. */
 #include "space/exports.h"
 

@@ -17,14 +17,16 @@ static void begin_group(struct space *space, uint32_t ntasks)
         atomic_store(&space->group_numbers[i], 0);
 }
 
-/* Asked of the slots: a counter would be off for ever when a spawner is killed at the wrong moment. */
+/* Asked of the slots: a counter would be off for ever when a spawner is killed at the wrong moment.
+ */
 static int is_gone(struct space *space, const struct space_slot *joining)
 {
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
-        if (slot != joining && (state == SLOT_CLAIMED || state == SLOT_BORN || state == SLOT_RUNNING) &&
+        if (slot != joining &&
+            (state == SLOT_CLAIMED || state == SLOT_BORN || state == SLOT_RUNNING) &&
             slot->number >= 0)
             return 0;
     }
@@ -49,9 +51,10 @@ void group_leave(struct space *space)
     futex_wake(&space->group_loaded, INT32_MAX);
 }
 
-/* Loading libraries takes the address space's lock hundreds of times. A rank that is through with it
- * and spins for its peers would keep those that hold the lock from running, so all sleep here until
- * the last one is through. It is a courtesy: whoever ends early or takes long ends the wait. */
+/* Loading libraries takes the address space's lock hundreds of times. A rank that is through with
+ * it and spins for its peers would keep those that hold the lock from running, so all sleep here
+ * until the last one is through. It is a courtesy: whoever ends early or takes long ends the wait.
+ */
 void group_await_loaded(struct space *space, const struct space_slot *self)
 {
     uint64_t deadline = futex_deadline(LOAD_PATIENCE_MS);

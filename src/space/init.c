@@ -29,8 +29,8 @@
 
 enum { FUTEX_HASH_SLOTS = 1024, FENCE_TRIES = 16 };
 
-/* The registry is a private mapping of a named file: copied on write like anonymous memory, so that a
- * forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. */
+/* The registry is a private mapping of a named file: copied on write like anonymous memory, so that
+ * a forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. */
 static long map_registry(void)
 {
     int fd = memfd_create("onespace-space", MFD_CLOEXEC);
@@ -67,18 +67,19 @@ static long map_stubs(struct space *space)
     return mprotect(page, ARCH_PAGE, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
 }
 
-/* The address space has one program break, and the libc of every program that is not steered believes
- * that it owns it. A page behind the break makes every brk fail; those libcs then take their heap
- * from mmap. One page that is taken from the root's own sbrk first keeps the root's libc from ever
- * lowering the break and so opening the gap again. */
+/* The address space has one program break, and the libc of every program that is not steered
+ * believes that it owns it. A page behind the break makes every brk fail; those libcs then take
+ * their heap from mmap. One page that is taken from the root's own sbrk first keeps the root's libc
+ * from ever lowering the break and so opening the gap again. */
 static long fence_break(struct space *space)
 {
     for (int tries = 0; tries < FENCE_TRIES; tries++) {
         if (sbrk(ARCH_PAGE) == (void *)-1)
             return 0; /* something lies there already, and stays if it is not ours */
         uintptr_t end = ((uintptr_t)raw(__NR_brk, 0) + ARCH_PAGE - 1) & -(uintptr_t)ARCH_PAGE;
-        void *fence = mmap((void *)end, ARCH_PAGE, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        void *fence =
+            mmap((void *)end, ARCH_PAGE, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
         if (fence != MAP_FAILED) {
             space->fence_low = end;
             space->fence_high = end + ARCH_PAGE;
@@ -90,8 +91,8 @@ static long fence_break(struct space *space)
     return -EEXIST;
 }
 
-/* Whatever lies in the region would be taken for a task's one day. Only unusual layouts put anything
- * there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
+/* Whatever lies in the region would be taken for a task's one day. Only unusual layouts put
+ * anything there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
 static int region_is_free(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

@@ -1,9 +1,9 @@
 /* src/space/layout.h: where things lie in the address space.
  *
  * The region lies far from where the kernel puts programs (85 TiB), heaps behind them, and mappings
- * without an address (down from 128 TiB, or with `ulimit -s unlimited` down from 21 TiB). Slot i owns
- * the range [region + i * 28 GiB, + 28 GiB), so the owner of an address is a division, and one munmap
- * gives all of a task's memory back:
+ * without an address (down from 128 TiB, or with `ulimit -s unlimited` down from 21 TiB). Slot i
+ * owns the range [region + i * 28 GiB, + 28 GiB), so the owner of an address is a division, and one
+ * munmap gives all of a task's memory back:
  *
  *   0        +16 MiB            +1 GiB                  +17 GiB          +26 GiB        +28 GiB
  *   | stubs  | files (images)   | mappings              | program break  | main stack   |

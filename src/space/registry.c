@@ -1,7 +1,7 @@
 /* src/space/registry.c: find one's place in the registry; slots and ids.
  *
- * A slot's id grows by the number of slots each time it is used, so slot = id mod slots: an id finds
- * its slot without a search, and a stale id finds nothing. */
+ * A slot's id grows by the number of slots each time it is used, so slot = id mod slots: an id
+ * finds its slot without a search, and a stale id finds nothing. */
 #include "space/registry.h"
 
 #include <errno.h>
@@ -82,7 +82,8 @@ static void clear_slot(struct space_slot *slot)
         from[i] = 0;
 }
 
-/* Low slots are used again first, so that a space that runs one task after another touches few pages. */
+/* Low slots are used again first, so that a space that runs one task after another touches few
+ * pages. */
 static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
 {
     uint32_t first = atomic_load(&space->free_hint);
@@ -107,7 +108,8 @@ struct space_slot *space_claim(struct space *space, int32_t spawner)
     uint32_t index = space_slot_index(space, slot);
     int32_t last = atomic_load(&slot->id);
     slot->spawner = spawner;
-    atomic_store(&slot->id, last ? (int32_t)(((uint32_t)last + LAYOUT_SLOTS) & INT32_MAX) : (int32_t)index);
+    atomic_store(&slot->id,
+                 last ? (int32_t)(((uint32_t)last + LAYOUT_SLOTS) & INT32_MAX) : (int32_t)index);
     clear_slot(slot);
     slot->started_ns = futex_now_ns();
     uint32_t highest = atomic_load(&space->highest);

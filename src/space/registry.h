@@ -86,30 +86,31 @@ struct space_sigaction {
 struct space_steer {
     _Atomic uint64_t files_next;    /* next place for a file mapping */
     _Atomic uint64_t mappings_next; /* next place for any other mapping */
-    _Atomic uint32_t site_count; /* stubs in use */
+    _Atomic uint32_t site_count;    /* stubs in use */
     uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
     _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */
-    _Atomic uint32_t foreign_lost; /* mappings outside the range that found foreign[] full */
-    struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
-    uintptr_t image_low, image_high; /* extent of the library that ld.so is loading */
+    _Atomic uint32_t foreign_lost;     /* mappings outside the range that found foreign[] full */
+    struct space_sigaction actions[2]; /* SIGSEGV, SIGBUS */
+    uintptr_t image_low, image_high;   /* extent of the library that ld.so is loading */
     int32_t image_fd;
     uint32_t unused;
-    uintptr_t fault_stub; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
+    uintptr_t fault_stub;  /* our handler for SIGSEGV and SIGBUS, 0: not installed */
     _Atomic uint32_t peer; /* slot index of the last copy's peer: a hint */
     struct space_foreign foreign[SPACE_FOREIGN_MAX];
 };
 
 /* Statistics of the drop-ins, for --stats and ps. Relaxed counters, written by the task. */
 struct space_stats {
-    _Atomic uint64_t cma_calls, cma_bytes;       /* copied in user space */
-    _Atomic uint64_t cma_kernel_calls;           /* passed to the system call */
-    _Atomic uint64_t cma_faults;                 /* a copy faulted and was redone by the kernel */
+    _Atomic uint64_t cma_calls, cma_bytes; /* copied in user space */
+    _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
+    _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
 };
 
-/* A robust futex of the task's main thread, linked into its libc's own list by the agent. The kernel
- * sets FUTEX_OWNER_DIED in the word when that thread ends or the task executes another program. The
- * libc fixes the distance from `next` to the word (glibc 32 bytes, musl 28), hence the array. */
+/* A robust futex of the task's main thread, linked into its libc's own list by the agent. The
+ * kernel sets FUTEX_OWNER_DIED in the word when that thread ends or the task executes another
+ * program. The libc fixes the distance from `next` to the word (glibc 32 bytes, musl 28), hence the
+ * array. */
 struct space_robust {
     _Atomic uint32_t words[14]; /* words[at] is TID | FUTEX_WAITERS */
     uintptr_t previous, next;   /* of the list: addresses of `next` fields, as both libcs have it */
@@ -119,7 +120,7 @@ struct space_robust {
 
 struct space_slot {
     _Alignas(64) _Atomic uint32_t state; /* enum slot_state */
-    _Atomic int32_t id;                  /* unique while the space lives; slot index = id mod slots */
+    _Atomic int32_t id;      /* unique while the space lives; slot index = id mod slots */
     _Atomic uint32_t ended;  /* the futex of onespace_watch; keeper: 0 -> 1 */
     _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
     _Atomic int32_t pid;
@@ -127,18 +128,18 @@ struct space_slot {
     _Atomic uint32_t orphan; /* keeper: the spawner has ended, the root inherits */
     uint32_t flags;          /* ONESPACE_SPAWN_* */
     int32_t number, ntasks;
-    int32_t status;          /* wait status, valid from ENDED on */
+    int32_t status;           /* wait status, valid from ENDED on */
     _Atomic uint32_t leaving; /* the task is in execve; set and cleared by its exec hook */
-    _Atomic int32_t birth;    /* futex: 0, 1 entered its program, or -errno; written by the newborn */
+    _Atomic int32_t birth; /* futex: 0, 1 entered its program, or -errno; written by the newborn */
     _Atomic int32_t birth_stage;
     _Atomic int32_t next_request; /* the keeper's request list: slot index of the next, -1 end */
     /* Sticky hints that let the keeper skip tables; set before what they announce. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported;
-    uint64_t started_ns;      /* CLOCK_MONOTONIC */
+    uint64_t started_ns; /* CLOCK_MONOTONIC */
     uint64_t user_us, system_us;
     uintptr_t stack_low, stack_high;
-    uintptr_t link_map;         /* the root's: first of its link maps */
-    uintptr_t interpreter_bias; /* of its ld.so, or of itself when static */
+    uintptr_t link_map;            /* the root's: first of its link maps */
+    uintptr_t interpreter_bias;    /* of its ld.so, or of itself when static */
     uintptr_t interpreter_dynamic; /* address of the ld.so's PT_DYNAMIC */
     uintptr_t birth_record;
     struct space_robust robust;
@@ -161,8 +162,8 @@ struct space_export {
 /* The patchable sites of a file that was mapped executable. FILLING entries whose filler died stay
  * unused; readers skip what is not READY. */
 struct space_site {
-    uint32_t at; /* offset from the start of the mapping */
-    uint16_t nr; /* system call number, or SPACE_SITE_CPUID */
+    uint32_t at;          /* offset from the start of the mapping */
+    uint16_t nr;          /* system call number, or SPACE_SITE_CPUID */
     uint8_t length, lead; /* as arch_next_site found them */
 };
 #define SPACE_SITE_CPUID 0xffffu
@@ -205,19 +206,19 @@ struct space {
     _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory went */
     _Atomic int32_t requests;             /* newest slot whose birth the keeper shall make, or -1 */
     _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
-    _Alignas(64) _Atomic uint32_t ends;   /* futex: bumped at every end of a task */
-    _Alignas(64) _Atomic uint32_t names;  /* futex: bumped at every export and every end */
-    _Alignas(64) _Atomic uint64_t barrier; /* generation << 32 | arrived */
+    _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
+    _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
+    _Alignas(64) _Atomic uint64_t barrier;   /* generation << 32 | arrived */
     /* The group of tasks that were started together. With none of them alive, the next group begins
      * with a number that this one has had, or with another count. */
     _Atomic uint32_t group_ntasks;
     _Atomic uint32_t group_numbers[LAYOUT_SLOTS / 32]; /* bit per number that was started */
-    _Atomic uint32_t group_ended;          /* members that ended or left: the barrier is broken */
-    _Atomic uint32_t group_loaded;         /* futex: members whose libraries are loaded */
-    char name[64];                         /* of the job, for ps */
-    uint64_t fence_low, fence_high;        /* the page behind the program break */
-    uint64_t keeper_ignored;               /* signals that a child of the keeper has ignored */
-    uintptr_t stub_page;                   /* shared by all tasks, mapped once in each */
+    _Atomic uint32_t group_ended;   /* members that ended or left: the barrier is broken */
+    _Atomic uint32_t group_loaded;  /* futex: members whose libraries are loaded */
+    char name[64];                  /* of the job, for ps */
+    uint64_t fence_low, fence_high; /* the page behind the program break */
+    uint64_t keeper_ignored;        /* signals that a child of the keeper has ignored */
+    uintptr_t stub_page;            /* shared by all tasks, mapped once in each */
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
     _Atomic uint32_t highest; /* no slot above this index was ever used */

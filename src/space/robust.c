@@ -21,7 +21,8 @@ void robust_attach(struct space_slot *slot)
     struct robust_list_head *head = NULL;
     size_t size;
     if (raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
-        return; /* musl has none until the program locks a robust mutex: detection by exec hook only */
+        return; /* musl has none until the program locks a robust mutex: detection by exec hook only
+                 */
     int index = word_index(robust, head->futex_offset);
     if (index < 0)
         return;

@@ -1,4 +1,5 @@
-/* src/steer/copy.c: process_vm_readv and process_vm_writev between members, by a copy in user space.
+/* src/steer/copy.c: process_vm_readv and process_vm_writev between members, by a copy in user
+ * space.
  *
  * The kernel stays the reference: whatever is unusual (flags, bad vectors, a target that is no
  * member, oneself, an address that faults) is left to the system call, whole and from the start, so
@@ -47,7 +48,8 @@ struct walk {
     size_t size;
 };
 
-/* Makes sure that there are bytes to copy: 1, or 0 at the end, or -1 when the kernel shall judge. */
+/* Makes sure that there are bytes to copy: 1, or 0 at the end, or -1 when the kernel shall judge.
+ */
 static int fetch(struct walk *walk)
 {
     while (walk->size == 0) {
@@ -64,8 +66,8 @@ static int fetch(struct walk *walk)
     return 1;
 }
 
-/* The kernel judges both vectors, whole, before it copies anything; so do we, and leave to it whatever is
- * not plainly right. */
+/* The kernel judges both vectors, whole, before it copies anything; so do we, and leave to it
+ * whatever is not plainly right. */
 static int is_plain(const struct walk *walk)
 {
     for (unsigned long i = 0; i < walk->left; i++) {

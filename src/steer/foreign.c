@@ -75,12 +75,14 @@ void steer_foreign_add(struct space_slot *self, uintptr_t start, size_t size)
 
 long steer_foreign_mmap(struct space_slot *self, const long a[6])
 {
-    /* Locked around the call: a task that is killed between a mapping and its entry leaves the mapping
-     * behind for good. */
+    /* Locked around the call: a task that is killed between a mapping and its entry leaves the
+     * mapping behind for good. */
     uint64_t signals = steer_lock(&self->steer);
     long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
-    uintptr_t start = (uintptr_t)result, size = ((uintptr_t)a[1] + ARCH_PAGE - 1) & -(uintptr_t)ARCH_PAGE;
-    if ((unsigned long)result < -4095ul && space_marked() && layout_slot_of(start) == LAYOUT_SLOTS) {
+    uintptr_t start = (uintptr_t)result,
+              size = ((uintptr_t)a[1] + ARCH_PAGE - 1) & -(uintptr_t)ARCH_PAGE;
+    if ((unsigned long)result < -4095ul && space_marked() &&
+        layout_slot_of(start) == LAYOUT_SLOTS) {
         cut_entries(&self->steer, start, start + size); /* MAP_FIXED over an older one */
         store_entry(&self->steer, start, start + size);
     }

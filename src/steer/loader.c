@@ -1,9 +1,9 @@
 /* src/steer/loader.c: load libraries with fewer changes to the shared address space.
  *
- * All tasks share one lock on the memory map and one set of processors that must hear of each change,
- * so the thousand changes that loading one MPI program's libraries makes are what slows the start of
- * many ranks. Three things are done otherwise than in a process; each gives up hardening that means
- * little where every task can write to all memory anyway:
+ * All tasks share one lock on the memory map and one set of processors that must hear of each
+ * change, so the thousand changes that loading one MPI program's libraries makes are what slows the
+ * start of many ranks. Three things are done otherwise than in a process; each gives up hardening
+ * that means little where every task can write to all memory anyway:
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
@@ -76,8 +76,8 @@ long loader_mprotect(struct space_slot *self, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     if (a[2] == PROT_READ && in_files(self, address, (size_t)a[1]))
         return 0;
-    /* Holes between segments: everything behind the first one is closed before the others are mapped
-     * over it. Here that would close the extent that serves them. */
+    /* Holes between segments: everything behind the first one is closed before the others are
+     * mapped over it. Here that would close the extent that serves them. */
     if (a[2] == PROT_NONE && address >= steer->image_low && address < steer->image_high)
         return 0;
     return raw(__NR_mprotect, a[0], a[1], a[2]);

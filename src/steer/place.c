@@ -79,8 +79,8 @@ static long map_in_range(struct space_slot *self, size_t size, int is_file, cons
 
 static long map_anywhere(struct space_slot *self, const long a[6])
 {
-    int stays = (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE)) &&
-                in_range(self, (uintptr_t)a[0], (size_t)a[1]);
+    int stays =
+        (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE)) && in_range(self, (uintptr_t)a[0], (size_t)a[1]);
     return stays ? raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5])
                  : steer_foreign_mmap(self, a);
 }
@@ -90,7 +90,8 @@ static long map_at(struct space_slot *self, const long a[6])
     long result = map_anywhere(self, a);
     int is_code = (a[2] & PROT_EXEC) && !(a[2] & PROT_WRITE) && (a[3] & MAP_PRIVATE) &&
                   !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
-    if (is_code && (unsigned long)result < -4095ul && in_range(self, (uintptr_t)result, (size_t)a[1]))
+    if (is_code && (unsigned long)result < -4095ul &&
+        in_range(self, (uintptr_t)result, (size_t)a[1]))
         steer_patch_loaded(self, (uintptr_t)result, (size_t)a[1], (int)a[4], a[5]);
     return result;
 }
@@ -163,7 +164,8 @@ static long move_in_range(struct space_slot *self, const long a[6])
             continue;
         if (held < 0 && held > -4096)
             return held;
-        long result = raw(__NR_mremap, a[0], a[1], a[2], a[3] | MREMAP_MAYMOVE | MREMAP_FIXED, place);
+        long result =
+            raw(__NR_mremap, a[0], a[1], a[2], a[3] | MREMAP_MAYMOVE | MREMAP_FIXED, place);
         if ((unsigned long)result >= -4095ul)
             raw(__NR_munmap, place, size);
         return result;
@@ -176,8 +178,8 @@ long steer_mremap(struct space_slot *self, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     size_t old_size = round_up((size_t)a[1], ARCH_PAGE), size = round_up((size_t)a[2], ARCH_PAGE);
     long result;
-    if (in_range(self, address, old_size) && (a[3] & (MREMAP_MAYMOVE | MREMAP_FIXED)) == MREMAP_MAYMOVE &&
-        size >= (size_t)a[2]) {
+    if (in_range(self, address, old_size) &&
+        (a[3] & (MREMAP_MAYMOVE | MREMAP_FIXED)) == MREMAP_MAYMOVE && size >= (size_t)a[2]) {
         result = raw(__NR_mremap, a[0], a[1], a[2], a[3] & ~(long)MREMAP_MAYMOVE);
         if (result == -ENOMEM)
             result = move_in_range(self, a);
@@ -223,11 +225,13 @@ long steer_shmdt(struct space_slot *self, uintptr_t address)
 }
 
 /* The program break of this task alone. Growing rarely enters the kernel, since memory is mapped in
- * large steps; shrinking gives pages back at once, and zeroes what a later growth must find zero. */
+ * large steps; shrinking gives pages back at once, and zeroes what a later growth must find zero.
+ */
 long steer_brk(struct space_slot *self, uintptr_t wanted)
 {
     struct space_steer *steer = &self->steer;
-    uintptr_t low = range_of(self) + LAYOUT_BREAK, high = range_of(self) + LAYOUT_STACK - LAYOUT_MIB;
+    uintptr_t low = range_of(self) + LAYOUT_BREAK,
+              high = range_of(self) + LAYOUT_STACK - LAYOUT_MIB;
     uint64_t now = atomic_load_explicit(&steer->break_now, memory_order_relaxed);
     uint64_t mapped = atomic_load_explicit(&steer->break_mapped, memory_order_relaxed);
     if (wanted < low || wanted > high || wanted == now)

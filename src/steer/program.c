@@ -15,7 +15,8 @@ const char *steer_program(const struct space_slot *self)
 /* What a path of interest may be long. */
 enum { PATH_LOOK = 40 };
 
-/* The beginning of a program's string, as far as it is of interest: 0, or -1 when it cannot be read. */
+/* The beginning of a program's string, as far as it is of interest: 0, or -1 when it cannot be
+ * read. */
 static int fetch_path(const char *path, char text[PATH_LOOK])
 {
     for (unsigned at = 0; at < PATH_LOOK; at++) {
@@ -71,7 +72,8 @@ long steer_readlink(struct space_slot *self, long nr, const long a[6])
     return arch_guarded_copy((char *)link[1], program, (size_t)length) == 0 ? length : -EFAULT;
 }
 
-/* What is ignored stays ignored across an exec, so the kernel must know it, where it has our handler. */
+/* What is ignored stays ignored across an exec, so the kernel must know it, where it has our
+ * handler. */
 static void hand_over_ignored(struct space_slot *self)
 {
     static const int signals[] = {SIGSEGV, SIGBUS};

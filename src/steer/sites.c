@@ -219,7 +219,8 @@ void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, in
     for (const char *at = path; *at; at++)
         if (*at == '/')
             name = at + 1;
-    if (begins_with(name, "libc.so") || begins_with(name, "libc-") || begins_with(name, "libpthread"))
+    if (begins_with(name, "libc.so") || begins_with(name, "libc-") ||
+        begins_with(name, "libpthread"))
         steer_patch_mapping(self, code, size, fd, offset, STEER_LIBC);
     else if (begins_with(name, "libucm") || /* UCX redirects libc's functions to its own calls */
              same_text(path, steer_program(self)))

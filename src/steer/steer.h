@@ -2,13 +2,13 @@
  *
  * The system call instructions of a task's ld.so and libc that place memory (mmap, munmap, mremap,
  * brk, shmat), set signal handlers, execute programs, ask for /proc/self/exe or copy between
- * processes are jumps to steer_dispatch. So each task has its own program break, all of its memory lies
- * in its own range, and copies between members need no kernel. Freestanding: it runs on tasks'
+ * processes are jumps to steer_dispatch. So each task has its own program break, all of its memory
+ * lies in its own range, and copies between members need no kernel. Freestanding: it runs on tasks'
  * threads, also before their libc is ready, and in signal handlers; it never allocates and takes
  * no lock that another task could hold.
  *
- * In a forked child (no mark) the memory calls still work, on the child's own copy of the slot. In a
- * vfork child (mark, but another pid) nothing that belongs to the parent process is recorded. */
+ * In a forked child (no mark) the memory calls still work, on the child's own copy of the slot. In
+ * a vfork child (mark, but another pid) nothing that belongs to the parent process is recorded. */
 #ifndef ONESPACE_STEER_H
 #define ONESPACE_STEER_H
 
@@ -38,11 +38,12 @@ enum steer_kind {
     STEER_LIBC,   /* sites inside functions */
     STEER_CODE,   /* a program's: may be in the middle of anything, so no copies */
 };
-/* Turns the sites in [code, code+size), the mapping of file `fd` at `offset`, into jumps. The mapping
- * is readable and executable, and no other thread runs in it yet. */
+/* Turns the sites in [code, code+size), the mapping of file `fd` at `offset`, into jumps. The
+ * mapping is readable and executable, and no other thread runs in it yet. */
 void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
                          enum steer_kind kind);
-/* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program. */
+/* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program.
+ */
 void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset);
 
 /* place.c: placing, growing and giving back memory. */

@@ -42,8 +42,8 @@ static void set_ignored(const struct birth *birth)
 {
     for (int signal = 1; signal <= 64; signal++) {
         uint64_t bit = UINT64_C(1) << (signal - 1);
-        struct space_sigaction action = {
-            .handler = (uintptr_t)(birth->ignore & bit ? SIG_IGN : SIG_DFL)};
+        struct space_sigaction action = {.handler =
+                                             (uintptr_t)(birth->ignore & bit ? SIG_IGN : SIG_DFL)};
         if ((birth->ignore | birth->unignore) & bit)
             raw(__NR_rt_sigaction, signal, &action, NULL, 8);
     }
@@ -74,7 +74,8 @@ static void close_on_exec_by_number(void)
 static void close_on_exec(void)
 {
     _Alignas(8) char entries[2048];
-    long directory = raw(__NR_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long directory =
+        raw(__NR_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) {
         close_on_exec_by_number();
         return;

@@ -1,7 +1,7 @@
 /* src/task/birth.h: what a newborn task needs to know before it enters its program.
  *
- * Written by the spawner into the newborn's own range, before the kernel task exists; it stays there
- * for the life of the range, because the program's path is asked for later. */
+ * Written by the spawner into the newborn's own range, before the kernel task exists; it stays
+ * there for the life of the range, because the program's path is asked for later. */
 #ifndef ONESPACE_TASK_BIRTH_H
 #define ONESPACE_TASK_BIRTH_H
 
@@ -14,8 +14,8 @@
 #include <sys/resource.h>
 
 enum {
-    BIRTH_PAGES = 8, /* of the record, behind the stubs */
-    BIRTH_CPU_WORDS = 32,  /* 2,048 processors */
+    BIRTH_PAGES = 8,      /* of the record, behind the stubs */
+    BIRTH_CPU_WORDS = 32, /* 2,048 processors */
     BIRTH_FDS_MAX = 2500,
     BIRTH_LIMITS = 16,
     BIRTH_FREE = 64 * 1024,
@@ -35,15 +35,15 @@ struct birth {
     struct space *space;
     struct space_slot *slot;
     uintptr_t stack_pointer, entry;
-    uint64_t signal_mask;  /* to be restored */
+    uint64_t signal_mask;      /* to be restored */
     uint64_t ignore, unignore; /* signals whose action is not what the kernel made it */
-    int32_t keeper_pid;    /* whose child the newborn is */
-    uint32_t flags;        /* ONESPACE_SPAWN_* */
+    int32_t keeper_pid;        /* whose child the newborn is */
+    uint32_t flags;            /* ONESPACE_SPAWN_* */
     uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */
     int32_t directory, umask, nice;
-    uint32_t limit_mask;   /* bit i: set limits[i] */
-    uint32_t cpu_bytes;    /* 0: leave the affinity alone */
-    int32_t policy_mode;   /* memory policy, or -1 */
+    uint32_t limit_mask; /* bit i: set limits[i] */
+    uint32_t cpu_bytes;  /* 0: leave the affinity alone */
+    int32_t policy_mode; /* memory policy, or -1 */
     uint32_t fd_count;
     uint64_t policy_nodes[16];
     struct rlimit limits[BIRTH_LIMITS];

@@ -72,8 +72,9 @@ void task_ended(struct space *space, struct space_slot *slot, int status,
     int32_t unborn = 0; /* it died before it could say how its birth went */
     if (atomic_compare_exchange_strong(&slot->birth, &unborn, -ECHILD))
         futex_wake(&slot->birth, INT32_MAX);
-    /* The spawner collects a failed birth, whatever the flags. From ENDED on the slot is the waiter's,
-     * and may soon be another task's: everything else is done before, waking is harmless after. */
+    /* The spawner collects a failed birth, whatever the flags. From ENDED on the slot is the
+     * waiter's, and may soon be another task's: everything else is done before, waking is harmless
+     * after. */
     int entered = atomic_load(&slot->birth) == 1;
     int alone = atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
     atomic_store(&slot->ended, 1);

@@ -1,5 +1,5 @@
-/* src/task/inherit.c: see inherit.h. The keeper clones for the root, but has its own limits, nice value,
- * affinity and memory policy, those of the time when it was made. */
+/* src/task/inherit.c: see inherit.h. The keeper clones for the root, but has its own limits, nice
+ * value, affinity and memory policy, those of the time when it was made. */
 #include "task/inherit.h"
 
 #include <errno.h>
@@ -26,11 +26,12 @@ static void fill_limits(struct birth *birth, const struct onespace_spawn_attr *a
     }
 }
 
-static void fill_affinity(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_affinity(struct birth *birth, const struct onespace_spawn_attr *attr,
+                          int from_root)
 {
     if (attr->cpus) {
         birth->cpu_bytes = (uint32_t)(attr->cpus_size < sizeof(birth->cpus) ? attr->cpus_size
-                                                                             : sizeof(birth->cpus));
+                                                                            : sizeof(birth->cpus));
         memcpy(birth->cpus, attr->cpus, birth->cpu_bytes);
     } else if (from_root) {
         long size = syscall(SYS_sched_getaffinity, 0, sizeof(birth->cpus), birth->cpus);
@@ -54,8 +55,10 @@ static void fill_policy(struct birth *birth, int from_root)
 {
     birth->policy_mode = -1;
     int mode;
-    if (from_root && syscall(SYS_get_mempolicy, &mode, birth->policy_nodes,
-                             8 * sizeof(birth->policy_nodes), NULL, 0) == 0 && mode != 0)
+    if (from_root &&
+        syscall(SYS_get_mempolicy, &mode, birth->policy_nodes, 8 * sizeof(birth->policy_nodes),
+                NULL, 0) == 0 &&
+        mode != 0)
         birth->policy_mode = mode;
 }
 
@@ -79,8 +82,8 @@ uint64_t inherit_ignored_signals(void)
     return ignored;
 }
 
-/* The newborn starts with the signals ignored that its kernel parent (the keeper) or, when a task spawns,
- * the spawner has ignored; a task's SIGSEGV and SIGBUS are ours for the kernel. */
+/* The newborn starts with the signals ignored that its kernel parent (the keeper) or, when a task
+ * spawns, the spawner has ignored; a task's SIGSEGV and SIGBUS are ours for the kernel. */
 static void fill_ignored(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
 {
     uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);

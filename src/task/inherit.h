@@ -7,9 +7,9 @@
 #include "onespace.h"
 #include "task/birth.h"
 
-/* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a birth record from the
- * attributes; what these leave open from the calling thread if that is the root's. What a task's own
- * clone hands on by itself is left alone. */
+/* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a birth record from
+ * the attributes; what these leave open from the calling thread if that is the root's. What a
+ * task's own clone hands on by itself is left alone. */
 void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr,
                   const struct space_slot *spawner);
 

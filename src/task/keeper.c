@@ -2,9 +2,9 @@
  *
  * It shares memory, descriptors and working directory with the root but no signal handlers, and has
  * no exit signal: the root's own wait(-1) sees neither it nor the tasks. Freestanding; runs on a
- * stack of its own with the root's thread pointer, which it never uses. It has no timer: it sleeps on
- * `events`, which others bump, and which its own handler bumps when a child ends. While a task is
- * in execve it looks every millisecond, since the kernel does not say when that is done. */
+ * stack of its own with the root's thread pointer, which it never uses. It has no timer: it sleeps
+ * on `events`, which others bump, and which its own handler bumps when a child ends. While a task
+ * is in execve it looks every millisecond, since the kernel does not say when that is done. */
 #include "task/keeper.h"
 
 #include <errno.h>
@@ -119,8 +119,8 @@ static void reap(struct space *space)
     }
 }
 
-/* Whether a task that entered execve still lives in this address space: reading our own mark through
- * its pid needs no permission as long as it does. */
+/* Whether a task that entered execve still lives in this address space: reading our own mark
+ * through its pid needs no permission as long as it does. */
 static int is_still_here(int32_t pid)
 {
     uint32_t word = 0;
@@ -171,8 +171,7 @@ static void keeper_main(void *argument)
         holds_reclaim(space);
         if (atomic_load(&space->closing))
             leave(space);
-        futex_wait(&space->events, seen,
-                   leaving ? futex_now_ns() + EXEC_POLL_NS : UINT64_MAX);
+        futex_wait(&space->events, seen, leaving ? futex_now_ns() + EXEC_POLL_NS : UINT64_MAX);
     }
 }
 

@@ -1,8 +1,8 @@
 /* src/task/lookup.c: find a symbol of another task by reading its ELF tables.
  *
- * Never calls the task's own dlsym: that would run its ld.so on our thread, with our thread pointer.
- * The tables may change or go while they are read, so every read is a system call on our own address
- * space, which fails where a load would fault. */
+ * Never calls the task's own dlsym: that would run its ld.so on our thread, with our thread
+ * pointer. The tables may change or go while they are read, so every read is a system call on our
+ * own address space, which fails where a load would fault. */
 #include "onespace.h"
 
 #include <elf.h>
@@ -25,7 +25,8 @@ enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20 };
 static int peek(uintptr_t from, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)from, size};
-    return raw(__NR_process_vm_readv, getpid(), &local, 1, &remote, 1, 0) == (long)size ? 0 : -EFAULT;
+    return raw(__NR_process_vm_readv, getpid(), &local, 1, &remote, 1, 0) == (long)size ? 0
+                                                                                        : -EFAULT;
 }
 
 static int peek_string(uintptr_t from, char *to, size_t size)
@@ -105,7 +106,8 @@ static uint32_t gnu_hash_of(const char *name)
 
 static int find_gnu(const struct object *object, const char *name, Elf64_Sym *symbol)
 {
-    uint32_t head[4], index, chain, hash = gnu_hash_of(name); /* buckets, first, bloom words, shift */
+    uint32_t head[4], index, chain,
+        hash = gnu_hash_of(name); /* buckets, first, bloom words, shift */
     if (peek(object->gnu_hash, head, sizeof(head)) != 0 || head[0] == 0)
         return 0;
     uintptr_t buckets = object->gnu_hash + sizeof(head) + head[2] * sizeof(uint64_t);
@@ -211,7 +213,8 @@ static void name_program(const struct space_slot *slot, char *path, size_t size)
         snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
 }
 
-static int find_in_task(const struct space_slot *slot, const char *name, void **address, size_t *size)
+static int find_in_task(const struct space_slot *slot, const char *name, void **address,
+                        size_t *size)
 {
     char path[PATH_MAX], program[PATH_MAX];
     name_program(slot, program, sizeof(program));
@@ -220,14 +223,16 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
     struct link_map map;
     if (!first) /* a static program */
         return find_in_file(program, slot->interpreter_bias, name, address, size);
-    for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT; i++, at = (uintptr_t)map.l_next) {
+    for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT;
+         i++, at = (uintptr_t)map.l_next) {
         if (peek(at, &map, sizeof(map)) != 0)
             break;
         result = find_in_object(map.l_addr, (uintptr_t)map.l_ld, name, address, size);
     }
     /* Programs export few symbols; their files often name the rest. */
     at = first;
-    for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT; i++, at = (uintptr_t)map.l_next) {
+    for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT;
+         i++, at = (uintptr_t)map.l_next) {
         if (peek(at, &map, sizeof(map)) != 0 ||
             peek_string((uintptr_t)map.l_name, path, sizeof(path)) != 0)
             break;

@@ -63,7 +63,8 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
         return -EINVAL;
     if (given)
         *attr = *given;
-    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > BIRTH_FDS_MAX || (attr->fd_count && !attr->fds) || attr->number < -1 ||
+    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > BIRTH_FDS_MAX ||
+        (attr->fd_count && !attr->fds) || attr->number < -1 ||
         (attr->number >= 0 && attr->number >= attr->ntasks) || attr->ntasks > ONESPACE_TASKS_MAX ||
         attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
         return -EINVAL;
@@ -117,9 +118,9 @@ static int map_program(struct spawn *spawn, struct image_mapping *mapping)
         uint64_t skew = segment->vaddr % ARCH_PAGE;
         steer_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
                             segment->filesz + skew, fd, (long)(segment->offset - skew),
-                            !is_dynamic                   ? STEER_CODE
+                            !is_dynamic                 ? STEER_CODE
                             : strstr(path, "/ld-linux") ? STEER_LOADER
-                                                          : STEER_LIBC);
+                                                        : STEER_LIBC);
     }
     close(fd);
     if (result == 0) {
@@ -134,7 +135,8 @@ static size_t stack_size_of(const struct spawn *spawn)
 {
     enum { LEAST = 128 * 1024, DEFAULT = 8 << 20 };
     struct rlimit limit;
-    size_t size = spawn->attr.stack_size, most = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
+    size_t size = spawn->attr.stack_size,
+           most = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
     const struct rlimit *given = spawn->attr.limits ? &spawn->attr.limits[RLIMIT_STACK] : NULL;
     if (size == 0) {
         if (!given && getrlimit(RLIMIT_STACK, &limit) == 0)
@@ -230,9 +232,13 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
 
 static const char *stage_name(int stage)
 {
-    static const char *const names[] = {"", "cannot make a kernel task", "cannot set its descriptors",
-                                        "cannot enter its working directory", "cannot set its limits",
-                                        "cannot set its CPU affinity", "cannot make a process group"};
+    static const char *const names[] = {"",
+                                        "cannot make a kernel task",
+                                        "cannot set its descriptors",
+                                        "cannot enter its working directory",
+                                        "cannot set its limits",
+                                        "cannot set its CPU affinity",
+                                        "cannot make a process group"};
     return names[stage > 0 && stage <= BIRTH_GROUP ? stage : 0];
 }
 
@@ -262,7 +268,8 @@ static int await_birth(struct spawn *spawn)
         space_release_slot(slot);
     }
     char what[128];
-    snprintf(what, sizeof(what), "%s (%s)", birth == -ECHILD ? "was killed while it started" : stage_name(stage),
+    snprintf(what, sizeof(what), "%s (%s)",
+             birth == -ECHILD ? "was killed while it started" : stage_name(stage),
              strerror(-birth));
     return say(&spawn->attr, birth == -ECHILD ? -EAGAIN : birth, spawn->program.path, what, "");
 }
@@ -296,8 +303,9 @@ static int spawn_resolved(struct spawn *spawn)
     if (result < 0) {
         undo(spawn, 0);
         result = say(&spawn->attr, result, spawn->program.path, "cannot be mapped",
-                     result == -ENOMEM ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
-                                       : strerror(-result));
+                     result == -ENOMEM
+                         ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
+                         : strerror(-result));
     } else {
         result = start(spawn);
     }

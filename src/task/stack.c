@@ -22,8 +22,18 @@ enum { AUX_ENTRIES = 48, RANDOM_BYTES = 16 };
 
 /* The entries that hold for every program on this machine. */
 static const unsigned long common_entries[] = {
-    AT_SYSINFO_EHDR, AT_HWCAP, AT_HWCAP2, AT_PAGESZ, AT_CLKTCK, AT_UID, AT_EUID, AT_GID, AT_EGID,
-    AT_MINSIGSTKSZ, AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN,
+    AT_SYSINFO_EHDR,
+    AT_HWCAP,
+    AT_HWCAP2,
+    AT_PAGESZ,
+    AT_CLKTCK,
+    AT_UID,
+    AT_EUID,
+    AT_GID,
+    AT_EGID,
+    AT_MINSIGSTKSZ,
+    AT_RSEQ_FEATURE_SIZE,
+    AT_RSEQ_ALIGN,
 };
 
 struct aux {
@@ -156,8 +166,8 @@ int stack_make(const struct stack_request *request, uintptr_t *stack_pointer)
     uintptr_t end = layout_range(space_slot_index(request->space, request->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */
     uintptr_t low = (top - request->size) & -(uintptr_t)ARCH_PAGE;
-    /* Executable stacks need MAP_GROWSDOWN: glibc's mprotect asks for PROT_GROWSDOWN. The guard stops
-     * the growth and catches large frames. */
+    /* Executable stacks need MAP_GROWSDOWN: glibc's mprotect asks for PROT_GROWSDOWN. The guard
+     * stops the growth and catches large frames. */
     void *guard = mmap((void *)(low - LAYOUT_STACK_GUARD), LAYOUT_STACK_GUARD, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (guard == MAP_FAILED)

@@ -70,7 +70,8 @@ TEST_F(copies, from_and_to_the_root_are_as_between_processes)
     ASSERT_EQ(ftruncate(file.get(), 4096), 0);
     void *cut_file = mmap(nullptr, 8192, both, MAP_SHARED, file.get(), 0);
     std::ostringstream line;
-    line << getpid() << ' ' << static_cast<void *>(area) << ' ' << read_only << ' ' << no_access << ' ' << cut_file;
+    line << getpid() << ' ' << static_cast<void *>(area) << ' ' << read_only << ' ' << no_access
+         << ' ' << cut_file;
     expect_same(as_task(with_places("check", line.str())), check_between_processes());
 }
 

@@ -8,7 +8,9 @@ using exe = SpaceTest;
 TEST_F(exe, names_the_tasks_program)
 {
     Outcome process = as_process({program("exe"), "read"});
-    EXPECT_NE(process.output.find("realpath " + std::filesystem::canonical(program("exe")).string()), std::string::npos);
+    EXPECT_NE(
+        process.output.find("realpath " + std::filesystem::canonical(program("exe")).string()),
+        std::string::npos);
     EXPECT_EQ(as_task({program("exe"), "read"}), process);
 }
 
@@ -22,7 +24,8 @@ TEST_F(exe, names_the_real_path_of_a_program_run_by_a_link)
 
 TEST_F(exe, executed_by_the_program_runs_itself)
 {
-    EXPECT_EQ(as_task({program("exe"), "again", "this"}), exits("myself runs again with this\n", 17));
+    EXPECT_EQ(as_task({program("exe"), "again", "this"}),
+              exits("myself runs again with this\n", 17));
 }
 
 TEST_F(exe, executed_by_a_child_runs_the_program)

@@ -1,4 +1,4 @@
-// tests/agent/libc_test.cpp: programs with other libcs, and with none of their own to load.
+// tests/agent/libc_test.cpp: programs with other libcs, with none to load, and of other languages.
 #include <algorithm>
 
 #include "fixture.hpp"
@@ -47,3 +47,21 @@ INSTANTIATE_TEST_SUITE_P(of, libc, testing::Values("plain", "plain-static", "pla
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });
+
+using language = SpaceTest;
+
+TEST_F(language, go_recovers_from_nil_pointers)
+{
+    if (access(program("nil-go").c_str(), X_OK) != 0)
+        GTEST_SKIP() << "needs go";
+    std::string said = "runtime error: invalid memory address or nil pointer dereference\n";
+    EXPECT_EQ(as_task({program("nil-go")}), exits(said));
+}
+
+TEST_F(language, java_catches_null_pointers)
+{
+    if (access(program("Null.class").c_str(), R_OK) != 0)
+        GTEST_SKIP() << "needs javac";
+    EXPECT_EQ(as_task({"java", "-Xmx128m", "-cp", ONESPACE_TEST_PROGRAMS, "Null"}),
+              exits("caught 100000\n"));
+}

@@ -1,4 +1,5 @@
-// tests/agent/memory_test.cpp: each task has its own program break, its own range and its own stack.
+// tests/agent/memory_test.cpp: each task has its own program break, its own range and its own
+// stack.
 #include <cstdio>
 
 #include "fixture.hpp"

@@ -1,5 +1,5 @@
-// tests/agent/signals_test.cpp: programs with handlers of their own for SIGSEGV and SIGBUS do as a task
-// what they do as a process. Each scene of signals.c is run both ways.
+// tests/agent/signals_test.cpp: programs with handlers of their own for SIGSEGV and SIGBUS do as a
+// task what they do as a process. Each scene of signals.c is run both ways.
 #include "fixture.hpp"
 
 using namespace fixture;
@@ -37,7 +37,8 @@ TEST_F(signals, may_mend_the_cause_and_return)
 
 TEST_F(signals, run_on_the_alternate_stack_when_it_is_wanted)
 {
-    expect_same("alternate-stack", "1 times, on the alternate stack 1\n2 times, on the alternate stack 0", 0);
+    expect_same("alternate-stack",
+                "1 times, on the alternate stack 1\n2 times, on the alternate stack 0", 0);
 }
 
 TEST_F(signals, with_resethand_are_caught_once)

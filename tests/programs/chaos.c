@@ -52,7 +52,8 @@ static void spawn_some(int numbered)
     int id = random_below(2) ? onespace_spawn("true", quick, NULL, &attr)
                              : onespace_spawn("sh", replaced, NULL, &attr);
     if (id > 0 && random_below(2)) {
-        int result = onespace_wait(random_below(2) ? id : ONESPACE_ANY, NULL, (int)random_below(20));
+        int result =
+            onespace_wait(random_below(2) ? id : ONESPACE_ANY, NULL, (int)random_below(20));
         (void)result;
     }
 }

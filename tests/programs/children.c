@@ -1,4 +1,5 @@
-/* tests/programs/children.c: programs with children and threads of their own, by every way there is. */
+/* tests/programs/children.c: programs with children and threads of their own, by every way there
+ * is. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -164,7 +165,8 @@ static void *set_handlers(void *argument)
     while (!stop) {
         signal(SIGSEGV, SIG_DFL);
         signal(SIGBUS, SIG_DFL);
-        char *wish = mmap((void *)0x6f0000000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *wish =
+            mmap((void *)0x6f0000000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         munmap(wish, 4096);
     }
     return argument;

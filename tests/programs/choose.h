@@ -1,4 +1,5 @@
-/* tests/programs/choose.h: a guest program is a list of small scenes; argv[1] names the one to play. */
+/* tests/programs/choose.h: a guest program is a list of small scenes; argv[1] names the one to
+ * play. */
 #ifndef ONESPACE_TESTS_PROGRAMS_CHOOSE_H
 #define ONESPACE_TESTS_PROGRAMS_CHOOSE_H
 

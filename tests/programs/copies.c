@@ -80,7 +80,8 @@ static void report(const char *name, int writing, ssize_t result)
     static char there[AREA];
     struct iovec mine = {there, AREA}, theirs = {area, AREA};
     ssize_t size = server > 0 ? process_vm_readv(server, &mine, 1, &theirs, 1, 0) : 0;
-    printf(" here %08x there %08x\n", checksum(local, AREA), checksum(there, size > 0 ? (size_t)size : 0));
+    printf(" here %08x there %08x\n", checksum(local, AREA),
+           checksum(there, size > 0 ? (size_t)size : 0));
 }
 
 static void prepare(void)
@@ -100,7 +101,8 @@ static void prepare(void)
     do {                                                                                           \
         struct iovec mine[] = {locals}, theirs[] = {remotes};                                      \
         prepare();                                                                                 \
-        report(name, writing, copy(writing, server, mine, LENGTH(mine), theirs, LENGTH(theirs), 0)); \
+        report(name, writing,                                                                      \
+               copy(writing, server, mine, LENGTH(mine), theirs, LENGTH(theirs), 0));              \
     } while (0)
 #define LIST(...) __VA_ARGS__
 
@@ -126,11 +128,14 @@ static void check_vectors(int writing)
     CASE("local nowhere", LIST({nowhere, 100}), LIST({area, 100}));
     CASE("local in the kernel", LIST({kernel, 100}), LIST({area, 100}));
     CASE("remote ends", LIST({local, AREA}), LIST({area + AREA - 100, 200}));
-    CASE("remote ends after pages", LIST({local, AREA}), LIST({area + AREA - 2 * PAGE - 100, AREA}));
+    CASE("remote ends after pages", LIST({local, AREA}),
+         LIST({area + AREA - 2 * PAGE - 100, AREA}));
     CASE("local ends", LIST({local + AREA - 100, 200}), LIST({area, 200}));
     CASE("local ends after pages", LIST({local + AREA - 2 * PAGE - 100, AREA}), LIST({area, AREA}));
-    CASE("second remote nowhere", LIST({local, 300}), LIST({area, 100}, {nowhere, 100}, {area + 300, 100}));
-    CASE("second local nowhere", LIST({local, 100}, {nowhere, 100}, {local + 300, 100}), LIST({area, 300}));
+    CASE("second remote nowhere", LIST({local, 300}),
+         LIST({area, 100}, {nowhere, 100}, {area + 300, 100}));
+    CASE("second local nowhere", LIST({local, 100}, {nowhere, 100}, {local + 300, 100}),
+         LIST({area, 300}));
     CASE("unused remote nowhere", LIST({local, 100}), LIST({area, 100}, {nowhere, 100}));
     CASE("unused local nowhere", LIST({local, 100}, {nowhere, 100}), LIST({area, 100}));
     CASE("unused local in the kernel", LIST({local, 100}, {kernel, 100}), LIST({area, 100}));
@@ -140,13 +145,18 @@ static void check_vectors(int writing)
     CASE("remote partly read-only", LIST({local, 200}), LIST({area, 100}, {read_only, 100}));
     CASE("huge remote length", LIST({local, 100}), LIST({area, (size_t)1 << 46}));
     CASE("huge local length", LIST({local, (size_t)1 << 40}), LIST({area, 100}));
-    CASE("both lengths above INT_MAX", LIST({local, (size_t)INT_MAX + 10}), LIST({area, (size_t)INT_MAX + 10}));
+    CASE("both lengths above INT_MAX", LIST({local, (size_t)INT_MAX + 10}),
+         LIST({area, (size_t)INT_MAX + 10}));
     CASE("negative remote length", LIST({local, 100}), LIST({area, (size_t)-1}));
     CASE("negative local length", LIST({local, (size_t)-1}), LIST({area, 100}));
-    CASE("unused negative remote length", LIST({local, 100}), LIST({area, 100}, {area, (size_t)-5}));
-    CASE("unused negative local length", LIST({local, 100}, {local, (size_t)-5}), LIST({area, 100}));
-    CASE("sum of remote lengths overflows", LIST({local, 100}), LIST({area, SSIZE_MAX}, {area, SSIZE_MAX}));
-    CASE("sum of local lengths overflows", LIST({local, SSIZE_MAX}, {local, SSIZE_MAX}), LIST({area, 100}));
+    CASE("unused negative remote length", LIST({local, 100}),
+         LIST({area, 100}, {area, (size_t)-5}));
+    CASE("unused negative local length", LIST({local, 100}, {local, (size_t)-5}),
+         LIST({area, 100}));
+    CASE("sum of remote lengths overflows", LIST({local, 100}),
+         LIST({area, SSIZE_MAX}, {area, SSIZE_MAX}));
+    CASE("sum of local lengths overflows", LIST({local, SSIZE_MAX}, {local, SSIZE_MAX}),
+         LIST({area, 100}));
 }
 
 static void check_arguments(int writing)
@@ -166,7 +176,8 @@ static void check_arguments(int writing)
     report("no local", writing, copy(writing, server, &mine, 0, &there, 1, 0));
     report("no remote", writing, copy(writing, server, &mine, 1, &there, 0, 0));
     report("neither", writing, copy(writing, server, NULL, 0, NULL, 0, 0));
-    report("no local, remote vector nowhere", writing, copy(writing, server, &mine, 0, nowhere, 1, 0));
+    report("no local, remote vector nowhere", writing,
+           copy(writing, server, &mine, 0, nowhere, 1, 0));
     report("flags", writing, copy(writing, server, &mine, 1, &there, 1, 1));
     report("high flags", writing, copy(writing, server, &mine, 1, &there, 1, 1ul << 40));
     report("local vector nowhere", writing, copy(writing, server, nowhere, 1, &there, 1, 0));
@@ -209,7 +220,8 @@ static void check_targets(int writing)
         prepare();
         report("from a child", writing, copy(writing, server, &mine, 1, &there, 1, 0));
         report("from a child, partly", writing,
-               copy(writing, server, &(struct iovec){local, AREA}, 1, &(struct iovec){area + AREA - 9, 99}, 1, 0));
+               copy(writing, server, &(struct iovec){local, AREA}, 1,
+                    &(struct iovec){area + AREA - 9, 99}, 1, 0));
         report("from a child, nowhere", writing,
                copy(writing, server, &mine, 1, &(struct iovec){(void *)0x123000, 10}, 1, 0));
         exit(0);
@@ -230,7 +242,8 @@ static void handler(int signal)
 /* A copy that faults is no business of the program's handlers, masks and stacks. */
 static void check_signals(int writing)
 {
-    struct iovec mine = {local, 100}, nowhere = {(void *)0x123000, 100}, behind = {cut_file + PAGE, 100};
+    struct iovec mine = {local, 100}, nowhere = {(void *)0x123000, 100},
+                 behind = {cut_file + PAGE, 100};
     sigset_t all, old;
     signal(SIGSEGV, handler);
     signal(SIGBUS, handler);
@@ -278,7 +291,8 @@ static void *copy_in_thread(void *argument)
     struct iovec mine = {argument, 4000}, there = {area, 4000}, nowhere = {(void *)0x123000, 100};
     for (int i = 0; i < 2000; i++)
         if (process_vm_readv(server, &mine, 1, &there, 1, 0) != 4000 ||
-            (i % 50 == 0 && (process_vm_readv(server, &mine, 1, &nowhere, 1, 0) != -1 || errno != EFAULT)))
+            (i % 50 == 0 &&
+             (process_vm_readv(server, &mine, 1, &nowhere, 1, 0) != -1 || errno != EFAULT)))
             return (void *)1;
     return NULL;
 }
@@ -351,7 +365,6 @@ static int play_hammer(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"serve", play_serve}, {"check", play_check}, {"dead", play_dead},
-        {"hammer", play_hammer}};
+        {"serve", play_serve}, {"check", play_check}, {"dead", play_dead}, {"hammer", play_hammer}};
     return CHOOSE(scenes, argc, argv);
 }

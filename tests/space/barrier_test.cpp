@@ -53,7 +53,8 @@ TEST_F(barrier, takes_an_arrival_back_at_its_timeout)
     start(2);
     EXPECT_EQ(tasks[0]->tell("barrier", 0).result, -ETIMEDOUT);
     EXPECT_EQ(tasks[0]->tell("barrier", 50).result, -ETIMEDOUT);
-    EXPECT_EQ(tasks[1]->tell("barrier", 50).result, -ETIMEDOUT) << "the other's arrival was taken back";
+    EXPECT_EQ(tasks[1]->tell("barrier", 50).result, -ETIMEDOUT)
+        << "the other's arrival was taken back";
     tasks[0]->order("barrier", Patience);
     EXPECT_EQ(tasks[1]->tell("barrier", Patience).result, 0);
     EXPECT_EQ(tasks[0]->answer().result, 0);

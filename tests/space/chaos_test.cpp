@@ -15,7 +15,9 @@ namespace
 class Crowd
 {
   public:
-    explicit Crowd(unsigned seed) : random_(seed) {}
+    explicit Crowd(unsigned seed) : random_(seed)
+    {
+    }
 
     void fill(size_t size)
     {
@@ -42,7 +44,10 @@ class Crowd
         int status = kill_one(at);
         EXPECT_EQ(status, SIGKILL);
     }
-    size_t size() const { return tasks_.size(); }
+    size_t size() const
+    {
+        return tasks_.size();
+    }
 
   private:
     std::mt19937 random_;
@@ -81,7 +86,8 @@ void expect_working()
     EXPECT_EQ(two.tell("release", one.id()).result, 0);
     EXPECT_EQ(two.finish().status, 0);
     EXPECT_EQ(onespace_release(one.id()), 0);
-    EXPECT_EQ(as_task({program("member"), "spawn", program("state"), "exit", "9"}), exits("ended 9\n"));
+    EXPECT_EQ(as_task({program("member"), "spawn", program("state"), "exit", "9"}),
+              exits("ended 9\n"));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// tests/space/fixture.hpp: a space per test, and guests that run in it as tasks or beside it as processes.
+// tests/space/fixture.hpp: a space per test, and guests that run in it as tasks or beside it as
+// processes.
 #ifndef ONESPACE_TESTS_SPACE_FIXTURE_HPP
 #define ONESPACE_TESTS_SPACE_FIXTURE_HPP
 
@@ -84,20 +85,30 @@ inline bool has_ended(int id)
 class Descriptor
 {
   public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    Descriptor(Descriptor &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    explicit Descriptor(int fd = -1) : fd_(fd)
+    {
+    }
+    Descriptor(Descriptor &&other) noexcept : fd_(std::exchange(other.fd_, -1))
+    {
+    }
     Descriptor &operator=(Descriptor &&other) noexcept
     {
         std::swap(fd_, other.fd_);
         return *this;
     }
-    ~Descriptor() { reset(); }
+    ~Descriptor()
+    {
+        reset();
+    }
     void reset()
     {
         if (fd_ >= 0)
             close(std::exchange(fd_, -1));
     }
-    int get() const { return fd_; }
+    int get() const
+    {
+        return fd_;
+    }
 
   private:
     int fd_;
@@ -165,7 +176,8 @@ class Task
     explicit Task(const Words &words, const std::function<void(Attr &)> &change = nullptr)
     {
         Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-        onespace_fd_map fds[] = {{in_.read_end.get(), 0}, {out_.write_end.get(), 1}, {out_.write_end.get(), 2}};
+        onespace_fd_map fds[] = {
+            {in_.read_end.get(), 0}, {out_.write_end.get(), 1}, {out_.write_end.get(), 2}};
         char message[256] = "";
         attr.fds = fds;
         attr.fd_count = 3;
@@ -181,17 +193,32 @@ class Task
         out_.write_end.reset();
     }
 
-    int id() const { return id_; }
-    int pid() const { return onespace_pid(id_); }
-    std::string line() { return read_line(out_.read_end.get()); }
+    int id() const
+    {
+        return id_;
+    }
+    int pid() const
+    {
+        return onespace_pid(id_);
+    }
+    std::string line()
+    {
+        return read_line(out_.read_end.get());
+    }
     void write_line(const std::string &text)
     {
         std::string line = text + "\n";
         EXPECT_EQ(write(in_.write_end.get(), line.data(), line.size()),
                   static_cast<ssize_t>(line.size()));
     }
-    void close_input() { in_.write_end.reset(); }
-    void kill(int signal = SIGKILL) { EXPECT_EQ(onespace_kill(id_, signal), 0); }
+    void close_input()
+    {
+        in_.write_end.reset();
+    }
+    void kill(int signal = SIGKILL)
+    {
+        EXPECT_EQ(onespace_kill(id_, signal), 0);
+    }
     // The wait status, or -errno.
     int wait(onespace_status *status = nullptr)
     {
@@ -230,14 +257,21 @@ class Process
         posix_spawn_file_actions_adddup2(&actions, in_.read_end.get(), 0);
         posix_spawn_file_actions_adddup2(&actions, out_.write_end.get(), 1);
         posix_spawn_file_actions_adddup2(&actions, out_.write_end.get(), 2);
-        int result = posix_spawnp(&pid_, words[0].c_str(), &actions, nullptr, pointers(words).data(), environ);
+        int result = posix_spawnp(&pid_, words[0].c_str(), &actions, nullptr,
+                                  pointers(words).data(), environ);
         EXPECT_EQ(result, 0) << words[0];
         posix_spawn_file_actions_destroy(&actions);
         in_.read_end.reset();
         out_.write_end.reset();
     }
-    int pid() const { return pid_; }
-    std::string line() { return read_line(out_.read_end.get()); }
+    int pid() const
+    {
+        return pid_;
+    }
+    std::string line()
+    {
+        return read_line(out_.read_end.get());
+    }
     Outcome finish()
     {
         in_.write_end.reset();
@@ -257,8 +291,8 @@ inline Outcome as_process(const Words &words)
     return Process(words).finish();
 }
 
-// What must not grow: the memory map, descriptors, resident memory. Not counted is the registry, of which
-// each slot's first task makes a few pages resident.
+// What must not grow: the memory map, descriptors, resident memory. Not counted is the registry, of
+// which each slot's first task makes a few pages resident.
 struct Footprint {
     std::vector<std::string> mappings;
     int task_mappings = 0, descriptors = 0;
@@ -289,7 +323,8 @@ inline std::string added_mappings(const Footprint &before, const Footprint &afte
 {
     std::string text;
     for (const std::string &line : after.mappings)
-        if (std::find(before.mappings.begin(), before.mappings.end(), line) == before.mappings.end())
+        if (std::find(before.mappings.begin(), before.mappings.end(), line) ==
+            before.mappings.end())
             text += line + "\n";
     return text;
 }

@@ -139,7 +139,8 @@ TEST_F(holds, two_members_of_each_other_do_not_keep_both_for_ever)
     EXPECT_EQ(two.tell("import", one.id(), "number").result, 0);
     EXPECT_EQ(one.finish().status, 0);
     EXPECT_EQ(two.finish().status, 0);
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0 && probe_slots() == 0; }));
+    EXPECT_TRUE(
+        eventually([] { return Footprint::now().task_mappings == 0 && probe_slots() == 0; }));
     EXPECT_EQ(probe_holds(), 0);
 }
 

@@ -50,10 +50,12 @@ TEST_F(imports, end_when_the_owner_does)
         });
         void *address;
         auto start = std::chrono::steady_clock::now();
-        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, 2000), -EOWNERDEAD) << "round " << i;
+        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, 2000), -EOWNERDEAD)
+            << "round " << i;
         killer.join();
         EXPECT_EQ(task.wait(), SIGKILL);
-        ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500)) << "round " << i;
+        ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500))
+            << "round " << i;
     }
 }
 
@@ -68,7 +70,8 @@ TEST_F(imports, end_when_an_owner_whose_memory_is_held_does)
             sleep_ms(i % 3);
             task.kill();
         });
-        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, 2000), -EOWNERDEAD) << "round " << i;
+        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, 2000), -EOWNERDEAD)
+            << "round " << i;
         killer.join();
         EXPECT_EQ(task.wait(), SIGKILL);
         EXPECT_EQ(onespace_release(task.id()), 0);
@@ -94,7 +97,8 @@ TEST_F(imports, of_an_ended_task_are_refused)
     ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
     EXPECT_EQ(onespace_import(task.id(), "name", &address, nullptr, 1000), -EOWNERDEAD);
     EXPECT_EQ(task.wait(), 0);
-    EXPECT_TRUE(eventually([&] { return onespace_import(task.id(), "name", &address, nullptr, 0) == -ESRCH; }));
+    EXPECT_TRUE(eventually(
+        [&] { return onespace_import(task.id(), "name", &address, nullptr, 0) == -ESRCH; }));
 }
 
 TEST_F(imports, of_ones_own_missing_name_would_wait_for_ever)

@@ -86,7 +86,8 @@ TEST(root, that_dies_takes_its_tasks_with_it)
         attr.fd_count = 1;
         bool started = onespace_init() == 0;
         for (int i = 0; started && i < 3; i++)
-            started = onespace_spawn("sh", pointers({"sh", "-c", "echo up; exec sleep 60"}).data(), nullptr, &attr) > 0;
+            started = onespace_spawn("sh", pointers({"sh", "-c", "echo up; exec sleep 60"}).data(),
+                                     nullptr, &attr) > 0;
         if (started)
             pause();
         _exit(1);

@@ -110,7 +110,8 @@ TEST_F(lookup, finds_the_roots)
     ASSERT_EQ(find(ONESPACE_ROOT, "_ZL28file_only_number_of_the_root", &address), 0);
     EXPECT_EQ(address, &file_only_number_of_the_root);
     Member task;
-    EXPECT_EQ(task.tell("lookup", ONESPACE_ROOT, "number_of_the_root").address, &number_of_the_root);
+    EXPECT_EQ(task.tell("lookup", ONESPACE_ROOT, "number_of_the_root").address,
+              &number_of_the_root);
     EXPECT_EQ(task.finish().status, 0);
 }
 

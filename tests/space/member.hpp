@@ -12,7 +12,10 @@ namespace fixture
 struct Answer {
     int result = INT32_MIN; // when there was none
     void *address = nullptr;
-    int number() const { return *static_cast<volatile int *>(address); }
+    int number() const
+    {
+        return *static_cast<volatile int *>(address);
+    }
 };
 
 // As text for another member.

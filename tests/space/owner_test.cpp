@@ -10,8 +10,8 @@ using owner = SpaceTest;
 TEST_F(owner, knows_every_kind_of_a_tasks_memory)
 {
     Member task, other;
-    for (const char *what : {"heap", "large", "break", "stack", "static", "constant", "code", "library",
-                             "thread-local", "mmap", "thread", "foreign"}) {
+    for (const char *what : {"heap", "large", "break", "stack", "static", "constant", "code",
+                             "library", "thread-local", "mmap", "thread", "foreign"}) {
         Answer place = task.tell("place", what);
         EXPECT_EQ(place.result, 0) << what;
         EXPECT_EQ(onespace_owner(place.address), task.id()) << what << ' ' << place.address;
@@ -27,8 +27,8 @@ TEST_F(owner, knows_the_roots_memory)
     int here = 0;
     auto heap = std::make_unique<int>(0);
     static int global;
-    for (void *place : {static_cast<void *>(&here), static_cast<void *>(heap.get()), static_cast<void *>(&global),
-                        reinterpret_cast<void *>(&onespace_owner)})
+    for (void *place : {static_cast<void *>(&here), static_cast<void *>(heap.get()),
+                        static_cast<void *>(&global), reinterpret_cast<void *>(&onespace_owner)})
         EXPECT_EQ(onespace_owner(place), ONESPACE_ROOT);
     Member task;
     EXPECT_EQ(task.tell("owner", hex(heap.get())).result, ONESPACE_ROOT);

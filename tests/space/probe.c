@@ -23,11 +23,12 @@ void probe_describe(char *text, size_t size)
         struct space_slot *slot = &space->slots[i];
         uint32_t state = atomic_load(&slot->state);
         if ((state & SLOT_STATE_MASK) != SLOT_FREE)
-            at += (size_t)snprintf(text + at, size - at,
-                                   "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u birth %d %s\n", i,
-                                   state, atomic_load(&slot->memory), atomic_load(&slot->pid),
-                                   atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->orphan),
-                                   atomic_load(&slot->birth), slot->program);
+            at += (size_t)snprintf(
+                text + at, size - at,
+                "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u birth %d %s\n", i,
+                state, atomic_load(&slot->memory), atomic_load(&slot->pid),
+                atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->orphan),
+                atomic_load(&slot->birth), slot->program);
     }
 }
 

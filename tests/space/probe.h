@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-int probe_slots(void);   /* slots of tasks that are not free */
+int probe_slots(void);                        /* slots of tasks that are not free */
 void probe_describe(char *text, size_t size); /* those, one per line */
-int probe_exports(void); /* names that are there or half made */
-int probe_holds(void);   /* holds of all members on all */
+int probe_exports(void);                      /* names that are there or half made */
+int probe_holds(void);                        /* holds of all members on all */
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,8 @@ TEST_F(inherit, descriptors_without_close_on_exec)
     int high = fcntl(2, F_DUPFD, 400);
     std::string text = as_task(state("fds")).output;
     EXPECT_NE((" " + text).find(" " + std::to_string(kept.get()) + " "), std::string::npos) << text;
-    EXPECT_EQ((" " + text).find(" " + std::to_string(closed.get()) + " "), std::string::npos) << text;
+    EXPECT_EQ((" " + text).find(" " + std::to_string(closed.get()) + " "), std::string::npos)
+        << text;
     EXPECT_NE((" " + text).find(" " + std::to_string(high) + " "), std::string::npos) << text;
     EXPECT_EQ(text, as_process(state("fds")).output);
     close(high);
@@ -30,8 +31,9 @@ TEST_F(inherit, descriptors_without_close_on_exec)
 TEST_F(inherit, only_the_listed_descriptors_with_close_fds)
 {
     Descriptor open(dup(2));
-    EXPECT_EQ(as_task(state("fds"), [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_CLOSE_FDS; }).output,
-              "0 1 2 \n");
+    EXPECT_EQ(
+        as_task(state("fds"), [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_CLOSE_FDS; }).output,
+        "0 1 2 \n");
 }
 
 TEST_F(inherit, descriptors_whose_numbers_are_exchanged)
@@ -126,7 +128,8 @@ TEST_F(inherit, limits_that_were_given)
     std::ostringstream expected;
     for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
         expected << i << ' ' << limits[i].rlim_cur << ' ' << limits[i].rlim_max << '\n';
-    EXPECT_EQ(as_task(state("limits"), [&](Attr &attr) { attr.limits = limits; }), exits(expected.str()));
+    EXPECT_EQ(as_task(state("limits"), [&](Attr &attr) { attr.limits = limits; }),
+              exits(expected.str()));
 }
 
 TEST_F(inherit, the_cpu_affinity)
@@ -140,8 +143,9 @@ TEST_F(inherit, the_cpu_affinity)
         last--;
     CPU_ZERO(&one);
     CPU_SET(last, &one);
-    EXPECT_EQ(as_task(state("cpus"), [&](Attr &attr) { attr.cpus = &one, attr.cpus_size = sizeof(one); }),
-              exits(std::to_string(last) + " \n"));
+    EXPECT_EQ(
+        as_task(state("cpus"), [&](Attr &attr) { attr.cpus = &one, attr.cpus_size = sizeof(one); }),
+        exits(std::to_string(last) + " \n"));
     ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
     EXPECT_EQ(as_task(state("cpus")), exits(std::to_string(last) + " \n"));
 }
@@ -238,5 +242,6 @@ TEST_F(inherit, what_a_task_changed_goes_to_the_tasks_it_spawns)
 TEST_F(inherit, a_process_group_of_its_own_when_asked)
 {
     EXPECT_EQ(as_task(state("group")), exits("shared\n"));
-    EXPECT_EQ(as_task(state("group"), [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_GROUP; }), exits("own\n"));
+    EXPECT_EQ(as_task(state("group"), [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_GROUP; }),
+              exits("own\n"));
 }

@@ -1,4 +1,5 @@
-// tests/task/refusal_test.cpp: what cannot be a task is refused with the reason, and leaves nothing.
+// tests/task/refusal_test.cpp: what cannot be a task is refused with the reason, and leaves
+// nothing.
 #include <sys/stat.h>
 
 #include "fixture.hpp"
@@ -78,7 +79,11 @@ TEST_F(refusal, of_a_path_through_a_file)
 
 TEST_F(refusal, of_what_is_no_program)
 {
-    EXPECT_EQ(refused(file("other", std::string("\x7f" "ELF\x01\x01\x01", 7) + std::string(100, 'x')), ""),
+    EXPECT_EQ(refused(file("other", std::string("\x7f"
+                                                "ELF\x01\x01\x01",
+                                                7) +
+                                        std::string(100, 'x')),
+                      ""),
               -ENOEXEC); // 32 bit
 }
 
@@ -116,14 +121,19 @@ TEST_F(refusal, of_bad_attributes)
 TEST_F(refusal, of_descriptors_that_are_not_open)
 {
     onespace_fd_map fds[] = {{999, 0}};
-    EXPECT_EQ(refused("/bin/true", "descriptors", [&](Attr &attr) { attr.fds = fds, attr.fd_count = 1; }), -EBADF);
+    EXPECT_EQ(
+        refused("/bin/true", "descriptors", [&](Attr &attr) { attr.fds = fds, attr.fd_count = 1; }),
+        -EBADF);
 }
 
 TEST_F(refusal, of_a_working_directory_that_is_none)
 {
     Descriptor file(open("/etc/passwd", O_RDONLY | O_CLOEXEC));
-    EXPECT_EQ(refused("/bin/true", "working directory", [&](Attr &attr) { attr.directory = file.get(); }), -ENOTDIR);
-    EXPECT_EQ(refused("/bin/true", "working directory", [&](Attr &attr) { attr.directory = 999; }), -EBADF);
+    EXPECT_EQ(
+        refused("/bin/true", "working directory", [&](Attr &attr) { attr.directory = file.get(); }),
+        -ENOTDIR);
+    EXPECT_EQ(refused("/bin/true", "working directory", [&](Attr &attr) { attr.directory = 999; }),
+              -EBADF);
 }
 
 TEST_F(refusal, of_limits_that_cannot_be)
@@ -139,7 +149,8 @@ TEST_F(refusal, of_processors_that_are_not_there)
 {
     cpu_set_t none;
     CPU_ZERO(&none);
-    EXPECT_EQ(refused("/bin/true", "affinity", [&](Attr &attr) { attr.cpus = &none, attr.cpus_size = sizeof(none); }),
+    EXPECT_EQ(refused("/bin/true", "affinity",
+                      [&](Attr &attr) { attr.cpus = &none, attr.cpus_size = sizeof(none); }),
               -EINVAL);
 }
 
@@ -180,7 +191,8 @@ TEST_F(refusal, leaves_nothing_however_often)
     Descriptor text(open("/etc/passwd", O_RDONLY | O_CLOEXEC));
     for (int i = 0; i < 200; i++) {
         ASSERT_EQ(refused(folder + "/nothing", ""), -ENOENT);
-        ASSERT_EQ(refused("/bin/true", "", [&](Attr &attr) { attr.directory = text.get(); }), -ENOTDIR);
+        ASSERT_EQ(refused("/bin/true", "", [&](Attr &attr) { attr.directory = text.get(); }),
+                  -ENOTDIR);
     }
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
 }

@@ -25,8 +25,9 @@ TEST_F(spawn, searches_the_callers_path)
 
 TEST_F(spawn, searches_the_given_path)
 {
-    EXPECT_EQ(as_task({"state", "exit", "7"}, [](Attr &attr) { attr.path = ONESPACE_TEST_PROGRAMS; }),
-              exits("", 7));
+    EXPECT_EQ(
+        as_task({"state", "exit", "7"}, [](Attr &attr) { attr.path = ONESPACE_TEST_PROGRAMS; }),
+        exits("", 7));
 }
 
 TEST_F(spawn, follows_a_script_to_its_interpreter)
@@ -70,8 +71,9 @@ TEST_F(spawn, takes_the_stack_size_from_the_limit)
     for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
         ASSERT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
     limits[RLIMIT_STACK].rlim_cur = 64u << 20;
-    EXPECT_EQ(as_task({program("state"), "stack", "30000"}, [&](Attr &attr) { attr.limits = limits; }),
-              exits("deep\n"));
+    EXPECT_EQ(
+        as_task({program("state"), "stack", "30000"}, [&](Attr &attr) { attr.limits = limits; }),
+        exits("deep\n"));
 }
 
 TEST_F(spawn, works_from_several_threads_at_once)
@@ -96,7 +98,8 @@ TEST_F(spawn, works_from_a_task)
 
 TEST_F(spawn, works_from_a_task_of_a_task)
 {
-    EXPECT_EQ(as_task({program("member"), "spawn", program("member"), "spawn", program("state"), "exit", "9"}),
+    EXPECT_EQ(as_task({program("member"), "spawn", program("member"), "spawn", program("state"),
+                       "exit", "9"}),
               exits("ended 9\nended 0\n"));
 }
 

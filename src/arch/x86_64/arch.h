@@ -13,8 +13,8 @@ enum {
     ARCH_SITE_BYTES = 10, /* of the longest site */
 };
 
-/* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent on
- * the given stack, takes an argument and a function from it (arch_push_call) and calls it; the
+/* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent
+ * on the given stack, takes an argument and a function from it (arch_push_call) and calls it; the
  * function must not return. parent_tid (CLONE_PARENT_SETTID) is written before the child runs.
  * The child's pid or -errno. */
 struct clone_args;
@@ -61,12 +61,14 @@ struct arch_stub_data {
     struct arch_cpuid_site cpuids[ARCH_CPUIDS_MAX];
 };
 
-/* A patchable site in machine code: `length` bytes, of which `lead` in the middle must still run. */
+/* A patchable site in machine code: `length` bytes, of which `lead` in the middle must still run.
+ */
 struct arch_found_site {
     long nr;
     unsigned char length, lead;
 };
-/* Finds the next one at or after `from` in code[0, size): its offset, or size when there is none. */
+/* Finds the next one at or after `from` in code[0, size): its offset, or size when there is none.
+ */
 size_t arch_next_site(const unsigned char *code, size_t size, size_t from,
                       struct arch_found_site *site);
 /* Fills the page of stubs. */

@@ -1,9 +1,9 @@
 /* src/arch/x86_64/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
  *
- * Each ld.so asks some 25 times what processor it runs on. On a virtual machine every cpuid leaves for
- * the hypervisor, 2 to 70 us each: more than half of the start of a small program. The answers that
- * ld.so looks at are the same on all processors of a machine that one process may run on, so the first
- * task of a space asks and the others read. Programs and other libraries are left alone.
+ * Each ld.so asks some 25 times what processor it runs on. On a virtual machine every cpuid leaves
+ * for the hypervisor, 2 to 70 us each: more than half of the start of a small program. The answers
+ * that ld.so looks at are the same on all processors of a machine that one process may run on, so
+ * the first task of a space asks and the others read. Programs and other libraries are left alone.
  *
  * What is recognised, and replaced by a jump of five bytes:
  *     mov $leaf, %eax  or  mov %reg, %eax
@@ -53,16 +53,16 @@ static int match_cpuid(const unsigned char *at, struct sequence *found)
     return at[length] == 0x0f && at[length + 1] == 0xa2 && found->length >= 5;
 }
 
-/* The target of what may be a relative jump or call at code[at], or -1. Code is looked at from every
- * byte, so there are more of them than real ones. */
+/* The target of what may be a relative jump or call at code[at], or -1. Code is looked at from
+ * every byte, so there are more of them than real ones. */
 static long jump_target(const unsigned char *code, size_t at)
 {
     const unsigned char *byte = code + at;
     if (byte[0] == 0xeb || (byte[0] & 0xf0) == 0x70 || (byte[0] & 0xfc) == 0xe0)
         return (long)at + 2 + (signed char)byte[1];
-    unsigned opcode = byte[0] == 0xe9 || byte[0] == 0xe8              ? 1
+    unsigned opcode = byte[0] == 0xe9 || byte[0] == 0xe8            ? 1
                       : byte[0] == 0x0f && (byte[1] & 0xf0) == 0x80 ? 2
-                                                                     : 0;
+                                                                    : 0;
     if (!opcode)
         return -1;
     const unsigned char *field = byte + opcode;
@@ -126,7 +126,8 @@ static void ask_processor(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
                      : "a"(leaf), "c"(subleaf));
 }
 
-/* EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the answer to the readers. */
+/* EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the answer to the readers.
+ */
 static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
 {
     struct space *space = space_registry();

@@ -5,8 +5,8 @@
  *     4c 89 e7                mov %r12, %rdi     (perhaps: one move between registers)
  *     0f 05                   syscall
  * or, in Go, with the long form of the first move (48 c7 c0 NN NN 00 00). A five-byte relative jump
- * takes the place of the first instruction; a move in between goes before the jump. Nothing jumps to
- * the second or third instruction of such a sequence, because the number would be missing. */
+ * takes the place of the first instruction; a move in between goes before the jump. Nothing jumps
+ * to the second or third instruction of such a sequence, because the number would be missing. */
 #include "arch.h"
 
 #include <assert.h>
@@ -15,7 +15,8 @@
 
 #include "steer/steer.h"
 
-extern const char arch_site_entry[], arch_cpuid_entry[], arch_guarded_copy_end[], arch_guarded_copy_failed[];
+extern const char arch_site_entry[], arch_cpuid_entry[], arch_guarded_copy_end[],
+    arch_guarded_copy_failed[];
 extern const char arch_guarded_copy_wide_failed[];
 
 static int is_syscall(const unsigned char *at)
@@ -80,13 +81,14 @@ static unsigned char *put_distance(unsigned char *at, const unsigned char *page,
 static void put_fault_stub(unsigned char *at, const unsigned char *page)
 {
     /* On entry rsp is 8 below a multiple of 16, as after a call. */
-    at = put_bytes(at, "\x57\x56\x52", 3);                /* push %rdi; push %rsi; push %rdx */
-    at = put_bytes(at, "\x48\x8b\x0d", 3);                /* mov self(%rip), %rcx */
+    at = put_bytes(at, "\x57\x56\x52", 3); /* push %rdi; push %rsi; push %rdx */
+    at = put_bytes(at, "\x48\x8b\x0d", 3); /* mov self(%rip), %rcx */
     at = put_distance(at, page, offsetof(struct arch_stub_data, self));
-    at = put_bytes(at, "\xff\x15", 2);                     /* call *fault_entry(%rip) */
+    at = put_bytes(at, "\xff\x15", 2); /* call *fault_entry(%rip) */
     at = put_distance(at, page, offsetof(struct arch_stub_data, fault_entry));
-    at = put_bytes(at, "\x5a\x5e\x5f", 3);                /* pop %rdx; pop %rsi; pop %rdi */
-    put_bytes(at, "\x48\x85\xc0\x74\x02\xff\xe0\xc3", 8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
+    at = put_bytes(at, "\x5a\x5e\x5f", 3); /* pop %rdx; pop %rsi; pop %rdi */
+    put_bytes(at, "\x48\x85\xc0\x74\x02\xff\xe0\xc3",
+              8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
 }
 
 /* cpuid may stand anywhere, so nothing but its four results may change: not even the red zone. */
@@ -156,8 +158,8 @@ int arch_fault_recover(void *context)
     uintptr_t at = (uintptr_t)registers[REG_RIP];
     if (at < (uintptr_t)arch_guarded_copy || at >= (uintptr_t)arch_guarded_copy_end)
         return 0;
-    registers[REG_RIP] = (greg_t)(uintptr_t)(at < (uintptr_t)arch_guarded_copy_wide
-                                                 ? arch_guarded_copy_failed
-                                                 : arch_guarded_copy_wide_failed);
+    registers[REG_RIP] =
+        (greg_t)(uintptr_t)(at < (uintptr_t)arch_guarded_copy_wide ? arch_guarded_copy_failed
+                                                                   : arch_guarded_copy_wide_failed);
     return 1;
 }

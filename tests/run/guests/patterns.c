@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 4, BLOCKS = 64 };
+enum { THREADS = 4, BLOCKS = 32 };
 
 struct block {
     uint64_t *words;
@@ -97,7 +97,7 @@ static void *churn(void *argument)
     }
     for (int i = 0; i < BLOCKS; i++)
         if (blocks[i].words)
-            drop(&blocks[i]);
+            check(&blocks[i]);
     return NULL;
 }
 

@@ -1,0 +1,175 @@
+"""Programs of many languages as tasks, several at once, print and return what they do as processes."""
+import glob
+import os
+import subprocess
+
+import pytest
+
+from jobs import RUN
+
+COUNT = 3
+
+
+def compare(job, argv, count=COUNT, timeout=60, **env):
+    """The program as a process, then as that many tasks at once."""
+    plain = job.run(argv, timeout=timeout, env=env)
+    tasks = job.run([*RUN, "-n", count, *argv], timeout=timeout, env=env)
+    assert plain.out, str(plain)
+    assert tasks.lines == sorted(plain.lines * count) and tasks.code == plain.code, f"{plain}\n{tasks}"
+    return plain
+
+
+def test_shell(job):
+    compare(job, ["/bin/sh", "-c", "echo /usr/bin | xargs ls | sort | tail -n 3 | tr a-z A-Z; exit 4"])
+
+
+def test_bash(job, tool):
+    compare(job, [tool("bash"), "-c", "a=(1 2 3); (sleep 0.1; exit 3) & wait $!; echo ${#a[@]} $? <(:) >/dev/null;"
+                  " echo ${#a[@]}; exit 5"])
+
+
+def test_coreutils_pipeline(job):
+    compare(job, ["/bin/sh", "-c", "seq 100000 | shuf --random-source=/etc/passwd 2>/dev/null | sort -n | md5sum"])
+
+
+@pytest.fixture(scope="module")
+def java_classes(tmp_path_factory):
+    import shutil
+    if not shutil.which("javac"):
+        pytest.skip("javac is not installed (package default-jdk-headless)")
+    folder = tmp_path_factory.mktemp("java")
+    source = os.path.join(os.path.dirname(__file__), "guests/Threads.java")
+    subprocess.run(["javac", "-d", str(folder), source], check=True, timeout=120)
+    return str(folder)
+
+
+JAVA_FLAGS = ["-Xmx64m", "-Xss512k"]
+
+
+def test_java_through_its_symbolic_link(job, java_classes, tool):
+    java = tool("java")
+    assert os.path.islink(java) or os.path.realpath(java) != java, "not what this test is for"
+    compare(job, [java, *JAVA_FLAGS, "-cp", java_classes, "Threads", "a", "b"], count=2)
+
+
+def test_java_joined(job, java_classes, tool):
+    argv = [tool("java"), *JAVA_FLAGS, "-cp", java_classes, "Threads", "a", "b", "c"]
+    result = job.run([*RUN, "--space", "java", *argv], timeout=60)
+    assert result.code == 3 and "null deep a,b,c" in result.out, str(result)
+
+
+def test_rust(job, guests, tool):
+    program = guests.build("threads.rs", (tool("rustc", "rustc"), "-O"), name="rust")
+    plain = compare(job, [program, "a"])
+    assert plain.code == 1 and "true child" in plain.out
+
+
+def test_go(job, tool, tmp_path_factory):
+    go = tool("go", "golang-go")
+    program = str(tmp_path_factory.mktemp("go") / "threads")
+    source = os.path.join(os.path.dirname(__file__), "guests/threads.go")
+    env = {**os.environ, "GO111MODULE": "off"}
+    if "HOME" not in env:
+        env["GOCACHE"] = str(tmp_path_factory.mktemp("gocache"))
+    subprocess.run([go, "build", "-buildmode=pie", "-o", program, source], check=True, env=env, timeout=180)
+    plain = compare(job, [program, "a", "b"], count=2)
+    assert plain.code == 2 and plain.out == "160000 true child\n"
+
+
+def test_cplusplus(job, guests):
+    program = guests.build("threads.cpp", ("c++", "-O1", "-fopenmp", "-pthread"), name="cplusplus")
+    plain = compare(job, [program, "a"])
+    assert plain.code == 1 and plain.out.startswith("401 ")
+
+
+def test_clang_openmp(job, guests, tool):
+    program = guests.build("threads.cpp", (tool("clang++", "clang"), "-O1", "-fopenmp", "-pthread"), name="clang")
+    compare(job, [program])
+
+
+def test_fortran_internal_procedure(job, guests, tool):
+    program = guests.build("internal.f90", (tool("gfortran", "gfortran"), "-O0"), name="fortran")
+    headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True).stdout
+    assert "RWE" in headers, "this program's stack need not be executable: not what the test is for"
+    plain = compare(job, [program])
+    assert plain.code == 0 and plain.out == "total 500500\n"
+
+
+def test_musl(job, guests, tool):
+    program = guests.build("patterns.c", (tool("musl-gcc", "musl-tools"), "-O1", "-pthread"), name="musl")
+    compare(job, [program, "1"])
+
+
+def test_static_pie(job, guests):
+    program = guests.c("patterns.c", "-static-pie", name="static-pie")
+    compare(job, [program, "1"])
+
+
+def test_perl(job, tool):
+    """$^X names the interpreter, so that a script can start another."""
+    script = 'print "$^X\\n"; print qx($^X -e "print 6 * 7"), "\\n"; %h = map { $_ => $_ ** 2 } 1 .. 9999; exit keys(%h) % 256'
+    plain = compare(job, [tool("perl"), "-e", script])
+    assert plain.out.endswith("42\n")
+
+
+# CPython
+
+SCRIPT = os.path.join(os.path.dirname(__file__), "guests/threads.py")
+
+
+def is_position_independent(path):
+    with open(path, "rb") as file:
+        return file.read(18)[16] == 3
+
+
+def test_python_that_is_not_position_independent(job, run):
+    python = os.path.realpath("/usr/bin/python3")
+    if not os.path.exists(python) or is_position_independent(python):
+        pytest.skip("the distribution's python3 is position independent, or there is none")
+    result = job.run([*run, "python3", "-c", "print('ran')"], env={"PATH": "/usr/bin"})
+    assert result.code == 126 and not result.out, str(result)
+    assert "python3" in result.err and "position independent" in result.err, str(result)
+
+
+@pytest.fixture(scope="module", params=["library", "program"])
+def python(request, guests):
+    """Pythons that can be tasks: the distribution's library with a small start program, and a CPython that
+    was built position independent, where there is one."""
+    if request.param == "library":
+        libraries = sorted(glob.glob("/usr/lib/*/libpython3.*.so.1.0"))
+        if not libraries:
+            pytest.skip("no libpython3.*.so.1.0 (package libpython3.11)")
+        return guests.build("python.c", ("cc", libraries[-1]), name="python")
+    places = os.environ.get("PATH", "").split(":")
+    names = [os.path.join(place, "python3") for place in places]
+    names += sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
+    for name in names:
+        path = os.path.realpath(name)
+        with open(path, "rb") if os.path.exists(path) else open("/dev/null", "rb") as file:
+            if file.read(4) == b"\x7fELF" and is_position_independent(path):
+                return path
+    pytest.skip("no CPython here is position independent")
+
+
+def test_python(job, python):
+    plain = compare(job, [python, SCRIPT, "a"], count=2)
+    assert plain.code == 1 and "child 4" in plain.out
+
+
+def test_python_with_numpy(job, python):
+    if job.run([python, "-c", "import numpy"]).code != 0:
+        pytest.skip(f"{python} has no numpy")
+    plain = compare(job, [python, SCRIPT, "numpy"], count=2, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2")
+    assert "numpy " in plain.out
+
+
+def test_different_languages_in_one_space(job, guests, python, tool, java_classes):
+    programs = [[guests.build("threads.cpp", ("c++", "-O1", "-fopenmp", "-pthread"), name="cplusplus")],
+                [python, SCRIPT], [tool("perl"), "-e", "print 6 * 7, qq(\\n)"],
+                [tool("java"), *JAVA_FLAGS, "-cp", java_classes, "Threads"], ["/bin/echo", "word"]]
+    expected = "".join(job.run(program, timeout=60).out for program in programs)
+    argv = [*RUN]
+    for i, program in enumerate(programs):
+        argv += ([":"] if i else []) + program
+    result = job.run(argv, timeout=60)
+    assert result.code == 0 and result.lines == sorted(expected.split("\n")[:-1]), str(result)

@@ -1,0 +1,102 @@
+"""Tasks' memory stays apart: heaps, stacks and program breaks, with every allocator."""
+import glob
+import os
+
+import pytest
+
+from jobs import RUN
+
+SECONDS = 60 if os.environ.get("ONESPACE_LONG") == "1" else 5
+
+
+def test_64_tasks_allocate_and_free_at_random(job, guests):
+    """Five seconds; a minute with ONESPACE_LONG=1 in the environment."""
+    result = job.run([*RUN, "-n", "64", guests.c("patterns.c"), SECONDS], timeout=SECONDS + 60)
+    assert result.code == 0 and result.out == "intact\n" * 64, str(result)
+
+
+def test_tasks_come_and_go_beside_working_ones(job, guests):
+    """The memory of ended tasks is taken back and given to new ones."""
+    patterns = guests.c("patterns.c")
+    long = [job.start([*RUN, "--space", "churn", patterns, "5"], timeout=60) for _ in range(2)]
+    for _ in range(3):
+        short = [job.start([*RUN, "--space", "churn", patterns, "1"], timeout=60) for _ in range(6)]
+        for command in short:
+            result = command.finish()
+            assert result.code == 0 and result.out == "intact\n", str(result)
+    for command in long:
+        assert command.finish().out == "intact\n"
+
+
+@pytest.mark.parametrize("frames", [1, 6])
+def test_recursion_with_large_frames(job, guests, frames):
+    """Frames of 64 KiB, up to most of the 8 MiB stack, in several tasks whose stacks are neighbours."""
+    result = job.run(["/bin/sh", "-c", f"ulimit -s 8192; exec {' '.join(RUN)} -n 8 {guests.c('recursion.c', '-O0')} {frames}"])
+    assert result.code == 0 and result.out == "0 wrong\n" * 8, str(result)
+
+
+def test_overflow_by_large_frames_hits_no_other_task(job, guests):
+    recursion, patterns = guests.c("recursion.c", "-O0"), guests.c("patterns.c")
+    result = job.run([*RUN, "-n", "3", patterns, "2", ":", "-n", "4", recursion, "100000"], timeout=30)
+    assert result.code == 139 and result.out == "intact\n" * 3, str(result)
+
+
+def test_program_with_its_own_break_allocator(job, guests):
+    """sbrk by the program itself, beside libc's heap, up, down and up again."""
+    result = job.run([*RUN, "-n", "4", guests.c("breaks.c")], timeout=30)
+    assert result.code == 0 and result.out == "intact\n" * 4, str(result)
+
+
+def allocators():
+    found = []
+    for name in ("jemalloc.so.2", "tcmalloc.so.4", "tcmalloc_minimal.so.4", "mimalloc.so.2.0", "mimalloc.so.2"):
+        found += [(name, path) for path in glob.glob(f"/usr/lib/*/lib{name}")]
+    return found
+
+
+@pytest.mark.parametrize("name", ["jemalloc.so.2", "tcmalloc.so.4", "tcmalloc_minimal.so.4", "mimalloc.so.2.0"])
+def test_preloaded_allocator(job, run, guests, name):
+    path = dict(allocators()).get(name)
+    if not path:
+        pytest.skip(f"lib{name} is not installed (scripts/setup test)")
+    result = job.run([*run, guests.c("patterns.c"), "1"], env={"LD_PRELOAD": path}, timeout=30)
+    assert result.code == 0 and result.out == "intact\n", str(result)
+
+
+def test_each_allocator_in_one_space(job, guests):
+    """Tasks with different allocators side by side, each preloaded by its own shim."""
+    found = allocators()
+    if not found:
+        pytest.skip("no allocator is installed (scripts/setup test)")
+    patterns = guests.c("patterns.c")
+    commands = [job.start([*RUN, "--space", "allocators", patterns, "2"], timeout=40,
+                          env={"LD_PRELOAD": path} if path else {}) for _, path in [*found, ("libc", "")]]
+    for command in commands:
+        result = command.finish()
+        assert result.code == 0 and result.out == "intact\n", str(result)
+
+
+def test_memory_of_ended_tasks_is_given_back(job, guests):
+    """A host that has served many tasks holds no more memory than after the first few."""
+    job_task = [*RUN, "--space", "back", guests.c("touch.c"), "64"]
+    keep = job.start([*RUN, "--space", "back", "/bin/sh", "-c", "echo up; read x"], stdin=None,
+                     terminal=True, timeout=60)
+    keep.wait_for("up")
+    host = job.hosts()[0].pid
+
+    def held():
+        with open(f"/proc/{host}/statm") as file:
+            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        with open(f"/proc/{host}/maps") as file:
+            return resident, len(file.readlines())
+
+    for _ in range(3):
+        assert job.run(job_task).code == 0
+    before = held()
+    for _ in range(12):
+        assert job.run(job_task).code == 0
+    after = held()
+    keep.type(b"\n")
+    assert keep.finish().code == 0
+    assert after[0] - before[0] < 32 << 20, f"resident {before[0]} then {after[0]}"
+    assert after[1] - before[1] < 20, f"mappings {before[1]} then {after[1]}"
