@@ -28,7 +28,7 @@
 #include "onespace.h"
 #include "space/registry.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, REQUEST_TIMEOUT_S = 30 };
+enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, PARTIAL_MS = 20, REQUEST_TIMEOUT_S = 2 };
 
 struct client {
     int socket; /* -1: the shim is gone */
@@ -50,10 +50,18 @@ struct job {
     struct job *next;
 };
 
+/* A shim that has connected but not sent the head of its request yet. */
+struct arrival {
+    int socket;
+    int is_partial; /* some of it is there: poll would return at once, again and again */
+    struct arrival *next;
+};
+
 struct host {
     char socket_path[128];
     int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
     struct client *clients;
+    struct arrival *arrivals;
     struct job *held; /* received, not started yet */
     int held_count;
     sem_t spawned;
@@ -254,6 +262,44 @@ static void serve_new(struct host *host, int socket)
         start_held(host, host->held_count == host->expected);
 }
 
+static void note_arrival(struct host *host)
+{
+    int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct arrival *arrival = socket >= 0 ? calloc(1, sizeof(*arrival)) : NULL;
+    if (!arrival) {
+        if (socket >= 0)
+            close(socket);
+        return;
+    }
+    *arrival = (struct arrival){socket, 0, host->arrivals};
+    host->arrivals = arrival;
+}
+
+/* Whether the head of a request is there, or the shim is gone: a stopped shim must not hold up the
+ * others. */
+static int has_request(struct arrival *arrival)
+{
+    struct protocol_request request;
+    ssize_t size = recv(arrival->socket, &request, sizeof(request), MSG_PEEK | MSG_DONTWAIT);
+    arrival->is_partial = size > 0;
+    return size == 0 || size == (ssize_t)sizeof(request) ||
+           (size < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void serve_arrivals(struct host *host)
+{
+    for (struct arrival **at = &host->arrivals; *at;) {
+        struct arrival *arrival = *at;
+        if (!has_request(arrival)) {
+            at = &arrival->next;
+            continue;
+        }
+        *at = arrival->next;
+        serve_new(host, arrival->socket);
+        free(arrival);
+    }
+}
+
 /* The shim is gone: its task and what that has in its process group must not stay behind. */
 static void abandon(struct client *client)
 {
@@ -297,33 +343,55 @@ static void pass_end_on(struct host *host)
     }
 }
 
-/* One round of waiting: 0 when the timeout passed without an event. */
-static int serve_round(struct host *host, int timeout_ms)
+static unsigned watch_all(struct host *host, struct pollfd *watched)
 {
-    unsigned count = 2, at = 2;
-    for (struct client *client = host->clients; client; client = client->next)
-        count++;
-    struct pollfd *watched = calloc(count, sizeof(*watched));
-    if (!watched)
-        return 1;
+    unsigned at = 2;
     watched[0] = (struct pollfd){host->listener, POLLIN, 0};
     watched[1] = (struct pollfd){host->ends[0], POLLIN, 0};
     for (struct client *client = host->clients; client; client = client->next)
         watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* -1 is passed over */
-    int ready = poll(watched, count, host->held ? HOLD_MS : timeout_ms);
-    if (ready == 0)
-        start_held(host, 0); /* the others are late, or not ours */
-    at = 2;
+    for (struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
+        watched[at++] = (struct pollfd){arrival->is_partial ? -1 : arrival->socket, POLLIN, 0};
+    return at;
+}
+
+static unsigned count_watched(const struct host *host)
+{
+    unsigned count = 2;
+    for (const struct client *client = host->clients; client; client = client->next)
+        count++;
+    for (const struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
+        count++;
+    return count;
+}
+
+static int has_partial(const struct host *host)
+{
+    for (const struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
+        if (arrival->is_partial)
+            return 1;
+    return 0;
+}
+
+/* One round of waiting: 0 when the timeout passed without an event. */
+static int serve_round(struct host *host, int timeout_ms)
+{
+    struct pollfd *watched = calloc(count_watched(host), sizeof(*watched));
+    if (!watched)
+        return 1;
+    unsigned count = watch_all(host, watched), at = 2;
+    int partial = has_partial(host);
+    int ready = poll(watched, count, partial ? PARTIAL_MS : host->held ? HOLD_MS : timeout_ms);
     for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
         if (client->socket >= 0 && watched[at].revents)
             serve_client(client);
     if (ready > 0 && watched[1].revents)
         pass_end_on(host);
-    if (ready > 0 && watched[0].revents) {
-        int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (socket >= 0)
-            serve_new(host, socket);
-    }
+    serve_arrivals(host);
+    if (ready > 0 && watched[0].revents)
+        note_arrival(host);
+    if (ready == 0 && !partial)
+        start_held(host, 0); /* the others are late, or not ours */
     free(watched);
     while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
         ;
@@ -384,7 +452,7 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
     snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
     long started = now_ms();
     for (;;) {
-        int idle = !host.clients && !host.held;
+        int idle = !host.clients && !host.held && !host.arrivals;
         int may_come = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
         int early = (host.seen == 0 || host.seen < host.expected) && may_come;
         int busy = serve_round(&host, idle ? LINGER_MS : -1);

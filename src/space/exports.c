@@ -40,13 +40,20 @@ static struct space_export *find_entry(struct space *space, int32_t owner, const
     return NULL;
 }
 
-static struct space_export *claim_entry(struct space *space, uint64_t hash)
+/* Claiming an entry and saying who claimed it is one step, so that exports_drop finds the claims of a
+ * task that was killed and nobody else's. */
+static uint32_t claim_of(const struct space *space, const struct space_slot *owner)
+{
+    return EXPORT_CLAIMED | space_slot_index(space, owner) << 8;
+}
+
+static struct space_export *claim_entry(struct space *space, uint64_t hash, uint32_t claim)
 {
     for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
         struct space_export *entry = &space->exports[(hash + i) % SPACE_EXPORTS];
         uint32_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
         while (state == EXPORT_EMPTY || state == EXPORT_DEAD)
-            if (atomic_compare_exchange_weak(&entry->state, &state, EXPORT_CLAIMED))
+            if (atomic_compare_exchange_weak(&entry->state, &state, claim))
                 return entry;
     }
     return NULL;
@@ -60,11 +67,9 @@ static long add_locked(struct space *space, struct space_slot *owner, const char
         return -EEXIST;
     uint64_t hash = hash_of(id, name);
     atomic_store(&owner->has_exported, 1);
-    struct space_export *entry = claim_entry(space, hash);
+    struct space_export *entry = claim_entry(space, hash, claim_of(space, owner));
     if (!entry)
         return -ENOSPC;
-    /* Dying here leaves a CLAIMED entry; exports_drop finds it by the owner, which is therefore
-     * written first. Dying between the claim and that line loses the entry for good. */
     entry->owner = id;
     entry->hash = hash;
     entry->address = (uintptr_t)address;
@@ -121,7 +126,7 @@ void exports_drop(struct space *space, struct space_slot *owner)
     for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
         struct space_export *entry = &space->exports[i];
         uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
-        if (entry->owner == id && (state == EXPORT_LIVE || state == EXPORT_CLAIMED))
+        if ((state == EXPORT_LIVE && entry->owner == id) || state == claim_of(space, owner))
             atomic_store_explicit(&entry->state, EXPORT_DEAD, memory_order_release);
     }
 }

@@ -151,7 +151,8 @@ struct space_slot {
 /* One exported name. state is the only word that more than one program writes. */
 enum export_state { EXPORT_EMPTY, EXPORT_CLAIMED, EXPORT_LIVE, EXPORT_DEAD };
 struct space_export {
-    _Atomic uint32_t state; /* EMPTY/DEAD -> CLAIMED (cas) -> LIVE (release) -> DEAD */
+    /* EMPTY/DEAD -> CLAIMED | owner's slot << 8 (cas) -> LIVE (release) -> DEAD */
+    _Atomic uint32_t state;
     int32_t owner;          /* id */
     uint64_t hash;
     uintptr_t address;
