@@ -247,7 +247,7 @@ static void serve_new(struct host *host, int socket)
     struct timeval patience = {REQUEST_TIMEOUT_S, 0};
     struct job *job = calloc(1, sizeof(*job)), **last = &host->held;
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (!job || !protocol_peer_is_mine(socket) || receive_job(socket, job) < 0) {
+    if (!job || receive_job(socket, job) < 0) {
         if (job)
             free_job(job);
         close(socket);
@@ -266,9 +266,10 @@ static void note_arrival(struct host *host)
 {
     int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
     struct arrival *arrival = socket >= 0 ? calloc(1, sizeof(*arrival)) : NULL;
-    if (!arrival) {
+    if (!arrival || !protocol_peer_is_mine(socket)) {
         if (socket >= 0)
             close(socket);
+        free(arrival);
         return;
     }
     *arrival = (struct arrival){socket, 0, host->arrivals};
@@ -281,6 +282,9 @@ static int has_request(struct arrival *arrival)
 {
     struct protocol_request request;
     ssize_t size = recv(arrival->socket, &request, sizeof(request), MSG_PEEK | MSG_DONTWAIT);
+    struct pollfd peer = {arrival->socket, POLLRDHUP, 0};
+    if (poll(&peer, 1, 0) > 0)
+        return 1; /* gone: reading it will tell */
     arrival->is_partial = size > 0;
     return size == 0 || size == (ssize_t)sizeof(request) ||
            (size < 0 && errno != EAGAIN && errno != EINTR);
