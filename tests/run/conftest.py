@@ -11,6 +11,7 @@ import pytest
 from jobs import RUN, Job
 from launchers import MPIS
 
+LONG = os.environ.get("ONESPACE_LONG") == "1"
 GUESTS = pathlib.Path(__file__).parent / "guests"
 
 
@@ -71,6 +72,16 @@ def guests(tmp_path_factory):
 
 @pytest.fixture(params=list(MPIS), scope="session")
 def mpi(request):
+    mpi = MPIS[request.param]
+    missing = mpi.missing()
+    if missing:
+        pytest.skip(missing)
+    return mpi
+
+
+@pytest.fixture(params=list(MPIS) if LONG else [name for name in MPIS if not MPIS[name].wheel], scope="session")
+def stock_mpi(request):
+    """The distribution's libraries; with ONESPACE_LONG=1 in the environment those of the wheels too."""
     mpi = MPIS[request.param]
     missing = mpi.missing()
     if missing:
