@@ -272,6 +272,9 @@ static void note_arrival(struct host *host)
         free(arrival);
         return;
     }
+    static const char greeting = PROTOCOL_GREETING;
+    (void)protocol_send(socket, &greeting,
+                        sizeof(greeting)); /* a gone shim shows when it is read */
     *arrival = (struct arrival){socket, 0, host->arrivals};
     host->arrivals = arrival;
 }

@@ -1,6 +1,7 @@
 /* src/host/protocol.h: what shim and host say to each other over a Unix stream socket.
  *
  *   shim                                  host
+ *                                  <-     greeting, one byte: this host will take the job
  *   request, descriptors, texts    ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
  *   signal (any number)            ->
@@ -39,6 +40,8 @@ struct protocol_request {
     struct rlimit limits[16];
     unsigned char cpus[1024];
 };
+
+enum { PROTOCOL_GREETING = 'g' };
 
 enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
 

@@ -28,6 +28,10 @@ extern char **environ;
 static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGUSR1, SIGUSR2,
                                 SIGALRM, SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
 
+#define HOST_GONE                                                                                  \
+    "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
+    "memory? see the kernel's log)"
+
 static int complain(const char *message)
 {
     fprintf(stderr, "onespace run: %s\n", message);
@@ -225,32 +229,44 @@ static void set_numbers(const struct shim_job *job)
     setenv("ONESPACE_NTASKS", text, 1);
 }
 
-/* Connects and gets an answer. A host that was just ending closes the connection unanswered: then
- * there will be another one. */
+/* A host that was just ending closes the connection without a greeting: then there will be another
+ * one. A socket, or an exit status negated. */
+static int find_host(const struct shim_job *job)
+{
+    char message[512], greeting;
+    for (int tries = 0; tries < 20; tries++) {
+        int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
+        if (socket < 0)
+            return -complain(message);
+        if (protocol_receive(socket, &greeting, 1) == 0 && greeting == PROTOCOL_GREETING)
+            return socket;
+        close(socket);
+    }
+    return -complain("the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+                     "onespace-run(1)");
+}
+
+/* Hands the job over, once: a host that ends after that may have started the task. */
 static int submit(const struct shim_job *job, struct sent_fds *sent, const sigset_t *mask,
                   int *socket_out, struct protocol_reply *reply)
 {
     char message[512];
-    for (int tries = 0; tries < 20; tries++) {
-        int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
-        if (socket < 0)
-            return complain(message);
-        int result = send_job(socket, job, sent, mask);
-        if (result == 0)
-            result = protocol_receive(socket, reply, sizeof(*reply));
-        if (result == 0) {
-            *socket_out = socket;
-            return 0;
-        }
-        close(socket);
-        if (result != -EPIPE && result != -ECONNRESET) {
-            snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
-                     job->space, strerror(-result));
-            return complain(message);
-        }
+    int socket = find_host(job);
+    if (socket < 0)
+        return -socket;
+    int result = send_job(socket, job, sent, mask);
+    if (result == 0)
+        result = protocol_receive(socket, reply, sizeof(*reply));
+    if (result == 0) {
+        *socket_out = socket;
+        return 0;
     }
-    return complain("the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
-                    "onespace-run(1)");
+    close(socket);
+    if (result == -EPIPE || result == -ECONNRESET)
+        return complain(HOST_GONE);
+    snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
+             job->space, strerror(-result));
+    return complain(message);
 }
 
 int shim_run(const struct shim_job *job)
@@ -274,8 +290,7 @@ int shim_run(const struct shim_job *job)
     close_own_copies(&sent);
     int result = await_end(socket, signals, &reply);
     if (result < 0) {
-        complain("the host of the space is gone, and the task with it (was it killed, perhaps for "
-                 "lack of memory? see the kernel's log)");
+        complain(HOST_GONE);
         return EXIT_FAILURE;
     }
     if (job->stats)
