@@ -1,6 +1,7 @@
 /* src/host/connect.c: find or start the host of a named space. */
 #include "host/host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,7 +25,7 @@ static void socket_address(struct sockaddr_un *address, const char *folder, cons
 {
     memset(address, 0, sizeof(*address));
     address->sun_family = AF_UNIX;
-    snprintf(address->sun_path, sizeof(address->sun_path), "%s/%s", folder, name);
+    snprintf(address->sun_path, sizeof(address->sun_path), "%.56s/%.50s", folder, name);
 }
 
 static int try_connect(const char *folder, const char *name)
@@ -43,6 +44,23 @@ static int try_connect(const char *folder, const char *name)
     if (result < 0)
         close(fd);
     return result;
+}
+
+void host_sweep(const char *folder)
+{
+    DIR *list = opendir(folder);
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        int fd = entry->d_name[0] == '.' ? -1 : try_connect(folder, entry->d_name);
+        struct sockaddr_un address;
+        if (fd >= 0)
+            close(fd);
+        if (fd != -ECONNREFUSED)
+            continue;
+        socket_address(&address, folder, entry->d_name);
+        unlink(address.sun_path);
+    }
+    if (list)
+        closedir(list);
 }
 
 static int listen_at(const char *folder, const char *name)

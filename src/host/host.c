@@ -416,6 +416,7 @@ static int close_door(struct host *host, const char *folder)
     }
     unlink(host->socket_path);
     close(host->listener);
+    host_sweep(folder);
     rmdir(folder); /* when no other host needs it */
     if (lock >= 0)
         close(lock);

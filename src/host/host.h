@@ -13,6 +13,10 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
  * until it listens. 0 or -errno. */
 int host_start(const char *folder, const char *name, int expected, int launcher);
 
+/* Removes the sockets in the folder that nobody listens on: those of hosts that were killed. The caller
+ * holds the folder's lock. */
+void host_sweep(const char *folder);
+
 /* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with
  * a message. */
 int host_connect(const char *name, int launcher, int expected, char *message, size_t size);

@@ -94,6 +94,25 @@ static int number_from(const char *first, const char *second, const char *third)
     return -1;
 }
 
+/* Slurm's list of tasks per node, "2(x3),1" for 2,2,2,1: the entry of our node, or -1. */
+static int slurm_local_size(void)
+{
+    const char *list = getenv("SLURM_STEP_TASKS_PER_NODE"), *node = getenv("SLURM_NODEID");
+    long left = node ? atol(node) : -1;
+    while (list && left >= 0 && *list >= '0' && *list <= '9') {
+        char *end;
+        long tasks = strtol(list, &end, 10), nodes = 1;
+        if (strncmp(end, "(x", 2) == 0)
+            nodes = strtol(end + 2, &end, 10);
+        if (left < nodes)
+            return (int)tasks;
+        left -= nodes;
+        end += *end == ')';
+        list = *end == ',' ? end + 1 : end;
+    }
+    return -1;
+}
+
 /* A name made of what may be long or hold any character. */
 static void name_from_text(struct launcher *launcher, const char *prefix, const char *text,
                            const char *more)
@@ -133,8 +152,12 @@ void launcher_find(struct launcher *launcher)
 {
     memset(launcher, 0, sizeof(*launcher));
     launcher->local_rank =
-        number_from("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID");
-    launcher->local_size = number_from("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL);
+        number_from("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                    getenv("PALS_LOCAL_RANKID") ? "PALS_LOCAL_RANKID" : "SLURM_LOCALID");
+    launcher->local_size =
+        number_from("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE");
+    if (launcher->local_size < 0)
+        launcher->local_size = slurm_local_size();
     for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
         if (!getenv(rank_variables[i].variable))
             continue;

@@ -63,7 +63,7 @@ def test_killed_shim_is_a_killed_rank(job, guests, mpi):
 
 
 def test_killed_task_is_a_killed_rank(job, guests, stock_mpi):
-    program = [guests.stock_mpi(stock_mpi, "mpi_end.c"), "sleep"]
+    program = [guests.mpi(stock_mpi, "mpi_end.c"), "sleep"]
     expect_the_same(job, stock_mpi, program, lambda command: os.kill(ranks_ready(command)[-1], signal.SIGKILL))
 
 
@@ -145,9 +145,12 @@ def test_signal_that_nobody_catches_ends_it(job, run, number):
 
 
 def test_interrupt_from_the_terminal_without_launcher(job, run):
+    """It reaches what the task has started too: the shell runs its trap when sleep has ended."""
     command = job.start([*run, *sh("trap 'echo caught; exit 9' INT; echo up; sleep 30")], terminal=True,
                         timeout=15)
     command.wait_for("up")
+    while not job.named("sleep"):
+        time.sleep(0.02)
     command.type(b"\x03")
     result = command.finish()
     assert result.code == 9 and result.out.count("caught") == 1, str(result)

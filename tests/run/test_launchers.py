@@ -37,7 +37,7 @@ def test_neighbours_memory_is_read_through_a_pointer(job, guests, mpi):
 
 
 def test_eight_ranks(job, guests, stock_mpi):
-    expect_hello(run_all(job, stock_mpi, 8, [*RUN, guests.stock_mpi(stock_mpi, "mpi_hello.c")]), 8)
+    expect_hello(run_all(job, stock_mpi, 8, [*RUN, guests.mpi(stock_mpi, "mpi_hello.c")]), 8)
 
 
 def test_standard_input_goes_to_rank_0(job, guests, stock_mpi):
@@ -67,19 +67,19 @@ def test_env_between_launcher_and_shim(job, stock_mpi):
 
 def test_env_between_shim_and_program(job, guests, stock_mpi):
     """env(1) is the task, and executes the program out of the space."""
-    result = run_all(job, stock_mpi, 2, [*RUN, "env", "X=Y", guests.stock_mpi(stock_mpi, "mpi_hello.c")])
+    result = run_all(job, stock_mpi, 2, [*RUN, "env", "X=Y", guests.mpi(stock_mpi, "mpi_hello.c")])
     expect_hello(result, 2)
 
 
 def test_shell_between_shim_and_program(job, guests, stock_mpi):
     """The shell is the task; its child inherits the launcher's descriptors and is an ordinary process."""
-    program = guests.stock_mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello.c")
     result = run_all(job, stock_mpi, 2, [*RUN, "/bin/sh", "-c", f"{program}; exit $?"])
     expect_hello(result, 2)
 
 
 def test_different_programs_side_by_side(job, guests, stock_mpi):
-    program = guests.stock_mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello.c")
     argv = stock_mpi.command(1, [*RUN, program, "left", ":", "-n", "2", *RUN, program, "right"])
     result = job.run(argv, timeout=TIME, env=stock_mpi.env)
     assert result.code == 0, str(result)
@@ -95,7 +95,7 @@ def test_tasks_and_processes_side_by_side(job, guests, mpi):
 
 
 def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
-    program = guests.stock_mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello.c")
     verbose = [*RUN, "--verbose", program]
     results = [command.finish() for command in [start_all(job, stock_mpi, 2, verbose) for _ in range(2)]]
     for result in results:
@@ -105,7 +105,7 @@ def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
 
 
 def test_jobs_one_after_the_other(job, guests, stock_mpi):
-    program = guests.stock_mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello.c")
     for _ in range(3):
         expect_hello(run_all(job, stock_mpi, 2, [*RUN, program]), 2)
 
@@ -160,7 +160,7 @@ def test_launchers_binding_is_handed_on(job, stock_mpi):
 
 
 def test_space_option_under_a_launcher(job, guests, stock_mpi):
-    result = run_all(job, stock_mpi, 2, [*RUN, "--space", "mine", guests.stock_mpi(stock_mpi, "mpi_pointer.c")])
+    result = run_all(job, stock_mpi, 2, [*RUN, "--space", "mine", guests.mpi(stock_mpi, "mpi_pointer.c")])
     assert result.code == 0, str(result)
 
 

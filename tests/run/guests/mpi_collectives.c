@@ -61,7 +61,7 @@ static void all_on(MPI_Comm comm)
     int rank, ranks;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    for (int count = 1; count <= 100000; count *= 10) {
+    for (int count = 1; count <= 40000; count *= 20) {
         allreduce(comm, rank, ranks, count);
         alltoall(comm, rank, ranks, count);
         gather_and_broadcast(comm, rank, ranks, count / 2 + 1);

@@ -1,0 +1,121 @@
+"""srun as launcher, with a Slurm of one node that the tests bring up themselves. Only when asked for, with
+ONESPACE_SLURM=1 in the environment, as root and with the packages slurmctld and slurmd."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from jobs import RUN
+
+NEEDS = ("slurmctld", "slurmd", "srun", "sinfo")
+pytestmark = pytest.mark.skipif(os.environ.get("ONESPACE_SLURM") != "1" or os.geteuid() != 0
+                                or not all(map(shutil.which, NEEDS)),
+                                reason="needs ONESPACE_SLURM=1, root and the packages slurmctld and slurmd")
+
+CONFIG = """ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/none
+CredType=cred/none
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+ReturnToService=2
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldPort={port}
+SlurmdPort={other_port}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SelectType=select/cons_tres
+SwitchType=switch/none
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+"""
+
+
+def free_ports():
+    with socket.socket() as one, socket.socket() as two:
+        one.bind(("127.0.0.1", 0))
+        two.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("slurm")
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    port, other_port = free_ports()
+    config = folder / "slurm.conf"
+    config.write_text(CONFIG.format(host=socket.gethostname().split(".")[0], folder=folder, port=port,
+                                    other_port=other_port, cpus=os.cpu_count()))
+    env = {**os.environ, "SLURM_CONF": str(config)}
+    daemons = [subprocess.Popen([name, "-D", "-f", str(config)], env=env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+               for name in ("slurmctld", "slurmd")]
+    try:
+        for _ in range(100):
+            state = subprocess.run(["sinfo", "-h", "-o", "%T"], env=env, capture_output=True, text=True, timeout=20)
+            if state.stdout.strip() == "idle":
+                break
+            time.sleep(0.2)
+        else:
+            pytest.skip(f"Slurm does not come up here: {state.stdout} {state.stderr}")
+        yield {"SLURM_CONF": str(config)}
+    finally:
+        for daemon in daemons:
+            daemon.terminate()
+            daemon.wait(20)
+
+
+@pytest.fixture(params=["mpich pmi2", "openmpi pmix"])
+def srun(request, slurm):
+    """An MPI library with the way in which srun speaks to it; the command and its environment."""
+    from launchers import MPIS
+    name, way = request.param.split()
+    mpi = MPIS[name]
+    if mpi.missing():
+        pytest.skip(mpi.missing())
+    command = ["srun", "--quiet", "--oversubscribe", "--overcommit", "--kill-on-bad-exit=1", f"--mpi={way}"]
+    return mpi, command, slurm
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_share_an_address_space(job, guests, srun, ranks):
+    mpi, command, env = srun
+    result = job.run([*command, "-n", ranks, *RUN, guests.mpi(mpi, "mpi_pointer.c")], env=env, timeout=40)
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
+
+
+def test_task_numbers_are_the_local_ranks(job, srun):
+    _, command, env = srun
+    result = job.run([*command, "-n", "2", *RUN, "/bin/sh", "-c", "echo $ONESPACE_TASK_ID of $ONESPACE_NTASKS"],
+                     env=env, timeout=40)
+    assert result.code == 0 and result.lines == ["0 of 2", "1 of 2"], str(result)
+
+
+@pytest.mark.parametrize("way", ["return", "exit", "crash", "mpi_abort"])
+def test_rank_ends_as_a_process(job, guests, srun, way):
+    mpi, command, env = srun
+    codes = [job.run([*command, "-n", "2", *prefix, guests.mpi(mpi, "mpi_end.c"), way], env=env, timeout=60).code
+             for prefix in ([], RUN)]
+    assert codes[0] == codes[1]
+
+
+def test_termination_reaches_the_ranks(job, guests, srun):
+    mpi, command, env = srun
+    codes = []
+    for prefix in ([], RUN):
+        running = job.start([*command, "-n", "2", *prefix, guests.mpi(mpi, "mpi_end.c"), "sleep"], env=env,
+                            timeout=60)
+        running.wait_for("ready", 2)
+        running.signal(signal.SIGTERM)
+        codes.append(running.finish().code)
+    assert codes[0] == codes[1]
