@@ -12,7 +12,7 @@ TIME = 40
 WAYS = ["return", "exit", "finalized", "crash", "abort", "kill", "mpi_abort"]
 
 
-PAIRS = 5
+PAIRS = 8
 
 
 def expect_the_same(job, mpi, program, what, **options):
