@@ -93,6 +93,7 @@ struct space_steer {
     _Atomic uint32_t foreign_lost;     /* mappings outside the range that found foreign[] full */
     struct space_sigaction actions[2]; /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;   /* extent of the library that ld.so is loading */
+    uintptr_t cache; /* where ld.so mapped its first file that is no library; 1: let go of */
     int32_t image_fd;
     uint32_t unused;
     uintptr_t fault_stub;  /* our handler for SIGSEGV and SIGBUS, 0: not installed */

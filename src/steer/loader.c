@@ -2,13 +2,14 @@
  *
  * All tasks share one lock on the memory map and one set of processors that must hear of each
  * change, so the thousand changes that loading one MPI program's libraries makes are what slows the
- * start of many ranks. Three things are done otherwise than in a process; each gives up hardening
+ * start of many ranks. Four things are done otherwise than in a process; each gives up hardening
  * that means little where every task can write to all memory anyway:
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
  * - Writable data is filled in by that same call: read first and written later, each page would be
  *   replaced under the eyes of all processors.
+ * - ld.so.cache stays mapped after the program's libraries have been found with it.
  * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
 #include "steer/loader.h"
 
@@ -16,7 +17,8 @@
 
 #include "steer/steer.h"
 
-#define POPULATE_MOST (1 * LAYOUT_MIB)
+#define POPULATE_DATA   (1 * LAYOUT_MIB)
+#define POPULATE_ZEROES (LAYOUT_MIB / 16)
 
 static int in_files(const struct space_slot *self, uintptr_t address, size_t size)
 {
@@ -63,11 +65,24 @@ long loader_mmap(struct space_slot *self, const long a[6])
             steer_patch_loaded(self, (uintptr_t)a[0], (size_t)a[1], (int)a[4], a[5]);
         return a[0];
     }
-    if (is_file && is_fixed && (a[2] & PROT_WRITE) && (size_t)a[1] <= POPULATE_MOST) {
+    if (is_fixed && (a[2] & PROT_WRITE) &&
+        (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES)) {
         long b[6] = {a[0], a[1], a[2], a[3] | MAP_POPULATE, a[4], a[5]};
         return steer_mmap(self, b);
     }
-    return steer_mmap(self, a);
+    long result = steer_mmap(self, a);
+    if (is_file && !is_fixed && !self->steer.cache && (unsigned long)result < -4095ul)
+        self->steer.cache = (uintptr_t)result;
+    return result;
+}
+
+long loader_munmap(struct space_slot *self, uintptr_t address, size_t size)
+{
+    if (address && address == self->steer.cache) {
+        self->steer.cache = 1; /* the first time only: later ones would add up */
+        return 0;
+    }
+    return steer_munmap(self, address, size);
 }
 
 long loader_mprotect(struct space_slot *self, const long a[6])

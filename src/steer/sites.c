@@ -157,6 +157,12 @@ static int is_wanted(const struct space_site *site, enum steer_kind kind)
     }
 }
 
+static void touch_for_writing(uintptr_t address)
+{
+    __atomic_fetch_or((unsigned char *)address, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_or((unsigned char *)(address + ARCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
+}
+
 void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
                          enum steer_kind kind)
 {
@@ -172,6 +178,11 @@ void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, i
     }
     if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
         return;
+    /* Written before it is read, a page is copied at once; the other way round it is mapped, copied and
+     * replaced, and every processor of the space must hear of it. */
+    for (uint32_t i = 0; i < list.count; i++)
+        if (is_wanted(&list.sites[i], kind))
+            touch_for_writing(code + list.sites[i].at);
     for (uint32_t i = 0; i < list.count; i++)
         if (is_wanted(&list.sites[i], kind))
             patch_site(self, code, &list.sites[i], kind == STEER_LOADER);
