@@ -201,7 +201,6 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .launcher = run->space ? 0 : launcher->daemon,
         .number = launcher->local_size > 0 ? launcher->local_rank : -1,
         .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
-        .verbose = run->verbose,
         .stats = run->stats,
         .bind = run->bind,
     };
