@@ -91,6 +91,12 @@ class Workplace:
         self.run([*compiler, "-O2", "-D_GNU_SOURCE", *early, "-o", program, str(source), *late], env=env)
         return program
 
+    def compile_crew(self, source, name):
+        """A program whose workers are threads, tasks or processes: see lib/crew.h."""
+        library = BENCH / "lib"
+        return self.compile(source, name, early=[f"-I{library}"],
+                            late=[str(library / "crew.c"), *onespace_library(), "-pthread"])
+
     def run(self, command, timeout=180, env=None, **options):
         """Standard output; a command that fails raises Failure with what it said."""
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,

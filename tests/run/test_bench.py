@@ -132,6 +132,20 @@ def test_startup_measures_processes_and_tasks(bench):
         check_series(found[f"mpich/{variant}"], [1, 3], 2)
 
 
+def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
+    pages = 32 * 256  # of 4 KiB in 32 MiB
+    found = bench("pagetables", "--counts", "1,4", "--shared", "32", "--turns", "2", "--no-plot")
+    assert found["region/entries"]["samples"] == [[pages]]
+    for kind, copies in (("threads", [1, 1]), ("tasks", [1, 1]), ("processes", [1, 4])):
+        for what in ("tables", "entries"):
+            shared, alone = (found.pop(f"{kind}/{case}/{what}") for case in ("shared", "alone"))
+            check_series(shared, [1, 4], 2)
+            added = [max(a) - max(b) for a, b in zip(shared["samples"], alone["samples"])]
+            one_set = pages * (8 if what == "tables" else 1)
+            assert [round(value / one_set) for value in added] == copies, (kind, what, added)
+    assert set(found) == {"region/tables", "region/entries"}
+
+
 @pytest.mark.parametrize("missing", SCHEMA["required"])
 def test_schema_wants_every_promised_field(missing):
     data = {"format": "onespace-bench/1", "question": "q", "command": "c", "limits": [], "notes": [],

@@ -1,0 +1,93 @@
+/* bench/pagetables/pagetables.c: how large the page tables of N workers are.
+ *
+ * usage: pagetables threads|tasks|processes SHARED_BYTES COUNT
+ *
+ * The workers write to every page of one shared region of SHARED_BYTES (0: there is none) and wait.
+ * Then come the lines "tables COUNT BYTES", VmPTE in /proc/PID/status, and "entries COUNT NUMBER",
+ * the pages that are mapped (Rss in /proc/PID/smaps_rollup): each summed over the address spaces,
+ * of which threads and tasks have one and processes one each. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "crew.h"
+
+enum { PAGE = 4096 };
+
+struct block {
+    struct crew crew;
+    volatile char *region;
+    size_t size;
+};
+
+void crew_work(int number, struct crew *crew)
+{
+    const struct block *block = (const struct block *)crew;
+    (void)number;
+    for (size_t at = 0; at < block->size; at += PAGE)
+        block->region[at] = 1;
+    crew_meet(crew); /* all is mapped */
+    crew_meet(crew); /* and has been counted */
+}
+
+/* The value of a line "FIELD: VALUE kB", in KiB. */
+static long read_kib(int pid, const char *file, const char *field)
+{
+    char path[64], line[256];
+    long value = -1;
+    snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+    FILE *stream = fopen(path, "r");
+    if (!stream)
+        crew_fail(path, errno);
+    while (value < 0 && fgets(line, sizeof(line), stream))
+        if (strncmp(line, field, strlen(field)) == 0)
+            value = atol(line + strlen(field));
+    fclose(stream);
+    if (value < 0)
+        crew_fail(path, ENODATA);
+    return value;
+}
+
+static void count_up(int pid, long *tables_kib, long *mapped_kib)
+{
+    *tables_kib += read_kib(pid, "status", "VmPTE:");
+    *mapped_kib += read_kib(pid, "smaps_rollup", "Rss:");
+}
+
+/* Shared mappings are never merged into huge pages unless the administrator wants that for all. */
+static volatile char *map_region(size_t size)
+{
+    void *region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (region == MAP_FAILED)
+        crew_fail("no memory for the shared region", errno);
+    madvise(region, size, MADV_NOHUGEPAGE);
+    return region;
+}
+
+int main(int argc, char **argv)
+{
+    crew_enter(argc, argv);
+    enum crew_kind kind = argc == 4 ? crew_kind_of(argv[1]) : CREW_KINDS;
+    int count = argc == 4 ? atoi(argv[3]) : 0;
+    if (kind == CREW_KINDS || count < 1 || count > CREW_MAX) {
+        fprintf(stderr, "usage: pagetables threads|tasks|processes SHARED_BYTES COUNT\n");
+        return 2;
+    }
+    struct block *block = crew_block(sizeof(*block));
+    block->size = strtoul(argv[2], NULL, 10);
+    block->region = block->size ? map_region(block->size) : NULL;
+    crew_start(kind, count, &block->crew);
+    crew_meet(&block->crew);
+    long tables_kib = 0, mapped_kib = 0;
+    count_up(getpid(), &tables_kib, &mapped_kib);
+    for (int i = 0; kind == CREW_PROCESSES && i < count; i++)
+        count_up(crew_pid(i), &tables_kib, &mapped_kib);
+    crew_meet(&block->crew);
+    crew_end();
+    printf("tables %d %ld\nentries %d %ld\n", count, tables_kib * 1024, count,
+           mapped_kib * 1024 / PAGE);
+    return 0;
+}
