@@ -77,6 +77,9 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
     16u /* do not patch the task's libc: slower, memory not given back */
 #define ONESPACE_SPAWN_TOGETHER                                                                    \
     32u /* enter the program when all of ntasks have loaded their libraries */
+#define ONESPACE_SPAWN_SESSION                                                                     \
+    64u /* a session of its own, and so a process group: the kernel's automatic                    \
+           grouping shares processors out by session */
 
 /* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
  * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working

@@ -99,6 +99,9 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     request->ignored = inherit_ignored_signals();
     request->magic = PROTOCOL_MAGIC;
     request->flags = job->flags;
+    /* Hydra gives each rank a session, and the kernel shares processors out by session. */
+    if (getsid(0) == getpid())
+        request->flags |= ONESPACE_SPAWN_SESSION;
     request->number = job->number;
     request->ntasks = job->ntasks;
     request->stack_size = job->stack_size;
@@ -163,6 +166,18 @@ static int open_signals(sigset_t *old)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/* The shell or launcher sees us stop. As for any program, the kernel ignores the signal where
+ * nobody could let us go on: in a session of our own. */
+static void stop_as_asked(void)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, &old);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
 static void forward_signal(int socket, int signals)
 {
     struct signalfd_siginfo info;
@@ -171,7 +186,7 @@ static void forward_signal(int socket, int signals)
     int32_t number = (int32_t)info.ssi_signo;
     protocol_send(socket, &number, sizeof(number));
     if (number == SIGTSTP)
-        kill(getpid(), SIGSTOP); /* the launcher sees us stop */
+        stop_as_asked();
 }
 
 /* Forwards signals until the task has ended. */

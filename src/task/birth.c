@@ -176,6 +176,17 @@ static void set_scheduling(struct birth *birth)
         raw(__NR_set_mempolicy, birth->policy_mode, birth->policy_nodes, 1024);
 }
 
+static void set_group(struct birth *birth)
+{
+    long result = 0;
+    if (birth->flags & ONESPACE_SPAWN_SESSION)
+        result = raw(__NR_setsid);
+    else if (birth->flags & ONESPACE_SPAWN_GROUP)
+        result = raw(__NR_setpgid, 0, 0);
+    if (result < 0)
+        fail(birth, BIRTH_GROUP, result);
+}
+
 void birth_main(void *argument)
 {
     struct birth *birth = argument;
@@ -189,8 +200,7 @@ void birth_main(void *argument)
     if (birth->default_handlers)
         default_handlers();
     set_ignored(birth);
-    if ((birth->flags & ONESPACE_SPAWN_GROUP) && raw(__NR_setpgid, 0, 0) < 0)
-        fail(birth, BIRTH_GROUP, -EPERM);
+    set_group(birth);
     set_descriptors(birth);
     if (birth->umask >= 0)
         raw(__NR_umask, birth->umask);

@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import sys
 import time
 
 import pytest
@@ -164,20 +165,44 @@ def test_interrupt_from_the_terminal_without_launcher(job, run):
     assert result.code == 9 and result.out.count("caught") == 1, str(result)
 
 
+SHELL = """import os, sys
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os.execv(sys.argv[1], sys.argv[1:])
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)"""
+
+
 def test_stop_and_continue(job):
-    """Ctrl-Z: the shim stops, so the shell sees it, and the task with it; both go on."""
-    command = job.start([*RUN, "--space", "z", *sh("echo pid $$; exec sleep 40")], timeout=40)
+    """Ctrl-Z: the shim stops, so a shell with job control sees it, and the task with it; both go on."""
+    run = [*RUN, "--space", "z", *sh("echo pid $$; exec sleep 40")]
+    command = job.start([sys.executable, "-c", SHELL, *run], timeout=40)
     command.wait_for("pid")
     task = int(command.so_far().out.split()[1])
-    command.signal(signal.SIGTSTP)
+    shim = job.shims()[0].pid
+    os.kill(shim, signal.SIGTSTP)
     state = {}
     for _ in range(100):
         state = {process.pid: process.state for process in job.processes()}
-        if state.get(command.pid) == "T" and state.get(task) == "T":
+        if state.get(shim) == "T" and state.get(task) == "T":
             break
         time.sleep(0.05)
-    assert state.get(command.pid) == "T" and state.get(task) == "T", state
-    command.signal(signal.SIGCONT)
+    assert state.get(shim) == "T" and state.get(task) == "T", state
+    os.kill(shim, signal.SIGCONT)
+    time.sleep(0.3)
+    state = {process.pid: process.state for process in job.processes()}
+    assert state.get(shim) != "T" and state.get(task) != "T", state
+    os.kill(shim, signal.SIGTERM)
+    assert command.finish().code == 256 - signal.SIGTERM
+
+
+def test_session_leader_ignores_the_terminals_stop(job):
+    """As plain processes do: nobody could let a session of its own go on."""
+    command = job.start([*RUN, "--space", "z", *sh("echo pid $$ $(ps -o sid= -p $$); exec sleep 40")], timeout=40)
+    command.wait_for("pid")
+    task, session = map(int, command.so_far().out.split()[1:3])
+    assert session == task, "the task of a session leader leads a session"
+    command.signal(signal.SIGTSTP)
     time.sleep(0.3)
     state = {process.pid: process.state for process in job.processes()}
     assert state.get(command.pid) != "T" and state.get(task) != "T", state
