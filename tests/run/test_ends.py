@@ -30,7 +30,7 @@ def expect_the_same(job, mpi, program, what, **options):
         if plain & tasks:
             return
     told = f"exit status of processes {plain}, of tasks {tasks}"
-    if "mpich" in mpi.name and tasks & {signal.SIGKILL, signal.SIGTERM}: # what Hydra kills with
+    if "mpich" in mpi.name and tasks & {signal.SIGINT, signal.SIGKILL, signal.SIGTERM}:  # what Hydra kills with
         pytest.skip(f"{told}: Hydra kills what is left and reports whichever end it sees first")
     pytest.fail(f"{told}\n{result}", pytrace=False)
 
