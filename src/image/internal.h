@@ -39,6 +39,24 @@ ssize_t image_read_some(int fd, void *buffer, size_t size, uint64_t offset);
  * since it was measured), or another -errno. */
 int image_read_exact(int fd, void *buffer, size_t size, uint64_t offset);
 
+/* open.c: a descriptor of a regular file that the user may execute, or -errno. Looks before it
+ * opens: opening a device can set it off (a tape rewinds, a watchdog starts). What the name stands
+ * for may change in between, so what was opened is judged, and opening never blocks. */
+int image_open_executable(int dirfd, const char *path, struct image_problem *problem);
+
+/* open.c: the path of the open file without links: 0 or -errno. */
+int image_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
+                    struct image_problem *problem);
+
+/* open.c: says what `error` means for a file that was to be opened, and returns -error. */
+int image_refuse_open(struct image_problem *problem, int error);
+
+/* guest.c: refuses what is told by the name at any step of the way. 0 or -errno. */
+int image_check_name(const char *path, struct image_problem *problem);
+
+/* guest.c: refuses programs that are sound but cannot be tasks. 0 or -errno. */
+int image_check_guest(int fd, const struct image_info *info, struct image_problem *problem);
+
 /* symbol.c: calls visit for the name of each library that the file needs (DT_NEEDED), until visit
  * returns something other than 0, which is returned. 0 when there are no more; -errno when the
  * dynamic section cannot be read. */

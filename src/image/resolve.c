@@ -1,5 +1,5 @@
 /* src/image/resolve.c: from what the user typed to the ELF file that runs, as execvpe and the
- * kernel would go: along PATH, through #! lines, to the interpreter; refuses what cannot be a task.
+ * kernel would go: along PATH, through #! lines, to the interpreter.
  *
  * Reasons are predicates of the file that the user named ("is ..."). What is found further on is
  * told with its own path ("runs /usr/bin/python3, which is ..."). */
@@ -8,13 +8,9 @@
 #include "image/script.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 static const char DEFAULT_PATH[] = "/bin:/usr/bin";
@@ -69,208 +65,12 @@ static int explain_step(struct chain *chain, int status)
                         chain->current, problem->reason);
 }
 
-static int refuse_open(struct image_problem *problem, int error)
-{
-    switch (error) {
-    case ENOENT:
-        return image_refuse(problem, ENOENT, "Check the spelling, or install it.",
-                            "does not exist");
-    case ENOTDIR:
-        return image_refuse(problem, ENOTDIR, "Check the spelling.",
-                            "has a part of its path that is not a directory");
-    case EACCES:
-        return image_refuse(problem, EACCES,
-                            "Allow reading with chmod +r, and searching its directories with "
-                            "chmod +x.",
-                            "may not be read by this user");
-    default:
-        return image_refuse(problem, error, "Check the path.", "cannot be opened: %s",
-                            strerror(error));
-    }
-}
-
-static int check_regular(const struct stat *stat, struct image_problem *problem)
-{
-    if (S_ISREG(stat->st_mode))
-        return 0;
-    return image_refuse(problem, EACCES, GIVE_PROGRAM,
-                        S_ISDIR(stat->st_mode) ? "is a directory" : "is not a regular file");
-}
-
-static int check_executable(int fd, int dirfd, const char *path, struct image_problem *problem)
-{
-    int status = faccessat(fd, "", X_OK, AT_EACCESS | AT_EMPTY_PATH);
-    /* Linux before 5.8, or a filter that does not know the newer call. */
-    if (status != 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM))
-        status = faccessat(dirfd, path, X_OK, AT_EACCESS);
-    if (status == 0)
-        return 0;
-    struct statvfs system;
-    if (fstatvfs(fd, &system) == 0 && (system.f_flag & ST_NOEXEC) != 0)
-        return image_refuse(problem, EACCES, "Copy it elsewhere, or mount without noexec.",
-                            "is on a file system mounted noexec");
-    return image_refuse(problem, EACCES, "Allow it with chmod +x.",
-                        "is not executable by this user");
-}
-
-/* A descriptor of a regular file that the user may execute, or -errno. Looks before it opens:
- * opening a device can set it off (a tape rewinds, a watchdog starts). What the name stands for
- * may change in between, so what was opened is judged, and opening never blocks. */
-static int open_executable(int dirfd, const char *path, struct image_problem *problem)
-{
-    struct stat stat;
-    if (fstatat(dirfd, path, &stat, 0) != 0)
-        return refuse_open(problem, errno);
-    int status = check_regular(&stat, problem);
-    if (status != 0)
-        return status;
-    int fd = openat(dirfd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return refuse_open(problem, errno);
-    status = fstat(fd, &stat) != 0 ? refuse_open(problem, errno) : check_regular(&stat, problem);
-    if (status == 0)
-        status = check_executable(fd, dirfd, path, problem);
-    if (status == 0)
-        return fd;
-    close(fd);
-    return status;
-}
-
-static bool same_file(int fd, const char *path)
-{
-    struct stat ours, theirs;
-    return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-           ours.st_ino == theirs.st_ino;
-}
-
-/* The path of the open file without links. /proc tells it whatever dirfd is; it also tells of
- * deleted and unreachable files, in words that are no path, so the answer is checked. */
-static int real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
-                     struct image_problem *problem)
-{
-    char link[PATH_MAX + 64];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, out, PATH_MAX);
-    if (length > 0 && length < PATH_MAX) {
-        out[length] = '\0';
-        if (out[0] == '/' && same_file(fd, out))
-            return 0;
-    }
-    if (name[0] == '/' || dirfd == AT_FDCWD)
-        snprintf(link, sizeof(link), "%s", name);
-    else
-        snprintf(link, sizeof(link), "/proc/self/fd/%d/%s", dirfd, name);
-    char *real = realpath(link, NULL);
-    bool fits = real != NULL && strlen(real) < PATH_MAX && same_file(fd, real);
-    if (fits)
-        strcpy(out, real);
-    free(real);
-    return fits ? 0
-                : image_refuse(problem, ENOENT, "Give a file with a path, and mount /proc.",
-                               "has no path by which it can be found again");
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-/* Debian's valgrind is a script that runs valgrind.bin: judge every step by its name. */
-static int refuse_valgrind(const char *path, struct image_problem *problem)
-{
-    const char *name = base_name(path);
-    if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
-        return 0;
-    return image_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
-                        "cannot be a task: it is linked for fixed addresses and loads the program "
-                        "itself");
-}
-
-static int check_privileges(int fd, struct image_problem *problem)
-{
-    static const char mend[] = "Run it as a process of its own, without onespace run.";
-    struct stat stat;
-    if (fstat(fd, &stat) != 0)
-        return refuse_open(problem, errno);
-    /* Without group execution the bit once meant mandatory locking; the kernel ignores it. */
-    bool setgid = (stat.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
-    if ((stat.st_mode & S_ISUID) != 0 || setgid)
-        return image_refuse(problem, EPERM, mend, "is %s, and a task cannot change its user",
-                            setgid ? "setgid" : "setuid");
-    if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
-        return image_refuse(problem, EPERM, mend,
-                            "has file capabilities, and a task cannot gain any");
-    return 0;
-}
-
-struct sanitizer {
-    const char *name;
-    const char *flag;
-    const char *libraries[3]; /* how the names of its libraries start */
-};
-
-/* Their shadow memory has one fixed place in an address space, so the second guest would fail and
- * the first would have to be the root. Order as in sanitizer_symbols. */
-static const struct sanitizer sanitizers[] = {
-    {"AddressSanitizer", "address", {"libasan.so", "libclang_rt.asan"}},
-    {"ThreadSanitizer", "thread", {"libtsan.so", "libclang_rt.tsan"}},
-    {"MemorySanitizer", "memory", {"libclang_rt.msan"}},
-    {"HWAddressSanitizer", "hwaddress", {"libhwasan.so", "libclang_rt.hwasan"}},
-};
-static const char *const sanitizer_symbols[] = {
-    "__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", NULL,
-};
-
-struct libraries {
-    unsigned count;
-    const struct sanitizer *sanitizer;
-};
-
-static int note_library(const char *name, void *context)
-{
-    struct libraries *libraries = context;
-    libraries->count++;
-    for (size_t i = 0; i < sizeof(sanitizers) / sizeof(sanitizers[0]); i++) {
-        for (const char *const *at = sanitizers[i].libraries; *at != NULL; at++) {
-            if (strncmp(name, *at, strlen(*at)) == 0) {
-                libraries->sanitizer = &sanitizers[i];
-                return 1;
-            }
-        }
-    }
-    return 0;
-}
-
-/* Damaged tables are no reason to refuse here: the program's own dynamic linker judges those. */
-static int check_guest(int fd, const struct image_info *info, struct image_problem *problem)
-{
-    struct libraries libraries = {0};
-    (void)image_each_needed(fd, info, note_library, &libraries);
-    const struct sanitizer *sanitizer = libraries.sanitizer;
-    int index = sanitizer == NULL ? image_defines(fd, sanitizer_symbols) : -ENOENT;
-    if (index >= 0)
-        sanitizer = &sanitizers[index];
-    if (sanitizer != NULL)
-        return image_refuse(problem, ENOEXEC,
-                            "Rebuild it without that flag (-fsanitize=undefined works), or run it "
-                            "without onespace run.",
-                            "is built with %s (-fsanitize=%s), whose memory needs an address "
-                            "space of its own",
-                            sanitizer->name, sanitizer->flag);
-    /* Some linkers give libraries an entry point; but only an interpreter could load others. */
-    if (libraries.count > 0 && info->interpreter[0] == '\0')
-        return image_refuse(problem, ENOEXEC, "Give a program that uses it.",
-                            "is a shared library, not a program");
-    return 0;
-}
-
 /* The program's interpreter, like the kernel: a path as it stands, no PATH, no #!. */
 static int read_interpreter(struct chain *chain, struct image_program *program)
 {
     const char *name = program->info.interpreter;
     struct image_problem inner = {0};
-    int fd = open_executable(chain->dirfd, name, &inner);
+    int fd = image_open_executable(chain->dirfd, name, &inner);
     int status = fd < 0 ? fd : 0;
     if (status == 0 && !image_known_find(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info)) {
         status = image_read(fd, &program->interpreter_info, &inner);
@@ -278,7 +78,7 @@ static int read_interpreter(struct chain *chain, struct image_program *program)
             image_known_add(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info);
     }
     if (status == 0)
-        status = real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
+        status = image_real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
     if (fd >= 0)
         close(fd);
     if (status == 0)
@@ -298,13 +98,11 @@ static int finish(struct chain *chain, int fd, struct image_program *program)
     bool is_known = image_known_find(fd, IMAGE_KNOWN_PROGRAM, &program->info);
     int status = is_known ? 0 : image_read(fd, &program->info, problem);
     if (status == 0)
-        status = real_path(fd, chain->dirfd, chain->current, program->path, problem);
+        status = image_real_path(fd, chain->dirfd, chain->current, program->path, problem);
     if (status == 0)
-        status = refuse_valgrind(program->path, problem);
+        status = image_check_name(program->path, problem);
     if (status == 0 && !is_known)
-        status = check_privileges(fd, problem);
-    if (status == 0 && !is_known)
-        status = check_guest(fd, &program->info, problem);
+        status = image_check_guest(fd, &program->info, problem);
     if (status == 0 && !is_known)
         image_known_add(fd, IMAGE_KNOWN_PROGRAM, &program->info);
     if (status == 0 && program->info.interpreter[0] != '\0')
@@ -348,15 +146,15 @@ static int step(struct chain *chain, struct image_program *program, bool *done)
 {
     char start[IMAGE_SCRIPT_LINE];
     struct script_line line;
-    int fd = open_executable(chain->dirfd, chain->current, chain->problem);
+    int fd = image_open_executable(chain->dirfd, chain->current, chain->problem);
     if (fd < 0)
         return fd;
     chain->opened = true;
     ssize_t length = image_read_some(fd, start, sizeof(start), 0);
     *done = length >= 0 && length >= SELFMAG && memcmp(start, ELFMAG, SELFMAG) == 0;
-    int status = refuse_valgrind(chain->current, chain->problem);
+    int status = image_check_name(chain->current, chain->problem);
     if (status == 0 && length < 0)
-        status = refuse_open(chain->problem, (int)-length);
+        status = image_refuse_open(chain->problem, (int)-length);
     if (status != 0) {
         close(fd);
         return status;

@@ -1,0 +1,108 @@
+/* src/image/guest.c: which programs, sound as they are, cannot be tasks. */
+#include "image/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Debian's valgrind is a script that runs valgrind.bin: judge every step by its name. */
+int image_check_name(const char *path, struct image_problem *problem)
+{
+    const char *name = base_name(path);
+    if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
+        return 0;
+    return image_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
+                        "cannot be a task: it is linked for fixed addresses and loads the program "
+                        "itself");
+}
+
+static int check_privileges(int fd, struct image_problem *problem)
+{
+    static const char mend[] = "Run it as a process of its own, without onespace run.";
+    struct stat stat;
+    if (fstat(fd, &stat) != 0)
+        return image_refuse_open(problem, errno);
+    /* Without group execution the bit once meant mandatory locking; the kernel ignores it. */
+    bool setgid = (stat.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+    if ((stat.st_mode & S_ISUID) != 0 || setgid)
+        return image_refuse(problem, EPERM, mend, "is %s, and a task cannot change its user",
+                            setgid ? "setgid" : "setuid");
+    if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
+        return image_refuse(problem, EPERM, mend,
+                            "has file capabilities, and a task cannot gain any");
+    return 0;
+}
+
+struct sanitizer {
+    const char *name;
+    const char *flag;
+    const char *libraries[3]; /* how the names of its libraries start */
+};
+
+/* Their shadow memory has one fixed place in an address space, so the second guest would fail and
+ * the first would have to be the root. Order as in sanitizer_symbols. */
+static const struct sanitizer sanitizers[] = {
+    {"AddressSanitizer", "address", {"libasan.so", "libclang_rt.asan"}},
+    {"ThreadSanitizer", "thread", {"libtsan.so", "libclang_rt.tsan"}},
+    {"MemorySanitizer", "memory", {"libclang_rt.msan"}},
+    {"HWAddressSanitizer", "hwaddress", {"libhwasan.so", "libclang_rt.hwasan"}},
+};
+static const char *const sanitizer_symbols[] = {
+    "__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", NULL,
+};
+
+struct libraries {
+    unsigned count;
+    const struct sanitizer *sanitizer;
+};
+
+static int note_library(const char *name, void *context)
+{
+    struct libraries *libraries = context;
+    libraries->count++;
+    for (size_t i = 0; i < sizeof(sanitizers) / sizeof(sanitizers[0]); i++) {
+        for (const char *const *at = sanitizers[i].libraries; *at != NULL; at++) {
+            if (strncmp(name, *at, strlen(*at)) == 0) {
+                libraries->sanitizer = &sanitizers[i];
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Damaged tables are no reason to refuse here: the program's own dynamic linker judges those. */
+static int check_libraries(int fd, const struct image_info *info, struct image_problem *problem)
+{
+    struct libraries libraries = {0};
+    (void)image_each_needed(fd, info, note_library, &libraries);
+    const struct sanitizer *sanitizer = libraries.sanitizer;
+    int index = sanitizer == NULL ? image_defines(fd, sanitizer_symbols) : -ENOENT;
+    if (index >= 0)
+        sanitizer = &sanitizers[index];
+    if (sanitizer != NULL)
+        return image_refuse(problem, ENOEXEC,
+                            "Rebuild it without that flag (-fsanitize=undefined works), or run it "
+                            "without onespace run.",
+                            "is built with %s (-fsanitize=%s), whose memory needs an address "
+                            "space of its own",
+                            sanitizer->name, sanitizer->flag);
+    /* Some linkers give libraries an entry point; but only an interpreter could load others. */
+    if (libraries.count > 0 && info->interpreter[0] == '\0')
+        return image_refuse(problem, ENOEXEC, "Give a program that uses it.",
+                            "is a shared library, not a program");
+    return 0;
+}
+
+int image_check_guest(int fd, const struct image_info *info, struct image_problem *problem)
+{
+    int status = check_privileges(fd, problem);
+    return status == 0 ? check_libraries(fd, info, problem) : status;
+}
