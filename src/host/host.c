@@ -17,12 +17,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "host/job.h"
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
 #include "onespace.h"
@@ -35,19 +35,6 @@ struct client {
     int task;   /* id, 0: none */
     int pid;
     struct client *next;
-};
-
-/* A request as it came in, with everything that must be freed. */
-struct job {
-    struct protocol_request request;
-    int fds[PROTOCOL_FDS_MAX];
-    int32_t numbers[PROTOCOL_FDS_MAX];
-    struct onespace_fd_map map[PROTOCOL_FDS_MAX];
-    unsigned map_count;
-    int directory;
-    char *texts, **argv, **envp;
-    int socket;
-    struct job *next;
 };
 
 /* A shim that has connected but not sent the head of its request yet. */
@@ -89,123 +76,14 @@ static void *wait_for_tasks(void *argument)
     return NULL;
 }
 
-static int split_texts(struct job *job)
-{
-    const struct protocol_request *request = &job->request;
-    char *at = job->texts, *end = at + request->text_size;
-    job->argv = calloc(request->argc + 1u, sizeof(char *));
-    job->envp = calloc(request->envc + 1u, sizeof(char *));
-    if (!job->argv || !job->envp)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < request->argc + request->envc; i++) {
-        char *zero = memchr(at, 0, (size_t)(end - at));
-        if (!zero)
-            return -EPROTO;
-        *(i < request->argc ? &job->argv[i] : &job->envp[i - request->argc]) = at;
-        at = zero + 1;
-    }
-    return 0;
-}
-
-static int receive_job(int socket, struct job *job)
-{
-    struct protocol_request *request = &job->request;
-    int result = protocol_receive(socket, request, sizeof(*request));
-    if (result < 0)
-        return result;
-    if (request->magic != PROTOCOL_MAGIC || request->fd_count > PROTOCOL_FDS_MAX ||
-        request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
-        request->argc > request->text_size || request->envc > request->text_size ||
-        request->cpus_size > sizeof(request->cpus))
-        return -EPROTO;
-    result = protocol_receive_fds(socket, job->fds, job->numbers, request->fd_count);
-    job->texts = result < 0 ? NULL : malloc(request->text_size + 1u);
-    if (!job->texts)
-        return result < 0 ? result : -ENOMEM;
-    result = protocol_receive(socket, job->texts, request->text_size);
-    return result < 0 ? result : split_texts(job);
-}
-
-static void free_job(struct job *job)
-{
-    for (uint32_t i = 0; i < job->request.fd_count && i < PROTOCOL_FDS_MAX; i++)
-        if (job->fds[i] >= 0)
-            close(job->fds[i]);
-    free(job->texts);
-    free(job->argv);
-    free(job->envp);
-    free(job);
-}
-
-static const char *search_path(char **envp)
-{
-    for (; *envp; envp++)
-        if (strncmp(*envp, "PATH=", 5) == 0)
-            return *envp + 5;
-    return NULL;
-}
-
-static void map_fds(struct job *job)
-{
-    job->directory = -1;
-    for (uint32_t i = 0; i < job->request.fd_count; i++) {
-        if (job->numbers[i] < 0)
-            job->directory = job->fds[i];
-        else
-            job->map[job->map_count++] = (struct onespace_fd_map){job->fds[i], job->numbers[i]};
-    }
-}
-
-static void set_of(uint64_t signals, sigset_t *set)
-{
-    sigemptyset(set);
-    for (int signal = 1; signal <= 64; signal++)
-        if (signals >> (signal - 1) & 1)
-            sigaddset(set, signal);
-}
-
-static int spawn_job(struct job *job, char *message, size_t size)
-{
-    const struct protocol_request *request = &job->request;
-    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    map_fds(job);
-    attr.flags = request->flags | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP;
-    attr.directory = job->directory;
-    attr.umask = request->umask;
-    attr.nice = request->nice;
-    attr.number = request->number;
-    attr.ntasks = request->ntasks;
-    attr.fds = job->map;
-    attr.fd_count = job->map_count;
-    attr.stack_size = request->stack_size;
-    attr.cpus = request->cpus_size ? (const cpu_set_t *)request->cpus : NULL;
-    attr.cpus_size = request->cpus_size;
-    attr.limits = request->limits;
-    sigset_t mask, ignored;
-    set_of(request->signal_mask, &mask);
-    set_of(request->ignored, &ignored);
-    attr.signal_mask = &mask;
-    attr.ignored_signals = &ignored;
-    attr.path = search_path(job->envp);
-    attr.message = message;
-    attr.message_size = size;
-    /* Tasks inherit the memory policy of the thread that spawns them. */
-    if (request->policy_mode)
-        syscall(SYS_set_mempolicy, request->policy_mode, request->policy_nodes, 1024);
-    int id = onespace_spawn(job->argv[0], job->argv, job->envp, &attr);
-    if (request->policy_mode)
-        syscall(SYS_set_mempolicy, 0, NULL, 0);
-    return id;
-}
-
 /* Starts one held job and answers its shim. */
 static void start_job(struct host *host, struct job *job)
 {
     struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
     struct client *client = calloc(1, sizeof(*client));
-    int id = client ? spawn_job(job, reply.message, sizeof(reply.message)) : -ENOMEM;
+    int id = client ? job_spawn(job, reply.message, sizeof(reply.message)) : -ENOMEM;
     int socket = job->socket;
-    free_job(job);
+    job_free(job);
     host->seen++;
     if (id > 0) {
         reply.status.id = client->task = id;
@@ -247,9 +125,9 @@ static void serve_new(struct host *host, int socket)
     struct timeval patience = {REQUEST_TIMEOUT_S, 0};
     struct job *job = calloc(1, sizeof(*job)), **last = &host->held;
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (!job || receive_job(socket, job) < 0) {
+    if (!job || job_receive(job, socket) < 0) {
         if (job)
-            free_job(job);
+            job_free(job);
         close(socket);
         return;
     }
