@@ -85,30 +85,27 @@ static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
     return result < 0 ? result : had == count && !(message.msg_flags & MSG_CTRUNC) ? 0 : -EMFILE;
 }
 
+static unsigned batch_size(unsigned count, unsigned at)
+{
+    return count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
+}
+
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count)
 {
-    for (unsigned at = 0; at < count; at += PROTOCOL_FDS_PER_MESSAGE) {
-        unsigned part =
-            count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
-        int result = send_some(socket, fds + at, numbers + at, part);
-        if (result < 0)
-            return result;
-    }
-    return 0;
+    int result = 0;
+    for (unsigned at = 0; at < count && result == 0; at += PROTOCOL_FDS_PER_MESSAGE)
+        result = send_some(socket, fds + at, numbers + at, batch_size(count, at));
+    return result;
 }
 
 int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count)
 {
+    int result = 0;
     for (unsigned i = 0; i < count; i++)
         fds[i] = -1;
-    for (unsigned at = 0; at < count; at += PROTOCOL_FDS_PER_MESSAGE) {
-        unsigned part =
-            count - at < PROTOCOL_FDS_PER_MESSAGE ? count - at : PROTOCOL_FDS_PER_MESSAGE;
-        int result = receive_some(socket, fds + at, numbers + at, part);
-        if (result < 0)
-            return result;
-    }
-    return 0;
+    for (unsigned at = 0; at < count && result == 0; at += PROTOCOL_FDS_PER_MESSAGE)
+        result = receive_some(socket, fds + at, numbers + at, batch_size(count, at));
+    return result;
 }
 
 int protocol_peer_is_mine(int socket)
