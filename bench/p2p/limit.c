@@ -16,6 +16,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "options.h"
+
 enum { LINE = 64, SPINS = 20000, CAS_ROUNDS = 100000 };
 
 struct side { /* what one thread writes and the other reads: a line each */
@@ -26,9 +28,8 @@ struct side { /* what one thread writes and the other reads: a line each */
 
 static struct side sides[2];
 static _Alignas(2 * LINE) _Atomic int ball;
-static int fresh, batches = 3, size_count, sizes[64];
-static double batch_seconds = 0.01;
-static const char *wanted = "sendrecv,pingpong";
+static struct options options = OPTIONS_INIT;
+static int size_count, sizes[64];
 /* Written by thread 0 before a meeting, read by both after it. */
 static long agreed_count;
 
@@ -68,7 +69,7 @@ static void await(int other, long step)
 static void sendrecv(int self, int size, long *step, long count)
 {
     for (long i = 0; i < count; i++) {
-        int source = fresh && i % 2;
+        int source = options.fresh && i % 2;
         memcpy(sides[self].buffers[!source], sides[!self].buffers[source], (size_t)size);
         announce(self, ++*step);
         await(!self, *step);
@@ -80,12 +81,12 @@ static void sendrecv(int self, int size, long *step, long count)
 static void pingpong(int self, int size, long *step, long count)
 {
     for (long i = 0; i < 2 * count; i++) {
-        int turn = fresh && i / 2 % 2; /* which of its buffers thread 0 sends from */
+        int turn = options.fresh && i / 2 % 2; /* which of its buffers thread 0 sends from */
         ++*step;
         if (self == i % 2)
             await(!self, *step);
         else if (self == 1)
-            memcpy(sides[1].buffers[!fresh], sides[0].buffers[turn], (size_t)size);
+            memcpy(sides[1].buffers[!options.fresh], sides[0].buffers[turn], (size_t)size);
         else
             memcpy(sides[0].buffers[!turn], sides[1].buffers[0], (size_t)size);
         announce(self, *step);
@@ -118,12 +119,12 @@ static void measure(const struct operation *operation, int self, int size, long 
 {
     double seconds = run_batch(operation, self, size, step, 20) * operation->messages;
     if (self == 0) {
-        long count = seconds > 0 ? (long)(batch_seconds / seconds) : 1000000;
+        long count = seconds > 0 ? (long)(options.batch_seconds / seconds) : 1000000;
         agreed_count = count < 4 ? 4 : count > 1000000 ? 1000000 : count;
     }
     meet(self, step);
     long count = agreed_count;
-    for (int batch = 0; batch < batches; batch++) {
+    for (int batch = 0; batch < options.batches; batch++) {
         seconds = run_batch(operation, self, size, step, count);
         if (self == 0)
             printf("%s %d %.9e\n", operation->name, size, seconds);
@@ -133,7 +134,7 @@ static void measure(const struct operation *operation, int self, int size, long 
 
 static void cas_round_trip(int self, long *step)
 {
-    for (int batch = 0; batch < batches; batch++) {
+    for (int batch = 0; batch < options.batches; batch++) {
         meet(self, step);
         double start = now();
         for (int i = 0; i < CAS_ROUNDS; i++) {
@@ -146,15 +147,6 @@ static void cas_round_trip(int self, long *step)
             printf("cas 0 %.9e\n", (now() - start) / CAS_ROUNDS);
         meet(self, step);
     }
-}
-
-static int is_wanted(const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = wanted; (at = strstr(at, name)); at += length)
-        if ((at == wanted || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
-            return 1;
-    return 0;
 }
 
 static void *run(void *argument)
@@ -181,7 +173,7 @@ static void *run(void *argument)
     meet(self, &step);
     cas_round_trip(self, &step);
     for (size_t which = 0; which < sizeof(operations) / sizeof(operations[0]); which++)
-        for (int i = 0; i < size_count && is_wanted(operations[which].name); i++)
+        for (int i = 0; i < size_count && options_want(&options, operations[which].name); i++)
             measure(&operations[which], self, sizes[i], &step);
     return NULL;
 }
@@ -189,18 +181,10 @@ static void *run(void *argument)
 int main(int argc, char **argv)
 {
     sides[1].cpu = -1;
-    for (int option; (option = getopt(argc, argv, "c:o:b:t:f")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "c:" OPTIONS_COMMON)) != -1;) {
         if (option == 'c' && sscanf(optarg, "%d,%d", &sides[0].cpu, &sides[1].cpu) != 2)
             return fprintf(stderr, "limit: -c %s: not two CPUs such as 0,1\n", optarg), 2;
-        else if (option == 'o')
-            wanted = optarg;
-        else if (option == 'b')
-            batches = atoi(optarg);
-        else if (option == 't')
-            batch_seconds = atof(optarg) / 1000;
-        else if (option == 'f')
-            fresh = 1;
-        else if (option != 'c')
+        else if (option != 'c' && !options_take(&options, option, optarg))
             return 2;
     }
     if (sides[1].cpu < 0)

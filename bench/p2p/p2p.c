@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
+
 enum { RANKS = 2, CPU_LIST_MAX = 256, WARM_UP = 4 };
 
 struct buffers {
@@ -30,7 +32,7 @@ struct operation {
     double messages; /* between whose ends the time lies, per iteration */
 };
 
-static int fresh;
+static struct options options = OPTIONS_INIT;
 
 static void swap(struct buffers *buffers)
 {
@@ -44,7 +46,7 @@ static void sendrecv(struct buffers *buffers, int size, int rank, long count)
     for (long i = 0; i < count; i++) {
         MPI_Sendrecv(buffers->send, size, MPI_BYTE, !rank, 0, buffers->receive, size, MPI_BYTE,
                      !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (fresh)
+        if (options.fresh)
             swap(buffers);
     }
 }
@@ -56,9 +58,9 @@ static void pingpong(struct buffers *buffers, int size, int rank, long count)
             MPI_Send(buffers->send, size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
         MPI_Recv(buffers->receive, size, MPI_BYTE, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 1)
-            MPI_Send(fresh ? buffers->receive : buffers->send, size, MPI_BYTE, 0, 0,
+            MPI_Send(options.fresh ? buffers->receive : buffers->send, size, MPI_BYTE, 0, 0,
                      MPI_COMM_WORLD);
-        if (fresh && rank == 0)
+        if (options.fresh && rank == 0)
             swap(buffers);
     }
 }
@@ -91,10 +93,10 @@ static int is_right(const struct operation *operation, const struct buffers *buf
 {
     const unsigned char *got = buffers->receive;
     int author = !rank;
-    if (fresh && operation->exchange == sendrecv) {
+    if (options.fresh && operation->exchange == sendrecv) {
         got = buffers->send; /* swapped after the last */
         author = count % 2 ? !rank : rank;
-    } else if (fresh) {
+    } else if (options.fresh) {
         got = rank == 0 ? buffers->send : buffers->receive;
         author = 0;
     }
@@ -121,12 +123,12 @@ static double run_batch(const struct operation *operation, struct buffers *buffe
 /* How many exchanges fill a batch: rank 0 decides, else the ranks would not stay together. Odd, so
  * that with -f the last message is the other's. */
 static long calibrate(const struct operation *operation, struct buffers *buffers, int size,
-                      int rank, double batch_seconds)
+                      int rank)
 {
     long count = 8;
     for (int attempt = 0; attempt < 2; attempt++) { /* the second with a time worth trusting */
         double seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
-        double target = attempt == 0 ? batch_seconds / 20 : batch_seconds;
+        double target = attempt == 0 ? options.batch_seconds / 20 : options.batch_seconds;
         count = seconds > 0 ? (long)(target / seconds) : 1000000;
         count = (count < 4 ? 4 : count > 1000000 ? 1000000 : count) | 1;
         MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
@@ -135,13 +137,12 @@ static long calibrate(const struct operation *operation, struct buffers *buffers
 }
 
 /* Returns whether all that arrived was right, on both ranks. */
-static int measure(const struct operation *operation, struct buffers buffers, int size, int rank,
-                   int batches, double batch_seconds)
+static int measure(const struct operation *operation, struct buffers buffers, int size, int rank)
 {
     int right = 1, all_right;
     prepare(&buffers, size, rank, 0);
-    long count = calibrate(operation, &buffers, size, rank, batch_seconds);
-    for (int batch = 1; batch <= batches; batch++) {
+    long count = calibrate(operation, &buffers, size, rank);
+    for (int batch = 1; batch <= options.batches; batch++) {
         prepare(&buffers, size, rank, batch);
         double seconds = run_batch(operation, &buffers, size, rank, count);
         right &= is_right(operation, &buffers, size, rank, batch, WARM_UP + count);
@@ -178,15 +179,6 @@ static int fail(const char *text, const char *what)
     return 2;
 }
 
-static int is_wanted(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)); at += length)
-        if ((at == list || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
-            return 1;
-    return 0;
-}
-
 static unsigned char *new_buffer(size_t size)
 {
     unsigned char *buffer = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
@@ -199,9 +191,7 @@ static unsigned char *new_buffer(size_t size)
 
 int main(int argc, char **argv)
 {
-    int rank, ranks, batches = 3, largest = 1;
-    double batch_seconds = 0.01;
-    const char *wanted = "sendrecv,pingpong";
+    int rank, ranks, largest = 1;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -209,16 +199,8 @@ int main(int argc, char **argv)
         return fail("this is not a job of two ranks: do mpicc and mpiexec belong to the same MPI?",
                     "");
 
-    for (int option; (option = getopt(argc, argv, "o:b:t:f")) != -1;) {
-        if (option == 'o')
-            wanted = optarg;
-        else if (option == 'b')
-            batches = atoi(optarg);
-        else if (option == 't')
-            batch_seconds = atof(optarg) / 1000;
-        else if (option == 'f')
-            fresh = 1;
-        else
+    for (int option; (option = getopt(argc, argv, OPTIONS_COMMON)) != -1;) {
+        if (!options_take(&options, option, optarg))
             return fail("usage: p2p [-o OPERATION] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...",
                         "");
     }
@@ -232,9 +214,9 @@ int main(int argc, char **argv)
     struct buffers buffers = {new_buffer((size_t)largest), new_buffer((size_t)largest)};
     int right = 1;
     for (int which = 0; which < OPERATIONS; which++)
-        for (int i = optind; i < argc && right && is_wanted(wanted, operations[which].name); i++)
-            right =
-                measure(&operations[which], buffers, atoi(argv[i]), rank, batches, batch_seconds);
+        for (int i = optind; i < argc && right && options_want(&options, operations[which].name);
+             i++)
+            right = measure(&operations[which], buffers, atoi(argv[i]), rank);
     free(buffers.send);
     free(buffers.receive);
     MPI_Finalize();

@@ -1,0 +1,51 @@
+/* bench/p2p/options.h: the options that p2p and its limit have in common, so that one command line
+ * serves both. */
+#ifndef BENCH_P2P_OPTIONS_H
+#define BENCH_P2P_OPTIONS_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS_COMMON "o:b:t:f"
+
+struct options {
+    const char *wanted; /* names of operations, with commas between them */
+    int batches, fresh; /* fresh: what is sent has just been written */
+    double batch_seconds;
+};
+#define OPTIONS_INIT                                                                               \
+    {                                                                                              \
+        "sendrecv,pingpong", 3, 0, 0.01                                                            \
+    }
+
+/* Takes one option that getopt found: 0 when it is none of these. */
+static inline int options_take(struct options *options, int option, const char *argument)
+{
+    switch (option) {
+    case 'o':
+        options->wanted = argument;
+        return 1;
+    case 'b':
+        options->batches = atoi(argument);
+        return 1;
+    case 't':
+        options->batch_seconds = atof(argument) / 1000;
+        return 1;
+    case 'f':
+        options->fresh = 1;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static inline int options_want(const struct options *options, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = options->wanted; (at = strstr(at, name)); at += length)
+        if ((at == options->wanted || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
+            return 1;
+    return 0;
+}
+
+#endif
