@@ -9,6 +9,7 @@ help:
 	@echo "make test     set up, build, pass the tests"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format and clang-tidy"
+	@echo "make fuzz     feed the readers of files with damaged ones (needs clang)"
 	@echo "make install  install under PREFIX ($(PREFIX))"
 
 demo:
@@ -34,6 +35,11 @@ bench: build
 
 lint:
 	scripts/lint
+
+fuzz:
+	cmake -B build-fuzz -G Ninja -DONESPACE_FUZZ=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null
+	cmake --build build-fuzz
+	ctest --test-dir build-fuzz -L fuzz --no-tests=error --output-on-failure
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -5,7 +5,7 @@
 #ifndef ONESPACE_TASK_BIRTH_H
 #define ONESPACE_TASK_BIRTH_H
 
-#include <limits.h>
+#include <linux/limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
