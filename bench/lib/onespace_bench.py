@@ -23,6 +23,8 @@ BUSY = 0.25  # runnable threads per processor beside which measuring makes littl
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 PAPER = ("Process-in-Process: Techniques for Practical Address-Space Sharing, HPDC 2018, "
          "doi:10.1145/3208040.3208045")
+SECOND_PAPER = ("On the Difference between Shared Memory and Shared Address Space in HPC Communication, "
+                "SCFA 2022")
 
 
 class Failure(Exception):
@@ -91,11 +93,11 @@ class Workplace:
         self.run([*compiler, "-O2", "-D_GNU_SOURCE", *early, "-o", program, str(source), *late], env=env)
         return program
 
-    def compile_crew(self, source, name):
-        """A program whose workers are threads, tasks or processes: see lib/crew.h."""
+    def compile_crew(self, source, name, more=()):
+        """A program, of one source and more, whose workers are threads, tasks or processes: see lib/crew.h."""
         library = BENCH / "lib"
         return self.compile(source, name, early=[f"-I{library}"],
-                            late=[str(library / "crew.c"), *onespace_library(), "-pthread"])
+                            late=[*map(str, more), str(library / "crew.c"), *onespace_library(), "-pthread"])
 
     def run(self, command, timeout=180, env=None, **options):
         """Standard output; a command that fails raises Failure with what it said."""
@@ -292,7 +294,10 @@ def spread_text(samples, scale=1.0):
 
 
 def ratio_text(spread):
-    return f"{spread.median:.2f}x ({spread.low:.2f}-{spread.high:.2f})" if spread else "-"
+    if not spread:
+        return "-"
+    digits = 2 if spread.median >= 0.1 else 4
+    return f"{spread.median:.{digits}f}x ({spread.low:.{digits}f}-{spread.high:.{digits}f})"
 
 
 def table(headers, rows, out=None):

@@ -32,12 +32,12 @@ class Axis:
         self.lowest = min(values + ([self.lowest] if self.lowest else []))
         self.highest = max(values + ([self.highest] if self.highest else []))
 
-    def curve(self, x, samples, style, label):
-        """samples: a list per x."""
+    def curve(self, x, samples, style, label, marked=True):
+        """samples: a list per x. marked: a marker on each point."""
         spreads = [ob.Spread.of(values) for values in samples]
-        look = STYLES[style]
-        self.axis.plot(x, [spread.median for spread in spreads], label=label, linewidth=1.8, markersize=5,
-                       **look)
+        look = dict(STYLES[style], **({} if marked else {"marker": "", "linewidth": 1}))
+        self.axis.plot(x, [spread.median for spread in spreads], label=label,
+                       **{"linewidth": 1.8, "markersize": 5, **look})
         self.axis.fill_between(x, [spread.low for spread in spreads], [spread.high for spread in spreads],
                                color=look["color"], alpha=0.2, linewidth=0)
         self._note([spread.median for spread in spreads])

@@ -133,8 +133,8 @@ def test_startup_measures_processes_and_tasks(bench):
 
 
 def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
-    pages = 32 * 256  # of 4 KiB in 32 MiB
-    found = bench("pagetables", "--counts", "1,4", "--shared", "32", "--turns", "2", "--no-plot")
+    pages = 128 * 256  # of 4 KiB in 128 MiB
+    found = bench("pagetables", "--counts", "1,4", "--shared", "128", "--turns", "2", "--no-plot")
     assert found["region/entries"]["samples"] == [[pages]]
     for kind, copies in (("threads", [1, 1]), ("tasks", [1, 1]), ("processes", [1, 4])):
         for what in ("tables", "entries"):
@@ -144,6 +144,28 @@ def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
             one_set = pages * (8 if what == "tables" else 1)
             assert [round(value / one_set) for value in added] == copies, (kind, what, added)
     assert set(found) == {"region/tables", "region/entries"}
+
+
+def test_mappings_measures_loops_of_every_kind(bench):
+    found = bench("mappings", "--workers", "3", "--iterations", "20", "--sizes", "4096,65536", "--turns", "2",
+                  "--no-plot")
+    check_series(found.pop("enter"), [4096, 65536], 2)
+    assert set(found) == {f"{loop}/{kind}" for loop in ("mmap", "touch", "brk", "heap")
+                          for kind in ("threads", "tasks", "processes")} - {"brk/threads"}
+    for series in found.values():
+        check_series(series, [4096, 65536], 2)
+
+
+def test_strided_faults_in_processes_and_not_in_tasks(bench):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two processors are needed")
+    found = bench("strided", "--size", "4", "--turns", "2", "--no-plot")
+    assert len(found.pop("timer")["samples"]) == 1
+    for way, least, most in (("threads", 0, 8), ("tasks", 0, 8), ("processes", 1024, 1032)):
+        series = found[f"{way}/write/4 KiB/at"]
+        check_series(series, list(range((2048 - 32) * 1024, (2048 + 96) * 1024, 64)), 2)
+        faults = found[f"{way}/write/4 KiB/faults"]["samples"][0]
+        assert all(least <= count <= most for count in faults), (way, faults)
 
 
 @pytest.mark.parametrize("missing", SCHEMA["required"])
