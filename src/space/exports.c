@@ -1,101 +1,184 @@
 /* src/space/exports.c: see exports.h.
  *
- * Entries are found by linear probing from a hash of owner and name; removed ones stay DEAD, so
- * that probing goes on behind them, and are used again. Readers take no lock: an entry counts when
- * its state is LIVE before and after it was read. Only the owner's threads add under its name; they
- * exclude one another by the owner's own lock, which dies with all of them. */
+ * A name has a first entry and a stride, by hash of owner and name, and takes the first free entry
+ * on its way. Nothing tells a reader where names end, so an entry is free again as soon as its name
+ * is gone; how far a search must go is noted by first entry (export_reach) and never lowered: too
+ * far costs time only, and the strides keep it short on average even when the table has been full.
+ *
+ * Readers take no lock. An entry counts when its state is LIVE and the same before and after it was
+ * read; each use has a number of its own. Only the owner's threads add under its name; they exclude
+ * one another by the owner's own lock, which dies with all of them. */
 #include "space/exports.h"
 
 #include <errno.h>
 
 #include "steer/steer.h"
 
-static uint64_t hash_of(int32_t owner, const char *name)
+struct way {
+    uint64_t hash;
+    uint32_t stride; /* odd, so that it leads to every entry */
+};
+
+struct value {
+    uintptr_t address;
+    uint64_t size;
+};
+
+static struct way way_of(int32_t owner, const char *name)
 {
     uint64_t hash = UINT64_C(14695981039346656037) ^ (uint32_t)owner;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
-    return hash ^ hash >> 29;
+    hash ^= hash >> 29;
+    return (struct way){hash, (uint32_t)(hash >> 40) | 1};
 }
 
-static int same_name(const char *a, const char *b)
+static uint32_t entry_at(const struct way *way, uint32_t step)
 {
-    while (*a && *a == *b)
-        a++, b++;
-    return *a == *b;
+    return ((uint32_t)way->hash + step * way->stride) % SPACE_EXPORTS;
 }
 
-static struct space_export *find_entry(struct space *space, int32_t owner, const char *name)
+static uint64_t kind_of(uint64_t state)
 {
-    uint64_t hash = hash_of(owner, name);
-    for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
-        struct space_export *entry = &space->exports[(hash + i) % SPACE_EXPORTS];
-        uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
-        if (state == EXPORT_EMPTY)
-            return NULL;
-        if (state == EXPORT_LIVE && entry->hash == hash && entry->owner == owner &&
-            same_name(entry->name, name))
+    return state & EXPORT_KIND_MASK;
+}
+
+/* The next state of an entry. Claiming an entry and saying who claimed it is one step, so that
+ * exports_drop finds the claims of a task that was killed and nobody else's. */
+static uint64_t state_of(enum export_state kind, unsigned slot, uint64_t use)
+{
+    return (uint64_t)kind | (uint64_t)slot << EXPORT_SLOT_SHIFT | use << EXPORT_USE_SHIFT;
+}
+
+static int same_name(const _Atomic char *stored, const char *name)
+{
+    for (unsigned i = 0; i < SPACE_EXPORT_NAME; i++) {
+        char byte = atomic_load_explicit(&stored[i], memory_order_relaxed);
+        if (byte != name[i])
+            return 0;
+        if (!byte)
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether the entry holds the name; then with its value. */
+static int read_entry(const struct space_export *entry, int32_t owner, const struct way *way,
+                      const char *name, struct value *value)
+{
+    /* Acquire: pairs with the release of LIVE, so the fields are at least that name's. */
+    uint64_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+    if (kind_of(state) != EXPORT_LIVE ||
+        atomic_load_explicit(&entry->hash, memory_order_relaxed) != (uint32_t)way->hash ||
+        atomic_load_explicit(&entry->owner, memory_order_relaxed) != owner ||
+        !same_name(entry->name, name))
+        return 0;
+    value->address = atomic_load_explicit(&entry->address, memory_order_relaxed);
+    value->size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    /* Pairs with the fence in fill_entry: whoever saw a later name's field sees its claim too. Then
+     * the name was gone for a moment, and it is right to say so. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->state, memory_order_relaxed) == state;
+}
+
+static struct space_export *find_entry(struct space *space, int32_t owner, const char *name,
+                                       struct value *value)
+{
+    struct way way = way_of(owner, name);
+    /* Relaxed: who was told of a name sees the reach that was raised before it was LIVE. */
+    uint32_t reach =
+        atomic_load_explicit(&space->export_reach[entry_at(&way, 0)], memory_order_relaxed);
+    for (uint32_t step = 0; step < reach; step++) {
+        struct space_export *entry = &space->exports[entry_at(&way, step)];
+        if (read_entry(entry, owner, &way, name, value))
             return entry;
     }
     return NULL;
 }
 
-/* Claiming an entry and saying who claimed it is one step, so that exports_drop finds the claims of a
- * task that was killed and nobody else's. */
-static uint32_t claim_of(const struct space *space, const struct space_slot *owner)
+static void raise_reach(_Atomic uint16_t *reach, uint32_t steps)
 {
-    return EXPORT_CLAIMED | space_slot_index(space, owner) << 8;
+    uint16_t seen = atomic_load_explicit(reach, memory_order_relaxed);
+    while (seen < steps &&
+           !atomic_compare_exchange_weak_explicit(reach, &seen, (uint16_t)steps,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
 }
 
-static struct space_export *claim_entry(struct space *space, uint64_t hash, uint32_t claim)
+static struct space_export *claim_entry(struct space *space, const struct way *way, unsigned slot)
 {
-    for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
-        struct space_export *entry = &space->exports[(hash + i) % SPACE_EXPORTS];
-        uint32_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
-        while (state == EXPORT_EMPTY || state == EXPORT_DEAD)
-            if (atomic_compare_exchange_weak(&entry->state, &state, claim))
+    for (uint32_t step = 0; step < SPACE_EXPORTS; step++) {
+        struct space_export *entry = &space->exports[entry_at(way, step)];
+        uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
+        while (kind_of(state) == EXPORT_FREE) {
+            uint64_t claimed = state_of(EXPORT_CLAIMED, slot, (state >> EXPORT_USE_SHIFT) + 1);
+            if (atomic_compare_exchange_weak(&entry->state, &state, claimed)) {
+                raise_reach(&space->export_reach[entry_at(way, 0)], step + 1);
                 return entry;
+            }
+        }
     }
     return NULL;
 }
 
+static void set_kind(struct space_export *entry, enum export_state kind)
+{
+    uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
+    uint64_t next = (state & ~(uint64_t)EXPORT_KIND_MASK) | kind;
+    /* Release: LIVE after the fields, for read_entry. */
+    atomic_store_explicit(&entry->state, next, memory_order_release);
+}
+
+static void fill_entry(struct space_export *entry, int32_t owner, const struct way *way,
+                       const char *name, const struct value *value)
+{
+    /* Pairs with the fence in read_entry: the claim is seen before the fields are. */
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&entry->owner, owner, memory_order_relaxed);
+    atomic_store_explicit(&entry->hash, (uint32_t)way->hash, memory_order_relaxed);
+    atomic_store_explicit(&entry->address, value->address, memory_order_relaxed);
+    atomic_store_explicit(&entry->size, value->size, memory_order_relaxed);
+    for (unsigned i = 0; i < SPACE_EXPORT_NAME; i++) {
+        atomic_store_explicit(&entry->name[i], name[i], memory_order_relaxed);
+        if (!name[i])
+            break;
+    }
+    set_kind(entry, EXPORT_LIVE);
+}
+
 static long add_locked(struct space *space, struct space_slot *owner, const char *name,
-                       void *address, uint64_t size)
+                       const struct value *value)
 {
     int32_t id = atomic_load(&owner->id);
-    if (find_entry(space, id, name))
+    struct way way = way_of(id, name);
+    struct value old;
+    if (find_entry(space, id, name, &old))
         return -EEXIST;
-    uint64_t hash = hash_of(id, name);
     atomic_store(&owner->has_exported, 1);
-    struct space_export *entry = claim_entry(space, hash, claim_of(space, owner));
+    struct space_export *entry = claim_entry(space, &way, space_slot_index(space, owner));
     if (!entry)
         return -ENOSPC;
-    entry->owner = id;
-    entry->hash = hash;
-    entry->address = (uintptr_t)address;
-    entry->size = size;
-    for (unsigned i = 0; i < SPACE_EXPORT_NAME; i++)
-        if (!(entry->name[i] = name[i]))
-            break;
-    atomic_store_explicit(&entry->state, EXPORT_LIVE, memory_order_release);
+    fill_entry(entry, id, &way, name, value);
     return 0;
 }
 
 long exports_add(struct space *space, struct space_slot *owner, const char *name, void *address,
                  uint64_t size)
 {
+    struct value value = {(uintptr_t)address, size};
     uint64_t signals = steer_lock(&owner->steer);
-    long result = add_locked(space, owner, name, address, size);
+    long result = add_locked(space, owner, name, &value);
     steer_unlock(&owner->steer, signals);
     return result;
 }
 
 long exports_remove(struct space *space, struct space_slot *owner, const char *name)
 {
+    struct value value;
     uint64_t signals = steer_lock(&owner->steer);
-    struct space_export *entry = find_entry(space, atomic_load(&owner->id), name);
+    struct space_export *entry = find_entry(space, atomic_load(&owner->id), name, &value);
     if (entry)
-        atomic_store_explicit(&entry->state, EXPORT_DEAD, memory_order_release);
+        set_kind(entry, EXPORT_FREE);
     steer_unlock(&owner->steer, signals);
     return entry ? 0 : -ENOENT;
 }
@@ -103,18 +186,11 @@ long exports_remove(struct space *space, struct space_slot *owner, const char *n
 long exports_find(struct space *space, int32_t owner, const char *name, void **address,
                   uint64_t *size)
 {
-    struct space_export *entry = find_entry(space, owner, name);
-    if (!entry)
+    struct value value;
+    if (!find_entry(space, owner, name, &value))
         return -ENOENT;
-    uintptr_t found = entry->address;
-    uint64_t found_size = entry->size;
-    /* The entry may have been given to another name meanwhile; then the name is gone. */
-    atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(&entry->state, memory_order_relaxed) != EXPORT_LIVE ||
-        entry->owner != owner || !same_name(entry->name, name))
-        return -ENOENT;
-    *address = (void *)found;
-    *size = found_size;
+    *address = (void *)value.address;
+    *size = value.size;
     return 0;
 }
 
@@ -122,11 +198,12 @@ void exports_drop(struct space *space, struct space_slot *owner)
 {
     if (!atomic_load(&owner->has_exported))
         return;
-    int32_t id = atomic_load(&owner->id);
+    unsigned slot = space_slot_index(space, owner);
     for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
         struct space_export *entry = &space->exports[i];
-        uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
-        if ((state == EXPORT_LIVE && entry->owner == id) || state == claim_of(space, owner))
-            atomic_store_explicit(&entry->state, EXPORT_DEAD, memory_order_release);
+        /* Acquire: the dead task's last step on this entry comes before ours. */
+        uint64_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+        if (kind_of(state) != EXPORT_FREE && (uint32_t)state >> EXPORT_SLOT_SHIFT == slot)
+            set_kind(entry, EXPORT_FREE);
     }
 }

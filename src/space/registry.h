@@ -149,16 +149,19 @@ struct space_slot {
     struct space_steer steer;
 };
 
-/* One exported name. state is the only word that more than one program writes. */
-enum export_state { EXPORT_EMPTY, EXPORT_CLAIMED, EXPORT_LIVE, EXPORT_DEAD };
+/* One exported name. The owner's threads write it, everybody reads it (exports.c). */
+enum export_state { EXPORT_FREE, EXPORT_CLAIMED, EXPORT_LIVE };
+enum { EXPORT_KIND_MASK = 0xff, EXPORT_SLOT_SHIFT = 8, EXPORT_USE_SHIFT = 32 };
 struct space_export {
-    /* EMPTY/DEAD -> CLAIMED | owner's slot << 8 (cas) -> LIVE (release) -> DEAD */
-    _Atomic uint32_t state;
-    int32_t owner;          /* id */
-    uint64_t hash;
-    uintptr_t address;
-    uint64_t size;
-    char name[SPACE_EXPORT_NAME];
+    /* enum export_state, above it the owner's slot, above that how often the entry was used:
+     * FREE -> CLAIMED (compare-and-swap) -> LIVE -> FREE, by the owner, or by the keeper to FREE
+     * when the owner is dead. */
+    _Atomic uint64_t state;
+    _Atomic int32_t owner; /* id */
+    _Atomic uint32_t hash;
+    _Atomic uintptr_t address;
+    _Atomic uint64_t size;
+    _Atomic char name[SPACE_EXPORT_NAME];
 };
 
 /* The patchable sites of a file that was mapped executable. FILLING entries whose filler died stay
@@ -226,6 +229,9 @@ struct space {
     _Atomic uint32_t highest; /* no slot above this index was ever used */
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
+    /* How many entries a search for a name must look at, by where it begins. Only ever raised, by
+     * compare-and-swap, before the name that needs it is LIVE. */
+    _Atomic uint16_t export_reach[SPACE_EXPORTS];
     struct space_export exports[SPACE_EXPORTS];
     _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */
     struct space_slot slots[LAYOUT_SLOTS];
@@ -233,6 +239,7 @@ struct space {
 
 static_assert(offsetof(struct space, operations) == 16, "found by tools of every version");
 static_assert(sizeof(struct space_export) == 128, "ABI 1");
+static_assert(SPACE_EXPORTS <= UINT16_MAX, "a search may reach all entries");
 static_assert(sizeof(struct space_sigaction) == 32, "as the kernel has it");
 static_assert(offsetof(struct space_robust, previous) == 56, "next - 8, as both libcs have it");
 static_assert(sizeof(struct space) < LAYOUT_GIB, "below the mark");

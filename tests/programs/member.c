@@ -174,6 +174,23 @@ static int play_spawn_for_ever(int argc, char **argv)
     }
 }
 
+/* Ever new names, of which the last few stay for a while. */
+static int play_export_for_ever(int argc, char **argv)
+{
+    enum { STAY = 20 };
+    (void)argc, (void)argv;
+    for (unsigned i = 0;; i++) {
+        char name[32], old[32];
+        sprintf(name, "name%u", i);
+        sprintf(old, "name%u", i - STAY);
+        int result = onespace_export(name, &name, sizeof(name));
+        if (result == 0 && i >= STAY)
+            result = onespace_unexport(old);
+        if (result < 0)
+            return failed("export", result);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
@@ -184,6 +201,7 @@ int main(int argc, char **argv)
         {"number", play_number},
         {"fini", play_fini},
         {"spawn-for-ever", play_spawn_for_ever},
+        {"export-for-ever", play_export_for_ever},
         {"fork", play_fork},
         {"export-and-exec", play_export_and_exec},
         {"export-and-run", play_export_and_run},

@@ -131,3 +131,23 @@ TEST_F(chaos, of_spawners_killed_while_they_spawn_leaves_no_slots)
     expect_clean();
     expect_flat(before, 6, 2048);
 }
+
+// Entries change hands all the time, and some are half made when their maker dies.
+TEST_F(chaos, of_exporters_killed_while_they_export_leaves_no_names)
+{
+    for (int i = 0; i < 60 && !HasFailure(); i++) {
+        Task one({program("member"), "export-for-ever"}),
+            two({program("member"), "export-for-ever"});
+        std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37 % 8000));
+        one.kill();
+        EXPECT_EQ(one.wait(), SIGKILL);
+        two.kill();
+        EXPECT_EQ(two.wait(), SIGKILL);
+    }
+    int longest, mean;
+    probe_reach(&longest, &mean);
+    EXPECT_LE(longest, 16);
+    expect_clean();
+    expect_working();
+    expect_clean();
+}

@@ -37,10 +37,23 @@ int probe_exports(void)
     struct space *space = space_registry();
     int count = 0;
     for (unsigned i = 0; i < SPACE_EXPORTS; i++) {
-        unsigned state = atomic_load(&space->exports[i].state) & 0xff;
-        count += state == EXPORT_LIVE || state == EXPORT_CLAIMED;
+        uint64_t kind = atomic_load(&space->exports[i].state) & EXPORT_KIND_MASK;
+        count += kind == EXPORT_LIVE || kind == EXPORT_CLAIMED;
     }
     return count;
+}
+
+void probe_reach(int *longest, int *mean)
+{
+    struct space *space = space_registry();
+    int sum = 0;
+    *longest = 0;
+    for (unsigned i = 0; i < SPACE_EXPORTS; i++) {
+        int reach = atomic_load(&space->export_reach[i]);
+        *longest = reach > *longest ? reach : *longest;
+        sum += reach;
+    }
+    *mean = sum / SPACE_EXPORTS;
 }
 
 int probe_holds(void)

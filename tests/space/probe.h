@@ -11,6 +11,7 @@ extern "C" {
 int probe_slots(void);                        /* slots of tasks that are not free */
 void probe_describe(char *text, size_t size); /* those, one per line */
 int probe_exports(void);                      /* names that are there or half made */
+void probe_reach(int *longest, int *mean);    /* entries that a search for a name looks at */
 int probe_holds(void);                        /* holds of all members on all */
 
 #ifdef __cplusplus
