@@ -32,22 +32,6 @@ static const char usage[] =
     "\n"
     "Exit status: 0; 1 when the space that was asked for is not there; 2 wrong usage.\n";
 
-static int matches(const struct ps_space *space, const char *wanted)
-{
-    char *end;
-    long pid = strtol(wanted, &end, 10);
-    if (strcmp(space->name, wanted) == 0)
-        return 1;
-    if (end == wanted || *end || pid <= 0)
-        return 0;
-    if (pid == space->root_pid || pid == space->keeper_pid)
-        return 1;
-    for (unsigned i = 0; i < space->task_count; i++)
-        if (space->tasks[i].pid == pid)
-            return 1;
-    return 0;
-}
-
 /* ---- For people ---- */
 
 static const char *const headers[] = {"ID",  "PID",    "NUM",  "STATE",  "TIME",
@@ -203,35 +187,20 @@ static void write_space(struct output_json *json, const struct ps_space *space)
 
 /* ---- */
 
-static int report(const struct ps_member *members, unsigned count, const char *wanted,
-                  struct output_json *json)
+struct report {
+    struct output_json *json; /* or NULL */
+    unsigned width;
+};
+
+static void report_space(struct ps_space *space, void *context)
 {
-    unsigned width = output_width(stdout), shown = 0;
-    for (unsigned from = 0, to; from < count; from = to) {
-        struct ps_space space;
-        for (to = from; to < count && members[to].space == members[from].space;)
-            to++;
-        if (ps_read(members + from, to - from, &space) < 0)
-            continue; /* it has ended meanwhile */
-        if (!wanted || matches(&space, wanted)) {
-            if (json)
-                write_space(json, &space);
-            else
-                print_space(&space, width);
-            shown++;
-        }
-        free(space.tasks);
-    }
-    if (shown == 0 && wanted) {
-        fprintf(stderr,
-                "onespace ps: no space is called %s, and none that you may look at holds a "
-                "process of that number\n",
-                wanted);
-        return 1;
-    }
-    if (shown == 0 && !json)
-        printf("no spaces\n");
-    return 0;
+    const struct report *report = context;
+    if (space->source_pid)
+        ps_memory(space);
+    if (report->json)
+        write_space(report->json, space);
+    else
+        print_space(space, report->width);
 }
 
 int command_ps(int argc, char **argv)
@@ -241,8 +210,7 @@ int command_ps(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct output_json json = {.out = stdout};
-    struct ps_member *members;
-    int as_json = 0;
+    struct report report = {.width = output_width(stdout)};
     argv[0] = "onespace ps";
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
@@ -253,22 +221,23 @@ int command_ps(int argc, char **argv)
             fprintf(stderr, "Try `onespace ps --help`.\n");
             return 2;
         }
-        as_json = 1;
+        report.json = &json;
     }
     if (argc - optind > 1) {
         fprintf(stderr, "onespace ps: one space or process at most. Try `onespace ps --help`.\n");
         return 2;
     }
-    int count = ps_find(&members);
-    if (count < 0) {
-        fprintf(stderr, "onespace ps: cannot read /proc: %s: mount it\n", strerror(-count));
+    const char *wanted = argv[optind];
+    if (report.json)
+        json_open(&json, NULL, '[');
+    int count = ps_each(wanted, report_space, &report);
+    if (report.json)
+        json_close(&json, ']');
+    if (count < 0 || (count == 0 && wanted)) {
+        ps_explain("onespace ps", wanted, count);
         return 1;
     }
-    if (as_json)
-        json_open(&json, NULL, '[');
-    int status = report(members, (unsigned)count, argv[optind], as_json ? &json : NULL);
-    if (as_json)
-        json_close(&json, ']');
-    free(members);
-    return status;
+    if (count == 0 && !report.json)
+        printf("no spaces\n");
+    return 0;
 }

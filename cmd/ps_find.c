@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define REGISTRY_NAME "/memfd:onespace-space"
 
@@ -111,4 +113,85 @@ int ps_find(struct ps_member **members)
     if (count)
         qsort(*members, count, sizeof(**members), compare_members);
     return (int)count;
+}
+
+static int is_wanted(const struct ps_space *space, const char *wanted)
+{
+    char *end;
+    long pid = strtol(wanted, &end, 10);
+    if (strcmp(space->name, wanted) == 0)
+        return 1;
+    if (end == wanted || *end || pid <= 0)
+        return 0;
+    if (pid == space->root_pid || pid == space->keeper_pid)
+        return 1;
+    for (unsigned i = 0; i < space->task_count; i++)
+        if (space->tasks[i].pid == pid)
+            return 1;
+    return 0;
+}
+
+int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *context), void *context)
+{
+    struct ps_member *members;
+    int count = ps_find(&members), visited = 0;
+    for (int from = 0, to; from < count; from = to) {
+        struct ps_space space;
+        for (to = from; to < count && members[to].space == members[from].space;)
+            to++;
+        if (ps_read(members + from, (unsigned)(to - from), &space) < 0)
+            continue; /* it has ended meanwhile */
+        if (!wanted || is_wanted(&space, wanted)) {
+            visit(&space, context);
+            visited++;
+        }
+        free(space.tasks);
+    }
+    if (count < 0)
+        return count;
+    free(members);
+    return visited;
+}
+
+/* Whose process it is, if its memory may not be looked at; else NULL. */
+static const char *forbidden_to(const char *wanted, char text[32])
+{
+    char path[64], *end;
+    struct stat stat_of;
+    long pid = strtol(wanted, &end, 10);
+    if (end == wanted || *end || pid <= 0)
+        return NULL;
+    snprintf(path, sizeof(path), "/proc/%ld/maps", pid);
+    FILE *maps = fopen(path, "re");
+    if (maps)
+        fclose(maps);
+    if (maps || (errno != EACCES && errno != EPERM))
+        return NULL;
+    *strrchr(path, '/') = 0;
+    if (stat(path, &stat_of) != 0)
+        return NULL;
+    const struct passwd *user = getpwuid(stat_of.st_uid);
+    if (user)
+        snprintf(text, 32, "%.31s", user->pw_name);
+    else
+        snprintf(text, 32, "%u", (unsigned)stat_of.st_uid);
+    return text;
+}
+
+void ps_explain(const char *command, const char *wanted, int result)
+{
+    char text[32];
+    const char *user = result == 0 && wanted ? forbidden_to(wanted, text) : NULL;
+    if (result < 0)
+        fprintf(stderr, "%s: cannot read /proc: %s: mount it\n", command, strerror(-result));
+    else if (user)
+        fprintf(stderr,
+                "%s: the memory of process %s, of user %s, may not be looked at: run this as root "
+                "or as that user\n",
+                command, wanted, user);
+    else
+        fprintf(stderr,
+                "%s: no space is called %s, and none that you may look at holds a process of that "
+                "number\n",
+                command, wanted);
 }

@@ -11,8 +11,7 @@
 #include <string.h>
 
 struct owners {
-    struct ps_task *tasks;
-    unsigned count;
+    const struct ps_space *space;
     int of_slot[LAYOUT_SLOTS]; /* index in tasks, or -1 */
 };
 
@@ -25,13 +24,13 @@ static void count_in_range(struct ps_memory *memory, uintptr_t start, uint64_t b
                                   : &memory->files) += bytes;
 }
 
-static struct ps_task *foreign_owner(const struct owners *owners, uintptr_t start)
+struct ps_task *ps_foreign_owner(const struct ps_space *space, uintptr_t address)
 {
-    for (unsigned i = 0; i < owners->count; i++)
+    for (unsigned i = 0; i < space->task_count; i++)
         for (unsigned f = 0; f < SPACE_FOREIGN_MAX; f++)
-            if (start >= owners->tasks[i].foreign[f].start &&
-                start < owners->tasks[i].foreign[f].end)
-                return &owners->tasks[i];
+            if (address >= space->tasks[i].foreign[f].start &&
+                address < space->tasks[i].foreign[f].end)
+                return &space->tasks[i];
     return NULL;
 }
 
@@ -42,14 +41,14 @@ static void count_mapping(const struct owners *owners, uintptr_t start, const ch
     if (slot > 0 && slot < LAYOUT_SLOTS) {
         int owner = owners->of_slot[slot];
         if (owner >= 0)
-            count_in_range(&owners->tasks[owner].memory, start, bytes);
+            count_in_range(&owners->space->tasks[owner].memory, start, bytes);
         return;
     }
-    struct ps_task *foreign = foreign_owner(owners, start);
+    struct ps_task *foreign = ps_foreign_owner(owners->space, start);
     if (foreign)
         foreign->memory.mappings += bytes;
     else if (owners->of_slot[0] >= 0) {
-        struct ps_memory *root = &owners->tasks[owners->of_slot[0]].memory;
+        struct ps_memory *root = &owners->space->tasks[owners->of_slot[0]].memory;
         *(strcmp(name, "[heap]") == 0    ? &root->heap
           : strcmp(name, "[stack]") == 0 ? &root->stack
           : slot != 0 && name[0] == '/'  ? &root->files
@@ -57,19 +56,19 @@ static void count_mapping(const struct owners *owners, uintptr_t start, const ch
     }
 }
 
-void ps_memory(int pid, struct ps_task *tasks, const unsigned *indices, unsigned count)
+void ps_memory(struct ps_space *space)
 {
-    struct owners owners = {.tasks = tasks, .count = count};
+    struct owners owners = {.space = space};
     char path[64], name[16] = "", *line = NULL;
     size_t room = 0;
     uint64_t start = 0, from, to, kilobytes;
-    snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
+    snprintf(path, sizeof(path), "/proc/%d/smaps", space->source_pid);
     FILE *smaps = fopen(path, "re");
     if (!smaps)
         return;
     memset(owners.of_slot, 0xff, sizeof(owners.of_slot));
-    for (unsigned i = 0; i < count; i++)
-        owners.of_slot[indices[i]] = (int)i;
+    for (unsigned i = 0; i < space->task_count; i++)
+        owners.of_slot[space->tasks[i].slot] = (int)i;
     int any = 0;
     while (getline(&line, &room, smaps) > 0) {
         if (sscanf(line, "Rss: %" SCNu64 " kB", &kilobytes) == 1) {
@@ -83,8 +82,8 @@ void ps_memory(int pid, struct ps_task *tasks, const unsigned *indices, unsigned
     }
     free(line);
     fclose(smaps);
-    for (unsigned i = 0; any && i < count; i++) {
-        struct ps_memory *memory = &tasks[i].memory;
+    for (unsigned i = 0; any && i < space->task_count; i++) {
+        struct ps_memory *memory = &space->tasks[i].memory;
         memory->known = 1;
         memory->resident = memory->files + memory->mappings + memory->heap + memory->stack;
     }

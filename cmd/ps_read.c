@@ -24,7 +24,6 @@ struct reading {
     const struct ps_member *source; /* whose memory is read */
     struct ps_space *space;
     struct space *head; /* the registry up to the files, as copied */
-    unsigned *indices;  /* slot of each task */
 };
 
 /* 0 or -errno. /proc/PID/mem where the system call is filtered, as in many containers. */
@@ -140,13 +139,16 @@ static void read_executed(struct ps_task *task)
     memcpy(task->program, program + cut, (size_t)(length - cut) + 1);
 }
 
-static void fill_task(const struct reading *reading, struct ps_task *task, struct space_slot *slot)
+static void fill_task(const struct reading *reading, struct ps_task *task, unsigned index,
+                      struct space_slot *slot)
 {
     uint32_t state = space_state(slot);
     uint64_t now = futex_now_ns();
     int inner_pid = atomic_load_explicit(&slot->pid, memory_order_relaxed);
     *task = (struct ps_task){
         .id = atomic_load_explicit(&slot->id, memory_order_relaxed),
+        .slot = index,
+        .flags = slot->flags,
         .state = state_name(state),
         .number = slot->number,
         .ended = state == SLOT_ENDED || state == SLOT_COLLECTED,
@@ -155,6 +157,7 @@ static void fill_task(const struct reading *reading, struct ps_task *task, struc
         .cpu_seconds = -1,
         .copies = atomic_load_explicit(&slot->stats.cma_calls, memory_order_relaxed),
         .copied_bytes = atomic_load_explicit(&slot->stats.cma_bytes, memory_order_relaxed),
+        .foreign_lost = atomic_load_explicit(&slot->steer.foreign_lost, memory_order_relaxed),
     };
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);
@@ -187,10 +190,8 @@ static void read_tasks(struct reading *reading, unsigned highest)
         if (copy_from(reading->source->pid, slots + i * sizeof(slot), &slot, sizeof(slot)) != 0 ||
             !is_in_use(&slot))
             continue;
-        reading->indices[space->task_count] = i;
-        fill_task(reading, &space->tasks[space->task_count++], &slot);
+        fill_task(reading, &space->tasks[space->task_count++], i, &slot);
     }
-    ps_memory(reading->source->pid, space->tasks, reading->indices, space->task_count);
 }
 
 static long read_space(struct reading *reading)
@@ -202,6 +203,10 @@ static long read_space(struct reading *reading)
     unsigned highest = atomic_load_explicit(&head->highest, memory_order_relaxed);
     highest = highest < LAYOUT_SLOTS ? highest : LAYOUT_SLOTS - 1;
     memcpy(space->name, head->name, sizeof(space->name) - 1);
+    space->source_pid = reading->source->pid;
+    space->fence_low = head->fence_low;
+    space->fence_high = head->fence_high;
+    space->stub_page = head->stub_page;
     space->root_pid = process_here(reading, head->root_pid);
     space->keeper_pid =
         process_here(reading, atomic_load_explicit(&head->keeper_pid, memory_order_relaxed));
@@ -209,8 +214,7 @@ static long read_space(struct reading *reading)
     space->created = (double)real.tv_sec + (double)real.tv_nsec / 1e9 -
                      (double)(int64_t)(now - head->created_ns) / 1e9;
     space->tasks = calloc(highest + 1, sizeof(*space->tasks));
-    reading->indices = calloc(highest + 1, sizeof(*reading->indices));
-    if (!space->tasks || !reading->indices)
+    if (!space->tasks)
         return -ENOMEM;
     read_tasks(reading, highest);
     return space->task_count ? 0 : -ESRCH;
@@ -276,9 +280,9 @@ int ps_read(const struct ps_member *members, unsigned count, struct ps_space *sp
         free(space->tasks);
         space->tasks = NULL;
         space->task_count = 0;
+        space->source_pid = 0;
         result = list_members(&reading, refused);
     }
     free(reading.head);
-    free(reading.indices);
     return (int)result;
 }
