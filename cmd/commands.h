@@ -5,6 +5,7 @@
 
 int command_run(int argc, char **argv);
 int command_ps(int argc, char **argv);
+int command_map(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_bench(int argc, char **argv);

@@ -14,6 +14,7 @@ static const struct {
 } commands[] = {
     {"run", command_run, "run programs, or MPI ranks, as tasks of one address space"},
     {"ps", command_ps, "list spaces and their tasks"},
+    {"map", command_map, "show what lies where in a space's memory, as a table or a picture"},
     {"check", command_check, "say whether programs can be tasks, and if not why"},
     {"doctor", command_doctor, "look at this machine and say what to mend"},
     {"bench", command_bench, "measure what your MPI gains here"},

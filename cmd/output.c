@@ -214,6 +214,21 @@ static void print_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
+void output_xml(FILE *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        unsigned length = utf8_length(at);
+        if (length == 0 || *at < ' ' || *at == 0x7f)
+            fputs("&#xfffd;", out);
+        else if (strchr("<>&\"'", *at))
+            fprintf(out, "&#%u;", *at);
+        else
+            fwrite(at, 1, length, out);
+        at += length ? length : 1;
+    }
+}
+
 static void begin(struct output_json *json, const char *key)
 {
     if (json->filled)

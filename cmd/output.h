@@ -39,6 +39,11 @@ __attribute__((format(printf, 2, 3))) void output_cell(struct output_table *tabl
 /* Prints and frees the cells. */
 void output_table(struct output_table *table, FILE *out, unsigned width);
 
+/* ---- XML ---- */
+
+/* Escapes it; what XML cannot hold becomes U+FFFD. */
+void output_xml(FILE *out, const char *text);
+
 /* ---- JSON ---- */
 
 struct output_json {

@@ -70,7 +70,7 @@ static void bytes_cell(struct output_table *table, int known, uint64_t bytes)
     output_cell(table, "%s", known ? output_bytes(text, bytes) : "-");
 }
 
-static void print_title(const struct ps_space *space)
+void ps_print_title(const struct ps_space *space, unsigned width)
 {
     char created[32] = "";
     time_t when = (time_t)space->created;
@@ -89,17 +89,17 @@ static void print_title(const struct ps_space *space)
     else
         printf("%u", (unsigned)space->user);
     printf(", %u task%s%s\n", alive, alive == 1 ? "" : "s", created);
+    if (space->problem[0]) {
+        output_wrapped(stdout, width, 0, 2, space->problem);
+        putchar('\n');
+    }
 }
 
 static void print_space(const struct ps_space *space, unsigned width)
 {
     struct output_table table = {
         .headers = headers, .columns = COLUMNS, .right_aligned = ~(1u << STATE_COLUMN)};
-    print_title(space);
-    if (space->problem[0]) {
-        output_wrapped(stdout, width, 0, 2, space->problem);
-        putchar('\n');
-    }
+    ps_print_title(space, width);
     for (unsigned i = 0; i < space->task_count; i++) {
         const struct ps_task *task = &space->tasks[i];
         integer_cell(&table, task->id, 0);

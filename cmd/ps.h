@@ -70,6 +70,9 @@ void ps_explain(const char *command, const char *wanted, int result);
  * ended meanwhile. The caller frees space->tasks. */
 int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
 
+/* ps.c: the line above a space's table, and what is wrong with it. */
+void ps_print_title(const struct ps_space *space, unsigned width);
+
 /* ps_memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);
 /* The task that had this address mapped although it lies outside its range, or NULL. */
