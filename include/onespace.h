@@ -81,6 +81,9 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
     64u /* a session of its own, and so a process group: the kernel's automatic                    \
            grouping shares processors out by session */
 
+#define ONESPACE_SPAWN_HOLD                                                                        \
+    256u /* the spawner holds the task's memory from the start: onespace_release(id) */
+
 /* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
  * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working
  * directory, umask, limits, nice value, CPU affinity, memory policy, signal mask. The caller owns
@@ -105,23 +108,43 @@ struct onespace_spawn_attr {
     const sigset_t *ignored_signals; /* the signals that are ignored, or NULL */
     char *message;       /* gets one line, what is wrong and how to mend it, when the call fails */
     size_t message_size; /* bytes of message */
+    /* A function of the program, as int start(void *), that runs in place of main with
+     * start_argument; what it returns is the exit status. It is found by name in the program's
+     * symbol tables. Not for statically linked programs. (Process-in-Process:
+     * pip_spawn_from_func.) */
+    const char *start;
+    void *start_argument;
+    /* A function of the caller's that runs as the new task, right before it enters its program and
+     * before close-on-exec descriptors are closed: what fork and exec would leave room for. The
+     * calling thread waits meanwhile and lends it its thread-local storage, as with vfork; the
+     * function may call what it likes but must return. It has the task's PID, descriptors and
+     * signal handlers, and the caller's memory. Other than 0, an error number, makes
+     * onespace_spawn fail with it. (Process-in-Process: the `before` hook.) */
+    int (*before)(void *before_argument);
+    void *before_argument;
+    void *data; /* the task gets it from onespace_spawner */
 };
 #define ONESPACE_SPAWN_ATTR_INIT                                                                   \
     {                                                                                              \
         sizeof(struct onespace_spawn_attr), 0, -1, -1, (-2147483647 - 1), -1, -1, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0                                                                       \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
     }
 
 /* Runs a program as a new task, as posix_spawnp would run it as a process: `file` is searched along
  * PATH unless it has a slash, #! lines are followed, argv and envp are NULL-terminated (envp NULL:
  * the caller's environment). The program must be position independent. Callable by any member.
  * Returns the task's id (> 0) once the program has been entered. -ENOENT, -EACCES, -ENOEXEC,
- * -ELIBBAD, -EPERM, -ELOOP as the program's file has it; -EAGAIN when the table of tasks is full or
+ * -ELIBBAD, -EPERM, -ELOOP as the program's file has it; -ENOSYS when it has no such start
+ * function; what `before` returned; -EAGAIN when the table of tasks is full or
  * the kernel has no process to give; -ENOMEM; -EINVAL for a bad attribute. Nothing is left behind
  * by a failure. (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
 ONESPACE_API ONESPACE_CHECK int onespace_spawn(const char *file, char *const argv[],
                                                char *const envp[],
                                                const struct onespace_spawn_attr *attr);
+
+/* The id of the member that spawned the caller, and in *data (which may be NULL) the pointer that
+ * it passed on. -EPERM outside a space; -ENOENT in the root. */
+ONESPACE_API int onespace_spawner(void **data);
 
 struct onespace_status {
     int id;
@@ -172,6 +195,7 @@ ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 
 /* Finds a symbol of a task's program or of its libraries, those opened later included, by reading
  * its ELF tables; symbols that only the file's .symtab names are found too. size may be NULL.
+ * A task that is still loading its libraries is waited for, two seconds at most.
  * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH. The address is valid as long
  * as the task lives (take a hold by importing something to keep it longer). */
 ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,

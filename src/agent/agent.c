@@ -3,14 +3,17 @@
  * Freestanding: no library is needed, so that one file serves glibc and musl of any age; the few
  * libc functions it calls are weak and looked for by name. Most of what a task needs is done by the
  * root's library through steering; the agent does what must happen inside the task once its libc is
- * ready: it makes the task a member for all to see, settles the allocator, and carries syscall(),
- * by which some programs reach the calls that are steered. */
+ * ready: it makes the task a member for all to see, settles the allocator, lets a function of the
+ * program run in place of main, and carries syscall(), by which some programs reach the calls that
+ * are steered. */
 #include <errno.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include "onespace.h"
 #include "space/registry.h"
+#include "task/birth.h"
 #include "raw_syscall.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -48,19 +51,74 @@ static void settle_heap(void)
     mallopt(OPTION_MMAP_THRESHOLD, HEAP_MMAP);
 }
 
+static int find_space(void)
+{
+    if (space || !getauxval)
+        return space != NULL;
+    struct space *found = (struct space *)getauxval(SPACE_AT_REGISTRY);
+    self = (struct space_slot *)getauxval(SPACE_AT_SLOT);
+    if (found && self && found->magic == SPACE_MAGIC && found->abi == SPACE_ABI &&
+        found->size == sizeof(*found))
+        space = found;
+    return space != NULL;
+}
+
 __attribute__((constructor)) static void attach(void)
 {
-    if (!getauxval)
+    if (!find_space())
         return;
-    space = (struct space *)getauxval(SPACE_AT_REGISTRY);
-    self = (struct space_slot *)getauxval(SPACE_AT_SLOT);
-    if (!space || !self || space->magic != SPACE_MAGIC || space->abi != SPACE_ABI ||
-        space->size != sizeof(*space)) {
-        space = NULL;
-        return;
-    }
     space->operations.task_attached(self);
     settle_heap();
+}
+
+/* The spawner may name a function of the program to run in place of main. A program's first
+ * instructions hand main to the libc's __libc_start_main; this one hands it the function instead.
+ */
+typedef int main_function(int, char **, char **);
+typedef int start_main_function(main_function *, int, char **, void (*)(void), void (*)(void),
+                                void (*)(void), void *);
+start_main_function __libc_start_main;
+extern void *dlsym(void *, const char *) WEAK;
+extern void *__libc_dlsym(void *, const char *) WEAK; /* glibc 2.33 has the other in libdl */
+extern void *__libc_dlopen_mode(const char *, int) WEAK;
+extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void *) WEAK;
+
+static start_main_function *real_start_main(void)
+{
+    if (dlsym)
+        return (start_main_function *)dlsym((void *)-1l /* RTLD_NEXT */, "__libc_start_main");
+    void *libc = __libc_dlsym ? __libc_dlopen_mode("libc.so.6", 0x80000002) : NULL;
+    return libc ? (start_main_function *)__libc_dlsym(libc, "__libc_start_main") : NULL;
+}
+
+/* The first object is the program. */
+static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
+{
+    (void)size;
+    *(uintptr_t *)bias = info->dlpi_addr;
+    return 1;
+}
+
+static int call_start(int argc, char **argv, char **envp)
+{
+    (void)argc, (void)argv, (void)envp;
+    const struct birth *birth = (const struct birth *)self->birth_record;
+    uintptr_t bias = 0;
+    dl_iterate_phdr(note_bias, &bias);
+    return ((int (*)(void *))(bias + birth->start))(birth->start_argument);
+}
+
+EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void),
+                               void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+{
+    start_main_function *real = real_start_main();
+    /* musl runs constructors later than this. */
+    const struct birth *birth = find_space() ? (const struct birth *)self->birth_record : NULL;
+    if (birth && birth->start)
+        main = dl_iterate_phdr ? call_start : NULL;
+    if (!real || !main)
+        raw(__NR_exit_group, 127);
+    return real(main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 
 /* libfabric and UCX make some steered calls through syscall(). */

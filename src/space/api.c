@@ -11,6 +11,7 @@
 #include "space/futex.h"
 #include "space/holds.h"
 #include "space/registry.h"
+#include "task/birth.h"
 
 int onespace_self(void)
 {
@@ -28,6 +29,19 @@ int onespace_ntasks(void)
 {
     struct space_slot *self = space_self();
     return !self ? -EPERM : self->ntasks < 0 ? -ENOENT : self->ntasks;
+}
+
+int onespace_spawner(void **data)
+{
+    struct space_slot *self = space_self();
+    if (!self)
+        return -EPERM;
+    const struct birth *birth = (const struct birth *)self->birth_record;
+    if (!birth)
+        return -ENOENT;
+    if (data)
+        *data = birth->data;
+    return self->spawner;
 }
 
 /* The pid of a live task's process, or 0. */

@@ -119,6 +119,8 @@ static void unmap_space(struct space *space)
 static void task_attached(struct space_slot *self)
 {
     robust_attach(self);
+    atomic_store_explicit(&self->loaded, 1, memory_order_release);
+    futex_wake(&self->loaded, INT32_MAX);
     if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
         group_await_loaded(space_registry(), self);
 }

@@ -69,6 +69,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->leaving, 0);
     atomic_store(&slot->birth, 0);
     atomic_store(&slot->birth_stage, 0);
+    atomic_store(&slot->loaded, 0);
     atomic_store(&slot->has_exported, 0);
     atomic_store(&slot->has_spawned, 0);
     atomic_store(&slot->has_imported, 0);

@@ -133,6 +133,8 @@ struct space_slot {
     _Atomic uint32_t leaving; /* the task is in execve; set and cleared by its exec hook */
     _Atomic int32_t birth; /* futex: 0, 1 entered its program, or -errno; written by the newborn */
     _Atomic int32_t birth_stage;
+    _Atomic uint32_t loaded; /* futex: 1 when its libraries are loaded; by the task's agent, or by
+                                the spawner where there is none */
     _Atomic int32_t next_request; /* the keeper's request list: slot index of the next, -1 end */
     /* Sticky hints that let the keeper skip tables; set before what they announce. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported;

@@ -148,7 +148,7 @@ static void set_descriptors(struct birth *birth)
         map_descriptors(birth);
     if (birth->flags & ONESPACE_SPAWN_CLOSE_FDS)
         close_unlisted(birth);
-    else
+    else if (!birth->before) /* which may still use them */
         close_on_exec();
 }
 
@@ -187,12 +187,36 @@ static void set_group(struct birth *birth)
         fail(birth, BIRTH_GROUP, result);
 }
 
+static void set_thread_pointer(uintptr_t pointer)
+{
+    raw(__NR_arch_prctl, 0x1002 /* ARCH_SET_FS */, pointer);
+}
+
+/* The spawner's function, with the thread pointer of the spawning thread, which waits for us with
+ * all signals blocked. What it does to signals and descriptors is kept as execve would keep it. */
+static void run_before(struct birth *birth)
+{
+    uint64_t all = ~UINT64_C(0);
+    raw(__NR_rt_sigprocmask, SIG_SETMASK, &birth->signal_mask, NULL, 8);
+    set_thread_pointer(birth->thread_pointer);
+    int error = birth->before(birth->before_argument);
+    set_thread_pointer(0);
+    raw(__NR_rt_sigprocmask, SIG_SETMASK, &all, &birth->signal_mask, 8);
+    if (error) /* either sign; what is no error number becomes one */
+        fail(birth, BIRTH_BEFORE,
+             error > 0 && error < 4096    ? -error
+             : error < 0 && error > -4096 ? error
+                                          : -ECANCELED);
+    default_handlers();
+    close_on_exec();
+}
+
 void birth_main(void *argument)
 {
     struct birth *birth = argument;
     struct space_slot *slot = birth->slot;
     atomic_store(&slot->pid, (int32_t)raw(__NR_getpid));
-    raw(__NR_arch_prctl, 0x1002 /* ARCH_SET_FS */, 0); /* the spawner's until now */
+    set_thread_pointer(0); /* the spawner's until now */
     raw(__NR_prctl, PR_SET_NAME, birth->name);
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
     if (raw(__NR_getppid) != birth->keeper_pid) /* it died before the line above */
@@ -206,6 +230,8 @@ void birth_main(void *argument)
         raw(__NR_umask, birth->umask);
     set_limits(birth);
     set_scheduling(birth);
+    if (birth->before)
+        run_before(birth);
     if (!(birth->flags & ONESPACE_SPAWN_UNSTEERED))
         steer_install_handlers(slot);
     uint32_t born = SLOT_BORN;

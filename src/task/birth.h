@@ -29,6 +29,7 @@ enum birth_stage {
     BIRTH_LIMIT,
     BIRTH_AFFINITY,
     BIRTH_GROUP,
+    BIRTH_BEFORE,
 };
 
 struct birth {
@@ -41,9 +42,15 @@ struct birth {
     uint32_t flags;            /* ONESPACE_SPAWN_* */
     uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */
     int32_t directory, umask, nice;
-    uint32_t limit_mask; /* bit i: set limits[i] */
-    uint32_t cpu_bytes;  /* 0: leave the affinity alone */
-    int32_t policy_mode; /* memory policy, or -1 */
+    uint32_t limit_mask;   /* bit i: set limits[i] */
+    uint32_t cpu_bytes;    /* 0: leave the affinity alone */
+    int32_t policy_mode;   /* memory policy, or -1 */
+    int (*before)(void *); /* the spawner's, run with its thread pointer; or NULL */
+    void *before_argument;
+    uintptr_t thread_pointer;
+    uintptr_t start; /* of the function in place of main: virtual, without bias; 0: main */
+    void *start_argument;
+    void *data; /* for onespace_spawner */
     uint32_t fd_count;
     uint64_t policy_nodes[16];
     struct rlimit limits[BIRTH_LIMITS];

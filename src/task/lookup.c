@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 #include "image/image.h"
+#include "space/futex.h"
 #include "space/registry.h"
 #include "raw_syscall.h"
 #include "task/birth.h"
 
-enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20 };
+enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_PATIENCE_MS = 2000, LOAD_SLICE_MS = 20 };
 
 static int peek(uintptr_t from, void *to, size_t size)
 {
@@ -241,6 +242,17 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
     return result;
 }
 
+/* Until the task has loaded its libraries, or ended. The agent's release store pairs with the
+ * acquire here: the link maps that it saw complete are complete for us. */
+static void await_loaded(struct space *space, struct space_slot *slot, int id)
+{
+    uint64_t deadline = futex_deadline(LOAD_PATIENCE_MS);
+    while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
+           space_slot(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
+           futex_now_ns() < deadline)
+        futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
+}
+
 int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
 {
     struct space *space = space_mine();
@@ -251,5 +263,7 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     struct space_slot *slot = space_slot(space, id);
     if (!slot || (space_state(slot) != SLOT_RUNNING && space_state(slot) != SLOT_BORN))
         return -ESRCH;
-    return find_in_task(slot, symbol, address, size);
+    if (slot != &space->slots[0])
+        await_loaded(space, slot, id); /* half loaded, another library's symbol might be found */
+    return space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
 }

@@ -5,6 +5,7 @@
  * until the newborn has entered the program or said why not. */
 #include "onespace.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +22,7 @@
 #include "image/image.h"
 #include "space/futex.h"
 #include "space/group.h"
+#include "space/holds.h"
 #include "space/registry.h"
 #include "steer/steer.h"
 #include "task/agent_path.h"
@@ -34,7 +36,7 @@ extern char **environ;
 #define ALL_FLAGS                                                                                  \
     (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
      ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_UNSTEERED | ONESPACE_SPAWN_TOGETHER |               \
-     ONESPACE_SPAWN_SESSION)
+     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD)
 
 struct spawn {
     struct space *space;
@@ -44,6 +46,7 @@ struct spawn {
     const char *file;
     char *const *argv, *const *envp;
     struct birth *birth;
+    uint64_t start; /* of attr.start in the program, without bias */
 };
 
 /* Writes the message, if the caller wants one, and passes the error on. */
@@ -198,12 +201,46 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     strcpy(birth->program, spawn->program.path);
     /* A task's child inherits from it through clone; the root's comes from the keeper. */
     inherit_fill(birth, attr, spawn->self);
+    birth->before = attr->before;
+    birth->before_argument = attr->before_argument;
+    birth->thread_pointer = (uintptr_t)__builtin_thread_pointer();
+    birth->start = spawn->start;
+    birth->start_argument = attr->start_argument;
+    birth->data = attr->data;
+}
+
+/* Finds the function that shall run in place of main, before there is anything to undo. */
+static int find_start(struct spawn *spawn, struct image_problem *problem)
+{
+    const char *name = spawn->attr.start;
+    uint64_t size;
+    unsigned type;
+    if (!name)
+        return 0;
+    int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);
+    int result = fd < 0 ? -errno : image_symbol(fd, name, &spawn->start, &size, &type);
+    if (fd >= 0)
+        close(fd);
+    if (result == 0 && type != STT_FUNC)
+        result = -ENOSYS;
+    snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
+    strcpy(problem->mend, "name a function of the program itself, and do not strip it or link it "
+                          "with -rdynamic");
+    if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
+        result = -ENOSYS;
+        strcpy(problem->reason, "cannot start at a function");
+        strcpy(problem->mend,
+               "link it dynamically, and see that libonespace-agent.so is installed");
+    }
+    return result == -ENOENT ? -ENOSYS : result;
 }
 
 static void undo(struct spawn *spawn, int joined)
 {
     if (joined && spawn->attr.number >= 0)
         group_leave(spawn->space);
+    if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+        (void)holds_give(spawn->space, spawn->slot, spawn->self);
     munmap((void *)layout_range(space_slot_index(spawn->space, spawn->slot)), LAYOUT_RANGE);
     atomic_store(&spawn->slot->memory, MEMORY_NONE);
     space_free_slot(spawn->space, spawn->slot);
@@ -215,6 +252,10 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
     struct image_mapping mapping;
     struct space_slot *slot = spawn->slot;
     atomic_store(&slot->memory, MEMORY_PRESENT);
+    if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+        (void)holds_take(spawn->space, slot, spawn->self);
+    if (!spawn->program.interpreter_path[0] || !agent_path())
+        atomic_store(&slot->loaded, 1); /* nobody there will say so */
     slot->flags = spawn->attr.flags;
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
@@ -239,8 +280,9 @@ static const char *stage_name(int stage)
                                         "cannot enter its working directory",
                                         "cannot set its limits",
                                         "cannot set its CPU affinity",
-                                        "cannot make a process group"};
-    return names[stage > 0 && stage <= BIRTH_GROUP ? stage : 0];
+                                        "cannot make a process group",
+                                        "was refused by the spawner's function"};
+    return names[stage > 0 && stage <= BIRTH_BEFORE ? stage : 0];
 }
 
 /* Waits until the newborn has entered its program: its id, or -errno. */
@@ -260,6 +302,8 @@ static int await_birth(struct spawn *spawn)
         undo(spawn, 1);
     } else {
         /* It exits; the keeper reaps it, and its status is ours to collect. */
+        if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+            (void)holds_give(spawn->space, slot, spawn->self);
         while (space_state(slot) != SLOT_ENDED && keeper_alive(spawn->space)) {
             uint32_t seen = atomic_load(&spawn->space->ends);
             if (space_state(slot) != SLOT_ENDED)
@@ -330,7 +374,9 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     int result = image_resolve(directory, file, argv, path, &spawn.program, &problem);
     if (result < 0)
         return say(&spawn.attr, result, file, problem.reason, problem.mend);
-    result = spawn_resolved(&spawn);
+    result = find_start(&spawn, &problem);
+    result = result < 0 ? say(&spawn.attr, result, file, problem.reason, problem.mend)
+                        : spawn_resolved(&spawn);
     image_program_free(&spawn.program);
     return result;
 }

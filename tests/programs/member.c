@@ -131,21 +131,21 @@ static int play_fork(int argc, char **argv)
     int result = onespace_export("before", &number, sizeof(number));
     pid_t child = result == 0 ? fork() : -1;
     if (child == 0) {
-        int wrong = refused("self", onespace_self()) + refused("init", onespace_init()) +
-                    refused("fini", onespace_fini()) + refused("number", onespace_number()) +
-                    refused("ntasks", onespace_ntasks()) +
-                    refused("spawn", onespace_spawn("true", words, NULL, NULL)) +
-                    refused("wait", onespace_wait(ONESPACE_ANY, NULL, 0)) +
-                    refused("kill", onespace_kill(ONESPACE_ROOT, 0)) +
-                    refused("pid", onespace_pid(ONESPACE_ROOT)) +
-                    refused("export", onespace_export("in child", &number, 4)) +
-                    refused("unexport", onespace_unexport("before")) +
-                    refused("import", onespace_import(ONESPACE_ROOT, "x", &address, NULL, 0)) +
-                    refused("release", onespace_release(ONESPACE_ROOT)) +
-                    refused("lookup", onespace_lookup(ONESPACE_ROOT, "main", &address, NULL)) +
-                    refused("owner", onespace_owner(&number)) +
-                    refused("barrier", onespace_barrier(0)) +
-                    (onespace_watch(ONESPACE_ROOT) != NULL);
+        int wrong =
+            refused("self", onespace_self()) + refused("init", onespace_init()) +
+            refused("fini", onespace_fini()) + refused("number", onespace_number()) +
+            refused("ntasks", onespace_ntasks()) +
+            refused("spawn", onespace_spawn("true", words, NULL, NULL)) +
+            refused("wait", onespace_wait(ONESPACE_ANY, NULL, 0)) +
+            refused("kill", onespace_kill(ONESPACE_ROOT, 0)) +
+            refused("pid", onespace_pid(ONESPACE_ROOT)) +
+            refused("export", onespace_export("in child", &number, 4)) +
+            refused("unexport", onespace_unexport("before")) +
+            refused("import", onespace_import(ONESPACE_ROOT, "x", &address, NULL, 0)) +
+            refused("release", onespace_release(ONESPACE_ROOT)) +
+            refused("lookup", onespace_lookup(ONESPACE_ROOT, "main", &address, NULL)) +
+            refused("spawner", onespace_spawner(NULL)) + refused("owner", onespace_owner(&number)) +
+            refused("barrier", onespace_barrier(0)) + (onespace_watch(ONESPACE_ROOT) != NULL);
         printf("%s\n", wrong ? "not refused" : "all refused");
         exit(wrong);
     }
@@ -160,6 +160,17 @@ static int play_fini(int argc, char **argv)
 {
     (void)argc, (void)argv;
     return printf("%d\n", onespace_fini()) < 0;
+}
+
+/* Who spawned us, and the number that the spawner's pointer leads to. */
+static int play_spawner(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    void *data = NULL;
+    int spawner = onespace_spawner(&data);
+    printf("spawner %d data ", spawner);
+    printf(data ? "%d\n" : "none\n", data ? *(int *)data : 0);
+    return spawner < 0;
 }
 
 static int play_spawn_for_ever(int argc, char **argv)
@@ -200,6 +211,7 @@ int main(int argc, char **argv)
         {"orphan", play_orphan},
         {"number", play_number},
         {"fini", play_fini},
+        {"spawner", play_spawner},
         {"spawn-for-ever", play_spawn_for_ever},
         {"export-for-ever", play_export_for_ever},
         {"fork", play_fork},

@@ -73,6 +73,26 @@ static int play_wait(int argc, char **argv)
     return read(0, &byte, 1) == 0 ? counter - 5 : 1;
 }
 
+/* Started in place of main. The argument lies in the spawner's memory. */
+int begin(void *argument);
+int begin(void *argument)
+{
+    printf("begun with %s, counter %d\n", (const char *)argument, ++counter);
+    return 9;
+}
+
+static void on_exit_say(void)
+{
+    printf("at exit\n");
+}
+
+__attribute__((used)) static int begin_hidden(void *argument)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    atexit(on_exit_say);
+    return allocate((unsigned)(uintptr_t)argument);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {{"hello", play_hello},
