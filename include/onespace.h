@@ -61,6 +61,11 @@ ONESPACE_API int onespace_self(void);
 ONESPACE_API int onespace_number(void);
 ONESPACE_API int onespace_ntasks(void);
 
+/* The id of the task with that number among those that were started together. -ESRCH: it has not
+ * been started yet. -EOWNERDEAD: it has ended or executed another program. -EINVAL: there is no
+ * such number. -EPERM outside a space. */
+ONESPACE_API int onespace_task(int number);
+
 /* ---- Starting and ending tasks ---- */
 
 struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the caller's `source`

@@ -44,6 +44,29 @@ int onespace_spawner(void **data)
     return self->spawner;
 }
 
+int onespace_task(int number)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    if (number < 0 || (uint32_t)number >= atomic_load(&space->group_ntasks))
+        return -EINVAL;
+    /* Asked first: who is in no slot afterwards was there and has gone. */
+    uint32_t word = atomic_load(&space->group_numbers[number / 32]);
+    int started = (word >> number % 32 & 1) != 0;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        const struct space_slot *slot = &space->slots[i];
+        uint32_t state = space_state(slot);
+        if (slot->number != number)
+            continue;
+        if (state == SLOT_BORN || state == SLOT_RUNNING)
+            return atomic_load(&slot->id);
+        started &= state != SLOT_CLAIMED;
+    }
+    return started ? -EOWNERDEAD : -ESRCH;
+}
+
 /* The pid of a live task's process, or 0. */
 static int pid_of(struct space *space, int id)
 {

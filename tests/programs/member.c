@@ -131,21 +131,22 @@ static int play_fork(int argc, char **argv)
     int result = onespace_export("before", &number, sizeof(number));
     pid_t child = result == 0 ? fork() : -1;
     if (child == 0) {
-        int wrong =
-            refused("self", onespace_self()) + refused("init", onespace_init()) +
-            refused("fini", onespace_fini()) + refused("number", onespace_number()) +
-            refused("ntasks", onespace_ntasks()) +
-            refused("spawn", onespace_spawn("true", words, NULL, NULL)) +
-            refused("wait", onespace_wait(ONESPACE_ANY, NULL, 0)) +
-            refused("kill", onespace_kill(ONESPACE_ROOT, 0)) +
-            refused("pid", onespace_pid(ONESPACE_ROOT)) +
-            refused("export", onespace_export("in child", &number, 4)) +
-            refused("unexport", onespace_unexport("before")) +
-            refused("import", onespace_import(ONESPACE_ROOT, "x", &address, NULL, 0)) +
-            refused("release", onespace_release(ONESPACE_ROOT)) +
-            refused("lookup", onespace_lookup(ONESPACE_ROOT, "main", &address, NULL)) +
-            refused("spawner", onespace_spawner(NULL)) + refused("owner", onespace_owner(&number)) +
-            refused("barrier", onespace_barrier(0)) + (onespace_watch(ONESPACE_ROOT) != NULL);
+        int wrong = refused("self", onespace_self()) + refused("init", onespace_init()) +
+                    refused("fini", onespace_fini()) + refused("number", onespace_number()) +
+                    refused("ntasks", onespace_ntasks()) +
+                    refused("spawn", onespace_spawn("true", words, NULL, NULL)) +
+                    refused("wait", onespace_wait(ONESPACE_ANY, NULL, 0)) +
+                    refused("kill", onespace_kill(ONESPACE_ROOT, 0)) +
+                    refused("pid", onespace_pid(ONESPACE_ROOT)) +
+                    refused("export", onespace_export("in child", &number, 4)) +
+                    refused("unexport", onespace_unexport("before")) +
+                    refused("import", onespace_import(ONESPACE_ROOT, "x", &address, NULL, 0)) +
+                    refused("release", onespace_release(ONESPACE_ROOT)) +
+                    refused("lookup", onespace_lookup(ONESPACE_ROOT, "main", &address, NULL)) +
+                    refused("task", onespace_task(0)) + refused("spawner", onespace_spawner(NULL)) +
+                    refused("owner", onespace_owner(&number)) +
+                    refused("barrier", onespace_barrier(0)) +
+                    (onespace_watch(ONESPACE_ROOT) != NULL);
         printf("%s\n", wrong ? "not refused" : "all refused");
         exit(wrong);
     }

@@ -149,6 +149,8 @@ static void obey(char *line)
         result = barriers(atoi(one), (int *)(uintptr_t)strtoull(two, NULL, 16));
     else if (strcmp(word, "self") == 0)
         result = onespace_self();
+    else if (strcmp(word, "task") == 0)
+        result = onespace_task(atoi(one));
     else if (strcmp(word, "kill") == 0)
         result = onespace_kill(atoi(one), atoi(two));
     else if (strcmp(word, "exit") == 0)
