@@ -1,10 +1,13 @@
 # What is installed, and how others find it: pkg-config and a CMake package.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS onespace EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace onespace_sync EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/onespace.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
+install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace
+  FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,143 @@
+// onespace/sync/barrier.hpp: barriers over a team.
+//
+//   simple_barrier         the paper's algorithm 1: arrivals are counted in one word, the leader
+//                          releases the others one by one
+//   tree_barrier           its algorithm 2: the same arrivals, released along a tree that follows
+//   the
+//                          machine (topology.hpp)
+//   dissemination_barrier  ceil(log_r n) rounds in which each rank waits for r-1 others; with r = n
+//   one
+//                          round, in which all look at all
+//   barrier                the default: dissemination, in one round while the ranks are few or
+//   share
+//                          processors, where every further round would cost a change of tasks
+//
+// All are made collectively, used by all ranks of the team, and order memory: what any rank wrote
+// before it waited is seen by all behind it. They throw peer_lost (see team::await).
+#ifndef ONESPACE_SYNC_BARRIER_HPP
+#define ONESPACE_SYNC_BARRIER_HPP
+
+#include "onespace/sync/team.hpp"
+
+namespace onespace::sync
+{
+
+template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class simple_barrier
+{
+  public:
+    explicit simple_barrier(const team &of) : team_(of), flags_(of.allocate(2 * sizeof(flag)))
+    {
+    }
+    void wait()
+    {
+        epoch_++;
+        int size = team_.size();
+        if (team_.rank() != 0) {
+            team::arrive<Order, Wait>(*arrivals());
+            team_.await<Order, Wait>(*release(team_.rank()), epoch_, 0);
+            return;
+        }
+        // The counter goes on growing; the paper resets it, which needs an order of its own.
+        team_.await<Order, Wait>(*arrivals(), epoch_ * (size - 1), team::any_rank);
+        for (int i = 1; i < size; i++)
+            team::signal<Order, Wait>(*release(i), epoch_);
+    }
+
+  private:
+    // In the leader's memory, since the leader waits for it; each rank adds 1 per barrier.
+    flag *arrivals() const
+    {
+        return flags_.template at<flag>(0);
+    }
+    // In the memory of the rank that waits for it; the leader writes it.
+    flag *release(int rank) const
+    {
+        return flags_.template at<flag>(rank, sizeof(flag));
+    }
+    team team_;
+    region flags_;
+    std::uint64_t epoch_ = 0;
+};
+
+template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class tree_barrier
+{
+  public:
+    explicit tree_barrier(const team &of)
+        : team_(of), flags_(of.allocate(2 * sizeof(flag))), links_(tree_of(of.places(), of.rank()))
+    {
+    }
+    void wait()
+    {
+        epoch_++;
+        if (links_.parent < 0) {
+            team_.await<Order, Wait>(*arrivals(), epoch_ * (team_.size() - 1), team::any_rank);
+        } else {
+            team::arrive<Order, Wait>(*arrivals());
+            team_.await<Order, Wait>(*release(team_.rank()), epoch_, links_.parent);
+        }
+        for (int child : links_.children)
+            team::signal<Order, Wait>(*release(child), epoch_);
+    }
+
+  private:
+    flag *arrivals() const // in the root's memory; each rank adds 1 per barrier
+    {
+        return flags_.template at<flag>(0);
+    }
+    flag *release(int rank) const // in the memory of the rank that waits; its parent writes it
+    {
+        return flags_.template at<flag>(rank, sizeof(flag));
+    }
+    team team_;
+    region flags_;
+    tree links_;
+    std::uint64_t epoch_ = 0;
+};
+
+template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
+class dissemination_barrier
+{
+  public:
+    // radix: 2 to team size; 0 chooses.
+    explicit dissemination_barrier(const team &of, int radix = 0)
+        : team_(of), flags_(of.allocate(sizeof(flag))),
+          radix_(radix ? radix : choose(of.size(), of.crowded()))
+    {
+    }
+    void wait()
+    {
+        int size = team_.size(), rank = team_.rank();
+        for (long distance = 1; distance < size; distance *= radix_) {
+            // One word per rank counts all rounds of all barriers, so a rank that is ahead has
+            // passed every round that others still wait for.
+            team::signal<Order, Wait>(*flags_.template at<flag>(rank), ++round_);
+            for (long i = 1; i < radix_ && i * distance < size; i++) {
+                int from = static_cast<int>((rank + size - i * distance) % size);
+                team_.await<Order, Wait>(*flags_.template at<flag>(from), round_, from);
+            }
+        }
+    }
+
+  private:
+    static int choose(int size, bool crowded)
+    {
+        return crowded || size <= 8 ? std::max(size, 2) : 4;
+    }
+    team team_;
+    region flags_;
+    long radix_;
+    std::uint64_t round_ = 0;
+};
+
+template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
+class barrier : public dissemination_barrier<Order, Wait>
+{
+  public:
+    explicit barrier(const team &of) : dissemination_barrier<Order, Wait>(of)
+    {
+    }
+};
+
+} // namespace onespace::sync
+
+#endif

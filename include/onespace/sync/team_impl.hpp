@@ -1,0 +1,253 @@
+// onespace/sync/team_impl.hpp: the bodies of team.hpp.
+#ifndef ONESPACE_SYNC_TEAM_IMPL_HPP
+#define ONESPACE_SYNC_TEAM_IMPL_HPP
+
+#include <fstream>
+#include <sstream>
+#include <sys/stat.h>
+
+namespace onespace::sync
+{
+namespace detail
+{
+
+// Field 22 of /proc/PID/stat, the start of the process; 0 when it has ended (zombies included).
+inline std::uint64_t start_of(std::int32_t pid)
+{
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    auto name_end = text.rfind(')'); // the name in parentheses may contain anything
+    if (name_end == std::string::npos)
+        return 0;
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string word;
+    fields >> word;
+    if (word == "Z" || word == "X")
+        return 0;
+    for (int i = 4; i <= 22; i++)
+        fields >> word;
+    return fields ? std::strtoull(word.c_str(), nullptr, 10) : 0;
+}
+
+inline std::uint64_t own_pid_namespace()
+{
+    struct stat status;
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+inline void introduce(control *where)
+{
+    where->pid = getpid();
+    where->started = start_of(where->pid);
+    where->pid_namespace = own_pid_namespace();
+    where->where = find_place();
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    // On machines with more than 1,024 processors this fails: then none are known.
+    (void)sched_getaffinity(0, sizeof(cpus), &cpus);
+    std::memcpy(where->cpus, &cpus, sizeof(cpus));
+    where->size = sizeof(control);
+    where->abi = control_abi;
+    where->hello.value.store(control_magic, std::memory_order_release);
+}
+
+inline team_state::team_state(std::unique_ptr<backing> from, int rank,
+                              std::vector<control *> controls)
+    : backing_(std::move(from)), rank_(rank), controls_(std::move(controls))
+{
+    for (int i = 0; i < size(); i++) {
+        await<release_acquire, adaptive>(controls_[i]->hello, 1, i);
+        check_layout(i);
+    }
+    for (const control *one : controls_)
+        places_.push_back(one->where);
+    crowded_ = is_crowded();
+}
+
+inline team_state::~team_state()
+{
+    bool good = orderly();
+    if (good)
+        try {
+            exchange(rank_); // nobody uses regions any more
+        } catch (const peer_lost &) {
+            good = false;
+        }
+    if (good)
+        good = depart();
+    else
+        own().left.store(1, std::memory_order_release);
+    backing_->close(good);
+}
+
+// The last look at the others' memory has been; waits until theirs at the caller's has. They are
+// here, at most a moment away, unless one is killed right now: hence the limit.
+inline bool team_state::depart() noexcept
+{
+    for (int i = 0; i < size(); i++)
+        if (i != rank_)
+            controls_[i]->departed.value.fetch_add(1, std::memory_order_release);
+    auto everybody = static_cast<std::uint64_t>(size() - 1);
+    flag &seen = own().departed;
+    for (pace now(crowded_); seen.value.load(std::memory_order_acquire) < everybody; now.looks++) {
+        adaptive::pause(now, seen, 0);
+        bool late = now.is_long() && now.waited() > std::chrono::seconds(2);
+        for (int i = 0; late && i < size(); i++)
+            if (i != rank_ && backing_->ended(i))
+                return false;
+    }
+    return true;
+}
+
+inline void team_state::check_layout(int rank) const
+{
+    const control &one = *controls_[rank];
+    if (one.hello.value.load(std::memory_order_relaxed) != control_magic)
+        throw std::runtime_error("onespace::sync: rank " + std::to_string(rank) +
+                                 " shows something else where its team should be");
+    if (one.abi != control_abi || one.size != sizeof(control))
+        throw std::runtime_error("onespace::sync: rank " + std::to_string(rank) +
+                                 " was built with sync headers of layout " +
+                                 std::to_string(one.abi) + ", this rank with those of layout " +
+                                 std::to_string(control_abi) +
+                                 ": build all ranks with the same onespace");
+}
+
+// Whether some ranks may only run on fewer processors than they are: for each rank's processors,
+// how many ranks are bound within them.
+inline bool team_state::is_crowded() const noexcept
+{
+    auto words = [this](int rank, std::uint64_t(&out)[16]) {
+        std::memcpy(out, controls_[rank]->cpus, sizeof(out));
+    };
+    for (int i = 0; i < size(); i++) {
+        std::uint64_t room[16], other[16];
+        words(i, room);
+        int processors = 0, ranks = 0;
+        for (auto word : room)
+            processors += std::popcount(word);
+        for (int j = 0; j < size(); j++) {
+            words(j, other);
+            bool within = true;
+            for (int w = 0; w < 16; w++)
+                within &= (other[w] & ~room[w]) == 0;
+            ranks += within;
+        }
+        if (ranks > processors)
+            return true;
+    }
+    return false;
+}
+
+// The rank that is lost, or -1. `from`: whom the caller waits for; -1: any of them.
+inline int team_state::find_lost(int from) noexcept
+{
+    auto now = std::chrono::steady_clock::now();
+    if (now - last_search_ < std::chrono::milliseconds(1))
+        return -1;
+    last_search_ = now;
+    for (int i = from < 0 ? 0 : from; i < (from < 0 ? size() : from + 1); i++) {
+        if (i == rank_)
+            continue;
+        if (auto lost = controls_[i]->broken.load(std::memory_order_acquire))
+            return static_cast<int>(lost) - 1;
+        if (controls_[i]->left.load(std::memory_order_acquire) || backing_->ended(i))
+            return i;
+    }
+    return -1;
+}
+
+template <order_policy Order, wait_policy Wait>
+std::uint64_t team_state::await(flag &what, std::uint64_t wanted, int from)
+{
+    pace now(crowded_);
+    auto seen = what.value.load(Order::load);
+    while (seen < wanted) {
+        Wait::pause(now, what, seen);
+        now.looks++;
+        seen = what.value.load(Order::load);
+        if (seen >= wanted || !now.is_long())
+            continue;
+        int lost = find_lost(from);
+        // It may have raised the flag and then left.
+        seen = what.value.load(Order::load);
+        if (lost >= 0 && seen < wanted) {
+            own().broken.store(static_cast<std::uint32_t>(lost) + 1, std::memory_order_release);
+            throw peer_lost(lost);
+        }
+    }
+    return seen;
+}
+
+// Everybody shows its value in its own flag and reads all others. Two flags by turns are enough:
+// who shows value k + 2 has seen everybody's k + 1, so all are through with k.
+template <class T> std::vector<T> team_state::exchange(const T &mine)
+{
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= flag::payload_size);
+    std::uint64_t round = ++exchanges_;
+    flag &shown = own().exchange[round % 2];
+    std::memcpy(shown.payload, &mine, sizeof(T));
+    shown.value.store(round, std::memory_order_release);
+    std::vector<T> all;
+    for (int i = 0; i < size(); i++) {
+        flag &other = controls_[i]->exchange[round % 2];
+        await<release_acquire, adaptive>(other, round, i);
+        alignas(T) std::byte bytes[sizeof(T)];
+        std::memcpy(bytes, other.payload, sizeof(T));
+        all.push_back(std::bit_cast<T>(bytes));
+    }
+    return all;
+}
+
+} // namespace detail
+
+inline region team::allocate(std::size_t bytes) const
+{
+    return region(state_, bytes);
+}
+
+inline region::region(std::shared_ptr<detail::team_state> of, std::size_t bytes)
+    : team_(std::move(of))
+{
+    std::size_t room = (bytes + line_size - 1) / line_size * line_size + line_size;
+    segments_ = team_->base().allocate(room, handle_);
+    if (segments_.empty()) {
+        own_memory_ = true;
+        handle_ = std::aligned_alloc(line_size, room);
+        if (handle_)
+            std::memset(handle_, 0, room);
+        for (auto *data : team_->exchange(static_cast<std::byte *>(handle_)))
+            segments_.push_back({data, 0});
+    }
+    auto sizes = team_->exchange(bytes); // also: everybody's memory is zeroed
+    for (int i = 0; i < team_->size(); i++)
+        segments_[i].bytes = sizes[i];
+    bool all = true;
+    for (const auto &one : segments_)
+        all &= one.data != nullptr;
+    if (!all) {
+        end();
+        throw std::bad_alloc();
+    }
+}
+
+inline void region::end() noexcept
+{
+    if (!team_)
+        return;
+    try {
+        if (team_->orderly()) {
+            team_->exchange(team_->rank()); // everybody is through with it
+            if (own_memory_)
+                std::free(handle_);
+            else
+                team_->base().release(handle_);
+        }
+    } catch (const peer_lost &) { // stays until the process ends
+    }
+    team_.reset();
+}
+
+} // namespace onespace::sync
+
+#endif

@@ -1,0 +1,54 @@
+// onespace/sync/threads.hpp: a team of threads of one process, above all for tests.
+#ifndef ONESPACE_SYNC_THREADS_HPP
+#define ONESPACE_SYNC_THREADS_HPP
+
+#include "onespace/sync/team.hpp"
+
+namespace onespace::sync
+{
+
+// Made by one thread for `size` others; each of them calls join once, with a rank of its own. Must
+// live until all their teams have gone.
+class thread_group
+{
+  public:
+    explicit thread_group(int size)
+    {
+        for (int i = 0; i < size; i++)
+            controls_.push_back(new detail::control{});
+    }
+    thread_group(const thread_group &) = delete;
+    thread_group &operator=(const thread_group &) = delete;
+    ~thread_group()
+    {
+        for (auto *one : controls_)
+            delete one;
+    }
+
+    // Collective. A thread that leaves by an exception is lost to the others: they get peer_lost.
+    team join(int rank)
+    {
+        detail::introduce(controls_[rank]);
+        return team(std::make_unique<threads>(), rank, controls_);
+    }
+
+  private:
+    struct threads : backing {
+        bool direct() const noexcept override
+        {
+            return true;
+        }
+        bool ended(int) noexcept override
+        {
+            return false; // who leaves says so
+        }
+        void close(bool) noexcept override
+        {
+        }
+    };
+    std::vector<detail::control *> controls_;
+};
+
+} // namespace onespace::sync
+
+#endif

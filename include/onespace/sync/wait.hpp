@@ -1,0 +1,160 @@
+// onespace/sync/wait.hpp: what a rank does between two looks at a flag, as a template parameter.
+//
+//   spin        pauses the processor's pipeline, nothing else: for ranks with cores of their own
+//   spin_yield  spins a little, then gives the processor to whoever else wants it
+//   futex       spins a little, then sleeps in the kernel until the flag's writer wakes it
+//   adaptive    the default: spins while the ranks on the node have a processor each, yields when
+//               they have not, and naps when a rank is late by far
+//
+// All ranks of an algorithm must use the same policy: the writers' part of `futex` is to wake.
+#ifndef ONESPACE_SYNC_WAIT_HPP
+#define ONESPACE_SYNC_WAIT_HPP
+
+#include <chrono>
+#include <climits>
+#include <concepts>
+#include <ctime>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "onespace/sync/flag.hpp"
+
+namespace onespace::sync
+{
+
+// One wait, from its first unsuccessful look on.
+struct pace {
+    explicit pace(bool few_processors) : crowded(few_processors)
+    {
+    }
+    bool crowded;            // more ranks on the node than processors for them
+    std::uint32_t looks = 0; // so far
+    bool slept = false;      // since the last time that `is_long` said yes
+    std::chrono::steady_clock::time_point start{};
+
+    std::chrono::nanoseconds waited()
+    {
+        auto now = std::chrono::steady_clock::now();
+        if (start == std::chrono::steady_clock::time_point{})
+            start = now;
+        return now - start;
+    }
+    // Whether it is time to ask if the peer still lives: seldom while spinning.
+    bool is_long()
+    {
+        bool yes = slept || looks % 4096 == 0;
+        slept = false;
+        return yes;
+    }
+};
+
+inline void relax() noexcept
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+struct spin {
+    static constexpr bool wakes = false;
+    static void pause(pace &, flag &, std::uint64_t)
+    {
+        relax();
+    }
+};
+
+struct spin_yield {
+    static constexpr bool wakes = false;
+    static constexpr std::uint32_t spins = 64;
+    static void pause(pace &now, flag &, std::uint64_t)
+    {
+        if (now.looks < spins)
+            relax();
+        else
+            sched_yield();
+    }
+};
+
+namespace detail
+{
+
+// The futex is the lower half of the counter.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+inline void sleep_while(flag &what, std::uint64_t seen)
+{
+    // Shared, not private: ranks may be processes. The limit is for peers that die.
+    timespec limit{0, 20'000'000};
+    what.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    if (what.value.load(std::memory_order_seq_cst) == seen)
+        syscall(SYS_futex, &what.value, FUTEX_WAIT, static_cast<std::uint32_t>(seen), &limit,
+                nullptr, 0);
+    what.sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+inline void wake(flag &what)
+{
+    if (what.sleepers.load(std::memory_order_seq_cst) != 0)
+        syscall(SYS_futex, &what.value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+} // namespace detail
+
+struct futex {
+    static constexpr bool wakes = true;
+    static constexpr std::uint32_t spins = 64;
+    static void pause(pace &now, flag &what, std::uint64_t seen)
+    {
+        if (now.looks < spins && !now.crowded)
+            return relax();
+        detail::sleep_while(what, seen);
+        now.slept = true;
+    }
+};
+
+struct adaptive {
+    static constexpr bool wakes = false;
+    // Peers are at most a few cache-line transfers away when everybody runs.
+    static constexpr std::uint32_t crowded_spins = 16;
+    static constexpr std::uint32_t spins = 2000; // some 20 us: about what a change of tasks costs
+    static constexpr std::chrono::milliseconds patience{20}; // then naps
+    static void pause(pace &now, flag &, std::uint64_t)
+    {
+        if (now.looks < (now.crowded ? crowded_spins : spins))
+            return relax();
+        if (now.looks % 256 == 0 || now.slept)
+            nap(now);
+        sched_yield();
+    }
+
+  private:
+    // At most a hundredth of what the peer is late already, and a millisecond: nobody notices, and
+    // the processor is free for others.
+    static void nap(pace &now)
+    {
+        auto late = now.waited();
+        if (late < patience)
+            return;
+        auto rest = std::min<std::chrono::nanoseconds>(late / 100, std::chrono::milliseconds(1));
+        timespec time{0, static_cast<long>(rest.count())};
+        nanosleep(&time, nullptr);
+        now.slept = true;
+    }
+};
+
+template <class T>
+concept wait_policy = requires(pace &now, flag &what)
+{
+    {
+        T::wakes
+        } -> std::convertible_to<bool>;
+    T::pause(now, what, std::uint64_t{});
+};
+
+} // namespace onespace::sync
+
+#endif

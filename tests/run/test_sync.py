@@ -1,0 +1,74 @@
+"""tests/run/test_sync.py: teams of real ranks: of each MPI, as processes and as tasks, and of a space."""
+import pytest
+
+from jobs import ONESPACE, ROOT, RUN
+from launchers import MPIS
+
+CXX = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}")
+TIME = 60
+
+
+@pytest.fixture
+def space_team(guests):
+    library = ONESPACE.rsplit("/bin/", 1)[0] + "/lib"
+    return guests.build("sync_team.cpp", ("g++", *CXX, f"-L{library}", f"-Wl,-rpath,{library}"), ("-lonespace",),
+                        "sync-space")
+
+
+def mpi_team(guests, mpi):
+    return guests.build("sync_team.cpp", mpi.compiler, (*CXX, "-DFROM_MPI", "-lstdc++", "-lm"), f"sync-{mpi.name}")
+
+
+def ranks(count, kind):
+    return [f"rank {i} of {count}, {kind}: 0 wrong" for i in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_team_of_a_space(job, space_team, count):
+    result = job.run([*RUN, "-n", count, space_team, "team", "50"], timeout=TIME)
+    assert result.code == 0 and result.lines == ranks(count, "direct"), result
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_team_of_processes(job, guests, stock_mpi, count):
+    command = stock_mpi.command(count, [mpi_team(guests, stock_mpi), "team", "20"])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ranks(count, "direct" if count == 1 else "windows"), result
+
+
+def test_team_of_mpi_ranks_that_are_tasks_is_direct(job, guests, stock_mpi):
+    command = stock_mpi.command(3, [*RUN, mpi_team(guests, stock_mpi), "team", "20"])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ranks(3, "direct"), result
+
+
+def test_rank_may_be_late_by_seconds(job, space_team):
+    result = job.run([*RUN, "-n", 3, space_team, "late", "3"], timeout=TIME)
+    assert result.code == 0 and result.lines == [f"rank {i} is there" for i in range(3)], result
+
+
+@pytest.mark.parametrize("how", ["kill", "exit", "exec"])
+def test_peers_of_a_lost_task_get_an_error(job, space_team, how):
+    result = job.run([*RUN, "-n", 4, space_team, "lose", 2, how], timeout=20)
+    assert result.lines == [f"rank {i} lost 2" for i in (0, 1, 3)], result
+
+
+def test_peers_of_a_lost_process_get_an_error(job, guests):
+    """Under the one launcher that leaves the other ranks alone when it is asked to."""
+    mpi = MPIS["openmpi"]
+    if mpi.missing():
+        pytest.skip(mpi.missing())
+    argv = mpi.command(3, [mpi_team(guests, mpi), "lose", 1, "kill"], "--enable-recovery")
+    result = job.run(argv, timeout=20)
+    assert [line for line in result.lines if "lost" in line] == [f"rank {i} lost 1" for i in (0, 2)], result
+
+
+def test_teams_are_made_one_after_another(job, space_team):
+    result = job.run([*RUN, "-n", 3, space_team, "twice", "50"], timeout=TIME)
+    assert result.code == 0 and result.lines == ["made"] * 3, result
+
+
+def test_teams_of_mpi_ranks_are_made_one_after_another(job, guests, stock_mpi):
+    command = stock_mpi.command(3, [mpi_team(guests, stock_mpi), "twice", "10"])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ["made"] * 3, result

@@ -1,0 +1,104 @@
+// tests/sync/barrier_test.cpp: each barrier, with each order and waiting policy.
+#include "threads.hpp"
+
+#include <onespace/sync/barrier.hpp>
+
+template <class Barrier> class barriers : public testing::Test
+{
+};
+
+template <class Order, class Wait> struct of_two : os::dissemination_barrier<Order, Wait> {
+    explicit of_two(const os::team &team) : os::dissemination_barrier<Order, Wait>(team, 2)
+    {
+    }
+};
+
+using kinds =
+    testing::Types<os::simple_barrier<>, os::simple_barrier<os::sequential, os::futex>,
+                   os::simple_barrier<os::release_acquire, os::spin_yield>, os::tree_barrier<>,
+                   os::tree_barrier<os::sequential, os::spin_yield>,
+                   os::tree_barrier<os::release_acquire, os::futex>,
+                   of_two<os::release_acquire, os::adaptive>,
+                   of_two<os::sequential, os::spin_yield>, of_two<os::release_acquire, os::futex>,
+                   os::dissemination_barrier<>,
+                   os::dissemination_barrier<os::release_acquire, os::futex>, os::barrier<>>;
+TYPED_TEST_SUITE(barriers, kinds);
+
+// What each wrote before the barrier all see behind it, and nobody sees more than that. Plain
+// variables: the sanitizer sees every order that is missing.
+template <class Barrier> void check_rounds(int size, int rounds)
+{
+    on_threads(size, [&](os::team &team) {
+        auto cells = team.allocate(sizeof(long));
+        Barrier barrier(team);
+        for (long round = 1; round <= rounds; round++) {
+            *cells.at<long>(team.rank()) = round;
+            barrier.wait();
+            for (int i = 0; i < size; i++)
+                ASSERT_EQ(*cells.at<long>(i), round)
+                    << "of rank " << i << ", seen by " << team.rank();
+            barrier.wait();
+        }
+    });
+}
+
+TYPED_TEST(barriers, keep_ranks_in_step)
+{
+    for (int size : {1, 2, 3, 4, 5, 7, 8, 12})
+        check_rounds<TypeParam>(size, size < 4 ? 200 : 50);
+}
+
+TYPED_TEST(barriers, hold_under_random_delays)
+{
+    on_threads(4, [](os::team &team) {
+        auto cells = team.allocate(sizeof(long));
+        TypeParam barrier(team);
+        std::uint64_t random = 88172645463325252u + team.rank();
+        for (long round = 1; round <= 100; round++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            if (random % 8 == 0)
+                std::this_thread::sleep_for(std::chrono::microseconds(random / 8 % 200));
+            else if (random % 8 == 1)
+                std::this_thread::yield();
+            *cells.at<long>(team.rank()) = round;
+            barrier.wait();
+            for (int i = 0; i < 4; i++)
+                ASSERT_EQ(*cells.at<long>(i), round);
+            barrier.wait();
+        }
+    });
+}
+
+TYPED_TEST(barriers, wait_for_the_last)
+{
+    std::atomic<int> arrived = 0;
+    on_threads(4, [&](os::team &team) {
+        TypeParam barrier(team);
+        if (team.rank() == 3)
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        arrived++;
+        barrier.wait();
+        EXPECT_EQ(arrived, 4);
+    });
+}
+
+TYPED_TEST(barriers, end_with_an_error_when_a_rank_leaves)
+{
+    std::atomic<int> noticed = 0;
+    EXPECT_THROW(on_threads(4,
+                            [&](os::team &team) {
+                                TypeParam barrier(team);
+                                barrier.wait();
+                                if (team.rank() == 2)
+                                    throw std::logic_error("leaves");
+                                try {
+                                    barrier.wait();
+                                } catch (const os::peer_lost &loss) {
+                                    EXPECT_EQ(loss.rank(), 2);
+                                    noticed++;
+                                    throw;
+                                }
+                            }),
+                 os::peer_lost);
+    EXPECT_EQ(noticed, 3);
+}

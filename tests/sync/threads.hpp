@@ -1,0 +1,34 @@
+// tests/sync/threads.hpp: runs something on a team of threads.
+#ifndef ONESPACE_TESTS_SYNC_THREADS_HPP
+#define ONESPACE_TESTS_SYNC_THREADS_HPP
+
+#include <exception>
+#include <gtest/gtest.h>
+#include <onespace/sync/threads.hpp>
+#include <thread>
+
+namespace os = onespace::sync;
+
+// Calls work(team) on each of `size` threads, and throws what the first of them threw that failed.
+template <class Work> void on_threads(int size, Work work)
+{
+    os::thread_group group(size);
+    std::vector<std::exception_ptr> failures(size);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; rank++)
+        threads.emplace_back([&, rank] {
+            try {
+                os::team team = group.join(rank);
+                work(team);
+            } catch (...) {
+                failures[rank] = std::current_exception();
+            }
+        });
+    for (auto &thread : threads)
+        thread.join();
+    for (auto &failure : failures)
+        if (failure)
+            std::rethrow_exception(failure);
+}
+
+#endif
