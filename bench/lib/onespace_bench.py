@@ -343,7 +343,7 @@ def add_arguments(parser):
     parser.add_argument("--turns", type=int, metavar="N", help="turns of each variant")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, not as a table")
     parser.add_argument("--targets", action="store_true",
-                        help="hold the results against the project's targets; exit status 1 when missed")
+                        help="hold the results against the project's targets; exit status 3 when missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
     parser.add_argument("--results", metavar="FOLDER",
                         help="where the JSON and the plot go (default: ONESPACE_BENCH_RESULTS, else "
@@ -370,7 +370,7 @@ def finish(result, name, args, print_tables, targets=None, plot=None):
         except ImportError:
             progress("no plot: python3-matplotlib is not installed")
     progress(f"wrote {', '.join(written)}")
-    return 1 if found.missed else 0
+    return 3 if found.missed else 0
 
 
 def main(function):

@@ -19,7 +19,7 @@ STYLES = {
     "limit": {"color": "#555555", "linestyle": "--", "marker": ""},
     "third": {"color": "#009E73", "linestyle": "-.", "marker": "^"},
     "fourth": {"color": "#CC79A7", "linestyle": ":", "marker": "D"},
-    "fifth": {"color": "#555555", "linestyle": "--", "marker": "v"},
+    "fifth": {"color": "#E69F00", "linestyle": "-.", "marker": "v"},
 }
 
 

@@ -50,6 +50,11 @@ def need(mpi):
     return mpi
 
 
+def need_two_processors():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two processors are needed")
+
+
 @pytest.fixture
 def bench(job, tmp_path):
     """Runs a benchmark with its results in a folder of the test; gives them, checked against the schema."""
@@ -110,16 +115,17 @@ def test_p2p_refuses_a_job_of_one_rank(job, tmp_path):
     assert result.code != 0 and "belong to the same MPI" in result.err, result
 
 
-def test_spawn_measures_every_method(bench):
-    found = bench("spawn", "--counts", "1,60", "--turns", "2", "--no-plot")
-    assert set(found) == {"tasks", "posix_spawn", "fork and exec", "vfork and exec", "pthread_create"}
+@pytest.mark.parametrize("where", [[], ["--one-processor"]], ids=["all", "one"])
+def test_spawn_measures_every_method(bench, where):
+    found = bench("spawn", "--counts", "1,60", "--turns", "2", "--no-plot", *where)
+    assert set(found) == {"tasks", "posix_spawn", "fork and exec", "vfork and exec", "pthread_create",
+                          "clone, no program"}
     for series in found.values():
         check_series(series, [1, 60], 2)
 
 
 def test_heap_measures_loops_and_resident_memory(bench):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("two processors are needed")
+    need_two_processors()
     found = bench("heap", "--scale", "100", "--turns", "2", "--no-plot")
     for variant in ("processes", "tasks"):
         check_series(found[variant], [0, 1, 2, 3, 4], 2)
@@ -157,8 +163,7 @@ def test_mappings_measures_loops_of_every_kind(bench):
 
 
 def test_strided_faults_in_processes_and_not_in_tasks(bench):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("two processors are needed")
+    need_two_processors()
     found = bench("strided", "--size", "4", "--turns", "2", "--no-plot")
     assert len(found.pop("timer")["samples"]) == 1
     for way, least, most in (("threads", 0, 8), ("tasks", 0, 8), ("processes", 1024, 1032)):
@@ -166,6 +171,29 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
         check_series(series, list(range((2048 - 32) * 1024, (2048 + 96) * 1024, 64)), 2)
         faults = found[f"{way}/write/4 KiB/faults"]["samples"][0]
         assert all(least <= count <= most for count in faults), (way, faults)
+
+
+def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
+    need_two_processors()
+    result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--turns", "1", "--no-plot",
+                      "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+    assert result.code in (0, 1) and "FAILED" not in result.out, result  # targets are times: may be missed here
+    for number, name in ((1, "pagetables"), (2, "strided")):
+        assert f"[{number}/2] bench/{name}: begins" in result.err, result
+        jsonschema.validate(json.loads((tmp_path / f"{name}.json").read_text()), SCHEMA)
+    assert [line.split()[0] for line in result.out.splitlines()[-4:]] == ["benchmark", "pagetables", "strided",
+                                                                          "all"]
+
+
+def test_run_all_says_which_benchmark_failed(job, tmp_path):
+    result = job.run([BENCH / "run-all", "--only", "pagetables", "--results", tmp_path],
+                     env={"ONESPACE_BIN": tmp_path / "absent"})
+    assert result.code == 1 and "bench/pagetables: FAILED with 1" in result.err, result
+
+
+def test_run_all_refuses_a_benchmark_that_is_not_there(job):
+    result = job.run([BENCH / "run-all", "--only", "absent"], env={"ONESPACE_BIN": ONESPACE})
+    assert result.code == 1 and "no benchmark absent" in result.err, result
 
 
 @pytest.mark.parametrize("missing", SCHEMA["required"])
