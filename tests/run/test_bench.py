@@ -173,6 +173,43 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
         assert all(least <= count <= most for count in faults), (way, faults)
 
 
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_messagerate_measures_ranks_threads_and_the_limit(bench, mpi):
+    found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--turns", "1", "--ms", "5", "--no-plot")
+    for variant in ("processes", "tasks", "threads", "ring"):
+        check_series(found.pop(f"{mpi}/{variant}"), [1, 2], 1)
+    assert not found
+
+
+@pytest.mark.parametrize("how, ranks", [("ranks", 4), ("threads", 2)])
+def test_messagerate_notices_wrong_contents(job, tmp_path, how, ranks):
+    mpi = MPIS[need("mpich")]
+    (tmp_path / "faulty.c").write_text("""
+#include <mpi.h>
+int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    unsigned char *first = (unsigned char *)buffer;
+    *first += *first == 7;
+    return PMPI_Isend(buffer, count, type, to, tag, comm, request);
+}""")
+    source = BENCH / "messagerate/messagerate.c"
+    for name, sources, good in (("sound", [source], True), ("damaged", [source, tmp_path / "faulty.c"], False)):
+        built = job.run([*mpi.compiler, "-D_GNU_SOURCE", "-pthread", "-o", tmp_path / name, *sources])
+        assert built.code == 0, built
+        result = job.run(mpi.command(ranks, [tmp_path / name, how, "2", "8", "5"]))
+        assert (result.code == 0 and result.out.startswith("rate 2 ")) == good, result
+        assert ("a message was damaged" in result.err) != good, result
+
+
+def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
+    mpi = MPIS[need("mpich")]
+    built = job.run([*mpi.compiler, "-D_GNU_SOURCE", "-pthread", "-o", tmp_path / "rate",
+                     BENCH / "messagerate/messagerate.c"])
+    assert built.code == 0, built
+    result = job.run(mpi.command(3, [tmp_path / "rate", "ranks", "1", "8", "5"]))
+    assert result.code != 0 and "two ranks for each pair" in result.err, result
+
+
 def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
     need_two_processors()
     result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--turns", "1", "--no-plot",

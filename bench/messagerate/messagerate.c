@@ -1,0 +1,171 @@
+/* bench/messagerate/messagerate.c: how many messages a second pairs of partners exchange.
+ *
+ * usage, as an MPI job: messagerate ranks|threads PAIRS BYTES MILLISECONDS
+ *
+ * ranks: 2 x PAIRS ranks, rank i sends to rank PAIRS + i. threads: two ranks with PAIRS threads
+ * each (MPI_THREAD_MULTIPLE), thread i of rank 0 sends to thread i of rank 1, on a communicator of
+ * their own. A sender sends WINDOW messages, waits for one in return, and so on for the given time.
+ * Each partner is bound to a processor when there is one for each. Rank 0 prints "rate PAIRS
+ * SECONDS": for each message, of all pairs together, and on standard error when a message was
+ * damaged. */
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 64, WARM_UP = 16, PAIRS_MAX = 256 };
+
+/* What the first byte of a window's first message says; the others carry their place. */
+enum { GO_ON = 0xa0, LAST = 0xa1 };
+
+static int pairs, bytes, own_rank;
+static double seconds;
+static cpu_set_t allowed;
+
+struct partner {
+    MPI_Comm comm;
+    int peer, pair, sends;
+    double rate; /* messages a second, of a sender */
+};
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "messagerate: rank %d: %s\n", own_rank, what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
+}
+
+/* To the processor of that number among those that this job may use. */
+static void bind_to(int number)
+{
+    cpu_set_t own;
+    int cpu = 0;
+    if (2 * pairs > CPU_COUNT(&allowed))
+        return;
+    for (; !CPU_ISSET(cpu, &allowed) || number-- > 0; cpu++)
+        ;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    sched_setaffinity(0, sizeof(own), &own);
+}
+
+static unsigned char *new_buffer(void)
+{
+    unsigned char *buffer = calloc(WINDOW, (size_t)bytes);
+    if (!buffer)
+        fail("no memory");
+    return buffer;
+}
+
+static void send_window(const struct partner *self, unsigned char *buffer, int mark)
+{
+    MPI_Request requests[WINDOW];
+    MPI_Status statuses[WINDOW];
+    unsigned char answer;
+    for (int i = 0; i < WINDOW; i++) {
+        unsigned char *message = buffer + (size_t)i * (size_t)bytes;
+        message[0] = (unsigned char)(i ? i : mark);
+        MPI_Isend(message, bytes, MPI_BYTE, self->peer, self->pair, self->comm, &requests[i]);
+    }
+    MPI_Waitall(WINDOW, requests, statuses);
+    MPI_Recv(&answer, 1, MPI_BYTE, self->peer, self->pair, self->comm, MPI_STATUS_IGNORE);
+}
+
+/* What the sender said. */
+static int receive_window(const struct partner *self, unsigned char *buffer)
+{
+    MPI_Request requests[WINDOW];
+    MPI_Status statuses[WINDOW];
+    memset(buffer, 0xff, (size_t)WINDOW * (size_t)bytes);
+    for (int i = 0; i < WINDOW; i++)
+        MPI_Irecv(buffer + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, self->peer, self->pair,
+                  self->comm, &requests[i]);
+    MPI_Waitall(WINDOW, requests, statuses);
+    for (int i = 1; i < WINDOW; i++)
+        if (buffer[(size_t)i * (size_t)bytes] != i)
+            fail("a message was damaged or came out of turn");
+    MPI_Send(buffer, 1, MPI_BYTE, self->peer, self->pair, self->comm);
+    return buffer[0];
+}
+
+static void *exchange(void *argument)
+{
+    struct partner *self = argument;
+    unsigned char *buffer = new_buffer();
+    bind_to(2 * self->pair + self->sends);
+    if (self->sends) {
+        for (int i = 0; i < WARM_UP; i++)
+            send_window(self, buffer, GO_ON);
+        long windows = 0;
+        double start = MPI_Wtime(), now = start;
+        for (int last = 0; !last; windows++, now = MPI_Wtime()) {
+            last = now - start >= seconds;
+            send_window(self, buffer, last ? LAST : GO_ON);
+        }
+        self->rate = (double)windows * WINDOW / (now - start);
+    } else {
+        while (receive_window(self, buffer) == GO_ON)
+            ;
+    }
+    free(buffer);
+    return NULL;
+}
+
+static double run_ranks(void)
+{
+    int sends = own_rank < pairs;
+    struct partner self = {MPI_COMM_WORLD, sends ? own_rank + pairs : own_rank - pairs,
+                           own_rank % pairs, sends, 0};
+    MPI_Barrier(MPI_COMM_WORLD);
+    exchange(&self);
+    double sum = 0;
+    MPI_Reduce(&self.rate, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    return sum;
+}
+
+static double run_threads(void)
+{
+    static struct partner partners[PAIRS_MAX];
+    pthread_t threads[PAIRS_MAX];
+    double sum = 0;
+    for (int i = 0; i < pairs; i++) {
+        partners[i] = (struct partner){MPI_COMM_NULL, !own_rank, i, own_rank == 0, 0};
+        MPI_Comm_dup(MPI_COMM_WORLD, &partners[i].comm);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < pairs; i++)
+        if (pthread_create(&threads[i], NULL, exchange, &partners[i]) != 0)
+            fail("cannot make a thread");
+    for (int i = 0; i < pairs; i++) {
+        pthread_join(threads[i], NULL);
+        MPI_Comm_free(&partners[i].comm);
+        sum += partners[i].rate;
+    }
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    int threaded = argc == 5 && strcmp(argv[1], "threads") == 0, provided, ranks;
+    MPI_Init_thread(&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    pairs = argc == 5 ? atoi(argv[2]) : 0;
+    bytes = argc == 5 ? atoi(argv[3]) : 0;
+    seconds = argc == 5 ? atof(argv[4]) / 1000 : 0;
+    if ((!threaded && (argc != 5 || strcmp(argv[1], "ranks") != 0)) || pairs < 1 ||
+        pairs > PAIRS_MAX || bytes < 1 || seconds <= 0)
+        fail("usage: messagerate ranks|threads PAIRS BYTES MILLISECONDS");
+    if (ranks != (threaded ? 2 : 2 * pairs))
+        fail("ranks wants two ranks for each pair, threads wants two ranks");
+    if (threaded && provided < MPI_THREAD_MULTIPLE)
+        fail("this MPI has no MPI_THREAD_MULTIPLE");
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    double rate = threaded ? run_threads() : run_ranks();
+    if (own_rank == 0)
+        printf("rate %d %.9e\n", pairs, 1 / rate);
+    MPI_Finalize();
+    return 0;
+}
