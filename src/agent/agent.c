@@ -22,6 +22,8 @@
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;
 extern int *__errno_location(void) WEAK;
+extern struct r_debug _r_debug WEAK;        /* glibc */
+extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 
 long syscall(long nr, ...);
 
@@ -63,11 +65,18 @@ static int find_space(void)
     return space != NULL;
 }
 
+static uintptr_t first_link_map(void)
+{
+    if (&_r_debug)
+        return (uintptr_t)_r_debug.r_map;
+    return &_dl_debug_addr ? (uintptr_t)_dl_debug_addr->r_map : 0;
+}
+
 __attribute__((constructor)) static void attach(void)
 {
     if (!find_space())
         return;
-    space->operations.task_attached(self);
+    space->operations.task_attached(self, first_link_map());
     settle_heap();
 }
 

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "arch.h"
+#include "space/debugger.h"
 #include "space/futex.h"
 #include "space/group.h"
 #include "space/registry.h"
@@ -107,6 +108,7 @@ static int region_is_free(void)
 
 static void unmap_space(struct space *space)
 {
+    debugger_take_away(space);
     if (space->fence_high)
         munmap((void *)space->fence_low, space->fence_high - space->fence_low);
     if (space->stub_page)
@@ -116,9 +118,15 @@ static void unmap_space(struct space *space)
 }
 
 /* By the agent of each task, on the task's main thread, when its libraries are loaded. */
-static void task_attached(struct space_slot *self)
+static void task_attached(struct space_slot *self, uintptr_t link_map)
 {
+    const struct link_map *program = (const struct link_map *)link_map;
     robust_attach(self);
+    if (program) { /* musl's has a name, and needs no second one */
+        const char *path = *program->l_name ? NULL : steer_program(self);
+        debugger_show(space_registry(), self, path, program->l_addr, (uintptr_t)program->l_ld,
+                      link_map);
+    }
     atomic_store_explicit(&self->loaded, 1, memory_order_release);
     futex_wake(&self->loaded, INT32_MAX);
     if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
@@ -150,6 +158,7 @@ static void fill_registry(struct space *space)
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
         root->link_map = (uintptr_t)first;
+    debugger_hang(space);
     atomic_store(&root->memory, MEMORY_PRESENT);
     atomic_store(&root->state, SLOT_RUNNING);
 }

@@ -119,6 +119,27 @@ struct space_robust {
     uint32_t unused;
 };
 
+/* What a debugger reads: the layouts are those of struct r_debug_extended and struct link_map of
+ * glibc's link.h (2.35 and later). See debugger.h. */
+struct space_namespace {
+    int32_t version; /* SPACE_NAMESPACES: `next` is there */
+    int32_t unused;
+    _Atomic uintptr_t
+        maps; /* the first link map, 0: none; the task writes it, the keeper clears it */
+    uintptr_t brk, state, loader;
+    _Atomic uintptr_t next; /* set once, by compare-and-swap; the tail's by the root's ld.so */
+};
+#define SPACE_NAMESPACES 2
+struct space_link_map {
+    uintptr_t bias;
+    const char *name;
+    uintptr_t dynamic, next, previous;
+};
+struct space_debug {
+    struct space_namespace program, libraries;
+    struct space_link_map map; /* of the program */
+};
+
 struct space_slot {
     _Alignas(64) _Atomic uint32_t state; /* enum slot_state */
     _Atomic int32_t id;      /* unique while the space lives; slot index = id mod slots */
@@ -146,6 +167,7 @@ struct space_slot {
     uintptr_t interpreter_dynamic; /* address of the ld.so's PT_DYNAMIC */
     uintptr_t birth_record;
     struct space_robust robust;
+    struct space_debug debug;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
     struct space_stats stats;
     struct space_steer steer;
@@ -192,7 +214,8 @@ struct space_file {
 struct space;
 struct birth;
 struct space_operations {
-    void (*task_attached)(struct space_slot *self); /* by the agent, once */
+    /* By the agent, once; the first of its ld.so's link maps, or 0. */
+    void (*task_attached)(struct space_slot *self, uintptr_t link_map);
     long (*steer)(struct space_slot *self, long nr, const long arguments[6]);
     long (*prepare)(struct space *space, struct space_slot *slot);
     long (*birth_clone)(struct birth *birth, int as_sibling);
@@ -228,7 +251,11 @@ struct space {
     uintptr_t stub_page;            /* shared by all tasks, mapped once in each */
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
-    _Atomic uint32_t highest; /* no slot above this index was ever used */
+    /* Before the first slot's entry and behind the last one's; `version` of the head below
+     * SPACE_NAMESPACES hides what follows: set by `onespace gdb` from outside, while it runs. */
+    struct space_namespace debug_head, debug_tail;
+    _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
+    _Atomic uint32_t highest;      /* no slot above this index was ever used */
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
     /* How many entries a search for a name must look at, by where it begins. Only ever raised, by
@@ -243,6 +270,7 @@ static_assert(offsetof(struct space, operations) == 16, "found by tools of every
 static_assert(sizeof(struct space_export) == 128, "ABI 1");
 static_assert(SPACE_EXPORTS <= UINT16_MAX, "a search may reach all entries");
 static_assert(sizeof(struct space_sigaction) == 32, "as the kernel has it");
+static_assert(sizeof(struct space_namespace) == 48, "as ld.so has it");
 static_assert(offsetof(struct space_robust, previous) == 56, "next - 8, as both libcs have it");
 static_assert(sizeof(struct space) < LAYOUT_GIB, "below the mark");
 

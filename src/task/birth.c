@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "onespace.h"
+#include "space/debugger.h"
 #include "space/futex.h"
 #include "steer/steer.h"
 
@@ -234,6 +235,9 @@ void birth_main(void *argument)
         run_before(birth);
     if (!(birth->flags & ONESPACE_SPAWN_UNSTEERED))
         steer_install_handlers(slot);
+    if (birth->is_static) /* else the agent does it, when ld.so has loaded the program */
+        debugger_show(birth->space, slot, birth->program, slot->interpreter_bias,
+                      slot->interpreter_dynamic, 0);
     uint32_t born = SLOT_BORN;
     atomic_compare_exchange_strong(&slot->state, &born, SLOT_RUNNING);
     atomic_store_explicit(&slot->birth, 1, memory_order_release);

@@ -40,6 +40,7 @@ struct birth {
     uint64_t ignore, unignore; /* signals whose action is not what the kernel made it */
     int32_t keeper_pid;        /* whose child the newborn is */
     uint32_t flags;            /* ONESPACE_SPAWN_* */
+    uint32_t is_static;        /* no ld.so, and so no agent */
     uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */
     int32_t directory, umask, nice;
     uint32_t limit_mask;   /* bit i: set limits[i] */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "onespace.h"
+#include "space/debugger.h"
 #include "space/exports.h"
 #include "space/futex.h"
 #include "space/group.h"
@@ -42,6 +43,7 @@ static void inherit_children(struct space *space, struct space_slot *slot)
 
 static void leave_space(struct space *space, struct space_slot *slot)
 {
+    debugger_hide(slot);
     exports_drop(space, slot);
     holds_drop(space, slot);
     if (slot->number >= 0) {

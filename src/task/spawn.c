@@ -194,6 +194,7 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     birth->flags = attr->flags;
     birth->directory = attr->directory;
     birth->umask = attr->umask;
+    birth->is_static = !spawn->program.interpreter_path[0];
     birth->fd_count = (uint32_t)attr->fd_count;
     for (size_t i = 0; i < attr->fd_count; i++)
         birth->fds[i] = (struct birth_fd){attr->fds[i].source, attr->fds[i].target};
