@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "output.h"
+#include "overflows.h"
 #include "ps.h"
 
 static const char usage[] =
@@ -29,6 +30,8 @@ static const char usage[] =
     "  MEMORY  resident memory of the task; a page that two tasks share counts for both\n"
     "  HEAP    the part of it that is the task's program break\n"
     "  COPIED  what process_vm_readv and process_vm_writev copied between tasks in user space\n"
+    "\n"
+    "A line follows for each table of the space that was full when it was needed.\n"
     "\n"
     "Exit status: 0; 1 when the space that was asked for is not there; 2 wrong usage.\n";
 
@@ -114,6 +117,7 @@ static void print_space(const struct ps_space *space, unsigned width)
         output_cell(&table, "%s", task->program);
     }
     output_table(&table, stdout, width);
+    overflows_print(stdout, width, "", &space->overflows);
 }
 
 /* ---- For programs ---- */
@@ -178,6 +182,7 @@ static void write_space(struct output_json *json, const struct ps_space *space)
     json_integer(json, "uid", space->user);
     seconds_or_null(json, "created", space->created);
     json_text(json, "problem", space->problem[0] ? space->problem : NULL);
+    overflows_json(json, &space->overflows);
     json_open(json, "tasks", '[');
     for (unsigned i = 0; i < space->task_count; i++)
         write_task(json, &space->tasks[i]);

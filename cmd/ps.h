@@ -50,6 +50,7 @@ struct ps_space {
     char problem[256];               /* why some of it could not be found out, or empty */
     uintptr_t fence_low, fence_high; /* the page behind the program break */
     uintptr_t stub_page;
+    struct space_overflows overflows;
     struct ps_task *tasks;
     unsigned task_count;
 };

@@ -207,6 +207,7 @@ static long read_space(struct reading *reading)
     space->fence_low = head->fence_low;
     space->fence_high = head->fence_high;
     space->stub_page = head->stub_page;
+    memcpy(&space->overflows, &head->overflows, sizeof(space->overflows));
     space->root_pid = process_here(reading, head->root_pid);
     space->keeper_pid =
         process_here(reading, atomic_load_explicit(&head->keeper_pid, memory_order_relaxed));

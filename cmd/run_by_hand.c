@@ -11,6 +11,7 @@
 #include "host/binding.h"
 #include "host/defaults.h"
 #include "host/report.h"
+#include "overflows.h"
 #include "run.h"
 
 enum { GRACE_MS = 3000 };
@@ -186,5 +187,8 @@ int run_by_hand(const struct run_options *run)
         return report_exit_code(failed);
     }
     wait_all(run);
+    if (run->verbose)
+        overflows_print(stderr, output_width(stderr),
+                        "onespace run: ", &space_registry()->overflows);
     return tasks.failure;
 }

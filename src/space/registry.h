@@ -204,9 +204,18 @@ struct space_cpuid {
 enum file_state { FILE_EMPTY, FILE_FILLING, FILE_READY };
 struct space_file {
     _Atomic uint32_t state;
-    uint32_t count;
+    uint16_t count, left_out; /* sites kept; those that found sites[] full */
     uint64_t device, inode, changed_ns, size, offset, length;
     struct space_site sites[SPACE_FILE_SITES];
+};
+
+/* What found its table full since the space began: all goes on, with less. Relaxed counters that
+ * any task's threads raise and ps and the root read. */
+struct space_overflows {
+    _Atomic uint32_t sites;  /* system calls that were left as they are */
+    _Atomic uint32_t files;  /* files that were searched for sites without keeping the result */
+    _Atomic uint32_t cpuids; /* questions to the processor that were not answered from the table */
+    _Atomic uint32_t mappings; /* mappings outside their task's range that stay when it ends */
 };
 
 /* Functions of the root's copy of the library, which lives as long as the space: what is called on
@@ -256,6 +265,7 @@ struct space {
     struct space_namespace debug_head, debug_tail;
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
+    struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
     /* How many entries a search for a name must look at, by where it begins. Only ever raised, by
@@ -287,6 +297,11 @@ static inline unsigned space_index(int32_t id)
 static inline uint32_t space_state(const struct space_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;
+}
+
+static inline void space_count(_Atomic uint32_t *counter, uint32_t more)
+{
+    atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
 /* The slot that carries `id` now, or NULL. */

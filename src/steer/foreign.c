@@ -44,7 +44,8 @@ static void store_entry(struct space_steer *steer, uintptr_t start, uintptr_t en
             return;
         }
     }
-    atomic_fetch_add_explicit(&steer->foreign_lost, 1, memory_order_relaxed);
+    space_count(&steer->foreign_lost, 1);
+    space_count(&space_registry()->overflows.mappings, 1);
 }
 
 static void cut_entries(struct space_steer *steer, uintptr_t start, uintptr_t end)

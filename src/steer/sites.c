@@ -7,8 +7,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+/* Sites of a program, which may have any number, leave the other half of a task's stubs to its
+ * libc, without which no memory would be steered. */
+enum { PROGRAM_STUBS = ARCH_SITES_MAX / 2 };
+
 struct site_list {
-    uint32_t count;
+    uint16_t count, left_out;
     struct space_site sites[SPACE_FILE_SITES];
 };
 
@@ -38,11 +42,15 @@ static int is_steered(long nr)
 static void search_sites(const unsigned char *code, size_t size, struct site_list *list)
 {
     struct arch_found_site found;
-    list->count = 0;
+    list->count = list->left_out = 0;
     for (size_t at = arch_next_site(code, size, 0, &found); at < size && at <= UINT32_MAX;
          at = arch_next_site(code, size, at + 1, &found)) {
-        if (!is_steered(found.nr) || list->count == SPACE_FILE_SITES)
+        if (!is_steered(found.nr))
             continue;
+        if (list->count == SPACE_FILE_SITES) {
+            list->left_out += list->left_out < UINT16_MAX;
+            continue;
+        }
         list->sites[list->count++] = (struct space_site){.at = (uint32_t)at,
                                                          .nr = (uint16_t)found.nr,
                                                          .length = found.length,
@@ -88,11 +96,13 @@ static void remember(struct space *space, const struct stat *status, size_t size
         file->offset = (uint64_t)offset;
         file->length = size;
         file->count = list->count;
+        file->left_out = list->left_out;
         for (uint32_t s = 0; s < list->count; s++)
             file->sites[s] = list->sites[s];
         atomic_store_explicit(&file->state, FILE_READY, memory_order_release);
         return;
     }
+    space_count(&space->overflows.files, 1);
 }
 
 static void find_sites(uintptr_t code, size_t size, int fd, long offset, int is_loader,
@@ -109,6 +119,7 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, int is_
         if (state != FILE_READY || !same_file(file, &status, size, offset))
             continue;
         list->count = file->count;
+        list->left_out = file->left_out;
         for (uint32_t s = 0; s < file->count; s++)
             list->sites[s] = file->sites[s];
         return;
@@ -120,8 +131,20 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, int is_
         remember(space, &status, size, offset, list);
 }
 
+/* The index of a stub, of which the first `most` may be taken; or -1. */
+static int take_stub(struct space_steer *steer, uint32_t most)
+{
+    uint32_t index = atomic_load_explicit(&steer->site_count, memory_order_relaxed);
+    do
+        if (index >= most)
+            return -1;
+    while (!atomic_compare_exchange_weak_explicit(&steer->site_count, &index, index + 1,
+                                                  memory_order_relaxed, memory_order_relaxed));
+    return (int)index;
+}
+
 static void patch_site(struct space_slot *self, uintptr_t code, const struct space_site *found,
-                       int is_loader)
+                       enum steer_kind kind)
 {
     uintptr_t data = layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS;
     if (found->nr == SPACE_SITE_CPUID) {
@@ -131,16 +154,18 @@ static void patch_site(struct space_slot *self, uintptr_t code, const struct spa
             self->steer.cpuid_count++;
         return;
     }
-    uint32_t index = atomic_fetch_add_explicit(&self->steer.site_count, 1, memory_order_relaxed);
-    if (index >= ARCH_SITES_MAX)
+    int index = take_stub(&self->steer, kind == STEER_CODE ? PROGRAM_STUBS : ARCH_SITES_MAX);
+    if (index < 0) {
+        space_count(&space_registry()->overflows.sites, 1);
         return;
+    }
     struct arch_site *site = &((struct arch_stub_data *)data)->sites[index];
     struct arch_found_site form = {found->nr, found->length, found->lead};
     site->self = self;
     site->nr = found->nr;
-    site->is_loader = is_loader;
+    site->is_loader = kind == STEER_LOADER;
     site->resume = code + found->at + found->length;
-    arch_patch_site(code + found->at, &form, arch_stub_address(data, index));
+    arch_patch_site(code + found->at, &form, arch_stub_address(data, (unsigned)index));
 }
 
 static int is_wanted(const struct space_site *site, enum steer_kind kind)
@@ -169,6 +194,8 @@ void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, i
     struct site_list list;
     uintptr_t low = UINTPTR_MAX, high = 0;
     find_sites(code, size, fd, offset, kind == STEER_LOADER, &list);
+    if (list.left_out)
+        space_count(&space_registry()->overflows.sites, list.left_out);
     for (uint32_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.sites[i].at;
         if (!is_wanted(&list.sites[i], kind))
@@ -178,14 +205,14 @@ void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, i
     }
     if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
         return;
-    /* Written before it is read, a page is copied at once; the other way round it is mapped, copied and
-     * replaced, and every processor of the space must hear of it. */
+    /* Written before it is read, a page is copied at once; the other way round it is mapped, copied
+     * and replaced, and every processor of the space must hear of it. */
     for (uint32_t i = 0; i < list.count; i++)
         if (is_wanted(&list.sites[i], kind))
             touch_for_writing(code + list.sites[i].at);
     for (uint32_t i = 0; i < list.count; i++)
         if (is_wanted(&list.sites[i], kind))
-            patch_site(self, code, &list.sites[i], kind == STEER_LOADER);
+            patch_site(self, code, &list.sites[i], kind);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
 }
 

@@ -195,6 +195,14 @@ def test_registry_of_another_version_is_named(job, started, guests):
     assert "another version" in job.run([*PS, str(false.pid)]).out
 
 
+def test_full_tables_are_told(job, started, guests):
+    run = started(guests.c("../../programs/sites.c"), "many", ":", "sh", "-c", "echo ready; read x")
+    run.wait_for("near")
+    overflows = look(job, run.pid)["overflows"]
+    assert overflows["sites"] > 0 and overflows["mappings"] == 0, overflows
+    assert f"{overflows['sites']} system call sites are not steered" in job.run([*PS, str(run.pid)]).out
+
+
 def test_space_is_found_by_its_name(job, started, guests):
     false = started("named", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
     space, = [space for space in as_json(job.run([*PS, "--json", "job-7"])) if space["root_pid"] == false.pid]

@@ -180,6 +180,13 @@ def test_verbose_names_the_space(job):
     assert result.code == 0 and "named" in result.err and "PMIX_MCA_gds" in result.err, str(result)
 
 
+def test_verbose_tells_of_full_tables(job, guests):
+    sites = guests.c("../../programs/sites.c")
+    result = job.run([*RUN, "--verbose", sites, "many"])
+    assert result.code == 0 and re.search(r"\d+ system call sites are not steered", result.err), str(result)
+    assert "not steered" not in job.run([*RUN, "--verbose", "true"]).err
+
+
 def test_stats_count_copies(job):
     result = job.run([*RUN, "--stats", "-n", "2", "true"])
     assert result.code == 0, str(result)

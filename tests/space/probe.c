@@ -2,6 +2,7 @@
 #include "probe.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "space/registry.h"
 
@@ -54,6 +55,14 @@ void probe_reach(int *longest, int *mean)
         sum += reach;
     }
     *mean = sum / SPACE_EXPORTS;
+}
+
+int probe_overflows(const char *kind)
+{
+    struct space_overflows *overflows = &space_registry()->overflows;
+    return (int)atomic_load(strcmp(kind, "files") == 0   ? &overflows->files
+                            : strcmp(kind, "sites") == 0 ? &overflows->sites
+                                                         : &overflows->mappings);
 }
 
 int probe_holds(void)

@@ -12,6 +12,7 @@ int probe_slots(void);                        /* slots of tasks that are not fre
 void probe_describe(char *text, size_t size); /* those, one per line */
 int probe_exports(void);                      /* names that are there or half made */
 void probe_reach(int *longest, int *mean);    /* entries that a search for a name looks at */
+int probe_overflows(const char *kind);        /* "files", "sites" or "mappings" */
 int probe_holds(void);                        /* holds of all members on all */
 
 #ifdef __cplusplus

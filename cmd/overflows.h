@@ -1,0 +1,17 @@
+/* cmd/overflows.h: tells what found its table in the registry full. */
+#ifndef ONESPACE_CMD_OVERFLOWS_H
+#define ONESPACE_CMD_OVERFLOWS_H
+
+#include <stdio.h>
+
+#include "output.h"
+#include "space/registry.h"
+
+/* A line for each kind that there was any of, with what comes of it. Returns how many. `prefix`
+ * comes before each line, which is wrapped at `width`. */
+unsigned overflows_print(FILE *out, unsigned width, const char *prefix,
+                         const struct space_overflows *overflows);
+/* The same as an object named "overflows", with all kinds. */
+void overflows_json(struct output_json *json, const struct space_overflows *overflows);
+
+#endif
