@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -11,7 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "onespace.h"
@@ -110,15 +115,11 @@ static void start_process(struct worker *worker)
 
 void crew_start(enum crew_kind kind, int count, struct crew *crew)
 {
-    pthread_barrierattr_t attributes;
     if (count < 1 || count > CREW_MAX)
         crew_fail("the number of workers", EINVAL);
     crew->kind = kind;
     crew->count = worker_count = count;
     crew->leader = getpid();
-    pthread_barrierattr_init(&attributes);
-    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&crew->barrier, &attributes, (unsigned)count + 1);
     if (kind == CREW_TASKS) {
         int error = onespace_init();
         if (error < 0)
@@ -160,7 +161,6 @@ void crew_end(void)
         fprintf(stderr, "%s: worker %d failed\n", program_invocation_short_name, i);
         exit(1);
     }
-    pthread_barrier_destroy(&workers[0].crew->barrier);
     worker_count = 0;
 }
 
@@ -172,9 +172,42 @@ int crew_pid(int number)
     return worker->crew->kind == CREW_PROCESSES ? worker->id : getpid();
 }
 
+/* A worker that has ended, or -1. */
+static int ended_worker(const struct crew *crew)
+{
+    for (int i = 0; i < worker_count && crew->kind != CREW_THREADS; i++) {
+        siginfo_t info = {0};
+        const uint32_t *ended = crew->kind == CREW_TASKS ? onespace_watch(workers[i].id) : NULL;
+        if (crew->kind == CREW_PROCESSES)
+            waitid(P_PID, (id_t)workers[i].id, &info, WEXITED | WNOHANG | WNOWAIT);
+        if (info.si_pid || (ended && *(const volatile uint32_t *)ended))
+            return i;
+    }
+    return -1;
+}
+
 void crew_meet(struct crew *crew)
 {
-    pthread_barrier_wait(&crew->barrier);
+    uint32_t held = atomic_load_explicit(&crew->meetings, memory_order_relaxed);
+    struct timespec second = {1, 0};
+    if (atomic_fetch_add_explicit(&crew->arrived, 1, memory_order_acq_rel) ==
+        (uint32_t)crew->count) { /* the workers and the leader */
+        atomic_store_explicit(&crew->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&crew->meetings, held + 1, memory_order_release);
+        syscall(SYS_futex, &crew->meetings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        return;
+    }
+    while (atomic_load_explicit(&crew->meetings, memory_order_acquire) == held) {
+        if (syscall(SYS_futex, &crew->meetings, FUTEX_WAIT, held, &second, NULL, 0) == 0 || leader)
+            continue;
+        int ended = ended_worker(crew); /* after a second, or nothing to wait for */
+        /* Who has come does not end before the meeting is held. */
+        if (ended >= 0 && atomic_load_explicit(&crew->meetings, memory_order_acquire) == held) {
+            fprintf(stderr, "%s: worker %d ended too early\n", program_invocation_short_name,
+                    ended);
+            exit(1);
+        }
+    }
 }
 
 void crew_bind(int number)

@@ -7,8 +7,9 @@
 #ifndef BENCH_CREW_H
 #define BENCH_CREW_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum crew_kind { CREW_THREADS, CREW_TASKS, CREW_PROCESSES, CREW_KINDS };
 
@@ -17,8 +18,13 @@ enum { CREW_MAX = 256 };
 /* At the head of every block. */
 struct crew {
     enum crew_kind kind;
-    int count, leader;         /* leader: process id of the program that started them */
-    pthread_barrier_t barrier; /* of the workers and the program that started them */
+    int count, leader; /* leader: process id of the program that started them */
+    /* How many have come to the meeting. Everybody adds; the last to come, who alone has seen all,
+     * sets it back. Ordered by `meetings`. */
+    _Atomic uint32_t arrived;
+    /* Meetings held, a futex word. Written by the last to come (release), read by those who wait
+     * (acquire): what anybody did before is seen by all after. */
+    _Atomic uint32_t meetings;
 };
 
 /* The program's own: what worker `number` (from 0) does. */
@@ -30,8 +36,8 @@ void crew_enter(int argc, char **argv);
 /* The kind of that name (threads, tasks, processes), or CREW_KINDS. */
 enum crew_kind crew_kind_of(const char *name);
 
-/* Zeroed memory of `size` bytes, a struct crew at its head, that workers of every kind see. It
- * stays until the program ends. */
+/* Zeroed memory of `size` bytes, a struct crew at its head, that workers of every kind see.
+ * It stays until the program ends. */
 void *crew_block(size_t size);
 
 /* Starts `count` workers, at most CREW_MAX. */
@@ -41,7 +47,8 @@ void crew_end(void);
 /* The process id of a worker; of a thread that of the program. */
 int crew_pid(int number);
 
-/* All workers and the program meet: what was written before is seen after. */
+/* All workers and the program meet: what was written before is seen after. Ends the program when a
+ * worker has ended instead. */
 void crew_meet(struct crew *crew);
 
 /* Binds the calling worker to the processor that its number falls to, round robin. */

@@ -2,7 +2,9 @@
 Nothing here is held against a time."""
 import json
 import os
+import pathlib
 import shutil
+import signal
 import xml.etree.ElementTree
 
 import pytest
@@ -53,6 +55,13 @@ def need(mpi):
 def need_two_processors():
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("two processors are needed")
+
+
+@pytest.fixture
+def crew_dies(guests):
+    prefix = pathlib.Path(ONESPACE).parents[1]
+    return guests.c("crew_dies.c", "-D_GNU_SOURCE", f"-I{ROOT}/include", f"-I{BENCH}/lib", f"-L{prefix}/lib",
+                    f"-Wl,-rpath,{prefix}/lib", str(BENCH / "lib/crew.c"), "-lonespace")
 
 
 @pytest.fixture
@@ -231,6 +240,18 @@ def test_run_all_says_which_benchmark_failed(job, tmp_path):
 def test_run_all_refuses_a_benchmark_that_is_not_there(job):
     result = job.run([BENCH / "run-all", "--only", "absent"], env={"ONESPACE_BIN": ONESPACE})
     assert result.code == 1 and "no benchmark absent" in result.err, result
+
+
+@pytest.mark.parametrize("kind", ["tasks", "processes"])
+def test_crew_ends_when_a_worker_is_killed(job, crew_dies, kind):
+    result = job.run([crew_dies, kind, "worker"])
+    assert (result.code, result.out) == (1, "") and "worker 1 ended too early" in result.err, result
+
+
+@pytest.mark.parametrize("kind", ["tasks", "processes"])
+def test_crew_ends_when_its_program_is_killed(job, crew_dies, kind):
+    result = job.run([crew_dies, kind, "leader"])  # the fixture looks for workers that were left behind
+    assert (result.code, result.out) == (128 + signal.SIGKILL, ""), result
 
 
 @pytest.mark.parametrize("missing", SCHEMA["required"])
