@@ -54,3 +54,13 @@ void robust_detach(struct space_slot *slot)
     }
     atomic_store(&robust->at, 0);
 }
+
+int robust_is_here(const struct space_slot *slot)
+{
+    if (space_state(slot) != SLOT_RUNNING ||
+        atomic_load_explicit(&slot->leaving, memory_order_acquire))
+        return 0;
+    uint32_t at = atomic_load_explicit(&slot->robust.at, memory_order_acquire);
+    return !at || !(atomic_load_explicit(&slot->robust.words[at - 1], memory_order_acquire) &
+                    FUTEX_OWNER_DIED);
+}

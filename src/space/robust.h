@@ -8,5 +8,8 @@
 void robust_attach(struct space_slot *slot);
 /* Unlinks it again: the slot is about to be unmapped. */
 void robust_detach(struct space_slot *slot);
+/* Whether the member's address space is surely still this one: it has neither ended nor executed
+ * another program, and is not about to. Freestanding; for any slot, by any member. */
+int robust_is_here(const struct space_slot *slot);
 
 #endif

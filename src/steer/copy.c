@@ -8,21 +8,11 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <linux/futex.h>
 #include <sys/uio.h>
 
-#define USER_END UINT64_C(0x7ffffffff000)
+#include "space/robust.h"
 
-/* A member whose address space is surely still this one. */
-static int is_reachable(const struct space_slot *slot)
-{
-    if (space_state(slot) != SLOT_RUNNING ||
-        atomic_load_explicit(&slot->leaving, memory_order_acquire))
-        return 0;
-    uint32_t at = atomic_load_explicit(&slot->robust.at, memory_order_acquire);
-    return !at || !(atomic_load_explicit(&slot->robust.words[at - 1], memory_order_acquire) &
-                    FUTEX_OWNER_DIED);
-}
+#define USER_END UINT64_C(0x7ffffffff000)
 
 static const struct space_slot *find_member(struct space_slot *self, int32_t pid)
 {
@@ -124,7 +114,7 @@ long steer_copy(struct space_slot *self, long nr, const long a[6])
     if (space_marked() && a[5] == 0 && (unsigned long)a[2] <= UIO_MAXIOV &&
         (unsigned long)a[4] <= UIO_MAXIOV && pid != atomic_load(&self->pid))
         target = find_member(self, pid);
-    if (target && is_reachable(target)) {
+    if (target && robust_is_here(target)) {
         struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
         struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
         long copied = -1;
