@@ -1,10 +1,10 @@
 # What is installed, and how others find it: pkg-config and a CMake package.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS onespace onespace_sync EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace onespace_sync xpmem EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/onespace.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/onespace.h include/xpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace
   FILES_MATCHING PATTERN "*.hpp")
@@ -13,7 +13,9 @@ install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING P
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_file(cmake/onespace.pc.in onespace.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/onespace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/cray-xpmem.pc.in cray-xpmem.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/onespace.pc ${PROJECT_BINARY_DIR}/cray-xpmem.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(EXPORT onespace NAMESPACE onespace:: FILE onespace-targets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onespace)

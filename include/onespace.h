@@ -159,6 +159,7 @@ struct onespace_status {
     uint64_t system_us;
     uint64_t copies, copied_bytes; /* process_vm_readv/writev between members, in user space */
     uint64_t kernel_copies;        /* those that went to the kernel: other targets, or faults */
+    uint64_t attaches;             /* xpmem_attach */
 };
 
 /* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY). A status

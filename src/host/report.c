@@ -9,10 +9,11 @@ void report_stats(const char *program, const struct onespace_status *status)
     fprintf(
         stderr,
         "onespace: task %d (%s, pid %d): %.3f s user, %.3f s system; copies in user space: %llu, "
-        "%.3f MB; through the kernel: %llu\n",
+        "%.3f MB; through the kernel: %llu; XPMEM attaches: %llu\n",
         status->id, program, status->pid, (double)status->user_us / 1e6,
         (double)status->system_us / 1e6, (unsigned long long)status->copies,
-        (double)status->copied_bytes / 1e6, (unsigned long long)status->kernel_copies);
+        (double)status->copied_bytes / 1e6, (unsigned long long)status->kernel_copies,
+        (unsigned long long)status->attaches);
 }
 
 int report_exit_code(int error)

@@ -12,8 +12,10 @@ long holds_take(struct space *space, struct space_slot *owner, struct space_slot
         &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
     if (atomic_load(cell) == UINT16_MAX)
         return -EOVERFLOW;
-    atomic_store(&owner->was_imported, 1);
-    atomic_store(&holder->has_imported, 1);
+    if (!atomic_load(&owner->was_imported)) /* written once: a store costs more than the rest */
+        atomic_store(&owner->was_imported, 1);
+    if (!atomic_load(&holder->has_imported))
+        atomic_store(&holder->has_imported, 1);
     atomic_fetch_add(cell, 1);
     if (space_slot_index(space, owner) == 0 || atomic_load(&owner->memory) == MEMORY_PRESENT)
         return 0;

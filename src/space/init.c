@@ -21,7 +21,9 @@
 #include "steer/steer.h"
 #include "task/birth.h"
 #include "task/inherit.h"
+#include "task/agent_path.h"
 #include "task/keeper.h"
+#include "xpmem/calls.h"
 
 #ifndef PR_FUTEX_HASH
 #define PR_FUTEX_HASH           78
@@ -143,6 +145,9 @@ static void fill_registry(struct space *space)
     space->operations.steer = steer_call;
     space->operations.prepare = steer_prepare;
     space->operations.birth_clone = birth_clone;
+    space->operations.xpmem = (struct space_xpmem_operations){call_make, call_remove, call_get,
+                                                              call_release, call_attach};
+    agent_path_beside("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->root_pid = getpid();
     space->keeper_ignored = inherit_ignored_signals() & ~keeper_handled_signals();
     space->created_ns = futex_now_ns();

@@ -65,6 +65,8 @@ enum {
     SPACE_FILES = 256,
     SPACE_FILE_SITES = 96,
     SPACE_CPUIDS = 96,
+    SPACE_XPMEM_PATH = 4096,
+    SPACE_PIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
 };
 
 /* A mapping that a task made outside its range, because it asked for the address. */
@@ -106,6 +108,20 @@ struct space_stats {
     _Atomic uint64_t cma_calls, cma_bytes; /* copied in user space */
     _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
     _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
+    _Atomic uint64_t xpmem_attaches;
+};
+
+/* What a member has made and got through XPMEM: src/xpmem/entries.h. Its threads change it, the
+ * keeper resets it when all of them are gone. */
+struct space_xpmem_table {
+    _Atomic uint64_t free;   /* entries given back: index + 1 of the newest, change count << 32 */
+    _Atomic uint32_t used;   /* entries that were ever taken */
+    _Atomic uint32_t mapped; /* entries whose memory is there; stays, for the slot's next task */
+};
+struct space_xpmem {
+    struct space_xpmem_table tables[2]; /* enum entry_kind */
+    _Atomic uint32_t known;             /* what follows is filled; release */
+    uint32_t uid, gid, euid, egid;      /* at the first call */
 };
 
 /* A robust futex of the task's main thread, linked into its libc's own list by the agent. The
@@ -168,6 +184,7 @@ struct space_slot {
     uintptr_t birth_record;
     struct space_robust robust;
     struct space_debug debug;
+    struct space_xpmem xpmem;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
     struct space_stats stats;
     struct space_steer steer;
@@ -222,12 +239,23 @@ struct space_overflows {
  * tasks' threads must not vanish with the program that spawned them. */
 struct space;
 struct birth;
+/* XPMEM's calls: results as in xpmem.h, with -errno for failures. */
+struct space_xpmem_operations {
+    int64_t (*make)(struct space_slot *self, uintptr_t address, size_t size, int permit_type,
+                    uintptr_t permit_value);
+    long (*remove)(struct space_slot *self, int64_t segid);
+    int64_t (*get)(struct space_slot *self, int64_t segid, int flags, int permit_type);
+    long (*release)(struct space_slot *self, int64_t apid);
+    long (*attach)(struct space_slot *self, int64_t apid, int64_t offset, size_t size,
+                   uintptr_t at);
+};
 struct space_operations {
     /* By the agent, once; the first of its ld.so's link maps, or 0. */
     void (*task_attached)(struct space_slot *self, uintptr_t link_map);
     long (*steer)(struct space_slot *self, long nr, const long arguments[6]);
     long (*prepare)(struct space *space, struct space_slot *slot);
     long (*birth_clone)(struct birth *birth, int as_sibling);
+    struct space_xpmem_operations xpmem;
 };
 
 struct space {
@@ -272,6 +300,9 @@ struct space {
      * compare-and-swap, before the name that needs it is LIVE. */
     _Atomic uint16_t export_reach[SPACE_EXPORTS];
     struct space_export exports[SPACE_EXPORTS];
+    char xpmem_library[SPACE_XPMEM_PATH]; /* what tasks get for libxpmem.so.0; empty: none */
+    /* Slot of a process that has made or got something through XPMEM; true while pids[] agrees. */
+    _Atomic uint16_t xpmem_slots[SPACE_PIDS];
     _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */
     struct space_slot slots[LAYOUT_SLOTS];
 };

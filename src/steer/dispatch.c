@@ -41,5 +41,7 @@ long steer_dispatch(const struct arch_site *site, const long arguments[6])
         return loader_munmap(site->self, (uintptr_t)arguments[0], (size_t)arguments[1]);
     if (site->is_loader && site->nr == __NR_mprotect)
         return loader_mprotect(site->self, arguments);
+    if (site->is_loader && site->nr == __NR_openat)
+        return loader_openat(arguments);
     return steer_call(site->self, site->nr, arguments);
 }

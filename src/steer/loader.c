@@ -97,3 +97,29 @@ long loader_mprotect(struct space_slot *self, const long a[6])
         return 0;
     return raw(__NR_mprotect, a[0], a[1], a[2]);
 }
+
+static int is_xpmem_library(const char *path)
+{
+    static const char wanted[] = "libxpmem.so.0";
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            name = at + 1;
+    for (unsigned i = 0; i < sizeof(wanted); i++)
+        if (name[i] != wanted[i])
+            return 0;
+    return 1;
+}
+
+/* Wherever ld.so looks for libxpmem.so.0 first, it finds ours: the kernel module's library would
+ * make mappings of what a pointer reaches. So programs that never ask for it pay nothing. */
+long loader_openat(const long a[6])
+{
+    const char *ours = space_registry()->xpmem_library, *path = (const char *)a[1];
+    if (path && ours[0] && is_xpmem_library(path)) {
+        long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);
+        if (fd >= 0) /* else it is not to be reached from here: another root folder */
+            return fd;
+    }
+    return raw(__NR_openat, a[0], a[1], a[2], a[3]);
+}

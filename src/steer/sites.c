@@ -16,7 +16,7 @@ struct site_list {
     struct space_site sites[SPACE_FILE_SITES];
 };
 
-static int is_steered(long nr)
+static int is_steered(long nr, int is_loader)
 {
     switch (nr) {
     case __NR_mmap:
@@ -34,18 +34,21 @@ static int is_steered(long nr)
     case __NR_process_vm_readv:
     case __NR_process_vm_writev:
         return 1;
+    case __NR_openat:
+        return is_loader;
     default:
         return 0;
     }
 }
 
-static void search_sites(const unsigned char *code, size_t size, struct site_list *list)
+static void search_sites(const unsigned char *code, size_t size, int is_loader,
+                         struct site_list *list)
 {
     struct arch_found_site found;
     list->count = list->left_out = 0;
     for (size_t at = arch_next_site(code, size, 0, &found); at < size && at <= UINT32_MAX;
          at = arch_next_site(code, size, at + 1, &found)) {
-        if (!is_steered(found.nr))
+        if (!is_steered(found.nr, is_loader))
             continue;
         if (list->count == SPACE_FILE_SITES) {
             list->left_out += list->left_out < UINT16_MAX;
@@ -124,7 +127,7 @@ static void find_sites(uintptr_t code, size_t size, int fd, long offset, int is_
             list->sites[s] = file->sites[s];
         return;
     }
-    search_sites((const unsigned char *)code, size, list);
+    search_sites((const unsigned char *)code, size, is_loader, list);
     if (is_loader)
         search_cpuids((const unsigned char *)code, size, list);
     if (known)
@@ -172,6 +175,7 @@ static int is_wanted(const struct space_site *site, enum steer_kind kind)
 {
     switch (site->nr) {
     case __NR_mprotect:
+    case __NR_openat:
     case SPACE_SITE_CPUID:
         return kind == STEER_LOADER;
     case __NR_process_vm_readv:

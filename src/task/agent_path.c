@@ -12,20 +12,20 @@
 
 #define AGENT "libonespace-agent.so"
 
-static char found[PATH_MAX];
+static char found[PATH_MAX], real_path[PATH_MAX]; /* the same file, perhaps by another name */
 
 static int try_path(const char *folder, int length, const char *below)
 {
-    char path[PATH_MAX], real[PATH_MAX];
+    char path[PATH_MAX];
     int size = snprintf(path, sizeof(path), "%.*s/%s" AGENT, length, folder, below);
-    if (size >= (int)sizeof(path) || !realpath(path, real))
+    if (size >= (int)sizeof(path) || !realpath(path, real_path))
         return 0;
-    if (!strpbrk(real, " :\t\n")) {
-        snprintf(found, sizeof(found), "%s", real);
+    if (!strpbrk(real_path, " :\t\n")) {
+        memcpy(found, real_path, sizeof(found));
         return 1;
     }
     /* --preload splits at blanks and colons: name it through a descriptor that stays open. */
-    int fd = open(real, O_PATH | O_CLOEXEC);
+    int fd = open(real_path, O_PATH | O_CLOEXEC);
     if (fd >= 0)
         snprintf(found, sizeof(found), "/proc/%d/fd/%d", getpid(), fd);
     return fd >= 0;
@@ -38,8 +38,10 @@ static void find_agent(void)
     const char *given = getenv("ONESPACE_AGENT");
     char self[PATH_MAX];
     Dl_info library;
-    if (given && realpath(given, found))
+    if (given && realpath(given, real_path)) {
+        memcpy(found, real_path, sizeof(found));
         return;
+    }
     if (!dladdr((void *)agent_path, &library) || !library.dli_fname ||
         !realpath(library.dli_fname, self) || !strstr(self, "libonespace")) {
         ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1); /* the command */
@@ -56,4 +58,13 @@ const char *agent_path(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_agent);
     return found[0] ? found : NULL;
+}
+
+void agent_path_beside(const char *name, char *path, size_t size)
+{
+    const char *slash = agent_path() ? strrchr(real_path, '/') : NULL;
+    if (!slash ||
+        snprintf(path, size, "%.*s/%s", (int)(slash - real_path), real_path, name) >= (int)size ||
+        access(path, R_OK) != 0)
+        path[0] = 0;
 }

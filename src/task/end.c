@@ -10,6 +10,7 @@
 #include "space/group.h"
 #include "space/holds.h"
 #include "task/birth.h"
+#include "xpmem/entries.h"
 
 static uint64_t microseconds(struct timeval time)
 {
@@ -46,6 +47,7 @@ static void leave_space(struct space *space, struct space_slot *slot)
     debugger_hide(slot);
     exports_drop(space, slot);
     holds_drop(space, slot);
+    entry_drop_all(space, slot);
     if (slot->number >= 0) {
         group_leave(space);
     }

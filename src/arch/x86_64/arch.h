@@ -10,7 +10,7 @@
 enum {
     ARCH_PAGE = 4096,
     ARCH_HUGE_PAGE = 2 << 20,
-    ARCH_SITE_BYTES = 10, /* of the longest site */
+    ARCH_SITE_BYTES = 15, /* of the longest site */
 };
 
 /* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent

@@ -3,12 +3,14 @@
  * Compilers and hand-written assembly load the number right before the instruction:
  *     b8 NN NN 00 00          mov $nr, %eax
  *     4c 89 e7                mov %r12, %rdi     (perhaps: one move between registers)
+ *     bf 9c ff ff ff          mov $AT_FDCWD, %edi (in an openat of ld.so, behind the move)
  *     0f 05                   syscall
  * or, in Go, with the long form of the first move (48 c7 c0 NN NN 00 00). A five-byte relative jump
- * takes the place of the first instruction; a move in between goes before the jump. Nothing jumps
- * to the second or third instruction of such a sequence, because the number would be missing. */
+ * takes the place of the first instruction; moves in between go before the jump. Nothing jumps
+ * to the later instructions of such a sequence, because the number would be missing. */
 #include "arch.h"
 
+#include <asm/unistd.h>
 #include <assert.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -30,7 +32,13 @@ static int is_register_move(const unsigned char *at)
     return (at[0] & 0xf8) == 0x48 && (at[1] == 0x89 || at[1] == 0x8b) && at[2] >= 0xc0;
 }
 
-/* Up to ten bytes from `at` are readable. */
+/* mov $AT_FDCWD, %edi */
+static int is_cwd_load(const unsigned char *at)
+{
+    return at[0] == 0xbf && at[1] == 0x9c && at[2] == 0xff && at[3] == 0xff && at[4] == 0xff;
+}
+
+/* Up to fifteen bytes from `at` are readable. */
 static int match_site(const unsigned char *at, struct arch_found_site *site)
 {
     unsigned load = at[0] == 0xb8 ? 5 : at[0] == 0x48 && at[1] == 0xc7 && at[2] == 0xc0 ? 7 : 0;
@@ -38,6 +46,8 @@ static int match_site(const unsigned char *at, struct arch_found_site *site)
         return 0;
     site->nr = at[load - 4] | at[load - 3] << 8;
     site->lead = load == 5 && is_register_move(at + load) ? 3 : 0;
+    if (site->nr == __NR_openat && site->lead && is_cwd_load(at + load + site->lead))
+        site->lead += 5;
     site->length = (unsigned char)(load + site->lead + 2);
     return is_syscall(at + load + site->lead);
 }

@@ -1,0 +1,178 @@
+/* src/xpmem/entries.c: see entries.h. */
+#include "xpmem/entries.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "raw_syscall.h"
+
+/* `id` has one writer at a time: whoever took the entry, until it is given back. Release when it is
+ * set and acquire when it is read: the content is that of this id. */
+struct entry {
+    _Atomic uint64_t id;   /* 0: not in use */
+    _Atomic uint32_t next; /* in the list of free entries: index + 1 of the next */
+    _Atomic uint16_t uses; /* how often it was taken */
+    _Atomic uint16_t mode;
+    _Atomic uint64_t first;
+    _Atomic uint64_t size_or_owner;
+};
+
+enum {
+    STEP = 2048, /* entries whose memory is mapped at once */
+    TABLE_BYTES = ENTRY_COUNT * sizeof(struct entry),
+};
+
+static_assert(sizeof(struct entry) == 32, "a power of two, two to a cache line");
+static_assert(LAYOUT_XPMEM + LAYOUT_SLOTS * 2ul * TABLE_BYTES <= LAYOUT_REGION + LAYOUT_RANGE,
+              "in the range of slot 0");
+
+static struct entry *entries_of(struct space *space, const struct space_slot *slot,
+                                enum entry_kind kind)
+{
+    uintptr_t tables = LAYOUT_XPMEM + space_slot_index(space, slot) * 2ul * TABLE_BYTES;
+    return (struct entry *)(tables + (kind == ENTRY_PERMIT ? TABLE_BYTES : 0));
+}
+
+static uint32_t index_of(int64_t id)
+{
+    return (uint32_t)(id >> 32) % ENTRY_COUNT;
+}
+
+struct space_slot *entry_process(struct space *space, int64_t id)
+{
+    uint32_t pid = (uint32_t)id;
+    if (pid == 0 || pid >= SPACE_PIDS)
+        return NULL;
+    uint32_t index = atomic_load_explicit(&space->xpmem_slots[pid], memory_order_relaxed);
+    return atomic_load_explicit(&space->pids[index], memory_order_acquire) == (int32_t)pid
+               ? &space->slots[index]
+               : NULL;
+}
+
+/* Maps the entries [from, from + STEP). Threads that do so at once find each other's mapping. */
+static int map_step(struct space_xpmem_table *table, struct entry *entries, uint32_t from)
+{
+    long result =
+        raw(__NR_mmap, entries + from, STEP * sizeof(struct entry), PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if ((unsigned long)result >= -4095ul && result != -EEXIST)
+        return -ENOMEM;
+    /* Release: who sees the count may read the memory. */
+    atomic_compare_exchange_strong_explicit(&table->mapped, &from, from + STEP,
+                                            memory_order_release, memory_order_relaxed);
+    return 0;
+}
+
+/* An entry from the list of those given back. The count in the list's head changes with each
+ * change, so that a head that was read is the head still when it is replaced. */
+static struct entry *take_used(struct space_xpmem_table *table, struct entry *entries)
+{
+    uint64_t head = atomic_load_explicit(&table->free, memory_order_acquire), next;
+    do {
+        if ((uint32_t)head == 0)
+            return NULL;
+        uint32_t after =
+            atomic_load_explicit(&entries[(uint32_t)head - 1].next, memory_order_relaxed);
+        next = ((head >> 32) + 1) << 32 | after;
+    } while (!atomic_compare_exchange_weak_explicit(&table->free, &head, next, memory_order_acquire,
+                                                    memory_order_acquire));
+    return &entries[(uint32_t)head - 1];
+}
+
+static void give_used(struct space_xpmem_table *table, struct entry *entries, struct entry *entry)
+{
+    uint32_t number = (uint32_t)(entry - entries) + 1;
+    uint64_t head = atomic_load_explicit(&table->free, memory_order_relaxed), next;
+    do {
+        atomic_store_explicit(&entry->next, (uint32_t)head, memory_order_relaxed);
+        next = ((head >> 32) + 1) << 32 | number;
+    } while (!atomic_compare_exchange_weak_explicit(&table->free, &head, next, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+static struct entry *take_fresh(struct space_xpmem_table *table, struct entry *entries)
+{
+    uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
+    do {
+        if (used == ENTRY_COUNT)
+            return NULL;
+        uint32_t mapped = atomic_load_explicit(&table->mapped, memory_order_acquire);
+        if (used >= mapped && map_step(table, entries, mapped) != 0)
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&table->used, &used, used + 1,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return &entries[used];
+}
+
+int64_t entry_add(struct space *space, struct space_slot *self, enum entry_kind kind,
+                  const struct entry_content *content)
+{
+    struct space_xpmem_table *table = &self->xpmem.tables[kind];
+    struct entry *entries = entries_of(space, self, kind), *entry = take_used(table, entries);
+    if (!entry)
+        entry = take_fresh(table, entries);
+    if (!entry)
+        return -ENOMEM;
+    uint16_t uses = (uint16_t)(atomic_load_explicit(&entry->uses, memory_order_relaxed) + 1);
+    uint64_t other = kind == ENTRY_SEGMENT ? content->size : content->owner;
+    atomic_store_explicit(&entry->uses, uses, memory_order_relaxed);
+    atomic_store_explicit(&entry->mode, (uint16_t)content->mode, memory_order_relaxed);
+    atomic_store_explicit(&entry->first, content->first, memory_order_relaxed);
+    atomic_store_explicit(&entry->size_or_owner, other, memory_order_relaxed);
+    uint64_t number = (uint64_t)uses << 16 | (uint64_t)(entry - entries);
+    uint64_t id = number << 32 | (uint32_t)atomic_load_explicit(&self->pid, memory_order_relaxed);
+    atomic_store_explicit(&entry->id, id, memory_order_release);
+    return (int64_t)id;
+}
+
+static struct entry *find(struct space *space, const struct space_slot *slot, enum entry_kind kind,
+                          int64_t id)
+{
+    uint32_t index = index_of(id);
+    if (index >= atomic_load_explicit(&slot->xpmem.tables[kind].mapped, memory_order_acquire))
+        return NULL;
+    struct entry *entry = entries_of(space, slot, kind) + index;
+    return atomic_load_explicit(&entry->id, memory_order_acquire) == (uint64_t)id ? entry : NULL;
+}
+
+long entry_read(struct space *space, const struct space_slot *slot, enum entry_kind kind,
+                int64_t id, struct entry_content *content)
+{
+    struct entry *entry = find(space, slot, kind, id);
+    if (!entry)
+        return -ENOENT;
+    content->mode = atomic_load_explicit(&entry->mode, memory_order_relaxed);
+    content->first = atomic_load_explicit(&entry->first, memory_order_relaxed);
+    content->size = atomic_load_explicit(&entry->size_or_owner, memory_order_relaxed);
+    content->owner = (uint32_t)content->size;
+    /* The content was read before the id is looked at again: was it all of this id? */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->id, memory_order_relaxed) == (uint64_t)id ? 0 : -ENOENT;
+}
+
+long entry_remove(struct space *space, struct space_slot *self, enum entry_kind kind, int64_t id)
+{
+    struct entry *entry = find(space, self, kind, id);
+    uint64_t expected = (uint64_t)id;
+    /* Of several threads that remove it one does. */
+    if (!entry || !atomic_compare_exchange_strong_explicit(
+                      &entry->id, &expected, 0, memory_order_acq_rel, memory_order_relaxed))
+        return -ENOENT;
+    if (atomic_load_explicit(&entry->uses, memory_order_relaxed) < ENTRY_USES)
+        give_used(&self->xpmem.tables[kind], entries_of(space, self, kind), entry);
+    return 0;
+}
+
+void entry_drop_all(struct space *space, struct space_slot *slot)
+{
+    for (enum entry_kind kind = ENTRY_SEGMENT; kind <= ENTRY_PERMIT; kind++) {
+        struct space_xpmem_table *table = &slot->xpmem.tables[kind];
+        uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
+        if (used)
+            raw(__NR_madvise, entries_of(space, slot, kind), used * sizeof(struct entry),
+                MADV_DONTNEED);
+        atomic_store_explicit(&table->free, 0, memory_order_relaxed);
+        atomic_store_explicit(&table->used, 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&slot->xpmem.known, 0, memory_order_release);
+}
