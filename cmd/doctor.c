@@ -83,7 +83,7 @@ int command_doctor(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     static void (*const parts[])(void) = {doctor_kernel, doctor_memory,  doctor_limits,
                                           doctor_calls,  doctor_install, doctor_trial,
-                                          doctor_mpi,    doctor_settings};
+                                          doctor_xpmem,  doctor_mpi,     doctor_settings};
     argv[0] = "onespace doctor";
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {

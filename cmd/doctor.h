@@ -22,6 +22,7 @@ void doctor_limits(void);   /* doctor_limits.c */
 void doctor_calls(void);    /* doctor_calls.c */
 void doctor_install(void);  /* doctor_trial.c: agent, address region, steering, sockets */
 void doctor_trial(void);    /* doctor_trial.c */
+void doctor_xpmem(void);    /* doctor_xpmem.c */
 void doctor_mpi(void);      /* doctor_mpi.c: launchers and libraries */
 void doctor_settings(void); /* doctor_settings.c: environment */
 

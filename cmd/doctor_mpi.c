@@ -266,6 +266,22 @@ static void say_open_mpi(const char *path, const char *text)
                    path, version);
 }
 
+/* It does not use CMA between tasks; since 2021.19 it opens libxpmem.so.0 when told. */
+static void say_intel_mpi(const char *path, const char *version)
+{
+    if (file_names(path, "libxpmem.so.0"))
+        doctor_say(DOCTOR_GOOD, "MPI library", NULL,
+                   "%s: Intel MPI %s: large messages by XPMEM, with I_MPI_SHM_XPMEM=1 and "
+                   "I_MPI_FABRICS=shm: %s",
+                   path, version, one_copy);
+    else
+        doctor_say(DOCTOR_WARNING, "MPI library",
+                   "For large messages use 2021.19 or later, or another MPI.",
+                   "%s: Intel MPI %s: works, but does not use CMA between tasks, and has no XPMEM: "
+                   "messages are copied twice",
+                   path, version);
+}
+
 static void say_library(const char *path)
 {
     char text[2048], version[64] = "?";
@@ -276,10 +292,7 @@ static void say_library(const char *path)
                    strncmp(text, "error: ", 7) == 0 ? text + 7 : text);
     } else if (strncmp(text, "Intel(R) MPI", 12) == 0) {
         word_after(text, "Library", version, sizeof(version));
-        doctor_say(DOCTOR_WARNING, "MPI library", "For large messages use another MPI.",
-                   "%s: Intel MPI %s: works, but does not use CMA between tasks: messages are "
-                   "copied twice",
-                   path, version);
+        say_intel_mpi(path, version);
     } else if (strstr(text, "Open MPI v")) {
         say_open_mpi(path, text);
     } else if (strstr(text, "MPICH Version:")) {

@@ -19,15 +19,16 @@ static const struct {
     const char *name;
     long nr;
     size_t field;
-    int is_memory;
+    int is_memory, is_optional;
 } searched[] = {
-    {"mmap", SYS_mmap, offsetof(struct sites, mmap), 1},
-    {"munmap", SYS_munmap, offsetof(struct sites, munmap), 1},
-    {"brk", SYS_brk, offsetof(struct sites, brk), 1},
-    {"mremap", SYS_mremap, offsetof(struct sites, mremap), 0},
-    {"rt_sigaction", SYS_rt_sigaction, offsetof(struct sites, rt_sigaction), 0},
-    {"process_vm_readv", SYS_process_vm_readv, offsetof(struct sites, process_vm_readv), 0},
-    {"process_vm_writev", SYS_process_vm_writev, offsetof(struct sites, process_vm_writev), 0},
+    {"mmap", SYS_mmap, offsetof(struct sites, mmap), 1, 0},
+    {"munmap", SYS_munmap, offsetof(struct sites, munmap), 1, 0},
+    {"brk", SYS_brk, offsetof(struct sites, brk), 1, 0},
+    {"mremap", SYS_mremap, offsetof(struct sites, mremap), 0, 0},
+    {"rt_sigaction", SYS_rt_sigaction, offsetof(struct sites, rt_sigaction), 0, 0},
+    {"process_vm_readv", SYS_process_vm_readv, offsetof(struct sites, process_vm_readv), 0, 0},
+    {"process_vm_writev", SYS_process_vm_writev, offsetof(struct sites, process_vm_writev), 0, 0},
+    {"openat", SYS_openat, offsetof(struct sites, openat), 0, 1},
 };
 enum { SEARCHED = sizeof(searched) / sizeof(searched[0]) };
 
@@ -85,7 +86,8 @@ unsigned sites_missing(const struct sites *sites, int memory_only, char *text, s
     size_t used = 0;
     text[0] = 0;
     for (unsigned i = 0; i < SEARCHED; i++) {
-        if (*field(sites, i) > 0 || (memory_only && !searched[i].is_memory))
+        if (*field(sites, i) > 0 || searched[i].is_optional ||
+            (memory_only && !searched[i].is_memory))
             continue;
         if (used < size)
             used += (size_t)snprintf(text + used, size - used, "%s%s", missing ? ", " : "",

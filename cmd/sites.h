@@ -7,6 +7,7 @@
 /* How many sites of each system call a file has. */
 struct sites {
     unsigned mmap, munmap, mremap, brk, rt_sigaction, process_vm_readv, process_vm_writev;
+    unsigned openat; /* wanted in a dynamic linker alone */
 };
 
 /* Searches the executable segments of an ELF file: 0 or -errno, with *sites untouched. */

@@ -33,6 +33,7 @@ class Mpi:
 ROOT_FLAG = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
 DEBIAN_MPICH_FLAGS = ("-I/usr/include/x86_64-linux-gnu/mpich",)
 IMPI = VENV / "impi-rt"
+IMPI_XPMEM = VENV / "impi-xpmem"
 
 MPIS = {mpi.name: mpi for mpi in [
     Mpi("mpich", ("mpicc.mpich",), ("mpiexec.mpich",), ("mpicc.mpich", "mpiexec.mpich"), hydra=True),
@@ -47,4 +48,11 @@ MPIS = {mpi.name: mpi for mpi in [
     Mpi("wheel-impi", ("cc", *DEBIAN_MPICH_FLAGS, str(IMPI / "lib/libmpi.so.12")),
         (str(IMPI / "bin/mpiexec"),), (str(IMPI / "bin/mpiexec"), "mpicc.mpich"), "impi-rt",
         {"LD_LIBRARY_PATH": str(IMPI / "lib"), "I_MPI_FABRICS": "shm"}, hydra=True),
+]}
+
+# Those that use XPMEM: Intel's from 2021.19 on when told.
+XPMEM_MPIS = {mpi.name: mpi for mpi in [
+    Mpi("impi-xpmem", ("cc", *DEBIAN_MPICH_FLAGS, str(IMPI_XPMEM / "lib/libmpi.so.12")),
+        (str(IMPI_XPMEM / "bin/mpiexec"),), (str(IMPI_XPMEM / "bin/mpiexec"), "mpicc.mpich"), "impi-rt, 2021.19,",
+        {"LD_LIBRARY_PATH": str(IMPI_XPMEM / "lib"), "I_MPI_FABRICS": "shm", "I_MPI_SHM_XPMEM": "1"}, hydra=True),
 ]}

@@ -57,7 +57,7 @@ def test_findings_have_their_four_parts(doctor):
         assert line["status"] == "good" or line["mend"], line
     assert {"kernel", "page faults", "futex hash", "CVE-2026-52973", "vm.max_map_count", "overcommit",
             "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
-            "CMA", "ptrace_scope", "agent", "address region", "steering", "trial", "launcher",
+            "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "steering", "trial", "launcher",
             "MPI library", "MPI settings"} <= {line["subject"] for line in found}
 
 
@@ -325,7 +325,8 @@ MPICH = "MPICH Version:      9.8.7\nMPICH Device:       ch4:ofi\n"
     ("Open MPI v9.8.7, package: x", ["-DCMA"], "good", ["Open MPI 9.8.7", "smsc/cma"]),
     ("Open MPI v4.1.9, package: x", ["-DCMA"], "good", ["Open MPI 4.1.9", "vader"]),
     ("Open MPI v9.8.7, package: x", [], "warning", ["Open MPI 9.8.7", "copied twice"]),
-    ("Intel(R) MPI Library 2021.18 for Linux* OS\n", [], "warning", ["Intel MPI 2021.18"]),
+    ("Intel(R) MPI Library 2021.18 for Linux* OS\n", [], "warning", ["Intel MPI 2021.18", "copied twice"]),
+    ("Intel(R) MPI Library 2021.19 for Linux* OS\n", ["-DXPMEM"], "good", ["Intel MPI 2021.19", "I_MPI_SHM_XPMEM=1"]),
     ("Another MPI 3", ["-DCMA"], "good", ["Another MPI 3", "uses CMA"])])
 def test_library_of_the_environment_is_known(doctor, environment, tmp_path, version, flags, status, words):
     line = library_of(doctor(env=environment(version=version, flags=flags)), tmp_path)
