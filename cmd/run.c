@@ -202,6 +202,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .number = launcher->local_size > 0 ? launcher->local_rank : -1,
         .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
         .stats = run->stats,
+        .launch = launcher->space,
         .bind = run->bind,
     };
     if (run->verbose)

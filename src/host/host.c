@@ -34,6 +34,8 @@ struct client {
     int socket; /* -1: the shim is gone */
     int task;   /* id, 0: none */
     int pid;
+    int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
+    uint64_t launch;
     struct client *next;
 };
 
@@ -76,11 +78,47 @@ static void *wait_for_tasks(void *argument)
     return NULL;
 }
 
+/* A space has one group of numbered tasks at a time, with one barrier. Another launcher's ranks (in
+ * a space of a name given by the user) would take numbers of that group and be waited for in their
+ * stead; so they get none, all of them, also when the group ends while they are started. */
+static int must_be_apart(const struct host *host, uint64_t launch)
+{
+    for (const struct client *client = host->clients; client; client = client->next)
+        if (client->is_numbered && client->is_apart == (client->launch == launch))
+            return 1;
+    return 0;
+}
+
+static void set_apart(const struct host *host, struct job *job, struct client *client)
+{
+    struct protocol_request *request = &job->request;
+    client->launch = request->launch;
+    client->is_numbered = request->number >= 0;
+    client->is_first = request->number == 0;
+    client->is_apart = client->is_numbered && must_be_apart(host, request->launch);
+    if (client->is_apart) {
+        request->number = request->ntasks = -1;
+        request->flags &= ~ONESPACE_SPAWN_TOGETHER;
+    }
+}
+
+/* Once per launch is enough: to its first rank. */
+static void warn_of_others(const struct client *client, struct protocol_reply *reply)
+{
+    if (client->is_apart && client->is_first)
+        snprintf(reply->message, sizeof(reply->message),
+                 "ranks of another launcher are in this space: those of this one have no number "
+                 "there and no onespace_barrier; use another --space, or start all with one "
+                 "launcher");
+}
+
 /* Starts one held job and answers its shim. */
 static void start_job(struct host *host, struct job *job)
 {
     struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
     struct client *client = calloc(1, sizeof(*client));
+    if (client)
+        set_apart(host, job, client);
     int id = client ? job_spawn(job, reply.message, sizeof(reply.message)) : -ENOMEM;
     int socket = job->socket;
     job_free(job);
@@ -88,6 +126,7 @@ static void start_job(struct host *host, struct job *job)
     if (id > 0) {
         reply.status.id = client->task = id;
         reply.status.pid = client->pid = onespace_pid(id);
+        warn_of_others(client, &reply);
         sem_post(&host->spawned);
     }
     reply.error = id < 0 ? id : 0;

@@ -32,6 +32,7 @@ struct protocol_request {
     uint32_t fd_count;  /* descriptors that follow, the working directory first */
     int32_t umask, nice;
     int32_t number, ntasks;
+    uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
     int32_t policy_mode; /* memory policy, 0: default */
     uint32_t cpus_size;
@@ -49,7 +50,7 @@ struct protocol_reply {
     uint32_t kind;
     int32_t error;                 /* ANSWER: 0 or -errno, with message */
     struct onespace_status status; /* ANSWER: id and pid; ENDED: all */
-    char message[1024];
+    char message[1024];            /* without an error: a warning, or empty */
 };
 
 /* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */

@@ -104,6 +104,9 @@ static void fill_request(struct protocol_request *request, const struct shim_job
         request->flags |= ONESPACE_SPAWN_SESSION;
     request->number = job->number;
     request->ntasks = job->ntasks;
+    request->launch = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (const char *at = job->launch; *at; at++)
+        request->launch = (request->launch ^ (unsigned char)*at) * UINT64_C(1099511628211);
     request->stack_size = job->stack_size;
     mode_t creation_mask = umask(0);
     umask(creation_mask);
@@ -302,6 +305,8 @@ int shim_run(const struct shim_job *job)
         complain(reply.message);
         return report_exit_code(reply.error);
     }
+    if (reply.message[0])
+        complain(reply.message);
     close_own_copies(&sent);
     int result = await_end(socket, signals, &reply);
     if (result < 0) {

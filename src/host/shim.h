@@ -11,6 +11,7 @@ struct shim_job {
     size_t stack_size;
     int launcher;       /* pid of the launcher on this node, or 0 */
     int number, ntasks; /* for ONESPACE_TASK_ID, or -1 */
+    const char *launch; /* a name that ranks of one launcher have in common */
     int stats;
     const char *bind; /* --cpu-bind, or NULL */
 };

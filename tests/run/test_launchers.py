@@ -5,6 +5,7 @@ import re
 import pytest
 
 from jobs import RUN
+from observe import member_flags
 
 TIME = 25
 
@@ -102,6 +103,22 @@ def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
         expect_hello(result, 2)
     spaces = [set(re.findall(r"onespace run: space (\S+)", result.err)) for result in results]
     assert all(len(names) == 1 for names in spaces) and spaces[0] != spaces[1], spaces
+
+
+def test_second_launcher_in_a_named_space_leaves_the_first_its_numbers(job, guests, stock_mpi, tmp_path):
+    numbered = guests.c("numbered.c", *member_flags())
+    program = [*RUN, "--space", "shared", numbered]
+    first = start_all(job, stock_mpi, 2, [*program, tmp_path / "go"])
+    first.wait_for("number", 2)
+    second = run_all(job, stock_mpi, 2, [*program, "/"])
+    assert second.lines == 2 * ["barrier -2"] + 2 * ["number -2 of -2"], str(second)
+    assert second.err.count("ranks of another launcher are in this space") == 1, str(second)
+    (tmp_path / "go").touch()
+    result = first.finish()
+    assert result.lines == 2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"], str(result)
+    assert "another launcher" not in result.err, str(result)
+    again = run_all(job, stock_mpi, 2, [*program, "/"])
+    assert again.lines == 2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"], str(again)
 
 
 def test_jobs_one_after_the_other(job, guests, stock_mpi):
