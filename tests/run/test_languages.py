@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from jobs import RUN
+from jobs import ONESPACE, RUN
 
 COUNT = 3
 
@@ -64,16 +64,34 @@ def test_rust(job, guests, tool):
     assert plain.code == 1 and "true child" in plain.out
 
 
-def test_go(job, tool, tmp_path_factory):
-    go = tool("go", "golang-go")
-    program = str(tmp_path_factory.mktemp("go") / "threads")
-    source = os.path.join(os.path.dirname(__file__), "guests/threads.go")
-    env = {**os.environ, "GO111MODULE": "off"}
-    if "HOME" not in env:
-        env["GOCACHE"] = str(tmp_path_factory.mktemp("gocache"))
-    subprocess.run([go, "build", "-buildmode=pie", "-o", program, source], check=True, env=env, timeout=180)
+@pytest.fixture
+def go(tool, tmp_path_factory):
+    """Gives the path of the program made from tests/run/guests/NAME.go."""
+    def build(name):
+        program = str(tmp_path_factory.mktemp("go") / name)
+        source = os.path.join(os.path.dirname(__file__), f"guests/{name}.go")
+        env = {**os.environ, "GO111MODULE": "off"}
+        if "HOME" not in env:
+            env["GOCACHE"] = str(tmp_path_factory.mktemp("gocache"))
+        subprocess.run([tool("go", "golang-go"), "build", "-buildmode=pie", "-o", program, source], check=True,
+                       env=env, timeout=180)
+        return program
+    return build
+
+
+def test_go(job, go):
+    program = go("threads")
     plain = compare(job, [program, "a", "b"], count=2)
     assert plain.code == 2 and plain.out == "160000 true child\n"
+
+
+def test_go_names_the_roots_program_and_can_execute_another(job, go, run):
+    """What docs/programs.md says: Go makes its system calls itself, so they are not steered."""
+    program = go("where")
+    result = job.run([*run, program])
+    assert result.code == 0, str(result)
+    assert result.out.splitlines() == [f"executable {os.path.realpath(ONESPACE)} <nil>", f"called {program}",
+                                       "executed"], str(result)
 
 
 def test_cplusplus(job, guests):
