@@ -17,6 +17,7 @@ static const struct {
     {"map", command_map, "show what lies where in a space's memory, as a table or a picture"},
     {"check", command_check, "say whether programs can be tasks, and if not why"},
     {"doctor", command_doctor, "look at this machine and say what to mend"},
+    {"gdb", command_gdb, "attach gdb to all members of a space"},
     {"bench", command_bench, "measure what your MPI gains here"},
     {"host", command_host, NULL},
 };

@@ -71,6 +71,9 @@ void ps_explain(const char *command, const char *wanted, int result);
  * ended meanwhile. The caller frees space->tasks. */
 int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
 
+/* ps_read.c: copies from the memory of a process. 0 or -errno. */
+long ps_copy(int pid, uintptr_t address, void *to, size_t size);
+
 /* ps.c: the line above a space's table, and what is wrong with it. */
 void ps_print_title(const struct ps_space *space, unsigned width);
 

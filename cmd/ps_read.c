@@ -26,8 +26,8 @@ struct reading {
     struct space *head; /* the registry up to the files, as copied */
 };
 
-/* 0 or -errno. /proc/PID/mem where the system call is filtered, as in many containers. */
-static long copy_from(int pid, uintptr_t address, void *to, size_t size)
+/* /proc/PID/mem where the system call is filtered, as in many containers. */
+long ps_copy(int pid, uintptr_t address, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)address, size};
     ssize_t done = process_vm_readv(pid, &local, 1, &remote, 1, 0);
@@ -49,11 +49,11 @@ static long copy_from(int pid, uintptr_t address, void *to, size_t size)
 static long copy_head(int pid, struct space *head)
 {
     uint32_t mark;
-    long result = copy_from(pid, LAYOUT_MARK, &mark, sizeof(mark));
+    long result = ps_copy(pid, LAYOUT_MARK, &mark, sizeof(mark));
     if (result == 0 && mark == 0)
         return -ESRCH;
     if (result == 0)
-        result = copy_from(pid, LAYOUT_REGISTRY, head, offsetof(struct space, files));
+        result = ps_copy(pid, LAYOUT_REGISTRY, head, offsetof(struct space, files));
     return result;
 }
 
@@ -187,7 +187,7 @@ static void read_tasks(struct reading *reading, unsigned highest)
     static struct space_slot slot;
     const uintptr_t slots = LAYOUT_REGISTRY + offsetof(struct space, slots);
     for (unsigned i = 0; i <= highest; i++) {
-        if (copy_from(reading->source->pid, slots + i * sizeof(slot), &slot, sizeof(slot)) != 0 ||
+        if (ps_copy(reading->source->pid, slots + i * sizeof(slot), &slot, sizeof(slot)) != 0 ||
             !is_in_use(&slot))
             continue;
         fill_task(reading, &space->tasks[space->task_count++], i, &slot);

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 COMMAND = BUILD / "bin" / "onespace"
-SUBCOMMANDS = ["run", "ps", "map", "check", "doctor", "bench"]
+SUBCOMMANDS = ["run", "ps", "map", "check", "doctor", "gdb", "bench"]
 PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().startswith(".so"))
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,7 +27,7 @@ CONVERSION = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|z|j
 # machine code, and words that are searched for in other programs' output.
 NO_MESSAGE = re.compile(
     r"\b(?:static_assert|__asm__|asm)\b|\busage\b|\bjson_\w+\s*\(|doctor_say\s*\(\s*DOCTOR_GOOD|"
-    r"\b(?:strstr|word_after|sscanf|strncmp|strlen|fopen|open|getenv)\s*\(|\bcommand_\w+\b|"
+    r"\b(?:strstr|word_after|sscanf|strncmp|strlen|fopen|popen|open|getenv)\s*\(|\bcommand_\w+\b|"
     r"^\s*(?:\w+\s+)*(?:printf|puts|fputs|putchar)\s*\(|\bfprintf\s*\(\s*(?:out|stdout)\b", re.M)
 # What the rules above take for a message although it is none.
 NO_MESSAGES = {
