@@ -85,6 +85,19 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
 #define ONESPACE_SPAWN_SESSION                                                                     \
     64u /* a session of its own, and so a process group: the kernel's automatic                    \
            grouping shares processors out by session */
+#define ONESPACE_SPAWN_THREAD 128u /* thread mode: a thread of the caller's process, see below */
+
+/* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
+ * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with
+ * it, and has its own program, globals, heap, libc and thread-local storage. Return from main,
+ * exit, _exit and pthread_exit of its last thread end that task only; its remaining threads end
+ * with it. A signal that kills, abort and a crash take the whole process; execve is refused
+ * (EPERM). All signals but those of faults are blocked from the start unless signal_mask says
+ * otherwise, since the process's handlers belong to other programs. Needs a program of glibc; Go
+ * programs and Java machines are refused (-ENOTSUP), since they take the process's signal handlers
+ * for their own. Of the attributes that speak of what is shared (fds, directory, umask, limits,
+ * ignored_signals, CLOSE_FDS, GROUP, SESSION, UNSTEERED) none may be set (-EINVAL).
+ * (Process-in-Process: the pthread mode of section 5.) */
 
 #define ONESPACE_SPAWN_HOLD                                                                        \
     256u /* the spawner holds the task's memory from the start: onespace_release(id) */

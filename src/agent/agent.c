@@ -10,7 +10,9 @@
 #include <link.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
+#include "arch.h"
 #include "onespace.h"
 #include "space/registry.h"
 #include "task/birth.h"
@@ -24,6 +26,7 @@ extern int mallopt(int, int) WEAK;
 extern int *__errno_location(void) WEAK;
 extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
+extern void _exit(int) WEAK;
 
 long syscall(long nr, ...);
 
@@ -72,10 +75,31 @@ static uintptr_t first_link_map(void)
     return &_dl_debug_addr ? (uintptr_t)_dl_debug_addr->r_map : 0;
 }
 
+static void end_thread(int status)
+{
+    space->operations.thread_exit(self, status);
+}
+
+/* In thread mode the end of the program must not be that of the process: whatever way leads to the
+ * libc's _exit, also from inside it, goes on in end_thread. */
+static void divert_exit(void)
+{
+    uintptr_t at = (uintptr_t)_exit, page = at & -(uintptr_t)ARCH_PAGE;
+    size_t size = at + ARCH_JUMP_BYTES - page;
+    if (at && raw(__NR_mprotect, page, size, PROT_READ | PROT_WRITE) == 0) {
+        int failed = arch_write_jump(at, (uintptr_t)end_thread);
+        if (raw(__NR_mprotect, page, size, PROT_READ | PROT_EXEC) == 0 && !failed)
+            return;
+    }
+    end_thread(127);
+}
+
 __attribute__((constructor)) static void attach(void)
 {
     if (!find_space())
         return;
+    if (space_is_thread(self))
+        divert_exit();
     space->operations.task_attached(self, first_link_map());
     settle_heap();
 }

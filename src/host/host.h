@@ -13,8 +13,8 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
  * until it listens. 0 or -errno. */
 int host_start(const char *folder, const char *name, int expected, int launcher);
 
-/* Removes the sockets in the folder that nobody listens on: those of hosts that were killed. The caller
- * holds the folder's lock. */
+/* Removes the sockets in the folder that nobody listens on: those of hosts that were killed. The
+ * caller holds the folder's lock. */
 void host_sweep(const char *folder);
 
 /* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with

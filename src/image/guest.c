@@ -2,9 +2,11 @@
 #include "image/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 static const char *base_name(const char *path)
 {
@@ -105,4 +107,43 @@ int image_check_guest(int fd, const struct image_info *info, struct image_proble
 {
     int status = check_privileges(fd, problem);
     return status == 0 ? check_libraries(fd, info, problem) : status;
+}
+
+static int is_java(const char *name, void *context)
+{
+    (void)context;
+    return strncmp(name, "libjli.so", 9) == 0 || strncmp(name, "libjvm.so", 9) == 0;
+}
+
+/* The note that Go's linker leaves at the beginning of each program: namesz 4, descsz, type 4,
+ * "Go". */
+static bool is_go(int fd)
+{
+    static const char size[] = {4, 0, 0, 0}, rest[] = {4, 0, 0, 0, 'G', 'o', 0, 0};
+    char head[4096];
+    ssize_t length = image_read_some(fd, head, sizeof(head), 0);
+    for (ssize_t at = 0; at + 16 <= length; at += 4)
+        if (memcmp(head + at, size, sizeof(size)) == 0 &&
+            memcmp(head + at + 8, rest, sizeof(rest)) == 0)
+            return true;
+    return false;
+}
+
+int image_check_thread(const struct image_program *program, struct image_problem *problem)
+{
+    static const char mend[] = "Run it in process mode.";
+    if (strstr(program->interpreter_path, "/ld-linux") == NULL)
+        return image_refuse(problem, ENOTSUP, mend, "does not use glibc, which thread mode needs");
+    int fd = open(program->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return image_refuse_open(problem, errno);
+    const char *kind = is_go(fd)                                                  ? "Go program"
+                       : image_each_needed(fd, &program->info, is_java, NULL) > 0 ? "Java machine"
+                                                                                  : NULL;
+    close(fd);
+    return kind
+               ? image_refuse(problem, ENOTSUP, mend,
+                              "is a %s, which takes the signal handlers of its process for its own",
+                              kind)
+               : 0;
 }

@@ -73,6 +73,9 @@ int image_read(int fd, struct image_info *info, struct image_problem *problem);
  * and *program untouched. ENOEXEC and EPERM: it cannot be a task; ELIBBAD: truncated or corrupt. */
 int image_resolve(int dirfd, const char *file, char *const argv[], const char *path,
                   struct image_program *program, struct image_problem *problem);
+/* Whether the program can share its process, and so its signal handlers, with others (thread mode):
+ * 0, or -ENOTSUP with *problem filled. */
+int image_check_thread(const struct image_program *program, struct image_problem *problem);
 void image_program_free(struct image_program *program);
 
 /* Maps the file at exactly `address` (page aligned and aligned to info->align; the extent

@@ -83,6 +83,9 @@ int onespace_pid(int id)
     if (!space)
         return -EPERM;
     int pid = pid_of(space, id);
+    struct space_slot *slot = space_slot(space, id);
+    if (pid && slot && space_is_thread(slot))
+        pid = atomic_load(&slot->pid); /* of the process */
     return pid ? pid : -ESRCH;
 }
 
@@ -94,6 +97,9 @@ int onespace_kill(int id, int signal)
     int pid = pid_of(space, id);
     if (!pid)
         return -ESRCH;
+    struct space_slot *slot = space_slot(space, id);
+    if (slot && space_is_thread(slot))
+        return syscall(SYS_tgkill, atomic_load(&slot->pid), pid, signal) == 0 ? 0 : -errno;
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) /* before Linux 5.3 */
         return kill(pid, signal) == 0 ? 0 : -errno;

@@ -23,6 +23,7 @@
 #include "task/inherit.h"
 #include "task/agent_path.h"
 #include "task/keeper.h"
+#include "task/threads.h"
 #include "xpmem/calls.h"
 
 #ifndef PR_FUTEX_HASH
@@ -148,6 +149,7 @@ static void fill_registry(struct space *space)
     space->operations.xpmem = (struct space_xpmem_operations){call_make, call_remove, call_get,
                                                               call_release, call_attach};
     agent_path_beside("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
+    space->operations.thread_exit = threads_exit;
     space->root_pid = getpid();
     space->keeper_ignored = inherit_ignored_signals() & ~keeper_handled_signals();
     space->created_ns = futex_now_ns();

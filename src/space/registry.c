@@ -67,6 +67,8 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->pid, 0);
     atomic_store(&slot->orphan, 0);
     atomic_store(&slot->leaving, 0);
+    atomic_store(&slot->exited, 0);
+    slot->sweeps = 0;
     atomic_store(&slot->birth, 0);
     atomic_store(&slot->birth_stage, 0);
     atomic_store(&slot->loaded, 0);

@@ -48,6 +48,7 @@ enum slot_state {
     SLOT_ENDED,
     SLOT_COLLECTED,
     SLOT_BROKEN,
+    SLOT_EXITED = 0x100,    /* in `exited` */
     SLOT_STATE_MASK = 0xff, /* above it, while CLAIMED, the index of the spawner's slot */
 };
 
@@ -168,6 +169,10 @@ struct space_slot {
     int32_t number, ntasks;
     int32_t status;           /* wait status, valid from ENDED on */
     _Atomic uint32_t leaving; /* the task is in execve; set and cleared by its exec hook */
+    /* Thread mode: SLOT_EXITED | the status it gave; written once, by whichever of its threads
+     * calls exit first, with release; read by the keeper with acquire. */
+    _Atomic uint32_t exited;
+    uint32_t sweeps;       /* keeper: how often it looked for threads that cannot be told yet */
     _Atomic int32_t birth; /* futex: 0, 1 entered its program, or -errno; written by the newborn */
     _Atomic int32_t birth_stage;
     _Atomic uint32_t loaded; /* futex: 1 when its libraries are loaded; by the task's agent, or by
@@ -256,6 +261,7 @@ struct space_operations {
     long (*prepare)(struct space *space, struct space_slot *slot);
     long (*birth_clone)(struct birth *birth, int as_sibling);
     struct space_xpmem_operations xpmem;
+    void (*thread_exit)(struct space_slot *self, int status); /* in place of _exit: no return */
 };
 
 struct space {
@@ -269,6 +275,7 @@ struct space {
     _Atomic uint32_t departures;          /* tasks that entered execve so far */
     _Atomic uint32_t keeper_word;         /* robust futex of the keeper, as `member` of a slot */
     _Atomic uint32_t closing;             /* onespace_fini asks the keeper to end */
+    _Atomic uint32_t had_threads;         /* sticky: a task in thread mode was made */
     _Atomic uint32_t holds_pending;       /* keeper: ended tasks' memory waits for its holders */
     _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory went */
     _Atomic int32_t requests;             /* newest slot whose birth the keeper shall make, or -1 */
@@ -286,7 +293,8 @@ struct space {
     uint64_t fence_low, fence_high; /* the page behind the program break */
     uint64_t keeper_ignored;        /* signals that a child of the keeper has ignored */
     uintptr_t stub_page;            /* shared by all tasks, mapped once in each */
-    /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. */
+    /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
+     * mode the main thread's TID until the task has ended. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
     /* Before the first slot's entry and behind the last one's; `version` of the head below
      * SPACE_NAMESPACES hides what follows: set by `onespace gdb` from outside, while it runs. */
@@ -339,6 +347,12 @@ static inline void space_count(_Atomic uint32_t *counter, uint32_t more)
 struct space_slot *space_slot(struct space *space, int32_t id);
 /* A free slot, CLAIMED for `spawner`, with a fresh id; or NULL when the table is full. */
 struct space_slot *space_claim(struct space *space, int32_t spawner);
+
+/* Whether the slot's task is a thread of another member's process. */
+static inline int space_is_thread(const struct space_slot *slot)
+{
+    return (slot->flags & 128u /* ONESPACE_SPAWN_THREAD */) != 0;
+}
 
 /* Frees a slot whose status was collected and whose memory is gone. The collector calls it after
  * setting COLLECTED, the keeper after setting MEMORY_NONE (both sequentially consistent), so that

@@ -111,8 +111,9 @@ long steer_copy(struct space_slot *self, long nr, const long a[6])
 {
     int32_t pid = (int32_t)a[0];
     const struct space_slot *target = NULL;
-    if (space_marked() && a[5] == 0 && (unsigned long)a[2] <= UIO_MAXIOV &&
-        (unsigned long)a[4] <= UIO_MAXIOV && pid != atomic_load(&self->pid))
+    if (space_marked() && self->steer.fault_stub && a[5] == 0 &&
+        (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV &&
+        pid != atomic_load(&self->pid))
         target = find_member(self, pid);
     if (target && robust_is_here(target)) {
         struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};

@@ -1,6 +1,7 @@
 /* src/steer/dispatch.c: from a system call's number to the function that stands for it. */
 #include "steer/loader.h"
 #include "steer/steer.h"
+#include "task/threads.h"
 
 long steer_call(struct space_slot *self, long nr, const long a[6])
 {
@@ -28,6 +29,8 @@ long steer_call(struct space_slot *self, long nr, const long a[6])
     case __NR_process_vm_readv:
     case __NR_process_vm_writev:
         return steer_copy(self, nr, a);
+    case __NR_exit_group:
+        threads_exit(self, (int)a[0]);
     default:
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     }

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "task/threads.h"
+
 enum { KERNEL_MASK_BYTES = 8 };
 #define SA_RESTORER_FLAG 0x04000000ul
 
@@ -42,6 +44,9 @@ long steer_sigaction(struct space_slot *self, const long a[6])
 {
     int signal = (int)a[0];
     struct space_sigaction wanted;
+    long done;
+    if (threads_took_handler(self, a, &done))
+        return done;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->steer.fault_stub ||
         a[3] != KERNEL_MASK_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);

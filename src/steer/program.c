@@ -100,6 +100,8 @@ long steer_execve(struct space_slot *self, long nr, const long a[6])
     long *path = nr == __NR_execve ? &b[0] : &b[1];
     struct space *space = space_registry();
     int leaves = steer_is_task(self); /* a child, by fork or vfork, leaves nothing */
+    if (leaves && space_is_thread(self))
+        return -EPERM; /* it would end all other threads of the process */
     if (names_own_exe((const char *)*path))
         *path = (long)steer_program(self);
     if (leaves) {

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "task/numbers.h"
+
 /* Sites of a program, which may have any number, leave the other half of a task's stubs to its
  * libc, without which no memory would be steered. */
 enum { PROGRAM_STUBS = ARCH_SITES_MAX / 2 };
@@ -33,6 +35,7 @@ static int is_steered(long nr, int is_loader)
     case __NR_execveat:
     case __NR_process_vm_readv:
     case __NR_process_vm_writev:
+    case __NR_exit_group:
         return 1;
     case __NR_openat:
         return is_loader;
@@ -171,9 +174,12 @@ static void patch_site(struct space_slot *self, uintptr_t code, const struct spa
     arch_patch_site(code + found->at, &form, arch_stub_address(data, (unsigned)index));
 }
 
-static int is_wanted(const struct space_site *site, enum steer_kind kind)
+static int is_wanted(const struct space_slot *self, const struct space_site *site,
+                     enum steer_kind kind)
 {
     switch (site->nr) {
+    case __NR_exit_group: /* the agent sees to the libc's */
+        return kind == STEER_LOADER && space_is_thread(self);
     case __NR_mprotect:
     case __NR_openat:
     case SPACE_SITE_CPUID:
@@ -202,7 +208,7 @@ void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, i
         space_count(&space_registry()->overflows.sites, list.left_out);
     for (uint32_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.sites[i].at;
-        if (!is_wanted(&list.sites[i], kind))
+        if (!is_wanted(self, &list.sites[i], kind))
             continue;
         low = at < low ? at & -(uintptr_t)ARCH_PAGE : low;
         high = at + ARCH_SITE_BYTES > high ? at + ARCH_SITE_BYTES : high;
@@ -212,10 +218,10 @@ void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, i
     /* Written before it is read, a page is copied at once; the other way round it is mapped, copied
      * and replaced, and every processor of the space must hear of it. */
     for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(&list.sites[i], kind))
+        if (is_wanted(self, &list.sites[i], kind))
             touch_for_writing(code + list.sites[i].at);
     for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(&list.sites[i], kind))
+        if (is_wanted(self, &list.sites[i], kind))
             patch_site(self, code, &list.sites[i], kind);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
 }
@@ -241,12 +247,7 @@ static void write_fd_link(char text[32], int fd)
     const char *prefix = "/proc/self/fd/";
     while (*prefix)
         *text++ = *prefix++;
-    int scale = 1;
-    while (fd / scale >= 10)
-        scale *= 10;
-    for (; scale; scale /= 10)
-        *text++ = (char)('0' + fd / scale % 10);
-    *text = 0;
+    numbers_write(text, fd);
 }
 
 void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset)

@@ -15,6 +15,8 @@
 #include "space/debugger.h"
 #include "space/futex.h"
 #include "steer/steer.h"
+#include "task/numbers.h"
+#include "task/threads.h"
 
 #ifndef CLONE_CLEAR_SIGHAND
 #define CLONE_CLEAR_SIGHAND 0x100000000ULL
@@ -25,6 +27,8 @@ static _Noreturn void fail(struct birth *birth, enum birth_stage stage, long err
     atomic_store(&birth->slot->birth_stage, stage);
     atomic_store_explicit(&birth->slot->birth, (int32_t)error, memory_order_release);
     futex_wake(&birth->slot->birth, INT32_MAX);
+    if (birth->flags & ONESPACE_SPAWN_THREAD)
+        threads_exit(birth->slot, 127);
     for (;;)
         raw(__NR_exit_group, 127);
 }
@@ -50,17 +54,6 @@ static void set_ignored(const struct birth *birth)
     }
 }
 
-/* Decimal number in a directory entry's name, or -1. */
-static int number_of(const char *text)
-{
-    int value = 0;
-    if (*text < '0' || *text > '9')
-        return -1;
-    for (; *text >= '0' && *text <= '9'; text++)
-        value = value * 10 + (*text - '0');
-    return value;
-}
-
 /* Close-on-exec descriptors are closed as execve would; the kernel has no call for that alone. */
 static void close_on_exec_by_number(void)
 {
@@ -72,25 +65,17 @@ static void close_on_exec_by_number(void)
             raw(__NR_close, fd);
 }
 
+static void close_if_marked(void *context, int fd, int folder)
+{
+    (void)context;
+    if (fd != folder && raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
+        raw(__NR_close, fd);
+}
+
 static void close_on_exec(void)
 {
-    _Alignas(8) char entries[2048];
-    long directory =
-        raw(__NR_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) {
+    if (numbers_each("/proc/self/fd", close_if_marked, NULL) != 0)
         close_on_exec_by_number();
-        return;
-    }
-    for (long size; (size = raw(__NR_getdents64, directory, entries, sizeof(entries))) > 0;) {
-        for (long at = 0; at < size;) {
-            /* struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name */
-            int fd = number_of(entries + at + 19);
-            if (fd >= 0 && fd != directory && raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
-                raw(__NR_close, fd);
-            at += *(unsigned short *)(entries + at + 16);
-        }
-    }
-    raw(__NR_close, directory);
 }
 
 /* Copies every source above all targets first, so that no copy overwrites a source. */
@@ -208,17 +193,15 @@ static void run_before(struct birth *birth)
              error > 0 && error < 4096    ? -error
              : error < 0 && error > -4096 ? error
                                           : -ECANCELED);
+    if (birth->flags & ONESPACE_SPAWN_THREAD)
+        return; /* handlers and descriptors are the process's */
     default_handlers();
     close_on_exec();
 }
 
-void birth_main(void *argument)
+/* What a process has to itself. */
+static void become_process(struct birth *birth)
 {
-    struct birth *birth = argument;
-    struct space_slot *slot = birth->slot;
-    atomic_store(&slot->pid, (int32_t)raw(__NR_getpid));
-    set_thread_pointer(0); /* the spawner's until now */
-    raw(__NR_prctl, PR_SET_NAME, birth->name);
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
     if (raw(__NR_getppid) != birth->keeper_pid) /* it died before the line above */
         fail(birth, BIRTH_CLONE, -EOWNERDEAD);
@@ -230,10 +213,23 @@ void birth_main(void *argument)
     if (birth->umask >= 0)
         raw(__NR_umask, birth->umask);
     set_limits(birth);
+}
+
+void birth_main(void *argument)
+{
+    struct birth *birth = argument;
+    struct space_slot *slot = birth->slot;
+    atomic_store(&slot->pid, (int32_t)raw(__NR_getpid));
+    set_thread_pointer(0); /* the spawner's until now */
+    raw(__NR_prctl, PR_SET_NAME, birth->name);
+    if (birth->flags & ONESPACE_SPAWN_THREAD)
+        threads_prepare();
+    else
+        become_process(birth);
     set_scheduling(birth);
     if (birth->before)
         run_before(birth);
-    if (!(birth->flags & ONESPACE_SPAWN_UNSTEERED))
+    if (!(birth->flags & (ONESPACE_SPAWN_UNSTEERED | ONESPACE_SPAWN_THREAD)))
         steer_install_handlers(slot);
     if (birth->is_static) /* else the agent does it, when ld.so has loaded the program */
         debugger_show(birth->space, slot, birth->program, slot->interpreter_bias,
@@ -244,6 +240,16 @@ void birth_main(void *argument)
     futex_wake(&slot->birth, INT32_MAX);
     raw(__NR_rt_sigprocmask, SIG_SETMASK, &birth->signal_mask, NULL, 8);
     arch_enter_program(birth->stack_pointer, birth->entry);
+}
+
+/* A thread of the caller's process. */
+static long clone_thread(const struct birth *birth, void *stack, int32_t *pid_word)
+{
+    atomic_store(&birth->space->had_threads, 1);
+    futex_bump(&birth->space->events); /* the keeper watches from now on */
+    return arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                          CLONE_SYSVSEM | CLONE_PARENT_SETTID,
+                      stack, pid_word);
 }
 
 long birth_clone(struct birth *birth, int as_sibling)
@@ -265,6 +271,8 @@ long birth_clone(struct birth *birth, int as_sibling)
     };
     birth->default_handlers = 0;
     atomic_store_explicit(&slot->state, SLOT_BORN, memory_order_release);
+    if (birth->flags & ONESPACE_SPAWN_THREAD)
+        return clone_thread(birth, stack, pid_word);
     long pid = arch_clone3(&arguments, sizeof(arguments));
     if (pid == -ENOSYS || pid == -EINVAL || pid == -EPERM || pid == -E2BIG) {
         birth->default_handlers = 1; /* before Linux 5.5, or forbidden in a container */

@@ -2,6 +2,7 @@
 #include "task/end.h"
 
 #include <errno.h>
+#include <signal.h>
 
 #include "onespace.h"
 #include "space/debugger.h"
@@ -10,6 +11,7 @@
 #include "space/group.h"
 #include "space/holds.h"
 #include "task/birth.h"
+#include "task/threads.h"
 #include "xpmem/entries.h"
 
 static uint64_t microseconds(struct timeval time)
@@ -56,6 +58,7 @@ static void leave_space(struct space *space, struct space_slot *slot)
 
 void task_left(struct space *space, struct space_slot *slot)
 {
+    threads_gone_with(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
     leave_space(space, slot);
     futex_bump(&space->names);
@@ -67,8 +70,11 @@ void task_ended(struct space *space, struct space_slot *slot, int status,
     unsigned index = space_slot_index(space, slot);
     int left = space_state(slot) == SLOT_LEFT;
     slot->status = status;
-    slot->user_us = microseconds(usage->ru_utime);
-    slot->system_us = microseconds(usage->ru_stime);
+    if (usage) {
+        slot->user_us = microseconds(usage->ru_utime);
+        slot->system_us = microseconds(usage->ru_stime);
+    }
+    threads_gone_with(space, slot, status);
     atomic_store(&space->pids[index], 0);
     if (!left)
         leave_space(space, slot);

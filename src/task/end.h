@@ -6,7 +6,8 @@
 
 #include "space/registry.h"
 
-/* The kernel has reaped the task: status to its waiters, all that it had in the registry undone. */
+/* The task is gone: status to its waiters, all that it had in the registry undone. usage NULL: its
+ * times are in the slot already. */
 void task_ended(struct space *space, struct space_slot *slot, int status,
                 const struct rusage *usage);
 /* The task executes another program: it is no member any more, but its process lives. */

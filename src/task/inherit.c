@@ -97,7 +97,8 @@ static void fill_ignored(struct birth *birth, const struct onespace_spawn_attr *
 void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr,
                   const struct space_slot *spawner)
 {
-    int from_root = spawner == &birth->space->slots[0];
+    int is_thread = (birth->flags & ONESPACE_SPAWN_THREAD) != 0; /* the kernel copies it all */
+    int from_root = spawner == &birth->space->slots[0] && !is_thread;
     fill_ignored(birth, attr, from_root);
     fill_limits(birth, attr, from_root);
     fill_affinity(birth, attr, from_root);

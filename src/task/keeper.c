@@ -4,7 +4,8 @@
  * no exit signal: the root's own wait(-1) sees neither it nor the tasks. Freestanding; runs on a
  * stack of its own with the root's thread pointer, which it never uses. It has no timer: it sleeps
  * on `events`, which others bump, and which its own handler bumps when a child ends. While a task
- * is in execve it looks every millisecond, since the kernel does not say when that is done. */
+ * is in execve, or ends in thread mode, it looks every millisecond, since the kernel does not say
+ * when that is done. */
 #include "task/keeper.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 #include "raw_syscall.h"
 #include "task/birth.h"
 #include "task/end.h"
+#include "task/threads.h"
 
 enum { KEEPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000 };
 
@@ -168,10 +170,13 @@ static void keeper_main(void *argument)
         make_births(space);
         reap(space);
         leaving = watch_departures(space, &departures, leaving);
+        uint64_t look = threads_watch(space);
         holds_reclaim(space);
         if (atomic_load(&space->closing))
             leave(space);
-        futex_wait(&space->events, seen, leaving ? futex_now_ns() + EXEC_POLL_NS : UINT64_MAX);
+        if (leaving && (!look || look > EXEC_POLL_NS))
+            look = EXEC_POLL_NS;
+        futex_wait(&space->events, seen, look ? futex_now_ns() + look : UINT64_MAX);
     }
 }
 

@@ -36,7 +36,12 @@ extern char **environ;
 #define ALL_FLAGS                                                                                  \
     (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
      ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_UNSTEERED | ONESPACE_SPAWN_TOGETHER |               \
-     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD)
+     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD)
+
+#define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
+#define FAULT_SIGNALS                                                                              \
+    (SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGILL) |          \
+     SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS) | SIGNAL_BIT(SIGABRT))
 
 struct spawn {
     struct space *space;
@@ -59,6 +64,17 @@ static int say(const struct onespace_spawn_attr *attr, int error, const char *fi
     return error;
 }
 
+/* What a thread shares with its process cannot be had otherwise. */
+static int check_thread_attr(const struct onespace_spawn_attr *attr)
+{
+    unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
+                          ONESPACE_SPAWN_UNSTEERED;
+    return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
+                   attr->umask >= 0 || attr->limits || attr->ignored_signals
+               ? -EINVAL
+               : 0;
+}
+
 static int check_attr(const struct onespace_spawn_attr *given, struct onespace_spawn_attr *attr)
 {
     static const struct onespace_spawn_attr defaults = ONESPACE_SPAWN_ATTR_INIT;
@@ -75,7 +91,7 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
     for (size_t i = 0; i < attr->fd_count; i++)
         if (attr->fds[i].source < 0 || attr->fds[i].target < 0)
             return -EINVAL;
-    return 0;
+    return attr->flags & ONESPACE_SPAWN_THREAD ? check_thread_attr(attr) : 0;
 }
 
 /* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…, so that ld.so loads the program as its own
@@ -189,7 +205,9 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     birth->space = spawn->space;
     birth->slot = spawn->slot;
     birth->entry = entry;
-    birth->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask) : signal_mask;
+    birth->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask)
+                         : attr->flags & ONESPACE_SPAWN_THREAD ? ~FAULT_SIGNALS
+                                                               : signal_mask;
     birth->keeper_pid = atomic_load(&spawn->space->keeper_pid);
     birth->flags = attr->flags;
     birth->directory = attr->directory;
@@ -324,7 +342,8 @@ static int start(struct spawn *spawn)
 {
     if (spawn->attr.number >= 0)
         group_join(spawn->space, spawn->slot);
-    if (spawn->self == &spawn->space->slots[0]) {
+    int is_thread = (spawn->attr.flags & ONESPACE_SPAWN_THREAD) != 0;
+    if (spawn->self == &spawn->space->slots[0] && !is_thread) {
         keeper_request(spawn->space, spawn->slot);
         return await_birth(spawn);
     }
@@ -373,6 +392,9 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
     int result = image_resolve(directory, file, argv, path, &spawn.program, &problem);
+    if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
+        (result = image_check_thread(&spawn.program, &problem)) < 0)
+        image_program_free(&spawn.program);
     if (result < 0)
         return say(&spawn.attr, result, file, problem.reason, problem.mend);
     result = find_start(&spawn, &problem);

@@ -88,6 +88,21 @@ int arch_patch_cpuid(uintptr_t address, struct arch_stub_data *data, unsigned in
 /* Turns the writable site at `address` into a jump to `stub`. 0, or -1 when out of reach. */
 int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub);
 
+/* Writes a jump to `target` over the beginning of the writable function at `address`. 0, or -1 when
+ * it is out of reach. */
+enum { ARCH_JUMP_BYTES = 5 };
+static inline int arch_write_jump(uintptr_t address, uintptr_t target)
+{
+    volatile unsigned char *code = (volatile unsigned char *)address;
+    int64_t distance = (int64_t)(target - (address + ARCH_JUMP_BYTES));
+    if (distance != (int32_t)distance)
+        return -1;
+    code[0] = 0xe9; /* jmp rel32 */
+    for (unsigned i = 0; i < 4; i++)
+        code[1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));
+    return 0;
+}
+
 /* ---- Copies that may fault ---- */
 
 /* Copies size bytes forward; 0, or -1 when a load or a store faulted and arch_fault_recover moved

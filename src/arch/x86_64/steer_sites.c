@@ -32,6 +32,18 @@ static int is_register_move(const unsigned char *at)
     return (at[0] & 0xf8) == 0x48 && (at[1] == 0x89 || at[1] == 0x8b) && at[2] >= 0xc0;
 }
 
+/* glibc's _exit loads both numbers first: mov $231 (exit_group), %esi; mov $60 (exit), %edx. It
+ * never returns, so the whole may become one jump. */
+static int match_exit(const unsigned char *at, struct arch_found_site *site)
+{
+    static const unsigned char exit_bytes[] = {0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0};
+    for (unsigned i = 0; i < sizeof(exit_bytes); i++)
+        if (at[i] != exit_bytes[i])
+            return 0;
+    *site = (struct arch_found_site){.nr = 231, .length = sizeof(exit_bytes)};
+    return 1;
+}
+
 /* mov $AT_FDCWD, %edi */
 static int is_cwd_load(const unsigned char *at)
 {
@@ -56,7 +68,7 @@ size_t arch_next_site(const unsigned char *code, size_t size, size_t from,
                       struct arch_found_site *site)
 {
     for (size_t at = from; at + ARCH_SITE_BYTES <= size; at++)
-        if (match_site(code + at, site))
+        if (match_site(code + at, site) || match_exit(code + at, site))
             return at;
     return size;
 }
@@ -151,14 +163,13 @@ uintptr_t arch_cpuid_stub_address(uintptr_t data, unsigned index)
 int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub)
 {
     volatile unsigned char *code = (volatile unsigned char *)address;
-    int64_t distance = (int64_t)(stub - (address + site->lead + 5));
-    if (distance != (int32_t)distance)
+    unsigned char lead[ARCH_SITE_BYTES];
+    for (unsigned i = 0; i < site->lead; i++)
+        lead[i] = code[5 + i]; /* the jump may overlap them */
+    if (arch_write_jump(address + site->lead, stub) != 0)
         return -1;
     for (unsigned i = 0; i < site->lead; i++)
-        code[i] = code[5 + i];
-    code[site->lead] = 0xe9; /* jmp rel32 */
-    for (unsigned i = 0; i < 4; i++)
-        code[site->lead + 1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));
+        code[i] = lead[i];
     return 0;
 }
 
