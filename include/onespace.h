@@ -100,7 +100,8 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
  * (Process-in-Process: the pthread mode of section 5.) */
 
 #define ONESPACE_SPAWN_HOLD                                                                        \
-    256u /* the spawner holds the task's memory from the start: onespace_release(id) */
+    256u /* the spawner holds the task's memory from the start: onespace_release(id).              \
+            What it exported can be imported that long, also after its end */
 
 /* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
  * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working

@@ -172,7 +172,8 @@ int onespace_unexport(const char *name)
     return result ? result : (int)exports_remove(space, space_self(), name);
 }
 
-/* A name that is there is good as long as its owner is: both are looked at under a hold. */
+/* A name that is there is good as long as its owner is, or as its spawner holds the memory from the
+ * start: all is looked at under a hold. */
 static int import_now(struct space *space, struct space_slot *owner, int id, const char *name,
                       void **address, uint64_t *size)
 {
@@ -183,10 +184,11 @@ static int import_now(struct space *space, struct space_slot *owner, int id, con
     uint32_t state = space_state(owner);
     if (space_slot(space, id) != owner)
         result = -ESRCH;
-    else if (state != SLOT_RUNNING && state != SLOT_BORN)
-        result = -EOWNERDEAD;
-    else
+    else if (state == SLOT_RUNNING || state == SLOT_BORN)
         result = exports_find(space, id, name, address, size);
+    else if (state == SLOT_LEFT || !(owner->flags & ONESPACE_SPAWN_HOLD) ||
+             exports_find(space, id, name, address, size) != 0)
+        result = -EOWNERDEAD;
     if (result < 0)
         (void)holds_give(space, owner, self);
     return (int)result;

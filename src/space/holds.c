@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "onespace.h"
+#include "space/exports.h"
 #include "space/futex.h"
 
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
@@ -82,6 +84,8 @@ void holds_wanted(struct space *space, struct space_slot *owner)
         atomic_store(&space->holds_pending, 1);
         return;
     }
+    if (owner->flags & ONESPACE_SPAWN_HOLD)
+        exports_drop(space, owner);
     unmap_all(space, owner);
     atomic_store(&owner->memory, MEMORY_NONE);
     if (space_state(owner) == SLOT_BROKEN)

@@ -47,7 +47,9 @@ static void inherit_children(struct space *space, struct space_slot *slot)
 static void leave_space(struct space *space, struct space_slot *slot)
 {
     debugger_hide(slot);
-    exports_drop(space, slot);
+    /* Names of an ended task that its spawner holds go with its memory (holds_wanted). */
+    if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
+        exports_drop(space, slot);
     holds_drop(space, slot);
     entry_drop_all(space, slot);
     if (slot->number >= 0) {

@@ -100,6 +100,12 @@ static int play_export_and_exec(int argc, char **argv)
     return getchar() == EOF ? 1 : 2;
 }
 
+static int play_export_and_end(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return onespace_export("number", &exported_number, sizeof(exported_number)) != 0;
+}
+
 /* export-and-run COMMAND: as a child. */
 static int play_export_and_run(int argc, char **argv)
 {
@@ -217,6 +223,7 @@ int main(int argc, char **argv)
         {"export-for-ever", play_export_for_ever},
         {"fork", play_fork},
         {"export-and-exec", play_export_and_exec},
+        {"export-and-end", play_export_and_end},
         {"export-and-run", play_export_and_run},
     };
     return CHOOSE(scenes, argc, argv);

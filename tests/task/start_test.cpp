@@ -279,3 +279,54 @@ TEST_F(held, nothing_when_the_spawn_fails)
         EXPECT_EQ(refused({program("plain"), "hello"}, attr), -EBUSY);
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
 }
+
+// Exports a number and ends.
+static int exporter()
+{
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.flags = ONESPACE_SPAWN_HOLD;
+    int id = refused({program("member"), "export-and-end"}, attr);
+    EXPECT_GT(id, 0);
+    EXPECT_EQ(onespace_wait(id, nullptr, Patience), id);
+    return id;
+}
+
+TEST_F(held, names_can_be_imported_after_the_end)
+{
+    int id = exporter();
+    void *address = nullptr;
+    ASSERT_EQ(onespace_import(id, "number", &address, nullptr, -1), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 4711);
+    EXPECT_EQ(onespace_import(id, "another", &address, nullptr, -1), -EOWNERDEAD);
+    EXPECT_EQ(onespace_release(id), 0);
+    EXPECT_EQ(onespace_release(id), 0);
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+    EXPECT_EQ(onespace_import(id, "number", &address, nullptr, -1), -ESRCH);
+}
+
+TEST_F(held, names_go_with_the_memory)
+{
+    for (int i = 0; i < 3; i++) {
+        int id = exporter();
+        EXPECT_EQ(onespace_release(id), 0);
+        void *address;
+        EXPECT_TRUE(eventually([&] {
+            int result = onespace_import(id, "number", &address, nullptr, 0);
+            return result == 0 ? onespace_release(id) != 0 : result == -ESRCH;
+        }));
+    }
+}
+
+TEST_F(held, names_of_a_task_that_left_are_gone)
+{
+    Task task({program("member"), "export-and-exec", "cat"},
+              [](Attr &attr) { attr.flags = ONESPACE_SPAWN_HOLD; });
+    void *address = nullptr;
+    ASSERT_EQ(onespace_import(task.id(), "number", &address, nullptr, Patience), 0);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    task.write_line("go");
+    EXPECT_TRUE(eventually(
+        [&] { return onespace_import(task.id(), "number", &address, nullptr, 0) == -EOWNERDEAD; }));
+    EXPECT_EQ(task.finish().status, 0);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+}
