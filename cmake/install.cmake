@@ -5,6 +5,8 @@ install(TARGETS onespace onespace_sync xpmem EXPORT onespace LIBRARY DESTINATION
 install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/onespace.h include/xpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS pip LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/pip/pip.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
 install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace
   FILES_MATCHING PATTERN "*.hpp")

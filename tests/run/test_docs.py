@@ -32,6 +32,8 @@ NO_MESSAGE = re.compile(
 # What the rules above take for a message although it is none.
 NO_MESSAGES = {
     "thread stack": "a kind of memory, in the tables of onespace map",
+    "while ! grep -q '^State:[[:space:]]*T' /proc/$1/status; do sleep 0.02; done; exec \"$2\" \"$1\" \"$3\" \"$4\") &":
+        "a script that waits until a task has stopped",
     "xff Go buildinf": "the mark that is searched for in Go programs",
     "kill -SEGV $$": "a script that the doctor runs",
 }

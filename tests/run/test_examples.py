@@ -105,6 +105,21 @@ def test_barrier_keeps_tasks_in_step(tmp_path):
     assert "every cell is right" in result.stdout
 
 
+def test_pip_spawn_reads_variables_of_its_tasks(tmp_path):
+    program = build("pip_spawn", tmp_path)
+    result = run([program, "3"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"task {i} has {42 + i}, the root has 0" for i in range(3)]
+
+
+def test_pip_exchange_adds_through_its_neighbours(tmp_path):
+    program = build("pip_exchange", tmp_path)
+    result = run([program, "5"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r"(?m)^process \d+ becomes task \d$", result.stdout)) == 5
+    assert result.stdout.endswith("the sum is 15\n")
+
+
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_mpi_pointers_are_followed(tmp_path, mpi):
     compiler, launcher = f"mpicc.{mpi}", f"mpiexec.{mpi}"

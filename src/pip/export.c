@@ -1,0 +1,185 @@
+/* src/pip/export.c: addresses by name, and the older ways to share them. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "onespace.h"
+#include "space/futex.h"
+#include "state.h"
+
+#define PREFIX "pip:" /* apart from the names of the native interface; and names may be empty */
+
+enum { SLICE_MS = 1000 };
+
+static int make_name(char name[ONESPACE_NAME_MAX + 1], const char *format, va_list list)
+{
+    const size_t used = sizeof(PREFIX) - 1, room = ONESPACE_NAME_MAX + 1 - used;
+    memcpy(name, PREFIX, sizeof(PREFIX));
+    int length = format ? vsnprintf(name + used, room, format, list) : 0;
+    return length < 0 ? EINVAL : (size_t)length >= room ? ENAMETOOLONG : 0;
+}
+
+int pip_named_export(void *exp, const char *format, ...)
+{
+    char name[ONESPACE_NAME_MAX + 1];
+    va_list list;
+    if (!state_self())
+        return EPERM;
+    va_start(list, format);
+    int result = make_name(name, format, list);
+    va_end(list);
+    if (result)
+        return result;
+    result = onespace_export(name, exp, 0);
+    return result == -EEXIST ? EBUSY : result == -ENOSPC ? ENOMEM : -result;
+}
+
+/* The members whose memory we hold, by PiP id; the root's is at the end. One hold each is enough:
+ * further imports give theirs back. */
+static int held[PIP_NTASKS_MAX + 1];
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_hold(const struct record *record, int id)
+{
+    /* The root holds its tasks from their start, and we need none on ourselves. */
+    if (state_is_root() || id == onespace_self()) {
+        (void)!onespace_release(id);
+        return;
+    }
+    pthread_mutex_lock(&holding);
+    int *place = &held[record->pipid >= 0 ? record->pipid : PIP_NTASKS_MAX];
+    int release = *place == id ? id : *place;
+    *place = id;
+    pthread_mutex_unlock(&holding);
+    if (release)
+        (void)!onespace_release(release);
+}
+
+void export_release_all(void)
+{
+    pthread_mutex_lock(&holding);
+    for (int i = 0; i <= PIP_NTASKS_MAX; i++) {
+        if (held[i])
+            (void)!onespace_release(held[i]);
+        held[i] = 0;
+    }
+    pthread_mutex_unlock(&holding);
+}
+
+/* Waits until the record's task was spawned: 0, or what ends the import. */
+static int await_spawn(struct state *state, const struct record *record, int nonblocking)
+{
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(&state->changes, memory_order_acquire);
+        uint32_t now = atomic_load_explicit(&record->state, memory_order_acquire);
+        /* The names of one that has ended and was waited for last until its PiP id is used again.
+         */
+        if (now == RECORD_ALIVE || (now == RECORD_FREE && atomic_load(&record->id)) ||
+            record == state_self())
+            return 0;
+        if (nonblocking)
+            return EAGAIN;
+        if (now == RECORD_FREE && state_is_root())
+            return EDEADLK; /* only we could spawn it */
+        futex_wait(&state->changes, seen, futex_deadline(SLICE_MS));
+    }
+}
+
+static int import_named(int pipid, void **expp, int nonblocking, const char *format, va_list list)
+{
+    char name[ONESPACE_NAME_MAX + 1];
+    struct record *record;
+    void *address;
+    int result = state_find(pipid, &record);
+    if (result == 0)
+        result = make_name(name, format, list);
+    if (result == 0)
+        result = await_spawn(state_mine(), record, nonblocking);
+    if (result)
+        return result;
+    int id = state_id(record);
+    result = onespace_import(id, name, &address, NULL, nonblocking ? 0 : -1);
+    if (result < 0)
+        return result == -ETIMEDOUT                        ? EAGAIN
+               : result == -EOWNERDEAD || result == -ESRCH ? ECANCELED
+                                                           : -result;
+    note_hold(record, id);
+    if (expp)
+        *expp = address;
+    return 0;
+}
+
+int pip_named_import(int pipid, void **expp, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int result = import_named(pipid, expp, 0, format, list);
+    va_end(list);
+    return result;
+}
+
+int pip_named_tryimport(int pipid, void **expp, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int result = import_named(pipid, expp, 1, format, list);
+    va_end(list);
+    return result;
+}
+
+int pip_export(void *exp)
+{
+    struct record *self = state_self();
+    void *none = NULL;
+    if (!self)
+        return EPERM;
+    if (!exp)
+        return EINVAL;
+    /* Release: what the address leads to is seen by who loads it with acquire. */
+    return atomic_compare_exchange_strong_explicit(&self->export, &none, exp, memory_order_release,
+                                                   memory_order_relaxed)
+               ? 0
+               : EBUSY;
+}
+
+int pip_import(int pipid, void **expp)
+{
+    struct record *record;
+    int result = state_find_alive(pipid, &record);
+    if (result == 0 && expp)
+        *expp = atomic_load_explicit(&record->export, memory_order_acquire);
+    return result;
+}
+
+int pip_set_aux(void *aux)
+{
+    struct record *self = state_self();
+    if (!self)
+        return EPERM;
+    atomic_store(&self->aux, aux);
+    return 0;
+}
+
+int pip_get_aux(void **auxp)
+{
+    struct record *self = state_self();
+    if (!self)
+        return EPERM;
+    if (auxp)
+        *auxp = atomic_load(&self->aux);
+    return 0;
+}
+
+int pip_get_addr(int pipid, const char *name, void **addrp)
+{
+    struct record *record;
+    void *address;
+    if (!name || !*name)
+        return state_self() ? EINVAL : EPERM;
+    int result = state_find_alive(pipid, &record);
+    if (result)
+        return result;
+    result = onespace_lookup(state_id(record), name, &address, NULL);
+    if (addrp && (result == 0 || result == -ENOENT)) /* as dlsym has it, NULL: there is none */
+        *addrp = result == 0 ? address : NULL;
+    return -result;
+}

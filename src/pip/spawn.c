@@ -1,0 +1,244 @@
+/* src/pip/spawn.c: pip_task_spawn and pip_spawn. */
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "onespace.h"
+#include "space/futex.h"
+#include "state.h"
+
+static cpu_set_t usable_cpus;
+
+/* What the kernel lets us use, not only what we are bound to: the kernel takes from a full set what
+ * it allows. */
+void spawn_note_cpus(void)
+{
+    cpu_set_t mine, all;
+    memset(&all, 0xff, sizeof(all));
+    if (sched_getaffinity(0, sizeof(mine), &mine) != 0)
+        return;
+    usable_cpus = mine;
+    if (sched_setaffinity(0, sizeof(all), &all) == 0) {
+        sched_getaffinity(0, sizeof(usable_cpus), &usable_cpus);
+        sched_setaffinity(0, sizeof(mine), &mine);
+    }
+}
+
+static int choose_cpu(uint32_t coreno, cpu_set_t *cpus)
+{
+    uint32_t flags = coreno & PIP_CPUCORE_FLAG_MASK, number = coreno & PIP_CPUCORE_CORENO_MASK;
+    if ((flags & ~PIP_CPUCORE_ABS) || number >= PIP_CPUCORE_CORENO_MAX)
+        return EINVAL;
+    CPU_ZERO(cpus);
+    if (flags) {
+        if (number >= CPU_SETSIZE)
+            return EINVAL;
+        CPU_SET(number, cpus);
+        return 0;
+    }
+    int count = CPU_COUNT(&usable_cpus);
+    number = count ? number % (uint32_t)count : 0;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &usable_cpus) && number-- == 0) {
+            CPU_SET(i, cpus);
+            break;
+        }
+    return 0;
+}
+
+/* Bytes with the suffix T, G, M, K or B; 0: no size. */
+static size_t parse_size(const char *text)
+{
+    static const char units[] = "BKMGT";
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end) : units;
+    if (end == text || *text == '-' || errno || !unit || (*end && end[1]))
+        return 0;
+    unsigned shift = 10 * (unsigned)(unit - units);
+    return value > (SIZE_MAX >> shift) ? SIZE_MAX : (size_t)value << shift;
+}
+
+/* The main stack that the environment asks for, or 0: as the limits have it. */
+static size_t stack_size(void)
+{
+    static const char *const names[] = {PIP_ENV_STACKSZ, "KMP_STACKSIZE", "GOMP_STACKSIZE",
+                                        "OMP_STACKSIZE"};
+    const size_t most = (size_t)1 << 30; /* a task has 2 GiB of addresses for it */
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *text = getenv(names[i]);
+        size_t size = text && *text ? parse_size(text) : 0;
+        if (text && *text && size == 0 && i == 0)
+            pip_warn_mesg("%s=%s: not a size such as 16M", names[i], text);
+        if (size)
+            return size < PIP_STACK_SIZE_MIN ? PIP_STACK_SIZE_MIN : size > most ? most : size;
+    }
+    return 0;
+}
+
+struct start {
+    const char *program, *stop;
+    int pipid, mode;
+    pip_spawn_hook_t hook;
+};
+
+/* As the new task, before its program. */
+static int before_program(void *argument)
+{
+    const struct start *start = argument;
+    const char *slash = strrchr(start->program, '/');
+    char name[24];
+    snprintf(name, sizeof(name), "%d%c%.13s", start->pipid % 10, mode_sign(start->mode),
+             slash ? slash + 1 : start->program);
+    prctl(PR_SET_NAME, name);
+    stop_on_start(start->stop, start->pipid, start->program);
+    return start->hook.before ? start->hook.before(start->hook.hookarg) : 0;
+}
+
+static int open_program(const char *program)
+{
+    char path[PATH_MAX];
+    const char *folder = getenv("PATH");
+    int fd = strchr(program, '/') ? open(program, O_RDONLY | O_CLOEXEC) : -1;
+    while (fd < 0 && !strchr(program, '/') && folder && *folder) {
+        size_t length = strcspn(folder, ":");
+        snprintf(path, sizeof(path), "%.*s/%s", (int)length, length ? folder : ".", program);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        folder += length + (folder[length] == ':');
+    }
+    return fd;
+}
+
+/* Process-in-Process tells two kinds of files that cannot be tasks from the rest. */
+static int why_not(const char *program)
+{
+    Elf64_Ehdr header;
+    int fd = open_program(program);
+    ssize_t size = fd >= 0 ? read(fd, &header, sizeof(header)) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (size < SELFMAG || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return ELIBBAD;
+    return size == sizeof(header) && header.e_type == ET_EXEC ? ELIBEXEC : ENOEXEC;
+}
+
+static int start_task(struct state *state, struct record *record, pip_spawn_program_t *program,
+                      uint32_t coreno, pip_spawn_hook_t *hook)
+{
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    char message[1024] = "", *argv[] = {program->prog, NULL};
+    struct start start = {
+        program->prog, getenv(PIP_ENV_STOP_ON_START), record->pipid, state->mode, {0}};
+    cpu_set_t cpus;
+    if (hook)
+        start.hook = *hook;
+    attr.flags = ONESPACE_SPAWN_HOLD;
+    attr.stack_size = stack_size();
+    if (coreno != PIP_CPUCORE_ASIS) {
+        if (choose_cpu(coreno, &cpus))
+            return EINVAL;
+        attr.cpus = &cpus;
+        attr.cpus_size = sizeof(cpus);
+    }
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    attr.start = program->funcname;
+    attr.start_argument = program->arg;
+    attr.before = before_program;
+    attr.before_argument = &start;
+    attr.data = record;
+    int id = onespace_spawn(program->prog, program->funcname ? argv : program->argv, program->envv,
+                            &attr);
+    if (id < 0) {
+        pip_err_mesg("%s", message[0] ? message : strerror(-id));
+        return id == -ENOEXEC ? why_not(program->prog) : id == -ENOSYS ? ENOEXEC : -id;
+    }
+    atomic_store(&record->id, id);
+    return 0;
+}
+
+static int find_free(struct state *state, int pipid, struct record **found)
+{
+    int first = pipid == PIP_PIPID_ANY ? 0 : pipid;
+    int last = pipid == PIP_PIPID_ANY ? state->ntasks - 1 : pipid;
+    for (int i = first; i <= last; i++)
+        if (atomic_load(&state->records[i].state) == RECORD_FREE) {
+            *found = &state->records[i];
+            return 0;
+        }
+    if (pipid == PIP_PIPID_ANY)
+        pip_err_mesg("all %d PiP ids are in use: wait for tasks, or give pip_init more",
+                     state->ntasks);
+    return pipid == PIP_PIPID_ANY ? EAGAIN : EBUSY;
+}
+
+/* What imports, other tasks' questions and the last task of that PiP id left. */
+static void prepare_record(struct record *record, const pip_spawn_program_t *program,
+                           const pip_spawn_hook_t *hook)
+{
+    if (record->held)
+        (void)!onespace_release(record->held);
+    record->held = 0;
+    record->after = hook ? hook->after : NULL;
+    record->hookarg = hook ? hook->hookarg : NULL;
+    atomic_store(&record->export, NULL);
+    atomic_store(&record->returned, NULL);
+    atomic_store(&record->aux, program->aux);
+    atomic_store(&record->state, RECORD_STARTING);
+}
+
+static int spawn_locked(pip_spawn_program_t *program, uint32_t coreno, int *pipid,
+                        pip_spawn_hook_t *hook)
+{
+    struct state *state = state_mine();
+    struct record *record = NULL;
+    int result = find_free(state, *pipid, &record);
+    if (result)
+        return result;
+    prepare_record(record, program, hook);
+    result = start_task(state, record, program, coreno, hook);
+    *pipid = record->pipid;
+    /* Release: who sees it alive sees its id. */
+    atomic_store_explicit(&record->state, result ? RECORD_FREE : RECORD_ALIVE,
+                          memory_order_release);
+    futex_bump(&state->changes);
+    return result;
+}
+
+int pip_task_spawn(pip_spawn_program_t *progp, uint32_t coreno, uint32_t opts, int *pipidp,
+                   pip_spawn_hook_t *hookp)
+{
+    int pipid = pipidp ? *pipidp : PIP_PIPID_ANY;
+    cpu_set_t unused;
+    if (!progp)
+        return EINVAL;
+    if (!state_is_root())
+        return EPERM;
+    if (!progp->prog || (!progp->funcname && (!progp->argv || !progp->argv[0])) ||
+        (opts & ~PIP_VALID_OPTS) ||
+        (pipid != PIP_PIPID_ANY && (pipid < 0 || pipid >= state_mine()->ntasks)) ||
+        (coreno != PIP_CPUCORE_ASIS && choose_cpu(coreno, &unused)))
+        return EINVAL;
+    pthread_mutex_lock(&root_lock);
+    int result = spawn_locked(progp, coreno, &pipid, hookp);
+    pthread_mutex_unlock(&root_lock);
+    if (result == 0 && pipidp)
+        *pipidp = pipid;
+    return result;
+}
+
+int pip_spawn(char *filename, char **argv, char **envv, int coreno, int *pipidp,
+              pip_spawnhook_t before, pip_spawnhook_t after, void *hookarg)
+{
+    pip_spawn_program_t program;
+    pip_spawn_hook_t hook;
+    if (!filename)
+        return EINVAL;
+    pip_spawn_from_main(&program, filename, argv, envv, NULL);
+    pip_spawn_hook(&hook, before, after, hookarg);
+    return pip_task_spawn(&program, (uint32_t)coreno, 0, pipidp, &hook);
+}

@@ -1,0 +1,151 @@
+/* src/pip/sync.c: yield, barrier and mutex. Futexes are private: all members share their keys. */
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "arch.h"
+#include "space/futex.h"
+#include "state.h"
+
+enum { SPINS = 1000, SLICE_MS = 100 };
+
+int pip_yield(int flag)
+{
+    (void)flag;
+    if (!state_self())
+        return EPERM;
+    sched_yield();
+    return 0;
+}
+
+/* ---- Barrier: the last of count_init arrivals turns gsense over ---- */
+
+int pip_barrier_init(pip_barrier_t *barrp, int n)
+{
+    if (!state_self())
+        return EPERM;
+    if (!barrp || n <= 0)
+        return EINVAL;
+    memset(barrp, 0, sizeof(*barrp));
+    barrp->count_init = n;
+    barrp->count = (uint32_t)n;
+    return 0;
+}
+
+int pip_barrier_wait(pip_barrier_t *barrp)
+{
+    if (!state_self())
+        return EPERM;
+    if (!barrp || barrp->count_init <= 0)
+        return EINVAL;
+    int sense = barrp->gsense; /* cannot turn before we have arrived */
+    /* Each arrival releases what its thread wrote; the last one acquires all of it, and hands it on
+     * by the release of gsense, which those that wait acquire. */
+    if (__atomic_sub_fetch(&barrp->count, 1, __ATOMIC_ACQ_REL) == 0) {
+        barrp->count = (uint32_t)barrp->count_init; /* nobody arrives before gsense turns */
+        __atomic_store_n(&barrp->gsense, !sense, __ATOMIC_RELEASE);
+        futex_wake((const void *)(uintptr_t)&barrp->gsense, INT32_MAX);
+        return 0;
+    }
+    for (int spins = 0; __atomic_load_n(&barrp->gsense, __ATOMIC_ACQUIRE) == sense; spins++) {
+        if (spins < SPINS)
+            arch_pause();
+        else
+            futex_wait((const void *)(uintptr_t)&barrp->gsense, (uint32_t)sense, UINT64_MAX);
+    }
+    return 0;
+}
+
+int pip_barrier_fin(pip_barrier_t *barrp)
+{
+    if (!state_self())
+        return EPERM;
+    if (!barrp || barrp->count_init <= 0)
+        return EINVAL;
+    return barrp->count != (uint32_t)barrp->count_init ? EBUSY : 0;
+}
+
+/* ---- Mutex ----
+ *
+ * word: 0 free, else the owner's thread id, with WAITERS when somebody may sleep. Whoever locks or
+ * unlocks changes it by compare-and-swap, with acquire and release. An owner may die: a waiter
+ * looks from time to time whether that thread id still exists, and takes the mutex over from it. A
+ * thread id that was given to another thread meanwhile only delays that. */
+
+#define WAITERS 0x80000000u
+#define OWNER   0x3fffffffu
+
+static int change(pip_mutex_t *mutex, uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&mutex->word, &from, to, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
+int pip_mutex_init(pip_mutex_t *mutex)
+{
+    if (!state_self())
+        return EPERM;
+    if (!mutex)
+        return EINVAL;
+    memset(mutex, 0, sizeof(*mutex));
+    return 0;
+}
+
+/* Sleeps while `seen` holds the mutex: 1 when that owner is gone and the mutex is ours now. */
+static int await_owner(pip_mutex_t *mutex, uint32_t seen, uint32_t me)
+{
+    if (!(seen & WAITERS) && !change(mutex, seen, seen | WAITERS))
+        return 0;
+    seen |= WAITERS;
+    if (futex_wait((const void *)(uintptr_t)&mutex->word, seen, futex_deadline(SLICE_MS)) !=
+        -ETIMEDOUT)
+        return 0;
+    return syscall(SYS_tkill, seen & OWNER, 0) != 0 && errno == ESRCH &&
+           change(mutex, seen, me | WAITERS);
+}
+
+int pip_mutex_lock(pip_mutex_t *mutex)
+{
+    if (!state_self())
+        return EPERM;
+    if (!mutex)
+        return EINVAL;
+    uint32_t me = (uint32_t)pip_gettid(), waiters = 0;
+    for (int spins = 0;;) {
+        uint32_t seen = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+        if ((seen & OWNER) == me)
+            return EDEADLK;
+        if (seen == 0) {
+            if (change(mutex, 0, me | waiters))
+                return 0;
+        } else if (spins++ < SPINS) {
+            arch_pause();
+        } else {
+            if (await_owner(mutex, seen, me))
+                return EOWNERDEAD;
+            waiters = WAITERS; /* others may sleep too, and were not woken with us */
+        }
+    }
+}
+
+int pip_mutex_unlock(pip_mutex_t *mutex)
+{
+    if (!state_self())
+        return EPERM;
+    if (!mutex)
+        return EINVAL;
+    if ((__atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & OWNER) != (uint32_t)pip_gettid())
+        return EPERM;
+    if (__atomic_exchange_n(&mutex->word, 0, __ATOMIC_RELEASE) & WAITERS)
+        futex_wake((const void *)(uintptr_t)&mutex->word, 1);
+    return 0;
+}
+
+int pip_mutex_fin(pip_mutex_t *mutex)
+{
+    if (!state_self())
+        return EPERM;
+    if (!mutex)
+        return EINVAL;
+    return __atomic_load_n(&mutex->word, __ATOMIC_RELAXED) ? EBUSY : 0;
+}

@@ -1,0 +1,28 @@
+/* tests/pip/other_version.c: the state of a PiP root with another version of the library. */
+#include "other_version.h"
+
+#include <stdlib.h>
+
+#include "../../src/pip/state.h"
+
+void *other_version_make(void)
+{
+    struct state *state = calloc(1, sizeof(*state) + 2 * sizeof(struct record));
+    if (!state)
+        return NULL;
+    state->magic = STATE_MAGIC;
+    state->version = STATE_VERSION + 1;
+    state->size = sizeof(*state);
+    state->ntasks = 1;
+    return state;
+}
+
+void *other_version_record(void *state)
+{
+    return ((struct state *)state)->records;
+}
+
+const char *other_version_name(void)
+{
+    return STATE_EXPORT;
+}
