@@ -219,6 +219,17 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
     assert result.code != 0 and "two ranks for each pair" in result.err, result
 
 
+def test_xpmem_measures_each_call(bench):
+    found = bench("xpmem", "--turns", "2", "--no-plot")
+    check_series(found.pop("locked addition"), [0], 2)
+    for when in ("first", "warm"):
+        check_series(found.pop(f"tasks/{when}"), list(range(7)), 2)
+        check_series(found.pop(f"shm/{when}"), list(range(8)), 2)
+        if os.path.exists("/dev/xpmem"):
+            check_series(found.pop(f"module/{when}"), list(range(7)), 2)
+    assert not found
+
+
 def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
     need_two_processors()
     result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--turns", "1", "--no-plot",

@@ -1,0 +1,240 @@
+/* bench/xpmem/calls.c: cycles of each call of XPMEM, and of POSIX shared memory.
+ *
+ * calls members      as two tasks: number 0 owns the segment, number 1 measures, and makes one of
+ * its own calls processes    with the kernel module: a forked child of the owner measures calls shm
+ * shm_open and the like calls limit        an addition that the processor locks the cache line for
+ *
+ * Prints "WHAT INDEX CYCLES": the first call of the process (first), and the median of all later
+ * ones (warm). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../lib/ticks.h"
+#include "onespace.h"
+#include "xpmem.h"
+
+enum { ROUNDS = 2001, WARM_UP = 200, CALLS_MAX = 8 };
+enum { MAKE, GET, ATTACH, DETACH, RELEASE, REMOVE, TOGETHER };
+enum { OPEN, TRUNCATE, MAP, CLOSE, OPEN_AGAIN, MAP_AGAIN, CLOSE_AGAIN, UNMAP };
+static const size_t SIZE = 2ul << 30; /* the paper's array */
+
+static uint64_t spans[CALLS_MAX][ROUNDS];
+static uint64_t empty; /* ticks between two readings */
+
+static void must(int right, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "calls: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static int compare(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+static uint64_t median(uint64_t *values, int count)
+{
+    qsort(values, (size_t)count, sizeof(*values), compare);
+    return values[count / 2];
+}
+
+static void measure_empty(void)
+{
+    static uint64_t values[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t start = ticks_now();
+        values[i] = ticks_now() - start;
+    }
+    empty = median(values, ROUNDS);
+}
+
+/* Never 0: what is faster than a reading of the clock counts as one tick. */
+static uint64_t without_clock(uint64_t span)
+{
+    return span > empty ? span - empty : 1;
+}
+
+static void print_spans(int from, int to)
+{
+    for (int call = from; call <= to; call++) {
+        printf("first %d %llu\n", call, (unsigned long long)without_clock(spans[call][0]));
+        uint64_t warm = median(spans[call] + WARM_UP, ROUNDS - WARM_UP);
+        printf("warm %d %llu\n", call, (unsigned long long)without_clock(warm));
+    }
+}
+
+/* Times one expression of round `round`. */
+#define TIME(call, expression)                                                                     \
+    do {                                                                                           \
+        uint64_t start_ = ticks_now();                                                             \
+        expression;                                                                                \
+        spans[call][round] = ticks_now() - start_;                                                 \
+    } while (0)
+
+/* Get to release, of another member's segment. */
+static void measure_reader(xpmem_segid_t segid)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct xpmem_addr addr = {-1, 0};
+        void *at = NULL;
+        int detached = -1, released = -1;
+        TIME(GET, addr.apid = xpmem_get(segid, XPMEM_RDWR, XPMEM_PERMIT_MODE, NULL));
+        must(addr.apid > 0, "xpmem_get");
+        TIME(ATTACH, at = xpmem_attach(addr, SIZE, NULL));
+        must(at != (void *)-1 && *(int *)at == 4711, "xpmem_attach");
+        TIME(DETACH, detached = xpmem_detach(at));
+        TIME(RELEASE, released = xpmem_release(addr.apid));
+        must(detached == 0 && released == 0, "xpmem_detach, xpmem_release");
+    }
+    print_spans(GET, RELEASE);
+}
+
+static void measure_owner(void *memory)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        xpmem_segid_t segid = -1;
+        int removed = -1;
+        TIME(MAKE, segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600));
+        must(segid > 0, "xpmem_make");
+        TIME(REMOVE, removed = xpmem_remove(segid));
+        must(removed == 0, "xpmem_remove");
+    }
+    print_spans(MAKE, MAKE);
+    print_spans(REMOVE, REMOVE);
+}
+
+/* The five of a whole use, by one process and without a look at the clock in between. */
+static void measure_together(void *memory)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct xpmem_addr addr = {-1, 0};
+        xpmem_segid_t segid = -1;
+        int failed = 0;
+        void *at = NULL;
+        TIME(TOGETHER, {
+            segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
+            addr.apid = xpmem_get(segid, XPMEM_RDWR, XPMEM_PERMIT_MODE, NULL);
+            at = xpmem_attach(addr, SIZE, NULL);
+            failed = xpmem_detach(at) | xpmem_release(addr.apid);
+        });
+        must(at != (void *)-1 && !failed, "a whole use");
+        must(xpmem_remove(segid) == 0, "xpmem_remove");
+    }
+    print_spans(TOGETHER, TOGETHER);
+}
+
+static int *map_memory(void)
+{
+    int *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    must(memory != MAP_FAILED, "mmap");
+    *memory = 4711;
+    return memory;
+}
+
+/* In a space: both have reached the same point. */
+static void meet(void)
+{
+    int result = onespace_barrier(20000);
+    errno = -result;
+    must(result == 0, "onespace_barrier");
+}
+
+static void play_members(void)
+{
+    static xpmem_segid_t segid;
+    must(onespace_init() > 0 && onespace_ntasks() == 2, "two tasks of a space");
+    int *memory = map_memory();
+    if (onespace_number() == 0) {
+        measure_owner(memory);
+        segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
+        must(segid > 0 && onespace_export("segment", &segid, sizeof(segid)) == 0, "segment");
+        meet();
+        return;
+    }
+    void *found = NULL;
+    int owner = onespace_task(0);
+    must(owner > 0 && onespace_import(owner, "segment", &found, NULL, 20000) == 0, "import");
+    measure_reader(*(xpmem_segid_t *)found);
+    measure_together(memory);
+    meet();
+}
+
+/* With the kernel module, which forked children may use. */
+static void play_processes(void)
+{
+    int status, *memory = map_memory();
+    measure_owner(memory);
+    xpmem_segid_t segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
+    must(segid > 0, "xpmem_make");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        measure_reader(segid);
+        measure_together(memory);
+        exit(0);
+    }
+    must(waitpid(child, &status, 0) == child && status == 0, "the child");
+}
+
+static void play_shm(void)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "/onespace-bench-%d", getpid());
+    for (int round = 0; round < ROUNDS; round++) {
+        int fd = -1, failed = 0;
+        void *at = MAP_FAILED, *again = MAP_FAILED;
+        TIME(OPEN, fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600));
+        must(fd >= 0, "shm_open");
+        TIME(TRUNCATE, failed = ftruncate(fd, (off_t)SIZE));
+        TIME(MAP, at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+        TIME(CLOSE, failed |= close(fd));
+        must(at != MAP_FAILED && !failed, "mmap");
+        TIME(OPEN_AGAIN, fd = shm_open(name, O_RDWR, 0600));
+        TIME(MAP_AGAIN, again = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+        TIME(CLOSE_AGAIN, failed = close(fd));
+        must(again != MAP_FAILED && !failed, "mmap again");
+        TIME(UNMAP, failed = munmap(again, SIZE));
+        must(!failed && munmap(at, SIZE) == 0 && shm_unlink(name) == 0, "munmap, shm_unlink");
+    }
+    print_spans(OPEN, UNMAP);
+}
+
+static void play_limit(void)
+{
+    enum { ADDITIONS = 1000 }; /* one alone is shorter than the clock's step */
+    static long word;
+    for (int round = 0; round < ROUNDS; round++)
+        TIME(0, {
+            for (int i = 0; i < ADDITIONS; i++)
+                __atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
+        });
+    uint64_t warm = median(spans[0] + WARM_UP, ROUNDS - WARM_UP);
+    printf("warm 0 %g\n", (double)warm / ADDITIONS);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    measure_empty();
+    if (strcmp(what, "members") == 0)
+        play_members();
+    else if (strcmp(what, "processes") == 0)
+        play_processes();
+    else if (strcmp(what, "shm") == 0)
+        play_shm();
+    else if (strcmp(what, "limit") == 0)
+        play_limit();
+    else
+        return fprintf(stderr, "usage: calls members|processes|shm|limit\n"), 2;
+    return 0;
+}
