@@ -1,6 +1,7 @@
 """tests/run/launchers.py: the MPI libraries that the tests run, with compiler and launcher."""
 import dataclasses
 import os
+import pathlib
 import shutil
 
 from jobs import ROOT
@@ -16,13 +17,14 @@ class Mpi:
     needs: tuple  # files and programs without which it is not here
     wheel: str = ""
     env: dict = dataclasses.field(default_factory=dict)
+    builder: str = ""  # the command that builds it
     hydra: bool = False  # its launcher knows -pmi-port, -launcher and -hosts
 
     def missing(self):
         for path in self.needs:
             if not shutil.which(path) and not os.path.exists(path):
                 what = f"the wheel {self.wheel}" if self.wheel else path
-                return f"{what} is not installed (scripts/setup test)"
+                return f"{what} is not installed ({self.builder or 'scripts/setup test'})"
         return None
 
     def command(self, ranks, program, *options):
@@ -34,6 +36,7 @@ ROOT_FLAG = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
 DEBIAN_MPICH_FLAGS = ("-I/usr/include/x86_64-linux-gnu/mpich",)
 IMPI = VENV / "impi-rt"
 IMPI_XPMEM = VENV / "impi-xpmem"
+BUILT = pathlib.Path(os.environ.get("ONESPACE_MPI", os.path.expanduser("~/.cache/onespace/mpi")))
 
 MPIS = {mpi.name: mpi for mpi in [
     Mpi("mpich", ("mpicc.mpich",), ("mpiexec.mpich",), ("mpicc.mpich", "mpiexec.mpich"), hydra=True),
@@ -50,9 +53,11 @@ MPIS = {mpi.name: mpi for mpi in [
         {"LD_LIBRARY_PATH": str(IMPI / "lib"), "I_MPI_FABRICS": "shm"}, hydra=True),
 ]}
 
-# Those that use XPMEM: Intel's from 2021.19 on when told.
+# Those that use XPMEM: Intel's from 2021.19 on when told, and what scripts/build-mpi has built.
 XPMEM_MPIS = {mpi.name: mpi for mpi in [
     Mpi("impi-xpmem", ("cc", *DEBIAN_MPICH_FLAGS, str(IMPI_XPMEM / "lib/libmpi.so.12")),
         (str(IMPI_XPMEM / "bin/mpiexec"),), (str(IMPI_XPMEM / "bin/mpiexec"), "mpicc.mpich"), "impi-rt, 2021.19,",
         {"LD_LIBRARY_PATH": str(IMPI_XPMEM / "lib"), "I_MPI_FABRICS": "shm", "I_MPI_SHM_XPMEM": "1"}, hydra=True),
+    Mpi("built-mpich", (str(BUILT / "mpich/bin/mpicc"),), (str(BUILT / "mpich/bin/mpiexec"),),
+        (str(BUILT / "mpich/.built"),), builder="scripts/build-mpi mpich", hydra=True),
 ]}
