@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 import pytest
 
 from jobs import ONESPACE, ROOT
-from launchers import MPIS
+from launchers import MPIS, XPMEM_MPIS
 
 jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
 
@@ -228,6 +228,21 @@ def test_xpmem_measures_each_call(bench):
         if os.path.exists("/dev/xpmem"):
             check_series(found.pop(f"module/{when}"), list(range(7)), 2)
     assert not found
+
+
+def test_configurations_measures_each_and_counts_attaches(bench):
+    if XPMEM_MPIS["impi-xpmem"].missing():
+        pytest.skip(XPMEM_MPIS["impi-xpmem"].missing())
+    found = bench("configurations", "--mpi", "intel", "--ranks", "2", "--patterns", "exchange", "--sizes",
+                  "64,65536", "--turns", "2", "--batches", "1", "--batch-ms", "1", "--no-plot")
+    expected = ["Shmem", "PiP-Shmem", "PiP-XPMEM"]
+    expected += ["XPMEM"] if os.path.exists("/dev/xpmem") else []
+    expected += [] if MPIS["mpich"].missing() else ["CMA, stock", "CMA, stock, tasks"]
+    for name in expected:
+        check_series(found.pop(f"{name}/exchange"), [64, 65536], 2)
+    counts = {name: series["samples"][0][0] for name, series in found.items()}
+    assert counts["PiP-Shmem/exchange/attaches"] == 0 < counts["PiP-XPMEM/exchange/attaches"], counts
+    assert counts["PiP-XPMEM/exchange/messages"] > counts["PiP-XPMEM/exchange/attaches"], counts
 
 
 def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
