@@ -156,7 +156,7 @@ static void draw_legend(const struct drawing *drawing)
         if (sum->regions == 0)
             continue;
         double x = 24 + (at % LEGEND_COLUMNS) * 182.0,
-               y = LEGEND_TOP + (at / LEGEND_COLUMNS) * (double)LEGEND_LINE;
+               y = LEGEND_TOP + at / LEGEND_COLUMNS * LEGEND_LINE;
         fprintf(drawing->out,
                 "<rect class=\"kind%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" "
                 "rx=\"2\"/>\n",
@@ -171,7 +171,8 @@ static void draw_legend(const struct drawing *drawing)
 static void draw_axis(const struct drawing *drawing, double bottom)
 {
     double step = nice_step(drawing->scale / 6);
-    for (double at = 0; at <= drawing->scale; at += step) {
+    for (unsigned i = 0; i * step <= drawing->scale; i++) {
+        double at = i * step;
         double x = BAR_LEFT + at / drawing->scale * BAR_WIDTH;
         char bytes[OUTPUT_SHORT];
         fprintf(drawing->out,

@@ -23,7 +23,7 @@ long steer_call(struct space_slot *self, long nr, const long arguments[6]);
 
 /* First part of the handler for SIGSEGV and SIGBUS: 0 when the fault was one of our copies and has
  * been dealt with, or when the default action was put back; else the program's own handler. */
-uintptr_t steer_fault(int signal, void *info, void *context, void *self);
+uintptr_t steer_fault(int signal, void *information, void *context, void *slot);
 
 /* Prepares a claimed slot's steering state and maps its data page and stubs: 0 or -errno. */
 long steer_prepare(struct space *space, struct space_slot *slot);

@@ -66,7 +66,7 @@ struct birth {
 static_assert(sizeof(struct birth) <= BIRTH_PAGES * 4096, "fits behind the stubs");
 
 /* Runs as the new kernel task, on its own stack, with all signals blocked. Never returns. */
-void birth_main(void *birth);
+void birth_main(void *argument);
 /* Makes the kernel task of a prepared birth; called by a task for its own child (a sibling for the
  * kernel) or by the keeper for the root's. The pid or -errno. */
 long birth_clone(struct birth *birth, int as_sibling);

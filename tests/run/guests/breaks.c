@@ -1,4 +1,5 @@
-/* Moves the program break itself while malloc is in use, and checks every byte that it got from either. */
+/* Moves the program break itself while malloc is in use, and checks every byte that it got from
+ * either. */
 #define _DEFAULT_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -17,8 +17,9 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "";
     if (fd < 0 || ftruncate(fd, sizeof(struct space)) != 0)
         return 1;
-    struct space *space = mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0);
+    struct space *space =
+        mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0);
     volatile uint32_t *mark = mmap((void *)LAYOUT_MARK, 4096, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (space == MAP_FAILED || mark == MAP_FAILED)

@@ -1,6 +1,6 @@
 /* tests/run/guests/interpose.c: a preloaded library that shows a command another machine: the files
- * below FAKE_ROOT in place of those of the same path, FAKE_RELEASE as the kernel's version, and with
- * FAKE_NO_PTRACE other processes' memory forbidden, as under Yama. */
+ * below FAKE_ROOT in place of those of the same path, FAKE_RELEASE as the kernel's version, and
+ * with FAKE_NO_PTRACE other processes' memory forbidden, as under Yama. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,7 +47,8 @@ int open(const char *path, int flags, ...)
 FILE *fopen(const char *path, const char *mode)
 {
     char text[4096];
-    FILE *(*next)(const char *, const char *) = (FILE * (*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
+    FILE *(*next)(const char *, const char *) =
+        (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
     return next(place(path, text), mode);
 }
 
@@ -62,12 +63,13 @@ int uname(struct utsname *names)
 }
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-                         const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+                         const struct iovec *remote, unsigned long remote_count,
+                         unsigned long flags)
 {
     ssize_t (*next)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
-                    unsigned long) = (ssize_t(*)(pid_t, const struct iovec *, unsigned long,
-                                                 const struct iovec *, unsigned long,
-                                                 unsigned long))dlsym(RTLD_NEXT, "process_vm_readv");
+                    unsigned long) =
+        (ssize_t(*)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                    unsigned long))dlsym(RTLD_NEXT, "process_vm_readv");
     if (getenv("FAKE_NO_PTRACE")) {
         errno = EPERM;
         return -1;

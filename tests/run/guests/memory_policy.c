@@ -1,4 +1,5 @@
-/* memory_policy: prints its memory policy; memory_policy set PROGRAM...: binds to node 0 and executes. */
+/* memory_policy: prints its memory policy; memory_policy set PROGRAM...: binds to node 0 and
+ * executes. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>

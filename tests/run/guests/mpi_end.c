@@ -1,5 +1,5 @@
-/* mpi_end HOW: the last rank ends in the named way; the others wait in a barrier for it, or, with HOW
- * ending in "-alone", have ended well before. mpi_end sleep: all wait to be killed. */
+/* mpi_end HOW: the last rank ends in the named way; the others wait in a barrier for it, or, with
+ * HOW ending in "-alone", have ended well before. mpi_end sleep: all wait to be killed. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

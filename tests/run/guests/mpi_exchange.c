@@ -1,5 +1,5 @@
-/* Every rank exchanges with both neighbours messages of 0 B to 4 MiB, contiguous and strided, blocking and
- * not, from the heap, the stack and static memory; every byte is checked. */
+/* Every rank exchanges with both neighbours messages of 0 B to 4 MiB, contiguous and strided,
+ * blocking and not, from the heap, the stack and static memory; every byte is checked. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,8 @@ static void check(const unsigned char *got, int from, int size, const char *what
     for (int i = 0; i < size; i++)
         if (got[i] != expected(from, rank, size, i)) {
             if (wrong++ < 3)
-                printf("rank %d: %s of %d bytes from %d: byte %d is wrong\n", rank, what, size, from, i);
+                printf("rank %d: %s of %d bytes from %d: byte %d is wrong\n", rank, what, size,
+                       from, i);
             return;
         }
 }
@@ -32,7 +33,8 @@ static void exchange(unsigned char *out, unsigned char *in, int size, int step, 
     for (int i = 0; i < size; i++)
         out[i] = expected(rank, to, size, i);
     memset(in, 0xEE, size + EDGE);
-    MPI_Sendrecv(out, size, MPI_BYTE, to, size, in, size + EDGE, MPI_BYTE, from, size, MPI_COMM_WORLD, &status);
+    MPI_Sendrecv(out, size, MPI_BYTE, to, size, in, size + EDGE, MPI_BYTE, from, size,
+                 MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_BYTE, &count);
     check(in, from, size, what);
     for (int i = 0; i < EDGE; i++)
@@ -54,7 +56,8 @@ static void exchange_strided(int words)
     for (int i = 0; i < words * 3 - 2; i++)
         wrong += in[i] != (i % 3 ? -1 : from * 1000000L + i);
     /* packed on one side, strided on the other */
-    MPI_Sendrecv(out, 1, vector, to, 2, in, words, MPI_LONG, from, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, 1, vector, to, 2, in, words, MPI_LONG, from, 2, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     for (int i = 0; i < words; i++)
         wrong += in[i] != from * 1000000L + i * 3;
     MPI_Type_free(&vector);
@@ -64,9 +67,14 @@ static void exchange_strided(int words)
 
 static void exchange_struct(void)
 {
-    struct record { char name[5]; double value; int number; } out[1000], in[1000];
+    struct record {
+        char name[5];
+        double value;
+        int number;
+    } out[1000], in[1000];
     int lengths[3] = {5, 1, 1}, to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
-    MPI_Aint places[3] = {0, (char *)&out[0].value - (char *)out, (char *)&out[0].number - (char *)out};
+    MPI_Aint places[3] = {0, (char *)&out[0].value - (char *)out,
+                          (char *)&out[0].number - (char *)out};
     MPI_Datatype kinds[3] = {MPI_CHAR, MPI_DOUBLE, MPI_INT}, plain, record;
     MPI_Type_create_struct(3, lengths, places, kinds, &plain);
     MPI_Type_create_resized(plain, 0, sizeof(struct record), &record);
@@ -76,9 +84,11 @@ static void exchange_struct(void)
         out[i].value = rank + i / 8.0;
         out[i].number = rank * i;
     }
-    MPI_Sendrecv(out, 1000, record, to, 3, in, 1000, record, from, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, 1000, record, to, 3, in, 1000, record, from, 3, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     for (int i = 0; i < 1000; i++)
-        wrong += in[i].value != from + i / 8.0 || in[i].number != from * i || strcmp(in[i].name, "ab") != 0;
+        wrong += in[i].value != from + i / 8.0 || in[i].number != from * i ||
+                 strcmp(in[i].name, "ab") != 0;
     MPI_Type_free(&record);
     MPI_Type_free(&plain);
 }
@@ -102,7 +112,8 @@ static void exchange_at_once(unsigned char *out, unsigned char *in)
 
 int main(int argc, char **argv)
 {
-    static const int sizes[] = {0, 1, 7, 8, 63, 64, 65, 1000, 4095, 4096, 8191, 8192, 8193, 16384, 65535, 65536,
+    static const int sizes[] = {0,      1,      7,       8,       63,       64,    65,    1000,
+                                4095,   4096,   8191,    8192,    8193,     16384, 65535, 65536,
                                 131071, 262144, 1000003, 1048576, MOST - 1, MOST};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

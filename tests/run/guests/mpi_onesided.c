@@ -1,4 +1,5 @@
-/* Put, Get, Accumulate and Fetch_and_op on windows made in each way; then loads and stores in shared ones. */
+/* Put, Get, Accumulate and Fetch_and_op on windows made in each way; then loads and stores in
+ * shared ones. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static void use_shared(void)
     int left = (rank + ranks - 1) % ranks, unit;
     MPI_Aint size;
     MPI_Win window;
-    MPI_Win_allocate_shared(COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Win_allocate_shared(COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
+                            &base, &window);
     use_window(window, base, "MPI_Win_allocate_shared");
     MPI_Win_lock_all(0, window);
     for (int i = 0; i < COUNT; i++)
@@ -79,7 +81,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int i = 0; i < 2; i++) {
-        MPI_Win_allocate(COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+        MPI_Win_allocate(COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base,
+                         &window);
         use_window(window, base, "MPI_Win_allocate");
         MPI_Win_free(&window);
     }

@@ -13,8 +13,8 @@ int main(int argc, char **argv)
     int left = (rank + ranks - 1) % ranks;
     for (int i = 0; i < 1000; i++)
         numbers[i] = rank * 1000 + i;
-    MPI_Sendrecv(&own, sizeof(own), MPI_BYTE, (rank + 1) % ranks, 0, &theirs, sizeof(theirs), MPI_BYTE,
-                 left, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&own, sizeof(own), MPI_BYTE, (rank + 1) % ranks, 0, &theirs, sizeof(theirs),
+                 MPI_BYTE, left, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 1000; i++)
         wrong += theirs[i] != left * 1000 + i;

@@ -1,5 +1,6 @@
-/* Two tasks by hand: each writes the address of a static array into a file descriptor that it shares
- * with the other (a socket pair cannot be had from outside, so a file does), and reads the other's. */
+/* Two tasks by hand: each writes the address of a static array into a file descriptor that it
+ * shares with the other (a socket pair cannot be had from outside, so a file does), and reads the
+ * other's. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * the end of its input.
  *   heap MIB    touches that much of its program break
  *   map MIB     touches that much of a mapping
- *   copy FILE   number 0 writes its pid and an address to FILE, number 1 copies 1 MiB from there, in 4
- *               calls */
+ *   copy FILE   number 0 writes its pid and an address to FILE, number 1 copies 1 MiB from there,
+ * in 4 calls */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "heap") == 0)
         memset(sbrk((long)size), 1, size);
     if (argc > 2 && strcmp(argv[1], "map") == 0)
-        memset(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, size);
+        memset(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1,
+               size);
     if (argc > 2 && strcmp(argv[1], "copy") == 0)
         copy_from_other(argv[2]);
     printf("ready\n");

@@ -1,5 +1,6 @@
-/* tests/run/guests/observed_root.c: a root with a task that exited with 7 and one that SIGTERM ended,
- * neither collected, and a forked child, whose pid it prints. Waits for the end of its input. */
+/* tests/run/guests/observed_root.c: a root with a task that exited with 7 and one that SIGTERM
+ * ended, neither collected, and a forked child, whose pid it prints. Waits for the end of its
+ * input. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* patterns SECONDS: four threads allocate, grow and free blocks at random; each block is filled with a
- * pattern of task, thread and block and checked before it is freed. */
+/* patterns SECONDS: four threads allocate, grow and free blocks at random; each block is filled
+ * with a pattern of task, thread and block and checked before it is freed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -75,8 +75,9 @@ static void grow(struct block *block)
     size_t before = block->count;
     check(block);
     block->count *= 2;
-    block->words = block->mapped ? mremap(block->words, before * 8, block->count * 8, MREMAP_MAYMOVE)
-                                 : realloc(block->words, block->count * 8);
+    block->words = block->mapped
+                       ? mremap(block->words, before * 8, block->count * 8, MREMAP_MAYMOVE)
+                       : realloc(block->words, block->count * 8);
     if (!block->words || block->words == MAP_FAILED)
         _exit(8);
     fill(block, before);

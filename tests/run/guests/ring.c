@@ -1,5 +1,5 @@
-/* ring ROUNDS: reads and writes a file through io_uring with registered buffers, 32 requests at a time.
- * Ends with 77 where io_uring is not permitted. */
+/* ring ROUNDS: reads and writes a file through io_uring with registered buffers, 32 requests at a
+ * time. Ends with 77 where io_uring is not permitted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -47,7 +47,8 @@ int main(int argc, char **argv)
         return 2;
     long rounds = argc > 1 ? atol(argv[1]) : 1;
     for (long round = 0; round < rounds; round++) {
-        if (submit_all(&ring, fileno(file), buffers, 1) || submit_all(&ring, fileno(file), buffers, 0))
+        if (submit_all(&ring, fileno(file), buffers, 1) ||
+            submit_all(&ring, fileno(file), buffers, 0))
             return 4;
         for (int i = 0; i < DEPTH; i++)
             if (((unsigned char *)buffers[i].iov_base)[round % SIZE] != i)

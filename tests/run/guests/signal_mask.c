@@ -1,5 +1,5 @@
-/* signal_mask: prints which signals are blocked; signal_mask block N... -- PROGRAM...: blocks exactly
- * those and executes. */
+/* signal_mask: prints which signals are blocked; signal_mask block N... -- PROGRAM...: blocks
+ * exactly those and executes. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,10 @@ static thread_local std::string name = "none";
 static std::atomic<int> ended{0};
 
 struct Guard {
-    ~Guard() { ended++; }
+    ~Guard()
+    {
+        ended++;
+    }
 };
 static thread_local Guard guard;
 

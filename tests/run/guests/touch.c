@@ -1,4 +1,5 @@
-/* touch MIB: takes that much memory in several ways, writes to all of it, and ends without giving it back. */
+/* touch MIB: takes that much memory in several ways, writes to all of it, and ends without giving
+ * it back. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
