@@ -208,6 +208,11 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     if (run->verbose)
         fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,
                 run->space ? "--space" : launcher->found_by, job.number, job.ntasks);
+    if (run->verbose)
+        fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
+                launcher->is_rank ? launcher->kind : "none",
+                segment->flags & ONESPACE_SPAWN_UNSTEERED ? "by the kernel (--no-steer)"
+                                                          : "in user space");
     defaults_set(run->verbose);
     return shim_run(&job);
 }

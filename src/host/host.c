@@ -28,7 +28,14 @@
 #include "onespace.h"
 #include "space/registry.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, PARTIAL_MS = 20, REQUEST_TIMEOUT_S = 2 };
+enum {
+    LINGER_MS = 200,
+    EXPECT_MS = 10000,
+    HOLD_MS = 300,
+    PARTIAL_MS = 20,
+    REQUEST_TIMEOUT_S = 2,
+    ALONE_S = 2
+};
 
 struct client {
     int socket; /* -1: the shim is gone */
@@ -36,6 +43,7 @@ struct client {
     int pid;
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     uint64_t launch;
+    time_t started; /* seconds of CLOCK_MONOTONIC */
     struct client *next;
 };
 
@@ -112,6 +120,24 @@ static void warn_of_others(const struct client *client, struct protocol_reply *r
                  "launcher");
 }
 
+static time_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+/* Said at the end, when it is certain, and not of tasks that were gone before others could come. */
+static void warn_of_solitude(const struct host *host, const struct client *client,
+                             struct protocol_reply *reply)
+{
+    if (host->seen == 1 && host->expected > 1 && now() - client->started >= ALONE_S)
+        snprintf(reply->message, sizeof(reply->message),
+                 "the launcher started %d ranks on this node, but no other one came to this space: "
+                 "start all of them with the same `onespace run`; --verbose names the space",
+                 host->expected);
+}
+
 /* Starts one held job and answers its shim. */
 static void start_job(struct host *host, struct job *job)
 {
@@ -140,6 +166,7 @@ static void start_job(struct host *host, struct job *job)
         return;
     }
     client->socket = socket;
+    client->started = now();
     client->next = host->clients;
     host->clients = client;
 }
@@ -258,6 +285,7 @@ static void pass_end_on(struct host *host)
         if (client->task != reply.status.id)
             continue;
         if (client->socket >= 0) {
+            warn_of_solitude(host, client, &reply);
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }

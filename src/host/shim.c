@@ -313,6 +313,8 @@ int shim_run(const struct shim_job *job)
         complain(HOST_GONE);
         return EXIT_FAILURE;
     }
+    if (reply.message[0])
+        complain(reply.message);
     if (job->stats)
         report_stats(job->argv[0], &reply.status);
     return end_as(reply.status.status, &old);

@@ -184,3 +184,15 @@ def test_space_option_under_a_launcher(job, guests, stock_mpi):
 def test_count_under_a_launcher_makes_a_space_of_its_own(job, stock_mpi):
     result = run_all(job, stock_mpi, 2, [*RUN, "-n", "2", "/bin/sh", "-c", "echo $ONESPACE_TASK_ID"])
     assert result.code == 0 and result.lines == ["0", "0", "1", "1"], str(result)
+
+
+def test_rank_that_stays_alone_is_warned_of(job, stock_mpi):
+    script = 'test "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 0 || exec sleep 3; exec "$@" sleep 3'
+    result = run_all(job, stock_mpi, 2, ["sh", "-c", script, "sh", *RUN])
+    assert result.code == 0, str(result)
+    assert result.err.count("started 2 ranks on this node, but no other one came to this space") == 1, str(result)
+
+
+def test_ranks_that_share_a_space_are_not_warned_of(job, stock_mpi):
+    result = run_all(job, stock_mpi, 2, [*RUN, "sleep", "3"])
+    assert result.code == 0 and "no other one" not in result.err, str(result)

@@ -178,6 +178,7 @@ def test_output_end_is_seen_while_the_task_lives(job):
 def test_verbose_names_the_space(job):
     result = job.run([*RUN, "--verbose", "--space", "named", "true"])
     assert result.code == 0 and "named" in result.err and "PMIX_MCA_gds" in result.err, str(result)
+    assert "copies between tasks in user space" in result.err, str(result)
 
 
 def test_verbose_tells_of_full_tables(job, guests):
