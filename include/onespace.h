@@ -45,8 +45,12 @@ extern "C" {
 /* Makes the calling process the root of a new space, or attaches the calling task to the space it
  * runs in. Idempotent. The root's identity (user, groups, capabilities, namespaces, cgroup) as it
  * is at this call is what its tasks get: change it before.
+ * From here on (or from the first export, import or look-up) the caller's libc treats locks as one
+ * with threads does, so that mutexes hold between members; one thread is made and ended for that.
  * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region or memory is
- * not to be had. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel refuses. */
+ * not to be had. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel refuses.
+ * -EAGAIN: there is no thread to be had; the call may be repeated (export, import and look-up too,
+ * when they come first). */
 ONESPACE_API ONESPACE_CHECK int onespace_init(void);
 
 /* Ends the space. Root only; tasks need not call anything. -EBUSY while tasks live, -EPERM in a

@@ -5,21 +5,18 @@
  * root's library through steering; the agent does what must happen inside the task once its libc is
  * ready: it makes the task a member for all to see, settles the allocator, lets a function of the
  * program run in place of main, and carries syscall(), by which some programs reach the calls that
- * are steered. */
+ * are steered, and free() (see free.c). */
 #include <errno.h>
 #include <link.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "agent/agent.h"
 #include "arch.h"
 #include "onespace.h"
-#include "space/registry.h"
 #include "task/birth.h"
 #include "raw_syscall.h"
-
-#define EXPORTED __attribute__((visibility("default")))
-#define WEAK     __attribute__((weak))
 
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;
@@ -41,15 +38,16 @@ enum {
     HEAP_MMAP = 32 << 20, /* from here on mmap, which gives memory back at once */
 };
 
-static struct space *space;
-static struct space_slot *self;
+struct space *agent_space;
+struct space_slot *agent_self;
+uintptr_t agent_low;
 
 /* A heap that keeps some free memory enters the kernel less often: in one address space every
  * munmap and page fault costs all tasks a little. docs/memory.md has the measurements and the
  * bound. */
 static void settle_heap(void)
 {
-    if (!mallopt || (self->flags & ONESPACE_SPAWN_HEAP_LIBC))
+    if (!mallopt || (agent_self->flags & ONESPACE_SPAWN_HEAP_LIBC))
         return;
     mallopt(OPTION_TOP_PAD, HEAP_PAD);
     mallopt(OPTION_TRIM_THRESHOLD, HEAP_TRIM);
@@ -58,14 +56,18 @@ static void settle_heap(void)
 
 static int find_space(void)
 {
-    if (space || !getauxval)
-        return space != NULL;
-    struct space *found = (struct space *)getauxval(SPACE_AT_REGISTRY);
-    self = (struct space_slot *)getauxval(SPACE_AT_SLOT);
-    if (found && self && found->magic == SPACE_MAGIC && found->abi == SPACE_ABI &&
-        found->size == sizeof(*found))
-        space = found;
-    return space != NULL;
+    if (agent_space || !getauxval)
+        return agent_space != NULL;
+    struct space *space = (struct space *)getauxval(SPACE_AT_REGISTRY);
+    struct space_slot *self = (struct space_slot *)getauxval(SPACE_AT_SLOT);
+    if (!space || !self || space->magic != SPACE_MAGIC || space->abi != SPACE_ABI ||
+        space->size != sizeof(*space))
+        return 0;
+    agent_self = self;
+    agent_space = space;
+    if (!(self->flags & ONESPACE_SPAWN_UNSTEERED))
+        agent_low = layout_range(space_slot_index(space, self));
+    return 1;
 }
 
 static uintptr_t first_link_map(void)
@@ -77,7 +79,7 @@ static uintptr_t first_link_map(void)
 
 static void end_thread(int status)
 {
-    space->operations.thread_exit(self, status);
+    agent_space->operations.thread_exit(agent_self, status);
 }
 
 /* In thread mode the end of the program must not be that of the process: whatever way leads to the
@@ -98,9 +100,9 @@ __attribute__((constructor)) static void attach(void)
 {
     if (!find_space())
         return;
-    if (space_is_thread(self))
+    if (space_is_thread(agent_self))
         divert_exit();
-    space->operations.task_attached(self, first_link_map());
+    agent_space->operations.task_attached(agent_self, first_link_map());
     settle_heap();
 }
 
@@ -135,7 +137,7 @@ static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
 static int call_start(int argc, char **argv, char **envp)
 {
     (void)argc, (void)argv, (void)envp;
-    const struct birth *birth = (const struct birth *)self->birth_record;
+    const struct birth *birth = (const struct birth *)agent_self->birth_record;
     uintptr_t bias = 0;
     dl_iterate_phdr(note_bias, &bias);
     return ((int (*)(void *))(bias + birth->start))(birth->start_argument);
@@ -146,7 +148,8 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
 {
     start_main_function *real = real_start_main();
     /* musl runs constructors later than this. */
-    const struct birth *birth = find_space() ? (const struct birth *)self->birth_record : NULL;
+    const struct birth *birth =
+        find_space() ? (const struct birth *)agent_self->birth_record : NULL;
     if (birth && birth->start)
         main = dl_iterate_phdr ? call_start : NULL;
     if (!real || !main)
@@ -163,8 +166,8 @@ EXPORTED long syscall(long nr, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(list, long);
     va_end(list);
-    long result = space && !(self->flags & ONESPACE_SPAWN_UNSTEERED)
-                      ? space->operations.steer(self, nr, a)
+    long result = agent_space && !(agent_self->flags & ONESPACE_SPAWN_UNSTEERED)
+                      ? agent_space->operations.steer(agent_self, nr, a)
                       : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     if ((unsigned long)result < -4095ul)
         return result;

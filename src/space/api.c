@@ -11,6 +11,7 @@
 #include "space/futex.h"
 #include "space/holds.h"
 #include "space/registry.h"
+#include "space/locking.h"
 #include "task/birth.h"
 
 int onespace_self(void)
@@ -157,6 +158,8 @@ int onespace_export(const char *name, void *address, size_t size)
         return -EPERM;
     int result = check_name(name);
     if (result == 0)
+        result = locking_begin();
+    if (result == 0)
         result = (int)exports_add(space, space_self(), name, address, size);
     if (result == 0)
         futex_bump(&space->names);
@@ -200,6 +203,8 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
     if (!space)
         return -EPERM;
     int result = !address ? -EINVAL : check_name(name);
+    if (result == 0)
+        result = locking_begin();
     if (result < 0)
         return result;
     uint64_t deadline = futex_deadline(timeout_ms), found_size = 0;

@@ -17,6 +17,7 @@
 #include "space/futex.h"
 #include "space/group.h"
 #include "space/registry.h"
+#include "space/locking.h"
 #include "space/robust.h"
 #include "steer/steer.h"
 #include "task/birth.h"
@@ -211,6 +212,8 @@ int onespace_init(void)
         result = -EPERM;
     else
         result = create_space();
+    if (result >= 0 && locking_begin() < 0)
+        result = -EAGAIN;
     pthread_mutex_unlock(&once);
     return (int)result;
 }

@@ -77,6 +77,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->has_imported, 0);
     atomic_store(&slot->was_imported, 0);
     atomic_store(&slot->robust.at, 0);
+    atomic_store(&slot->returned, 0);
     slot->number = slot->ntasks = -1;
     slot->status = 0;
     slot->user_us = slot->system_us = 0;

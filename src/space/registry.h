@@ -163,6 +163,8 @@ struct space_slot {
     _Atomic uint32_t ended;  /* the futex of onespace_watch; keeper: 0 -> 1 */
     _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
     _Atomic int32_t pid;
+    /* Blocks that other tasks have freed, linked through their first words; see agent/free.c. */
+    _Atomic uintptr_t returned;
     int32_t spawner;         /* id of the member that spawned it */
     _Atomic uint32_t orphan; /* keeper: the spawner has ended, the root inherits */
     uint32_t flags;          /* ONESPACE_SPAWN_* */

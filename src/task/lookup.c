@@ -18,6 +18,7 @@
 #include "image/image.h"
 #include "space/futex.h"
 #include "space/registry.h"
+#include "space/locking.h"
 #include "raw_syscall.h"
 #include "task/birth.h"
 
@@ -263,6 +264,9 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     struct space_slot *slot = space_slot(space, id);
     if (!slot || (space_state(slot) != SLOT_RUNNING && space_state(slot) != SLOT_BORN))
         return -ESRCH;
+    int result = locking_begin();
+    if (result < 0)
+        return result;
     if (slot != &space->slots[0])
         await_loaded(space, slot, id); /* half loaded, another library's symbol might be found */
     return space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;

@@ -1,0 +1,17 @@
+/* src/agent/agent.h: what the agent's files share. All of it is freestanding. */
+#ifndef ONESPACE_AGENT_AGENT_H
+#define ONESPACE_AGENT_AGENT_H
+
+#include "space/registry.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+#define WEAK     __attribute__((weak))
+
+/* NULL outside a space. Set once, before the program's first constructor. */
+extern struct space *agent_space;
+extern struct space_slot *agent_self;
+/* Start of the task's range; 0 outside a space and without steering, when nothing need lie there.
+ */
+extern uintptr_t agent_low;
+
+#endif

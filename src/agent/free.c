@@ -1,0 +1,162 @@
+/* src/agent/free.c: free() of a block that another task has allocated.
+ *
+ * Every task has a malloc of its own. Left to itself, free() would put another task's block on the
+ * lists of the caller: handed out there, it would vanish with its owner. So the caller hangs it on
+ * a list in the owner's slot, and the owner gives what it finds there to its own malloc at its next
+ * free(). The block itself holds the link: nobody uses it any more.
+ *
+ * `returned` of a slot: other tasks push by compare-and-swap (release: the link is in the block
+ * before the block is on the list); the owner's threads take the whole list by exchange (acquire).
+ * Nobody pops single blocks, so that a block that comes back soon cannot be mistaken for its former
+ * self. A task killed while it pushes leaves the list whole. A forked child must neither push nor
+ * take: the list is shared with the parent, the blocks are not.
+ *
+ * What can be told without knowing an allocator's secrets is where a block lies. In a task without
+ * steering that says nothing, and everything goes to its malloc. */
+#include <stddef.h>
+
+#include "agent/agent.h"
+#include "raw_syscall.h"
+
+#define NEXT ((void *)-1l) /* RTLD_NEXT */
+/* Below the root's program break lie its heap and its program, and nothing that the kernel chose.
+ */
+#define BELOW_BREAK (16 * LAYOUT_GIB)
+
+extern void *dlsym(void *, const char *) WEAK;
+extern void __libc_free(void *) WEAK;
+extern void *__libc_realloc(void *, size_t) WEAK;
+extern void abort(void) WEAK;
+
+void free(void *block);
+void *realloc(void *block, size_t size);
+
+/* The allocator's own, of whichever library comes next. Threads may find them at once: the same. */
+static void (*_Atomic real_free)(void *);
+static void *(*_Atomic real_realloc)(void *, size_t);
+
+static void find_real(void)
+{
+    static _Atomic int finding;
+    if (!dlsym) { /* a libc without it has no other allocator beside it */
+        atomic_store(&real_free, __libc_free);
+        atomic_store(&real_realloc, __libc_realloc);
+    } else if (atomic_exchange(&finding, 1) == 0) { /* else dlsym itself frees */
+        atomic_store(&real_realloc, (void *(*)(void *, size_t))dlsym(NEXT, "realloc"));
+        atomic_store(&real_free, (void (*)(void *))dlsym(NEXT, "free"));
+        atomic_store(&finding, 0);
+    }
+}
+
+static void give(void *block)
+{
+    void (*function)(void *) = atomic_load_explicit(&real_free, memory_order_acquire);
+    if (!function) {
+        find_real();
+        function = atomic_load(&real_free);
+    }
+    if (function)
+        function(block);
+}
+
+static int is_mine(const void *block)
+{
+    return (uintptr_t)block - agent_low < LAYOUT_RANGE;
+}
+
+/* The slot whose task has allocated the block, LAYOUT_SLOTS when that is the caller or not to be
+ * told. */
+static unsigned other_owner(const void *block)
+{
+    unsigned index = layout_slot_of((uintptr_t)block);
+    uintptr_t below = agent_space->fence_low - (uintptr_t)block;
+    if (!space_marked())
+        return LAYOUT_SLOTS;
+    return index == LAYOUT_SLOTS && below - 1 < BELOW_BREAK ? 0 : index;
+}
+
+static size_t put(char *text, size_t at, const char *word)
+{
+    while (*word)
+        text[at++] = *word++;
+    return at;
+}
+
+static size_t put_task(char *text, size_t at, int32_t id)
+{
+    char digits[12];
+    unsigned count = 0;
+    if (id == 0)
+        return put(text, at, "the root");
+    at = put(text, at, "task ");
+    for (; id > 0; id /= 10)
+        digits[count++] = (char)('0' + id % 10);
+    while (count > 0)
+        text[at++] = digits[--count];
+    return at;
+}
+
+static void refuse(const char *call, unsigned index, const char *mend)
+{
+    char text[256];
+    size_t at = put(text, 0, "onespace: task ");
+    at = put_task(text, at - 5, atomic_load(&agent_self->id));
+    at = put(text, at, " calls ");
+    at = put(text, at, call);
+    at = put(text, at, "() on memory of ");
+    at = put_task(text, at, atomic_load(&agent_space->slots[index].id));
+    at = put(text, at, mend);
+    raw(__NR_write, 2, text, at);
+    if (abort)
+        abort();
+    raw(__NR_exit_group, 134);
+}
+
+static void send_home(struct space_slot *owner, void *block)
+{
+    uintptr_t head = atomic_load_explicit(&owner->returned, memory_order_relaxed);
+    do
+        *(uintptr_t *)block = head;
+    while (!atomic_compare_exchange_weak_explicit(&owner->returned, &head, (uintptr_t)block,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+static void take_home(void)
+{
+    if (!space_marked())
+        return;
+    uintptr_t block = atomic_exchange_explicit(&agent_self->returned, 0, memory_order_acquire);
+    while (block) {
+        uintptr_t next = *(uintptr_t *)block;
+        give((void *)block);
+        block = next;
+    }
+}
+
+EXPORTED void free(void *block)
+{
+    if (!agent_low) {
+        give(block);
+        return;
+    }
+    if (atomic_load_explicit(&agent_self->returned, memory_order_relaxed))
+        take_home();
+    unsigned owner = !block || is_mine(block) ? LAYOUT_SLOTS : other_owner(block);
+    if (owner == LAYOUT_SLOTS)
+        give(block);
+    else if (owner == 0)
+        refuse("free", owner, ": let the root free it\n");
+    else
+        send_home(&agent_space->slots[owner], block);
+}
+
+EXPORTED void *realloc(void *block, size_t size)
+{
+    unsigned owner = block && agent_low && !is_mine(block) ? other_owner(block) : LAYOUT_SLOTS;
+    if (owner != LAYOUT_SLOTS)
+        refuse("realloc", owner, ", whose malloc alone knows its size: allocate, copy, free\n");
+    if (!atomic_load(&real_realloc))
+        find_real();
+    void *(*function)(void *, size_t) = atomic_load(&real_realloc);
+    return function ? function(block, size) : NULL;
+}

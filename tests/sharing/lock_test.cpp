@@ -1,0 +1,49 @@
+// tests/sharing/lock_test.cpp: locks of one task taken by another.
+#include "sharer.hpp"
+
+using namespace fixture;
+
+using lock = SharingTest;
+
+TEST_F(lock, mutex_excludes_across_tasks)
+{
+    Sharer owner, other;
+    std::string mutex = owner.make("mutex");
+    owner.order("mutex", mutex);
+    EXPECT_EQ(other.use("mutex", mutex), "done");
+    EXPECT_EQ(owner.line(), "done");
+    EXPECT_EQ(other.use("mutex-count", mutex), "200000");
+    expect_good_ends(owner, other);
+}
+
+TEST_F(lock, condition_variable_wakes_the_other_task)
+{
+    Sharer owner, other;
+    std::string turn = owner.make("turn");
+    owner.order("turn", turn);
+    EXPECT_EQ(other.use("turn-other", turn), "1");
+    EXPECT_EQ(owner.line(), "1");
+    expect_good_ends(owner, other);
+}
+
+TEST_F(lock, robust_mutex_tells_of_the_death_of_its_holder)
+{
+    Sharer owner, other;
+    std::string mutex = owner.make("robust");
+    EXPECT_EQ(other.use("robust", mutex), "locked");
+    other.kill();
+    EXPECT_EQ(other.wait(), SIGKILL);
+    EXPECT_EQ(owner.use("robust", mutex), "owner died");
+    EXPECT_EQ(owner.finish(), exits(""));
+}
+
+// libstdc++ counts who waits in a table of each program, and so wakes nobody of another one.
+TEST_F(lock, atomic_notification_does_not_reach_the_other_task)
+{
+    Sharer owner, other;
+    std::string word = owner.make("word");
+    EXPECT_EQ(other.use("word", word), "asleep");
+    EXPECT_EQ(owner.use("word-notification", word), "1");
+    EXPECT_EQ(other.line(), "woken");
+    expect_good_ends(owner, other);
+}
