@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
-EXAMPLES = sorted((ROOT / "examples").glob("*.c"))
+EXAMPLES = sorted([*(ROOT / "examples").glob("*.c"), *(ROOT / "examples").glob("*.cpp")])
 COMMAND = BUILD / "bin" / "onespace"
 
 
@@ -35,7 +35,7 @@ def write_pkg_config():
 def compile_command(source):
     """The line of the head comment that begins with a compiler."""
     for line in source.read_text().splitlines():
-        match = re.match(r" \*\s+((?:cc|mpicc) .*)$", line)
+        match = re.match(r" \*\s+((?:cc|c\+\+|mpicc) .*)$", line)
         if match:
             return match[1]
     return None
@@ -48,7 +48,7 @@ def run(arguments, folder, **options):
 
 def build(name, folder, compiler=None):
     write_pkg_config()
-    source = ROOT / "examples" / f"{name}.c"
+    source, = (ROOT / "examples").glob(f"{name}.c*")
     shutil.copy(source, folder)
     command = compile_command(source)
     if compiler:
@@ -89,6 +89,27 @@ def test_linked_list_is_walked_in_another_task(tmp_path):
     result = run([program], tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "the sum of the other task's list is 500500\n"
+
+
+def test_tree_is_searched_by_several_tasks(tmp_path):
+    program = build("tree", tmp_path)
+    result = run([program], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == [f"task number {i} found 2500 keys" for i in range(4)]
+
+
+def test_containers_are_read_and_extended(tmp_path):
+    program = build("containers", tmp_path)
+    result = run([program], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["Faust is of 1808", "Principia is of 1687", "now 3 books, one of 1859"]
+
+
+def test_function_of_another_task_is_called(tmp_path):
+    program = build("function", tmp_path)
+    result = run([program], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "model(4): 8 here, 80 in the task\n"
 
 
 def test_lookup_follows_a_variable(tmp_path):
