@@ -374,7 +374,9 @@ def finish(result, name, args, print_tables, targets=None, plot=None):
 
 
 def main(function):
-    """Ends with a message, not with a stack trace, when something is missing."""
+    """Ends with a message, not with a stack trace, when something is missing; and when it is told to end, what it
+    has started ends with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         sys.exit(function())
     except Failure as failure:

@@ -257,6 +257,16 @@ def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
                                                                           "all"]
 
 
+def test_run_all_takes_what_it_started_with_it(job, tmp_path):
+    command = job.start(["sh", "-c", 'exec "$0" --only pagetables --results "$TMPDIR" 2>&1', BENCH / "run-all"],
+                        env={"ONESPACE_BIN": ONESPACE, "TMPDIR": str(tmp_path)})
+    command.wait_for("turn 2 of")
+    assert len(job.processes()) > 2
+    command.signal(signal.SIGTERM)
+    result = command.finish()  # and the fixture looks for processes
+    assert result.code == 128 + signal.SIGTERM and not os.listdir(tmp_path), result
+
+
 def test_run_all_says_which_benchmark_failed(job, tmp_path):
     result = job.run([BENCH / "run-all", "--only", "pagetables", "--results", tmp_path],
                      env={"ONESPACE_BIN": tmp_path / "absent"})
