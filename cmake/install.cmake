@@ -6,7 +6,7 @@ install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/onespace.h include/xpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS pip LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/pip/pip.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
+install(FILES include/pip/pip.h include/pip/pip_machdep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
 install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace
   FILES_MATCHING PATTERN "*.hpp")

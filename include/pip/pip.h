@@ -33,7 +33,7 @@
 
 /* Execution modes, for pip_init and pip_get_mode. Process mode: a task has descriptors, signal
  * handlers and a PID of its own; both kinds of it are the same here. Thread mode: it shares them
- * with the root. */
+ * with the root, and a crash ends all; see ONESPACE_SPAWN_THREAD in onespace.h. */
 #define PIP_MODE_PTHREAD          0x1000U
 #define PIP_MODE_PROCESS_PRELOAD  0x0100U
 #define PIP_MODE_PROCESS_PIPCLONE 0x0400U
@@ -260,7 +260,7 @@ int pip_is_initialized(void); /* not 0: yes */
 int pip_get_ntasks(int *ntasksp);
 int pip_get_mode(int *modep);
 const char *pip_get_mode_str(void); /* a constant; NULL when not initialised */
-/* The PID of a task or of the root; in thread mode its thread id. ESRCH: not alive. */
+/* The PID of a task or of the root; in thread mode they have the same. ESRCH: not alive. */
 int pip_get_system_id(int pipid, pip_id_t *idp);
 int pip_isa_root(void);
 int pip_isa_task(void);

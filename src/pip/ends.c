@@ -35,11 +35,22 @@ void pip_abort(void)
     abort();
 }
 
+/* In thread mode a signal to the process could be taken by a task that waits for the same one. */
+static int kill_main_thread(int pid, int signal)
+{
+    return syscall(SYS_tgkill, pid, pid, signal) == 0 ? 0 : errno;
+}
+
 int pip_kill(int pipid, int signal)
 {
     struct record *record;
     int result = state_find_alive(pipid, &record);
-    return result ? result : -onespace_kill(state_id(record), signal);
+    if (result)
+        return result;
+    struct state *state = state_mine();
+    if (state->mode == PIP_MODE_PTHREAD && record == state_root(state))
+        return kill_main_thread(onespace_pid(state_id(record)), signal);
+    return -onespace_kill(state_id(record), signal);
 }
 
 int pip_sigmask(int how, const sigset_t *sigmask, sigset_t *oldmask)

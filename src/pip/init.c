@@ -20,7 +20,7 @@ static void set_name(int mode)
 /* When the root ends while tasks live, they end too, also if the root is a task itself. */
 static void at_exit(void)
 {
-    if (state_is_root())
+    if (state_is_root() && state_mine()->mode != PIP_MODE_PTHREAD) /* threads end anyway */
         (void)pip_kill_all_child_tasks();
 }
 

@@ -43,8 +43,10 @@ int mode_choose(int opts, int *mode)
         *mode = PIP_MODE_PROCESS_PRELOAD;
     else if (allowed & PIP_MODE_PROCESS_PIPCLONE)
         *mode = PIP_MODE_PROCESS_PIPCLONE;
+    else if (allowed & PIP_MODE_PTHREAD)
+        *mode = PIP_MODE_PTHREAD;
     else
-        return EPERM; /* thread mode is not there */
+        return EPERM;
     return 0;
 }
 

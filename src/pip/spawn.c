@@ -95,7 +95,8 @@ static int before_program(void *argument)
     snprintf(name, sizeof(name), "%d%c%.13s", start->pipid % 10, mode_sign(start->mode),
              slash ? slash + 1 : start->program);
     prctl(PR_SET_NAME, name);
-    stop_on_start(start->stop, start->pipid, start->program);
+    if (start->mode != PIP_MODE_PTHREAD) /* it would stop the root too */
+        stop_on_start(start->stop, start->pipid, start->program);
     return start->hook.before ? start->hook.before(start->hook.hookarg) : 0;
 }
 
@@ -137,6 +138,8 @@ static int start_task(struct state *state, struct record *record, pip_spawn_prog
     if (hook)
         start.hook = *hook;
     attr.flags = ONESPACE_SPAWN_HOLD;
+    if (state->mode == PIP_MODE_PTHREAD)
+        attr.flags |= ONESPACE_SPAWN_THREAD;
     attr.stack_size = stack_size();
     if (coreno != PIP_CPUCORE_ASIS) {
         if (choose_cpu(coreno, &cpus))

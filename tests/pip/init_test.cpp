@@ -65,6 +65,10 @@ TEST(pip_init, agrees_with_the_environment_on_a_mode)
         {"pthread", PIP_MODE_PROCESS, EPERM, nullptr},
         {"process:got", 0, EPERM, nullptr},
         {"nonsense", 0, EPERM, nullptr},
+        {"pthread", 0, 0, "pthread"},
+        {"Thread", PIP_MODE_PTHREAD, 0, "pthread"},
+        {"process", PIP_MODE_PTHREAD, EPERM, nullptr},
+        {"", PIP_MODE_PTHREAD, 0, "pthread"},
     };
     for (const Mode &mode : modes) {
         setenv("PIP_MODE", mode.environment, 1);

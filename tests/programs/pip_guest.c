@@ -310,6 +310,15 @@ static int play_signals(int argc, char **argv)
     return pip_signal_wait(SIGUSR2) ? 3 : 0;
 }
 
+/* All signals are blocked from the start. */
+static int play_thread_signals(int argc, char **argv)
+{
+    struct shared *shared = shared_memory();
+    (void)argc, (void)argv;
+    shared->go = 1;
+    return pip_signal_wait(SIGUSR1);
+}
+
 static int play_kill_self(int argc, char **argv)
 {
     (void)argc;
@@ -390,6 +399,7 @@ int main(int argc, char **argv)
         {"mutex", play_mutex},
         {"die-with-mutex", play_die_with_mutex},
         {"signals", play_signals},
+        {"thread-signals", play_thread_signals},
         {"kill-self", play_kill_self},
         {"abort", play_abort},
         {"pause", play_pause},
