@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "task/agent_path.h"
+
 enum { FOUND_MAX = 64, VERSION_TIMEOUT_MS = 5000 };
 
 struct found { /* files by their real paths, each once */
@@ -216,10 +218,29 @@ static int neighbour_names(const char *library, const char *pattern, const char 
     return found;
 }
 
+/* The MPI layer that serves the library's windows lies beside the agent. */
+static void say_layer(const char *library, const char *layer)
+{
+    char path[PATH_MAX];
+    const char *agent = agent_path(), *slash = agent ? strrchr(agent, '/') : NULL;
+    int length = slash ? (int)(slash - agent) : 0;
+    if (!slash ||
+        snprintf(path, sizeof(path), "%.*s/%s", length, agent, layer) >= (int)sizeof(path))
+        return; /* said under "agent" */
+    if (access(path, R_OK) == 0)
+        doctor_say(DOCTOR_GOOD, "MPI windows", NULL,
+                   "%s: one memory for all ranks of a space, by %s", library, path);
+    else
+        doctor_say(DOCTOR_WARNING, "MPI windows",
+                   "Build onespace with that MPI's headers installed, and install it again.",
+                   "%s: each rank maps them for itself, since %s is missing", library, path);
+}
+
 static const char *const one_copy = "one copy between tasks, without the kernel";
 
 static void say_mpich(const char *path, const char *text)
 {
+    say_layer(path, "libonespace-mpi-mpich.so");
     char version[64] = "?", device[64] = "?";
     static const char call[] = "process_vm_readv";
     word_after(text, "MPICH Version:", version, sizeof(version));
@@ -245,6 +266,7 @@ static void say_mpich(const char *path, const char *text)
 
 static void say_open_mpi(const char *path, const char *text)
 {
+    say_layer(path, "libonespace-mpi-openmpi.so");
     static const char call[] = "process_vm_readv";
     char version[64] = "?";
     word_after(text, "Open MPI v", version, sizeof(version));
@@ -291,6 +313,7 @@ static void say_library(const char *path)
                    "%s: cannot be asked for its version%s%s", path, text[0] ? ": " : "",
                    strncmp(text, "error: ", 7) == 0 ? text + 7 : text);
     } else if (strncmp(text, "Intel(R) MPI", 12) == 0) {
+        say_layer(path, "libonespace-mpi-mpich.so");
         word_after(text, "Library", version, sizeof(version));
         say_intel_mpi(path, version);
     } else if (strstr(text, "Open MPI v")) {

@@ -30,6 +30,7 @@ static const char usage[] =
     "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
     "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
     "      --no-steer          leave the programs' libc unpatched (for comparisons)\n"
+    "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
     "  -v, --verbose           name the space, what was set and why\n"
     "      --stats             at the end, what each task copied and by which way\n"
     "  -h, --help\n"
@@ -38,7 +39,16 @@ static const char usage[] =
     "signal\n"
     "N; 127 program not found; 126 it cannot be a task (see `onespace check`); 2 wrong usage.\n";
 
-enum { OPT_SPACE = 256, OPT_BIND, OPT_STACK, OPT_FAILURE, OPT_HEAP, OPT_NO_STEER, OPT_STATS };
+enum {
+    OPT_SPACE = 256,
+    OPT_BIND,
+    OPT_STACK,
+    OPT_FAILURE,
+    OPT_HEAP,
+    OPT_NO_STEER,
+    OPT_STATS,
+    OPT_MPI
+};
 
 static const struct option options[] = {
     {"ntasks", required_argument, NULL, 'n'},
@@ -50,6 +60,7 @@ static const struct option options[] = {
     {"heap", required_argument, NULL, OPT_HEAP},
     {"no-steer", no_argument, NULL, OPT_NO_STEER},
     {"stats", no_argument, NULL, OPT_STATS},
+    {"mpi-layer", required_argument, NULL, OPT_MPI},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -124,6 +135,12 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
     case OPT_NO_STEER:
         segment->flags |= ONESPACE_SPAWN_UNSTEERED;
         return 0;
+    case OPT_MPI:
+        if (strcmp(optarg, "off") == 0)
+            segment->flags |= ONESPACE_SPAWN_NO_MPI_LAYER;
+        else if (strcmp(optarg, "auto") != 0)
+            return bad_value("--mpi-layer", optarg, "auto or off");
+        return 0;
     case OPT_STATS:
         run->stats = 1;
         return 0;
@@ -182,6 +199,14 @@ static int parse(int argc, char **argv, struct run_options *run)
     return 0;
 }
 
+void run_say_windows(const struct run_segment *segment)
+{
+    int is_off = (segment->flags & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
+    fprintf(stderr, "onespace run: MPI windows are %s\n",
+            is_off ? "left to the MPI library (--mpi-layer off)"
+                   : "one memory for all ranks of the space (--mpi-layer auto)");
+}
+
 static int run_joined(const struct run_options *run, const struct launcher *launcher)
 {
     const struct run_segment *segment = &run->segments[0];
@@ -213,6 +238,8 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
                 launcher->is_rank ? launcher->kind : "none",
                 segment->flags & ONESPACE_SPAWN_UNSTEERED ? "by the kernel (--no-steer)"
                                                           : "in user space");
+    if (run->verbose)
+        run_say_windows(segment);
     defaults_set(run->verbose);
     return shim_run(&job);
 }

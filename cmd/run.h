@@ -23,6 +23,9 @@ struct run_options {
     int kill_on_failure, verbose, stats;
 };
 
+/* For --verbose: who serves the windows of MPI programs. */
+void run_say_windows(const struct run_segment *segment);
+
 /* Makes a space in this process and runs all programs in it. The exit status. */
 int run_by_hand(const struct run_options *run);
 

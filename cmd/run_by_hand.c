@@ -175,6 +175,8 @@ int run_by_hand(const struct run_options *run)
     }
     if (run->verbose)
         fprintf(stderr, "onespace run: a space of its own, root pid %d\n", getpid());
+    if (run->verbose)
+        run_say_windows(&run->segments[0]);
     defaults_set(run->verbose);
     static sigset_t forwarded;
     sigset_t mask;

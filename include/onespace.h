@@ -106,6 +106,7 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
 #define ONESPACE_SPAWN_HOLD                                                                        \
     256u /* the spawner holds the task's memory from the start: onespace_release(id).              \
             What it exported can be imported that long, also after its end */
+#define ONESPACE_SPAWN_NO_MPI_LAYER 512u /* leave MPI's windows to the MPI library */
 
 /* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
  * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working

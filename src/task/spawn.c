@@ -36,7 +36,8 @@ extern char **environ;
 #define ALL_FLAGS                                                                                  \
     (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
      ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_UNSTEERED | ONESPACE_SPAWN_TOGETHER |               \
-     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD)
+     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
+     ONESPACE_SPAWN_NO_MPI_LAYER)
 
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
 #define FAULT_SIGNALS                                                                              \

@@ -90,6 +90,17 @@ def stock_mpi(request):
 
 
 @pytest.fixture
+def mpi_named():
+    """Gives one of the MPI libraries, or skips the test, visibly."""
+    def find(name):
+        missing = MPIS[name].missing()
+        if missing:
+            pytest.skip(missing)
+        return MPIS[name]
+    return find
+
+
+@pytest.fixture
 def tool():
     """Gives the path of a program, or skips the test, visibly."""
     def find(name, package=None):

@@ -183,6 +183,24 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
+    """In memory that a rank has written, its neighbours fault as processes, and not as tasks."""
+    found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--repeats", "3", "--ranks", "2", "--edge", "2048",
+                  "--iterations", "3", "--turns", "2", "--no-plot")
+    for variant in ("processes", "tasks"):
+        for maker in ("allocate", "allocate_shared"):
+            check_series(found.pop(f"{mpi}/{maker}/{variant}"), [8, 65536], 2)
+        for kind in ("stencil", "touched"):
+            check_series(found.pop(f"{mpi}/{kind}-loop/{variant}"), [2], 2)
+    for kind in ("stencil", "touched"):
+        processes, tasks = (found.pop(f"{mpi}/{kind}-faults/{variant}")["samples"][0]
+                            for variant in ("processes", "tasks"))
+        assert min(tasks) < min(processes), (kind, processes, tasks)
+    check_series(found.pop(f"{mpi}/memory"), [8, 65536], 2)
+    assert not found
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_messagerate_measures_ranks_threads_and_the_limit(bench, mpi):
     found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--turns", "1", "--ms", "5", "--no-plot")
     for variant in ("processes", "tasks", "threads", "ring"):

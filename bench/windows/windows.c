@@ -1,0 +1,196 @@
+/* bench/windows/windows.c: make shared windows, or use one for a five-point stencil.
+ *
+ *   windows create [-a] [-n REPEATS] SIZE...
+ *       "create SIZE SECONDS": the median of making one of SIZE bytes per rank (-a: by
+ * MPI_Win_allocate) windows stencil [-t] [-n ITERATIONS] EDGE "faults RANKS COUNT" and "loop RANKS
+ * SECONDS": page faults of all ranks, and time, of a loop over a grid of EDGE x EDGE doubles in
+ * shared windows; -t: each rank has written its part before windows memory SIZE... "memory SIZE
+ * SECONDS": the limit, mapping as much memory for all ranks in one process */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { WARM_UP = 3 };
+
+static int rank, ranks, repeats, is_plain, is_touched;
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* ---- Making windows ---- */
+
+static double make_once(long size)
+{
+    MPI_Win window;
+    void *base;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime(), time;
+    if (is_plain)
+        MPI_Win_allocate(size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    else
+        MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    time = MPI_Wtime() - start;
+    MPI_Win_free(&window);
+    return time;
+}
+
+static double map_once(long size)
+{
+    double start = MPI_Wtime(), time;
+    size_t whole = (size_t)size * (size_t)ranks;
+    void *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    time = MPI_Wtime() - start;
+    munmap(memory, whole);
+    return time;
+}
+
+static void measure(const char *what, double (*once)(long), long size)
+{
+    double *times = malloc((size_t)repeats * sizeof(double)), median;
+    for (int i = -WARM_UP; i < repeats; i++)
+        times[i < 0 ? 0 : i] = once(size);
+    qsort(times, (size_t)repeats, sizeof(double), compare);
+    /* A window is made when the last rank has it. */
+    MPI_Reduce(&times[repeats / 2], &median, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%s %ld %.9f\n", what, size, median);
+    free(times);
+}
+
+/* ---- The stencil ---- */
+
+struct strip { /* this rank's rows, and the neighbours' next to them, where those ranks have them */
+    double *rows, *above, *below;
+    long count;
+    MPI_Win window;
+};
+
+static long rows_of(int which, long edge)
+{
+    return edge / ranks + (which < edge % ranks);
+}
+
+static double *row_of_neighbour(MPI_Win window, int other, long row, long edge)
+{
+    MPI_Aint size;
+    int unit;
+    double *base;
+    MPI_Win_shared_query(window, other, &size, &unit, &base);
+    return base + row * edge;
+}
+
+static struct strip make_strip(long edge)
+{
+    struct strip strip = {.count = rows_of(rank, edge)};
+    MPI_Win_allocate_shared(strip.count * edge * (long)sizeof(double), sizeof(double),
+                            MPI_INFO_NULL, MPI_COMM_WORLD, &strip.rows, &strip.window);
+    if (rank > 0)
+        strip.above = row_of_neighbour(strip.window, rank - 1, rows_of(rank - 1, edge) - 1, edge);
+    if (rank + 1 < ranks)
+        strip.below = row_of_neighbour(strip.window, rank + 1, 0, edge);
+    if (is_touched)
+        memset(strip.rows, 0, (size_t)(strip.count * edge) * sizeof(double));
+    return strip;
+}
+
+/* Outside the grid it is cold. */
+static void relax(const struct strip *from, struct strip *to, long edge, const double *cold)
+{
+    for (long row = 0; row < from->count; row++) {
+        const double *here = from->rows + row * edge;
+        const double *above = row > 0 ? here - edge : from->above ? from->above : cold;
+        const double *below = row + 1 < from->count ? here + edge
+                              : from->below         ? from->below
+                                                    : cold;
+        double *out = to->rows + row * edge;
+        for (long column = 1; column + 1 < edge; column++)
+            out[column] = here[column] / 2 +
+                          (here[column - 1] + here[column + 1] + above[column] + below[column]) / 8;
+    }
+}
+
+static long faults_so_far(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+/* Heat flows in at the middle of the grid. The sum of it is printed, so that a wrong result shows.
+ */
+static void run_stencil(long edge)
+{
+    struct strip grids[2] = {make_strip(edge), make_strip(edge)};
+    double *cold = calloc((size_t)edge, sizeof(double)), time, longest, heat = 0, all;
+    long faults, total, middle = edge / 2, first = 0;
+    for (int i = 0; i < rank; i++)
+        first += rows_of(i, edge);
+    MPI_Win_fence(0, grids[0].window);
+    faults = faults_so_far();
+    time = MPI_Wtime();
+    for (int i = 0; i < repeats; i++) {
+        if (middle >= first && middle < first + grids[0].count)
+            grids[i % 2].rows[(middle - first) * edge + middle] += 1;
+        MPI_Win_fence(0, grids[i % 2].window);
+        relax(&grids[i % 2], &grids[1 - i % 2], edge, cold);
+        MPI_Win_fence(0, grids[1 - i % 2].window);
+    }
+    time = MPI_Wtime() - time;
+    faults = faults_so_far() - faults;
+    for (long i = 0; i < grids[0].count * edge; i++)
+        heat += grids[repeats % 2].rows[i];
+    MPI_Reduce(&faults, &total, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&time, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&heat, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("faults %d %ld\nloop %d %.9f\nheat %d %.6f\n", ranks, total, ranks,
+               longest / repeats, ranks, all);
+    MPI_Win_free(&grids[0].window);
+    MPI_Win_free(&grids[1].window);
+    free(cold);
+}
+
+static int fail(void)
+{
+    if (rank == 0)
+        fprintf(stderr, "usage: windows create|memory|stencil [-a] [-t] [-n TIMES] SIZE...\n");
+    MPI_Finalize();
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const char *what = argc > 1 ? argv[1] : "";
+    repeats = 51;
+    optind = 2;
+    for (int option; (option = getopt(argc, argv, "atn:")) != -1;)
+        if (option == 'a')
+            is_plain = 1;
+        else if (option == 't')
+            is_touched = 1;
+        else if (option != 'n' || (repeats = atoi(optarg)) < 1)
+            return fail();
+    if (optind >= argc)
+        return fail();
+    for (int i = optind; i < argc; i++)
+        if (strcmp(what, "create") == 0)
+            measure("create", make_once, atol(argv[i]));
+        else if (strcmp(what, "memory") == 0)
+            measure("memory", map_once, atol(argv[i]));
+        else if (strcmp(what, "stencil") == 0 && atol(argv[i]) > 2 * ranks)
+            run_stencil(atol(argv[i]));
+        else
+            return fail();
+    MPI_Finalize();
+    return 0;
+}

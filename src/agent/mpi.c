@@ -1,0 +1,178 @@
+/* src/agent/mpi.c: brings the MPI layer (src/mpi) into a program when it makes its first window.
+ *
+ * The agent has a jump of the name of each function that the layer takes, before any MPI library
+ * in the order in which names are looked up; so it does not matter when, how and in which language
+ * the program comes to its MPI. A call that makes a window loads the layer for the MPI library that
+ * is there. Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions with
+ * large counts that the library lacks are the layer's in any case: a program that looks for them
+ * finds the jumps. */
+#include <dlfcn.h>
+#include <linux/limits.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "mpi/functions.h"
+#include "onespace.h"
+#include "raw_syscall.h"
+#include "space/registry.h"
+
+#define WEAK __attribute__((weak))
+
+/* libc's; whoever has an MPI library has them. */
+extern void *dlopen(const char *, int) WEAK;
+extern void *dlsym(void *restrict, const char *restrict) WEAK;
+extern char *dlerror(void) WEAK;
+extern int dladdr(const void *, Dl_info *) WEAK;
+extern unsigned long getauxval(unsigned long) WEAK;
+
+static const char names[] =
+#define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
+#define NAME(name)  #name "\0"
+    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES)
+        MPI_FORTRAN(NAME);
+
+enum {
+#define TWO(name) +2
+#define ONE(name) +1
+    MAKERS = 0 MPI_MAKERS(TWO) MPI_MAKERS_LARGE(TWO),
+    FORTRAN = MAKERS MPI_USERS(TWO) MPI_USERS_LARGE(TWO),
+    TARGETS = FORTRAN MPI_FORTRAN(ONE),
+};
+
+/* Where each jump leads, 0: not known. Written under the lock, release; the jumps read. */
+__attribute__((visibility("hidden"))) _Atomic(void *) mpi_targets[TARGETS];
+__attribute__((visibility("hidden"))) void *mpi_resolve(unsigned index);
+
+static _Atomic uint32_t lock; /* 1: a thread is resolving; acquire to take, release to give */
+static void *layer;           /* under the lock */
+static int layer_failed;
+
+static size_t length_of(const char *text)
+{
+    size_t length = 0;
+    while (text[length])
+        length++;
+    return length;
+}
+
+static void say(const char *what, const char *name, const char *why)
+{
+    const char *parts[] = {"onespace: ", what, " ", name, ": ", why, "\n"};
+    struct iovec pieces[7];
+    for (int i = 0; i < 7; i++)
+        pieces[i] = (struct iovec){(void *)parts[i], length_of(parts[i])};
+    raw(__NR_writev, 2, pieces, 7);
+}
+
+/* The MPI library that the program has, and the layer's name for it. */
+static void *find_library(const char **layer_name)
+{
+    static const char libraries[] =
+#define LIBRARY(soname, file) soname "\0" file "\0"
+        MPI_LIBRARIES(LIBRARY);
+    const char *soname = libraries;
+    for (; *soname; soname = *layer_name + length_of(*layer_name) + 1) {
+        *layer_name = soname + length_of(soname) + 1;
+        void *library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+        if (library)
+            return library;
+    }
+    return NULL;
+}
+
+/* The file beside the agent: 0 or -1. The agent itself may have been named through a descriptor. */
+static int layer_path(const char *name, char *path, size_t size)
+{
+    Dl_info self;
+    if (!dladdr || !dladdr((void *)&mpi_resolve, &self) || !self.dli_fname)
+        return -1;
+    long length = raw(__NR_readlink, self.dli_fname, path, size);
+    if (length < 0 || path[0] != '/') {
+        length = (long)length_of(self.dli_fname);
+        for (long i = 0; i < length && i < (long)size; i++)
+            path[i] = self.dli_fname[i];
+    }
+    while (length > 0 && length < (long)size && path[length - 1] != '/')
+        length--;
+    size_t rest = length_of(name) + 1;
+    if (length <= 0 || (size_t)length + rest > size)
+        return -1;
+    for (size_t i = 0; i < rest; i++)
+        path[(size_t)length + i] = name[i];
+    return 0;
+}
+
+/* In a task whose spawner did not say otherwise. */
+static int is_wanted(void)
+{
+    const struct space_slot *self =
+        getauxval ? (const struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
+    return self && !(self->flags & ONESPACE_SPAWN_NO_MPI_LAYER);
+}
+
+static void load_layer(const char *name)
+{
+    char path[PATH_MAX];
+    layer_failed = 1;
+    if (layer_path(name, path, sizeof(path)) < 0 || raw(__NR_access, path, 4 /* R_OK */) < 0)
+        return; /* this MPI's layer is not installed: see `onespace doctor` */
+    layer = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!layer) {
+        say("the MPI layer is left out, cannot load", path, dlerror ? dlerror() : "?");
+        return;
+    }
+    for (unsigned i = 0; i < TARGETS; i++) /* all lead there now */
+        atomic_store_explicit(&mpi_targets[i], NULL, memory_order_release);
+}
+
+static const char *name_of(unsigned index)
+{
+    const char *name = names;
+    while (index--)
+        name += length_of(name) + 1;
+    return name;
+}
+
+/* Open MPI has its Fortran bindings in a library of their own. */
+static void *find_own(unsigned index, const char *name, void *library)
+{
+    void *fortran = index >= FORTRAN ? dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return dlsym(fortran ? fortran : library, name);
+}
+
+/* Whoever else has the name comes first: a tool that wraps MPI_NAME and ends in PMPI_NAME, or a
+ * copy of the layer that the program is linked with. */
+static void *find_target(unsigned index, const char *name, void *library)
+{
+    void *next = dlsym(RTLD_NEXT, name), *own = library ? find_own(index, name, library) : NULL;
+    if (next && next != own)
+        return next;
+    void *taken = layer ? dlsym(layer, name) : NULL;
+    return taken ? taken : own ? own : next;
+}
+
+/* Where the call with this index goes. Called once for each, or twice when the layer is loaded
+ * between. */
+void *mpi_resolve(unsigned index)
+{
+    const char *name = name_of(index), *layer_name = NULL;
+    if (!dlopen || !dlsym) {
+        say("cannot find", name, "this libc has no dlsym");
+        raw(__NR_exit_group, 127);
+    }
+    while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
+        raw(__NR_sched_yield);
+    void *library = find_library(&layer_name);
+    int is_needed = library && (index < MAKERS ? is_wanted() : 0);
+    is_needed |= library && index < FORTRAN && !dlsym(library, name);
+    if (is_needed && !layer && !layer_failed)
+        load_layer(layer_name);
+    void *target = find_target(index, name, library);
+    atomic_store_explicit(&mpi_targets[index], target, memory_order_release);
+    atomic_store_explicit(&lock, 0, memory_order_release);
+    if (!target) {
+        say("cannot find", name, "the program calls it, but none of its libraries has it");
+        raw(__NR_exit_group, 127);
+    }
+    return target;
+}

@@ -1,0 +1,51 @@
+/* src/mpi/direct.c: what the ranks of a window in one address space share. */
+#include "mpi/direct.h"
+
+#include "mpi/progress.h"
+#include "mpi/shared.h"
+
+struct direct *direct_new(int ranks)
+{
+    size_t count = (size_t)ranks;
+    size_t size = sizeof(struct direct) + count * sizeof(struct direct_rank) +
+                  count * count * sizeof(uint32_t);
+    struct direct *direct = shared_new(size, ranks - 1);
+    if (direct)
+        direct->ranks = ranks;
+    return direct;
+}
+
+void direct_join(struct window *window)
+{
+    struct direct_rank *mine = &window->direct->rank[window->party->rank];
+    mine->base = window->base;
+    mine->size = window->size;
+    mine->disp_unit = window->disp_unit;
+}
+
+int direct_fence(struct window *window)
+{
+    struct barrier *barrier = &window->direct->barrier;
+    struct wait wait = direct_wait(window);
+    return barrier_await(barrier, barrier_arrive(barrier, window->party->ranks), &wait);
+}
+
+/* Stores are seen by others in any case; this keeps the order that the program asks for. A program
+ * that loops around a flush until another rank has done something lets MPI work from time to time,
+ * because that rank may be in a send to this one. */
+int direct_flush(struct window *window)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_fetch_add_explicit(&window->flushes, 1, memory_order_relaxed) % 64 != 63)
+        return MPI_SUCCESS;
+    return progress_make();
+}
+
+char *direct_target(struct window *window, int rank, MPI_Aint displacement, int *error)
+{
+    *error = rank < 0 || rank >= window->party->ranks ? MPI_ERR_RANK : MPI_SUCCESS;
+    if (*error != MPI_SUCCESS)
+        return NULL;
+    const struct direct_rank *part = &window->direct->rank[rank];
+    return part->base + displacement * part->disp_unit;
+}

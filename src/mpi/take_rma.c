@@ -1,0 +1,200 @@
+/* src/mpi/take_rma.c: MPI's functions that communicate through windows. */
+#include <limits.h>
+
+#include "mpi/progress.h"
+#include "mpi/take.h"
+
+#define ORIGIN                                                                                     \
+    {                                                                                              \
+        (void *)origin, origin_count, origin_type                                                  \
+    }
+#define RESULT                                                                                     \
+    {                                                                                              \
+        result, result_count, result_type                                                          \
+    }
+
+#define FITS(a, b) ((a) <= INT_MAX && (b) <= INT_MAX)
+
+static int refuse_count(MPI_Win win)
+{
+    real()->Win_call_errhandler(win, MPI_ERR_COUNT);
+    return MPI_ERR_COUNT;
+}
+
+/* MPI_NAME and MPI_NAME with large counts, which differ in the type of their counts, and in what is
+ * called on windows that are not ours. */
+#define BOTH(define, base)                                                                         \
+    define(base, base, int, PASS_SMALL) define(base, base##_c, MPI_Count, PASS_LARGE)
+
+/* The library's function with large counts, or without it the other one, for what fits. */
+#define PASS_LARGE(name, fits, ...)                                                                \
+    (real()->name##_c ? real()->name##_c(__VA_ARGS__)                                              \
+     : (fits)         ? real()->name(__VA_ARGS__)                                                  \
+                      : refuse_count(win))
+#define PASS_SMALL(name, fits, ...) real()->name(__VA_ARGS__)
+
+#define PUT(base, name, count_type, PASS)                                                          \
+    TAKE(name)                                                                                     \
+    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
+                   int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
+                   MPI_Win win)                                                                    \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer source = ORIGIN;                                                           \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
+                        displacement, count, type, win);                                           \
+        return take_result(window, direct_put(window, &source, rank, displacement, count, type));  \
+    }
+BOTH(PUT, Put)
+
+#define GET(base, name, count_type, PASS)                                                          \
+    TAKE(name)                                                                                     \
+    int MPI_##name(void *origin, count_type origin_count, MPI_Datatype origin_type, int rank,      \
+                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Win win)        \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer sink = ORIGIN;                                                             \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
+                        displacement, count, type, win);                                           \
+        return take_result(window, direct_get(window, &sink, rank, displacement, count, type));    \
+    }
+BOTH(GET, Get)
+
+#define ACCUMULATE(base, name, count_type, PASS)                                                   \
+    TAKE(name)                                                                                     \
+    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
+                   int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
+                   MPI_Op op, MPI_Win win)                                                         \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer source = ORIGIN;                                                           \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
+                        displacement, count, type, op, win);                                       \
+        return take_result(window, direct_accumulate(window, &source, NULL, rank, displacement,    \
+                                                     count, type, op));                            \
+    }
+BOTH(ACCUMULATE, Accumulate)
+
+#define GET_ACCUMULATE(base, name, count_type, PASS)                                               \
+    TAKE(name)                                                                                     \
+    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
+                   void *result, count_type result_count, MPI_Datatype result_type, int rank,      \
+                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Op op,          \
+                   MPI_Win win)                                                                    \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer source = ORIGIN, sink = RESULT;                                            \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \
+                        origin_count, origin_type, result, result_count, result_type, rank,        \
+                        displacement, count, type, op, win);                                       \
+        return take_result(window, direct_accumulate(window, &source, &sink, rank, displacement,   \
+                                                     count, type, op));                            \
+    }
+BOTH(GET_ACCUMULATE, Get_accumulate)
+
+TAKE(Fetch_and_op)
+int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, int rank,
+                     MPI_Aint displacement, MPI_Op op, MPI_Win win)
+{
+    struct window *window = take_direct(win);
+    struct transfer source = {(void *)origin, 1, type}, sink = {result, 1, type};
+    if (!window)
+        return real()->Fetch_and_op(origin, result, type, rank, displacement, op, win);
+    return take_result(window,
+                       direct_accumulate(window, &source, &sink, rank, displacement, 1, type, op));
+}
+
+TAKE(Compare_and_swap)
+int MPI_Compare_and_swap(const void *origin, const void *compare, void *result, MPI_Datatype type,
+                         int rank, MPI_Aint displacement, MPI_Win win)
+{
+    struct window *window = take_direct(win);
+    if (!window)
+        return real()->Compare_and_swap(origin, compare, result, type, rank, displacement, win);
+    return take_result(
+        window, direct_compare_and_swap(window, origin, compare, result, type, rank, displacement));
+}
+
+/* ---- With requests ---- */
+
+int take_request(struct window *window, int result, MPI_Request *request)
+{
+    if (result == MPI_SUCCESS)
+        result = progress_request(request);
+    if (result == MPI_SUCCESS)
+        result = real()->Grequest_complete(*request);
+    return take_result(window, result);
+}
+
+#define RPUT(base, name, count_type, PASS)                                                         \
+    TAKE(name)                                                                                     \
+    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
+                   int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
+                   MPI_Win win, MPI_Request *request)                                              \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer source = ORIGIN;                                                           \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
+                        displacement, count, type, win, request);                                  \
+        return take_request(window, direct_put(window, &source, rank, displacement, count, type),  \
+                            request);                                                              \
+    }
+BOTH(RPUT, Rput)
+
+#define RGET(base, name, count_type, PASS)                                                         \
+    TAKE(name)                                                                                     \
+    int MPI_##name(void *origin, count_type origin_count, MPI_Datatype origin_type, int rank,      \
+                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Win win,        \
+                   MPI_Request *request)                                                           \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer sink = ORIGIN;                                                             \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
+                        displacement, count, type, win, request);                                  \
+        return take_request(window, direct_get(window, &sink, rank, displacement, count, type),    \
+                            request);                                                              \
+    }
+BOTH(RGET, Rget)
+
+#define RACCUMULATE(base, name, count_type, PASS)                                                  \
+    TAKE(name)                                                                                     \
+    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
+                   int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
+                   MPI_Op op, MPI_Win win, MPI_Request *request)                                   \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer source = ORIGIN;                                                           \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
+                        displacement, count, type, op, win, request);                              \
+        return take_request(                                                                       \
+            window, direct_accumulate(window, &source, NULL, rank, displacement, count, type, op), \
+            request);                                                                              \
+    }
+BOTH(RACCUMULATE, Raccumulate)
+
+#define RGET_ACCUMULATE(base, name, count_type, PASS)                                              \
+    TAKE(name)                                                                                     \
+    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
+                   void *result, count_type result_count, MPI_Datatype result_type, int rank,      \
+                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Op op,          \
+                   MPI_Win win, MPI_Request *request)                                              \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        struct transfer source = ORIGIN, sink = RESULT;                                            \
+        if (!window)                                                                               \
+            return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \
+                        origin_count, origin_type, result, result_count, result_type, rank,        \
+                        displacement, count, type, op, win, request);                              \
+        return take_request(                                                                       \
+            window,                                                                                \
+            direct_accumulate(window, &source, &sink, rank, displacement, count, type, op),        \
+            request);                                                                              \
+    }
+BOTH(RGET_ACCUMULATE, Rget_accumulate)

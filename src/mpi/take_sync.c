@@ -1,0 +1,60 @@
+/* src/mpi/take_sync.c: MPI's functions that synchronise windows. */
+#include "mpi/take.h"
+
+/* MPI_NAME(arguments) calls `ours` on a window of one address space, else MPI's own. */
+#define SYNC(name, parameters, arguments, ours)                                                    \
+    TAKE(name)                                                                                     \
+    int MPI_##name parameters                                                                      \
+    {                                                                                              \
+        struct window *window = take_direct(win);                                                  \
+        return window ? take_result(window, ours) : real()->name arguments;                        \
+    }
+
+SYNC(Win_lock, (int type, int rank, int assertion, MPI_Win win), (type, rank, assertion, win),
+     direct_lock(window, type, rank, assertion))
+SYNC(Win_unlock, (int rank, MPI_Win win), (rank, win), direct_unlock(window, rank))
+SYNC(Win_lock_all, (int assertion, MPI_Win win), (assertion, win),
+     direct_lock_all(window, assertion))
+SYNC(Win_unlock_all, (MPI_Win win), (win), direct_unlock_all(window))
+SYNC(Win_flush, (int rank, MPI_Win win), (rank, win), direct_flush(window))
+SYNC(Win_flush_all, (MPI_Win win), (win), direct_flush(window))
+SYNC(Win_flush_local, (int rank, MPI_Win win), (rank, win), direct_flush(window))
+SYNC(Win_flush_local_all, (MPI_Win win), (win), direct_flush(window))
+SYNC(Win_complete, (MPI_Win win), (win), direct_complete(window))
+SYNC(Win_wait, (MPI_Win win), (win), direct_await(window))
+SYNC(Win_test, (MPI_Win win, int *flag), (win, flag), direct_test(window, flag))
+
+TAKE(Win_fence)
+int MPI_Win_fence(int assertion, MPI_Win win)
+{
+    struct window *window = take_direct(win);
+    return window ? take_result(window, direct_fence(window)) : real()->Win_fence(assertion, win);
+}
+
+TAKE(Win_post)
+int MPI_Win_post(MPI_Group group, int assertion, MPI_Win win)
+{
+    struct window *window = take_direct(win);
+    return window ? take_result(window, direct_post(window, group))
+                  : real()->Win_post(group, assertion, win);
+}
+
+TAKE(Win_start)
+int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
+{
+    struct window *window = take_direct(win);
+    return window ? take_result(window, direct_start(window, group))
+                  : real()->Win_start(group, assertion, win);
+}
+
+TAKE(Win_sync)
+int MPI_Win_sync(MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (!window)
+        return real()->Win_sync(win);
+    int result = window->direct ? direct_flush(window) : real()->Win_sync(win);
+    if (result == MPI_SUCCESS && window->provider->sync)
+        result = window->provider->sync(window);
+    return take_result(window, result);
+}

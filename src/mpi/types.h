@@ -1,0 +1,54 @@
+/* src/mpi/types.h: MPI's datatypes, as far as loads and stores need to know them. */
+#ifndef ONESPACE_MPI_TYPES_H
+#define ONESPACE_MPI_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mpi/direct.h"
+
+/* What the elements of a predefined type are; with the size it tells how to reduce them. */
+enum type_class {
+    TYPE_BYTES, /* nothing is known: may be replaced and fetched only */
+    TYPE_SIGNED,
+    TYPE_UNSIGNED,
+    TYPE_FLOATING,
+    TYPE_COMPLEX,
+    TYPE_LOGICAL,
+    TYPE_PAIR_FLOAT, /* a value and an int, as in C: struct { float; int; } */
+    TYPE_PAIR_DOUBLE,
+    TYPE_PAIR_LONG_DOUBLE,
+    TYPE_PAIR_LONG,
+    TYPE_PAIR_INT,
+    TYPE_PAIR_SHORT,
+    TYPE_PAIR_REALS, /* Fortran: two of the same */
+    TYPE_PAIR_DOUBLES,
+};
+
+/* A predefined type; lives as long as the process. */
+struct basic {
+    MPI_Datatype type;
+    enum type_class class;
+    size_t size;   /* bytes of data */
+    size_t extent; /* from one element to the next: larger for some pairs */
+};
+
+/* The predefined type behind a handle, or NULL: a derived one. */
+const struct basic *types_basic(MPI_Datatype type);
+/* The predefined type that all elements of a derived type have, or NULL when they differ. */
+const struct basic *types_element(MPI_Datatype type);
+
+static inline int types_is_dense(const struct basic *basic)
+{
+    return basic && basic->size == basic->extent;
+}
+
+/* Copies between any two types of one signature; comm: any communicator of this process. */
+int types_copy(const struct transfer *to, const struct transfer *from, MPI_Comm comm);
+
+/* For each of the `count` predefined elements in one item of a derived type, its distance in bytes
+ * from the item's address. Freed by the caller; NULL: out of memory, or the type is too large. */
+int64_t *types_offsets(MPI_Datatype type, const struct basic *element, size_t *count,
+                       MPI_Comm comm);
+
+#endif

@@ -1,0 +1,72 @@
+/* src/mpi/wait.c: see wait.h. */
+#include "mpi/wait.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#include "arch.h"
+#include "mpi/progress.h"
+#include "mpi/window.h"
+#include "onespace.h"
+
+enum {
+    SPINS = 256,         /* before the processor is given to others: a peer is about to answer */
+    PROGRESS_EVERY = 16, /* spins; MPI's own look at its queues costs about as much as these */
+    LOOK_EVERY = 4096,   /* rounds between looks whether all ranks are alive */
+};
+
+static int look_for_the_dead(const struct party *party)
+{
+    for (int rank = 0; party->is_one_space && rank < party->ranks; rank++)
+        if (rank != party->rank && party->ranks > 1 &&
+            onespace_pid(party->members[rank]) == -ESRCH) {
+            layer_message(party->rank,
+                          "rank %d of the window's communicator has ended (task %d): what waits "
+                          "for it cannot go on",
+                          rank, party->members[rank]);
+            return MPI_ERR_OTHER;
+        }
+    return MPI_SUCCESS;
+}
+
+int wait_round(struct wait *wait)
+{
+    uint32_t round = ++wait->rounds;
+    if (round < SPINS && round % PROGRESS_EVERY) {
+        arch_pause();
+        return MPI_SUCCESS;
+    }
+    /* Another rank may be in a send to this one, and come only when that is done. */
+    int result = progress_make();
+    if (result == MPI_SUCCESS && round >= SPINS)
+        sched_yield();
+    if (result == MPI_SUCCESS && round % LOOK_EVERY == 0)
+        result = look_for_the_dead(wait->party);
+    return result;
+}
+
+uint32_t barrier_arrive(struct barrier *barrier, int ranks)
+{
+    /* Relaxed: this rank takes part in the generation, so it cannot pass meanwhile. */
+    uint32_t generation = atomic_load_explicit(&barrier->generation, memory_order_relaxed);
+    /* Acquire-release: the last sees what all did, and passes it on by the generation. */
+    if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1 ==
+        (uint32_t)ranks) {
+        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&barrier->generation, generation + 1, memory_order_release);
+    }
+    return generation;
+}
+
+int barrier_await(struct barrier *barrier, uint32_t ticket, struct wait *wait)
+{
+    int result = MPI_SUCCESS;
+    while (result == MPI_SUCCESS &&
+           atomic_load_explicit(&barrier->generation, memory_order_acquire) == ticket)
+        result = wait_round(wait);
+    if (result != MPI_SUCCESS)
+        atomic_store_explicit(&barrier->is_broken, 1, memory_order_relaxed);
+    else if (atomic_load_explicit(&barrier->is_broken, memory_order_relaxed))
+        result = MPI_ERR_OTHER;
+    return result;
+}

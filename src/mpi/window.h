@@ -1,0 +1,62 @@
+/* src/mpi/window.h: a window that the layer made, as one process knows it. */
+#ifndef ONESPACE_MPI_WINDOW_H
+#define ONESPACE_MPI_WINDOW_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "mpi/provider.h"
+
+struct direct;
+
+/* Where this process is between MPI_Win_start or _post and their ends. */
+struct window_epoch {
+    int *ranks; /* ranks of the window, or NULL outside an epoch */
+    int count;
+};
+
+struct window {
+    MPI_Win handle;
+    const struct window_provider *provider;
+    void *memory; /* the provider's own */
+    struct party *party;
+    void *base; /* this rank's part */
+    size_t size;
+    int disp_unit;
+    int flavor, model; /* attributes, as the call that made the window has them */
+    MPI_Aint size_attribute;
+    /* In one address space only: */
+    struct direct *direct; /* what all ranks share (direct.h), or NULL */
+    uint32_t ticket;       /* of the barrier in MPI_Win_free */
+    MPI_Group group;       /* the window's; its handle's own is that of one rank */
+    MPI_Comm self;         /* the handle's communicator, of this rank alone */
+    int owns_self;         /* it was made for this window */
+    unsigned char *locked; /* by rank: which lock this process holds (direct_lock.c) */
+    int locked_all;        /* how MPI_Win_lock_all was taken */
+    uint32_t *starts;      /* by rank: exposure epochs of it that were waited for */
+    uint32_t completes;    /* of this rank's exposure epochs, waited for so far */
+    struct window_epoch access, exposure;
+    _Atomic uint32_t flushes; /* any thread of this process; relaxed: how often to let MPI work */
+    struct window *next;      /* list of all (windows.c) */
+};
+
+/* The window behind a handle, or NULL when the layer did not make it. Lock-free. */
+struct window *window_find(MPI_Win handle);
+/* 0 or an error class. */
+int window_add(struct window *window);
+/* Before the handle is given back to MPI, which may use it again at once. */
+void window_remove(struct window *window);
+/* Calls function for each window of this process, oldest first, and stops at an error. */
+int windows_each(int (*function)(struct window *window));
+
+/* create.c: MPI_Win_free, in three steps, so that MPI_Finalize can free many windows without being
+ * stopped by their order, which may differ between ranks that have several threads. */
+void window_leave(struct window *window);
+int window_await_others(struct window *window);
+int window_destroy(struct window *window);
+
+/* message.c: says what is wrong and how to mend it, on standard error, after "onespace: rank N: ".
+ */
+__attribute__((format(printf, 2, 3))) void layer_message(int rank, const char *format, ...);
+
+#endif
