@@ -179,6 +179,7 @@ static struct meeting *new_meeting(MPI_Comm comm)
     }
     meeting->party->rank = rank;
     meeting->party->ranks = ranks;
+    meeting->party->spins = wait_spins(ranks);
     atomic_init(&meeting->party->users, 1);
     return meeting;
 }

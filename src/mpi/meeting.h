@@ -19,7 +19,8 @@ struct party {
     _Atomic uint32_t users; /* any thread; the last one (acquire-release) frees */
     int rank, ranks;
     int is_one_space;
-    int members[]; /* ids of the tasks by rank, in one space */
+    uint32_t spins; /* of a wait, before the processor is given to others (wait.c) */
+    int members[];  /* ids of the tasks by rank, in one space */
 };
 
 struct meeting {

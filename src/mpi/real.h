@@ -48,6 +48,7 @@
     X(Unpack)                                                                                      \
     X(Wait)                                                                                        \
     X(Win_call_errhandler)                                                                         \
+    X(Win_create_dynamic)                                                                          \
     X(Win_create)
 
 #ifdef OPEN_MPI /* of MPICH's interface these are macros */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "arch.h"
 #include "mpi/progress.h"
@@ -10,9 +11,11 @@
 #include "onespace.h"
 
 enum {
-    SPINS = 256,         /* before the processor is given to others: a peer is about to answer */
-    PROGRESS_EVERY = 16, /* spins; MPI's own look at its queues costs about as much as these */
-    LOOK_EVERY = 4096,   /* rounds between looks whether all ranks are alive */
+    SPINS_SHARED = 256,   /* a peer may be about to answer */
+    SPINS_ALONE = 16384,  /* around a millisecond */
+    PROGRESS_FROM = 1024, /* spins: most waits are over by then */
+    PROGRESS_EVERY = 32,  /* spins; MPI's look at its queues costs about as much as these */
+    LOOK_EVERY = 4096,    /* rounds between looks whether all ranks are alive */
 };
 
 static int look_for_the_dead(const struct party *party)
@@ -29,16 +32,21 @@ static int look_for_the_dead(const struct party *party)
     return MPI_SUCCESS;
 }
 
+uint32_t wait_spins(int ranks)
+{
+    return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
+}
+
 int wait_round(struct wait *wait)
 {
     uint32_t round = ++wait->rounds;
-    if (round < SPINS && round % PROGRESS_EVERY) {
+    if (round < wait->party->spins && (round < PROGRESS_FROM || round % PROGRESS_EVERY)) {
         arch_pause();
         return MPI_SUCCESS;
     }
     /* Another rank may be in a send to this one, and come only when that is done. */
     int result = progress_make();
-    if (result == MPI_SUCCESS && round >= SPINS)
+    if (result == MPI_SUCCESS && round >= wait->party->spins)
         sched_yield();
     if (result == MPI_SUCCESS && round % LOOK_EVERY == 0)
         result = look_for_the_dead(wait->party);

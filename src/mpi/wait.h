@@ -21,6 +21,10 @@ struct wait {
  * waiting for ever; a message was printed then. */
 int wait_round(struct wait *wait);
 
+/* How long ranks spin: long when each can have a processor, since giving it away may cost a time
+ * slice of somebody else's; short when they keep one another from running. */
+uint32_t wait_spins(int ranks);
+
 /* A barrier of all ranks in memory that they share; zeroed memory is a ready one. */
 struct barrier {
     _Atomic uint32_t arrived;    /* all ranks add; the last sets 0 before it opens the next */
