@@ -9,6 +9,7 @@
 #define ONESPACE_SYNC_HPP
 
 #include "onespace/sync/barrier.hpp"
+#include "onespace/sync/collectives.hpp"
 #include "onespace/sync/team.hpp"
 
 #endif

@@ -69,6 +69,39 @@ def test_teams_are_made_one_after_another(job, space_team):
 
 
 def test_teams_of_mpi_ranks_are_made_one_after_another(job, guests, stock_mpi):
-    command = stock_mpi.command(3, [mpi_team(guests, stock_mpi), "twice", "10"])
+    command = stock_mpi.command(3, [mpi_team(guests, stock_mpi), "twice", "3"])
     result = job.run(command, timeout=TIME, env=stock_mpi.env)
     assert result.code == 0 and result.lines == ["made"] * 3, result
+
+
+def right(count):
+    return [f"rank {i}: 0 wrong" for i in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_collectives_of_a_space(job, space_team, count):
+    result = job.run([*RUN, "-n", count, space_team, "collect", "10"], timeout=TIME)
+    assert result.code == 0 and result.lines == right(count), result
+
+
+@pytest.mark.parametrize("wrapper", [[], RUN], ids=["processes", "tasks"])
+def test_collectives_of_mpi_ranks(job, guests, stock_mpi, wrapper):
+    command = stock_mpi.command(3, [*wrapper, mpi_team(guests, stock_mpi), "collect", "10"])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == right(3), result
+
+
+def test_cluster_of_one_node(job, guests, stock_mpi):
+    command = stock_mpi.command(3, [mpi_team(guests, stock_mpi), "cluster", "10"])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.lines == [f"rank {i} is {i} of 3 on one of 1 nodes: 0 wrong" for i in range(3)], result
+
+
+def test_cluster_of_two_nodes(job, guests):
+    """MPICH can take odd and even ranks for those of two nodes."""
+    mpi = MPIS["mpich"]
+    if mpi.missing():
+        pytest.skip(mpi.missing())
+    result = job.run(mpi.command(4, [mpi_team(guests, mpi), "cluster", "10"]), timeout=TIME,
+                     env={"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"})
+    assert result.lines == [f"rank {i} is {i // 2} of 2 on one of 2 nodes: 0 wrong" for i in range(4)], result

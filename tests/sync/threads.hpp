@@ -10,9 +10,9 @@
 namespace os = onespace::sync;
 
 // Calls work(team) on each of `size` threads, and throws what the first of them threw that failed.
-template <class Work> void on_threads(int size, Work work)
+template <class Work> void on_threads(int size, Work work, bool direct = true)
 {
-    os::thread_group group(size);
+    os::thread_group group(size, direct);
     std::vector<std::exception_ptr> failures(size);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size; rank++)

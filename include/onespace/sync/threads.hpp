@@ -12,7 +12,9 @@ namespace onespace::sync
 class thread_group
 {
   public:
-    explicit thread_group(int size)
+    // `direct` false: the team says that addresses are valid for their rank only, so that the ways
+    // of processes can be tried.
+    explicit thread_group(int size, bool direct = true) : direct_(direct)
     {
         for (int i = 0; i < size; i++)
             controls_.push_back(new detail::control{});
@@ -29,14 +31,17 @@ class thread_group
     team join(int rank)
     {
         detail::introduce(controls_[rank]);
-        return team(std::make_unique<threads>(), rank, controls_);
+        return team(std::make_unique<threads>(direct_), rank, controls_);
     }
 
   private:
     struct threads : backing {
+        explicit threads(bool direct) : direct_(direct)
+        {
+        }
         bool direct() const noexcept override
         {
-            return true;
+            return direct_;
         }
         bool ended(int) noexcept override
         {
@@ -45,7 +50,9 @@ class thread_group
         void close(bool) noexcept override
         {
         }
+        bool direct_;
     };
+    bool direct_;
     std::vector<detail::control *> controls_;
 };
 

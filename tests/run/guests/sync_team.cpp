@@ -5,12 +5,14 @@
 //   late SECONDS        rank 0 arrives so much later
 //   lose RANK HOW       that rank ends before the barrier; HOW: kill, exit, exec
 //   twice N             N teams one after another, each with a region
+//   collect N           N rounds of collective operations on values and spans
+//   cluster N           with MPI: N rounds over all nodes
 #include <cstdio>
 #include <cstdlib>
 #include <signal.h>
 
 #ifdef FROM_MPI
-#include <onespace/sync/mpi.hpp>
+#include <onespace/sync/cluster.hpp>
 #else
 #include <onespace/sync/space.hpp>
 #endif
@@ -114,18 +116,73 @@ static int make_many(int count)
     return 0;
 }
 
+static int collect(int rounds)
+{
+    auto team = make();
+    int size = team.size(), rank = team.rank(), wrong = 0;
+    os::collectives all(team);
+    for (int round = 0; round < rounds; round++) {
+        std::size_t length = round % 2 ? 3 : 30000;
+        std::vector<long> mine(length, rank + round), sums(length), everybodys(length * size);
+        all.allreduce(std::span<const long>(mine), std::span(sums), std::plus<>());
+        all.allgather(std::span<const long>(mine), std::span(everybodys));
+        for (std::size_t i = 0; i < length; i++)
+            wrong += sums[i] != size * (size - 1) / 2 + size * round;
+        for (int i = 0; i < size; i++)
+            wrong += everybodys[(i + 1) * length - 1] != i + round;
+        all.broadcast(std::span(mine), round % size);
+        wrong += mine[length - 1] != round % size + round;
+        wrong += all.scatter(std::span<const long>(everybodys), 0) != everybodys[rank];
+    }
+    printf("rank %d: %d wrong\n", rank, wrong);
+    return wrong != 0;
+}
+
+#ifdef FROM_MPI
+static int over_nodes(int rounds)
+{
+    struct pair {
+        int a, b;
+    };
+    os::cluster cluster(MPI_COMM_WORLD);
+    os::cluster_collectives<> all(cluster);
+    int rank, size, wrong = 0;
+    MPI_Comm_rank(cluster.world(), &rank);
+    MPI_Comm_size(cluster.world(), &size);
+    for (int round = 0; round < rounds; round++) {
+        all.barrier();
+        wrong += all.allreduce(1.5 * round, std::plus<>()) != 1.5 * round * size;
+        auto both = all.allreduce(pair{1, rank}, [](pair x, pair y) { // that no MPI knows
+            return pair{x.a + y.a, std::max(x.b, y.b)};
+        });
+        wrong += both.a != size || both.b != size - 1;
+    }
+    printf("rank %d is %d of %d on one of %d nodes: %d wrong\n", rank, cluster.local(rank),
+           cluster.node().size(), cluster.nodes(), wrong);
+    return wrong != 0;
+}
+#else
+static int over_nodes(int)
+{
+    return 2;
+}
+#endif
+
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, nullptr, _IOLBF, 4096); // a line is one write: launchers mix what is not
 #ifdef FROM_MPI
     MPI_Init(&argc, &argv);
 #endif
     std::string what = argc > 2 ? argv[1] : "";
     int number = argc > 2 ? atoi(argv[2]) : 0;
-    int status = what == "team"    ? check_team(number)
-                 : what == "late"  ? come_late(number)
-                 : what == "lose"  ? lose(number, argv[3])
-                 : what == "twice" ? make_many(number)
-                                   : 2;
+    int status = what == "team"      ? check_team(number)
+                 : what == "late"    ? come_late(number)
+                 : what == "lose"    ? lose(number, argv[3])
+                 : what == "twice"   ? make_many(number)
+                 : what == "collect" ? collect(number)
+                 : what == "cluster" ? over_nodes(number)
+                                     : 2;
 #ifdef FROM_MPI
     MPI_Finalize();
 #endif
