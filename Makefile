@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test build build-tests bench lint install fuzz clean help
+.PHONY: demo test build build-tests mutants bench lint install fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -7,6 +7,7 @@ PREFIX ?= /usr/local
 help:
 	@echo "make demo     set up, build, run a stock MPI program as processes and as tasks"
 	@echo "make test     set up, build, pass the tests"
+	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format and clang-tidy"
 	@echo "make fuzz     feed the readers of files with damaged ones (needs clang)"
@@ -29,6 +30,10 @@ test:
 	scripts/setup test
 	$(MAKE) --no-print-directory build-tests
 	scripts/run-tests
+
+mutants:
+	scripts/setup test
+	tests/mutants/run
 
 bench: build
 	bench/run-all

@@ -1,0 +1,34 @@
+"""tests/models/test_models.py: Spin finds no error in the models of the synchronisation, and finds one as soon as
+a wait is left out."""
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRADIX=4", "counted -DN=4",
+         "counted -DN=4 -DTREE=1", "slots -DN=3", "doubling -DN=3", "doubling -DN=4", "doubling -DN=5", "futex -DN=3",
+         "ghost -DN=3", "ghost -DN=4", "ghost -DN=4 -DDIRECT=1"]
+FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
+          "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
+          "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DWITHOUT=1", "ghost -DN=3 -DWITHOUT=2",
+          "ghost -DN=3 -DDIRECT=1 -DWITHOUT=1"]
+
+
+def check(words):
+    if not shutil.which("spin"):
+        pytest.skip("spin is not installed (scripts/setup test)")
+    return subprocess.run([HERE / "check", *words.split()], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("model", SOUND)
+def test_model_has_no_error(model):
+    done = check(model)
+    assert done.returncode == 0 and ": 0 errors" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("model", FAULTY)
+def test_model_without_a_wait_has_an_error(model):
+    done = check(model)
+    assert done.returncode == 1 and ": 1 errors" in done.stdout, done.stdout + done.stderr
