@@ -308,6 +308,15 @@ def test_crew_ends_when_its_program_is_killed(job, crew_dies, kind):
     assert (result.code, result.out) == (128 + signal.SIGKILL, ""), result
 
 
+def test_sync_measures_every_question(bench):
+    found = bench("sync", "--mpi", need("mpich"), "--ranks", "2", "--sizes", "64,1024", *SHORT, "--no-plot")
+    for way in ("processes", "tasks"):
+        for question in ("barrier", "allreduce", "mismatch-leave", "mismatch-next"):
+            check_series(found[f"mpich/{way}/{question}/MPI"], [2], 2)
+            check_series(found[f"mpich/{way}/{question}/sync"], [2], 2)
+        check_series(found[f"mpich/{way}/dot/limit"], [64, 1024], 2)
+
+
 @pytest.mark.parametrize("missing", SCHEMA["required"])
 def test_schema_wants_every_promised_field(missing):
     data = {"format": "onespace-bench/1", "question": "q", "command": "c", "limits": [], "notes": [],

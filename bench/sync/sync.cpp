@@ -1,0 +1,259 @@
+// bench/sync/sync.cpp: barrier, allreduce and dot product of onespace/sync beside those of the MPI.
+//
+// usage: mpiexec ... sync [-b BATCHES] [-t MILLISECONDS] [-s SIZE,SIZE...] [QUESTION...]
+// Questions: barrier allreduce mismatch dot (all by default).
+//
+// Rank 0 prints lines "QUESTION/VARIANT X SECONDS", one per batch; a line counts the slowest rank's
+// time. The variants go by turns within a batch, each after ten of our barriers, as in section 4.3
+// of the paper. X is the count of ranks, and the floats per rank for dot.
+//   mismatch: 100 barriers of a kind, then the time between the first and the last rank to leave
+//             ("leave"), or the longest time of the next MPI_Barrier ("next": the paper's figure
+//             10)
+//   dot/limit: the same without any reduction. Lines "dot/..." give the time of one product.
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <getopt.h>
+#include <onespace/sync/cluster.hpp>
+#include <sched.h>
+#include <time.h>
+
+namespace os = onespace::sync;
+
+static int rank, ranks, batches = 10;
+static double batch_seconds = 0.002;
+static std::vector<int> sizes{64, 1024, 16384, 262144};
+
+static double now()
+{
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+static double slowest(double seconds)
+{
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+}
+
+static void say(const std::string &what, int x, double seconds)
+{
+    if (rank == 0)
+        printf("%s %d %.9e\n", what.c_str(), x, seconds);
+}
+
+struct candidate {
+    std::string name;
+    std::function<double(int)> time; // seconds of so many calls
+};
+
+// The loop is compiled with the call in it.
+template <class Call> static candidate timed(const char *name, Call call)
+{
+    return {name, [call](int count) mutable {
+                double start = now();
+                for (int i = 0; i < count; i++)
+                    call();
+                return now() - start;
+            }};
+}
+
+// How many calls fill a batch: 3 to 100,000.
+static int calls_of(const candidate &one)
+{
+    double seconds = slowest(one.time(3)) / 3;
+    seconds = slowest(one.time(seconds > 1e-4 ? 3 : 100)) / (seconds > 1e-4 ? 3 : 100);
+    double count = batch_seconds / seconds;
+    return count < 3 ? 3 : count > 100000 ? 100000 : int(count);
+}
+
+template <class Meet>
+static void by_turns(const char *question, int x, Meet meet, std::vector<candidate> &variants)
+{
+    std::vector<int> counts;
+    for (auto &one : variants)
+        counts.push_back(calls_of(one));
+    for (int batch = 0; batch < batches; batch++)
+        for (std::size_t i = 0; i < variants.size(); i++) {
+            for (int warm = 0; warm < 10; warm++)
+                meet();
+            say(std::string(question) + "/" + variants[i].name, x,
+                slowest(variants[i].time(counts[i])) / counts[i]);
+        }
+}
+
+static void barriers(const os::team &team)
+{
+    os::barrier<> ours(team);
+    os::barrier<os::sequential> ordered(team);
+    os::simple_barrier<> simple(team);
+    os::tree_barrier<> tree(team);
+    std::vector<candidate> all{
+        timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }), timed("sync", [&] { ours.wait(); }),
+        timed("sync sequential", [&] { ordered.wait(); }), timed("simple", [&] { simple.wait(); }),
+        timed("tree", [&] { tree.wait(); })};
+    by_turns(
+        "barrier", ranks, [&] { ours.wait(); }, all);
+}
+
+static void check(double sum, double expected)
+{
+    if (sum == expected)
+        return;
+    fprintf(stderr, "sync: rank %d: a sum is %g instead of %g\n", rank, sum, expected);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void allreduces(const os::team &team)
+{
+    os::barrier<> meet(team);
+    os::collectives<> ours(team), tree(team, os::algorithm::tree),
+        doubling(team, os::algorithm::doubling);
+    os::collectives<os::sequential> ordered(team);
+    double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
+    auto with = [=](auto &how) {
+        return [=, &how] { check(how.allreduce(mine, std::plus<>()), expected); };
+    };
+    auto mpi = [=] {
+        double sum;
+        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        check(sum, expected);
+    };
+    std::vector<candidate> all{timed("MPI", mpi), timed("sync", with(ours)),
+                               timed("sync sequential", with(ordered)), timed("tree", with(tree)),
+                               timed("doubling", with(doubling))};
+    by_turns(
+        "allreduce", ranks, [&] { meet.wait(); }, all);
+}
+
+static void mismatch_after(const char *name, const std::function<void()> &barrier)
+{
+    for (int i = 0; i < 100; i++)
+        barrier();
+    double left = now(), first = -left, last = left;
+    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    // A clock's step, where ranks leave at once.
+    say(std::string("mismatch-leave/") + name, ranks, std::max(last + first, 1e-9));
+    for (int i = 0; i < 100; i++)
+        barrier();
+    double start = now();
+    MPI_Barrier(MPI_COMM_WORLD);
+    say(std::string("mismatch-next/") + name, ranks, slowest(now() - start));
+}
+
+static void mismatch(const os::team &team)
+{
+    os::barrier<> ours(team);
+    os::tree_barrier<> tree(team);
+    for (int batch = 0; batch < batches; batch++) {
+        mismatch_after("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
+        mismatch_after("sync", [&] { ours.wait(); });
+        mismatch_after("tree", [&] { tree.wait(); });
+    }
+}
+
+static float product(const std::vector<float> &a, const std::vector<float> &b)
+{
+    float sums[16] = {}; // as many chains as the processor's registers like
+    std::size_t i = 0;
+    for (; i + 16 <= a.size(); i += 16)
+        for (int lane = 0; lane < 16; lane++)
+            sums[lane] += a[i + lane] * b[i + lane];
+    float sum = 0;
+    for (; i < a.size(); i++)
+        sum += a[i] * b[i];
+    for (float one : sums)
+        sum += one;
+    return sum;
+}
+
+static void dots(const os::team &team)
+{
+    os::barrier<> meet(team);
+    os::collectives<> ours(team);
+    static volatile float kept; // so that no product is left out
+    for (int size : sizes) {
+        std::vector<float> a(size, 1.0f), b(size, 2.0f);
+        auto mpi = [&] {
+            float sum, mine = product(a, b);
+            MPI_Allreduce(&mine, &sum, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+            kept = sum;
+        };
+        std::vector<candidate> all{
+            timed("limit", [&] { kept = product(a, b); }), timed("MPI", mpi),
+            timed("sync", [&] { kept = ours.allreduce(product(a, b), std::plus<>()); })};
+        by_turns(
+            "dot", size, [&] { meet.wait(); }, all);
+    }
+}
+
+static void say_where()
+{
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    sched_getaffinity(0, sizeof(cpus), &cpus);
+    std::vector<cpu_set_t> all(ranks);
+    MPI_Gather(&cpus, sizeof(cpus), MPI_BYTE, all.data(), sizeof(cpus), MPI_BYTE, 0,
+               MPI_COMM_WORLD);
+    for (int i = 0; rank == 0 && i < ranks; i++) {
+        printf("rank %d cpus ", i);
+        const char *comma = "";
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &all[i]))
+                printf("%s%d", comma, cpu), comma = ",";
+        printf("\n");
+    }
+}
+
+static int run(int argc, char **argv)
+{
+    for (int option; (option = getopt(argc, argv, "b:t:s:")) != -1;) {
+        if (option == 'b')
+            batches = atoi(optarg);
+        else if (option == 't')
+            batch_seconds = atof(optarg) / 1000;
+        else if (option == 's') {
+            sizes.clear();
+            for (char *word = strtok(optarg, ","); word; word = strtok(nullptr, ","))
+                sizes.push_back(atoi(word));
+        } else
+            return 2;
+    }
+    os::cluster cluster(MPI_COMM_WORLD);
+    if (cluster.nodes() != 1) {
+        fprintf(stderr, "sync: the ranks are on %d nodes, not on one\n", cluster.nodes());
+        return 1;
+    }
+    say_where();
+    if (rank == 0)
+        printf("team %s %s\n", cluster.node().direct() ? "direct" : "windows",
+               cluster.node().crowded() ? "crowded" : "roomy");
+    auto wanted = [&](const char *question) {
+        bool found = optind == argc;
+        for (int i = optind; i < argc; i++)
+            found |= strcmp(argv[i], question) == 0;
+        return found;
+    };
+    if (wanted("barrier"))
+        barriers(cluster.node());
+    if (wanted("allreduce"))
+        allreduces(cluster.node());
+    if (wanted("mismatch"))
+        mismatch(cluster.node());
+    if (wanted("dot"))
+        dots(cluster.node());
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    setvbuf(stdout, nullptr, _IOLBF, 4096);
+    int status = run(argc, argv);
+    MPI_Finalize();
+    return status;
+}
