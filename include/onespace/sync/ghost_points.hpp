@@ -1,0 +1,86 @@
+// onespace/sync/ghost_points.hpp: copies the points of a list out of a vector, or into one.
+#ifndef ONESPACE_SYNC_GHOST_POINTS_HPP
+#define ONESPACE_SYNC_GHOST_POINTS_HPP
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace onespace::sync::detail
+{
+
+// Points of a vector, `values` values each. Lists that run through consecutive points, as figure 8
+// of the paper orders them, are copied in one piece.
+class ghost_points
+{
+  public:
+    ghost_points() = default;
+    ghost_points(std::vector<int> list, std::size_t values)
+        : list_(std::move(list)), values_(values)
+    {
+        for (std::size_t i = 1; i < list_.size(); i++)
+            consecutive_ &= list_[i] == list_[i - 1] + 1;
+    }
+    bool empty() const noexcept
+    {
+        return list_.empty();
+    }
+    std::size_t values() const noexcept // of all points together
+    {
+        return list_.size() * values_;
+    }
+
+    template <class T> void pack(T *packed, const T *vector) const
+    {
+        if (consecutive_)
+            return copy(packed, begin(vector), values());
+        for_each([&](std::size_t to, std::size_t from) { packed[to] = vector[from]; });
+    }
+    template <class T> void unpack(T *vector, const T *packed) const
+    {
+        if (consecutive_)
+            return copy(begin(vector), packed, values());
+        for_each([&](std::size_t from, std::size_t to) { vector[to] = packed[from]; });
+    }
+    // From the points `source` of another vector: as pack there and unpack here, in one copy.
+    template <class T> void take(T *vector, const ghost_points &source, const T *from) const
+    {
+        if (source.consecutive_)
+            return unpack(vector, source.begin(from));
+        if (consecutive_)
+            return source.pack(begin(vector), from);
+        for (std::size_t i = 0; i < list_.size(); i++)
+            for (std::size_t v = 0; v < values_; v++)
+                vector[list_[i] * values_ + v] = from[source.list_[i] * values_ + v];
+    }
+
+  private:
+    template <class T> T *begin(T *vector) const
+    {
+        return list_.empty() ? vector : vector + list_[0] * values_;
+    }
+    template <class T> static void copy(T *to, const T *from, std::size_t count)
+    {
+        if (count)
+            std::memcpy(to, from, count * sizeof(T));
+    }
+    // Calls visit(position when packed, position in the vector) for each value.
+    template <class Visit> void for_each(Visit visit) const
+    {
+        if (values_ == 1) {
+            for (std::size_t i = 0; i < list_.size(); i++)
+                visit(i, static_cast<std::size_t>(list_[i]));
+            return;
+        }
+        for (std::size_t i = 0; i < list_.size(); i++)
+            for (std::size_t v = 0; v < values_; v++)
+                visit(i * values_ + v, list_[i] * values_ + v);
+    }
+    std::vector<int> list_;
+    std::size_t values_ = 1;
+    bool consecutive_ = true;
+};
+
+} // namespace onespace::sync::detail
+
+#endif
