@@ -4,7 +4,9 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -13,6 +15,13 @@ from launchers import MPIS
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 GUESTS = pathlib.Path(__file__).parent / "guests"
+
+
+def pytest_configure():
+    """nohup and shells' background jobs start a program with these ignored, and so would be whatever a test starts."""
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
@@ -59,15 +68,11 @@ class Guests:
 
 
 @pytest.fixture(scope="session")
-def guests(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("guests")
-    # Other users run them too.
-    for path in (folder, *folder.parents):
-        if path.owner() == pathlib.Path(folder).owner() and path != pathlib.Path("/"):
-            if path == pathlib.Path("/tmp"):
-                break
-            os.chmod(path, 0o755)
-    return Guests(folder)
+def guests():
+    """In a folder of their own: other users run them too, and pytest closes its folders to others."""
+    with tempfile.TemporaryDirectory(prefix="onespace-guests-") as folder:
+        os.chmod(folder, 0o755)
+        yield Guests(pathlib.Path(folder))
 
 
 @pytest.fixture(params=list(MPIS), scope="session")
