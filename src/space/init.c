@@ -24,6 +24,7 @@
 #include "task/inherit.h"
 #include "task/agent_path.h"
 #include "task/keeper.h"
+#include "task/loader_image.h"
 #include "task/threads.h"
 #include "xpmem/calls.h"
 
@@ -67,7 +68,7 @@ static long map_stubs(struct space *space)
     void *page = mmap(NULL, ARCH_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return -errno;
-    arch_write_stubs(page);
+    arch_write_stubs(page, -ARCH_PAGE);
     space->stub_page = (uintptr_t)page;
     return mprotect(page, ARCH_PAGE, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
 }
@@ -153,6 +154,8 @@ static void fill_registry(struct space *space)
     space->operations.thread_exit = threads_exit;
     space->root_pid = getpid();
     space->keeper_ignored = inherit_ignored_signals() & ~keeper_handled_signals();
+    for (int i = 0; i < SPACE_LIMITS; i++)
+        (void)getrlimit(i, &space->keeper_limits[i]);
     space->created_ns = futex_now_ns();
     atomic_store(&space->requests, -1);
     atomic_store(&space->free_hint, 1);
@@ -228,6 +231,7 @@ int onespace_fini(void)
         return (int)result;
     robust_detach(&space->slots[0]);
     space_set_root(NULL);
+    loader_image_forget();
     unmap_space(space);
     return 0;
 }

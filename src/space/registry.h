@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include "space/layout.h"
 
@@ -66,6 +67,7 @@ enum {
     SPACE_FILES = 256,
     SPACE_FILE_SITES = 96,
     SPACE_CPUIDS = 96,
+    SPACE_LIMITS = 16,
     SPACE_XPMEM_PATH = 4096,
     SPACE_PIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
 };
@@ -99,8 +101,9 @@ struct space_steer {
     uintptr_t cache; /* where ld.so mapped its first file that is no library; 1: let go of */
     int32_t image_fd;
     uint32_t unused;
-    uintptr_t fault_stub;  /* our handler for SIGSEGV and SIGBUS, 0: not installed */
-    _Atomic uint32_t peer; /* slot index of the last copy's peer: a hint */
+    uintptr_t stubs, stub_data; /* addresses of the page of stubs and of its data page */
+    uintptr_t fault_stub;       /* our handler for SIGSEGV and SIGBUS, 0: not installed */
+    _Atomic uint32_t peer;      /* slot index of the last copy's peer: a hint */
     struct space_foreign foreign[SPACE_FOREIGN_MAX];
 };
 
@@ -294,7 +297,8 @@ struct space {
     char name[64];                  /* of the job, for ps */
     uint64_t fence_low, fence_high; /* the page behind the program break */
     uint64_t keeper_ignored;        /* signals that a child of the keeper has ignored */
-    uintptr_t stub_page;            /* shared by all tasks, mapped once in each */
+    struct rlimit keeper_limits[SPACE_LIMITS]; /* which such a child has, too */
+    uintptr_t stub_page; /* of tasks without a loader image, mapped once in each */
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
      * mode the main thread's TID until the task has ended. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];

@@ -32,8 +32,7 @@ long steer_install_handler(struct space_slot *self, int signal)
 void steer_install_handlers(struct space_slot *self)
 {
     static const int signals[] = {SIGSEGV, SIGBUS};
-    self->steer.fault_stub = arch_fault_stub_address(
-        layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS);
+    self->steer.fault_stub = arch_fault_stub_address(self->steer.stubs);
     for (unsigned i = 0; i < 2; i++) {
         raw(__NR_rt_sigaction, signals[i], NULL, recorded(self, signals[i]), KERNEL_MASK_BYTES);
         steer_install_handler(self, signals[i]);

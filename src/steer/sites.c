@@ -152,12 +152,13 @@ static int take_stub(struct space_steer *steer, uint32_t most)
 static void patch_site(struct space_slot *self, uintptr_t code, const struct space_site *found,
                        enum steer_kind kind)
 {
-    uintptr_t data = layout_range(space_slot_index(space_registry(), self)) + LAYOUT_STUBS;
+    struct arch_stub_data *data = (struct arch_stub_data *)self->steer.stub_data;
+    uint32_t *cpuids = &self->steer.cpuid_count;
     if (found->nr == SPACE_SITE_CPUID) {
-        if (self->steer.cpuid_count < ARCH_CPUIDS_MAX &&
-            arch_patch_cpuid(code + found->at, (struct arch_stub_data *)data,
-                             self->steer.cpuid_count) == 0)
-            self->steer.cpuid_count++;
+        if (*cpuids < ARCH_CPUIDS_MAX &&
+            arch_patch_cpuid(code + found->at, &data->cpuids[*cpuids],
+                             arch_cpuid_stub_address(self->steer.stubs, *cpuids)) == 0)
+            ++*cpuids;
         return;
     }
     int index = take_stub(&self->steer, kind == STEER_CODE ? PROGRAM_STUBS : ARCH_SITES_MAX);
@@ -165,13 +166,13 @@ static void patch_site(struct space_slot *self, uintptr_t code, const struct spa
         space_count(&space_registry()->overflows.sites, 1);
         return;
     }
-    struct arch_site *site = &((struct arch_stub_data *)data)->sites[index];
+    struct arch_site *site = &data->sites[index];
     struct arch_found_site form = {found->nr, found->length, found->lead};
     site->self = self;
     site->nr = found->nr;
     site->is_loader = kind == STEER_LOADER;
     site->resume = code + found->at + found->length;
-    arch_patch_site(code + found->at, &form, arch_stub_address(data, (unsigned)index));
+    arch_patch_site(code + found->at, &form, arch_stub_address(self->steer.stubs, (unsigned)index));
 }
 
 static int is_wanted(const struct space_slot *self, const struct space_site *site,
@@ -198,14 +199,30 @@ static void touch_for_writing(uintptr_t address)
     __atomic_fetch_or((unsigned char *)(address + ARCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
 }
 
+static void find_and_count(uintptr_t code, size_t size, int fd, long offset, enum steer_kind kind,
+                           struct site_list *list)
+{
+    find_sites(code, size, fd, offset, kind == STEER_LOADER, list);
+    if (list->left_out)
+        space_count(&space_registry()->overflows.sites, list->left_out);
+}
+
+void steer_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
+                          enum steer_kind kind)
+{
+    struct site_list list;
+    find_and_count(code, size, fd, offset, kind, &list);
+    for (uint32_t i = 0; i < list.count; i++)
+        if (is_wanted(self, &list.sites[i], kind))
+            patch_site(self, code, &list.sites[i], kind);
+}
+
 void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
                          enum steer_kind kind)
 {
     struct site_list list;
     uintptr_t low = UINTPTR_MAX, high = 0;
-    find_sites(code, size, fd, offset, kind == STEER_LOADER, &list);
-    if (list.left_out)
-        space_count(&space_registry()->overflows.sites, list.left_out);
+    find_and_count(code, size, fd, offset, kind, &list);
     for (uint32_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.sites[i].at;
         if (!is_wanted(self, &list.sites[i], kind))

@@ -25,7 +25,9 @@ long steer_call(struct space_slot *self, long nr, const long arguments[6]);
  * been dealt with, or when the default action was put back; else the program's own handler. */
 uintptr_t steer_fault(int signal, void *information, void *context, void *slot);
 
-/* Prepares a claimed slot's steering state and maps its data page and stubs: 0 or -errno. */
+/* Prepares a claimed slot's steering state. */
+void steer_begin(struct space *space, struct space_slot *slot);
+/* The same, and maps its data page and stubs: 0 or -errno. */
 long steer_prepare(struct space *space, struct space_slot *slot);
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the newborn itself. */
 void steer_install_handlers(struct space_slot *self);
@@ -42,6 +44,9 @@ enum steer_kind {
  * mapping is readable and executable, and no other thread runs in it yet. */
 void steer_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
                          enum steer_kind kind);
+/* The same for code that is writable yet. */
+void steer_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset,
+                          enum steer_kind kind);
 /* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program.
  */
 void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset);

@@ -10,6 +10,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "onespace.h"
 #include "space/debugger.h"
@@ -72,8 +73,26 @@ static void close_if_marked(void *context, int fd, int folder)
         raw(__NR_close, fd);
 }
 
+/* How many descriptors are open, or 0 where the kernel does not say (before Linux 6.2). */
+static long count_descriptors(void)
+{
+    struct stat folder;
+    return raw(__NR_newfstatat, AT_FDCWD, "/proc/self/fd", &folder, 0) == 0 ? folder.st_size : 0;
+}
+
+/* Trying the numbers is cheaper than reading the folder, unless they lie far apart. */
 static void close_on_exec(void)
 {
+    enum { TRIES = 256 };
+    long left = count_descriptors();
+    for (int fd = 0; left > 0 && fd < TRIES; fd++) {
+        long flags = raw(__NR_fcntl, fd, F_GETFD);
+        left -= flags >= 0;
+        if (flags == FD_CLOEXEC)
+            raw(__NR_close, fd);
+        if (left == 0)
+            return;
+    }
     if (numbers_each("/proc/self/fd", close_if_marked, NULL) != 0)
         close_on_exec_by_number();
 }
@@ -234,12 +253,18 @@ void birth_main(void *argument)
     if (birth->is_static) /* else the agent does it, when ld.so has loaded the program */
         debugger_show(birth->space, slot, birth->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
+    if (!birth->keeper_announces)
+        birth_announce(slot);
+    raw(__NR_rt_sigprocmask, SIG_SETMASK, &birth->signal_mask, NULL, 8);
+    arch_enter_program(birth->stack_pointer, birth->entry);
+}
+
+void birth_announce(struct space_slot *slot)
+{
     uint32_t born = SLOT_BORN;
     atomic_compare_exchange_strong(&slot->state, &born, SLOT_RUNNING);
     atomic_store_explicit(&slot->birth, 1, memory_order_release);
     futex_wake(&slot->birth, INT32_MAX);
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &birth->signal_mask, NULL, 8);
-    arch_enter_program(birth->stack_pointer, birth->entry);
 }
 
 /* A thread of the caller's process. */

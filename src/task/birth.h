@@ -11,13 +11,11 @@
 
 #include "space/registry.h"
 
-#include <sys/resource.h>
-
 enum {
-    BIRTH_PAGES = 8,      /* of the record, behind the stubs */
+    BIRTH_PAGES = 2,      /* of the record, behind the stubs */
     BIRTH_CPU_WORDS = 32, /* 2,048 processors */
     BIRTH_FDS_MAX = 2500,
-    BIRTH_LIMITS = 16,
+    BIRTH_LIMITS = SPACE_LIMITS,
     BIRTH_FREE = 64 * 1024,
 };
 
@@ -42,6 +40,7 @@ struct birth {
     uint32_t flags;            /* ONESPACE_SPAWN_* */
     uint32_t is_static;        /* no ld.so, and so no agent */
     uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */
+    uint32_t keeper_announces; /* nothing can fail once there is a process */
     int32_t directory, umask, nice;
     uint32_t limit_mask;   /* bit i: set limits[i] */
     uint32_t cpu_bytes;    /* 0: leave the affinity alone */
@@ -60,13 +59,15 @@ struct birth {
     char program[PATH_MAX];
     struct birth_fd {
         int32_t source, target;
-    } fds[BIRTH_FDS_MAX];
+    } * fds; /* at the far end of the stack, which nothing has used yet */
 };
 
 static_assert(sizeof(struct birth) <= BIRTH_PAGES * 4096, "fits behind the stubs");
 
 /* Runs as the new kernel task, on its own stack, with all signals blocked. Never returns. */
 void birth_main(void *argument);
+/* Tells the spawner that the task is there. */
+void birth_announce(struct space_slot *slot);
 /* Makes the kernel task of a prepared birth; called by a task for its own child (a sibling for the
  * kernel) or by the keeper for the root's. The pid or -errno. */
 long birth_clone(struct birth *birth, int as_sibling);

@@ -7,20 +7,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "raw_syscall.h"
 #include "space/registry.h"
 
 static void fill_limits(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
 {
-    int keeper = atomic_load(&birth->space->keeper_pid);
     for (unsigned i = 0; i < BIRTH_LIMITS && i < RLIM_NLIMITS; i++) {
         struct rlimit wanted, present;
         if (attr->limits)
             wanted = attr->limits[i];
         else if (!from_root || getrlimit(i, &wanted) != 0)
             continue;
-        if (!from_root ? getrlimit(i, &present) == 0 : prlimit(keeper, i, NULL, &present) == 0)
-            if (memcmp(&wanted, &present, sizeof(wanted)) == 0)
-                continue;
+        if (from_root)
+            present = birth->space->keeper_limits[i];
+        if ((from_root || getrlimit(i, &present) == 0) &&
+            memcmp(&wanted, &present, sizeof(wanted)) == 0)
+            continue;
         birth->limits[i] = wanted;
         birth->limit_mask |= 1u << i;
     }
@@ -75,8 +77,9 @@ uint64_t inherit_ignored_signals(void)
 {
     uint64_t ignored = 0;
     for (int signal = 1; signal <= 64; signal++) {
-        struct sigaction action;
-        if (sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+        struct space_sigaction action;
+        if (raw(__NR_rt_sigaction, signal, NULL, &action, 8) == 0 &&
+            action.handler == (uintptr_t)SIG_IGN)
             ignored |= UINT64_C(1) << (signal - 1);
     }
     return ignored;

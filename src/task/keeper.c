@@ -89,6 +89,10 @@ static void make_births(struct space *space)
         struct birth *birth = (struct birth *)slot->birth_record;
         birth->keeper_pid = atomic_load(&space->keeper_pid);
         long pid = birth_clone(birth, 0);
+        if (pid > 0 && birth->keeper_announces) {
+            atomic_store(&slot->pid, (int32_t)pid);
+            birth_announce(slot);
+        }
         if (pid < 0) {
             atomic_store(&slot->birth_stage, BIRTH_CLONE);
             atomic_store(&slot->state, SLOT_CLAIMED); /* by the root, which undoes the rest */

@@ -29,6 +29,7 @@
 #include "task/birth.h"
 #include "task/inherit.h"
 #include "task/keeper.h"
+#include "task/loader_image.h"
 #include "task/stack.h"
 
 extern char **environ;
@@ -198,6 +199,16 @@ static void store_program(struct space_slot *slot, const char *path)
     memcpy(slot->program, from, strlen(from) + 1);
 }
 
+/* Whether nothing that the newborn does before its program can fail, or has to be done by the time
+ * when onespace_spawn returns. */
+static int makes_sure(const struct spawn *spawn)
+{
+    const struct onespace_spawn_attr *attr = &spawn->attr;
+    return spawn->self == &spawn->space->slots[0] && !attr->fd_count && attr->directory < 0 &&
+           !attr->cpus && !attr->before && !spawn->birth->limit_mask &&
+           !(attr->flags & (ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_THREAD));
+}
+
 static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mask)
 {
     struct birth *birth = spawn->birth;
@@ -215,6 +226,7 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     birth->umask = attr->umask;
     birth->is_static = !spawn->program.interpreter_path[0];
     birth->fd_count = (uint32_t)attr->fd_count;
+    birth->fds = (struct birth_fd *)spawn->slot->stack_low;
     for (size_t i = 0; i < attr->fd_count; i++)
         birth->fds[i] = (struct birth_fd){attr->fds[i].source, attr->fds[i].target};
     snprintf(birth->name, sizeof(birth->name), "%.15s", name ? name + 1 : spawn->file);
@@ -227,6 +239,7 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     birth->start = spawn->start;
     birth->start_argument = attr->start_argument;
     birth->data = attr->data;
+    birth->keeper_announces = makes_sure(spawn);
 }
 
 /* Finds the function that shall run in place of main, before there is anything to undo. */
@@ -266,6 +279,22 @@ static void undo(struct spawn *spawn, int joined)
     space_free_slot(spawn->space, spawn->slot);
 }
 
+/* Stubs, birth record, and the program or its dynamic linker. */
+static int map_all(struct spawn *spawn, struct image_mapping *mapping)
+{
+    struct space_slot *slot = spawn->slot;
+    const struct image_info *info = &spawn->program.interpreter_info;
+    if (spawn->program.interpreter_path[0] && spawn->self == &spawn->space->slots[0] &&
+        !(spawn->attr.flags & ONESPACE_SPAWN_UNSTEERED) &&
+        loader_image_map(spawn->space, slot, &spawn->program, mapping) == 0) {
+        slot->interpreter_bias = mapping->bias;
+        slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
+        return 0;
+    }
+    int result = (int)spawn->space->operations.prepare(spawn->space, slot);
+    return result < 0 ? result : map_program(spawn, mapping);
+}
+
 /* Prepares the claimed slot's memory. */
 static int prepare(struct spawn *spawn, uint64_t signal_mask)
 {
@@ -280,11 +309,8 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, spawn->program.path);
-    int result = (int)spawn->space->operations.prepare(spawn->space, slot);
-    if (result < 0)
-        return result;
+    int result = map_all(spawn, &mapping);
     spawn->birth = (struct birth *)slot->birth_record;
-    result = map_program(spawn, &mapping);
     if (result == 0)
         result = build_stack(spawn, &mapping);
     if (result == 0)

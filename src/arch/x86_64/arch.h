@@ -38,8 +38,8 @@ void arch_signal_restorer(void);
 
 /* ---- Steering: system call sites in a libc that are turned into jumps to a stub ---- */
 
-/* Every task has a data page and, right behind it, the same page of stubs (one physical page for
- * the whole space). Stub i reaches record i of the data page by its distance alone. */
+/* Every task has a data page and, at a fixed distance, a page of stubs (the same physical page as
+ * others have). Stub i reaches record i of the data page by its distance alone. */
 struct arch_site {
     void *self;       /* the task's slot */
     long nr;          /* the system call's number */
@@ -71,20 +71,20 @@ struct arch_found_site {
  */
 size_t arch_next_site(const unsigned char *code, size_t size, size_t from,
                       struct arch_found_site *site);
-/* Fills the page of stubs. */
-void arch_write_stubs(unsigned char page[ARCH_PAGE]);
+/* Fills the page of stubs for a data page that lies `distance` bytes behind it. */
+void arch_write_stubs(unsigned char page[ARCH_PAGE], int32_t distance);
 /* Fills the task's data page but for its sites. */
 void arch_init_stub_data(struct arch_stub_data *data, void *self);
-/* The address of stub `index`, given the address of the data page. */
-uintptr_t arch_stub_address(uintptr_t data, unsigned index);
-uintptr_t arch_cpuid_stub_address(uintptr_t data, unsigned index);
+/* The address of stub `index`, given the address of the page of stubs. */
+uintptr_t arch_stub_address(uintptr_t stubs, unsigned index);
+uintptr_t arch_cpuid_stub_address(uintptr_t stubs, unsigned index);
 /* The address of the signal handler that calls steer_fault with the task's slot and then jumps to
  * the handler that it names, if any, with registers and stack as the kernel left them. */
-uintptr_t arch_fault_stub_address(uintptr_t data);
+uintptr_t arch_fault_stub_address(uintptr_t stubs);
 /* Finds the sequences that end in cpuid and into which no jump of the code leads: how many. */
 unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offsets, unsigned most);
-/* Turns the one at the writable `address` into a jump to stub `index`: 0 or -1. */
-int arch_patch_cpuid(uintptr_t address, struct arch_stub_data *data, unsigned index);
+/* Turns the one at the writable `address` into a jump to `stub` and fills its record: 0 or -1. */
+int arch_patch_cpuid(uintptr_t address, struct arch_cpuid_site *record, uintptr_t stub);
 /* Turns the writable site at `address` into a jump to `stub`. 0, or -1 when out of reach. */
 int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub);
 

@@ -104,15 +104,15 @@ unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offs
     return kept;
 }
 
-int arch_patch_cpuid(uintptr_t address, struct arch_stub_data *data, unsigned index)
+int arch_patch_cpuid(uintptr_t address, struct arch_cpuid_site *record, uintptr_t stub)
 {
     volatile unsigned char *code = (volatile unsigned char *)address;
     struct sequence found;
-    int64_t distance = (int64_t)(arch_cpuid_stub_address((uintptr_t)data, index) - (address + 5));
+    int64_t distance = (int64_t)(stub - (address + 5));
     if (distance != (int32_t)distance || !match_cpuid((const unsigned char *)address, &found))
         return -1;
     found.site.resume = address + found.length;
-    data->cpuids[index] = found.site;
+    *record = found.site;
     code[0] = 0xe9; /* jmp rel32 */
     for (unsigned i = 0; i < 4; i++)
         code[1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));

@@ -90,17 +90,23 @@ static unsigned char *put_bytes(unsigned char *at, const char *bytes, unsigned c
     return at;
 }
 
+/* The page of stubs while it is filled. */
+struct stub_page {
+    unsigned char *bytes;
+    int32_t to_data; /* distance of the data page */
+};
+
 /* The distance from the end of an instruction, whose last four bytes go to `at`, to a field of the
- * data page, which lies one page before `page`. */
-static unsigned char *put_distance(unsigned char *at, const unsigned char *page, size_t field)
+ * data page. */
+static unsigned char *put_distance(unsigned char *at, const struct stub_page *page, size_t field)
 {
-    int32_t distance = (int32_t)((long)field - ARCH_PAGE - (at + 4 - page));
+    int32_t distance = (int32_t)((long)field + page->to_data - (at + 4 - page->bytes));
     for (unsigned i = 0; i < 4; i++)
         *at++ = (unsigned char)((uint32_t)distance >> (8 * i));
     return at;
 }
 
-static void put_fault_stub(unsigned char *at, const unsigned char *page)
+static void put_fault_stub(unsigned char *at, const struct stub_page *page)
 {
     /* On entry rsp is 8 below a multiple of 16, as after a call. */
     at = put_bytes(at, "\x57\x56\x52", 3); /* push %rdi; push %rsi; push %rdx */
@@ -114,7 +120,7 @@ static void put_fault_stub(unsigned char *at, const unsigned char *page)
 }
 
 /* cpuid may stand anywhere, so nothing but its four results may change: not even the red zone. */
-static void put_cpuid_stub(unsigned char *at, const unsigned char *page, unsigned index)
+static void put_cpuid_stub(unsigned char *at, const struct stub_page *page, unsigned index)
 {
     at = put_bytes(at, "\x48\x8d\xa4\x24\x78\xff\xff\xff", 8); /* lea -136(%rsp), %rsp */
     at = put_bytes(at, "\x41\x53\x4c\x8d\x1d", 5);             /* push %r11; lea, %r11 */
@@ -123,17 +129,18 @@ static void put_cpuid_stub(unsigned char *at, const unsigned char *page, unsigne
     put_distance(at, page, offsetof(struct arch_stub_data, cpuid_entry));
 }
 
-void arch_write_stubs(unsigned char page[ARCH_PAGE])
+void arch_write_stubs(unsigned char bytes[ARCH_PAGE], int32_t distance)
 {
+    const struct stub_page page = {bytes, distance};
     for (unsigned i = 0; i < ARCH_SITES_MAX; i++) {
-        unsigned char *at = put_bytes(page + i * STUB_BYTES, "\x4c\x8d\x1d", 3); /* lea, %r11 */
-        at = put_distance(at, page, offsetof(struct arch_stub_data, sites[i]));
+        unsigned char *at = put_bytes(bytes + i * STUB_BYTES, "\x4c\x8d\x1d", 3); /* lea, %r11 */
+        at = put_distance(at, &page, offsetof(struct arch_stub_data, sites[i]));
         at = put_bytes(at, "\xff\x25", 2); /* jmp *site_entry(%rip) */
-        put_distance(at, page, offsetof(struct arch_stub_data, site_entry));
+        put_distance(at, &page, offsetof(struct arch_stub_data, site_entry));
     }
-    put_fault_stub(page + FAULT_STUB, page);
+    put_fault_stub(bytes + FAULT_STUB, &page);
     for (unsigned i = 0; i < ARCH_CPUIDS_MAX; i++)
-        put_cpuid_stub(page + CPUID_STUBS + i * CPUID_STUB_BYTES, page, i);
+        put_cpuid_stub(bytes + CPUID_STUBS + i * CPUID_STUB_BYTES, &page, i);
 }
 
 void arch_init_stub_data(struct arch_stub_data *data, void *self)
@@ -145,19 +152,19 @@ void arch_init_stub_data(struct arch_stub_data *data, void *self)
     data->self = self;
 }
 
-uintptr_t arch_stub_address(uintptr_t data, unsigned index)
+uintptr_t arch_stub_address(uintptr_t stubs, unsigned index)
 {
-    return data + ARCH_PAGE + index * STUB_BYTES;
+    return stubs + index * STUB_BYTES;
 }
 
-uintptr_t arch_fault_stub_address(uintptr_t data)
+uintptr_t arch_fault_stub_address(uintptr_t stubs)
 {
-    return data + ARCH_PAGE + FAULT_STUB;
+    return stubs + FAULT_STUB;
 }
 
-uintptr_t arch_cpuid_stub_address(uintptr_t data, unsigned index)
+uintptr_t arch_cpuid_stub_address(uintptr_t stubs, unsigned index)
 {
-    return data + ARCH_PAGE + CPUID_STUBS + index * CPUID_STUB_BYTES;
+    return stubs + CPUID_STUBS + index * CPUID_STUB_BYTES;
 }
 
 int arch_patch_site(uintptr_t address, const struct arch_found_site *site, uintptr_t stub)

@@ -1,0 +1,269 @@
+/* src/task/loader_image.c: see loader_image.h. */
+#include "task/loader_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "arch.h"
+#include "onespace.h"
+#include "steer/steer.h"
+#include "task/birth.h"
+
+enum { IMAGES = 4, DATA_PAGES = 1 + BIRTH_PAGES };
+
+struct loader_image {
+    int is_made, fd;
+    int is_thread;
+    struct stat source, file; /* ld.so's and the memory file's own: descriptors get reused */
+    uintptr_t built_at;       /* address for which the recorded sites hold */
+    size_t loader, code_size, data, size; /* offsets of ld.so, its data, the stubs' data; the end */
+    uint32_t site_count, cpuid_count;
+};
+
+static struct loader_image images[IMAGES];
+static unsigned oldest;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           memcmp(&a->st_mtim, &b->st_mtim, sizeof(a->st_mtim)) == 0 &&
+           memcmp(&a->st_ctim, &b->st_ctim, sizeof(a->st_ctim)) == 0;
+}
+
+/* Offset from `low` where the writable segments begin, or 0 when others follow them. */
+static size_t data_offset(const struct image_info *info)
+{
+    uint64_t data = 0;
+    for (unsigned i = 0; i < info->segment_count; i++) {
+        const struct image_segment *segment = &info->segments[i];
+        if ((segment->prot & PROT_WRITE) && !data)
+            data = segment->vaddr & -(uint64_t)ARCH_PAGE;
+        else if (!(segment->prot & PROT_WRITE) && data)
+            return 0;
+    }
+    return data > info->low ? data - info->low : 0;
+}
+
+static int read_fully(int fd, unsigned char *to, size_t size, uint64_t offset)
+{
+    while (size) {
+        ssize_t got = pread(fd, to, size, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? -errno : -ELIBBAD;
+        to += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+static int read_segments(int fd, const struct image_info *info, unsigned char *to)
+{
+    int result = 0;
+    for (unsigned i = 0; i < info->segment_count && result == 0; i++) {
+        const struct image_segment *segment = &info->segments[i];
+        /* From the page's start: a mapping shows the bytes before the segment's own, too. */
+        uint64_t skew = segment->vaddr % ARCH_PAGE;
+        if (segment->filesz)
+            result = read_fully(fd, to + (segment->vaddr - skew - info->low),
+                                segment->filesz + skew, segment->offset - skew);
+    }
+    return result;
+}
+
+static enum steer_kind kind_of(const char *path)
+{
+    return strstr(path, "/ld-linux") ? STEER_LOADER : STEER_LIBC;
+}
+
+/* Fills the image at `memory` with everything; the stubs' jumps are recorded in its own data. */
+static int fill(struct loader_image *image, unsigned char *memory, int source,
+                const struct image_program *program)
+{
+    const struct image_info *info = &program->interpreter_info;
+    struct space_slot *scratch = calloc(1, sizeof(*scratch));
+    if (!scratch)
+        return -ENOMEM;
+    int result = read_segments(source, info, memory + image->loader);
+    arch_write_stubs(memory, (int32_t)image->data);
+    scratch->steer.stubs = (uintptr_t)memory;
+    scratch->steer.stub_data = (uintptr_t)memory + image->data;
+    scratch->flags = image->is_thread ? ONESPACE_SPAWN_THREAD : 0;
+    for (unsigned i = 0; i < info->segment_count && result == 0; i++) {
+        const struct image_segment *segment = &info->segments[i];
+        uint64_t skew = segment->vaddr % ARCH_PAGE;
+        if (segment->prot & PROT_EXEC)
+            steer_patch_writable(
+                scratch, (uintptr_t)memory + image->loader + (segment->vaddr - skew - info->low),
+                segment->filesz + skew, source, (long)(segment->offset - skew),
+                kind_of(program->interpreter_path));
+    }
+    image->built_at = (uintptr_t)memory;
+    image->site_count = atomic_load(&scratch->steer.site_count);
+    image->cpuid_count = scratch->steer.cpuid_count;
+    free(scratch);
+    return result;
+}
+
+/* A memory file of that size; writing beyond a limit on file sizes would raise SIGXFSZ. */
+static int make_file(size_t size)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+        return -EFBIG;
+    int fd = memfd_create("onespace-loader", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
+        return fd;
+    int error = -errno;
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+static int build(struct loader_image *image, int source, const struct image_program *program)
+{
+    const struct image_info *info = &program->interpreter_info;
+    size_t data = data_offset(info);
+    if (!data)
+        return -ENOTSUP;
+    image->loader = info->align > ARCH_PAGE ? info->align : ARCH_PAGE;
+    image->code_size = image->loader + data;
+    image->data = image->loader + (info->high - info->low);
+    image->size = image->data + DATA_PAGES * ARCH_PAGE;
+    int fd = make_file(image->size), result = fd < 0 ? fd : 0;
+    if (result < 0)
+        return result;
+    void *memory = mmap(NULL, image->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        result = -errno;
+    if (result == 0)
+        result = fill(image, memory, source, program);
+    if (memory != MAP_FAILED)
+        munmap(memory, image->size);
+    if (result == 0 &&
+        (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+         fstat(fd, &image->file) != 0))
+        result = -errno;
+    image->fd = fd;
+    image->is_made = result == 0;
+    if (result < 0)
+        close(fd);
+    return result;
+}
+
+/* Whether the descriptor still is the file: a program may close what it does not know. */
+static int is_intact(const struct loader_image *image)
+{
+    struct stat now;
+    return fstat(image->fd, &now) == 0 && now.st_dev == image->file.st_dev &&
+           now.st_ino == image->file.st_ino;
+}
+
+/* With the lock held. */
+static int find(const struct image_program *program, int is_thread, struct loader_image **found)
+{
+    struct stat source;
+    if (stat(program->interpreter_path, &source) != 0)
+        return -errno;
+    for (unsigned i = 0; i < IMAGES; i++) {
+        struct loader_image *image = &images[i];
+        if (image->is_made && image->is_thread == is_thread && same_file(&image->source, &source)) {
+            *found = image;
+            if (is_intact(image))
+                return 0;
+            image->is_made = 0;
+        }
+    }
+    struct loader_image image = {.is_thread = is_thread};
+    int fd = open(program->interpreter_path, O_RDONLY | O_CLOEXEC);
+    int result = fd < 0 || fstat(fd, &image.source) != 0 ? -errno : build(&image, fd, program);
+    if (fd >= 0)
+        close(fd);
+    if (result < 0)
+        return result;
+    *found = &images[oldest];
+    oldest = (oldest + 1) % IMAGES;
+    if ((*found)->is_made && is_intact(*found))
+        close((*found)->fd);
+    **found = image;
+    return 0;
+}
+
+static int map_at(const struct loader_image *image, uintptr_t base)
+{
+    int common = MAP_PRIVATE | MAP_FIXED_NOREPLACE;
+    size_t rest = image->size - image->code_size;
+    if (mmap((void *)base, image->code_size, PROT_READ | PROT_EXEC, common, image->fd, 0) !=
+        (void *)base)
+        return -ENOMEM;
+    /* All of these pages are written soon, each would be a fault and a copy. */
+    if (mmap((void *)(base + image->code_size), rest, PROT_READ | PROT_WRITE, common | MAP_POPULATE,
+             image->fd, (off_t)image->code_size) == (void *)(base + image->code_size))
+        return 0;
+    munmap((void *)base, image->size);
+    return -ENOMEM;
+}
+
+/* The stubs' data page of the task: the recorded sites are those of the place where they were
+ * found. */
+static void settle(const struct loader_image *image, uintptr_t base, struct space_slot *slot)
+{
+    struct arch_stub_data *data = (struct arch_stub_data *)(base + image->data);
+    uintptr_t moved = base - image->built_at;
+    arch_init_stub_data(data, slot);
+    for (uint32_t i = 0; i < image->site_count; i++) {
+        data->sites[i].self = slot;
+        data->sites[i].resume += moved;
+    }
+    for (uint32_t i = 0; i < image->cpuid_count; i++)
+        data->cpuids[i].resume += moved;
+    slot->steer.stubs = base;
+    slot->steer.stub_data = (uintptr_t)data;
+    atomic_store(&slot->steer.site_count, image->site_count);
+    slot->steer.cpuid_count = image->cpuid_count;
+    slot->birth_record = (uintptr_t)data + ARCH_PAGE;
+    atomic_store(&slot->steer.files_next, base + image->size);
+}
+
+int loader_image_map(struct space *space, struct space_slot *slot,
+                     const struct image_program *program, struct image_mapping *mapping)
+{
+    const struct image_info *info = &program->interpreter_info;
+    struct loader_image *image;
+    steer_begin(space, slot);
+    uintptr_t base = atomic_load(&slot->steer.files_next);
+    pthread_mutex_lock(&lock);
+    int result = find(program, space_is_thread(slot), &image);
+    if (result == 0)
+        result = map_at(image, base);
+    if (result == 0) {
+        settle(image, base, slot);
+        uintptr_t bias = base + image->loader - info->low;
+        *mapping = (struct image_mapping){.base = base + image->loader,
+                                          .bias = bias,
+                                          .size = info->high - info->low,
+                                          .entry = bias + info->entry,
+                                          .phdr = info->phdr_vaddr ? bias + info->phdr_vaddr : 0};
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void loader_image_forget(void)
+{
+    for (unsigned i = 0; i < IMAGES; i++) {
+        if (images[i].is_made && is_intact(&images[i]))
+            close(images[i].fd);
+        images[i].is_made = 0;
+    }
+}
