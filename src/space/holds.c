@@ -34,7 +34,7 @@ long holds_give(struct space *space, struct space_slot *owner, struct space_slot
         if (count == 0)
             return -EINVAL;
     while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count - 1)));
-    if (count == 1 && space_state(owner) != SLOT_RUNNING) {
+    if (count == 1 && atomic_load(&space->holds_pending)) {
         atomic_store(&space->holds_changed, 1);
         futex_bump(&space->events);
     }
@@ -57,6 +57,7 @@ static int is_held(struct space *space, struct space_slot *owner)
 {
     if (!atomic_load(&owner->was_imported))
         return 0;
+    atomic_store(&space->holds_pending, 1);
     unsigned index = space_slot_index(space, owner);
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t holder = 0; holder <= highest; holder++)
@@ -81,7 +82,6 @@ void holds_wanted(struct space *space, struct space_slot *owner)
     atomic_store(&owner->memory, MEMORY_GOING);
     if (is_held(space, owner)) {
         atomic_store(&owner->memory, MEMORY_PRESENT);
-        atomic_store(&space->holds_pending, 1);
         return;
     }
     if (owner->flags & ONESPACE_SPAWN_HOLD)

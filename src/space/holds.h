@@ -8,7 +8,8 @@
  *            memory PRESENT? it holds            any cell of the row? back to PRESENT
  *            else cell--, too late               else unmap, memory NONE
  *
- * so at least one of the two sees the other. */
+ * so at least one of the two sees the other. The same with the way back: the holder takes its cell
+ * down and then looks at `holds_pending`, which the keeper has set before it looked at the cells. */
 #ifndef ONESPACE_SPACE_HOLDS_H
 #define ONESPACE_SPACE_HOLDS_H
 

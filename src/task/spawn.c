@@ -153,18 +153,24 @@ static int map_program(struct spawn *spawn, struct image_mapping *mapping)
     return result;
 }
 
-static size_t stack_size_of(const struct spawn *spawn)
+/* What will be the task's soft limit for stacks, in bytes. */
+static size_t stack_limit_of(const struct spawn *spawn)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    if (spawn->attr.limits)
+        limit = spawn->attr.limits[RLIMIT_STACK];
+    else
+        (void)getrlimit(RLIMIT_STACK, &limit);
+    return limit.rlim_cur;
+}
+
+static size_t stack_size_of(const struct spawn *spawn, size_t limit)
 {
     enum { LEAST = 128 * 1024, DEFAULT = 8 << 20 };
-    struct rlimit limit;
     size_t size = spawn->attr.stack_size,
            most = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
-    const struct rlimit *given = spawn->attr.limits ? &spawn->attr.limits[RLIMIT_STACK] : NULL;
-    if (size == 0) {
-        if (!given && getrlimit(RLIMIT_STACK, &limit) == 0)
-            given = &limit;
-        size = !given || given->rlim_cur == RLIM_INFINITY ? DEFAULT : given->rlim_cur;
-    }
+    if (size == 0)
+        size = limit == RLIM_INFINITY ? DEFAULT : limit;
     size = size < LEAST ? LEAST : size > most ? most : size;
     return (size + ARCH_PAGE - 1) & -(size_t)ARCH_PAGE;
 }
@@ -175,10 +181,12 @@ static int build_stack(struct spawn *spawn, const struct image_mapping *mapping)
     char **argv = is_dynamic ? interpreter_argv(spawn) : spawn->program.argv;
     if (!argv)
         return -ENOMEM;
+    size_t limit = stack_limit_of(spawn);
     struct stack_request request = {
         .space = spawn->space,
         .slot = spawn->slot,
-        .size = stack_size_of(spawn),
+        .size = stack_size_of(spawn, limit),
+        .limit = limit,
         .mapping = mapping,
         .info = is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info,
         .program = spawn->program.path,

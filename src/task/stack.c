@@ -73,28 +73,6 @@ static void add_common(struct aux *aux)
     }
 }
 
-/* Strings are laid from the top down, as the kernel does. */
-struct pen {
-    uintptr_t at, low;
-    int full;
-};
-
-static uintptr_t push_bytes(struct pen *pen, const void *bytes, size_t size)
-{
-    if (pen->full || size > pen->at - pen->low) {
-        pen->full = 1;
-        return 0;
-    }
-    pen->at -= size;
-    memcpy((void *)pen->at, bytes, size);
-    return pen->at;
-}
-
-static uintptr_t push_string(struct pen *pen, const char *text)
-{
-    return push_bytes(pen, text, strlen(text) + 1);
-}
-
 static size_t count_strings(char *const *strings)
 {
     size_t count = 0;
@@ -103,15 +81,49 @@ static size_t count_strings(char *const *strings)
     return count;
 }
 
-/* The strings of a vector end up in ascending order; `addresses` gets where each went. */
-static void push_strings(struct pen *pen, char *const *strings, size_t count, uintptr_t *addresses)
+/* What lies above the vectors: random bytes, the platform's name, arguments, environment, the
+ * program's path. */
+static size_t string_bytes(const struct stack_request *request)
 {
-    for (size_t i = count; i > 0 && !pen->full; i--)
-        addresses[i - 1] = push_string(pen, strings[i - 1]);
-    addresses[count] = 0;
+    const char *platform = (const char *)getauxval(AT_PLATFORM);
+    size_t bytes = RANDOM_BYTES + strlen(request->program) + 1;
+    bytes += platform ? strlen(platform) + 1 : 0;
+    for (char *const *at = request->argv; *at; at++)
+        bytes += strlen(*at) + 1;
+    for (char *const *at = request->envp; *at; at++)
+        bytes += strlen(*at) + 1;
+    return bytes;
 }
 
-static void fill_aux(const struct stack_request *request, struct pen *pen, struct aux *aux)
+/* argc, and two vectors with NULL at their ends. */
+static size_t vector_bytes(const struct stack_request *request)
+{
+    return (3 + count_strings(request->argv) + count_strings(request->envp)) * sizeof(uintptr_t);
+}
+
+static uintptr_t put(uintptr_t *at, const void *bytes, size_t size)
+{
+    uintptr_t address = *at;
+    memcpy((void *)address, bytes, size);
+    *at += size;
+    return address;
+}
+
+static uintptr_t put_string(uintptr_t *at, const char *text)
+{
+    return put(at, text, strlen(text) + 1);
+}
+
+/* Writes the strings and their addresses; the place behind the vector. */
+static uintptr_t *put_strings(uintptr_t *at, char *const *strings, uintptr_t *vector)
+{
+    for (; *strings; strings++)
+        *vector++ = put_string(at, *strings);
+    *vector++ = 0;
+    return vector;
+}
+
+static void fill_aux(const struct stack_request *request, uintptr_t *at, struct aux *aux)
 {
     unsigned char bytes[RANDOM_BYTES] = {0};
     const char *platform = (const char *)getauxval(AT_PLATFORM);
@@ -125,40 +137,44 @@ static void fill_aux(const struct stack_request *request, struct pen *pen, struc
     add(aux, AT_FLAGS, 0);
     add(aux, AT_ENTRY, request->mapping->entry);
     add(aux, AT_SECURE, 0);
-    add(aux, AT_RANDOM, push_bytes(pen, bytes, sizeof(bytes)));
-    add(aux, AT_EXECFN, push_string(pen, request->program));
+    add(aux, AT_RANDOM, put(at, bytes, sizeof(bytes)));
+    add(aux, AT_EXECFN, put_string(at, request->program));
     if (platform)
-        add(aux, AT_PLATFORM, push_string(pen, platform));
+        add(aux, AT_PLATFORM, put_string(at, platform));
     add(aux, SPACE_AT_REGISTRY, (uintptr_t)request->space);
     add(aux, SPACE_AT_SLOT, (uintptr_t)request->slot);
     add(aux, AT_NULL, 0);
 }
 
-static int fill(const struct stack_request *request, uintptr_t top, uintptr_t low,
-                uintptr_t *stack_pointer)
+/* Fills the stack below `top`: the stack pointer, or 0 when it takes more than down to `low`. */
+static uintptr_t fill(const struct stack_request *request, uintptr_t top, uintptr_t low)
 {
-    size_t argc = count_strings(request->argv), envc = count_strings(request->envp);
-    size_t words = 1 + argc + 1 + envc + 1;
     struct aux aux = {0};
-    /* The vectors go below the strings; their size is known, so they can be filled in place. */
-    size_t bytes = words * sizeof(uintptr_t) + AUX_ENTRIES * sizeof(Elf64_auxv_t) + 64;
-    if (bytes > top - low)
-        return -E2BIG;
-    struct pen pen = {top - 8, low + bytes, 0};
-    uintptr_t *vector = (uintptr_t *)low; /* for the time being: argv, envp */
-    push_strings(&pen, request->envp, envc, vector + argc + 1);
-    push_strings(&pen, request->argv, argc, vector);
-    fill_aux(request, &pen, &aux);
-    if (pen.full)
-        return -E2BIG;
-    uintptr_t pointer = pen.at - (words * sizeof(uintptr_t) + aux.count * sizeof(aux.entries[0]));
-    pointer &= -(uintptr_t)16;
-    uintptr_t *out = (uintptr_t *)pointer;
-    out[0] = argc;
-    memmove(out + 1, vector, (words - 1) * sizeof(uintptr_t));
-    memcpy(out + words, aux.entries, aux.count * sizeof(aux.entries[0]));
-    *stack_pointer = pointer;
-    return 0;
+    size_t bytes = string_bytes(request);
+    size_t vectors = vector_bytes(request) + AUX_ENTRIES * sizeof(aux.entries[0]);
+    if (bytes + vectors + 64 > top - low)
+        return 0;
+    uintptr_t strings = top - sizeof(uintptr_t) - bytes, at = strings;
+    fill_aux(request, &at, &aux);
+    vectors = vector_bytes(request) + aux.count * sizeof(aux.entries[0]);
+    uintptr_t pointer = (strings - vectors) & -(uintptr_t)16;
+    uintptr_t *vector = (uintptr_t *)pointer;
+    *vector++ = count_strings(request->argv);
+    vector = put_strings(&at, request->argv, vector);
+    vector = put_strings(&at, request->envp, vector);
+    memcpy(vector, aux.entries, aux.count * sizeof(aux.entries[0]));
+    return pointer;
+}
+
+/* Frames of any size that leave the stack shall fault. Where the task's own limit keeps a stack
+ * from growing beyond its size no mapping is needed for that. */
+static int map_guard(const struct stack_request *request, uintptr_t low)
+{
+    if (request->size >= request->limit)
+        return 0;
+    void *guard = mmap((void *)(low - LAYOUT_STACK_GUARD), LAYOUT_STACK_GUARD, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    return guard == MAP_FAILED ? -errno : 0;
 }
 
 int stack_make(const struct stack_request *request, uintptr_t *stack_pointer)
@@ -166,12 +182,10 @@ int stack_make(const struct stack_request *request, uintptr_t *stack_pointer)
     uintptr_t end = layout_range(space_slot_index(request->space, request->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */
     uintptr_t low = (top - request->size) & -(uintptr_t)ARCH_PAGE;
-    /* Executable stacks need MAP_GROWSDOWN: glibc's mprotect asks for PROT_GROWSDOWN. The guard
-     * stops the growth and catches large frames. */
-    void *guard = mmap((void *)(low - LAYOUT_STACK_GUARD), LAYOUT_STACK_GUARD, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (guard == MAP_FAILED)
-        return -errno;
+    int result = map_guard(request, low);
+    if (result < 0)
+        return result;
+    /* Executable stacks need MAP_GROWSDOWN: glibc's mprotect asks for PROT_GROWSDOWN. */
     void *stack = mmap((void *)low, top - low, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_STACK | MAP_NORESERVE |
                            MAP_FIXED_NOREPLACE,
@@ -180,5 +194,6 @@ int stack_make(const struct stack_request *request, uintptr_t *stack_pointer)
         return -errno;
     request->slot->stack_low = low;
     request->slot->stack_high = top;
-    return fill(request, top, top - request->size / 4, stack_pointer);
+    *stack_pointer = fill(request, top, top - request->size / 4);
+    return *stack_pointer ? 0 : -E2BIG;
 }
