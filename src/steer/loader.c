@@ -39,7 +39,8 @@ static int serves(const struct space_slot *self, const long a[6])
 
 static long map_extent(struct space_slot *self, const long a[6])
 {
-    long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3], a[4], a[5]};
+    /* Without the reserve for copies, patched code becomes one mapping with its neighbours again. */
+    long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
     long result = steer_mmap(self, b);
     int mapped = (unsigned long)result < -4095ul;
     if (!mapped) /* no execution from this file system: then as it was asked for */
