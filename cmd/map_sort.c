@@ -94,7 +94,9 @@ static void set_owner(const struct map *map, struct map_region *region, int unst
     if (slot == LAYOUT_SLOTS) {
         set_outside_owner(map, region, unsteered);
     } else if (slot == 0) {
-        region->owner = region->start >= LAYOUT_KEEPER ? MAP_KEEPER : MAP_REGISTRY;
+        region->owner = region->start >= LAYOUT_KEEPER && region->start < LAYOUT_CACHE
+                            ? MAP_KEEPER
+                            : MAP_REGISTRY;
     } else {
         region->owner = MAP_TASK;
         region->slot = slot;

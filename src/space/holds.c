@@ -66,9 +66,8 @@ static int is_held(struct space *space, struct space_slot *owner)
     return 0;
 }
 
-static void unmap_all(struct space *space, struct space_slot *slot)
+static void unmap_foreign(struct space_slot *slot)
 {
-    raw(__NR_munmap, layout_range(space_slot_index(space, slot)), LAYOUT_RANGE);
     for (unsigned i = 0; i < SPACE_FOREIGN_MAX; i++) {
         struct space_foreign *entry = &slot->steer.foreign[i], old = *entry;
         entry->end = 0; /* once unmapped, the place may be anybody's */
@@ -77,7 +76,8 @@ static void unmap_all(struct space *space, struct space_slot *slot)
     }
 }
 
-void holds_wanted(struct space *space, struct space_slot *owner)
+/* PRESENT -> GOING, or back when somebody holds it. */
+static void let_go(struct space *space, struct space_slot *owner)
 {
     atomic_store(&owner->memory, MEMORY_GOING);
     if (is_held(space, owner)) {
@@ -86,12 +86,39 @@ void holds_wanted(struct space *space, struct space_slot *owner)
     }
     if (owner->flags & ONESPACE_SPAWN_HOLD)
         exports_drop(space, owner);
-    unmap_all(space, owner);
-    atomic_store(&owner->memory, MEMORY_NONE);
-    if (space_state(owner) == SLOT_BROKEN)
-        space_free_slot(space, owner);
-    else
-        space_release_slot(owner);
+    unmap_foreign(owner);
+}
+
+/* Unmaps the ranges of those that are on their way, in one call for neighbours. */
+static void unmap_ranges(struct space *space, struct space_slot *const *owners, unsigned count)
+{
+    unsigned next;
+    for (unsigned first = 0; first < count; first = next) {
+        next = first + 1;
+        if (atomic_load(&owners[first]->memory) != MEMORY_GOING)
+            continue;
+        while (next < count && owners[next] == owners[next - 1] + 1 &&
+               atomic_load(&owners[next]->memory) == MEMORY_GOING)
+            next++;
+        raw(__NR_munmap, layout_range(space_slot_index(space, owners[first])),
+            (next - first) * LAYOUT_RANGE);
+    }
+}
+
+void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        let_go(space, owners[i]);
+    unmap_ranges(space, owners, count);
+    for (unsigned i = 0; i < count; i++) {
+        if (atomic_load(&owners[i]->memory) != MEMORY_GOING)
+            continue;
+        atomic_store(&owners[i]->memory, MEMORY_NONE);
+        if (space_state(owners[i]) == SLOT_BROKEN)
+            space_free_slot(space, owners[i]);
+        else
+            space_release_slot(owners[i]);
+    }
 }
 
 void holds_reclaim(struct space *space)
@@ -105,6 +132,6 @@ void holds_reclaim(struct space *space)
         uint32_t state = space_state(slot);
         int gone = state == SLOT_LEFT || state == SLOT_ENDED || state == SLOT_COLLECTED;
         if (gone && atomic_load(&slot->memory) == MEMORY_PRESENT)
-            holds_wanted(space, slot);
+            holds_wanted(space, &slot, 1);
     }
 }

@@ -9,7 +9,8 @@
  *            else cell--, too late               else unmap, memory NONE
  *
  * so at least one of the two sees the other. The same with the way back: the holder takes its cell
- * down and then looks at `holds_pending`, which the keeper has set before it looked at the cells. */
+ * down and then looks at `holds_pending`, which the keeper has set before it looked at the cells.
+ */
 #ifndef ONESPACE_SPACE_HOLDS_H
 #define ONESPACE_SPACE_HOLDS_H
 
@@ -22,8 +23,9 @@ long holds_give(struct space *space, struct space_slot *owner, struct space_slot
 
 /* Keeper: the member is gone; all its holds go. */
 void holds_drop(struct space *space, struct space_slot *holder);
-/* Keeper: the memory of this slot is wanted back, now or when the last hold goes. */
-void holds_wanted(struct space *space, struct space_slot *owner);
+/* Keeper: the memory of these slots is wanted back, now or when the last hold goes. Neighbours go
+ * together, for the fewer the changes to the address space the sooner all are done. */
+void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count);
 /* Keeper: looks again at what was held when it was wanted. */
 void holds_reclaim(struct space *space);
 

@@ -98,7 +98,6 @@ struct space_steer {
     _Atomic uint32_t foreign_lost;     /* mappings outside the range that found foreign[] full */
     struct space_sigaction actions[2]; /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;   /* extent of the library that ld.so is loading */
-    uintptr_t cache; /* where ld.so mapped its first file that is no library; 1: let go of */
     int32_t image_fd;
     uint32_t unused;
     uintptr_t stubs, stub_data; /* addresses of the page of stubs and of its data page */
@@ -236,6 +235,12 @@ struct space_file {
     struct space_site sites[SPACE_FILE_SITES];
 };
 
+/* ld.so.cache, mapped once for all tasks: EMPTY -> FILLING -> READY as with files. */
+struct space_cache {
+    _Atomic uint32_t state;
+    uint64_t device, inode, changed_ns, size;
+};
+
 /* What found its table full since the space began: all goes on, with less. Relaxed counters that
  * any task's threads raise and ps and the root read. */
 struct space_overflows {
@@ -310,6 +315,7 @@ struct space {
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
+    struct space_cache cache;
     /* How many entries a search for a name must look at, by where it begins. Only ever raised, by
      * compare-and-swap, before the name that needs it is LIVE. */
     _Atomic uint16_t export_reach[SPACE_EXPORTS];

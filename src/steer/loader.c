@@ -9,11 +9,12 @@
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
  * - Writable data is filled in by that same call: read first and written later, each page would be
  *   replaced under the eyes of all processors.
- * - ld.so.cache stays mapped after the program's libraries have been found with it.
+ * - ld.so.cache is mapped once for all tasks, and stays.
  * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
 #include "steer/loader.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "steer/steer.h"
 
@@ -39,7 +40,8 @@ static int serves(const struct space_slot *self, const long a[6])
 
 static long map_extent(struct space_slot *self, const long a[6])
 {
-    /* Without the reserve for copies, patched code becomes one mapping with its neighbours again. */
+    /* Without the reserve for copies, patched code becomes one mapping with its neighbours again.
+     */
     long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
     long result = steer_mmap(self, b);
     int mapped = (unsigned long)result < -4095ul;
@@ -49,6 +51,39 @@ static long map_extent(struct space_slot *self, const long a[6])
     self->steer.image_high = (uintptr_t)result + (size_t)a[1];
     self->steer.image_fd = (int)a[4];
     return result;
+}
+
+static int fill_cache(struct space_cache *cache, const struct stat *status, int fd)
+{
+    uint32_t expected = FILE_EMPTY;
+    if (status->st_size > (long)LAYOUT_GIB ||
+        !atomic_compare_exchange_strong(&cache->state, &expected, FILE_FILLING))
+        return 0;
+    cache->device = status->st_dev;
+    cache->inode = status->st_ino;
+    cache->changed_ns = steer_changed_ns(status);
+    cache->size = (uint64_t)status->st_size;
+    if (raw(__NR_mmap, LAYOUT_CACHE, status->st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+            fd, 0) != (long)LAYOUT_CACHE)
+        return 0; /* and nobody tries again */
+    atomic_store_explicit(&cache->state, FILE_READY, memory_order_release);
+    return 1;
+}
+
+/* Whether the whole file that is to be mapped lies at LAYOUT_CACHE. The first file that is no
+ * library and that any ld.so of the space maps is the one that is shared. */
+static int shared_cache(const long a[6])
+{
+    struct space_cache *cache = &space_registry()->cache;
+    struct stat status;
+    uint32_t state = atomic_load_explicit(&cache->state, memory_order_acquire);
+    if (state == FILE_FILLING || (a[3] & MAP_DENYWRITE) || !space_marked() ||
+        raw(__NR_fstat, a[4], &status) != 0 || status.st_size != a[1])
+        return 0;
+    if (state == FILE_EMPTY)
+        return fill_cache(cache, &status, (int)a[4]);
+    return cache->device == status.st_dev && cache->inode == status.st_ino &&
+           cache->changed_ns == steer_changed_ns(&status) && cache->size == (uint64_t)a[1];
 }
 
 long loader_mmap(struct space_slot *self, const long a[6])
@@ -71,18 +106,15 @@ long loader_mmap(struct space_slot *self, const long a[6])
         long b[6] = {a[0], a[1], a[2], a[3] | MAP_POPULATE, a[4], a[5]};
         return steer_mmap(self, b);
     }
-    long result = steer_mmap(self, a);
-    if (is_file && !is_fixed && !self->steer.cache && (unsigned long)result < -4095ul)
-        self->steer.cache = (uintptr_t)result;
-    return result;
+    if (is_file && !is_fixed && a[2] == PROT_READ && a[5] == 0 && shared_cache(a))
+        return LAYOUT_CACHE;
+    return steer_mmap(self, a);
 }
 
 long loader_munmap(struct space_slot *self, uintptr_t address, size_t size)
 {
-    if (address && address == self->steer.cache) {
-        self->steer.cache = 1; /* the first time only: later ones would add up */
+    if (address == LAYOUT_CACHE)
         return 0;
-    }
     return steer_munmap(self, address, size);
 }
 

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "task/numbers.h"
 
@@ -72,17 +71,13 @@ static void search_cpuids(const unsigned char *code, size_t size, struct site_li
         list->sites[list->count++] = (struct space_site){.at = offsets[i], .nr = SPACE_SITE_CPUID};
 }
 
-static uint64_t changed_ns(const struct stat *status)
-{
-    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
-}
-
 static int same_file(const struct space_file *file, const struct stat *status, size_t size,
                      long offset)
 {
     return file->device == status->st_dev && file->inode == status->st_ino &&
-           file->changed_ns == changed_ns(status) && file->size == (uint64_t)status->st_size &&
-           file->offset == (uint64_t)offset && file->length == size;
+           file->changed_ns == steer_changed_ns(status) &&
+           file->size == (uint64_t)status->st_size && file->offset == (uint64_t)offset &&
+           file->length == size;
 }
 
 /* Keeps what was found. EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the
@@ -97,7 +92,7 @@ static void remember(struct space *space, const struct stat *status, size_t size
             continue;
         file->device = status->st_dev;
         file->inode = status->st_ino;
-        file->changed_ns = changed_ns(status);
+        file->changed_ns = steer_changed_ns(status);
         file->size = (uint64_t)status->st_size;
         file->offset = (uint64_t)offset;
         file->length = size;

@@ -12,6 +12,8 @@
 #ifndef ONESPACE_STEER_H
 #define ONESPACE_STEER_H
 
+#include <sys/stat.h>
+
 #include "arch.h"
 #include "space/registry.h"
 #include "raw_syscall.h"
@@ -50,6 +52,12 @@ void steer_patch_writable(struct space_slot *self, uintptr_t code, size_t size, 
 /* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program.
  */
 void steer_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd, long offset);
+
+/* When the file was last written, in ns. */
+static inline uint64_t steer_changed_ns(const struct stat *status)
+{
+    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+}
 
 /* place.c: placing, growing and giving back memory. */
 long steer_mmap(struct space_slot *self, const long arguments[6]);

@@ -19,6 +19,12 @@ static uint64_t microseconds(struct timeval time)
     return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
 
+void task_times(struct space_slot *slot, const struct rusage *usage)
+{
+    slot->user_us = microseconds(usage->ru_utime);
+    slot->system_us = microseconds(usage->ru_stime);
+}
+
 /* What the dead member was spawning, and what it had spawned. */
 static void inherit_children(struct space *space, struct space_slot *slot)
 {
@@ -34,7 +40,7 @@ static void inherit_children(struct space *space, struct space_slot *slot)
                      (state == SLOT_BORN && child->spawner == id && !atomic_load(&space->pids[i]));
         if (unborn) {
             atomic_store(&child->state, SLOT_BROKEN);
-            holds_wanted(space, child);
+            holds_wanted(space, &child, 1);
         } else if ((state & SLOT_STATE_MASK) != SLOT_FREE && child->spawner == id) {
             atomic_store(&child->orphan, 1);
             uint32_t ended = SLOT_ENDED; /* nobody will collect the status */
@@ -44,6 +50,7 @@ static void inherit_children(struct space *space, struct space_slot *slot)
     }
 }
 
+/* All but the memory. */
 static void leave_space(struct space *space, struct space_slot *slot)
 {
     debugger_hide(slot);
@@ -52,10 +59,8 @@ static void leave_space(struct space *space, struct space_slot *slot)
         exports_drop(space, slot);
     holds_drop(space, slot);
     entry_drop_all(space, slot);
-    if (slot->number >= 0) {
+    if (slot->number >= 0)
         group_leave(space);
-    }
-    holds_wanted(space, slot);
 }
 
 void task_left(struct space *space, struct space_slot *slot)
@@ -63,30 +68,18 @@ void task_left(struct space *space, struct space_slot *slot)
     threads_gone_with(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
     leave_space(space, slot);
+    holds_wanted(space, &slot, 1);
     futex_bump(&space->names);
 }
 
-void task_ended(struct space *space, struct space_slot *slot, int status,
-                const struct rusage *usage)
+/* From ENDED on the slot is the waiter's, and may soon be another task's: everything else is done
+ * before, waking is harmless after. */
+static void hand_over(struct space_slot *slot)
 {
-    unsigned index = space_slot_index(space, slot);
-    int left = space_state(slot) == SLOT_LEFT;
-    slot->status = status;
-    if (usage) {
-        slot->user_us = microseconds(usage->ru_utime);
-        slot->system_us = microseconds(usage->ru_stime);
-    }
-    threads_gone_with(space, slot, status);
-    atomic_store(&space->pids[index], 0);
-    if (!left)
-        leave_space(space, slot);
-    inherit_children(space, slot);
     int32_t unborn = 0; /* it died before it could say how its birth went */
     if (atomic_compare_exchange_strong(&slot->birth, &unborn, -ECHILD))
         futex_wake(&slot->birth, INT32_MAX);
-    /* The spawner collects a failed birth, whatever the flags. From ENDED on the slot is the
-     * waiter's, and may soon be another task's: everything else is done before, waking is harmless
-     * after. */
+    /* The spawner collects a failed birth, whatever the flags. */
     int entered = atomic_load(&slot->birth) == 1;
     int alone = atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
     atomic_store(&slot->ended, 1);
@@ -95,6 +88,27 @@ void task_ended(struct space *space, struct space_slot *slot, int status,
         space_release_slot(slot);
     futex_wake(&slot->ended, INT32_MAX);
     futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: by whichever call they wait */
+}
+
+void task_ended(struct space *space, const struct task_end *ends, unsigned count)
+{
+    struct space_slot *members[TASK_ENDS] = {NULL};
+    unsigned member_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct space_slot *slot = ends[i].slot;
+        slot->status = ends[i].status;
+        threads_gone_with(space, slot, ends[i].status);
+        atomic_store(&space->pids[space_slot_index(space, slot)], 0);
+        if (space_state(slot) == SLOT_LEFT)
+            continue;
+        leave_space(space, slot);
+        members[member_count++] = slot;
+    }
+    holds_wanted(space, members, member_count);
+    for (unsigned i = 0; i < count; i++) {
+        inherit_children(space, ends[i].slot);
+        hand_over(ends[i].slot);
+    }
     futex_bump(&space->ends);
-    futex_bump(&space->names); /* who waits for a name of it finds it ended now */
+    futex_bump(&space->names); /* who waits for a name of them finds them ended now */
 }

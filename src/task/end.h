@@ -1,4 +1,4 @@
-/* src/task/end.h: what the keeper does when a task ends or leaves. Freestanding. */
+/* src/task/end.h: what the keeper does when tasks end or leave. Freestanding. */
 #ifndef ONESPACE_TASK_END_H
 #define ONESPACE_TASK_END_H
 
@@ -6,10 +6,16 @@
 
 #include "space/registry.h"
 
-/* The task is gone: status to its waiters, all that it had in the registry undone. usage NULL: its
- * times are in the slot already. */
-void task_ended(struct space *space, struct space_slot *slot, int status,
-                const struct rusage *usage);
+struct task_end {
+    struct space_slot *slot; /* its times are filled in (task_times) */
+    int status;              /* of wait(2) */
+};
+enum { TASK_ENDS = 32 }; /* at once */
+
+void task_times(struct space_slot *slot, const struct rusage *usage);
+/* The tasks are gone: status to their waiters, all that they had in the registry undone. At most
+ * TASK_ENDS. */
+void task_ended(struct space *space, const struct task_end *ends, unsigned count);
 /* The task executes another program: it is no member any more, but its process lives. */
 void task_left(struct space *space, struct space_slot *slot);
 

@@ -111,18 +111,30 @@ static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
     return NULL;
 }
 
-static void reap(struct space *space)
+/* Those who have ended, as many as are dealt with at once: how many. */
+static unsigned collect(struct space *space, struct task_end ends[TASK_ENDS])
 {
     struct rusage usage;
-    int status;
-    for (;;) {
-        long pid = raw(__NR_wait4, -1, &status, WNOHANG | __WALL, &usage);
+    unsigned count = 0;
+    while (count < TASK_ENDS) {
+        long pid = raw(__NR_wait4, -1, &ends[count].status, WNOHANG | __WALL, &usage);
         if (pid <= 0)
-            return;
-        struct space_slot *slot = slot_of_pid(space, (int32_t)pid);
-        if (slot)
-            task_ended(space, slot, status, &usage);
+            break;
+        ends[count].slot = slot_of_pid(space, (int32_t)pid);
+        if (!ends[count].slot)
+            continue;
+        task_times(ends[count].slot, &usage);
+        count++;
     }
+    return count;
+}
+
+static void reap(struct space *space)
+{
+    struct task_end ends[TASK_ENDS];
+    unsigned count;
+    while ((count = collect(space, ends)) != 0)
+        task_ended(space, ends, count);
 }
 
 /* Whether a task that entered execve still lives in this address space: reading our own mark

@@ -70,11 +70,6 @@ int threads_took_handler(struct space_slot *self, const long a[6], long *result)
     return 1;
 }
 
-static uint64_t microseconds(struct timeval time)
-{
-    return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
-}
-
 _Noreturn void threads_exit(struct space_slot *self, int status)
 {
     struct rusage usage;
@@ -83,10 +78,8 @@ _Noreturn void threads_exit(struct space_slot *self, int status)
         for (;;)
             raw(__NR_exit_group, status);
     threads_prepare();
-    if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0) {
-        self->user_us = microseconds(usage.ru_utime);
-        self->system_us = microseconds(usage.ru_stime);
-    }
+    if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
+        task_times(self, &usage);
     atomic_compare_exchange_strong_explicit(&self->exited, &none,
                                             SLOT_EXITED | ((uint32_t)status & 0xff),
                                             memory_order_release, memory_order_relaxed);
@@ -198,7 +191,7 @@ uint64_t threads_watch(struct space *space)
         if ((headless[i] || exited) && census.process != atomic_load(&slot->pid))
             count_threads(&census, atomic_load(&slot->pid));
         if (headless[i] && is_gone(&census, slot)) /* without a word, by the system call alone: 0 */
-            task_ended(space, slot, (int)(exited & 0xff) << 8, NULL);
+            task_ended(space, &(struct task_end){slot, (int)(exited & 0xff) << 8}, 1);
         else if (exited)
             again = SOON_NS;
         else if (!again)
@@ -217,6 +210,6 @@ void threads_gone_with(struct space *space, const struct space_slot *owner, int 
         uint32_t state = space_state(slot);
         if ((state == SLOT_RUNNING || state == SLOT_BORN) && space_is_thread(slot) &&
             atomic_load(&slot->pid) == atomic_load(&owner->pid))
-            task_ended(space, slot, status, NULL);
+            task_ended(space, &(struct task_end){slot, status}, 1);
     }
 }
