@@ -70,15 +70,16 @@ static int read_interpreter(struct chain *chain, struct image_program *program)
 {
     const char *name = program->info.interpreter;
     struct image_problem inner = {0};
+    if (name[0] == '/' && image_known_interpreter(name, program))
+        return 0;
     int fd = image_open_executable(chain->dirfd, name, &inner);
     int status = fd < 0 ? fd : 0;
-    if (status == 0 && !image_known_find(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info)) {
+    if (status == 0)
         status = image_read(fd, &program->interpreter_info, &inner);
-        if (status == 0)
-            image_known_add(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info);
-    }
     if (status == 0)
         status = image_real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
+    if (status == 0)
+        image_known_add_interpreter(fd, program);
     if (fd >= 0)
         close(fd);
     if (status == 0)
