@@ -31,6 +31,7 @@ static const char usage[] =
     "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
     "      --no-steer          leave the programs' libc unpatched (for comparisons)\n"
     "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
+    "      --turns WHICH       auto (default): short ones where tasks outnumber processors; off\n"
     "  -v, --verbose           name the space, what was set and why\n"
     "      --stats             at the end, what each task copied and by which way\n"
     "  -h, --help\n"
@@ -47,7 +48,8 @@ enum {
     OPT_HEAP,
     OPT_NO_STEER,
     OPT_STATS,
-    OPT_MPI
+    OPT_MPI,
+    OPT_TURNS
 };
 
 static const struct option options[] = {
@@ -61,6 +63,7 @@ static const struct option options[] = {
     {"no-steer", no_argument, NULL, OPT_NO_STEER},
     {"stats", no_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
+    {"turns", required_argument, NULL, OPT_TURNS},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -141,6 +144,11 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         else if (strcmp(optarg, "auto") != 0)
             return bad_value("--mpi-layer", optarg, "auto or off");
         return 0;
+    case OPT_TURNS:
+        run->long_turns = strcmp(optarg, "off") == 0;
+        return run->long_turns || strcmp(optarg, "auto") == 0
+                   ? 0
+                   : bad_value("--turns", optarg, "auto or off");
     case OPT_STATS:
         run->stats = 1;
         return 0;
@@ -229,6 +237,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .stats = run->stats,
         .launch = launcher->space,
         .bind = run->bind,
+        .long_turns = run->long_turns,
     };
     if (run->verbose)
         fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,

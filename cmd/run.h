@@ -20,7 +20,7 @@ struct run_options {
     int segment_count;
     int counted; /* -n was given: by hand, whatever launcher is around */
     const char *space, *bind;
-    int kill_on_failure, verbose, stats;
+    int kill_on_failure, verbose, stats, long_turns;
 };
 
 /* For --verbose: who serves the windows of MPI programs. */

@@ -11,6 +11,7 @@
 #include "host/binding.h"
 #include "host/defaults.h"
 #include "host/report.h"
+#include "host/turns.h"
 #include "overflows.h"
 #include "run.h"
 
@@ -98,6 +99,8 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
     int id = bound < 0 ? bound : onespace_spawn(segment->argv[0], segment->argv, NULL, &attr);
     if (id < 0)
         fprintf(stderr, "onespace run: %s\n", message[0] ? message : strerror(-id));
+    else if (!run->long_turns)
+        turns_add(attr.cpus, attr.cpus_size);
     return id;
 }
 
@@ -137,6 +140,8 @@ static void note_end(const struct run_options *run, const struct onespace_status
         tasks.ids[i] = 0;
     }
     tasks.alive--;
+    if (!run->long_turns)
+        turns_remove();
     if (code && !tasks.failure) {
         tasks.failure = code;
         if (run->kill_on_failure)

@@ -25,6 +25,7 @@
 #include "host/job.h"
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
+#include "host/turns.h"
 #include "onespace.h"
 #include "space/registry.h"
 
@@ -41,6 +42,7 @@ struct client {
     int socket; /* -1: the shim is gone */
     int task;   /* id, 0: none */
     int pid;
+    int takes_turns;
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     uint64_t launch;
     time_t started; /* seconds of CLOCK_MONOTONIC */
@@ -147,14 +149,17 @@ static void start_job(struct host *host, struct job *job)
         set_apart(host, job, client);
     int id = client ? job_spawn(job, reply.message, sizeof(reply.message)) : -ENOMEM;
     int socket = job->socket;
-    job_free(job);
     host->seen++;
     if (id > 0) {
         reply.status.id = client->task = id;
         reply.status.pid = client->pid = onespace_pid(id);
         warn_of_others(client, &reply);
+        client->takes_turns = !job->request.long_turns;
+        if (client->takes_turns)
+            turns_add(job->request.cpus, job->request.cpus_size);
         sem_post(&host->spawned);
     }
+    job_free(job);
     reply.error = id < 0 ? id : 0;
     if (id < 0 && !reply.message[0])
         snprintf(reply.message, sizeof(reply.message), "%s", strerror(-id));
@@ -289,6 +294,8 @@ static void pass_end_on(struct host *host)
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }
+        if (client->takes_turns)
+            turns_remove();
         *at = client->next;
         free(client);
         return;

@@ -108,6 +108,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     for (const char *at = job->launch; *at; at++)
         request->launch = (request->launch ^ (unsigned char)*at) * UINT64_C(1099511628211);
     request->stack_size = job->stack_size;
+    request->long_turns = job->long_turns;
     mode_t creation_mask = umask(0);
     umask(creation_mask);
     request->umask = (int32_t)creation_mask;

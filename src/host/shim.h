@@ -14,6 +14,7 @@ struct shim_job {
     const char *launch; /* a name that ranks of one launcher have in common */
     int stats;
     const char *bind; /* --cpu-bind, or NULL */
+    int long_turns;   /* --turns off */
 };
 
 /* Runs the job and returns the exit status for the caller, or does not return: a task that died of

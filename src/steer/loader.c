@@ -13,6 +13,7 @@
  * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
 #include "steer/loader.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -50,6 +51,28 @@ static long map_extent(struct space_slot *self, const long a[6])
     self->steer.image_low = (uintptr_t)result;
     self->steer.image_high = (uintptr_t)result + (size_t)a[1];
     self->steer.image_fd = (int)a[4];
+    return result;
+}
+
+static long map_populated(struct space_slot *self, const long a[6], long flags, long fd, long offset)
+{
+    long b[6] = {a[0], a[1], a[2], flags | MAP_POPULATE, fd, offset};
+    return steer_mmap(self, b);
+}
+
+/* Memory with the file's bytes in place of a copy of its pages: it becomes one mapping with the
+ * zeroes that follow. */
+static long read_data(struct space_slot *self, const long a[6])
+{
+    long result = map_populated(self, a, a[3] | MAP_ANONYMOUS, -1, 0);
+    if ((unsigned long)result >= -4095ul)
+        return result;
+    for (long done = 0; done < a[1];) {
+        long got = raw(__NR_pread64, a[4], a[0] + done, a[1] - done, a[5] + done);
+        if (got <= 0 && got != -EINTR)
+            return got == 0 ? result : map_populated(self, a, a[3], a[4], a[5]);
+        done += got > 0 ? got : 0;
+    }
     return result;
 }
 
@@ -103,8 +126,7 @@ long loader_mmap(struct space_slot *self, const long a[6])
     }
     if (is_fixed && (a[2] & PROT_WRITE) &&
         (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES)) {
-        long b[6] = {a[0], a[1], a[2], a[3] | MAP_POPULATE, a[4], a[5]};
-        return steer_mmap(self, b);
+        return is_file ? read_data(self, a) : map_populated(self, a, a[3], -1, 0);
     }
     if (is_file && !is_fixed && a[2] == PROT_READ && a[5] == 0 && shared_cache(a))
         return LAYOUT_CACHE;
