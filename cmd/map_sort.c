@@ -120,8 +120,11 @@ static int is_onespace(const struct map *map, const struct map_region *region)
            (region->start < space->fence_high && region->end > space->fence_low);
 }
 
+/* A task's ld.so is mapped from a file in memory (src/task/loader_image.h). */
 static int is_shared_memory(const struct map_region *region)
 {
+    if (starts_with(region->name, "/memfd:onespace-loader"))
+        return 0;
     return starts_with(region->name, "/SYSV") || starts_with(region->name, "/memfd:") ||
            starts_with(region->name, "/dev/shm/") || starts_with(region->name, "/dev/zero") ||
            starts_with(region->name, "/anon_hugepage") || starts_with(region->name, "[anon_shmem:");
@@ -184,7 +187,8 @@ static int is_arena(const struct map *map, size_t at)
            region[-1].kind == MAP_HEAP && region[-1].end == region->start;
 }
 
-/* Without a name: by its place, or the uninitialised data (bss) of the file below. */
+/* Without a name: by its place, or data of the file below: its uninitialised part (bss), and where a
+ * task's ld.so puts libraries all of it (src/steer/loader.c). */
 static enum map_kind kind_of_place(const struct map *map, size_t at)
 {
     const struct map_region *region = &map->regions[at], *below = at ? region - 1 : region;
@@ -198,7 +202,8 @@ static enum map_kind kind_of_place(const struct map *map, size_t at)
         return MAP_STACK;
     if (offset >= LAYOUT_BREAK)
         return MAP_HEAP;
-    if (follows && region->permissions[1] == 'w' && below->permissions[1] == 'w' && below->name &&
+    if (follows && region->permissions[1] == 'w' &&
+        (below->permissions[1] == 'w' || offset < LAYOUT_MAPPINGS) && below->name &&
         (below->kind == MAP_PROGRAM || below->kind == MAP_LIBRARY || below->kind == MAP_OWN))
         return below->kind;
     if (region->permissions[3] == 's')

@@ -7,8 +7,9 @@
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
- * - Writable data is filled in by that same call: read first and written later, each page would be
- *   replaced under the eyes of all processors.
+ * - Writable data is read into memory that comes with its pages: mapped, each page would be replaced
+ *   at its first change under the eyes of all processors. It becomes one mapping with the zeroes
+ *   behind it; the kernel walks all mappings of the space whenever a task ends.
  * - ld.so.cache is mapped once for all tasks, and stays.
  * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
 #include "steer/loader.h"

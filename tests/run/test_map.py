@@ -153,7 +153,7 @@ def test_table_has_a_row_for_each_owner_and_kind(job, started, observed):
     task = next(line for line in lines if line.startswith("task "))
     assert task.endswith(os.path.realpath(observed)), str(result)
     kinds = [line.split()[0] for line in lines[lines.index(task) + 1:-1]]
-    assert kinds == ["program", "library", "heap", "anonymous", "stack", "file", "onespace"], str(result)
+    assert kinds == ["program", "library", "heap", "anonymous", "stack", "onespace"], str(result)
     assert lines[-1].startswith("space")
 
 
