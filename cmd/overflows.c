@@ -49,6 +49,13 @@ unsigned overflows_print(FILE *out, unsigned width, const char *prefix,
     return lines;
 }
 
+void overflows_print_forgotten(FILE *out, const char *prefix, int id, int pid, unsigned count)
+{
+    if (count)
+        fprintf(out, "%sof these, %u mapping%s by id %d (pid %d)\n", prefix, count,
+                count == 1 ? " was made" : "s were made", id, pid);
+}
+
 void overflows_json(struct output_json *json, const struct space_overflows *overflows)
 {
     json_open(json, "overflows", '{');

@@ -11,6 +11,8 @@
  * comes before each line, which is wrapped at `width`. */
 unsigned overflows_print(FILE *out, unsigned width, const char *prefix,
                          const struct space_overflows *overflows);
+/* Whose the mappings are that were not remembered: a line for a task that made any. */
+void overflows_print_forgotten(FILE *out, const char *prefix, int id, int pid, unsigned count);
 /* The same as an object named "overflows", with all kinds. */
 void overflows_json(struct output_json *json, const struct space_overflows *overflows);
 

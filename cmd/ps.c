@@ -118,6 +118,9 @@ static void print_space(const struct ps_space *space, unsigned width)
     }
     output_table(&table, stdout, width);
     overflows_print(stdout, width, "", &space->overflows);
+    for (unsigned i = 0; i < space->task_count; i++)
+        overflows_print_forgotten(stdout, "  ", space->tasks[i].id, space->tasks[i].pid,
+                                  space->tasks[i].foreign_lost);
 }
 
 /* ---- For programs ---- */
@@ -170,6 +173,7 @@ static void write_task(struct output_json *json, const struct ps_task *task)
     write_memory(json, &task->memory);
     json_integer(json, "copies", (int64_t)task->copies);
     json_integer(json, "copied_bytes", (int64_t)task->copied_bytes);
+    json_integer(json, "forgotten_mappings", task->foreign_lost);
     json_close(json, '}');
 }
 

@@ -54,17 +54,20 @@ static int play_many(int argc, char **argv)
     return 0;
 }
 
-/* Not in any range, and not side by side. */
+/* Not in any range, and not side by side. With a further argument, stays until its input ends. */
 static int play_fixed(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    (void)argv;
     for (uintptr_t i = 0; i < FIXED; i++) {
         void *wanted = (void *)(UINT64_C(0x150000000000) + i * 16 * PAGE);
         if (mmap(wanted, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
                  0) != wanted)
             return 1;
     }
-    return printf("mapped %d\n", FIXED) < 0;
+    printf("mapped %d\n", FIXED);
+    while (argc > 1 && getchar() != EOF)
+        ;
+    return 0;
 }
 
 int main(int argc, char **argv)

@@ -203,6 +203,18 @@ def test_full_tables_are_told(job, started, guests):
     assert f"{overflows['sites']} system call sites are not steered" in job.run([*PS, str(run.pid)]).out
 
 
+def test_task_with_forgotten_mappings_is_named(job, started, guests):
+    run = started(guests.c("../../programs/sites.c"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
+    run.wait_for("mapped 300")
+    space = look(job, run.pid)
+    task, other = sorted(tasks_of(space), key=lambda task: task["number"])
+    assert space["overflows"]["mappings"] == task["forgotten_mappings"] == 300 - 256, space
+    assert other["forgotten_mappings"] == 0, space
+    shown = job.run([*PS, str(run.pid)]).out
+    assert f"of these, 44 mappings were made by id {task['id']} (pid {task['pid']})\n" in shown, shown
+    assert shown.count("of these") == 1, shown
+
+
 def test_space_is_found_by_its_name(job, started, guests):
     false = started("named", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
     space, = [space for space in as_json(job.run([*PS, "--json", "job-7"])) if space["root_pid"] == false.pid]
