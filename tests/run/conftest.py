@@ -75,6 +75,26 @@ def guests():
         yield Guests(pathlib.Path(folder))
 
 
+@pytest.fixture
+def started(job):
+    """Starts `onespace run` (or another command) and waits until it has said "ready" `count` times."""
+    def start(*argv, count=1, command=None, **options):
+        command = job.start([*(command or RUN), *argv], stdin=subprocess.PIPE, **options)
+        command.wait_for("ready", count)
+        running.append(command)
+        return command
+    running = []
+    yield start
+    for command in running:
+        command.process.stdin.close()
+        command.finish()
+
+
+@pytest.fixture
+def observed(guests):
+    return guests.c("observed.c")
+
+
 @pytest.fixture(params=list(MPIS), scope="session")
 def mpi(request):
     mpi = MPIS[request.param]

@@ -3,7 +3,6 @@ machine: each test looks for its own."""
 import os
 import pathlib
 import re
-import subprocess
 import xml.etree.ElementTree
 
 import pytest
@@ -14,26 +13,6 @@ from observe import as_json, in_terminal, interposed
 MAP = [ONESPACE, "map"]
 MIB = 1 << 20
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture
-def started(job):
-    """Starts `onespace run` (or another command) and waits until it has said "ready" `count` times."""
-    def start(*argv, count=1, command=None, **options):
-        command = job.start([*(command or RUN), *argv], stdin=subprocess.PIPE, **options)
-        command.wait_for("ready", count)
-        running.append(command)
-        return command
-    running = []
-    yield start
-    for command in running:
-        command.process.stdin.close()
-        command.finish()
-
-
-@pytest.fixture
-def observed(guests):
-    return guests.c("observed.c")
 
 
 def look(job, pid, *options, **more):

@@ -3,7 +3,6 @@ looks for its own."""
 import errno
 import os
 import pathlib
-import subprocess
 import time
 
 import pytest
@@ -12,26 +11,6 @@ from jobs import ONESPACE, ROOT, RUN
 from observe import PROCESS_VM_READV, PS, as_json, forbid, in_terminal, interposed, member_flags
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def started(job, guests):
-    """Starts `onespace run` (or another command) and waits until it has said "ready" `count` times."""
-    def start(*argv, count=1, command=None, **options):
-        command = job.start([*(command or RUN), *argv], stdin=subprocess.PIPE, **options)
-        command.wait_for("ready", count)
-        running.append(command)
-        return command
-    running = []
-    yield start
-    for command in running:
-        command.process.stdin.close()
-        command.finish()
-
-
-@pytest.fixture
-def observed(guests):
-    return guests.c("observed.c")
 
 
 def look(job, pid, **options):
