@@ -235,6 +235,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .number = launcher->local_size > 0 ? launcher->local_rank : -1,
         .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
         .stats = run->stats,
+        .is_rank = launcher->is_rank,
         .launch = launcher->space,
         .bind = run->bind,
         .long_turns = run->long_turns,

@@ -23,6 +23,7 @@ struct tasks {
     int ids[ONESPACE_TASKS_MAX], count, alive;
     const char *programs[ONESPACE_TASKS_MAX];
     int failure; /* exit status of the first that failed, 0: none */
+    struct report_total total;
 };
 
 static struct tasks tasks;
@@ -133,6 +134,7 @@ static void note_end(const struct run_options *run, const struct onespace_status
             continue;
         if (run->stats)
             report_stats(tasks.programs[i], status);
+        report_add(&tasks.total, status);
         if (WIFSIGNALED(status->status) && WTERMSIG(status->status) != SIGPIPE && !tasks.failure)
             fprintf(stderr, "onespace run: task %d (%s, pid %d) was ended by signal %d (%s)\n", i,
                     tasks.programs[i], status->pid, WTERMSIG(status->status),
@@ -194,6 +196,8 @@ int run_by_hand(const struct run_options *run)
         return report_exit_code(failed);
     }
     wait_all(run);
+    if (run->stats)
+        report_total(&tasks.total, 0);
     if (run->verbose)
         overflows_print(stderr, output_width(stderr),
                         "onespace run: ", &space_registry()->overflows);

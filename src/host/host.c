@@ -64,8 +64,9 @@ struct host {
     struct job *held; /* received, not started yet */
     int held_count;
     sem_t spawned;
-    int seen;     /* tasks started so far */
-    int expected; /* tasks that the launcher starts on this node, or -1 */
+    int seen;                  /* tasks started so far */
+    int expected;              /* tasks that the launcher starts on this node, or -1 */
+    struct report_total total; /* of the tasks that ended since there were none */
 };
 
 static void *wait_for_tasks(void *argument)
@@ -280,6 +281,16 @@ static void serve_client(struct client *client)
         abandon(client);
 }
 
+static void add_up(struct host *host, struct protocol_reply *reply)
+{
+    report_add(&host->total, &reply->status);
+    if (host->clients->next || host->held)
+        return;
+    report_close(&host->total);
+    reply->total = host->total;
+    host->total = (struct report_total){0};
+}
+
 static void pass_end_on(struct host *host)
 {
     struct protocol_reply reply = {.kind = PROTOCOL_ENDED};
@@ -289,6 +300,7 @@ static void pass_end_on(struct host *host)
         struct client *client = *at;
         if (client->task != reply.status.id)
             continue;
+        add_up(host, &reply);
         if (client->socket >= 0) {
             warn_of_solitude(host, client, &reply);
             protocol_send(client->socket, &reply, sizeof(reply));

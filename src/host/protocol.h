@@ -18,9 +18,10 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+#include "host/report.h"
 #include "onespace.h"
 
-#define PROTOCOL_MAGIC UINT32_C(0x6f730001)
+#define PROTOCOL_MAGIC UINT32_C(0x6f730002)
 
 enum { PROTOCOL_FDS_MAX = 2048, PROTOCOL_FDS_PER_MESSAGE = 250, PROTOCOL_TEXT_MAX = 64 << 20 };
 
@@ -51,6 +52,7 @@ struct protocol_reply {
     uint32_t kind;
     int32_t error;                 /* ANSWER: 0 or -errno, with message */
     struct onespace_status status; /* ANSWER: id and pid; ENDED: all */
+    struct report_total total;     /* ENDED, to the last one only */
     char message[1024];            /* without an error: a warning, or empty */
 };
 

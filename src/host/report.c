@@ -2,7 +2,10 @@
 #include "host/report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+
+#include "space/registry.h"
 
 void report_stats(const char *program, const struct onespace_status *status)
 {
@@ -14,6 +17,40 @@ void report_stats(const char *program, const struct onespace_status *status)
         (double)status->system_us / 1e6, (unsigned long long)status->copies,
         (double)status->copied_bytes / 1e6, (unsigned long long)status->kernel_copies,
         (unsigned long long)status->attaches);
+}
+
+void report_add(struct report_total *total, const struct onespace_status *status)
+{
+    total->tasks++;
+    total->copies += status->copies;
+    total->copied_bytes += status->copied_bytes;
+    total->kernel_copies += status->kernel_copies;
+    total->attaches += status->attaches;
+}
+
+void report_close(struct report_total *total)
+{
+    struct space *space = space_registry();
+    for (unsigned i = 0; i < SPACE_EXPORTS && !total->exported; i++)
+        total->exported = atomic_load_explicit(&space->export_reach[i], memory_order_relaxed) != 0;
+}
+
+/* How many bytes an MPI moved in its own shared memory or through sockets nobody can see from
+ * outside it; docs/launchers.md says more. So the warning names both reasons. */
+void report_total(const struct report_total *total, int are_ranks)
+{
+    if (total->tasks < 2)
+        return;
+    fprintf(stderr,
+            "onespace: all %" PRIu32 " tasks together: copies in user space: %" PRIu64
+            ", %.3f MB; through the kernel: %" PRIu64 "; XPMEM attaches: %" PRIu64 "\n",
+            total->tasks, total->copies, (double)total->copied_bytes / 1e6, total->kernel_copies,
+            total->attaches);
+    if (are_ranks && total->copies == 0 && total->attaches == 0 && !total->exported)
+        fprintf(stderr,
+                "onespace: warning: these ranks copied nothing in user space: either they sent no "
+                "large messages, or their MPI sent them through the kernel, sockets or its own "
+                "shared memory; `onespace doctor` says what it should use\n");
 }
 
 int report_exit_code(int error)

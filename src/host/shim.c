@@ -316,7 +316,9 @@ int shim_run(const struct shim_job *job)
     }
     if (reply.message[0])
         complain(reply.message);
-    if (job->stats)
+    if (job->stats) {
         report_stats(job->argv[0], &reply.status);
+        report_total(&reply.total, job->is_rank);
+    }
     return end_as(reply.status.status, &old);
 }

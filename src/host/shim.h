@@ -13,6 +13,7 @@ struct shim_job {
     int number, ntasks; /* for ONESPACE_TASK_ID, or -1 */
     const char *launch; /* a name that ranks of one launcher have in common */
     int stats;
+    int is_rank;      /* of a launcher */
     const char *bind; /* --cpu-bind, or NULL */
     int long_turns;   /* --turns off */
 };

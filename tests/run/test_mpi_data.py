@@ -1,5 +1,6 @@
 """What MPI moves between ranks that are tasks arrives as it was sent."""
 import os
+import re
 import shlex
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from jobs import RUN
 
 TIME = 60
+NOTHING_COPIED = "onespace: warning: these ranks copied nothing in user space"
 
 
 def run_checked(job, guests, mpi, source, ranks, **env):
@@ -42,9 +44,30 @@ def test_large_messages_are_copied_in_user_space(job, guests, mpi):
     argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange.c")])
     result = job.run(argv, timeout=TIME, env=env)
     assert result.code == 0, str(result)
-    copies = [int(line.split("in user space: ")[1].split(",")[0])
-              for line in result.err.splitlines() if "in user space: " in line]
+    copies = [int(number) for number in re.findall(r"onespace: task .* in user space: (\d+),", result.err)]
     assert len(copies) == 2 and sum(copies) > 0, str(result)
+    assert f"onespace: all 2 tasks together: copies in user space: {sum(copies)}," in result.err, str(result)
+    assert NOTHING_COPIED not in result.err, str(result)
+
+
+@pytest.mark.parametrize("name,env", [("mpich", {"UCX_TLS": "self,posix"}),
+                                      ("openmpi", {"OMPI_MCA_pml": "ob1",
+                                                   "OMPI_MCA_btl_vader_single_copy_mechanism": "none"})])
+def test_messages_past_the_drop_in_are_warned_of(job, guests, mpi_named, name, env):
+    mpi = mpi_named(name)
+    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange.c")])
+    result = job.run(argv, timeout=TIME, env={**mpi.env, **env})
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+    assert result.err.count(NOTHING_COPIED) == 1, str(result)
+    assert "onespace: all 2 tasks together: copies in user space: 0," in result.err, str(result)
+
+
+def test_windows_of_a_space_are_no_reason_to_warn(job, guests, mpi_named):
+    mpi = mpi_named("mpich")
+    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_onesided.c")])
+    result = job.run(argv, timeout=TIME, env={**mpi.env, "UCX_TLS": "self,posix"})
+    assert result.code == 0 and "onespace: all 2 tasks together: copies in user space: 0," in result.err, str(result)
+    assert NOTHING_COPIED not in result.err, str(result)
 
 
 def test_windows_leave_no_files_in_shared_memory(job, guests, mpi, tool):

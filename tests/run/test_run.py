@@ -192,6 +192,8 @@ def test_stats_count_copies(job):
     result = job.run([*RUN, "--stats", "-n", "2", "true"])
     assert result.code == 0, str(result)
     assert len(re.findall(r"onespace: task \d+ \(true, pid \d+\)", result.err)) == 2, str(result)
+    assert "onespace: all 2 tasks together: copies in user space: 0," in result.err, str(result)
+    assert "warning" not in result.err, "what was started by hand need not exchange anything"
 
 
 @pytest.mark.parametrize("option", ["core", "list"])
