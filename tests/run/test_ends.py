@@ -13,13 +13,17 @@ TIME = 40
 WAYS = ["return", "exit", "finalized", "crash", "abort", "kill", "mpi_abort"]
 
 
-PAIRS = 8
+PAIRS = 24
 
 
 def expect_the_same(job, mpi, program, what, **options):
-    """Does it with processes and with tasks: the launcher's exit status is the same. Hydra's own races
-    (which rank's end it notices first) change the status of processes too, about once in ten times, so a
-    difference must repeat itself."""
+    """Does it with processes and with tasks until a launcher's exit status of the one was one of the other.
+
+    Hydra's status is a race with processes too: its proxy takes the status of a rank that it has killed itself
+    when it finds it dead before all output is closed, and none otherwise (the two loops around waitpid in
+    pmip.c of Hydra 4.0.2), and mpiexec gives the bitwise or of all. Plain MPI processes of which one calls
+    exit(3) give 3, and at times 9 when the other's output is held open; Ctrl-C gives 2, and at times 0. So the
+    statuses are compared as sets."""
     plain, tasks = set(), set()
     for _ in range(PAIRS):
         for codes, prefix in ((plain, []), (tasks, RUN)):
@@ -29,10 +33,7 @@ def expect_the_same(job, mpi, program, what, **options):
             codes.add(result.code)
         if plain & tasks:
             return
-    told = f"exit status of processes {plain}, of tasks {tasks}"
-    if "mpich" in mpi.name and tasks & {signal.SIGINT, signal.SIGKILL, signal.SIGTERM}:  # what Hydra kills with
-        pytest.skip(f"{told}: Hydra kills what is left and reports whichever end it sees first")
-    pytest.fail(f"{told}\n{result}", pytrace=False)
+    pytest.fail(f"{PAIRS} times, exit status of processes {plain}, of tasks {tasks}\n{result}", pytrace=False)
 
 
 def ranks_ready(command):
