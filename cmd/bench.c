@@ -21,18 +21,23 @@ static const char usage[] =
     "Debian's;\n"
     "                  all: every one that is found\n"
     "      --quick     fewer sizes and turns: a few seconds\n"
+    "      --turns N   of processes and tasks each; few turns scatter more\n"
     "      --fresh     send what has just been written, not the same buffer again and again\n"
     "      --json      print the results as JSON (onespace-bench/1) in place of the table\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
 
-enum { OPT_MPI = 256, OPT_QUICK, OPT_FRESH, OPT_JSON };
+enum { OPT_MPI = 256, OPT_QUICK, OPT_TURNS, OPT_FRESH, OPT_JSON };
 
 static const struct option options[] = {
-    {"mpi", required_argument, NULL, OPT_MPI}, {"quick", no_argument, NULL, OPT_QUICK},
-    {"fresh", no_argument, NULL, OPT_FRESH},   {"json", no_argument, NULL, OPT_JSON},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    {"mpi", required_argument, NULL, OPT_MPI},
+    {"quick", no_argument, NULL, OPT_QUICK},
+    {"turns", required_argument, NULL, OPT_TURNS},
+    {"fresh", no_argument, NULL, OPT_FRESH},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 /* The installed driver, beside the command's folder; else that of the source tree around the build.
@@ -65,7 +70,7 @@ static void execute(char **argv)
 int command_bench(int argc, char **argv)
 {
     char driver[PATH_MAX], self[PATH_MAX];
-    char *command[16] = {NULL, driver, "--mpi", "path"};
+    char *command[20] = {NULL, driver, "--mpi", "path"};
     int count = 4, plots = 1;
     argv[0] = "onespace bench"; /* for getopt's messages */
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -81,8 +86,11 @@ int command_bench(int argc, char **argv)
             command[3] = optarg;
         else
             command[count++] = option == OPT_QUICK   ? "--quick"
+                               : option == OPT_TURNS ? "--turns"
                                : option == OPT_FRESH ? "--fresh"
                                                      : "--json";
+        if (option == OPT_TURNS)
+            command[count++] = optarg;
         plots &= option != OPT_JSON;
     }
     if (optind < argc) {
