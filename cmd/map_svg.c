@@ -209,7 +209,7 @@ static void short_program(const struct map_row *row, char text[64])
     const char *program = row->task ? row->task->program : "", *slash = strrchr(program, '/');
     program = slash ? slash + 1 : program;
     size_t length = strlen(program);
-    snprintf(text, 64, "%s%s", length > MOST ? "…" : "",
+    snprintf(text, 64, "%s%.*s", length > MOST ? "…" : "", MOST,
              length > MOST ? program + length - MOST : program);
 }
 
