@@ -99,10 +99,10 @@ struct space_steer {
     struct space_sigaction actions[2]; /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;   /* extent of the library that ld.so is loading */
     int32_t image_fd;
-    uint32_t unused;
-    uintptr_t stubs, stub_data; /* addresses of the page of stubs and of its data page */
-    uintptr_t fault_stub;       /* our handler for SIGSEGV and SIGBUS, 0: not installed */
-    _Atomic uint32_t peer;      /* slot index of the last copy's peer: a hint */
+    _Atomic uint32_t break_kept; /* bytes above the break that a later growth must make zero */
+    uintptr_t stubs, stub_data;  /* addresses of the page of stubs and of its data page */
+    uintptr_t fault_stub;        /* our handler for SIGSEGV and SIGBUS, 0: not installed */
+    _Atomic uint32_t peer;       /* slot index of the last copy's peer: a hint */
     struct space_foreign foreign[SPACE_FOREIGN_MAX];
 };
 

@@ -14,6 +14,7 @@
 
 enum { PLACE_TRIES = 64 };
 #define BREAK_STEP (32 * LAYOUT_MIB)
+#define BREAK_KEPT (32u << 10)
 
 static uintptr_t range_of(const struct space_slot *self)
 {
@@ -224,35 +225,69 @@ long steer_shmdt(struct space_slot *self, uintptr_t address)
     return raw(__NR_shmdt, address);
 }
 
-/* The program break of this task alone. Growing rarely enters the kernel, since memory is mapped in
- * large steps; shrinking gives pages back at once, and zeroes what a later growth must find zero.
- */
+static void write_zeroes(uintptr_t from, size_t size)
+{
+    uintptr_t end = from + size;
+    for (; from < end && from % sizeof(uint64_t); from++)
+        *(volatile char *)from = 0;
+    for (; end - from >= sizeof(uint64_t); from += sizeof(uint64_t))
+        *(volatile uint64_t *)from = 0;
+    for (; from < end; from++)
+        *(volatile char *)from = 0;
+}
+
+/* 0 or -errno; `mapped` grows in large steps. */
+static long map_break(struct space_steer *steer, uintptr_t wanted, uintptr_t high)
+{
+    uint64_t mapped = atomic_load_explicit(&steer->break_mapped, memory_order_relaxed);
+    if (wanted <= mapped)
+        return 0;
+    uintptr_t end = round_up(wanted, BREAK_STEP);
+    if (end > high)
+        end = high;
+    long result = raw(__NR_mmap, mapped, end - mapped, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if ((unsigned long)result >= -4095ul)
+        return result;
+    atomic_store_explicit(&steer->break_mapped, end, memory_order_relaxed);
+    return 0;
+}
+
+/* What lies between `from` and `to`, all above the new break, is zero afterwards. */
+static void give_break_back(uintptr_t from, uintptr_t to)
+{
+    uintptr_t first_page = round_up(from, ARCH_PAGE), end = round_up(to, ARCH_PAGE);
+    write_zeroes(from, (first_page < to ? first_page : to) - from);
+    if (end > first_page)
+        raw(__NR_madvise, first_page, end - first_page, MADV_DONTNEED);
+}
+
+/* The program break of this task alone. It rarely enters the kernel, whose lock on the map all
+ * tasks share and which interrupts all of their processors: memory is mapped in large steps, and
+ * the first BREAK_KEPT bytes above the break stay when it shrinks. A growth must find zeroes, and
+ * so few are written sooner than a page is given back and faulted in again. The task's libc calls
+ * from one thread at a time; the words are atomic for those that read them beside it. */
 long steer_brk(struct space_slot *self, uintptr_t wanted)
 {
     struct space_steer *steer = &self->steer;
     uintptr_t low = range_of(self) + LAYOUT_BREAK,
               high = range_of(self) + LAYOUT_STACK - LAYOUT_MIB;
     uint64_t now = atomic_load_explicit(&steer->break_now, memory_order_relaxed);
-    uint64_t mapped = atomic_load_explicit(&steer->break_mapped, memory_order_relaxed);
-    if (wanted < low || wanted > high || wanted == now)
+    uint64_t kept = atomic_load_explicit(&steer->break_kept, memory_order_relaxed);
+    if (wanted < low || wanted > high || wanted == now || map_break(steer, wanted, high) != 0)
         return (long)now;
-    if (wanted > mapped) {
-        uintptr_t end = round_up(wanted, BREAK_STEP);
-        if (end > high)
-            end = high;
-        long result = raw(__NR_mmap, mapped, end - mapped, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-        if ((unsigned long)result >= -4095ul)
-            return (long)now;
-        atomic_store_explicit(&steer->break_mapped, end, memory_order_relaxed);
+    if (wanted > now) {
+        uint64_t grown = wanted - now, dirty = kept < grown ? kept : grown;
+        write_zeroes(now, dirty);
+        kept -= dirty;
+    } else {
+        kept += now - wanted;
+        if (kept > BREAK_KEPT) {
+            give_break_back(wanted, wanted + kept);
+            kept = 0;
+        }
     }
-    if (wanted < now) {
-        uintptr_t from = round_up(wanted, ARCH_PAGE), to = round_up(now, ARCH_PAGE);
-        for (uintptr_t byte = wanted; byte < from && byte < now; byte++)
-            *(volatile char *)byte = 0;
-        if (to > from)
-            raw(__NR_madvise, from, to - from, MADV_DONTNEED);
-    }
+    atomic_store_explicit(&steer->break_kept, (uint32_t)kept, memory_order_relaxed);
     atomic_store_explicit(&steer->break_now, wanted, memory_order_relaxed);
     return (long)wanted;
 }

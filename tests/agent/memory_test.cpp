@@ -19,6 +19,17 @@ TEST_F(memory, from_sbrk_grows_shrinks_and_is_zero_again)
     expect_same({program("memory"), "sbrk"}, exits("fine\n"));
 }
 
+TEST_F(memory, from_sbrk_is_zero_again_after_steps_of_any_size)
+{
+    expect_same({program("memory"), "sbrk-steps"}, exits("fine\n"));
+}
+
+// The bound that docs/memory.md gives.
+TEST_F(memory, from_sbrk_goes_back_but_for_32_kib)
+{
+    expect_same({program("memory"), "sbrk-kept", "32"}, exits("fine\n"));
+}
+
 TEST_F(memory, from_sbrk_is_each_tasks_own)
 {
     std::vector<std::unique_ptr<Task>> tasks;

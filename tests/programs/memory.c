@@ -102,6 +102,50 @@ static int play_sbrk(int argc, char **argv)
     return 0;
 }
 
+/* sbrk-steps: up and down by steps of all sizes; what was written never shows again. */
+static int play_sbrk_steps(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    enum { MOST = 1 << 20, STEPS = 3000 };
+    unsigned char *start = sbrk(0), *now = start;
+    uint32_t random = 1;
+    for (int i = 0; i < STEPS; i++) {
+        random = random * 1664525u + 1013904223u;
+        size_t limit = (size_t)64 << (random >> 28), size = (random >> 8) % limit; /* to 2 MiB */
+        unsigned char *next = i % 2 ? now - size : now + size;
+        next = next < start ? start : next > start + MOST ? start + MOST : next;
+        if (brk(next) != 0 || sbrk(0) != (void *)next)
+            return printf("the break is not where it was set\n"), 1;
+        /* The kernel keeps the rest of a page. */
+        for (unsigned char *at = now + (-(uintptr_t)now & 4095); at < next; at++)
+            if (*at != 0)
+                return printf("step %d, by %td: not zero\n", i, next - now), 1;
+        if (next > now)
+            memset(now, 0xab, (size_t)(next - now));
+        now = next;
+    }
+    printf("fine\n");
+    return 0;
+}
+
+/* sbrk-kept KIB: at most so much is resident above a break that has shrunk by much. */
+static int play_sbrk_kept(int argc, char **argv)
+{
+    enum { SIZE = 10 << 20, PAGES = SIZE / 4096 };
+    unsigned char resident[PAGES], *start = sbrk((intptr_t)(-(uintptr_t)sbrk(0) & 4095));
+    int kept = 0;
+    if (argc < 2 || start == (void *)-1)
+        return 1;
+    start = sbrk(SIZE);
+    memset(start, 1, SIZE);
+    if (brk(start) != 0)
+        return 1;
+    if (mincore(start, SIZE, resident) == 0) /* else nothing is mapped */
+        for (int i = 0; i < PAGES; i++)
+            kept += resident[i] & 1;
+    return kept * 4 <= atoi(argv[1]) ? printf("fine\n"), 0 : printf("%d pages kept\n", kept);
+}
+
 /* own-break MS: an allocator on top of sbrk, as programs with their own malloc have it. */
 static int play_own_break(int argc, char **argv)
 {
@@ -245,11 +289,18 @@ static int play_null(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"allocate", play_allocate}, {"churn", play_churn},
-        {"sbrk", play_sbrk},         {"own-break", play_own_break},
-        {"mremap", play_mremap},     {"foreign", play_foreign},
-        {"overflow", play_overflow}, {"overflow-thread", play_overflow_thread},
-        {"guard", play_guard},       {"null", play_null},
+        {"allocate", play_allocate},
+        {"churn", play_churn},
+        {"sbrk", play_sbrk},
+        {"own-break", play_own_break},
+        {"sbrk-steps", play_sbrk_steps},
+        {"sbrk-kept", play_sbrk_kept},
+        {"mremap", play_mremap},
+        {"foreign", play_foreign},
+        {"overflow", play_overflow},
+        {"overflow-thread", play_overflow_thread},
+        {"guard", play_guard},
+        {"null", play_null},
     };
     return CHOOSE(scenes, argc, argv);
 }
