@@ -14,6 +14,8 @@
 #include "space/locking.h"
 #include "task/birth.h"
 
+static_assert(SPACE_FLAG_THREAD == ONESPACE_SPAWN_THREAD, "one flag, two headers");
+
 int onespace_self(void)
 {
     struct space_slot *self = space_self();

@@ -360,10 +360,12 @@ struct space_slot *space_slot(struct space *space, int32_t id);
 /* A free slot, CLAIMED for `spawner`, with a fresh id; or NULL when the table is full. */
 struct space_slot *space_claim(struct space *space, int32_t spawner);
 
-/* Whether the slot's task is a thread of another member's process. */
+/* Whether the slot's task is a thread of another member's process. The flag is
+ * ONESPACE_SPAWN_THREAD, asserted in api.c: not all that is linked here includes onespace.h. */
+#define SPACE_FLAG_THREAD 128u
 static inline int space_is_thread(const struct space_slot *slot)
 {
-    return (slot->flags & 128u /* ONESPACE_SPAWN_THREAD */) != 0;
+    return (slot->flags & SPACE_FLAG_THREAD) != 0;
 }
 
 /* Frees a slot whose status was collected and whose memory is gone. The collector calls it after

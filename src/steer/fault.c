@@ -10,9 +10,6 @@
 
 #include "task/threads.h"
 
-enum { KERNEL_MASK_BYTES = 8 };
-#define SA_RESTORER_FLAG 0x04000000ul
-
 static struct space_sigaction *recorded(struct space_slot *self, int signal)
 {
     return &self->steer.actions[signal == SIGBUS];
@@ -23,10 +20,10 @@ long steer_install_handler(struct space_slot *self, int signal)
     const struct space_sigaction *wanted = recorded(self, signal);
     struct space_sigaction ours = *wanted;
     ours.handler = self->steer.fault_stub;
-    ours.flags = (ours.flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | SA_RESTORER_FLAG;
-    if (!(wanted->flags & SA_RESTORER_FLAG))
+    ours.flags = (ours.flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | ARCH_SA_RESTORER;
+    if (!(wanted->flags & ARCH_SA_RESTORER))
         ours.restorer = (uintptr_t)arch_signal_restorer;
-    return raw(__NR_rt_sigaction, signal, &ours, NULL, KERNEL_MASK_BYTES);
+    return raw(__NR_rt_sigaction, signal, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
 void steer_install_handlers(struct space_slot *self)
@@ -34,7 +31,7 @@ void steer_install_handlers(struct space_slot *self)
     static const int signals[] = {SIGSEGV, SIGBUS};
     self->steer.fault_stub = arch_fault_stub_address(self->steer.stubs);
     for (unsigned i = 0; i < 2; i++) {
-        raw(__NR_rt_sigaction, signals[i], NULL, recorded(self, signals[i]), KERNEL_MASK_BYTES);
+        raw(__NR_rt_sigaction, signals[i], NULL, recorded(self, signals[i]), ARCH_SIGNAL_SET_BYTES);
         steer_install_handler(self, signals[i]);
     }
 }
@@ -47,7 +44,7 @@ long steer_sigaction(struct space_slot *self, const long a[6])
     if (threads_took_handler(self, a, &done))
         return done;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->steer.fault_stub ||
-        a[3] != KERNEL_MASK_BYTES)
+        a[3] != ARCH_SIGNAL_SET_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
     if (a[1] && arch_guarded_copy(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
@@ -55,7 +52,8 @@ long steer_sigaction(struct space_slot *self, const long a[6])
     struct space_sigaction before = *recorded(self, signal);
     long result = 0;
     if (a[1] && space_marked() && !steer_is_task(self)) {
-        result = raw(__NR_rt_sigaction, signal, &wanted, NULL, KERNEL_MASK_BYTES); /* vfork child */
+        result =
+            raw(__NR_rt_sigaction, signal, &wanted, NULL, ARCH_SIGNAL_SET_BYTES); /* vfork child */
     } else if (a[1]) {
         *recorded(self, signal) = wanted;
         result = steer_install_handler(self, signal);
@@ -70,7 +68,7 @@ long steer_sigaction(struct space_slot *self, const long a[6])
 static void die_by_default(int signal, const siginfo_t *info)
 {
     struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
-    raw(__NR_rt_sigaction, signal, &none, NULL, KERNEL_MASK_BYTES);
+    raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
     /* A fault happens again on return; a signal that was sent must be sent again. */
     if (info->si_code <= 0)
         raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);

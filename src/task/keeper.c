@@ -42,7 +42,7 @@ uint64_t keeper_handled_signals(void)
 static void set_signals(void)
 {
     struct space_sigaction action = {.handler = (uintptr_t)on_signal,
-                                     .flags = 0x04000000ul /* SA_RESTORER */,
+                                     .flags = ARCH_SA_RESTORER,
                                      .restorer = (uintptr_t)arch_signal_restorer,
                                      .mask = ~UINT64_C(0)};
     raw(__NR_rt_sigaction, SIGCHLD, &action, NULL, 8);

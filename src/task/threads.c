@@ -16,14 +16,7 @@
 
 /* The signal that ends a task's left threads. glibc keeps it for setuid in programs with threads
  * and lets no program block it or handle it otherwise; such uses are passed on. */
-enum {
-    END_SIGNAL = 33,
-    SIGNAL_SET_BYTES = 8,
-    SOON_NS = 1000000,
-    SOMETIMES_NS = 100000000,
-    UNSURE_SWEEPS = 1000
-};
-#define SA_RESTORER_FLAG 0x04000000ul
+enum { END_SIGNAL = 33, SOON_NS = 1000000, SOMETIMES_NS = 100000000, UNSURE_SWEEPS = 1000 };
 
 /* What the process had for END_SIGNAL. Root's copy of the library: written by newborns, by tasks
  * that set a handler and by exiting ones; read by the handler. Any of the values does. */
@@ -51,13 +44,13 @@ static void on_end_signal(int number, siginfo_t *info, void *context)
 void threads_prepare(void)
 {
     struct space_sigaction before, ours = {.handler = (uintptr_t)on_end_signal,
-                                           .flags = SA_SIGINFO | SA_RESTART | SA_RESTORER_FLAG,
+                                           .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
                                            .restorer = (uintptr_t)arch_signal_restorer};
-    raw(__NR_rt_sigaction, END_SIGNAL, NULL, &before, SIGNAL_SET_BYTES);
+    raw(__NR_rt_sigaction, END_SIGNAL, NULL, &before, ARCH_SIGNAL_SET_BYTES);
     if (before.handler == ours.handler)
         return;
     atomic_store_explicit(&next_handler, before.handler, memory_order_release);
-    raw(__NR_rt_sigaction, END_SIGNAL, &ours, NULL, SIGNAL_SET_BYTES);
+    raw(__NR_rt_sigaction, END_SIGNAL, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
 int threads_took_handler(struct space_slot *self, const long a[6], long *result)
@@ -77,7 +70,8 @@ _Noreturn void threads_exit(struct space_slot *self, int status)
     if (!steer_is_task(self))
         for (;;)
             raw(__NR_exit_group, status);
-    threads_prepare();
+    threads_prepare(); /* another libc of the process may have taken the signal since, as musl does
+                        */
     if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
         task_times(self, &usage);
     atomic_compare_exchange_strong_explicit(&self->exited, &none,

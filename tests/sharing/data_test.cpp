@@ -5,26 +5,24 @@ using namespace fixture;
 
 using container = SharingTest;
 
-TEST_F(container, vector_is_read_in_place)
+struct Kind {
+    const char *name, *sums; // what the other task must find in it
+};
+class any_container : public SharingTest, public testing::WithParamInterface<Kind>
+{
+};
+
+TEST_P(any_container, is_read_in_place)
 {
     Sharer owner, other;
-    EXPECT_EQ(other.use("vector", owner.make("vector")), "500500");
+    EXPECT_EQ(other.use(GetParam().name, owner.make(GetParam().name)), GetParam().sums);
     expect_good_ends(owner, other);
 }
 
-TEST_F(container, map_of_strings_is_read_in_place)
-{
-    Sharer owner, other;
-    EXPECT_EQ(other.use("map", owner.make("map")), "4950 57");
-    expect_good_ends(owner, other);
-}
-
-TEST_F(container, tree_is_walked_in_place)
-{
-    Sharer owner, other;
-    EXPECT_EQ(other.use("tree", owner.make("tree")), "499500");
-    expect_good_ends(owner, other);
-}
+INSTANTIATE_TEST_SUITE_P(of, any_container,
+                         testing::Values(Kind{"vector", "500500"}, Kind{"map", "4950 57"},
+                                         Kind{"tree", "499500"}),
+                         [](const auto &kind) { return std::string(kind.param.name); });
 
 TEST_F(container, vector_grows_in_the_other_task_and_then_in_its_own)
 {

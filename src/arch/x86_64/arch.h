@@ -33,8 +33,11 @@ static inline void *arch_push_call(uintptr_t top, void (*function)(void *), void
 /* Leaves for a program's entry point as execve does: stack pointer set, other registers cleared. */
 _Noreturn void arch_enter_program(uintptr_t stack_pointer, uintptr_t entry);
 
-/* The signal return trampoline that rt_sigaction needs (SA_RESTORER). */
+/* The signal return trampoline that rt_sigaction needs, and the flag that says that there is one
+ * (the kernel's SA_RESTORER, which no libc's header has). */
 void arch_signal_restorer(void);
+#define ARCH_SA_RESTORER 0x04000000ul
+enum { ARCH_SIGNAL_SET_BYTES = 8 }; /* of the kernel's sigset_t */
 
 /* ---- Steering: system call sites in a libc that are turned into jumps to a stub ---- */
 
