@@ -221,8 +221,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 /* Finds a symbol of a task's program or of its libraries, those opened later included, by reading
  * its ELF tables; symbols that only the file's .symtab names are found too. size may be NULL.
  * A task that is still loading its libraries is waited for, two seconds at most.
- * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH. The address is valid as long
- * as the task lives (take a hold by importing something to keep it longer). */
+ * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH: there is no such task, or it
+ * has ended and nobody holds its memory. The address is valid as long as the task lives or its
+ * memory is held (take a hold by importing something, or spawn with ONESPACE_SPAWN_HOLD). */
 ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,
                                                 size_t *size);
 

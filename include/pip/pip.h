@@ -238,8 +238,9 @@ int pip_set_aux(void *aux);
 int pip_get_aux(void **auxp);
 
 /* The address of a global symbol of a task or of the root, by name. Waits for a task that is still
- * loading its libraries. EINVAL: no name. ENOENT: no such symbol, and *addrp is NULL. ESRCH: the
- * task is not alive. (HPDC'18, figure 3.) */
+ * loading its libraries. Also of a task that has ended, until its PiP id is used again. EINVAL: no
+ * name. ENOENT: no such symbol, and *addrp is NULL. ESRCH: no task had that PiP id yet, or it has
+ * executed another program. (HPDC'18, figure 3.) */
 int pip_get_addr(int pipid, const char *name, void **addrp);
 
 /* ---- Waiting for tasks; root only ---- */

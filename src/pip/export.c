@@ -175,9 +175,13 @@ int pip_get_addr(int pipid, const char *name, void **addrp)
     void *address;
     if (!name || !*name)
         return state_self() ? EINVAL : EPERM;
-    int result = state_find_alive(pipid, &record);
+    int result = state_find(pipid, &record);
     if (result)
         return result;
+    /* Acquire: the id was stored before the state. */
+    if (record != state_self() && !atomic_load_explicit(&record->state, memory_order_acquire) &&
+        !atomic_load(&record->id))
+        return ESRCH;
     result = onespace_lookup(state_id(record), name, &address, NULL);
     if (addrp && (result == 0 || result == -ENOENT)) /* as dlsym has it, NULL: there is none */
         *addrp = result == 0 ? address : NULL;

@@ -17,6 +17,7 @@
 
 #include "image/image.h"
 #include "space/futex.h"
+#include "space/holds.h"
 #include "space/registry.h"
 #include "space/locking.h"
 #include "raw_syscall.h"
@@ -254,6 +255,22 @@ static void await_loaded(struct space *space, struct space_slot *slot, int id)
         futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
 }
 
+static int is_alive(const struct space_slot *slot)
+{
+    return space_state(slot) == SLOT_RUNNING || space_state(slot) == SLOT_BORN;
+}
+
+/* The memory of a task that has ended is there while somebody holds it; we do while we look. */
+static int find_in_ended(struct space *space, struct space_slot *slot, int id, const char *symbol,
+                         void **address, size_t *size)
+{
+    if (slot == &space->slots[0] || holds_take(space, slot, space_self()) != 0)
+        return -ESRCH;
+    int result = space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
+    (void)holds_give(space, slot, space_self());
+    return result;
+}
+
 int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
 {
     struct space *space = space_mine();
@@ -262,12 +279,14 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     if (!symbol || !*symbol || !address)
         return -EINVAL;
     struct space_slot *slot = space_slot(space, id);
-    if (!slot || (space_state(slot) != SLOT_RUNNING && space_state(slot) != SLOT_BORN))
+    if (!slot)
         return -ESRCH;
     int result = locking_begin();
     if (result < 0)
         return result;
-    if (slot != &space->slots[0])
+    if (is_alive(slot) && slot != &space->slots[0])
         await_loaded(space, slot, id); /* half loaded, another library's symbol might be found */
+    if (!is_alive(slot))
+        return find_in_ended(space, slot, id, symbol, address, size);
     return space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
 }

@@ -122,6 +122,21 @@ TEST_F(pip_addresses, of_symbols_are_found_right_after_the_spawn)
     EXPECT_EQ(pip_get_addr(PIP_PIPID_MYSELF, "main", nullptr), 0);
 }
 
+// The root holds the memory, for tasks too.
+TEST_F(pip_addresses, of_symbols_of_an_ended_task_are_found_until_its_id_is_used_again)
+{
+    int *first = nullptr, *second = nullptr;
+    ASSERT_EQ(spawn({"set-number", "815"}, 0), 0);
+    ASSERT_EQ(wait(0), 0);
+    ASSERT_EQ(pip_get_addr(0, "number_of_the_task", reinterpret_cast<void **>(&first)), 0);
+    EXPECT_EQ(*first, 815);
+    ASSERT_EQ(spawn({"look-up", "0", "number_of_the_task", "815"}, 1), 0);
+    EXPECT_EQ(wait(1), 0);
+    ASSERT_EQ(spawn({"pause"}, 0), 0);
+    ASSERT_EQ(pip_get_addr(0, "number_of_the_task", reinterpret_cast<void **>(&second)), 0);
+    EXPECT_EQ(*second, 4711);
+}
+
 TEST_F(pip_addresses, of_blocks_can_be_freed_by_others)
 {
     memory.pointer = pip_malloc(5000);

@@ -133,6 +133,22 @@ static int play_fork(int argc, char **argv)
     return pip_is_initialized() ? 0 : 2;
 }
 
+static int play_set_number(int argc, char **argv)
+{
+    (void)argc;
+    number_of_the_task = atoi(argv[1]);
+    return 0;
+}
+
+/* look-up PIPID SYMBOL VALUE */
+static int play_look_up(int argc, char **argv)
+{
+    void *number;
+    (void)argc;
+    int error = pip_get_addr(atoi(argv[1]), argv[2], &number);
+    return error ? error : *(int *)number != atoi(argv[3]);
+}
+
 /* Exports its number under a name, then does what the third word says. */
 static int play_export(int argc, char **argv)
 {
@@ -404,6 +420,8 @@ int main(int argc, char **argv)
         {"abort", play_abort},
         {"pause", play_pause},
         {"free", play_free},
+        {"set-number", play_set_number},
+        {"look-up", play_look_up},
     };
     return CHOOSE(scenes, argc, argv);
 }

@@ -102,6 +102,20 @@ TEST_F(lookup, refuses_tasks_that_are_not_there)
     EXPECT_EQ(task.wait(), 0);
 }
 
+TEST_F(lookup, finds_those_of_an_ended_task_while_its_memory_is_held)
+{
+    Member task;
+    void *import = nullptr, *address = nullptr;
+    ASSERT_EQ(task.tell("export", "held", 1).result, 0);
+    ASSERT_EQ(onespace_import(task.id(), "held", &import, nullptr, Patience), 0);
+    EXPECT_EQ(task.finish().status, 0);
+    ASSERT_EQ(find(task.id(), "exported_number", &address), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 4711);
+    EXPECT_EQ(find(task.id(), "no_such_symbol", &address), -ENOENT);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_TRUE(eventually([&] { return find(task.id(), "exported_number", &address) == -ESRCH; }));
+}
+
 TEST_F(lookup, finds_the_roots)
 {
     void *address = nullptr;
