@@ -21,7 +21,8 @@ install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_file(cmake/onespace.pc.in onespace.pc @ONLY)
 configure_file(cmake/cray-xpmem.pc.in cray-xpmem.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/onespace.pc ${PROJECT_BINARY_DIR}/cray-xpmem.pc
+configure_file(cmake/pip.pc.in pip.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/onespace.pc ${PROJECT_BINARY_DIR}/cray-xpmem.pc ${PROJECT_BINARY_DIR}/pip.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(EXPORT onespace NAMESPACE onespace:: FILE onespace-targets.cmake

@@ -52,6 +52,20 @@ def guest(tmp_path_factory):
     return str(folder / "guest")
 
 
+def test_pkg_config_says_how_to_compile_a_root(job, tmp_path, tool):
+    """With the build tree's folders in place of the installed ones."""
+    package = re.sub(r"(?m)^libdir=.*$", f"libdir={BUILD / 'lib'}", (BUILD / "pip.pc").read_text())
+    package = re.sub(r"(?m)^includedir=.*$", f"includedir={ROOT / 'include'}", package)
+    (tmp_path / "pip.pc").write_text(package)
+    (tmp_path / "root.c").write_text(GUEST)
+    ask = job.run([tool("pkg-config"), "--cflags", "--libs", "pip"], env={"PKG_CONFIG_PATH": str(tmp_path)})
+    assert ask.code == 0, ask
+    built = job.run(["cc", "root.c", "-o", "root", *ask.out.split()], cwd=tmp_path)
+    assert built.code == 0, built
+    done = job.run([tmp_path / "root"], env={"LD_LIBRARY_PATH": str(BUILD / "lib")})
+    assert done.code == 0 and done.out.endswith(" of 1\n"), done
+
+
 def test_pip_exec_numbers_the_tasks(job, guest):
     done = job.run([BIN / "pip-exec", "-n", "2", guest, ":", "-n", "1", guest, "3"])
     assert done.lines == ["task 0 of 3", "task 1 of 3", "task 2 of 3"], done
