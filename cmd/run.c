@@ -28,6 +28,8 @@ static const char usage[] =
     "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit "
     "-s)\n"
     "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
+    "      --thread-mode       tasks are threads of one process, with globals and a libc of their "
+    "own (by hand)\n"
     "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
     "      --no-steer          leave the programs' libc unpatched (for comparisons)\n"
     "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
@@ -49,7 +51,8 @@ enum {
     OPT_NO_STEER,
     OPT_STATS,
     OPT_MPI,
-    OPT_TURNS
+    OPT_TURNS,
+    OPT_THREADS
 };
 
 static const struct option options[] = {
@@ -64,6 +67,7 @@ static const struct option options[] = {
     {"stats", no_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
     {"turns", required_argument, NULL, OPT_TURNS},
+    {"thread-mode", no_argument, NULL, OPT_THREADS},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -149,6 +153,9 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         return run->long_turns || strcmp(optarg, "auto") == 0
                    ? 0
                    : bad_value("--turns", optarg, "auto or off");
+    case OPT_THREADS:
+        run->thread_mode = 1;
+        return 0;
     case OPT_STATS:
         run->stats = 1;
         return 0;
@@ -254,6 +261,31 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     return shim_run(&job);
 }
 
+static int refuse_threads(const char *with, const char *why)
+{
+    fprintf(stderr, "onespace run: --thread-mode with %s: %s\n", with, why);
+    return 2;
+}
+
+/* What threads of one process cannot have: 0, or 2 with a message. */
+static int check_thread_mode(const struct run_options *run, const struct launcher *launcher)
+{
+    if (run->space)
+        return refuse_threads("--space", "what joins a space is a process of its own; leave one of "
+                                         "the two out");
+    if (launcher->is_rank && !run->counted)
+        return refuse_threads("a launcher", "its ranks are processes; leave --thread-mode out, or "
+                                            "start the tasks by hand with -n N");
+    if (run->kill_on_failure)
+        return refuse_threads("--on-failure kill", "a signal that ends one of them ends all, this "
+                                                   "command too; leave one of the two out");
+    for (int s = 0; s < run->segment_count; s++)
+        if (run->segments[s].flags & ONESPACE_SPAWN_UNSTEERED)
+            return refuse_threads("--no-steer", "their libc must be steered; leave one of the two "
+                                                "out");
+    return 0;
+}
+
 int command_run(int argc, char **argv)
 {
     static struct run_options run;
@@ -261,6 +293,8 @@ int command_run(int argc, char **argv)
     if (parse(argc, argv, &run) < 0)
         return 2;
     launcher_find(&launcher);
+    if (run.thread_mode && check_thread_mode(&run, &launcher))
+        return 2;
     if (run.space || (launcher.is_rank && !run.counted))
         return run_joined(&run, &launcher);
     return run_by_hand(&run);

@@ -21,6 +21,7 @@ struct run_options {
     int counted; /* -n was given: by hand, whatever launcher is around */
     const char *space, *bind;
     int kill_on_failure, verbose, stats, long_turns;
+    int thread_mode; /* by hand: tasks are threads of this process */
 };
 
 /* For --verbose: who serves the windows of MPI programs. */

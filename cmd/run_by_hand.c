@@ -81,9 +81,9 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     char text[16], message[1024] = "";
     cpu_set_t cpus;
-    attr.flags = segment->flags;
+    attr.flags = segment->flags | (run->thread_mode ? ONESPACE_SPAWN_THREAD : 0);
     attr.stack_size = segment->stack_size;
-    attr.signal_mask = mask;
+    attr.signal_mask = run->thread_mode ? NULL : mask; /* NULL: all but faults are blocked */
     attr.number = number;
     attr.ntasks = total;
     attr.message = message;
@@ -182,14 +182,19 @@ int run_by_hand(const struct run_options *run)
     }
     if (run->verbose)
         fprintf(stderr, "onespace run: a space of its own, root pid %d\n", getpid());
+    if (run->verbose && run->thread_mode)
+        fprintf(stderr, "onespace run: tasks are threads of this process\n");
     if (run->verbose)
         run_say_windows(&run->segments[0]);
     defaults_set(run->verbose);
-    static sigset_t forwarded;
-    sigset_t mask;
-    hold_signals(&forwarded, &mask);
+    static sigset_t forwarded, mask;
+    if (!run->thread_mode)
+        hold_signals(&forwarded, &mask);
     int failed = spawn_all(run, &mask);
-    start_forwarding(&forwarded);
+    if (failed < 0 && run->thread_mode)
+        return report_exit_code(failed); /* and the tasks end with this process */
+    if (!run->thread_mode)               /* else signals are for the process that all are in */
+        start_forwarding(&forwarded);
     if (failed < 0) {
         kill_all(SIGKILL);
         wait_all(run);

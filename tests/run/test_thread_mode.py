@@ -1,0 +1,57 @@
+"""tests/run/test_thread_mode.py: `onespace run --thread-mode`: tasks that are threads of one process."""
+import pytest
+
+from jobs import RUN
+
+THREADS = [*RUN, "--thread-mode"]
+
+
+@pytest.fixture
+def guest(guests):
+    return guests.c("thread_task.c")
+
+
+def test_tasks_share_a_process_and_keep_their_globals(job, guest):
+    result = job.run([*THREADS, "-n", "4", guest, "add"])
+    assert result.code == 0, str(result)
+    words = [line.split() for line in result.lines]
+    assert len({pid for pid, _, _ in words}) == 1, "one process"
+    assert len({thread for _, thread, _ in words}) == 4, "a thread each"
+    assert [value for _, _, value in words] == ["1"] * 4, "each has counted its own"
+
+
+def test_exit_status_is_of_the_first_that_failed(job, guest):
+    result = job.run([*THREADS, "-n", "2", guest, "add", ":", guest, "exit", "7"])
+    assert result.code == 7, str(result)
+    assert len(result.lines) == 2, str(result)
+
+
+def test_a_signal_ends_all(job, guest):
+    command = job.start([*THREADS, "-n", "2", guest, "wait"])
+    command.wait_for("waiting", 2)
+    command.signal(15)
+    assert command.finish().code == 143
+
+
+def test_a_crash_ends_all(job, guest):
+    assert job.run([*THREADS, guest, "wait", ":", guest, "crash"]).code == 139
+
+
+def test_a_program_that_is_not_found_ends_the_others(job, guest):
+    result = job.run([*THREADS, guest, "wait", ":", "no-such-program"])
+    assert result.code == 127 and "no-such-program" in result.err, str(result)
+
+
+@pytest.mark.parametrize("option, reason", [
+    (["--space", "test"], "with --space: what joins a space is a process"),
+    (["--no-steer"], "with --no-steer: their libc must be steered"),
+    (["--on-failure", "kill"], "with --on-failure kill: a signal that ends one of them ends all"),
+])
+def test_is_refused_with(job, option, reason):
+    result = job.run([*THREADS, *option, "true"])
+    assert result.code == 2 and reason in result.err, str(result)
+
+
+def test_is_refused_under_a_launcher(job, stock_mpi):
+    result = job.run(stock_mpi.command(2, [*THREADS, "true"]), env=stock_mpi.env)
+    assert result.code != 0 and "with a launcher: its ranks are processes" in result.err, str(result)
