@@ -42,8 +42,8 @@ class Axis:
                                color=look["color"], alpha=0.2, linewidth=0)
         self._note([spread.median for spread in spreads])
 
-    def ratios(self, groups, samples):
-        """Bars around 1: samples holds the ratios of each group."""
+    def ratios(self, groups, samples, label="processes"):
+        """Bars around 1, which is what label says: samples holds the ratios of each group."""
         spreads = [ob.Spread.of(values) for values in samples]
         medians = [spread.median for spread in spreads]
         self.axis.bar(range(len(groups)), medians, 0.6, color=STYLES["tasks"]["color"],
@@ -53,7 +53,7 @@ class Axis:
         for at, spread in enumerate(spreads):
             self.axis.annotate(f"{spread.median:.2f}", (at, spread.high), textcoords="offset points",
                                xytext=(0, 3), ha="center", fontsize=9)
-        self.axis.axhline(1, color=STYLES["processes"]["color"], linewidth=1.8, label="processes")
+        self.axis.axhline(1, color=STYLES["processes"]["color"], linewidth=1.8, label=label)
         self.axis.set_xticks(range(len(groups)), groups)
 
     def finish(self, title, x_label, y_label, sizes=False, counts=None, linear=False):

@@ -1,0 +1,292 @@
+/* bench/storage/hacc.c: checkpoint and restart of particles in one shared file, as HACC's I/O
+ * kernel does: behind a header of 24 MiB each rank's block, in which the arrays follow one another,
+ * 38 bytes for each particle.
+ *
+ *   hacc [options of windows] [-m window|independent|collective] [-n PARTICLES] FILE
+ *       x being the particles of all ranks: "checkpoint X SECONDS" from the opening of a new file
+ * until it is closed, its content on the device; "restart X SECONDS" from the opening until the
+ * arrays are filled, the file not being in the page cache
+ *
+ * -H gives info hints to MPI I/O, too. The file is compared with the arrays by plain reads, the
+ * arrays with what they were. */
+#include "window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HEADER = 24 << 20, ARRAYS = 9, PARTICLE = 38, PIECE = 1 << 20 };
+
+/* xx yy zz vx vy vz phi: float; pid: int64_t; mask: uint16_t */
+static const size_t widths[ARRAYS] = {4, 4, 4, 4, 4, 4, 4, 8, 2};
+
+static struct window_options options;
+static char path[4096];
+static char *arrays[ARRAYS];
+static long particles, own; /* of all ranks, and of this one */
+static long first;          /* of this one's */
+static int rank, ranks;
+
+static MPI_Offset block(void)
+{
+    return HEADER + (MPI_Offset)first * PARTICLE;
+}
+
+/* ---- What is in the arrays ---- */
+
+static unsigned char byte_at(int array, long particle, size_t byte)
+{
+    uint64_t value = ((uint64_t)particle * ARRAYS + (uint64_t)array + 1) * 0x9e3779b97f4a7c15u;
+    return (unsigned char)(value >> (8 * (byte % 8)));
+}
+
+static void fill(void)
+{
+    for (int array = 0; array < ARRAYS; array++)
+        for (long at = 0; at < own; at++)
+            for (size_t byte = 0; byte < widths[array]; byte++)
+                arrays[array][(size_t)at * widths[array] + byte] =
+                    (char)byte_at(array, first + at, byte);
+}
+
+static int is_filled(void)
+{
+    for (int array = 0; array < ARRAYS; array++)
+        for (long at = 0; at < own; at++)
+            for (size_t byte = 0; byte < widths[array]; byte++)
+                if ((unsigned char)arrays[array][(size_t)at * widths[array] + byte] !=
+                    byte_at(array, first + at, byte))
+                    return 0;
+    return 1;
+}
+
+static void empty(void)
+{
+    for (int array = 0; array < ARRAYS; array++)
+        memset(arrays[array], 0, (size_t)own * widths[array]);
+}
+
+/* ---- By a window: the block is this rank's part of it ---- */
+
+static void open_window(struct window *window, int is_kept)
+{
+    struct window_request request = {"hacc", own * PARTICLE, 1, block(), 1};
+    options.is_kept = is_kept;
+    window_make(window, &options, &request);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window->handle);
+}
+
+static void close_window(struct window *window)
+{
+    MPI_Win_unlock(rank, window->handle);
+    window_free(window);
+}
+
+static void window_checkpoint(void)
+{
+    struct window window;
+    char *at;
+    open_window(&window, 0);
+    at = window.base;
+    for (int array = 0; array < ARRAYS; array++) {
+        memcpy(at, arrays[array], (size_t)own * widths[array]);
+        at += (size_t)own * widths[array];
+    }
+    window_sync(&window);
+    close_window(&window);
+}
+
+static void window_restart(void)
+{
+    struct window window;
+    const char *at;
+    open_window(&window, 1);
+    at = window.base;
+    for (int array = 0; array < ARRAYS; array++) {
+        memcpy(arrays[array], at, (size_t)own * widths[array]);
+        at += (size_t)own * widths[array];
+    }
+    close_window(&window);
+}
+
+/* ---- By MPI I/O: a call for each array, as HACC has it ---- */
+
+static int is_collective;
+
+static void check_io(int result, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    if (result == MPI_SUCCESS)
+        return;
+    MPI_Error_string(result, text, &length);
+    fail("cannot %s %s: %s", what, path, text);
+}
+
+static MPI_File open_file(int mode)
+{
+    MPI_File file;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    for (int i = 0; i < options.hint_count; i++) {
+        char key[MPI_MAX_INFO_KEY + 1];
+        const char *equals = strchr(options.hints[i], '=');
+        snprintf(key, sizeof(key), "%.*s", (int)(equals - options.hints[i]), options.hints[i]);
+        MPI_Info_set(info, key, (char *)equals + 1);
+    }
+    check_io(MPI_File_open(MPI_COMM_WORLD, path, mode, info, &file), "open");
+    MPI_Info_free(&info);
+    return file;
+}
+
+static void transfer(MPI_File file, int is_write)
+{
+    MPI_Offset at = block();
+    for (int array = 0; array < ARRAYS; array++) {
+        int bytes = (int)((size_t)own * widths[array]), got, result;
+        MPI_Status status;
+        if (is_write)
+            result = (is_collective ? MPI_File_write_at_all : MPI_File_write_at)(
+                file, at, arrays[array], bytes, MPI_BYTE, &status);
+        else
+            result = (is_collective ? MPI_File_read_at_all : MPI_File_read_at)(
+                file, at, arrays[array], bytes, MPI_BYTE, &status);
+        check_io(result, is_write ? "write" : "read");
+        MPI_Get_count(&status, MPI_BYTE, &got);
+        if (got != bytes)
+            fail("only %d of %d bytes were transferred: %s", got, bytes, path);
+        at += bytes;
+    }
+}
+
+static void file_checkpoint(void)
+{
+    if (rank == 0 && unlink(path) != 0 && errno != ENOENT)
+        fail("cannot remove the old %s: %s", path, strerror(errno));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File file = open_file(MPI_MODE_RDWR | MPI_MODE_CREATE);
+    transfer(file, 1);
+    check_io(MPI_File_sync(file), "synchronise");
+    MPI_File_close(&file);
+}
+
+static void file_restart(void)
+{
+    MPI_File file = open_file(MPI_MODE_RDONLY);
+    transfer(file, 0);
+    MPI_File_close(&file);
+}
+
+static const struct mode {
+    const char *name;
+    void (*checkpoint)(void), (*restart)(void);
+    int is_collective;
+} modes[] = {{"window", window_checkpoint, window_restart, 0},
+             {"independent", file_checkpoint, file_restart, 0},
+             {"collective", file_checkpoint, file_restart, 1}};
+
+/* ---- Measuring ---- */
+
+static double timed(void (*call)(void))
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    call();
+    MPI_Barrier(MPI_COMM_WORLD);
+    return longest(MPI_Wtime() - start);
+}
+
+static void check_file(void)
+{
+    static char piece[PIECE];
+    MPI_Offset at = block();
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        fail("cannot open %s: %s", path, strerror(errno));
+    for (int array = 0; array < ARRAYS; array++) {
+        size_t bytes = (size_t)own * widths[array];
+        for (size_t done = 0, step; done < bytes; done += step) {
+            step = bytes - done < PIECE ? bytes - done : PIECE;
+            if (pread(file, piece, step, at + (MPI_Offset)done) != (ssize_t)step ||
+                memcmp(piece, arrays[array] + done, step) != 0)
+                fail("%s does not hold what was in the arrays, at byte %lld", path,
+                     (long long)at + (long long)done);
+        }
+        at += (MPI_Offset)bytes;
+    }
+    close(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void forget_file(void)
+{
+    int file = open(path, O_RDONLY);
+    int error = file < 0 ? errno : posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    if (error)
+        fail("cannot drop %s from the page cache: %s", path, strerror(error));
+    close(file);
+}
+
+static void measure(const struct mode *mode)
+{
+    is_collective = mode->is_collective;
+    double checkpoint = timed(mode->checkpoint), restart;
+    progress("hacc: the checkpoint is written");
+    check_file();
+    forget_file();
+    empty();
+    restart = timed(mode->restart);
+    if (!is_filled())
+        fail("the arrays are not what they were before the restart");
+    if (rank == 0)
+        printf("checkpoint %ld %.9f\nrestart %ld %.9f\n", particles, checkpoint, particles,
+               restart);
+}
+
+static void allocate(void)
+{
+    own = particles / ranks + (rank < particles % ranks);
+    first = particles / ranks * rank + (rank < particles % ranks ? rank : particles % ranks);
+    if (own * 8 > INT_MAX)
+        fail("%ld particles a rank are too many: use more ranks", own);
+    for (int array = 0; array < ARRAYS; array++)
+        if (!(arrays[array] = malloc((size_t)own * widths[array] + 1)))
+            fail("no memory for %ld particles", own);
+    fill();
+}
+
+int main(int argc, char **argv)
+{
+    const struct mode *mode = &modes[0];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    particles = 8 << 20;
+    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "m:n:")) != -1;)
+        if (option == 'n') {
+            particles = number_of(optarg, "-n");
+        } else if (option == 'm') {
+            for (mode = modes; mode < modes + 3 && strcmp(optarg, mode->name) != 0; mode++)
+                ;
+            if (mode == modes + 3)
+                fail("-m is window, independent or collective, not \"%s\"", optarg);
+        } else if (!window_option(option, optarg, &options)) {
+            optind = argc;
+        }
+    if (optind + 1 != argc || particles < ranks)
+        fail("usage: hacc [options] [-m window|independent|collective] [-n PARTICLES] "
+             "FILE\n" WINDOW_USAGE);
+    options.file = argv[optind];
+    if (mode == &modes[0] && options.kind != WINDOW_MMAP && options.kind != WINDOW_STORAGE)
+        fail("the window is on storage: -w storage or -w mmap");
+    snprintf(path, sizeof(path), "%s.hacc", argv[optind]);
+    allocate();
+    measure(mode);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,252 @@
+/* bench/storage/mstream.c: large accesses to a rank's own window, put and get by turns, each under
+ * an exclusive lock; then the window is synchronised. The kernels: SEQ goes through the window, PAD
+ * leaves every other segment out and comes back for it, RND goes where a generator says, MIX is
+ * half of RND and half of PAD.
+ *
+ *   mstream [options of windows] [-b BYTES] [-s SEGMENT] [-n PASSES] [-o both|put|get] KERNEL...
+ *       for each kernel, x being the window's bytes:
+ *       "KERNEL-passes X SECONDS", "KERNEL-sync X SECONDS" (the one that ends it),
+ *       "KERNEL-dirty X BYTES" that differ from what was synchronised before, by count of the
+ * segments, "KERNEL-written-before X BYTES" that went to storage during the passes,
+ * "KERNEL-written-sync X BYTES"
+ *
+ * At the end the window, and the file it is on, are compared with what should be in them. */
+#include "window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGE_WORDS = PAGE / 8 };
+
+static int rank;
+static long bytes = 1L << 30, segment = 16L << 20, segments, passes = 10;
+static struct window_options options;
+static struct window window;
+static uint64_t *source, *sink;
+static uint64_t *stamps; /* by segment: the plain model of what is in it; 0: nothing yet */
+static char *is_dirty;   /* by segment */
+static int has_puts = 1, has_gets = 1;
+static uint64_t last_stamp;
+
+/* ---- What a segment holds: a stamp in each page, and words that differ ---- */
+
+static uint64_t filler(long word)
+{
+    return (uint64_t)word * 0x9e3779b97f4a7c15u;
+}
+
+static void stamp(uint64_t *data, uint64_t value)
+{
+    for (long word = 0; word < segment / 8; word += PAGE_WORDS)
+        data[word] = value;
+}
+
+static int holds(const uint64_t *data, uint64_t value)
+{
+    for (long word = 0; word < segment / 8; word++)
+        if (data[word] != (value == 0 ? 0 : word % PAGE_WORDS == 0 ? value : filler(word)))
+            return 0;
+    return 1;
+}
+
+/* ---- Kernels: which segment is the n-th ---- */
+
+static uint64_t random_state;
+
+static long next_random(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (long)(random_state >> 1);
+}
+
+static long seq_at(long n)
+{
+    return n;
+}
+
+static long pad_at(long n)
+{
+    long place = 2 * n;
+    return place < segments ? place : (place - segments) | (segments % 2 == 0);
+}
+
+static long rnd_at(long n)
+{
+    (void)n;
+    return next_random() % segments;
+}
+
+static long mix_at(long n)
+{
+    return n < segments / 2 ? rnd_at(n) : pad_at(n);
+}
+
+static const struct kernel {
+    const char *name;
+    long (*at)(long n);
+} kernels[] = {{"SEQ", seq_at}, {"PAD", pad_at}, {"RND", rnd_at}, {"MIX", mix_at}};
+
+/* ---- Accesses ---- */
+
+static void put(long which)
+{
+    stamps[which] = ++last_stamp;
+    stamp(source, last_stamp);
+    MPI_Put(source, (int)segment, MPI_BYTE, rank, which * segment, (int)segment, MPI_BYTE,
+            window.handle);
+    is_dirty[which] = 1;
+}
+
+static void get(long which)
+{
+    MPI_Get(sink, (int)segment, MPI_BYTE, rank, which * segment, (int)segment, MPI_BYTE,
+            window.handle);
+}
+
+static void pass(const struct kernel *kernel)
+{
+    for (long n = 0; n < segments; n++) {
+        long which = kernel->at(n);
+        int is_put = has_puts && (!has_gets || n % 2 == 0);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window.handle);
+        if (is_put)
+            put(which);
+        else
+            get(which);
+        MPI_Win_unlock(rank, window.handle);
+        if (!is_put && sink[0] != stamps[which])
+            fail("%s: a get from segment %ld gave what is not in it", kernel->name, which);
+    }
+}
+
+static void synchronise(void)
+{
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window.handle);
+    window_sync(&window);
+    MPI_Win_unlock(rank, window.handle);
+    memset(is_dirty, 0, (size_t)segments);
+}
+
+static void say(const struct kernel *kernel, const char *what, double value)
+{
+    printf("%s-%s %ld %.9f\n", kernel->name, what, bytes, value);
+}
+
+static void measure(const struct kernel *kernel)
+{
+    double start, passed, synced, written[3], dirty = 0;
+    random_state = 88172645463325252u;
+    pass(kernel); /* the cold one, which does not count */
+    synchronise();
+    written[0] = written_so_far(&options);
+    start = MPI_Wtime();
+    for (long i = 0; i < passes; i++) {
+        pass(kernel);
+        progress("mstream: %s, pass %ld of %ld", kernel->name, i + 1, passes);
+    }
+    passed = MPI_Wtime();
+    written[1] = written_so_far(&options);
+    for (long i = 0; i < segments; i++)
+        dirty += is_dirty[i] ? (double)segment : 0;
+    synced = MPI_Wtime();
+    synchronise();
+    say(kernel, "sync", MPI_Wtime() - synced);
+    written[2] = written_so_far(&options);
+    say(kernel, "passes", passed - start);
+    say(kernel, "dirty", dirty);
+    say(kernel, "written-before", written[1] - written[0]);
+    say(kernel, "written-sync", written[2] - written[1]);
+}
+
+/* ---- Against the model ---- */
+
+static void check_window(void)
+{
+    MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window.handle);
+    for (long i = 0; i < segments; i++)
+        if (!holds((uint64_t *)(window.base + i * segment), stamps[i]))
+            fail("segment %ld of the window holds what was not put there", i);
+    MPI_Win_unlock(rank, window.handle);
+}
+
+/* The file holds the end of a combined window, and all of the others. */
+static void check_file(const char *path)
+{
+    struct stat status;
+    int file = open(path, O_RDONLY);
+    if (file < 0 || fstat(file, &status) != 0)
+        fail("cannot read %s: %s", path, strerror(errno));
+    for (long i = (bytes - status.st_size + segment - 1) / segment; i < segments; i++) {
+        if (pread(file, sink, (size_t)segment, status.st_size - bytes + i * segment) != segment)
+            fail("cannot read segment %ld of %s", i, path);
+        if (!holds(sink, stamps[i]))
+            fail("segment %ld is not in %s as it was put", i, path);
+    }
+    close(file);
+}
+
+static void prepare(void)
+{
+    segments = bytes / segment;
+    if (segment % PAGE || segment < PAGE || segment > (1L << 30) || segments < 2)
+        fail("a segment is of whole pages, up to 1G, and there are two or more in the window");
+    bytes = segments * segment;
+    source = aligned_alloc(PAGE, (size_t)segment);
+    sink = aligned_alloc(PAGE, (size_t)segment);
+    stamps = calloc((size_t)segments, sizeof(*stamps));
+    is_dirty = calloc((size_t)segments, 1);
+    if (!source || !sink || !stamps || !is_dirty)
+        fail("no memory for segments of %ld bytes", segment);
+    for (long word = 0; word < segment / 8; word++)
+        source[word] = filler(word);
+    memset(sink, 0, (size_t)segment);
+    struct window_request request = {"mstream", bytes, 1, 0, 0};
+    window_make(&window, &options, &request);
+}
+
+static const struct kernel *kernel_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++)
+        if (strcmp(kernels[i].name, name) == 0)
+            return &kernels[i];
+    fail("kernels are SEQ, PAD, RND and MIX, not \"%s\"", name);
+}
+
+int main(int argc, char **argv)
+{
+    int ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "b:s:n:o:")) != -1;)
+        if (option == 'b')
+            bytes = number_of(optarg, "-b");
+        else if (option == 's')
+            segment = number_of(optarg, "-s");
+        else if (option == 'n')
+            passes = number_of(optarg, "-n");
+        else if (option == 'o')
+            has_puts = strcmp(optarg, "get") != 0, has_gets = strcmp(optarg, "put") != 0;
+        else if (!window_option(option, optarg, &options))
+            fail("usage: mstream [options] [-b BYTES] [-s SEGMENT] [-n PASSES] [-o both|put|get] "
+                 "KERNEL...\n" WINDOW_USAGE);
+    if (ranks != 1)
+        fail("mstream is for one rank");
+    prepare();
+    for (int i = optind; i < argc; i++)
+        measure(kernel_named(argv[i]));
+    check_window();
+    window_free(&window);
+    if (options.kind >= WINDOW_MMAP)
+        check_file(window.path);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,86 @@
+"""A few scattered stores into a large window, then a synchronisation: how much is written? A system that keeps its page
+cache in large folios writes whole ones."""
+import statistics
+
+import onespace_bench as ob
+import jobs
+
+QUESTION = "How much is written when few pages of a window on storage have changed?"
+FIGURE = "Section 2.1, MPI_Win_sync"
+CLAIM = "A synchronisation writes the pages that have changed since the last one."
+SETTINGS = {"bytes": ("512M", "512M", "of the window"), "stores": ("132", "132", "of 4 KiB, scattered over it"),
+            "states": ("fresh reopened written", "fresh reopened written", "of the window before")}
+BOUND = 1 << 20
+KINDS = ["mmap", "storage"]
+UNITS = {"-written": "bytes"}
+
+
+def bytes_needed(settings):
+    return 2 * settings.number("bytes") + (128 << 20)  # XFS frees what was removed a little later
+
+
+def measure(context, result):
+    settings = context.settings
+
+    def one_mpi(mpi):
+        program = jobs.Program("scattered", mpi, context.work, context.args)
+        for place in context.places.values():
+            # The disk serves others too: there the processes' own counts are the better ones.
+            statistic = place.statistics() if place.name == "fast" else []
+
+            def run(kind, way):
+                text = program.run(1, kind, ["-f", place.folder / "scattered", *statistic, "-b", settings["bytes"], "-s",
+                                             settings["stores"], *settings["states"].split()], way=way)
+                place.clear()
+                return jobs.values(text)
+            samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
+                                    for way in context.ways for kind in KINDS if kind in context.kinds}, context.turns)
+            for (way, kind), found in samples.items():
+                jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
+    jobs.each_mpi(context.args, result, one_mpi)
+    stores = settings.number("stores")
+    result.limit("stored", "bytes", {stores: [float(stores * 4096)] * context.turns})
+
+
+def groups(result):
+    found = {}
+    for series in result.series:
+        mpi, way, place, kind, quantity = series.name.split("/")
+        state, what = quantity.rsplit("-", 1)
+        found.setdefault((mpi, way, place), {}).setdefault(state, {})[kind, what] = series
+    return found
+
+
+def print_tables(result):
+    stores = result.find("stored").x[0]
+    for (mpi, way, place), states in groups(result).items():
+        print(f"\nwritten after {stores} stores of 4 KiB, {mpi} ({result.versions[mpi]}), {way}, {place}; MiB, median "
+              f"(quartiles); {ob.number(stores * 4096 / 2**20)} MiB were stored")
+        kinds = list(dict.fromkeys(kind for kind, _ in next(iter(states.values()))))
+        ob.table(["window", *kinds, *[f"sync of {kind}, ms" for kind in kinds]],
+                 [[state, *[ob.spread_text(found[kind, "written"].samples[0], 1 / 2**20) for kind in kinds],
+                   *[ob.spread_text(found[kind, "sync"].samples[0], 1e3) for kind in kinds]]
+                  for state, found in states.items()])
+
+
+def check_targets(result, targets):
+    for (mpi, way, place), states in groups(result).items():
+        for state, found in states.items():
+            if ("storage", "written") in found:
+                targets.add(f"{mpi} {way} {place} {state}: MiB written",
+                            statistics.median(found["storage", "written"].samples[0]) / BOUND, 1.0, at_least=False)
+
+
+def plot(figure_of, result):
+    """How many times what was stored is written; 1 is the least."""
+    found = groups(result)
+    kinds = list(dict.fromkeys(kind for kind, what in next(iter(next(iter(found.values())).values())) if what == "written"))
+    figure, axes = figure_of(len(found), len(kinds), result)
+    for row, ((mpi, way, place), states) in enumerate(found.items()):
+        for column, kind in enumerate(kinds):
+            stored = result.find("stored").samples[0]
+            axes[row][column].ratios(list(states), [jobs.pairs(one[kind, "written"].samples[0], stored)
+                                                    for one in states.values()], label="what was stored")
+            axes[row][column].finish(f"{kind}, {mpi}, {way}, {place}", "window before", "bytes written, times stored",
+                                     linear=True)
+    return figure

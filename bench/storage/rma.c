@@ -1,0 +1,280 @@
+/* bench/storage/rma.c: one-sided transfers as the RMA part of the Intel MPI Benchmarks times them:
+ * single (rank 0 to rank 1), both ways, multiple (rank 0 to all) and parallel (every rank to its
+ * neighbours); one operation in each passive epoch.
+ *
+ *   rma [options of windows] [-n TIMES] [-o OPERATION[,...]] SIZE...
+ *       "OPERATION SIZE SECONDS": for one operation
+ *
+ * What has arrived is checked behind each measurement. */
+#include "window.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WARM_UP = 5 };
+enum { WINDOW_BYTES_LEAST = 4096 };
+
+static int rank, ranks, times = 1000;
+static const char *wanted;
+static struct window_options options;
+static struct window window;
+static char *origin, *result;
+
+struct operation {
+    const char *name;
+    void (*once)(int target, long size, int slot);
+    int (*is_right)(long size, long done); /* asked on the target, or, for is_get, on the origin */
+    enum { SINGLE, BOTH_WAYS, TO_ALL, NEIGHBOURS } shape;
+    int is_get;
+    int is_word; /* for one word of 8 bytes only */
+};
+
+/* ---- Operations; a rank that several write to has a slot for each ---- */
+
+static void put_once(int target, long size, int slot)
+{
+    MPI_Put(origin, (int)size, MPI_BYTE, target, slot * size, (int)size, MPI_BYTE, window.handle);
+}
+
+static void get_once(int target, long size, int slot)
+{
+    MPI_Get(result + slot * size, (int)size, MPI_BYTE, target, 0, (int)size, MPI_BYTE,
+            window.handle);
+}
+
+static void accumulate_once(int target, long size, int slot)
+{
+    (void)slot;
+    MPI_Accumulate(origin, (int)(size / 8), MPI_INT64_T, target, 0, (int)(size / 8), MPI_INT64_T,
+                   MPI_SUM, window.handle);
+}
+
+static void get_accumulate_once(int target, long size, int slot)
+{
+    (void)slot;
+    MPI_Get_accumulate(origin, (int)(size / 8), MPI_INT64_T, result, (int)(size / 8), MPI_INT64_T,
+                       target, 0, (int)(size / 8), MPI_INT64_T, MPI_SUM, window.handle);
+}
+
+static void fetch_once(int target, long size, int slot)
+{
+    (void)size, (void)slot;
+    MPI_Fetch_and_op(origin, result, MPI_INT64_T, target, 0, MPI_SUM, window.handle);
+}
+
+/* Counts up: each finds what the one before has left. */
+static void swap_once(int target, long size, int slot)
+{
+    (void)size, (void)slot;
+    int64_t old = *(int64_t *)result, new = old + 1;
+    MPI_Compare_and_swap(&new, &old, result, MPI_INT64_T, target, 0, window.handle);
+    MPI_Win_flush(target, window.handle);
+    if (*(int64_t *)result != old)
+        fail("compare-and-swap found %lld where the last one had left %lld",
+             (long long)*(int64_t *)result, (long long)old);
+    *(int64_t *)result = new;
+}
+
+/* ---- Whether it arrived ---- */
+
+static char pattern(long at)
+{
+    return (char)(at * 7 + at / 4096 + 1);
+}
+
+static int is_pattern(const char *data, long size)
+{
+    for (long at = 0; at < size; at++)
+        if (data[at] != pattern(at))
+            return 0;
+    return 1;
+}
+
+static int put_is_right(long size, long done)
+{
+    (void)done;
+    return is_pattern(window.base, size);
+}
+
+static int puts_are_right(long size, long done)
+{
+    (void)done;
+    return is_pattern(window.base, size) && (ranks < 3 || is_pattern(window.base + size, size));
+}
+
+static int get_is_right(long size, long done)
+{
+    (void)done;
+    return is_pattern(result, size);
+}
+
+static int sum_is_right(long size, long done)
+{
+    for (long at = 0; at < size / 8; at++)
+        if (((uint64_t *)window.base)[at] != ((uint64_t *)origin)[at] * (uint64_t)done)
+            return 0;
+    return 1;
+}
+
+static int count_is_right(long size, long done)
+{
+    (void)size;
+    return *(int64_t *)window.base == done;
+}
+
+static const struct operation operations[] = {
+    {"put", put_once, put_is_right, SINGLE, 0, 0},
+    {"get", get_once, get_is_right, SINGLE, 1, 0},
+    {"put-both-ways", put_once, put_is_right, BOTH_WAYS, 0, 0},
+    {"get-both-ways", get_once, get_is_right, BOTH_WAYS, 1, 0},
+    {"accumulate", accumulate_once, sum_is_right, SINGLE, 0, 0},
+    {"get-accumulate", get_accumulate_once, sum_is_right, SINGLE, 0, 0},
+    {"fetch-and-op", fetch_once, sum_is_right, SINGLE, 0, 1},
+    {"compare-and-swap", swap_once, count_is_right, SINGLE, 0, 1},
+    {"put-all", put_once, put_is_right, TO_ALL, 0, 0},
+    {"get-all", get_once, get_is_right, TO_ALL, 1, 0},
+    {"exchange-put", put_once, puts_are_right, NEIGHBOURS, 0, 0},
+    {"exchange-get", get_once, get_is_right, NEIGHBOURS, 1, 0},
+};
+
+/* ---- Measuring ---- */
+
+static void epoch(const struct operation *one, int target, long size, int slot)
+{
+    MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window.handle);
+    one->once(target, size, slot);
+    MPI_Win_unlock(target, window.handle);
+}
+
+static void turn(const struct operation *one, long size)
+{
+    switch (one->shape) {
+    case SINGLE:
+        if (rank == 0)
+            epoch(one, 1, size, 0);
+        break;
+    case BOTH_WAYS:
+        if (rank < 2)
+            epoch(one, 1 - rank, size, 0);
+        break;
+    case TO_ALL:
+        for (int target = 1; rank == 0 && target < ranks; target++)
+            epoch(one, target, size, 0);
+        break;
+    case NEIGHBOURS: /* of both sides, who may be one and the same */
+        epoch(one, (rank + 1) % ranks, size, 0);
+        if (ranks > 2)
+            epoch(one, (rank + ranks - 1) % ranks, size, 1);
+        break;
+    }
+}
+
+static int is_target(const struct operation *one)
+{
+    return one->shape == NEIGHBOURS || (one->shape == BOTH_WAYS && rank < 2) ||
+           (one->shape == TO_ALL ? rank > 0 : one->shape == SINGLE && rank == 1);
+}
+
+static int is_origin(const struct operation *one)
+{
+    return one->shape == NEIGHBOURS || rank == 0 || (one->shape == BOTH_WAYS && rank == 1);
+}
+
+static void prepare(const struct operation *one, long size)
+{
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window.handle);
+    if (one->is_get)
+        memcpy(window.base, origin, (size_t)size);
+    else
+        memset(window.base, 0, (size_t)window.bytes);
+    MPI_Win_unlock(rank, window.handle);
+    memset(result, 0, (size_t)(2 * size));
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void check(const struct operation *one, long size, long done)
+{
+    int is_asked = one->is_get ? is_origin(one) : is_target(one), is_right;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window.handle);
+    is_right = !is_asked || one->is_right(size, done);
+    MPI_Win_unlock(rank, window.handle);
+    if (!is_right)
+        fail("%s of %ld bytes left something else than what was sent", one->name, size);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void measure(const struct operation *one, long size)
+{
+    long count = 256L * (1 << 20) / size;
+    count = count > times ? times : count < 20 ? 20 : count;
+    prepare(one, size);
+    for (int i = 0; i < WARM_UP; i++)
+        turn(one, size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime(), time;
+    for (long i = 0; i < count; i++)
+        turn(one, size);
+    time = longest(MPI_Wtime() - start) / (double)count;
+    check(one, size, count + WARM_UP);
+    if (rank == 0)
+        printf("%s %ld %.9f\n", one->name, size, time);
+    progress("rma: %s of %ld bytes is done", one->name, size);
+}
+
+static int is_wanted(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = wanted; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return 1;
+    return !wanted;
+}
+
+static void prepare_origin(long size)
+{
+    origin = malloc((size_t)size + 8);
+    result = malloc(2 * (size_t)size + 8);
+    if (!origin || !result)
+        fail("no memory for buffers of %ld bytes", size);
+    for (long at = 0; at < size; at++)
+        origin[at] = pattern(at);
+}
+
+int main(int argc, char **argv)
+{
+    long largest = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "n:o:")) != -1;)
+        if (option == 'n')
+            times = (int)number_of(optarg, "-n");
+        else if (option == 'o')
+            wanted = optarg;
+        else if (!window_option(option, optarg, &options))
+            fail("usage: rma [options] [-n TIMES] [-o OPERATION,...] SIZE...\n" WINDOW_USAGE);
+    if (ranks < 2 || optind == argc)
+        fail("two ranks at least, and sizes, are needed");
+    for (int i = optind; i < argc; i++) {
+        long size = number_of(argv[i], "a size");
+        if (size < 8 || size % 8)
+            fail("sizes are multiples of 8 bytes, not %ld", size);
+        largest = size > largest ? size : largest;
+    }
+    prepare_origin(largest);
+    struct window_request request = {"rma", 2 * largest, 1, 0, 0};
+    if (request.bytes < WINDOW_BYTES_LEAST)
+        request.bytes = WINDOW_BYTES_LEAST;
+    window_make(&window, &options, &request);
+    for (size_t k = 0; k < sizeof(operations) / sizeof(*operations); k++)
+        for (int i = optind; is_wanted(operations[k].name) && i < argc; i++)
+            if (!operations[k].is_word || number_of(argv[i], "a size") == 8)
+                measure(&operations[k], number_of(argv[i], "a size"));
+    window_free(&window);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* bench/storage/window.c: windows in memory and on storage, and what the programs around them
+ * share. */
+#include "window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const kind_names[] = {"memory", "create", "mmap", "storage", "combined"};
+
+static int world_rank(void)
+{
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+}
+
+void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "rank %d: ", world_rank());
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
+}
+
+void progress(const char *format, ...)
+{
+    static double last;
+    if (last == 0)
+        last = MPI_Wtime();
+    if (world_rank() != 0 || MPI_Wtime() - last < 2)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    last = MPI_Wtime();
+}
+
+double longest(double seconds)
+{
+    double all;
+    MPI_Allreduce(&seconds, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return all;
+}
+
+long number_of(const char *text, const char *what)
+{
+    char *end;
+    long number = strtol(text, &end, 10), factor = 1;
+    const char *unit = *end ? strchr("KMG", *end) : NULL;
+    if (unit && end[1] == '\0')
+        factor = 1L << (10 * (1 + (int)(unit - "KMG")));
+    if (number < 0 || end == text || (*end && factor == 1))
+        fail("%s is a number, with K, M or G behind it for its powers of 1024, not \"%s\"", what,
+             text);
+    return number * factor;
+}
+
+int window_option(int option, const char *argument, struct window_options *options)
+{
+    switch (option) {
+    case 'w':
+        for (size_t i = 0; i < sizeof(kind_names) / sizeof(*kind_names); i++)
+            if (strcmp(argument, kind_names[i]) == 0) {
+                options->kind = (enum window_kind)i;
+                return 1;
+            }
+        fail("-w is memory, create, mmap, storage or combined, not \"%s\"", argument);
+    case 'f':
+        options->file = argument;
+        return 1;
+    case 'F':
+        options->factor = argument;
+        return 1;
+    case 'H':
+        if (options->hint_count == MOST_HINTS || !strchr(argument, '='))
+            fail("-H is KEY=VALUE, at most %d times", MOST_HINTS);
+        options->hints[options->hint_count++] = argument;
+        return 1;
+    case 'D':
+        options->statistics = argument;
+        return 1;
+    case 'k':
+        options->is_kept = 1;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- What was written ---- */
+
+static double device_bytes(const char *path)
+{
+    unsigned long long fields[7];
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail("%s: %s", path, strerror(errno));
+    for (int i = 0; i < 7; i++)
+        if (fscanf(file, "%llu", &fields[i]) != 1)
+            fail("%s: not the statistics of a block device", path);
+    fclose(file);
+    return (double)fields[6] *
+           512; /* the kernel counts in sectors of 512 bytes whatever the device has */
+}
+
+static double own_bytes(void)
+{
+    char line[128];
+    unsigned long long bytes = 0;
+    FILE *file = fopen("/proc/self/io", "r");
+    while (file && fgets(line, sizeof(line), file))
+        sscanf(line, "write_bytes: %llu", &bytes);
+    if (file)
+        fclose(file);
+    return (double)bytes;
+}
+
+double written_so_far(const struct window_options *options)
+{
+    double bytes = 0, all;
+    if (!options->statistics)
+        bytes = own_bytes();
+    else if (world_rank() == 0)
+        bytes = device_bytes(options->statistics);
+    MPI_Allreduce(&bytes, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+/* ---- Windows ---- */
+
+static int has_file(enum window_kind kind)
+{
+    return kind >= WINDOW_MMAP;
+}
+
+static void set_hint(MPI_Info info, const char *text)
+{
+    char key[MPI_MAX_INFO_KEY + 1];
+    const char *equals = strchr(text, '=');
+    snprintf(key, sizeof(key), "%.*s", (int)(equals - text), text);
+    MPI_Info_set(info, key, (char *)equals + 1);
+}
+
+static MPI_Info make_hints(const struct window *window, const struct window_options *options,
+                           const struct window_request *request)
+{
+    MPI_Info info;
+    char offset[32];
+    MPI_Info_create(&info);
+    for (int i = 0; i < options->hint_count; i++)
+        set_hint(info, options->hints[i]);
+    if (!has_file(window->kind))
+        return info;
+    snprintf(offset, sizeof(offset), "%lld", (long long)request->offset);
+    MPI_Info_set(info, "alloc_type", "storage");
+    MPI_Info_set(info, "storage_alloc_filename", (char *)window->path);
+    MPI_Info_set(info, "storage_alloc_offset", offset);
+    if (window->kind == WINDOW_COMBINED)
+        MPI_Info_set(info, "storage_alloc_factor",
+                     (char *)(options->factor ? options->factor : "0.5"));
+    return info;
+}
+
+static void *map(int flags, int file, size_t bytes, off_t offset, const char *what)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
+    if (memory == MAP_FAILED)
+        fail("cannot map %zu bytes of %s: %s", bytes, what, strerror(errno));
+    return memory;
+}
+
+static void map_file(struct window *window, const struct window_request *request)
+{
+    off_t page = sysconf(_SC_PAGESIZE), lead = request->offset % page;
+    int file = open(window->path, O_RDWR | O_CREAT, 0644), error;
+    if (file < 0)
+        fail("cannot open %s: %s", window->path, strerror(errno));
+    window->mapped = (size_t)(window->bytes + lead);
+    error = posix_fallocate(file, request->offset, window->bytes ? window->bytes : 1);
+    if (error)
+        fail("cannot reserve %ld bytes in %s: %s", (long)window->bytes, window->path,
+             strerror(error));
+    window->mapping = map(MAP_SHARED, file, window->mapped, request->offset - lead, window->path);
+    window->base = (char *)window->mapping + lead;
+    close(file);
+}
+
+/* A memory window has no file: so it shows when nobody heeded the hints. */
+static void check_file(const struct window *window, const struct window_request *request)
+{
+    struct stat status;
+    MPI_Aint least = window->kind == WINDOW_COMBINED ? 1 : request->offset + window->bytes;
+    if (stat(window->path, &status) != 0 || status.st_size < least)
+        fail("alloc_type=storage had no effect, %s is %s: run with `onespace run`, or preload "
+             "libonespace-mpi-mpich.so or libonespace-mpi-openmpi.so",
+             window->path, access(window->path, F_OK) ? "not there" : "too short");
+}
+
+static void name_file(struct window *window, const struct window_options *options,
+                      const struct window_request *request)
+{
+    if (!options->file)
+        fail("-w %s needs a file: -f FILE", kind_names[window->kind]);
+    if (request->is_shared)
+        snprintf(window->path, sizeof(window->path), "%s.%s", options->file, request->name);
+    else
+        snprintf(window->path, sizeof(window->path), "%s.%s.%d", options->file, request->name,
+                 world_rank());
+    window->is_new = !options->is_kept || access(window->path, F_OK) != 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!options->is_kept && (!request->is_shared || world_rank() == 0) &&
+        unlink(window->path) != 0 && errno != ENOENT)
+        fail("cannot remove the old %s: %s", window->path, strerror(errno));
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* MPICH 4.0 transfers to the wrong place in memory windows of other than whole pages: with three
+ * pages and a word on rank 0, what is put to rank 1 arrives in rank 0's last page. */
+static MPI_Aint asked_for(const struct window *window)
+{
+    MPI_Aint page = sysconf(_SC_PAGESIZE);
+    return window->kind == WINDOW_MEMORY ? (window->bytes + page - 1) / page * page : window->bytes;
+}
+
+void window_make(struct window *window, const struct window_options *options,
+                 const struct window_request *request)
+{
+    *window = (struct window){.bytes = request->bytes, .kind = options->kind, .is_new = 1};
+    if (has_file(window->kind))
+        name_file(window, options, request);
+    MPI_Info info = make_hints(window, options, request);
+    if (window->kind == WINDOW_MMAP || window->kind == WINDOW_CREATE) {
+        window->mapped = (size_t)window->bytes;
+        if (window->kind == WINDOW_MMAP)
+            map_file(window, request);
+        else if (window->mapped)
+            window->base = window->mapping =
+                map(MAP_PRIVATE | MAP_ANONYMOUS, -1, window->mapped, 0, "memory");
+        MPI_Win_create(window->base, window->bytes, request->unit, MPI_INFO_NULL, MPI_COMM_WORLD,
+                       &window->handle);
+    } else {
+        MPI_Win_allocate(asked_for(window), request->unit, info, MPI_COMM_WORLD, &window->base,
+                         &window->handle);
+    }
+    MPI_Info_free(&info);
+    if (window->kind >= WINDOW_STORAGE)
+        check_file(window, request);
+}
+
+void window_sync(struct window *window)
+{
+    if (window->kind == WINDOW_MMAP && window->mapped) {
+        if (msync(window->mapping, window->mapped, MS_SYNC) != 0)
+            fail("cannot write %s: %s", window->path, strerror(errno));
+        return;
+    }
+    int result = MPI_Win_sync(window->handle);
+    if (result != MPI_SUCCESS)
+        fail("MPI_Win_sync failed with %d", result);
+}
+
+void window_free(struct window *window)
+{
+    MPI_Win_free(&window->handle);
+    if (window->mapping)
+        munmap(window->mapping, window->mapped);
+}

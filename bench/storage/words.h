@@ -1,0 +1,71 @@
+/* bench/storage/words.h: the words of a text, and how often each is there.
+ *
+ * A word is a run of letters, digits and bytes above 127; capitals of ASCII are folded to small
+ * letters; of a longer run the first WORD_MOST bytes are the word. A text is cut into parts of
+ * equal size; a word belongs to the part that it begins in. */
+#ifndef BENCH_STORAGE_WORDS_H
+#define BENCH_STORAGE_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WORD_MOST = 255 };
+
+typedef void word_taker(void *context, const char *word, size_t length);
+
+/* ---- Parts of a text ---- */
+
+struct text {
+    const char *path;
+    int file;
+    int64_t bytes, part_bytes;
+    long parts;
+};
+
+void text_open(struct text *text, const char *path, int64_t part_bytes);
+void text_close(struct text *text);
+
+/* What has to be read for a part: the byte before it, if there is one, the part, and what its last
+ * word may need. */
+struct extent {
+    int64_t offset;
+    size_t length;
+};
+struct extent text_extent(const struct text *text, long part);
+
+/* The part's words, from the bytes of its extent, which are folded where they lie. */
+void text_split(const struct text *text, long part, char *bytes, word_taker *take, void *context);
+
+/* Reads a part, and gives its words. */
+void text_words(const struct text *text, long part, word_taker *take, void *context);
+
+/* Folds a word as those of texts are; the length. `folded` has room for WORD_MOST bytes. */
+size_t word_fold(char *folded, const char *word);
+
+uint64_t word_hash(const char *word, size_t length);
+
+/* ---- Counts ---- */
+
+struct count {
+    const char *word; /* in one of the blocks */
+    uint64_t hash, times;
+    size_t length;
+};
+
+struct counts {
+    struct count *entries; /* open addressing; word NULL: free */
+    size_t room, used;
+    struct block *blocks;
+};
+
+void counts_add(struct counts *counts, const char *word, size_t length, uint64_t hash,
+                uint64_t times);
+
+/* Free again, and empty. */
+void counts_free(struct counts *counts);
+
+/* The entries moved to the front in the order of their words: counts->used of them. Only
+ * counts_free can follow. */
+struct count *counts_sort(struct counts *counts);
+
+#endif
