@@ -28,14 +28,14 @@ extern unsigned long getauxval(unsigned long) WEAK;
 static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
-    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES)
+    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME)
         MPI_FORTRAN(NAME);
 
 enum {
 #define TWO(name) +2
 #define ONE(name) +1
     MAKERS = 0 MPI_MAKERS(TWO) MPI_MAKERS_LARGE(TWO),
-    FORTRAN = MAKERS MPI_USERS(TWO) MPI_USERS_LARGE(TWO),
+    FORTRAN = MAKERS MPI_USERS(TWO) MPI_USERS_LARGE(TWO) MPI_OWN(ONE),
     TARGETS = FORTRAN MPI_FORTRAN(ONE),
 };
 

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 
 #include "mpi/direct.h"
 #include "mpi/hold.h"
@@ -62,7 +63,9 @@ static void free_window(struct window *window)
         real()->Group_free(&window->group);
     if (window->owns_self)
         real()->Comm_free(&window->self);
-    if (window->direct && window->party->rank == 0)
+    if (window->direct_mapped)
+        munmap(window->direct, window->direct_mapped);
+    else if (window->direct && window->party->rank == 0)
         shared_retire(window->direct);
     else if (window->direct) {
         shared_leave(window->direct);
@@ -72,6 +75,8 @@ static void free_window(struct window *window)
     party_release(window->party);
     free(window->access.ranks);
     free(window->exposure.ranks);
+    free(window->bases);
+    free(window->use);
     free(window->locked);
     free(window->starts);
     free(window);
@@ -219,7 +224,7 @@ static int build(struct window *window, const struct window_request *request)
 
 /* With --mpi-layer off the agent still loads this library for functions with large counts that the
  * MPI library lacks. */
-static int is_off(void)
+int create_is_off(void)
 {
     const struct space_slot *slot = (const struct space_slot *)getauxval(SPACE_AT_SLOT);
     return meeting_in_space() && slot && (slot->flags & ONESPACE_SPAWN_NO_MPI_LAYER);
@@ -229,7 +234,7 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
                   int is_shared, void *base, MPI_Win *handle, int *is_ours)
 {
     int result = MPI_SUCCESS;
-    struct meeting *meeting = is_off() ? NULL : meeting_of(comm, &result);
+    struct meeting *meeting = create_is_off() ? NULL : meeting_of(comm, &result);
     struct window_request request = {call, size, disp_unit, info, comm, is_shared, meeting, NULL};
     *is_ours = result != MPI_SUCCESS;
     if (!meeting)

@@ -3,13 +3,18 @@
 
 #include "mpi/progress.h"
 #include "mpi/shared.h"
+#include "mpi/types.h"
+
+size_t direct_size(int ranks)
+{
+    size_t count = (size_t)ranks;
+    return sizeof(struct direct) + count * sizeof(struct direct_rank) +
+           count * count * sizeof(uint32_t);
+}
 
 struct direct *direct_new(int ranks)
 {
-    size_t count = (size_t)ranks;
-    size_t size = sizeof(struct direct) + count * sizeof(struct direct_rank) +
-                  count * count * sizeof(uint32_t);
-    struct direct *direct = shared_new(size, ranks - 1);
+    struct direct *direct = shared_new(direct_size(ranks), ranks - 1);
     if (direct)
         direct->ranks = ranks;
     return direct;
@@ -47,5 +52,20 @@ char *direct_target(struct window *window, int rank, MPI_Aint displacement, int 
     if (*error != MPI_SUCCESS)
         return NULL;
     const struct direct_rank *part = &window->direct->rank[rank];
-    return part->base + displacement * part->disp_unit;
+    return (window->bases ? window->bases[rank] : part->base) + displacement * part->disp_unit;
+}
+
+void direct_count(struct window *window, int rank, enum direct_use kind,
+                  const struct transfer *origin)
+{
+    struct window_use *use = &window->use[rank];
+    const struct basic *basic = types_basic(origin->type);
+    int size = basic ? (int)basic->size : 0;
+    if (!basic && real()->Type_size(origin->type, &size) != MPI_SUCCESS)
+        size = 0;
+    if (kind != DIRECT_GET && !atomic_load_explicit(&use->is_written, memory_order_relaxed))
+        atomic_store_explicit(&use->is_written, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->calls[kind], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->bytes[kind], (uint64_t)origin->count * (uint64_t)size,
+                              memory_order_relaxed);
 }

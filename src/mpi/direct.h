@@ -19,6 +19,8 @@ struct direct_rank {
     /* direct_post.c: access epochs to this part that were completed: the origins add (release), its
      * rank reads (acquire). */
     _Atomic uint32_t completed;
+    /* Of windows on storage: struct storage_region's `failed`, which all ranks share. */
+    _Atomic int failed;
     int disp_unit;
     char *base; /* these three: written by the rank itself before the window is anybody's */
     size_t size;
@@ -42,10 +44,28 @@ static inline _Atomic uint32_t *direct_posted(struct direct *direct, int target,
     return &table[(size_t)target * (size_t)direct->ranks + (size_t)origin];
 }
 
+size_t direct_size(int ranks);
 /* In rank 0's memory (shared.h); NULL: none left. */
 struct direct *direct_new(int ranks);
 /* Tells the others where this rank's part lies; they look after a gather. */
 void direct_join(struct window *window);
+
+/* One side of a transfer. */
+struct transfer {
+    void *address;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+
+/* Whoever puts or accumulates into a part says so before it does (direct_use). Any thread of this
+ * process: relaxed, since a flush that has to see it comes after it in the program. */
+enum direct_use { DIRECT_PUT, DIRECT_GET, DIRECT_ACCUMULATE, DIRECT_USES };
+struct window_use {
+    _Atomic int is_written; /* since the last synchronisation */
+    _Atomic uint64_t calls[DIRECT_USES], bytes[DIRECT_USES];
+};
+void direct_count(struct window *window, int rank, enum direct_use kind,
+                  const struct transfer *origin);
 
 static inline struct wait direct_wait(const struct window *window)
 {
@@ -65,13 +85,6 @@ int direct_await(struct window *window);
 int direct_test(struct window *window, int *flag);
 /* MPI_Win_flush and its kin: everything is done when the call returns; only order remains. */
 int direct_flush(struct window *window);
-
-/* One side of a transfer. */
-struct transfer {
-    void *address;
-    MPI_Count count;
-    MPI_Datatype type;
-};
 
 /* direct_copy.c: MPI_Put and MPI_Get. `displacement` in units of the target. */
 int direct_put(struct window *window, const struct transfer *origin, int rank,

@@ -18,10 +18,16 @@ struct target {
     const struct basic *element;
 };
 
+/* Parts that lie on the same bytes of a file have one word. */
+static _Atomic uint32_t *updating_word(struct window *window, int rank)
+{
+    return &window->direct->rank[window->overlaps ? 0 : rank].updating;
+}
+
 static int take_update(struct window *window, int rank)
 {
     /* Any thread of any rank: 0 -> its rank + 1 with acquire, and back with release. */
-    _Atomic uint32_t *word = &window->direct->rank[rank].updating;
+    _Atomic uint32_t *word = updating_word(window, rank);
     struct wait wait = direct_wait(window);
     for (;;) {
         uint32_t nobody = 0;
@@ -38,7 +44,7 @@ static int take_update(struct window *window, int rank)
 
 static void give_update(struct window *window, int rank)
 {
-    atomic_store_explicit(&window->direct->rank[rank].updating, 0, memory_order_release);
+    atomic_store_explicit(updating_word(window, rank), 0, memory_order_release);
 }
 
 static int find_target(struct window *window, struct target *target, MPI_Count count,
@@ -161,6 +167,8 @@ int direct_accumulate(struct window *window, const struct transfer *origin,
     target.address = direct_target(window, rank, displacement, &error);
     if (error == MPI_SUCCESS)
         error = find_target(window, &target, count, type);
+    if (error == MPI_SUCCESS && window->use)
+        direct_count(window, rank, DIRECT_ACCUMULATE, op == MPI_NO_OP ? result : origin);
     if (error == MPI_SUCCESS)
         error = accumulate(window, origin, result, rank, &target, op);
     free(target.offsets);
@@ -179,6 +187,10 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
         return error;
     if (!types_is_dense(element))
         return MPI_ERR_TYPE;
+    if (window->use) {
+        struct transfer one = {(void *)origin, 1, type};
+        direct_count(window, rank, DIRECT_ACCUMULATE, &one);
+    }
     if ((error = take_update(window, rank)) != MPI_SUCCESS)
         return error;
     memcpy(result, address, element->size);

@@ -14,7 +14,11 @@ int direct_put(struct window *window, const struct transfer *origin, int rank,
         return result;
     char *address = direct_target(window, rank, displacement, &result);
     struct transfer target = {address, count, type};
-    return result == MPI_SUCCESS ? types_copy(&target, origin, window->self) : result;
+    if (result != MPI_SUCCESS)
+        return result;
+    if (window->use)
+        direct_count(window, rank, DIRECT_PUT, origin);
+    return types_copy(&target, origin, window->self);
 }
 
 int direct_get(struct window *window, const struct transfer *origin, int rank,
@@ -25,5 +29,9 @@ int direct_get(struct window *window, const struct transfer *origin, int rank,
         return result;
     char *address = direct_target(window, rank, displacement, &result);
     struct transfer target = {address, count, type};
-    return result == MPI_SUCCESS ? types_copy(origin, &target, window->self) : result;
+    if (result != MPI_SUCCESS)
+        return result;
+    if (window->use)
+        direct_count(window, rank, DIRECT_GET, origin);
+    return types_copy(origin, &target, window->self);
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "mpi/progress.h"
+#include "mpi/storage_window.h"
 #include "mpi/window.h"
 
 static int leave(struct window *window)
@@ -25,8 +26,9 @@ static int free_left(MPI_Comm comm, int key, void *value, void *extra)
         result = windows_each(window_await_others);
     if (result == MPI_SUCCESS)
         result = windows_each(window_destroy);
+    int freed = storage_memory_end();
     progress_end();
-    return result;
+    return result == MPI_SUCCESS ? freed : result;
 }
 
 void finalize_watch(void)

@@ -9,11 +9,15 @@
 
 /* Those that make windows: the first call of one loads the layer. */
 #define MPI_MAKERS(X)                                                                              \
+    X(Alloc_mem)                                                                                   \
     X(Win_allocate)                                                                                \
     X(Win_allocate_shared)
 
 /* Those that use windows. */
 #define MPI_USERS(X)                                                                               \
+    X(Free_mem)                                                                                    \
+    X(Win_attach)                                                                                  \
+    X(Win_detach)                                                                                  \
     X(Win_free)                                                                                    \
     X(Win_shared_query)                                                                            \
     X(Win_get_attr)                                                                                \
@@ -60,6 +64,18 @@
     X(Rget_c)                                                                                      \
     X(Raccumulate_c)                                                                               \
     X(Rget_accumulate_c)
+
+/* The layer's own (onespace/window.h): the agent's jumps make them known by dlsym and to what is
+ * linked with weak references; a program that calls one has a window, so the layer. */
+#define MPI_OWN(X)                                                                                 \
+    X(onespace_window_sync_all)                                                                    \
+    X(onespace_window_sync_range)                                                                  \
+    X(onespace_window_sync_start)                                                                  \
+    X(onespace_window_wait)                                                                        \
+    X(onespace_window_test)                                                                        \
+    X(onespace_window_statistics)                                                                  \
+    X(onespace_window_commit)                                                                      \
+    X(onespace_window_version)
 
 /* What Fortran's MPI_Win_get_attr is called by, under names of their own: by MPICH's bindings in
  * the C library, and by Open MPI's in libmpi_mpifh (the names that a Fortran compiler makes). */

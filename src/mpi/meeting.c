@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "mpi/finalize.h"
 #include "mpi/hold.h"
@@ -26,6 +28,8 @@ struct meeting_table { /* shared.h */
 struct identity { /* what a rank tells the others about itself, once per communicator */
     uint64_t created_ns, boot;
     int32_t root_pid, id; /* id -1: not in a space */
+    uint64_t pids;        /* tells apart where pids mean different processes */
+    int32_t pid;
 };
 
 static _Atomic int keyval = MPI_KEYVAL_INVALID; /* set once, by whoever is first */
@@ -90,7 +94,10 @@ static uint64_t hash_boot(void)
 
 static struct identity identity_of_self(void)
 {
-    struct identity self = {.id = onespace_self()};
+    struct stat pids = {0};
+    struct identity self = {.id = onespace_self(), .boot = hash_boot(), .pid = getpid()};
+    if (stat("/proc/self/ns/pid", &pids) == 0)
+        self.pids = pids.st_ino;
     if (self.id < 0 || hold_offer() < 0) {
         self.id = -1;
         return self;
@@ -98,7 +105,6 @@ static struct identity identity_of_self(void)
     const struct space *space = space_registry();
     self.created_ns = space->created_ns;
     self.root_pid = space->root_pid;
-    self.boot = hash_boot();
     return self;
 }
 
@@ -122,8 +128,11 @@ static int identify(struct meeting *meeting)
                                    meeting->comm);
     party->is_one_space =
         result == MPI_SUCCESS && (party->ranks == 1 || is_one_space(all, party->ranks));
-    for (int i = 0; i < party->ranks; i++)
+    for (int i = 0; i < party->ranks; i++) {
         party->members[i] = all[i].id;
+        party->pids[i] =
+            self.pids && all[i].pids == self.pids && all[i].boot == self.boot ? all[i].pid : 0;
+    }
     free(all);
     return result;
 }
@@ -168,7 +177,7 @@ static struct meeting *new_meeting(MPI_Comm comm)
     finalize_watch();
     (void)progress_hold(); /* without it waiting works, but lets MPI do nothing meanwhile */
     meeting->comm = comm;
-    meeting->party = calloc(1, sizeof(struct party) + (size_t)ranks * sizeof(int));
+    meeting->party = calloc(1, sizeof(struct party) + 2 * (size_t)ranks * sizeof(int));
     meeting->records = malloc((size_t)ranks * MEETING_RECORD_MAX);
     if (!meeting->party || !meeting->records) {
         progress_release();
@@ -178,6 +187,7 @@ static struct meeting *new_meeting(MPI_Comm comm)
         return NULL;
     }
     meeting->party->rank = rank;
+    meeting->party->pids = &meeting->party->members[ranks];
     meeting->party->ranks = ranks;
     meeting->party->spins = wait_spins(ranks);
     atomic_init(&meeting->party->users, 1);

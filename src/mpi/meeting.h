@@ -20,7 +20,8 @@ struct party {
     int rank, ranks;
     int is_one_space;
     uint32_t spins; /* of a wait, before the processor is given to others (wait.c) */
-    int members[];  /* ids of the tasks by rank, in one space */
+    int *pids;      /* by rank; 0: the rank runs elsewhere, where its pid says nothing */
+    int members[];  /* ids of the tasks by rank, in one space; the pids are behind */
 };
 
 struct meeting {

@@ -8,7 +8,9 @@
  *   provider     makes memory, and nothing else
  *   create.c     makes the window's handle; when all ranks share one address space (meeting.h)
  *                communication and synchronisation are done by direct_*.c with loads and stores,
- *                whoever gave the memory; else by the MPI library, with MPI_Win_create on it
+ *                whoever gave the memory, and also when the provider has made the parts reachable
+ *                among processes (window->direct, ->bases); else by the MPI library, with
+ *                MPI_Win_create on it
  *
  * To add a provider: fill a struct window_provider in a file of its own and put it into the table
  * in providers.c, before those it shall win over. Its functions are called
@@ -86,6 +88,7 @@ struct window_provider {
     int (*free)(struct window *window);
 };
 
+extern const struct window_provider provider_storage;
 extern const struct window_provider provider_space;
 
 /* The providers in the order in which they are asked; NULL ends the table. */

@@ -14,16 +14,19 @@
 #define MPI_CALLED(X)                                                                              \
     X(Allgather)                                                                                   \
     X(Allreduce)                                                                                   \
+    X(Barrier)                                                                                     \
     X(Bcast)                                                                                       \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
+    X(Comm_dup)                                                                                    \
     X(Comm_free)                                                                                   \
     X(Comm_free_keyval)                                                                            \
     X(Comm_get_attr)                                                                               \
     X(Comm_group)                                                                                  \
     X(Comm_rank)                                                                                   \
     X(Comm_set_attr)                                                                               \
+    X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
     X(Comm_test_inter)                                                                             \
     X(Grequest_complete)                                                                           \
@@ -34,6 +37,7 @@
     X(Group_translate_ranks)                                                                       \
     X(Group_union)                                                                                 \
     X(Info_get)                                                                                    \
+    X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
     X(Pack)                                                                                        \
     X(Status_set_cancelled)                                                                        \

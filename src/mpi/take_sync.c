@@ -1,4 +1,5 @@
 /* src/mpi/take_sync.c: MPI's functions that synchronise windows. */
+#include "mpi/storage_window.h"
 #include "mpi/take.h"
 
 /* MPI_NAME(arguments) calls `ours` on a window of one address space, else MPI's own. */
@@ -47,13 +48,32 @@ int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
                   : real()->Win_start(group, assertion, win);
 }
 
+/* A window that MPI made, perhaps on memory that is on storage. */
+static int sync_other(MPI_Win win)
+{
+    int is_ours = 0, result = MPI_SUCCESS;
+    if (storage_memory_is_used())
+        result = storage_memory_sync(win, &is_ours);
+    if (!is_ours)
+        return real()->Win_sync(win);
+    if (result != MPI_SUCCESS)
+        real()->Win_call_errhandler(win, result);
+    return result;
+}
+
 TAKE(Win_sync)
 int MPI_Win_sync(MPI_Win win)
 {
     struct window *window = window_find(win);
     if (!window)
-        return real()->Win_sync(win);
-    int result = window->direct ? direct_flush(window) : real()->Win_sync(win);
+        return sync_other(win);
+    int result = MPI_SUCCESS;
+    if (window->direct)
+        result = direct_flush(window);
+    else if (window->provider->sync)
+        atomic_thread_fence(memory_order_seq_cst); /* MPICH's own refuses outside of an epoch */
+    else
+        result = real()->Win_sync(win);
     if (result == MPI_SUCCESS && window->provider->sync)
         result = window->provider->sync(window);
     return take_result(window, result);

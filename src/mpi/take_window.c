@@ -56,8 +56,9 @@ static int find_part(struct window *window, int rank, struct window_part *part)
         if (window->provider->query)
             result = window->provider->query(window, i, part);
         else
-            *part = (struct window_part){window->direct->rank[i].base, window->direct->rank[i].size,
-                                         window->direct->rank[i].disp_unit};
+            *part = (struct window_part){
+                window->bases ? window->bases[i] : window->direct->rank[i].base,
+                window->direct->rank[i].size, window->direct->rank[i].disp_unit};
         if (result != MPI_SUCCESS || rank != MPI_PROC_NULL || part->size > 0)
             return result;
     }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "arch.h"
@@ -18,15 +20,38 @@ enum {
     LOOK_EVERY = 4096,    /* rounds between looks whether all ranks are alive */
 };
 
+/* A process that ended but was not waited for still has its pid. */
+static int has_ended(int pid)
+{
+    char path[32], text[512] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT;
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = 0;
+    char *name_end = strrchr(text, ')');
+    return length == 0 ||
+           (name_end && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0));
+}
+
+static int is_dead(const struct party *party, int rank)
+{
+    if (party->is_one_space)
+        return onespace_pid(party->members[rank]) == -ESRCH;
+    return party->pids[rank] && has_ended(party->pids[rank]);
+}
+
 static int look_for_the_dead(const struct party *party)
 {
-    for (int rank = 0; party->is_one_space && rank < party->ranks; rank++)
-        if (rank != party->rank && party->ranks > 1 &&
-            onespace_pid(party->members[rank]) == -ESRCH) {
+    for (int rank = 0; party->ranks > 1 && rank < party->ranks; rank++)
+        if (rank != party->rank && is_dead(party, rank)) {
             layer_message(party->rank,
-                          "rank %d of the window's communicator has ended (task %d): what waits "
+                          "rank %d of the window's communicator has ended (%s %d): what waits "
                           "for it cannot go on",
-                          rank, party->members[rank]);
+                          rank, party->is_one_space ? "task" : "process",
+                          party->is_one_space ? party->members[rank] : party->pids[rank]);
             return MPI_ERR_OTHER;
         }
     return MPI_SUCCESS;

@@ -8,6 +8,7 @@
 #include "mpi/provider.h"
 
 struct direct;
+struct window_use;
 
 /* Where this process is between MPI_Win_start or _post and their ends. */
 struct window_epoch {
@@ -26,15 +27,19 @@ struct window {
     int flavor, model; /* attributes, as the call that made the window has them */
     MPI_Aint size_attribute;
     /* In one address space only: */
-    struct direct *direct; /* what all ranks share (direct.h), or NULL */
-    uint32_t ticket;       /* of the barrier in MPI_Win_free */
-    MPI_Group group;       /* the window's; its handle's own is that of one rank */
-    MPI_Comm self;         /* the handle's communicator, of this rank alone */
-    int owns_self;         /* it was made for this window */
-    unsigned char *locked; /* by rank: which lock this process holds (direct_lock.c) */
-    int locked_all;        /* how MPI_Win_lock_all was taken */
-    uint32_t *starts;      /* by rank: exposure epochs of it that were waited for */
-    uint32_t completes;    /* of this rank's exposure epochs, waited for so far */
+    struct direct *direct;  /* what all ranks share (direct.h), or NULL */
+    size_t direct_mapped;   /* bytes: this process has mapped it (storage_reach.c) */
+    char **bases;           /* by rank, where parts have addresses of this process; or NULL */
+    struct window_use *use; /* by rank, of windows whose use is counted; or NULL */
+    int overlaps;           /* parts share bytes */
+    uint32_t ticket;        /* of the barrier in MPI_Win_free */
+    MPI_Group group;        /* the window's; its handle's own is that of one rank */
+    MPI_Comm self;          /* the handle's communicator, of this rank alone */
+    int owns_self;          /* it was made for this window */
+    unsigned char *locked;  /* by rank: which lock this process holds (direct_lock.c) */
+    int locked_all;         /* how MPI_Win_lock_all was taken */
+    uint32_t *starts;       /* by rank: exposure epochs of it that were waited for */
+    uint32_t completes;     /* of this rank's exposure epochs, waited for so far */
     struct window_epoch access, exposure;
     _Atomic uint32_t flushes; /* any thread of this process; relaxed: how often to let MPI work */
     struct window *next;      /* list of all (windows.c) */

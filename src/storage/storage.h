@@ -3,6 +3,8 @@
  *   hints.c    what was asked for, from names and values to struct storage_hints
  *   file.c     the file: open, create, range locks, space, directory entry, removal
  *   region.c   a mapping of a part of it at any offset, perhaps beside plain memory
+ *   part.c     plain memory beside storage, at contiguous addresses
+ *   available.c  how much memory there is
  *   flush.c    making ranges durable; a failure stays
  *   changes.c  which ranges were stored into
  *   guard.c    a page that cannot be had is an error at the next flush, not SIGBUS
@@ -113,16 +115,24 @@ struct storage_region {
     size_t length;        /* bytes; 0: nothing is mapped */
     void *mapping;        /* whole pages around it */
     size_t mapping_length;
+    int is_placed;                   /* inside a reservation of the caller's */
+    int is_borrowed;                 /* the mapping is somebody else's */
     struct storage_changes *changes; /* changes.c; NULL: not tracked */
-    /* 0 or the errno of the first flush or access that failed; it stays. Any thread sets it, the
-     * signal handler in guard.c too, once, from 0 (relaxed: nothing else depends on it). */
-    _Atomic int failed;
+    /* *failed: 0 or the errno of the first flush or access that failed; it stays. Any thread sets
+     * it, the signal handler in guard.c too, once, from 0 (relaxed: nothing else depends on it).
+     * Mapping points it to `failed_here`; those who have views of one range may share a word. */
+    _Atomic int *failed;
+    _Atomic int failed_here;
 };
 
 /* Maps [file_offset, + length) of region->file, at `at` (which has the right place in its page, in
  * a reservation of the caller's) or anywhere when it is NULL. style: enum storage_style. */
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error);
+/* A view of a range that another task of this space has mapped at `base`, or this process as part
+ * of something larger. region->file may have no descriptor. */
+int storage_region_borrow(struct storage_region *region, uint64_t file_offset, size_t length,
+                          void *base, struct storage_error *error);
 /* Unmaps, without flushing. A reservation that was given is the caller's again, still reserved. */
 void storage_region_unmap(struct storage_region *region);
 
@@ -131,6 +141,39 @@ void storage_region_unmap(struct storage_region *region);
  * stays so: what is on the device is not known. Any thread, at any time. */
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error);
+
+/* ---- Memory ---- */
+
+/* A window, or a part of one, as plain memory beside a range of a file: contiguous addresses. */
+struct storage_layout {
+    uint64_t file_offset;
+    uint64_t storage_length, memory_length; /* bytes; memory's is whole pages, unless it is all */
+    int storage_first;
+};
+
+/* Divides `size` bytes as the hints say (factor: the one in force, not AUTO). -EINVAL: the offset
+ * cannot lie beside memory. */
+int storage_layout_divide(struct storage_layout *layout, const struct storage_hints *hints,
+                          double factor, uint64_t size, struct storage_error *error);
+
+/* A layout in memory. */
+struct storage_part {
+    struct storage_layout layout;
+    struct storage_region region; /* of the storage part, if there is one */
+    char *base;                   /* of both parts */
+    void *reservation;            /* of pages around both, or around the memory; NULL: none */
+    size_t reservation_length;
+};
+
+/* Maps part->layout; part->region.file is set. memory: a descriptor of shared memory for the memory
+ * part, or -1 for memory of this address space. */
+int storage_part_map(struct storage_part *part, int memory, unsigned style,
+                     struct storage_error *error);
+void storage_part_unmap(struct storage_part *part);
+
+/* How many bytes this process could fill without swapping: what the machine has, or less when its
+ * cgroup allows less. */
+uint64_t storage_memory_available(void);
 
 /* ---- Changes ---- */
 

@@ -1,0 +1,79 @@
+/* src/mpi/storage_window.h: a window on storage, behind window->memory of the provider "storage".
+ *
+ *   provider_storage.c  the provider: what MPI's calls on the window do
+ *   storage_build.c     all ranks together: open, lock, reserve, map
+ *   storage_reach.c     the other ranks' parts at addresses of this rank
+ *   storage_request.c   synchronisation in the background
+ *   storage_memory.c    MPI_Alloc_mem, and windows that MPI makes on such memory
+ *   take_storage.c      onespace/window.h */
+#ifndef ONESPACE_MPI_STORAGE_WINDOW_H
+#define ONESPACE_MPI_STORAGE_WINDOW_H
+
+#include <pthread.h>
+
+#include "mpi/window.h"
+#include "onespace/window.h"
+#include "storage/storage.h"
+
+struct storage_window {
+    struct storage_hints hints; /* as asked for */
+    struct storage_part own;    /* own.region.file is this rank's descriptor of its file */
+    int memory;                 /* shared memory of the memory part for other processes; -1: none */
+    int rank, ranks;
+    /* Of all ranks, without their descriptors, or NULL when MPI reaches them (storage_reach.c).
+     * The rank's own place is empty. */
+    struct storage_part *others;
+    int holds;                   /* in one space: of so many ranks the memory is held */
+    struct storage_region whole; /* of a contiguous shared window: all parts, if mapped here */
+    int is_contiguous;           /* MPI_Win_allocate_shared without alloc_shared_noncontig */
+    int is_leader;               /* the lowest rank of the node that has this file */
+    int overlaps;                /* parts of the window lie on the same bytes of a file */
+    MPI_Comm comm;               /* of the window's ranks, for collective calls */
+    pthread_mutex_t mutex;       /* over `requests`; never held across MPI */
+    struct onespace_window_request *requests;
+    struct storage_counts *counts;
+    void *versions; /* src/storage/versions*.c */
+};
+
+/* The window on storage behind a handle, or NULL. */
+struct storage_window *storage_window_of(MPI_Win handle);
+
+/* Reads the hints of an MPI_Info (storage_hints_read). */
+int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage_error *error);
+/* An MPI error class for -errno. */
+int storage_class(int result);
+/* Says the error and returns its class; MPI_SUCCESS for 0. */
+int storage_report(int rank, const char *call, int result, const struct storage_error *error);
+
+/* storage_build.c, storage_reach.c: collective, as window_provider.allocate is. */
+int storage_build(struct window *window, const struct window_request *request);
+struct storage_reach; /* what a rank tells the others of its part */
+int storage_reach(struct window *window, const struct window_request *request, int error);
+/* Unmaps, closes, and frees *storage; leaves the file as it is. */
+void storage_dismantle(struct window *window);
+
+/* provider_storage.c: makes a range of this rank's own part durable: -errno. */
+int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
+                      struct storage_error *error);
+/* storage_request.c: waits for all that are in the background and frees them. */
+void storage_requests_end(struct storage_window *storage);
+
+/* storage_memory.c: whether memory of MPI_Alloc_mem that is on storage is left; the handle of a
+ * window of MPI's may lie on it then. */
+int storage_memory_is_used(void);
+/* Makes what such memory of the window is durable; MPI_Win_sync. *is_ours: there was some. */
+int storage_memory_sync(MPI_Win handle, int *is_ours);
+/* MPI_Finalize: frees what is left. */
+int storage_memory_end(void);
+
+/* Counters of one kind of call: any thread adds (relaxed), onespace_window_statistics reads. */
+struct storage_count {
+    _Atomic uint64_t calls, bytes, nanoseconds, failures;
+};
+struct storage_counts {
+    struct storage_count sync, sync_range, sync_start, commit;
+};
+uint64_t storage_now(void);
+void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result);
+
+#endif
