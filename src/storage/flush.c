@@ -51,6 +51,15 @@ static int report(const struct storage_region *region, struct storage_error *err
         name_of(region), strerror(number));
 }
 
+/* Whoever a mapping is borrowed from may unmap it first when the window is freed: the file is what
+ * stays. */
+static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
+{
+    if (region->is_borrowed && region->file.fd >= 0)
+        return fdatasync(region->file.fd);
+    return msync((void *)first, last - first, MS_SYNC);
+}
+
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error)
 {
@@ -63,7 +72,7 @@ int storage_region_flush(struct storage_region *region, struct storage_range ran
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0) {
         if (is_truncated(region))
             set_failed(region, EIO);
-        else if (msync((void *)first, last - first, MS_SYNC) < 0)
+        else if (write_back(region, first, last) < 0)
             set_failed(region, errno);
     }
     /* Again: the guard may have replaced a page meanwhile. */

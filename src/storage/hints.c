@@ -4,23 +4,11 @@
  * not set keeps its default; hints of other names are not looked at, as MPI has it. */
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "storage/storage.h"
-
-int storage_fail(struct storage_error *error, int result, const char *format, ...)
-{
-    va_list list;
-    if (!error)
-        return result;
-    va_start(list, format);
-    vsnprintf(error->text, sizeof(error->text), format, list);
-    va_end(list);
-    return result;
-}
 
 struct reading {
     storage_lookup *lookup;

@@ -1,0 +1,110 @@
+// tests/storage/file_test.cpp: files are opened, reserved, locked and removed.
+#include <sys/wait.h>
+
+#include "region.hpp"
+
+class file : public Region
+{
+};
+
+TEST_F(file, is_created_with_its_permissions)
+{
+    storage_file made;
+    storage_hints hints = hints_for(path());
+    hints.perm = 0640;
+    ASSERT_EQ(storage_file_open(&made, &hints, &error), 0) << error.text;
+    EXPECT_TRUE(made.is_created);
+    struct stat status;
+    ASSERT_EQ(stat(path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0640u);
+    storage_file_close(&made);
+}
+
+TEST_F(file, that_cannot_be_says_its_path_and_why)
+{
+    storage_file made;
+    storage_hints hints = hints_for(folder + "/none/file");
+    EXPECT_EQ(storage_file_open(&made, &hints, &error), -ENOENT);
+    EXPECT_NE(std::string(error.text).find("/none/file"), std::string::npos);
+    EXPECT_NE(std::string(error.text).find("No such file"), std::string::npos);
+    storage_file_close(&made);
+    storage_hints directory = hints_for(folder);
+    EXPECT_EQ(storage_file_open(&made, &directory, &error), -EISDIR);
+    storage_file_close(&made);
+}
+
+TEST_F(file, has_its_place_reserved)
+{
+    storage_file made;
+    open_file(made);
+    ASSERT_EQ(storage_file_reserve(&made, {5000, 1 << 20}, &error), 0) << error.text;
+    struct stat status;
+    ASSERT_EQ(stat(path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_size, 5000 + (1 << 20));
+    EXPECT_GE(status.st_blocks * 512, 1 << 20);
+    storage_file_close(&made);
+}
+
+TEST_F(file, of_impossible_size_is_refused)
+{
+    storage_file made;
+    open_file(made);
+    EXPECT_LT(storage_file_reserve(&made, {0, UINT64_C(1) << 62}, &error), 0);
+    EXPECT_LT(storage_file_reserve(&made, {UINT64_MAX - 1, 100}, &error), 0);
+    storage_file_revert(&made);
+    EXPECT_EQ(size_of(path()), -1) << "a new file is removed";
+    storage_file_close(&made);
+}
+
+TEST_F(file, that_was_there_gets_its_size_back)
+{
+    storage_file made;
+    open_file(made);
+    ASSERT_EQ(ftruncate(made.fd, 1234), 0);
+    storage_file_close(&made);
+    open_file(made);
+    EXPECT_FALSE(made.is_created);
+    ASSERT_EQ(storage_file_reserve(&made, {0, 100000}, &error), 0);
+    EXPECT_EQ(size_of(path()), 100000);
+    storage_file_revert(&made);
+    EXPECT_EQ(size_of(path()), 1234);
+    storage_file_close(&made);
+}
+
+TEST_F(file, is_locked_by_range)
+{
+    storage_file one, other;
+    open_file(one);
+    open_file(other);
+    EXPECT_EQ(storage_file_lock(&one, {100, 100}, 0, &error), 0);
+    EXPECT_EQ(storage_file_lock(&other, {200, 100}, 0, &error), 0);
+    EXPECT_EQ(storage_file_lock(&other, {199, 1}, 0, &error), -EWOULDBLOCK);
+    EXPECT_NE(std::string(error.text).find("bytes 199 to 199 are in use"), std::string::npos);
+    EXPECT_EQ(storage_file_lock(&other, {199, 1}, 1, &error), -EWOULDBLOCK);
+    EXPECT_EQ(storage_file_lock(&one, {500, 1}, 1, &error), 0);
+    EXPECT_EQ(storage_file_lock(&other, {500, 1}, 1, &error), 0);
+    storage_file_close(&one);
+    EXPECT_EQ(storage_file_lock(&other, {100, 100}, 0, &error), 0) << "closing unlocks";
+    storage_file_close(&other);
+}
+
+TEST_F(file, of_another_name_is_not_removed)
+{
+    storage_file made, second;
+    open_file(made);
+    ASSERT_EQ(rename(path().c_str(), path("kept").c_str()), 0);
+    open_file(second);
+    EXPECT_EQ(storage_file_unlink(&made, &error), 0);
+    EXPECT_EQ(size_of(path()), 0) << "the name is another file's by now";
+    EXPECT_EQ(storage_file_unlink(&second, &error), 0);
+    EXPECT_EQ(size_of(path()), -1);
+    storage_file_close(&made);
+    storage_file_close(&second);
+}
+
+TEST_F(file, under_available_memory_is_bounded_by_the_machine)
+{
+    uint64_t pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+    EXPECT_GT(storage_memory_available(), 1u << 20);
+    EXPECT_LE(storage_memory_available(), pages * Page);
+}
