@@ -26,7 +26,7 @@ struct lustre_layout { /* struct lov_user_md_v1 without objects */
     uint32_t stripe_size;
     uint16_t stripe_count, stripe_offset;
 };
-_Static_assert(sizeof(struct lustre_layout) == 32, "as Lustre has it");
+_Static_assert(sizeof(struct lustre_layout) == 32, "layout");
 
 static int is_lustre(const char *path)
 {

@@ -152,6 +152,13 @@ def header():
 def test_every_function_has_a_man_page_and_a_line_in_the_api_table():
     functions = set(re.findall(r"\b(onespace_\w+)\s*\(", header()))
     assert len(functions) >= 18
+    # Those of the MPI layer (onespace/window.h): what it defines.
+    layer = {name for source in (ROOT / "src" / "mpi").glob("*.c")
+             for name in re.findall(r"(?m)^int (onespace_window_\w+)\(", source.read_text())}
+    declared = set(re.findall(r"\b(onespace_window_\w+)\s*\(",
+                              without_comments((ROOT / "include" / "onespace" / "window.h").read_text())))
+    assert len(layer) >= 6 and layer <= declared
+    functions |= layer
     pages = {p.stem for p in [*PAGES, *LINKS] if p.suffix == ".3" and p.stem.startswith("onespace_")}
     assert functions == pages
     table = set(re.findall(r"`(onespace_\w+)`", (ROOT / "docs" / "api.md").read_text()))
