@@ -115,8 +115,9 @@ static int allocate_all(struct window *window, const struct window_request *requ
         memory->size = size;
         error = take_memory(memory, alignment_of(request));
     }
+    /* An empty part has no address, as in MPICH and Open MPI. */
     for (int i = 0; error == 0 && i < ranks; i++)
-        window->direct->rank[i].base = memory->base + offsets[i];
+        window->direct->rank[i].base = request->wishes[i].size ? memory->base + offsets[i] : NULL;
     free(offsets);
     if (error == 0) {
         window->memory = memory;

@@ -151,6 +151,7 @@ static void query_of_no_rank(void)
     MPI_Win_shared_query(window, MPI_PROC_NULL, &size, &unit, &found);
     if (ranks > 1)
         CHECK(size == 16 && found == part_of(window, 1));
+    CHECK(part_of(window, 0) == NULL && (rank > 0) == (base != NULL));
     MPI_Win_free(&window);
     window = shared(0, 1, &base);
     MPI_Win_shared_query(window, MPI_PROC_NULL, &size, &unit, &found);
