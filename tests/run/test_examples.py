@@ -163,6 +163,22 @@ def test_mpi_pointers_need_the_space(tmp_path):
     assert result.returncode != 0
 
 
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_window_on_storage_counts_on(tmp_path, mpi):
+    compiler, launcher = f"mpicc.{mpi}", f"mpiexec.{mpi}"
+    if not shutil.which(compiler) or not shutil.which(launcher):
+        pytest.skip(f"{mpi} is not installed")
+    program = build("window_on_storage", tmp_path, compiler)
+    options = ["--oversubscribe", "--allow-run-as-root"] if mpi == "openmpi" else []
+    layer = BUILD / "lib" / f"libonespace-mpi-{mpi}.so"
+    for round, front in enumerate([[COMMAND, "run"], ["env", f"LD_PRELOAD={layer}"]]):
+        result = run([launcher, *options, "-n", "2", *front, program, tmp_path], tmp_path)
+        assert result.returncode == 0, result.stderr
+        step = 10 * (round + 1)
+        assert sorted(result.stdout.splitlines()) == \
+            [f"rank {rank}: step {step}, sum {step * (step + 1) // 2}" for rank in range(2)]
+
+
 @pytest.fixture(params=["mpich", "openmpi"], scope="module")
 def solver(request, tmp_path_factory):
     """Gives the command line that solves on N ranks, as processes or, with words to put before it, as tasks."""

@@ -1,5 +1,5 @@
-/* mpi_window_death.c RANK: that rank ends without a word while the others wait for it in a fence.
- * They get an error, and what it had allocated is still there. */
+/* mpi_window_death.c RANK [FOLDER]: that rank ends without a word while the others wait for it in a
+ * fence. They get an error, and what it had allocated is still there. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,16 @@ int main(int argc, char **argv)
     char *base, *theirs;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Win_allocate_shared(SIZE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Info info = MPI_INFO_NULL;
+    if (argc > 2) { /* on storage */
+        char path[4096];
+        snprintf(path, sizeof(path), "%s/death%d", argv[2], rank);
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "alloc_type", "storage");
+        MPI_Info_set(info, "alloc_shared_noncontig", "true");
+        MPI_Info_set(info, "storage_alloc_filename", path);
+    }
+    MPI_Win_allocate_shared(SIZE, 1, info, MPI_COMM_WORLD, &base, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
     MPI_Win_shared_query(window, who, &size, &unit, &theirs);
     memset(base, 'a' + rank, SIZE);
