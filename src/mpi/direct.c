@@ -1,9 +1,8 @@
 /* src/mpi/direct.c: what the ranks of a window in one address space share. */
-#include "mpi/direct.h"
+#include "mpi/direct_count.h"
 
 #include "mpi/progress.h"
 #include "mpi/shared.h"
-#include "mpi/types.h"
 
 size_t direct_size(int ranks)
 {
@@ -55,17 +54,10 @@ char *direct_target(struct window *window, int rank, MPI_Aint displacement, int 
     return (window->bases ? window->bases[rank] : part->base) + displacement * part->disp_unit;
 }
 
-void direct_count(struct window *window, int rank, enum direct_use kind,
-                  const struct transfer *origin)
+const struct basic *direct_count_type(struct window_use *use, MPI_Datatype type)
 {
-    struct window_use *use = &window->use[rank];
-    const struct basic *basic = types_basic(origin->type);
-    int size = basic ? (int)basic->size : 0;
-    if (!basic && real()->Type_size(origin->type, &size) != MPI_SUCCESS)
-        size = 0;
-    if (kind != DIRECT_GET && !atomic_load_explicit(&use->is_written, memory_order_relaxed))
-        atomic_store_explicit(&use->is_written, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&use->calls[kind], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&use->bytes[kind], (uint64_t)origin->count * (uint64_t)size,
-                              memory_order_relaxed);
+    const struct basic *basic = types_basic(type);
+    if (basic)
+        atomic_store_explicit(&use->last_type, basic, memory_order_release);
+    return basic;
 }

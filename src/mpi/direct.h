@@ -57,16 +57,6 @@ struct transfer {
     MPI_Datatype type;
 };
 
-/* Whoever puts or accumulates into a part says so before it does (direct_use). Any thread of this
- * process: relaxed, since a flush that has to see it comes after it in the program. */
-enum direct_use { DIRECT_PUT, DIRECT_GET, DIRECT_ACCUMULATE, DIRECT_USES };
-struct window_use {
-    _Atomic int is_written; /* since the last synchronisation */
-    _Atomic uint64_t calls[DIRECT_USES], bytes[DIRECT_USES];
-};
-void direct_count(struct window *window, int rank, enum direct_use kind,
-                  const struct transfer *origin);
-
 static inline struct wait direct_wait(const struct window *window)
 {
     return (struct wait)WAIT_INIT(window->party);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpi/direct_count.h"
 #include "mpi/reduce.h"
 
 /* The elements of the target in one call. */
@@ -167,7 +168,7 @@ int direct_accumulate(struct window *window, const struct transfer *origin,
     target.address = direct_target(window, rank, displacement, &error);
     if (error == MPI_SUCCESS)
         error = find_target(window, &target, count, type);
-    if (error == MPI_SUCCESS && window->use)
+    if (error == MPI_SUCCESS)
         direct_count(window, rank, DIRECT_ACCUMULATE, op == MPI_NO_OP ? result : origin);
     if (error == MPI_SUCCESS)
         error = accumulate(window, origin, result, rank, &target, op);
@@ -187,10 +188,8 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
         return error;
     if (!types_is_dense(element))
         return MPI_ERR_TYPE;
-    if (window->use) {
-        struct transfer one = {(void *)origin, 1, type};
-        direct_count(window, rank, DIRECT_ACCUMULATE, &one);
-    }
+    struct transfer one = {(void *)origin, 1, type};
+    direct_count(window, rank, DIRECT_ACCUMULATE, &one);
     if ((error = take_update(window, rank)) != MPI_SUCCESS)
         return error;
     memcpy(result, address, element->size);

@@ -1,5 +1,5 @@
 /* src/mpi/direct_copy.c: MPI_Put and MPI_Get. */
-#include "mpi/types.h"
+#include "mpi/direct_count.h"
 
 static int check(const struct transfer *origin, MPI_Count count)
 {
@@ -16,8 +16,7 @@ int direct_put(struct window *window, const struct transfer *origin, int rank,
     struct transfer target = {address, count, type};
     if (result != MPI_SUCCESS)
         return result;
-    if (window->use)
-        direct_count(window, rank, DIRECT_PUT, origin);
+    direct_count(window, rank, DIRECT_PUT, origin);
     return types_copy(&target, origin, window->self);
 }
 
@@ -31,7 +30,6 @@ int direct_get(struct window *window, const struct transfer *origin, int rank,
     struct transfer target = {address, count, type};
     if (result != MPI_SUCCESS)
         return result;
-    if (window->use)
-        direct_count(window, rank, DIRECT_GET, origin);
+    direct_count(window, rank, DIRECT_GET, origin);
     return types_copy(origin, &target, window->self);
 }

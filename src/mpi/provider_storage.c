@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mpi/direct.h"
+#include "mpi/direct_count.h"
 #include "mpi/storage_window.h"
 
 /* ---- Hints and errors ---- */

@@ -40,6 +40,7 @@
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
     X(Pack)                                                                                        \
+    X(Query_thread)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mpi/direct.h"
+#include "mpi/direct_count.h"
 #include "mpi/hold.h"
 #include "mpi/storage_window.h"
 
@@ -180,6 +180,9 @@ static int settle(struct window *window)
     struct storage_window *storage = window->memory;
     window->base = storage->own.base;
     window->overlaps = storage->overlaps;
+    int level = MPI_THREAD_MULTIPLE;
+    window->is_threaded =
+        real()->Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
     if (!window->direct)
         return 0;
     window->bases = calloc((size_t)storage->ranks, sizeof(*window->bases));
@@ -219,7 +222,7 @@ static int reach_all(struct window *window, const struct place *all, int *can,
     }
     if (mine == 0)
         mine = settle(window);
-    if (mine < 0 && (request->is_shared || party->is_one_space))
+    if (mine < 0 && error.text[0] && (request->is_shared || party->is_one_space))
         (void)storage_report(party->rank, request->call, mine, &error);
     const void *answers;
     int result = meeting_gather(request->meeting, &mine, sizeof(mine), &answers);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/direct.h"
+#include "mpi/direct_count.h"
 #include "mpi/storage_request.h"
 #include "mpi/take.h"
 

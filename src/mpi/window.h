@@ -31,6 +31,7 @@ struct window {
     size_t direct_mapped;   /* bytes: this process has mapped it (storage_reach.c) */
     char **bases;           /* by rank, where parts have addresses of this process; or NULL */
     struct window_use *use; /* by rank, of windows whose use is counted; or NULL */
+    int is_threaded;        /* MPI_THREAD_MULTIPLE */
     int overlaps;           /* parts share bytes */
     uint32_t ticket;        /* of the barrier in MPI_Win_free */
     MPI_Group group;        /* the window's; its handle's own is that of one rank */
