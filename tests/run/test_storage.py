@@ -86,10 +86,11 @@ def test_windows_on_storage_of_one_rank(job, guest, stock_mpi, folder):
     run_cases(job, guest, stock_mpi, "processes", folder, [*GROUPS["files"], *GROUPS["calls"]], ranks=1)
 
 
-def test_parts_out_of_reach_take_mpis_path(job, guest, stock_mpi, folder):
-    """No process may open another's descriptors."""
-    run_cases(job, guest, stock_mpi, "processes", folder,
-              ["parts_are_out_of_reach", "puts_and_gets", "attributes", "combined", "same_bytes"])
+def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, folder):
+    """No process may open another's descriptors. Open MPI 4's own windows do not work then."""
+    mpi = mpi_named("mpich")
+    cases = ["parts_are_out_of_reach", "puts_and_gets", "attributes", "combined", "same_bytes"]
+    run_cases(job, guest, mpi, "processes", folder, cases)
 
 
 def test_tasks_of_two_spaces_reach_one_another(job, guest, stock_mpi, folder):

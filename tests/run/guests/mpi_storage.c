@@ -640,7 +640,9 @@ static void full_disk(void)
     OK(MPI_Win_sync(window));
     OK(MPI_Win_free(&window));
     CHECK(class_of(allocate(1L << 30, hints(path, NULL), &base, &window)) == MPI_ERR_NO_SPACE);
-    CHECK(file_size(path) == 1 << 20);
+    CHECK(file_size(path) == 1 << 20); /* as it was */
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(unlink(path) == 0);
 }
 
 static void in_use_is_refused(void)
