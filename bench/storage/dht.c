@@ -104,7 +104,7 @@ static void read_text(struct table *table, const char *path)
 {
     struct reading reading = {table, 0, 0};
     struct text text;
-    text_open(&text, path, 1 << 20);
+    text_open(&text, path, 64 << 10);
     for (long part = table->rank; part < text.parts; part += table->ranks)
         text_words(&text, part, add_word, &reading);
     text_close(&text);
