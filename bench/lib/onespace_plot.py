@@ -53,6 +53,7 @@ class Axis:
         for at, spread in enumerate(spreads):
             self.axis.annotate(f"{spread.median:.2f}", (at, spread.high), textcoords="offset points",
                                xytext=(0, 3), ha="center", fontsize=9)
+        self.axis.margins(y=0.18)  # for the legend
         self.axis.axhline(1, color=STYLES["processes"]["color"], linewidth=1.8, label=label)
         self.axis.set_xticks(range(len(groups)), groups)
 
