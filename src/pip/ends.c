@@ -27,7 +27,8 @@ void pip_abort(void)
 {
     enum { PATIENCE_S = 2 };
     if (state_is_root()) {
-        (void)pip_kill_all_child_tasks();
+        if (state_mine()->mode != PIP_MODE_PTHREAD) /* else SIGKILL would come first, for all */
+            (void)pip_kill_all_child_tasks();
     } else if (state_self()) {
         (void)pip_kill(PIP_PIPID_ROOT, SIGABRT);
         sleep(PATIENCE_S);

@@ -31,6 +31,8 @@ int main(int argc, char **argv)
         pip_wait_any(NULL, &status);
         return status >> 8 | (status & 127);
     }
+    if (argc > 1 && strcmp(argv[1], "abort") == 0)
+        return pip_spawn(argv[2], argv + 2, NULL, PIP_CPUCORE_ASIS, NULL, NULL, NULL, NULL) || (pip_abort(), 0);
     printf("task %d of %d\n", id, ntasks);
     fflush(stdout);
     if (argc > 1 && strcmp(argv[1], "crash") == 0)
@@ -64,6 +66,12 @@ def test_pkg_config_says_how_to_compile_a_root(job, tmp_path, tool):
     assert built.code == 0, built
     done = job.run([tmp_path / "root"], env={"LD_LIBRARY_PATH": str(BUILD / "lib")})
     assert done.code == 0 and done.out.endswith(" of 1\n"), done
+
+
+@pytest.mark.parametrize("mode", ["process", "pthread"])
+def test_abort_of_the_root_ends_all_by_sigabrt(job, guest, mode):
+    done = job.run([guest, "abort", guest, "wait"], env={"PIP_MODE": mode, "LD_LIBRARY_PATH": str(BUILD / "lib")})
+    assert done.code == 128 + signal.SIGABRT, done
 
 
 def test_pip_exec_numbers_the_tasks(job, guest):
