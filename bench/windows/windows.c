@@ -1,11 +1,22 @@
 /* bench/windows/windows.c: make shared windows, or use one for a five-point stencil.
  *
- *   windows create [-a] [-n REPEATS] SIZE...
- *       "create SIZE SECONDS": the median of making one of SIZE bytes per rank (-a: by
- * MPI_Win_allocate) windows stencil [-t] [-n ITERATIONS] EDGE "faults RANKS COUNT" and "loop RANKS
- * SECONDS": page faults of all ranks, and time, of a loop over a grid of EDGE x EDGE doubles in
- * shared windows; -t: each rank has written its part before windows memory SIZE... "memory SIZE
- * SECONDS": the limit, mapping as much memory for all ranks in one process */
+ * windows create [-a] [-n REPEATS] SIZE...
+ *
+ * "create SIZE SECONDS": the median of making one of SIZE bytes per rank (-a: MPI_Win_allocate).
+ *
+ * windows memory [-n REPEATS] SIZE...
+ *
+ * "memory SIZE SECONDS": the limit, mapping as much memory for all ranks in one process.
+ *
+ * windows stencil [-t] [-n ITERATIONS] EDGE
+ *
+ * "faults RANKS COUNT" and "loop RANKS SECONDS": page faults of all ranks, and time, of a loop over
+ * a grid of EDGE x EDGE doubles in shared windows; -t: each rank has written its part before.
+ *
+ * windows clear SIZE
+ *
+ * "clear RANKS SECONDS": the limit of a first use, each rank writing to SIZE bytes of fresh memory,
+ * private to it and in huge pages, at the same time. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +73,24 @@ static void measure(const char *what, double (*once)(long), long size)
     if (rank == 0)
         printf("%s %ld %.9f\n", what, size, median);
     free(times);
+}
+
+static void clear_memory(long size)
+{
+    double time, longest;
+    char *memory =
+        mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    madvise(memory, (size_t)size, MADV_HUGEPAGE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    time = MPI_Wtime();
+    memset(memory, 1, (size_t)size);
+    time = MPI_Wtime() - time;
+    MPI_Reduce(&time, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("clear %d %.9f\n", ranks, longest);
+    munmap(memory, (size_t)size);
 }
 
 /* ---- The stencil ---- */
@@ -160,7 +189,8 @@ static void run_stencil(long edge)
 static int fail(void)
 {
     if (rank == 0)
-        fprintf(stderr, "usage: windows create|memory|stencil [-a] [-t] [-n TIMES] SIZE...\n");
+        fprintf(stderr,
+                "usage: windows create|memory|clear|stencil [-a] [-t] [-n TIMES] SIZE...\n");
     MPI_Finalize();
     return 2;
 }
@@ -187,6 +217,8 @@ int main(int argc, char **argv)
             measure("create", make_once, atol(argv[i]));
         else if (strcmp(what, "memory") == 0)
             measure("memory", map_once, atol(argv[i]));
+        else if (strcmp(what, "clear") == 0 && atol(argv[i]) > 0)
+            clear_memory(atol(argv[i]));
         else if (strcmp(what, "stencil") == 0 && atol(argv[i]) > 2 * ranks)
             run_stencil(atol(argv[i]));
         else
