@@ -60,6 +60,9 @@ XPMEM_MPIS = {mpi.name: mpi for mpi in [
         {"LD_LIBRARY_PATH": str(IMPI_XPMEM / "lib"), "I_MPI_FABRICS": "shm", "I_MPI_SHM_XPMEM": "1"}, hydra=True),
     Mpi("built-mpich", (str(BUILT / "mpich/bin/mpicc"),), (str(BUILT / "mpich/bin/mpiexec"),),
         (str(BUILT / "mpich/.built"),), builder="scripts/build-mpi mpich", hydra=True),
+    Mpi("built-openmpi", (str(BUILT / "openmpi/bin/mpicc"),),
+        (str(BUILT / "openmpi/bin/mpiexec"), *ROOT_FLAG, "--oversubscribe"),
+        (str(BUILT / "openmpi/.built"),), builder="scripts/build-mpi openmpi"),
     Mpi("built-ucx", ("mpicc.mpich",), ("mpiexec.mpich",), (str(BUILT / "ucx/.built"), "mpicc.mpich", "mpiexec.mpich"),
         env={"LD_LIBRARY_PATH": str(BUILT / "ucx/lib")}, builder="scripts/build-mpi ucx", hydra=True),
 ]}
