@@ -198,6 +198,7 @@ def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
                             for variant in ("processes", "tasks"))
         assert min(tasks) < min(processes), (kind, processes, tasks)
     check_series(found.pop(f"{mpi}/memory"), [8, 65536], 2)
+    check_series(found.pop(f"{mpi}/clear"), [2], 2)
     assert not found
 
 
