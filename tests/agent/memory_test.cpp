@@ -44,6 +44,22 @@ TEST_F(memory, from_malloc_in_many_threads_is_sound)
     expect_same({program("memory"), "allocate", "64", "8"}, exits("wrong 0\n"));
 }
 
+// As Process-in-Process' test `malloc` does with eight tasks.
+TEST_F(memory, of_blocks_of_all_sizes_is_each_tasks_own)
+{
+    for (unsigned mode : {0u, ONESPACE_SPAWN_THREAD}) {
+        std::vector<std::unique_ptr<Task>> tasks;
+        for (int i = 0; i < 8; i++)
+            tasks.push_back(std::make_unique<Task>(
+                Words{program("memory"), "sizes", std::to_string(i)}, [mode](Attr &attr) {
+                    attr.flags = mode;
+                    attr.fd_count = mode ? 0 : attr.fd_count; // threads share descriptors
+                }));
+        for (auto &task : tasks)
+            EXPECT_EQ(task->wait(), 0);
+    }
+}
+
 TEST_F(memory, that_grows_stays_the_tasks)
 {
     Task task({program("memory"), "mremap"});

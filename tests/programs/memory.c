@@ -62,6 +62,30 @@ static int play_allocate(int argc, char **argv)
     return wrong != 0;
 }
 
+/* sizes N: blocks of about 64 MiB >> N, one always in use: mappings for small N, heap for large. */
+static int play_sizes(int argc, char **argv)
+{
+    int shift = argc > 1 ? atoi(argv[1]) : 0, rounds = 4 << shift;
+    size_t least = ((size_t)64 << 20 >> shift) * 2 / 3;
+    unsigned char *before = NULL;
+    for (int i = 0; i <= rounds; i++) {
+        size_t size = least + (size_t)i * 2654435761u % least;
+        unsigned char *block = malloc(size);
+        for (size_t at = 0; block && at < size; at += 1024)
+            block[at] = (unsigned char)(shift + 1);
+        for (size_t at = 0; before && at < least; at += 1024)
+            if (before[at] != shift + 1)
+                return printf("changed\n"), 1;
+        if (!block)
+            return printf("none left\n"), 1;
+        free(before);
+        before = block;
+    }
+    free(before);
+    printf("sound\n");
+    return 0;
+}
+
 /* churn MS: allocates and frees all the time. */
 static int play_churn(int argc, char **argv)
 {
@@ -291,6 +315,7 @@ int main(int argc, char **argv)
     static const struct scene scenes[] = {
         {"allocate", play_allocate},
         {"churn", play_churn},
+        {"sizes", play_sizes},
         {"sbrk", play_sbrk},
         {"own-break", play_own_break},
         {"sbrk-steps", play_sbrk_steps},
