@@ -6,6 +6,7 @@
  *   open     every rank its file                                                     gather
  *   claim    locks, space, mappings: when nobody can still be opening                gather
  *   reach    the other ranks' parts at addresses of this rank                        gather
+ *   version  the newest one into the window, if it has versions
  *
  * Every byte of a file is locked by one rank of the job: the lowest that has it. */
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 #include "mpi/direct.h"
 #include "mpi/hold.h"
-#include "mpi/storage_window.h"
+#include "mpi/storage_versions.h"
 
 /* What a rank tells the others of its file. */
 struct claim {
@@ -283,6 +284,8 @@ int storage_build(struct window *window, const struct window_request *request)
         outcome = real()->Comm_dup(request->comm, &storage->comm);
     if (outcome == MPI_SUCCESS) /* whose errors are returned, not fatal */
         outcome = real()->Comm_set_errhandler(storage->comm, MPI_ERRORS_RETURN);
+    if (outcome == MPI_SUCCESS)
+        outcome = storage_versions_open(window, request->call);
     if (outcome != MPI_SUCCESS && storage) {
         storage_file_revert(&storage->own.region.file);
         storage_dismantle(window);
@@ -293,6 +296,7 @@ int storage_build(struct window *window, const struct window_request *request)
 void storage_dismantle(struct window *window)
 {
     struct storage_window *storage = window->memory;
+    storage_versions_close(storage);
     for (int i = 0; storage->others && i < storage->ranks; i++)
         storage_part_unmap(&storage->others[i]);
     for (int i = 0; i < storage->holds; i++)

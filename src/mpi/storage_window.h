@@ -3,6 +3,7 @@
  *   provider_storage.c  the provider: what MPI's calls on the window do
  *   storage_build.c     all ranks together: open, lock, reserve, map
  *   storage_reach.c     the other ranks' parts at addresses of this rank
+ *   storage_versions.c  versions, and their calls in onespace/window.h
  *   storage_request.c   synchronisation in the background
  *   storage_memory.c    MPI_Alloc_mem, and windows that MPI makes on such memory
  *   take_storage.c      onespace/window.h */
@@ -14,6 +15,8 @@
 #include "mpi/window.h"
 #include "onespace/window.h"
 #include "storage/storage.h"
+
+struct versions;
 
 struct storage_window {
     struct storage_hints hints; /* as asked for */
@@ -32,7 +35,7 @@ struct storage_window {
     pthread_mutex_t mutex;       /* over `requests`; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counts *counts;
-    void *versions; /* src/storage/versions*.c */
+    struct versions *versions; /* NULL: none (storage_versions.h) */
 };
 
 /* The window on storage behind a handle, or NULL. */

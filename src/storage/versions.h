@@ -44,8 +44,8 @@ struct versions_part {
      * only the same rank of as many can, and offset has no meaning. */
     int is_in_file;
     uint64_t offset;
-    /* As storage_region_changes: what was stored into since the last call; 1: perhaps everything.
-     */
+    /* Replaces *changes by what was stored into since the last call, as storage_region_changes
+     * does. 1: some of it may be as it was; it is compared before it is written. */
     int (*changes)(void *context, struct storage_ranges *changes);
     void *context;
 };

@@ -56,8 +56,10 @@ static int note_changes(struct versions *versions, struct storage_error *error)
     struct storage_ranges ranges = {0};
     int result = versions->part.changes(versions->part.context, &ranges);
     if (result >= 0) {
-        for (uint32_t i = 0; i < versions->slot_count; i++)
+        for (uint32_t i = 0; i < versions->slot_count; i++) {
             version_pages_add(&versions->slots[i].lacks, &ranges);
+            versions->slots[i].is_unsure |= result;
+        }
         version_pages_add(&versions->unsummed, &ranges);
     }
     free(ranges.range);
@@ -134,8 +136,10 @@ static int clone_newest(struct versions *versions, const struct commit *commit)
     range.src_fd = fd;
     versions->can_clone = ioctl(commit->fd, FICLONERANGE, &range) == 0;
     close(fd);
-    if (versions->can_clone)
+    if (versions->can_clone) {
+        versions->slots[commit->number].is_unsure = versions->slots[from].is_unsure;
         version_pages_copy(&versions->slots[commit->number].lacks, &versions->slots[from].lacks);
+    }
     return versions->can_clone;
 }
 
@@ -155,6 +159,7 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     slot->version = 0;
     if (result == 0 && !slot->is_sized) {
         version_pages_fill(&slot->lacks);
+        slot->is_unsure = 0; /* there is nothing to compare with */
         result = ftruncate(commit->fd, 0) == 0 ? 0 : -errno;
     }
     if (result == 0 && !clone_newest(versions, commit) && !slot->is_sized)
@@ -165,16 +170,42 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
 
 /* ---- Its content ---- */
 
+/* The pages of a run that differ from the slot's: reading costs less than writing, most of all when
+ * only few differ. What cannot be read is written. */
+static int write_different(struct versions *versions, const struct commit *commit,
+                           struct storage_range run, char *buffer)
+{
+    uint64_t data = version_data_at(versions->part.length);
+    int result = 0;
+    while (result == 0 && run.length) {
+        const char *from = versions->part.base + run.offset;
+        size_t size = run.length < VERSIONS_BLOCK ? run.length : VERSIONS_BLOCK, at = 0;
+        int is_read = slot_read(commit->fd, buffer, size, data + run.offset) == 0;
+        while (result == 0 && at < size) {
+            size_t step = size - at < VERSIONS_PAGE ? size - at : VERSIONS_PAGE;
+            if (!is_read || memcmp(from + at, buffer + at, step) != 0)
+                result =
+                    slot_write(versions->io, commit->fd, from + at, step, data + run.offset + at);
+            at += step;
+        }
+        run.offset += size, run.length -= size;
+    }
+    return result;
+}
+
 static int write_pages(struct versions *versions, const struct commit *commit)
 {
     struct own_slot *slot = &versions->slots[commit->number];
     uint64_t data = version_data_at(versions->part.length);
+    char *buffer = slot->is_unsure ? malloc(VERSIONS_BLOCK) : NULL; /* without it all is written */
     struct storage_range run;
     int result = 0;
     for (size_t at = 0; result == 0 && version_pages_next(&slot->lacks, at, &run);
          at = run.offset + run.length)
-        result = slot_write(versions->io, commit->fd, versions->part.base + run.offset, run.length,
-                            data + run.offset);
+        result = buffer ? write_different(versions, commit, run, buffer)
+                        : slot_write(versions->io, commit->fd, versions->part.base + run.offset,
+                                     run.length, data + run.offset);
+    free(buffer);
     return result;
 }
 
@@ -218,6 +249,7 @@ static int fill_slot(struct versions *versions, struct commit *commit, struct st
         result = versions->io->flush(commit->fd) == 0 ? 0 : -errno;
     if (result == 0) {
         version_pages_clear(&versions->slots[commit->number].lacks);
+        versions->slots[commit->number].is_unsure = 0;
         result = write_record(versions, commit);
     }
     if (result == 0)

@@ -162,7 +162,7 @@ static void remember(struct versions *versions, const struct version_slot *slot,
     int is_valid = slot->state == SLOT_COMPLETE && slot->record.version < choice->version;
     if (slot->state != SLOT_EMPTY && version_is_same(&slot->record, choice))
         is_valid = 1;
-    own->exists = 1;
+    own->exists = own->is_unsure = 1;
     own->is_sized = slot->state != SLOT_EMPTY && has_own_size(versions, &slot->record);
     own->version = is_valid ? slot->record.version : 0;
 }

@@ -14,6 +14,7 @@ struct own_slot {
     int is_sized;               /* it has the length and the place of this part */
     uint64_t version;           /* that it holds and all ranks have; 0: none, it may be written */
     struct version_pages lacks; /* pages in which it may differ from the part */
+    int is_unsure;              /* many of them may be equal: compare before writing */
 };
 
 struct versions {

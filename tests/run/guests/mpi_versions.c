@@ -1,0 +1,116 @@
+/* tests/run/guests/mpi_versions.c: a window with versions: says what it finds, then commits.
+ *
+ *   mpi_versions FILE KIND COMMITS [NAME=VALUE]...
+ *
+ * KIND: shared, one file, each rank's part behind the other's; separate, a file per rank; combined,
+ * half of each part in memory, a file per rank. NAME=VALUE are further hints. Each version fills a
+ * byte with a function of version, rank-independent place and window. DIE=N in the environment:
+ * after N commits rank 1 kills itself while the others store. Prints "rank R: found V, made W". */
+#include <mpi.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onespace/window.h"
+
+#pragma weak onespace_window_commit
+#pragma weak onespace_window_version
+
+enum { TOTAL = 12 * 50021 }; /* bytes of the whole window: not whole pages per rank */
+
+static int rank, ranks;
+
+static void fail(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length, class;
+    MPI_Error_class(code, &class);
+    MPI_Error_string(class, text, &length);
+    printf("rank %d: %s: %s\n", rank, what, text);
+    fflush(stdout);
+    MPI_Finalize();
+    exit(1);
+}
+
+static void set_hints(MPI_Info info, const char *file, const char *kind, size_t first, int argc,
+                      char **argv)
+{
+    char text[4096];
+    int is_shared = strcmp(kind, "shared") == 0;
+    MPI_Info_set(info, "alloc_type", "storage");
+    snprintf(text, sizeof(text), is_shared ? "%s" : "%s.%d", file, rank);
+    MPI_Info_set(info, "storage_alloc_filename", text);
+    snprintf(text, sizeof(text), "%zu", is_shared ? first : 0);
+    MPI_Info_set(info, "storage_alloc_offset", text);
+    if (strcmp(kind, "combined") == 0)
+        MPI_Info_set(info, "storage_alloc_factor", "0.5");
+    MPI_Info_set(info, "storage_alloc_versions", "1");
+    for (int i = 0; i < argc; i++) {
+        char *sign = strchr(argv[i], '=');
+        *sign = 0;
+        MPI_Info_set(info, argv[i], sign + 1);
+    }
+}
+
+/* Every third byte changes in a version. */
+static unsigned char byte_at(size_t place, uint64_t version)
+{
+    uint64_t last = version - (version + 3 - place % 3) % 3;
+    if (version < 1 || last > version || last < 1)
+        last = version >= 1;
+    return (unsigned char)(last ? place * 7 + last * 13 : 0);
+}
+
+static void store(unsigned char *base, size_t first, size_t size, uint64_t version)
+{
+    for (size_t i = 0; i < size; i++)
+        base[i] = byte_at(first + i, version);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned char *base;
+    uint64_t found = 0, version = 0;
+    MPI_Info info;
+    MPI_Win win;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    size_t size = TOTAL / (size_t)ranks, first = (size_t)rank * size;
+    MPI_Info_create(&info);
+    set_hints(info, argv[1], argv[2], first, argc - 4, argv + 4);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int result = MPI_Win_allocate((MPI_Aint)size, 1, info, MPI_COMM_WORLD, &base, &win);
+    if (result != MPI_SUCCESS)
+        fail("allocate", result);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    if ((result = onespace_window_version(win, &found)) != MPI_SUCCESS)
+        fail("version", result);
+    for (size_t i = 0; found && i < size; i++)
+        if (base[i] != byte_at(first + i, found)) {
+            printf("rank %d: byte %zu of version %d is wrong\n", rank, i, (int)found);
+            break;
+        }
+    version = found;
+    for (int i = 0; i < atoi(argv[3]); i++) {
+        store(base, first, size, version + 1);
+        if ((result = onespace_window_commit(win, &version)) != MPI_SUCCESS)
+            fail("commit", result);
+    }
+    printf("rank %d: found %d, made %d\n", rank, (int)found, (int)version);
+    fflush(stdout);
+    memset(base, 0xee, size / 2); /* never committed */
+    if (getenv("DIE")) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1)
+            raise(SIGKILL);
+        memset(base, 0xdd, size);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Win_free(&win);
+    MPI_Info_free(&info);
+    MPI_Finalize();
+    return 0;
+}
