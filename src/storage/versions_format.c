@@ -1,6 +1,7 @@
 /* src/storage/versions_format.c: see versions_format.h. */
 #include "storage/versions_format.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -22,9 +23,9 @@ struct record_bytes {
     unsigned char zero[412];
     uint32_t crc; /* of all before it */
 };
-_Static_assert(sizeof(struct record_bytes) == VERSIONS_HEADER, "the format is fixed");
-_Static_assert(offsetof(struct record_bytes, version) == 48, "the format is fixed");
-_Static_assert(offsetof(struct record_bytes, time) == 88, "the format is fixed");
+static_assert(sizeof(struct record_bytes) == VERSIONS_HEADER, "the format is fixed");
+static_assert(offsetof(struct record_bytes, version) == 48, "the format is fixed");
+static_assert(offsetof(struct record_bytes, time) == 88, "the format is fixed");
 
 struct mark_bytes {
     char magic[8];
@@ -33,7 +34,7 @@ struct mark_bytes {
     unsigned char zero[476];
     uint32_t crc;
 };
-_Static_assert(sizeof(struct mark_bytes) == VERSIONS_HEADER, "the format is fixed");
+static_assert(sizeof(struct mark_bytes) == VERSIONS_HEADER, "the format is fixed");
 
 static uint32_t header_crc(const void *header)
 {
