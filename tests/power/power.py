@@ -113,7 +113,7 @@ class Replay:
         call("cp", "--sparse=always", disk.base, self.durable)
 
     def moments(self):
-        """Yields (what just happened, version that was committed by then) at each flush and mark; until the
+        """Yields (what just happened, number that was committed or synced by then) at each flush and mark; until the
         mark `end`. Between two of them `lose_power` may be called."""
         committed = 0
         self.pending = []
@@ -127,7 +127,7 @@ class Replay:
                     self.pending = []
                 elif data == b"end":
                     return
-                elif data.startswith(b"committed "):
+                elif data.startswith((b"committed ", b"synced ")):
                     committed = int(data.split()[1])
                 yield ("flush" if kind == FLUSH else "mark"), committed
 

@@ -1,0 +1,69 @@
+"""tests/power/test_power_sync.py: what a synchronisation of a window on storage made durable is there after a
+power loss, in a file that did not exist before. See test_power.py for how the power is lost."""
+import os
+import random
+import time
+
+import pytest
+
+from power import BUILD, FILE_SYSTEMS, Disk, Replay, call, missing, mounted
+
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+SEED = int(os.environ.get("ONESPACE_SEED", time.time_ns() % 1000000))
+PAGE, PAGES, OFFSET = 4096, 64, 1000  # as synchronise.c has them
+
+
+@pytest.fixture(params=list(FILE_SYSTEMS))
+def disk(request, tmp_path):
+    lack = missing(request.param)
+    if lack:
+        pytest.skip(lack)
+    print(f"ONESPACE_SEED={SEED}")
+    return Disk(tmp_path, request.param)
+
+
+def is_stored(page, turn):
+    return page == turn % PAGES or ((page * 2654435761 + turn * 40503) & 0xffffffff) >> 4 & 1
+
+
+def number(data, at):
+    return int.from_bytes(data[at:at + 4], "little")
+
+
+def wrong(path, synced):
+    """The first page that is older than what was synchronised, or None."""
+    if not path.exists():
+        return None if synced == 0 else "the file is not there"
+    data = path.read_bytes()
+    for page in range(PAGES):
+        least = max((turn for turn in range(1, synced + 1) if is_stored(page, turn)), default=0)
+        first = number(data, OFFSET + page * PAGE)
+        last = number(data, OFFSET + (page + 1) * PAGE - 4)
+        if min(first, last) < least:
+            return f"page {page} is of round {min(first, last)}, but round {least} was synchronised"
+    return None
+
+
+def first_fault(disk, rounds, chance, *options):
+    with disk.powered(), mounted(disk.disk, disk.mount):
+        call(BUILD / "tests/power/synchronise", disk.mount / "data", rounds, disk.control, *options)
+        disk.tell("mark end")
+    replay, choose, looks = Replay(disk, SEED), random.Random(SEED), 0
+    for what, synced in replay.moments():
+        if what == "flush" and choose.random() >= chance:
+            continue
+        looks += 1
+        with mounted(replay.lose_power(choose.random() < 0.5), disk.folder / "look") as look:
+            fault = wrong(look / "data", synced)
+        if fault:
+            return fault
+    assert looks >= rounds
+    return None
+
+
+def test_synchronised_window_survives_power_loss(disk):
+    assert first_fault(disk, 60 if LONG else 8, 1 if LONG else 0.3) is None
+
+
+def test_power_loss_is_noticed_without_the_flush(disk):
+    assert first_fault(disk, 8, 0, "without-flush")
