@@ -132,6 +132,8 @@ int storage_versions_open(struct window *window, const char *call)
         result = versions_open(&part, &group, (unsigned)keep, NULL, &versions, &error);
     }
     storage->versions = versions;
+    if (result == 0 && error.text[0])
+        layer_message(storage->rank, "%s: %s", call, error.text);
     return report(storage, call, result, &error);
 }
 

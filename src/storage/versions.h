@@ -60,11 +60,12 @@ struct versions_io {
 extern const struct versions_io versions_io_system;
 
 /* Restores the newest version that is complete on every rank into the part, if there is one, and
- * makes those invalid that came after it. `keep`, at least 1, is how many versions are there at any
- * time once there are as many; the same on all ranks. io NULL: the system's. Collective; fails on
- * all ranks or on none. *versions is the caller's: versions_close. Other errors than of single
- * calls: -EBUSY: another window or job has these versions open; -EUCLEAN: there are versions, but
- * none that all ranks have, or what they hold is damaged; -EINVAL: for other parts than these. */
+ * makes those invalid that came after it; if a complete one is among them the error's text says so.
+ * `keep`, at least 1, is how many versions are there at any time once there are as many; the same
+ * on all ranks. io NULL: the system's. Collective; fails on all ranks or on none. *versions is the
+ * caller's: versions_close. Other errors than of single calls: -EBUSY: another window or job has
+ * these versions open; -EUCLEAN: there are versions, but none that all ranks have, or what they
+ * hold is damaged. */
 int versions_open(const struct versions_part *part, const struct versions_group *group,
                   unsigned keep, const struct versions_io *io, struct versions **versions,
                   struct storage_error *error);

@@ -139,6 +139,24 @@ static int refuse(const struct versions *versions, const struct version_slots *s
         versions->path, newest->version, newest->ranks, newest->length, versions->group.ranks);
 }
 
+/* A crash does not make this: a mark says that every rank's part was durable. */
+static void note_newer(const struct versions *versions, const struct version_slots *slots,
+                       const struct version_choice *choice, struct storage_error *error)
+{
+    for (size_t i = 0; i < slots->count; i++) {
+        const struct version_record *record = &slots->slot[i].record;
+        if (slots->slot[i].state != SLOT_COMPLETE || record->version < choice->record.version ||
+            version_is_same(record, &choice->record))
+            continue;
+        storage_fail(error, 0,
+                     "%s.versions has a version %" PRIu64
+                     " that other ranks do not have any more (a disk that comes from a backup?): "
+                     "version %" PRIu64 " is taken, and that one is given up",
+                     versions->path, record->version, choice->record.version);
+        return;
+    }
+}
+
 int versions_choose(const struct versions *versions, const struct version_slots *slots,
                     struct version_choice *choice, struct storage_error *error)
 {
@@ -156,6 +174,8 @@ int versions_choose(const struct versions *versions, const struct version_slots 
         *choice = newest_here(versions, slots, (uint64_t)limit);
         int is_complete = 0;
         result = all_have(versions, slots, choice, &is_complete);
+        if (result == 0 && is_complete)
+            note_newer(versions, slots, choice, error);
         if (result != 0 || is_complete)
             return result;
         limit--;

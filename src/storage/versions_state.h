@@ -50,7 +50,8 @@ struct version_choice {
     struct version_record record; /* of one of its slots; version 0: nothing was chosen */
     int is_marked;                /* as far as this folder shows */
 };
-/* Finds the newest version that all ranks have, the same on all. Collective. */
+/* Finds the newest version that all ranks have, the same on all. With success the error may have a
+ * text too: what is given up. Collective. */
 int versions_choose(const struct versions *versions, const struct version_slots *slots,
                     struct version_choice *choice, struct storage_error *error);
 

@@ -466,6 +466,8 @@ TEST(versions, two_histories_are_not_mixed)
     EXPECT_EQ(outcome.torn, "");
     EXPECT_EQ(outcome.error, 0) << outcome.text;
     EXPECT_EQ(outcome.restored, 1u);
+    EXPECT_NE(outcome.text.find("has a version 2 that other ranks do not have"), std::string::npos)
+        << outcome.text;
 }
 
 // The check of the check: the nonce is what keeps them apart.
