@@ -109,7 +109,7 @@ class Replay:
     def __init__(self, disk, seed):
         self.disk = disk
         self.random = random.Random(seed)
-        self.durable, self.copy = disk.folder / "durable", disk.folder / "copy"
+        self.durable, self.copy, self.copies = disk.folder / "durable", None, 0
         call("cp", "--sparse=always", disk.base, self.durable)
 
     def moments(self):
@@ -138,7 +138,13 @@ class Replay:
             image.write(data)
 
     def lose_power(self, keeps_some=False):
-        """An image of what is left; keeps_some: with any of the writes after the last flush."""
+        """An image of what is left; keeps_some: with any of the writes after the last flush. Each is a file of
+        its own: a loop device that is still being detached from a file of the same name would be used again,
+        with what it remembers of the image before."""
+        if self.copy:
+            self.copy.unlink()
+        self.copies += 1
+        self.copy = self.disk.folder / f"copy-{self.copies}"
         call("cp", "--sparse=always", self.durable, self.copy)
         if keeps_some:
             with open(self.copy, "r+b", buffering=0) as image:
