@@ -93,14 +93,6 @@ def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, folder):
     run_cases(job, guest, mpi, "processes", folder, cases)
 
 
-def test_tasks_of_two_spaces_reach_one_another(job, guest, stock_mpi, folder):
-    cases = ["puts_and_gets", "sync_covers_puts", "shared_contiguous", "sync_calls"]
-    program = [guest(stock_mpi), folder, *cases]
-    command = [*stock_mpi.launcher, "-n", "1", *RUN, "--space", "one", *program, ":", "-n", "1", *RUN, "--space", "two",
-               *program]
-    expect_none_wrong(job.run(command, timeout=TIME), 2)
-
-
 def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, folder):
     result = run_cases(job, guest, mpi_named("mpich"), "processes", folder, ["bad_hints"])
     assert 'the hint storage_alloc_factor has the value "1.5": allowed is auto, or a number from 0 to 1' in result.err
