@@ -102,6 +102,9 @@ def test_storage_benchmark_measures_windows_on_storage(bench, question, mpi, tmp
                                    tmp_path))
     kinds = {name.split("/")[3] for name in found if name.count("/") == 4}
     assert ("one-sided-storage" if question == "mapreduce" else "storage") in kinds, found
+    written = [value for name, one in found.items() if "/storage/" in name and name.endswith("-written")
+               for samples in one["samples"] for value in samples]
+    assert question != "scattered" or (len(written) == 3 and max(written) <= 1 << 20), found
 
 
 def test_storage_mstream_counts_dirty_bytes(bench, tmp_path):
