@@ -98,6 +98,15 @@ static int play_churn(int argc, char **argv)
     return 0;
 }
 
+/* burn MS: until it has had that much processor time. */
+static int play_burn(int argc, char **argv)
+{
+    clock_t end = (clock_t)(atof(argv[argc - 1]) / 1000 * CLOCKS_PER_SEC);
+    while (clock() < end)
+        ;
+    return 0;
+}
+
 static int play_sbrk(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -320,6 +329,7 @@ int main(int argc, char **argv)
         {"own-break", play_own_break},
         {"sbrk-steps", play_sbrk_steps},
         {"sbrk-kept", play_sbrk_kept},
+        {"burn", play_burn},
         {"mremap", play_mremap},
         {"foreign", play_foreign},
         {"overflow", play_overflow},
