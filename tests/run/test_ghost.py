@@ -1,22 +1,18 @@
 """tests/run/test_ghost.py: ghost updates of real ranks: of each MPI, as processes and as tasks, and of a space."""
 import pytest
 
-from jobs import ONESPACE, ROOT, RUN
+from jobs import RUN
 from launchers import MPIS
-
-CXX = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests'}")
-TIME = 60
+from sync_guests import TIME, mpi_guest, space_guest
 
 
 @pytest.fixture
 def space_ghost(guests):
-    library = ONESPACE.rsplit("/bin/", 1)[0] + "/lib"
-    return guests.build("sync_ghost.cpp", ("g++", *CXX, f"-L{library}", f"-Wl,-rpath,{library}"), ("-lonespace",),
-                        "ghost-space")
+    return space_guest(guests, "sync_ghost.cpp")
 
 
 def mpi_ghost(guests, mpi):
-    return guests.build("sync_ghost.cpp", mpi.compiler, (*CXX, "-DFROM_MPI", "-lstdc++", "-lm"), f"ghost-{mpi.name}")
+    return mpi_guest(guests, mpi, "sync_ghost.cpp")
 
 
 def check(result, count, how):
@@ -38,15 +34,26 @@ def test_ghosts_of_mpi_ranks_that_are_tasks(job, guests, stock_mpi):
     check(job.run(command, timeout=TIME, env=stock_mpi.env), 4, "direct")
 
 
-def test_ghosts_between_teams_go_through_messages(job, guests, stock_mpi):
+@pytest.mark.parametrize("what", ["halves", "leaders"])
+def test_ghosts_between_teams_go_through_messages(job, guests, stock_mpi, what):
     """Even and odd ranks share memory among themselves only."""
-    command = stock_mpi.command(5, [mpi_ghost(guests, stock_mpi), "halves", "4"])
+    command = stock_mpi.command(5, [mpi_ghost(guests, stock_mpi), what, "4"])
     check(job.run(command, timeout=TIME, env=stock_mpi.env), 5, "buffers")
 
 
-def test_ghosts_between_teams_of_tasks(job, guests, stock_mpi):
-    command = stock_mpi.command(5, [*RUN, mpi_ghost(guests, stock_mpi), "halves", "5"])
+@pytest.mark.parametrize("what", ["halves", "leaders"])
+def test_ghosts_between_teams_of_tasks(job, guests, stock_mpi, what):
+    command = stock_mpi.command(5, [*RUN, mpi_ghost(guests, stock_mpi), what, "5"])
     check(job.run(command, timeout=TIME, env=stock_mpi.env), 5, "direct")
+
+
+def test_ghosts_need_one_kind_of_speaker(job, guests):
+    mpi = MPIS["mpich"]
+    if mpi.missing():
+        pytest.skip(mpi.missing())
+    result = job.run(mpi.command(2, [mpi_ghost(guests, mpi), "speakers", "0"]), timeout=TIME)
+    assert result.code == 0 and all("give the same on all" in line for line in result.lines), result
+    assert len(result.lines) == 2, result
 
 
 def test_ghosts_of_two_nodes(job, guests):

@@ -1,22 +1,18 @@
 """tests/run/test_sync.py: teams of real ranks: of each MPI, as processes and as tasks, and of a space."""
 import pytest
 
-from jobs import ONESPACE, ROOT, RUN
+from jobs import RUN
 from launchers import MPIS
-
-CXX = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}")
-TIME = 60
+from sync_guests import TIME, mpi_guest, space_guest
 
 
 @pytest.fixture
 def space_team(guests):
-    library = ONESPACE.rsplit("/bin/", 1)[0] + "/lib"
-    return guests.build("sync_team.cpp", ("g++", *CXX, f"-L{library}", f"-Wl,-rpath,{library}"), ("-lonespace",),
-                        "sync-space")
+    return space_guest(guests, "sync_team.cpp")
 
 
 def mpi_team(guests, mpi):
-    return guests.build("sync_team.cpp", mpi.compiler, (*CXX, "-DFROM_MPI", "-lstdc++", "-lm"), f"sync-{mpi.name}")
+    return mpi_guest(guests, mpi, "sync_team.cpp")
 
 
 def ranks(count, kind):

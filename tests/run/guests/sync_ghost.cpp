@@ -3,6 +3,8 @@
 //   random SEED         random lists, against what one rank computes
 //   buffers SEED        the same through buffers, also where vectors could be read
 //   halves SEED         with MPI: two teams, messages between them
+//   leaders SEED        the same, one rank of each team sends all messages
+//   speakers 0          ranks that want different speakers
 //   mismatch WHAT       rank 1's lists are wrong: range, count, missing or id
 //   lose RANK           that rank is killed between two updates
 #include <cstdio>
@@ -34,14 +36,28 @@ static int rank_and_size(int &size)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     return rank;
 }
-static plan make_halves(const ghost_part &part)
+static plan make_halves(const ghost_part &part, const std::string &what)
 {
     int size, rank = rank_and_size(size);
     MPI_Comm half;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
-    plan made(MPI_COMM_WORLD, os::from_mpi(half), part.lists, {part.ids.size(), values, part.ids});
+    plan made(MPI_COMM_WORLD, os::from_mpi(half), part.lists, {part.ids.size(), values, part.ids},
+              os::ghost_path::automatic,
+              what == "leaders" ? os::ghost_speaker::leader : os::ghost_speaker::each);
     MPI_Comm_free(&half);
     return made;
+}
+static int speakers()
+{
+    int size, rank = rank_and_size(size);
+    try {
+        plan(MPI_COMM_WORLD, {}, {1}, os::ghost_path::automatic,
+             rank == 1 ? os::ghost_speaker::leader : os::ghost_speaker::each);
+    } catch (const std::invalid_argument &error) {
+        printf("rank %d: %s\n", rank, error.what());
+        return 0;
+    }
+    return 1;
 }
 #else
 using plan = os::ghost_plan<std::uint64_t>;
@@ -56,7 +72,11 @@ static int rank_and_size(int &size)
     size = onespace_ntasks();
     return onespace_number();
 }
-static plan make_halves(const ghost_part &)
+static plan make_halves(const ghost_part &, const std::string &)
+{
+    exit(2);
+}
+static int speakers()
 {
     exit(2);
 }
@@ -67,9 +87,10 @@ static int check_random(unsigned seed, const std::string &what)
     int size, rank = rank_and_size(size);
     auto parts = random_parts(size, seed);
     const auto &part = parts[rank];
-    auto ghosts = what == "halves" ? make_halves(part)
-                                   : make(part, what == "buffers" ? os::ghost_path::buffers
-                                                                  : os::ghost_path::automatic);
+    auto ghosts =
+        what == "halves" || what == "leaders"
+            ? make_halves(part, what)
+            : make(part, what == "buffers" ? os::ghost_path::buffers : os::ghost_path::automatic);
     auto vector = first_values(part, values);
     std::mt19937 random(rank);
     for (int i = 0; i < updates; i++) {
@@ -145,9 +166,10 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     std::string what = argv[1];
-    int status = what == "mismatch" ? mismatch(argv[2])
-                 : what == "lose"   ? lose(atoi(argv[2]))
-                                    : check_random(atoi(argv[2]), what);
+    int status = what == "mismatch"   ? mismatch(argv[2])
+                 : what == "speakers" ? speakers()
+                 : what == "lose"     ? lose(atoi(argv[2]))
+                                      : check_random(atoi(argv[2]), what);
 #ifdef FROM_MPI
     MPI_Finalize();
 #endif
