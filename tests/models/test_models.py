@@ -9,11 +9,17 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRADIX=4", "counted -DN=4",
          "counted -DN=4 -DTREE=1", "slots -DN=3", "doubling -DN=3", "doubling -DN=4", "doubling -DN=5", "futex -DN=3",
-         "ghost -DN=3", "ghost -DN=4", "ghost -DN=4 -DDIRECT=1"]
+         # PLAN has a bit for each pair of ranks, sender * N + receiver: all with all, a chain, a ring; with four, a
+         # ring and a diamond.
+         *[f"ghost -DN=3 -DDIRECT={direct} -DPLAN={plan}" for direct in (0, 1) for plan in (238, 34, 98)],
+         *[f"ghost -DN=4 -DUPDATES=3 -DDIRECT={direct} -DPLAN={plan}" for direct in (0, 1) for plan in (6210, 2182)],
+         "ghost -DN=3 -DUPDATES=3",  # all plans of three ranks
+         "leaders -DN=3", "leaders -DN=4"]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
           "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
-          "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DWITHOUT=1", "ghost -DN=3 -DWITHOUT=2",
-          "ghost -DN=3 -DDIRECT=1 -DWITHOUT=1"]
+          "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1", "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",
+          "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=2", "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=3",
+          *[f"leaders -DN=3 -DWITHOUT={wait}" for wait in (1, 2, 3, 4)]]
 
 
 def check(words):
