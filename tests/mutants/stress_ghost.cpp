@@ -1,0 +1,91 @@
+// tests/mutants/stress_ghost.cpp: every wait of the ghost update at work, with delays, on threads:
+// as stress.cpp. Rank 0 sends to all and gets nothing, so that only the waits hold it back; the
+// others form a ring, and the last one is slow.
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <onespace/sync/ghost.hpp>
+#include <onespace/sync/threads.hpp>
+#include <thread>
+
+namespace os = onespace::sync;
+
+static constexpr int count = 600, updates = 150; // points sent to each, and how often
+
+static void expect(bool good, const char *what)
+{
+    if (!good) {
+        fprintf(stderr, "wrong: %s\n", what);
+        _exit(1);
+    }
+}
+
+static void delay(std::uint64_t &random, bool slow)
+{
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    if (random % (slow ? 4 : 16) == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(random / 16 % 80));
+}
+
+static std::vector<int> points(int first)
+{
+    std::vector<int> list(count);
+    std::iota(list.begin(), list.end(), first);
+    return list;
+}
+
+// Own points are 0 to count - 1; then the ghosts, of rank 0 and of the one before in the ring.
+static std::vector<os::ghost_neighbour> lists_of(int rank, int size)
+{
+    std::vector<os::ghost_neighbour> lists;
+    auto with = [&](int other) -> os::ghost_neighbour & {
+        for (auto &one : lists)
+            if (one.rank == other)
+                return one;
+        return lists.emplace_back(os::ghost_neighbour{other, {}, {}});
+    };
+    if (rank == 0)
+        for (int i = 1; i < size; i++)
+            with(i).send = points(0);
+    else
+        with(0).receive = points(count);
+    if (rank > 0 && size > 2) {
+        with(rank % (size - 1) + 1).send = points(0);
+        with((rank + size - 3) % (size - 1) + 1).receive = points(2 * count);
+    }
+    return lists;
+}
+
+static void work(os::thread_group &group, int rank, int size, os::ghost_path path)
+{
+    os::team team = group.join(rank);
+    os::ghost_plan<long> plan(team, lists_of(rank, size), {3 * count}, path);
+    std::vector<long> vector(3 * count);
+    std::uint64_t random = 88172645463325252u + rank;
+    int before = (rank + size - 3) % (size > 1 ? size - 1 : 1) + 1;
+    for (long k = 1; k <= updates; k++) {
+        for (int i = 0; i < count; i++)
+            vector[i] = k * 100 + rank;
+        plan.begin(vector);
+        delay(random, rank == size - 1);
+        plan.end();
+        for (int i = 0; i < count && rank > 0; i++) {
+            expect(vector[count + i] == k * 100, "ghosts of rank 0");
+            expect(size < 3 || vector[2 * count + i] == k * 100 + before, "ghosts of the ring");
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int size = argc > 1 ? atoi(argv[1]) : 4;
+    for (auto path : {os::ghost_path::automatic, os::ghost_path::buffers}) {
+        os::thread_group group(size);
+        std::vector<std::thread> threads;
+        for (int rank = 0; rank < size; rank++)
+            threads.emplace_back([&, rank] { work(group, rank, size, path); });
+        for (auto &thread : threads)
+            thread.join();
+    }
+    puts("right");
+}
