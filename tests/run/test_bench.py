@@ -1,5 +1,7 @@
 """tests/run/test_bench.py: the benchmarks and the demonstration run and report in the promised format.
 Nothing here is held against a time."""
+import ctypes.util
+import importlib.util
 import json
 import os
 import pathlib
@@ -68,9 +70,9 @@ def crew_dies(guests):
 @pytest.fixture
 def bench(job, tmp_path):
     """Runs a benchmark with its results in a folder of the test; gives them, checked against the schema."""
-    def run(question, *options):
+    def run(question, *options, timeout=60):
         result = job.run([BENCH / question / "run", "--json", "--results", tmp_path, *options],
-                         env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+                         env={"ONESPACE_BIN": ONESPACE}, timeout=timeout)
         assert result.code == 0, result
         data = json.loads(result.out)
         jsonschema.validate(data, SCHEMA)
@@ -318,6 +320,24 @@ def test_sync_measures_every_question(bench):
             check_series(found[f"mpich/{way}/{question}/MPI"], [2], 2)
             check_series(found[f"mpich/{way}/{question}/sync"], [2], 2)
         check_series(found[f"mpich/{way}/dot/limit"], [64, 1024], 2)
+
+
+def need_meshes(job, folder):
+    """Meshes are made in a folder of the test."""
+    if not importlib.util.find_spec("gmsh") or not ctypes.util.find_library("metis"):
+        pytest.skip("python3-gmsh or libmetis is not installed (scripts/setup test)")
+    job.env["XDG_CACHE_HOME"] = str(folder)
+
+
+def test_ghost_measures_every_variant(bench, job, tmp_path):
+    need_meshes(job, tmp_path)
+    found = bench("ghost", "--mpi", need("mpich"), "--ranks", "2", "--sizes", "0.2,0.3", *SHORT, "--no-plot",
+                  timeout=150)
+    points = found["mpich/2 ranks/tasks/sync"]["x"]
+    assert len(points) == 2
+    for name in ("isend", "persistent", "neighbor", "fence", "pscw", "lock-tuned", "sync", "limit"):
+        check_series(found[f"mpich/2 ranks/processes/{name}"], points, 2)
+    check_series(found["mpich/2 ranks/tasks/sync-buffers"], points, 2)
 
 
 @pytest.mark.parametrize("missing", SCHEMA["required"])

@@ -1,0 +1,287 @@
+// bench/ghost/ghost.cpp: the ghost update of onespace/sync beside MPI's own ways.
+//
+// usage: mpiexec ... ghost [-b BATCHES] [-t MILLISECONDS] [-v VARIANT,VARIANT...] LISTS...
+// LISTS are files of meshes.py for as many ranks. Variants (all by default):
+//   isend persistent neighbor          flat MPI
+//   fence fence-tuned pscw pscw-tuned lock lock-tuned     shared windows, see windows.hpp
+//   sync                               onespace/sync: in place where the ranks are tasks
+//   sync-buffers                       through buffers there too
+//   sync-leaders                       with several nodes: their leaders speak for all
+//   limit                              copies without synchronisation
+//
+// A loop changes all values that a rank sends and updates the ghosts, again and again. What an
+// update costs is the loop's time less that of the same loop without updates: then values that are
+// slower to change because a neighbour has read them count too. Rank 0 prints lines
+// "ghost/VARIANT POINTS SECONDS", one per batch, of the slowest rank, and
+// "calls/VARIANT POINTS COUNT MIN MEAN MAX SD OUTLIERS" over the single turns of the loop, those
+// above 10 times the minimum being outliers. The ghosts are checked behind each batch.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <getopt.h>
+#include <memory>
+#include <onespace/sync/cluster.hpp>
+#include <onespace/sync/ghost_mpi.hpp>
+#include <time.h>
+
+#include "windows.hpp"
+
+namespace os = onespace::sync;
+
+static constexpr int most_calls = 20000; // of a batch
+static int rank, ranks, batches = 10;
+static double batch_seconds = 0.002;
+static std::string wanted = ",";
+
+static double now()
+{
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+struct variant {
+    const char *name;
+    std::function<void()> update;
+    std::function<void()> prepare; // uncounted, before each update
+    bool checked = true;
+};
+
+struct setting {
+    part mine;
+    node on;
+    os::cluster cluster;
+    os::barrier<> meet;
+    int points; // of the mesh
+};
+
+// The time of each of `count` turns of the loop, for the caller.
+static std::vector<double> time_of(const variant &one, int count, part &mine, bool updates = true)
+{
+    std::vector<double> times(count);
+    double before = now();
+    for (auto &time : times) {
+        mine.compute();
+        if (one.prepare)
+            one.prepare();
+        if (updates)
+            one.update();
+        double after = now();
+        time = after - before;
+        before = after;
+    }
+    return times;
+}
+
+static double mean_of(const std::vector<double> &times)
+{
+    return std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
+}
+
+static double slowest(double seconds)
+{
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+}
+
+static void check(const variant &one, const part &mine)
+{
+    if (!one.checked || mine.is_right())
+        return;
+    fprintf(stderr, "ghost: rank %d: %s brought wrong values\n", rank, one.name);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+// How many updates fill a batch. Also a check of each of the first ones.
+static int calls_of(const variant &one, part &mine)
+{
+    double seconds = 0;
+    for (int i = 0; i < 3; i++) {
+        seconds = slowest(mean_of(time_of(one, 1, mine)));
+        check(one, mine);
+    }
+    if (seconds < 1e-3)
+        seconds = slowest(mean_of(time_of(one, 3, mine)));
+    return std::clamp(int(batch_seconds / seconds), 2, most_calls);
+}
+
+static void say_calls(const variant &one, int points, std::vector<double> &all)
+{
+    if (rank != 0)
+        return;
+    auto [low, high] = std::minmax_element(all.begin(), all.end());
+    double mean = mean_of(all), squares = 0;
+    long outliers = 0;
+    for (double time : all) {
+        squares += (time - mean) * (time - mean);
+        outliers += time > 10 * *low;
+    }
+    printf("calls/%s %d %zu %.9e %.9e %.9e %.9e %ld\n", one.name, points, all.size(), *low, mean,
+           *high, std::sqrt(squares / double(all.size())), outliers);
+}
+
+static void by_turns(setting &in, const std::vector<variant> &variants)
+{
+    std::vector<int> counts;
+    for (const auto &one : variants)
+        counts.push_back(calls_of(one, in.mine));
+    std::vector<std::vector<double>> every(variants.size());
+    for (int batch = 0; batch < batches; batch++)
+        for (std::size_t i = 0; i < variants.size(); i++) {
+            for (int warm = 0; warm < 10; warm++) // section 4.3 of the paper
+                in.meet.wait();
+            double idle = slowest(mean_of(time_of(variants[i], counts[i], in.mine, false)));
+            in.meet.wait();
+            auto times = time_of(variants[i], counts[i], in.mine);
+            double seconds = slowest(mean_of(times)) - idle;
+            check(variants[i], in.mine);
+            if (rank == 0)
+                printf("ghost/%s %d %.9e\n", variants[i].name, in.points, std::max(seconds, 1e-9));
+            std::vector<double> of_all(times.size());
+            MPI_Reduce(times.data(), of_all.data(), counts[i], MPI_DOUBLE, MPI_MAX, 0,
+                       MPI_COMM_WORLD);
+            every[i].insert(every[i].end(), of_all.begin(), of_all.end());
+        }
+    for (std::size_t i = 0; i < variants.size(); i++)
+        say_calls(variants[i], in.points, every[i]);
+}
+
+// The variants of one mesh that are wanted; they live as long as this.
+class variants
+{
+  public:
+    explicit variants(setting &in) : in_(in)
+    {
+        auto &mine = in.mine;
+        auto &on = in.on;
+        auto all = [](int) { return true; };
+        add<immediate>("isend", mine, MPI_COMM_WORLD, all);
+        add<persistent>("persistent", mine, MPI_COMM_WORLD, all);
+        add<collective>("neighbor", mine, MPI_COMM_WORLD, all);
+        add<fence>("fence", mine, on, false);
+        add<fence>("fence-tuned", mine, on, true);
+        add<pscw>("pscw", mine, on, false);
+        add<pscw>("pscw-tuned", mine, on, true);
+        add<lock>("lock", mine, on);
+        add<lock_tuned>("lock-tuned", mine, on);
+        add_sync("sync", os::ghost_path::automatic);
+        if (in.cluster.node().direct())
+            add_sync("sync-buffers", os::ghost_path::buffers);
+        if (in.cluster.nodes() > 1)
+            add_sync("sync-leaders", os::ghost_path::automatic, os::ghost_speaker::leader);
+        add<only_copies>("limit", mine, on);
+    }
+    const std::vector<variant> &list() const
+    {
+        return list_;
+    }
+
+  private:
+    static bool is_wanted(const std::string &name)
+    {
+        return wanted == "," || wanted.find("," + name + ",") != std::string::npos;
+    }
+    template <class Exchange, class... Arguments> void add(const char *name, Arguments &&...with)
+    {
+        if (!is_wanted(name))
+            return;
+        auto made = std::make_shared<Exchange>(std::forward<Arguments>(with)...);
+        variant one{name,
+                    [made] {
+                        if constexpr (std::is_same_v<Exchange, persistent>)
+                            made->begin(), made->end();
+                        else
+                            made->update();
+                    },
+                    {}};
+        if constexpr (std::is_same_v<Exchange, only_copies>) {
+            one.prepare = [made] { made->prepare(); };
+            one.checked = false;
+        }
+        list_.push_back(std::move(one));
+    }
+    void add_sync(const char *name, os::ghost_path path,
+                  os::ghost_speaker speaker = os::ghost_speaker::each)
+    {
+        if (!is_wanted(name))
+            return;
+        auto &mine = in_.mine;
+        auto made = std::make_shared<os::mpi_ghost_plan<double>>(
+            MPI_COMM_WORLD, in_.cluster.node(), mine.lists(),
+            os::ghost_shape{mine.vector.size(), 1, mine.ids}, path, speaker);
+        list_.push_back({name, [made, &mine] { made->update(mine.vector); }, {}});
+    }
+    setting &in_;
+    std::vector<variant> list_;
+};
+
+static node find_node(const os::team &team)
+{
+    node found;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &found.ranks);
+    MPI_Comm_rank(found.ranks, &found.rank);
+    MPI_Comm_size(found.ranks, &found.size);
+    found.first = rank - found.rank;
+    found.crowded = team.crowded();
+    return found;
+}
+
+static void measure(const char *path, const os::cluster &cluster)
+{
+    setting in{read_part(path, rank, ranks), find_node(cluster.node()), cluster,
+               os::barrier<>(cluster.node()), 0};
+    MPI_Allreduce(&in.mine.own, &in.points, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    {
+        variants all(in);
+        by_turns(in, all.list());
+    }
+    MPI_Comm_free(&in.on.ranks);
+}
+
+static bool parse(int argc, char **argv)
+{
+    for (int option; (option = getopt(argc, argv, "b:t:v:")) != -1;) {
+        if (option == 'b')
+            batches = atoi(optarg);
+        else if (option == 't')
+            batch_seconds = atof(optarg) / 1000;
+        else if (option == 'v')
+            wanted = std::string(",") + optarg + ",";
+        else
+            return false;
+    }
+    return optind < argc;
+}
+
+static int run(int argc, char **argv)
+{
+    if (!parse(argc, argv)) {
+        if (rank == 0)
+            fprintf(stderr, "usage: ghost [-b BATCHES] [-t MILLISECONDS] [-v VARIANTS] LISTS...\n");
+        return 2;
+    }
+    os::cluster cluster(MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("team %s %s nodes %d\n", cluster.node().direct() ? "direct" : "windows",
+               cluster.node().crowded() ? "crowded" : "roomy", cluster.nodes());
+    for (int i = optind; i < argc; i++)
+        try {
+            measure(argv[i], cluster);
+        } catch (const std::exception &error) {
+            fprintf(stderr, "ghost: rank %d: %s\n", rank, error.what());
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    setvbuf(stdout, nullptr, _IOLBF, 4096);
+    int status = run(argc, argv);
+    MPI_Barrier(MPI_COMM_WORLD); // nobody leaves while others still need answers
+    MPI_Finalize();
+    return status;
+}

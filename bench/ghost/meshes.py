@@ -1,0 +1,256 @@
+"""bench/ghost/meshes.py: the unstructured cube of the paper's sections 4.6 and 6.4, cut into parts, and the lists
+of each rank for a ghost update. Made once and kept in ~/.cache/onespace/meshes.
+
+Gmsh's HXT fills a cube of side 1 with tetrahedra; METIS cuts the graph of their edges, in one step or, for
+several nodes, in two: into nodes first, then each node's part into ranks, so that few points cross the network.
+The files of lists are little-endian int32:
+  magic, ranks, then the position of each rank's words and of the end;
+  a rank's words: own points, neighbours, for each neighbour: rank, sent, received, and the sent points;
+  then the ids of all points.
+Points are numbered as in the paper's figure 8: own ones that are sent to nobody, to one rank (sorted by rank), to
+several; then the ghosts, by the rank that they come from, so that each neighbour's arrive in one piece."""
+import contextlib
+import ctypes
+import os
+import pathlib
+import sys
+import threading
+import time
+
+import numpy as np
+
+import onespace_bench as ob
+
+MAGIC = 0x74736867
+HXT = 10  # Gmsh's Mesh.Algorithm3D
+
+
+def cache_folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(cache) / "onespace/meshes"
+
+
+class Bar:
+    """How many of the steps are done, and how long the present one takes: on a terminal in one line, else a line
+    per step."""
+
+    def __init__(self, steps):
+        self.steps, self.done = steps, 0
+
+    @contextlib.contextmanager
+    def step(self, what):
+        start, ended = time.monotonic(), threading.Event()
+
+        def draw(end=""):
+            filled = "#" * (20 * self.done // self.steps)
+            print(f"\r[{filled:20}] {self.done} of {self.steps}: {what}, {time.monotonic() - start:.0f} s", end=end,
+                  file=sys.stderr, flush=True)
+
+        def redraw():
+            while not ended.wait(1):
+                draw()
+
+        drawer = threading.Thread(target=redraw, daemon=True)
+        if sys.stderr.isatty():
+            draw()
+            drawer.start()
+        try:
+            yield
+            self.done += 1
+        finally:
+            ended.set()
+            if drawer.ident:
+                drawer.join()
+            draw("\n")
+
+
+def write(path, save):
+    """The file is whole or not there, also when two do this at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{os.getpid()}-{path.name}")
+    try:
+        with open(unfinished, "wb") as file:
+            save(file)
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+# ---- The mesh ----
+
+def make_graph(size):
+    """The edges of the mesh: (xadj, adjncy) as METIS wants them."""
+    try:
+        import gmsh
+    except ImportError:
+        raise ob.Failure("Gmsh's Python module is not installed (Debian: python3-gmsh; scripts/setup test)") from None
+    gmsh.initialize()
+    try:
+        gmsh.option.setNumber("General.Terminal", 0)
+        gmsh.option.setNumber("Mesh.Algorithm3D", HXT)
+        gmsh.option.setNumber("Mesh.MeshSizeMin", float(size))
+        gmsh.option.setNumber("Mesh.MeshSizeMax", float(size))
+        gmsh.model.occ.addBox(0, 0, 0, 1, 1, 1)
+        gmsh.model.occ.synchronize()
+        gmsh.model.mesh.generate(3)
+        _, corners = gmsh.model.mesh.getElementsByType(4)
+    finally:
+        gmsh.finalize()
+    tags, corners = np.unique(corners, return_inverse=True)  # numbered without gaps
+    corners = corners.reshape(-1, 4).astype(np.int64)
+    count = len(tags)
+    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
+    keys = np.unique(np.concatenate([corners[:, i] * count + corners[:, j] for i, j in pairs]))
+    start = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(keys // count, minlength=count), out=start[1:])
+    return start, (keys % count).astype(np.int32)
+
+
+def graph_path(size):
+    return cache_folder() / f"cube-{size}.npz"
+
+
+def graph_of(size):
+    with np.load(graph_path(size)) as file:
+        return file["start"], file["to"]
+
+
+# ---- Its parts ----
+
+def metis():
+    try:
+        return ctypes.CDLL("libmetis.so.5")
+    except OSError:
+        raise ob.Failure("libmetis.so.5 is not installed (Debian: libmetis5; scripts/setup test)") from None
+
+
+def cut(start, to, parts):
+    """The part of each point, by METIS_PartGraphKway with its defaults."""
+    part = np.zeros(len(start) - 1, np.int32)
+    if parts == 1:
+        return part
+
+    def word(value):
+        return ctypes.byref(ctypes.c_int32(value))
+
+    def array(values):
+        return np.ascontiguousarray(values, np.int32).ctypes.data_as(ctypes.c_void_p)
+
+    start, to = np.ascontiguousarray(start, np.int32), np.ascontiguousarray(to, np.int32)
+    done = metis().METIS_PartGraphKway(word(len(part)), word(1), array(start), array(to), None, None, None, word(parts),
+                                       None, None, None, word(0), array(part))
+    if done != 1 or len(np.unique(part)) != parts:
+        raise ob.Failure(f"METIS cannot cut {len(part)} points into {parts} parts (it returned {done})")
+    return part
+
+
+def subgraph(start, to, chosen):
+    """The graph of the chosen points alone."""
+    number = np.full(len(start) - 1, -1, np.int32)
+    number[chosen] = np.arange(len(chosen), dtype=np.int32)
+    origin = number[np.repeat(np.arange(len(start) - 1), np.diff(start))]
+    end = number[to]
+    kept = (origin >= 0) & (end >= 0)
+    counts = np.bincount(origin[kept], minlength=len(chosen))
+    return np.concatenate([[0], np.cumsum(counts)]), end[kept]
+
+
+def cut_in_two_steps(start, to, nodes, ranks):
+    node = cut(start, to, nodes)
+    owner = np.empty_like(node)
+    for i in range(nodes):
+        chosen = np.flatnonzero(node == i)
+        owner[chosen] = i * (ranks // nodes) + cut(*subgraph(start, to, chosen), ranks // nodes)
+    return owner
+
+
+# ---- The lists ----
+
+def lists_of(start, to, owner, ranks):
+    """One array of words per rank."""
+    origin = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(start))
+    crossing = owner[origin] != owner[to]
+    # (point, rank that has a ghost of it)
+    sent = np.unique(origin[crossing] * ranks + owner[to[crossing]])
+    point, reader = sent // ranks, (sent % ranks).astype(np.int32)
+    readers = np.bincount(point, minlength=len(owner))
+    only = np.full(len(owner), -1, np.int64)  # 0: nobody gets it, rank + 1: one does, ranks + 1: several
+    only[:] = np.where(readers > 1, ranks + 1, 0)
+    single = readers[point] == 1
+    only[point[single]] = reader[single] + 1
+    order = np.lexsort((np.arange(len(owner)), only, owner))  # all ranks' own points, in local order
+    first = np.searchsorted(owner[order], np.arange(ranks + 1))
+    place = np.empty(len(owner), np.int64)
+    place[order] = np.arange(len(owner))  # in `order`; less the owner's first: local
+    words = []
+    for rank in range(ranks):
+        outgoing, incoming = owner[point] == rank, reader == rank
+        out_points, out_readers, in_points = point[outgoing], reader[outgoing], point[incoming]
+        lists, ghosts = [], []
+        for other in np.unique(out_readers):  # edges have two ends: who gets something sends something
+            mine = out_points[out_readers == other]
+            theirs = in_points[owner[in_points] == other]
+            mine, theirs = mine[np.argsort(place[mine])], theirs[np.argsort(place[theirs])]
+            lists += [[other, len(mine), len(theirs)], place[mine] - first[rank]]
+            ghosts.append(theirs)
+        own = order[first[rank]:first[rank + 1]]
+        words.append(np.concatenate([[len(own), len(ghosts)], *lists, own, *ghosts]).astype("<i4"))
+    return words
+
+
+def lists_path(size, ranks, nodes=1):
+    return cache_folder() / f"cube-{size}-{ranks}" / ("lists" if nodes == 1 else f"lists-{nodes}-nodes")
+
+
+def save_lists(words, file):
+    position = np.cumsum([3 + len(words), *map(len, words)])
+    file.write(np.concatenate([[MAGIC, len(words)], position]).astype("<i4").tobytes())
+    for one in words:
+        file.write(one.tobytes())
+
+
+def prepare(sizes, cuts):
+    """Makes what is missing; cuts: [(ranks, nodes)]."""
+    wanted = [(size, ranks, nodes) for size in sizes for ranks, nodes in cuts
+              if not lists_path(size, ranks, nodes).exists()]
+    meshes = [size for size in dict.fromkeys(one[0] for one in wanted) if not graph_path(size).exists()]
+    bar = Bar(len(meshes) + len(wanted))
+    for size in meshes:
+        with bar.step(f"mesh of size {size}"):
+            start, to = make_graph(size)
+            write(graph_path(size), lambda file: np.savez(file, start=start, to=to))  # pylint: disable=W0640
+    for size, ranks, nodes in wanted:
+        with bar.step(f"mesh of size {size}, parts for {ranks} ranks" + (f" on {nodes} nodes" if nodes > 1 else "")):
+            start, to = graph_of(size)
+            owner = cut(start, to, ranks) if nodes == 1 else cut_in_two_steps(start, to, nodes, ranks)
+            words = lists_of(start, to, owner, ranks)
+            write(lists_path(size, ranks, nodes), lambda file: save_lists(words, file))  # pylint: disable=W0640
+
+
+# ---- Tables 2 and 3 ----
+
+def describe(size, ranks, nodes=1):
+    """Averages of the ranks: points, neighbours and KiB within the node and between nodes (of FP64, per rank), and how
+    many ranks of a node speak with other nodes."""
+    words = np.fromfile(lists_path(size, ranks, nodes), "<i4")
+    position = words[2:3 + ranks]
+    per_node = ranks // nodes
+    near, far, near_points, far_points, speakers, points = 0, 0, 0, 0, 0, 0
+    for rank in range(ranks):
+        at = position[rank]
+        points += words[at]
+        neighbours, at, speaks = words[at + 1], at + 2, False
+        for _ in range(neighbours):
+            other, sent = words[at], words[at + 1]
+            if other // per_node == rank // per_node:
+                near, near_points = near + 1, near_points + sent
+            else:
+                far, far_points, speaks = far + 1, far_points + sent, True
+            at += 3 + sent
+        speakers += speaks
+    def kib(count):
+        return count * 8 / 1024 / ranks
+
+    return {"mesh points": int(points), "points": points / ranks, "neighbours": near / ranks,
+            "KiB": kib(near_points), "speakers": speakers / nodes, "far neighbours": far / max(speakers, 1),
+            "far KiB": kib(far_points) * ranks / max(speakers, 1)}

@@ -1,0 +1,158 @@
+// bench/ghost/messages.hpp: the ghost update of flat MPI programs, in three ways. All receive
+// ghosts where they belong and send points where they lie, unless those have gaps and must be
+// packed.
+#ifndef BENCH_GHOST_MESSAGES_HPP
+#define BENCH_GHOST_MESSAGES_HPP
+
+#include <mpi.h>
+
+#include "part.hpp"
+
+// With those neighbours that `chosen` says yes to.
+class messages
+{
+  public:
+    template <class Chosen>
+    messages(part &of, MPI_Comm over, Chosen chosen) : part_(of), over_(over)
+    {
+        for (const auto &with : of.neighbours)
+            if (chosen(with.rank))
+                outgoing_.push_back(
+                    {&with, std::vector<double>(with.in_one_piece() ? 0 : with.send.size())});
+    }
+    messages(const messages &) = delete;
+
+  protected:
+    struct message {
+        const neighbour *with;
+        std::vector<double> packed; // empty: it needs none
+    };
+    double *place_of(message &one)
+    {
+        return one.packed.empty() ? &part_.vector[one.with->send.front()] : one.packed.data();
+    }
+    static void pack(double *to, const part &from, const neighbour &with)
+    {
+        for (int point : with.send)
+            *to++ = from.vector[point];
+    }
+    void pack(message &one)
+    {
+        if (!one.packed.empty())
+            pack(one.packed.data(), part_, *one.with);
+    }
+    double *ghosts_of(const message &one)
+    {
+        return &part_.vector[one.with->first];
+    }
+    part &part_;
+    MPI_Comm over_;
+    std::vector<message> outgoing_;
+};
+
+class immediate : public messages
+{
+  public:
+    using messages::messages;
+    void update()
+    {
+        requests_.resize(2 * outgoing_.size());
+        auto *request = requests_.data();
+        for (auto &one : outgoing_)
+            MPI_Irecv(ghosts_of(one), one.with->received, MPI_DOUBLE, one.with->rank, 0, over_,
+                      request++);
+        for (auto &one : outgoing_) {
+            pack(one);
+            MPI_Isend(place_of(one), one.with->sent(), MPI_DOUBLE, one.with->rank, 0, over_,
+                      request++);
+        }
+        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    }
+
+  private:
+    std::vector<MPI_Request> requests_;
+};
+
+class persistent : public messages
+{
+  public:
+    template <class Chosen>
+    persistent(part &of, MPI_Comm over, Chosen chosen) : messages(of, over, chosen)
+    {
+        for (auto &one : outgoing_)
+            MPI_Recv_init(ghosts_of(one), one.with->received, MPI_DOUBLE, one.with->rank, 1, over,
+                          &requests_.emplace_back());
+        for (auto &one : outgoing_)
+            MPI_Send_init(place_of(one), one.with->sent(), MPI_DOUBLE, one.with->rank, 1, over,
+                          &requests_.emplace_back());
+    }
+    ~persistent()
+    {
+        for (auto &request : requests_)
+            MPI_Request_free(&request);
+    }
+    void begin()
+    {
+        auto half = static_cast<int>(outgoing_.size());
+        if (half)
+            MPI_Startall(half, requests_.data());
+        for (int i = 0; i < half; i++) {
+            pack(outgoing_[i]);
+            MPI_Start(&requests_[half + i]);
+        }
+    }
+    void end()
+    {
+        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    }
+
+  private:
+    std::vector<MPI_Request> requests_;
+};
+
+// One buffer for all messages, unless nothing has to be packed.
+class collective : public messages
+{
+  public:
+    template <class Chosen>
+    collective(part &of, MPI_Comm over, Chosen chosen) : messages(of, over, chosen)
+    {
+        std::vector<int> ranks;
+        for (auto &one : outgoing_) {
+            ranks.push_back(one.with->rank);
+            sent_.push_back(one.with->sent());
+            received_.push_back(one.with->received);
+            from_.push_back(one.with->first);
+            packs_ |= !one.packed.empty();
+        }
+        for (auto &one : outgoing_) {
+            to_.push_back(packs_ ? static_cast<int>(packed_.size()) : one.with->send.front());
+            packed_.resize(packed_.size() + one.with->send.size());
+        }
+        auto count = static_cast<int>(ranks.size());
+        MPI_Dist_graph_create_adjacent(over, count, ranks.data(), MPI_UNWEIGHTED, count,
+                                       ranks.data(), MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph_);
+    }
+    ~collective()
+    {
+        MPI_Comm_free(&graph_);
+    }
+    void update()
+    {
+        for (std::size_t i = 0; packs_ && i < outgoing_.size(); i++)
+            pack(&packed_[to_[i]], part_, *outgoing_[i].with);
+        auto *vector = part_.vector.data();
+        MPI_Neighbor_alltoallv(packs_ ? packed_.data() : vector, sent_.data(), to_.data(),
+                               MPI_DOUBLE, vector, received_.data(), from_.data(), MPI_DOUBLE,
+                               graph_);
+    }
+
+  private:
+    using messages::pack;
+    bool packs_ = false;
+    std::vector<double> packed_;
+    std::vector<int> sent_, to_, received_, from_;
+    MPI_Comm graph_;
+};
+
+#endif
