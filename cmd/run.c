@@ -238,7 +238,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .argv = segment->argv,
         .flags = segment->flags,
         .stack_size = segment->stack_size,
-        .launcher = run->space ? 0 : launcher->daemon,
+        .launcher = launcher->daemon,
         .number = launcher->local_size > 0 ? launcher->local_rank : -1,
         .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
         .stats = run->stats,

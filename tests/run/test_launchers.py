@@ -196,3 +196,10 @@ def test_rank_that_stays_alone_is_warned_of(job, stock_mpi):
 def test_ranks_that_share_a_space_are_not_warned_of(job, stock_mpi):
     result = run_all(job, stock_mpi, 2, [*RUN, "sleep", "3"])
     assert result.code == 0 and "no other one" not in result.err, str(result)
+
+
+def test_spaces_of_a_launcher_end_with_it(job, stock_mpi):
+    """A host that knows how many ranks there are does not wait for those that went to another space."""
+    result = job.run(stock_mpi.command(1, [*RUN, "--space", "one", "echo", "ran",
+                                           ":", "-n", "1", *RUN, "--space", "two", "echo", "ran"]))
+    assert result.code == 0 and result.out == "ran\nran\n", str(result)
