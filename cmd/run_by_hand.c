@@ -175,6 +175,11 @@ static void wait_all(const struct run_options *run)
 int run_by_hand(const struct run_options *run)
 {
     int self = onespace_init();
+    if (self == -ENOTSUP) {
+        fprintf(stderr, "onespace run: valgrind cannot follow processes that share memory: run the "
+                        "program itself under it, without onespace\n");
+        return EXIT_FAILURE;
+    }
     if (self < 0) {
         fprintf(stderr, "onespace run: cannot make a space: %s (see `onespace doctor`)\n",
                 strerror(-self));

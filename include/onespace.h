@@ -49,6 +49,7 @@ extern "C" {
  * with threads does, so that mutexes hold between members; one thread is made and ended for that.
  * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region or memory is
  * not to be had. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel refuses.
+ * -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share memory.
  * -EAGAIN: there is no thread to be had; the call may be repeated (export, import and look-up too,
  * when they come first). */
 ONESPACE_API ONESPACE_CHECK int onespace_init(void);

@@ -29,6 +29,7 @@ void fail(const char *format, ...)
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
+    usleep(200000); /* Hydra throws away what it has not read yet when a rank aborts */
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort();
 }

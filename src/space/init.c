@@ -203,6 +203,14 @@ static long create_space(void)
     return 0;
 }
 
+/* Valgrind runs one program's threads in turn; the keeper, a process in the same memory, would take
+ * its turn along when valgrind ends it, and the root would wait for ever. */
+static int is_under_valgrind(void)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+    return preloaded && strstr(preloaded, "/vgpreload_");
+}
+
 int onespace_init(void)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -213,6 +221,8 @@ int onespace_init(void)
         result = atomic_load(&slot->id);
     else if (space_was_member())
         result = -EPERM;
+    else if (is_under_valgrind())
+        result = -ENOTSUP;
     else
         result = create_space();
     if (result >= 0 && locking_begin() < 0)
