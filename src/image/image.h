@@ -85,6 +85,10 @@ void image_program_free(struct image_program *program);
 int image_map(int fd, const struct image_info *info, uintptr_t address,
               struct image_mapping *mapping);
 
+/* Reads what image_map would map into memory of high - low bytes, which is zero: for an image that
+ * is mapped later. 0, -ELIBBAD when the file has become shorter, or another -errno. */
+int image_load(int fd, const struct image_info *info, unsigned char *memory);
+
 /* Looks a symbol up in the .symtab, else the .dynsym, of the ELF file at fd (section headers
  * needed). Gives its value (virtual, without bias), size and STT_ type. Default versions win.
  * 0, -ENOENT, or another -errno. */

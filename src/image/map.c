@@ -87,3 +87,17 @@ int image_map(int fd, const struct image_info *info, uintptr_t address,
     };
     return 0;
 }
+
+int image_load(int fd, const struct image_info *info, unsigned char *memory)
+{
+    int status = 0;
+    for (unsigned i = 0; i < info->segment_count && status == 0; i++) {
+        const struct image_segment *segment = &info->segments[i];
+        /* From the page's start: a mapping shows the bytes before the segment's own, too. */
+        uint64_t skew = segment->vaddr - image_page_floor(segment->vaddr);
+        if (segment->filesz != 0)
+            status = image_read_exact(fd, memory + (segment->vaddr - skew - info->low),
+                                      segment->filesz + skew, segment->offset - skew);
+    }
+    return status;
+}

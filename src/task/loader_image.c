@@ -52,36 +52,7 @@ static size_t data_offset(const struct image_info *info)
     return data > info->low ? data - info->low : 0;
 }
 
-static int read_fully(int fd, unsigned char *to, size_t size, uint64_t offset)
-{
-    while (size) {
-        ssize_t got = pread(fd, to, size, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -errno : -ELIBBAD;
-        to += got;
-        offset += (uint64_t)got;
-        size -= (size_t)got;
-    }
-    return 0;
-}
-
-static int read_segments(int fd, const struct image_info *info, unsigned char *to)
-{
-    int result = 0;
-    for (unsigned i = 0; i < info->segment_count && result == 0; i++) {
-        const struct image_segment *segment = &info->segments[i];
-        /* From the page's start: a mapping shows the bytes before the segment's own, too. */
-        uint64_t skew = segment->vaddr % ARCH_PAGE;
-        if (segment->filesz)
-            result = read_fully(fd, to + (segment->vaddr - skew - info->low),
-                                segment->filesz + skew, segment->offset - skew);
-    }
-    return result;
-}
-
-static enum steer_kind kind_of(const char *path)
+enum steer_kind loader_kind(const char *path)
 {
     return strstr(path, "/ld-linux") ? STEER_LOADER : STEER_LIBC;
 }
@@ -94,7 +65,7 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
     struct space_slot *scratch = calloc(1, sizeof(*scratch));
     if (!scratch)
         return -ENOMEM;
-    int result = read_segments(source, info, memory + image->loader);
+    int result = image_load(source, info, memory + image->loader);
     arch_write_stubs(memory, (int32_t)image->data);
     scratch->steer.stubs = (uintptr_t)memory;
     scratch->steer.stub_data = (uintptr_t)memory + image->data;
@@ -106,7 +77,7 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
             steer_patch_writable(
                 scratch, (uintptr_t)memory + image->loader + (segment->vaddr - skew - info->low),
                 segment->filesz + skew, source, (long)(segment->offset - skew),
-                kind_of(program->interpreter_path));
+                loader_kind(program->interpreter_path));
     }
     image->built_at = (uintptr_t)memory;
     image->site_count = atomic_load(&scratch->steer.site_count);

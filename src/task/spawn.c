@@ -140,9 +140,7 @@ static int map_program(struct spawn *spawn, struct image_mapping *mapping)
         uint64_t skew = segment->vaddr % ARCH_PAGE;
         steer_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
                             segment->filesz + skew, fd, (long)(segment->offset - skew),
-                            !is_dynamic                 ? STEER_CODE
-                            : strstr(path, "/ld-linux") ? STEER_LOADER
-                                                        : STEER_LIBC);
+                            is_dynamic ? loader_kind(path) : STEER_CODE);
     }
     close(fd);
     if (result == 0) {
