@@ -268,3 +268,29 @@ TEST(image_map, reports_addresses_that_cannot_be_reserved)
 }
 
 } // namespace
+
+TEST(image_load, gives_what_a_mapping_shows)
+{
+    Descriptor fd(LINKER);
+    Mapped image(fd);
+    ASSERT_EQ(image.status, 0);
+    std::vector<unsigned char> loaded(image.info.high - image.info.low);
+    ASSERT_EQ(image_load(fd, &image.info, loaded.data()), 0);
+    for (unsigned i = 0; i < image.info.segment_count; i++) {
+        const image_segment &segment = image.info.segments[i];
+        EXPECT_EQ(std::memcmp(loaded.data() + (segment.vaddr - image.info.low),
+                              memory(image.mapping.bias + segment.vaddr), segment.memsz),
+                  0)
+            << "segment " << i;
+    }
+}
+
+TEST(image_load, says_when_the_file_was_cut)
+{
+    image_info info;
+    Descriptor fd(files::memory_file(Crafted().bytes()));
+    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
+    ASSERT_EQ(ftruncate(fd, 0x1080), 0);
+    std::vector<unsigned char> loaded(info.high - info.low);
+    EXPECT_EQ(image_load(fd, &info, loaded.data()), -ELIBBAD);
+}
