@@ -31,21 +31,38 @@ extern void abort(void) WEAK;
 void free(void *block);
 void *realloc(void *block, size_t size);
 
-/* The allocator's own, of whichever library comes next. Threads may find them at once: the same. */
+/* The allocator's own, of whichever library comes next. */
 static void (*_Atomic real_free)(void *);
 static void *(*_Atomic real_realloc)(void *, size_t);
 
+/* The TID of the thread that looks for them, 0: none. Others wait for it; it itself comes here
+ * again when dlsym frees. A child of fork in which that thread is not looks on its own. */
+static _Atomic int32_t finder;
+
+static int waits_for_finder(int32_t thread)
+{
+    while (atomic_load(&finder) == thread) {
+        if (raw(__NR_tgkill, raw(__NR_getpid), thread, 0) != 0)
+            return 0;
+        raw(__NR_sched_yield);
+    }
+    return 1;
+}
+
 static void find_real(void)
 {
-    static _Atomic int finding;
+    int32_t found = 0, mine = (int32_t)raw(__NR_gettid);
     if (!dlsym) { /* a libc without it has no other allocator beside it */
         atomic_store(&real_free, __libc_free);
         atomic_store(&real_realloc, __libc_realloc);
-    } else if (atomic_exchange(&finding, 1) == 0) { /* else dlsym itself frees */
-        atomic_store(&real_realloc, (void *(*)(void *, size_t))dlsym(NEXT, "realloc"));
-        atomic_store(&real_free, (void (*)(void *))dlsym(NEXT, "free"));
-        atomic_store(&finding, 0);
+        return;
     }
+    if (!atomic_compare_exchange_strong(&finder, &found, mine) &&
+        (found == mine || waits_for_finder(found)))
+        return;
+    atomic_store(&real_realloc, (void *(*)(void *, size_t))dlsym(NEXT, "realloc"));
+    atomic_store(&real_free, (void (*)(void *))dlsym(NEXT, "free"));
+    atomic_store(&finder, 0);
 }
 
 static void give(void *block)

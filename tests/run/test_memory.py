@@ -28,6 +28,14 @@ def test_tasks_come_and_go_beside_working_ones(job, guests):
         assert command.finish().out == "intact\n"
 
 
+def test_first_calls_of_many_threads_find_the_allocator(job, guests):
+    """The agent stands before free and realloc, and looks for the next ones when it is called first."""
+    program = guests.c("first_realloc.c")
+    for _ in range(15):
+        result = job.run([*RUN, "-n", "4", program])
+        assert result.code == 0 and result.out == "0 failed\n" * 4, str(result)
+
+
 @pytest.mark.parametrize("frames", [1, 6])
 def test_recursion_with_large_frames(job, guests, frames):
     """Frames of 64 KiB, up to most of the 8 MiB stack, in several tasks whose stacks are neighbours."""
