@@ -148,13 +148,16 @@ void turns_add(const void *cpus, size_t size)
     if (atomic_fetch_add_explicit(&tasks, 1, memory_order_relaxed) + 1 <=
         atomic_load_explicit(&processors, memory_order_relaxed))
         return;
+    int is_more = 0;
     for (unsigned i = 0; i < PROCESSORS / 64; i++)
         for (uint64_t missing; (missing = allowed[i] & ~served[i]);) {
             unsigned bit = (unsigned)__builtin_ctzll(missing);
             served[i] |= UINT64_C(1) << bit;
             serve(i * 64 + bit);
-            set_task_slices();
+            is_more = 1;
         }
+    if (is_more)
+        set_task_slices();
 }
 
 void turns_remove(void)

@@ -24,7 +24,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
+int image_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
@@ -33,7 +33,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 static bool leads_to(const char *path, const struct stat *file)
 {
     struct stat identity;
-    return stat(path, &identity) == 0 && same_file(&identity, file);
+    return stat(path, &identity) == 0 && image_same_file(&identity, file);
 }
 
 bool image_known_interpreter(const char *name, struct image_program *program)
@@ -63,7 +63,7 @@ bool image_known_find(int fd, enum image_known_role role, struct image_info *inf
         return false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < KNOWN_FILES && !is_known; i++) {
-        is_known = files[i].role == role && same_file(&files[i].identity, &identity);
+        is_known = files[i].role == role && image_same_file(&files[i].identity, &identity);
         if (is_known)
             *info = files[i].info;
     }

@@ -31,13 +31,6 @@ static struct loader_image images[IMAGES];
 static unsigned oldest;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           memcmp(&a->st_mtim, &b->st_mtim, sizeof(a->st_mtim)) == 0 &&
-           memcmp(&a->st_ctim, &b->st_ctim, sizeof(a->st_ctim)) == 0;
-}
-
 /* Offset from `low` where the writable segments begin, or 0 when others follow them. */
 static size_t data_offset(const struct image_info *info)
 {
@@ -148,7 +141,8 @@ static int find(const struct image_program *program, int is_thread, struct loade
         return -errno;
     for (unsigned i = 0; i < IMAGES; i++) {
         struct loader_image *image = &images[i];
-        if (image->is_made && image->is_thread == is_thread && same_file(&image->source, &source)) {
+        if (image->is_made && image->is_thread == is_thread &&
+            image_same_file(&image->source, &source)) {
             *found = image;
             if (is_intact(image))
                 return 0;
