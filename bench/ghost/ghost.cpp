@@ -4,8 +4,9 @@
 // LISTS are files of meshes.py for as many ranks. Variants (all by default):
 //   isend persistent neighbor          flat MPI
 //   fence fence-tuned pscw pscw-tuned lock lock-tuned     shared windows, see windows.hpp
-//   sync                               onespace/sync: in place where the ranks are tasks
-//   sync-buffers                       through buffers there too
+//   sync                               onespace/sync, by the path that it chooses itself
+//   sync-direct                        in place, where the ranks are tasks
+//   sync-buffers sync-streamed         through buffers, filled as usual or past the caches
 //   sync-leaders                       with several nodes: their leaders speak for all
 //   limit                              copies without synchronisation
 //
@@ -166,7 +167,9 @@ class variants
         add<lock_tuned>("lock-tuned", mine, on);
         add_sync("sync", os::ghost_path::automatic);
         if (in.cluster.node().direct())
-            add_sync("sync-buffers", os::ghost_path::buffers);
+            add_sync("sync-direct", os::ghost_path::direct);
+        add_sync("sync-buffers", os::ghost_path::buffers);
+        add_sync("sync-streamed", os::ghost_path::streamed);
         if (in.cluster.nodes() > 1)
             add_sync("sync-leaders", os::ghost_path::automatic, os::ghost_speaker::leader);
         add<only_copies>("limit", mine, on);

@@ -174,6 +174,14 @@ def test_mappings_measures_loops_of_every_kind(bench):
         check_series(series, [4096, 65536], 2)
 
 
+def test_handover_measures_all_ways(bench):
+    need_two_processors()
+    found = bench("handover", "--quick", "--turns", "2", "--no-plot")
+    assert set(found) == {"in-place", "plain", "streamed"}
+    for series in found.values():
+        check_series(series, [64, 1024, 4096, 61440, 1048576], 2)
+
+
 def test_strided_faults_in_processes_and_not_in_tasks(bench):
     need_two_processors()
     found = bench("strided", "--size", "4", "--turns", "2", "--no-plot")

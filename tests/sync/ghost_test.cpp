@@ -8,7 +8,7 @@
 
 using neighbours = std::vector<os::ghost_neighbour>;
 using word_plan = os::ghost_plan<std::uint64_t>;
-static constexpr auto both = {os::ghost_path::automatic, os::ghost_path::buffers};
+static constexpr auto both = {os::ghost_path::direct, os::ghost_path::buffers};
 
 static void be_late(std::mt19937 &random)
 {
@@ -31,16 +31,18 @@ using kinds =
 TYPED_TEST_SUITE(ghosts, kinds);
 
 // Each rank is late at random before, within and after updates.
-template <class Plan> void check_random(int size, unsigned seed, os::ghost_path path)
+template <class Plan>
+void check_random(int size, unsigned seed, os::ghost_path path, std::size_t values)
 {
     constexpr int updates = 60;
-    std::size_t values = 1 + seed % 3;
     auto parts = random_parts(size, seed);
     auto expected = reference(parts, values, updates);
     on_threads(size, [&](os::team &team) {
         const auto &part = parts[team.rank()];
         Plan plan(team, part.lists, {part.ids.size(), values, part.ids}, path);
-        EXPECT_EQ(plan.direct(), path == os::ghost_path::automatic);
+        if (path != os::ghost_path::automatic) {
+            EXPECT_EQ(plan.direct(), path == os::ghost_path::direct);
+        }
         auto vector = first_values(part, values);
         std::mt19937 random(seed + team.rank());
         for (int i = 0; i < updates; i++) {
@@ -61,7 +63,19 @@ TYPED_TEST(ghosts, of_random_plans_are_as_computed_by_one_rank)
     for (int size = 1; size <= 6; size++)
         for (unsigned seed = 0; seed < 3; seed++)
             for (auto path : both)
-                check_random<typename TypeParam::plan>(size, 10 * size + seed, path);
+                check_random<typename TypeParam::plan>(size, 10 * size + seed, path, 1 + seed % 3);
+}
+
+TEST(ghost_update, brings_what_passes_by_memory_and_not_by_caches)
+{
+    for (unsigned seed = 0; seed < 4; seed++)
+        check_random<word_plan>(2, seed, os::ghost_path::streamed, 60 + seed);
+}
+
+TEST(ghost_update, takes_one_path_on_all_ranks_when_it_may_choose)
+{
+    for (unsigned seed = 0; seed < 4; seed++)
+        check_random<word_plan>(2, seed, os::ghost_path::automatic, 60 + seed);
 }
 
 // Rank 0 sends its point 0 to rank 1, which sends nothing back.
@@ -96,7 +110,7 @@ TEST(ghost_direct, end_waits_for_the_reader_and_then_the_vector_is_free)
 {
     std::atomic<int> done = 0;
     on_threads(2, [&](os::team &team) {
-        word_plan plan(team, one_way(team), {1});
+        word_plan plan(team, one_way(team), {1}, os::ghost_path::direct);
         for (int k = 1; k <= 5; k++) {
             ghost_vector vector{team.rank() == 0 ? k + 100u : 0}; // another one each time
             if (team.rank() == 1) {
@@ -251,7 +265,7 @@ TEST(ghost_direct, keeps_the_vector_for_late_readers_when_another_is_lost)
         // 0 writes to 1 and reads from 2.
         neighbours all[] = {{{1, {0}, {}}, {2, {}, {1}}}, {{0, {}, {0}}}, {{0, {0}, {}}}};
         auto vector = std::make_unique<ghost_vector>(2, 7);
-        word_plan plan(team, all[team.rank()], {2});
+        word_plan plan(team, all[team.rank()], {2}, os::ghost_path::direct);
         team.exchange(0);
         if (team.rank() == 2)
             throw std::logic_error("leaves");

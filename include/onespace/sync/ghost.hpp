@@ -14,16 +14,24 @@
 // that buffer only when consumed >= k-2, so R has finished with what was in it, however late R is,
 // and W may be up to two updates ahead of R. No rank waits for one that it exchanges nothing with.
 //
-// In a direct team (tasks, threads) R reads W's vector: one copy instead of two. The values that W
-// sends stay unchanged from published = k until every reader has consumed >= k; `end` returns only
-// then. So the address of the vector, which travels in the line of `published`, does not change
-// under R either.
+// In a direct team (tasks, threads) R can read W's vector: one copy instead of two. The values that
+// W sends stay unchanged from published = k until every reader has consumed >= k; `end` returns
+// only then. So the address of the vector, which travels in the line of `published`, does not
+// change under R either.
+//
+// Which of the two is faster, and whether buffers are better filled past the caches (stream.hpp),
+// depends on the caches that the ranks share. So a plan measures it when it is made.
 //
 // Nobody waits in a circle: a rank that is furthest behind waits only for what ranks that are as
 // far or further have stored already, or store without waiting for it.
 #ifndef ONESPACE_SYNC_GHOST_HPP
 #define ONESPACE_SYNC_GHOST_HPP
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <memory>
 #include <optional>
 
 #include "onespace/sync/ghost_directory.hpp"
@@ -33,8 +41,10 @@ namespace onespace::sync
 {
 
 enum class ghost_path {
-    automatic, // what the team allows: direct, or else buffers
-    buffers,   // also in a direct team: `end` then waits for no reader
+    automatic, // the fastest, found by trying; buffers for ranks that share processors
+    direct,    // in place where the team is direct, else buffers; `end` waits for the readers
+    buffers,   // `end` waits for no reader
+    streamed,  // the same, with large lists written past the caches
 };
 
 // Made collectively, for vectors of T. T is trivially copyable; T, `values` and the policies are
@@ -48,12 +58,14 @@ class ghost_plan
   public:
     // Collective over the team. `lists` name ranks of the team; they and the ids are copied. Throws
     // ghost_error on all ranks if a list is wrong on any; std::bad_alloc or the MPI's error like
-    // team::allocate. If one rank asks for buffers, all use them.
+    // team::allocate. All ranks take the path that is the last in ghost_path of those asked
+    // for. To find the fastest, up to 48 updates are made, of other memory.
     ghost_plan(const team &of, std::span<const ghost_neighbour> lists, const ghost_shape &shape,
                ghost_path path = ghost_path::automatic)
-        : team_(of), values_(shape.points * shape.values), direct_(agree(lists, shape, path)),
+        : team_(of), values_(shape.points * shape.values), path_(agree(lists, shape, path)),
           memory_(connect(lists, shape))
     {
+        choose();
     }
 
     // `begin` and `end` at once.
@@ -107,7 +119,7 @@ class ghost_plan
     // Whether neighbours read the vector itself.
     bool direct() const noexcept
     {
-        return direct_;
+        return path_ == ghost_path::direct;
     }
 
   private:
@@ -116,29 +128,36 @@ class ghost_plan
     struct link {
         int rank;
         detail::ghost_points send, receive;
-        detail::ghost_points source; // what arrives, in the neighbour's vector; direct only
+        detail::ghost_points source; // what arrives, in the neighbour's vector; unless buffers
         flag *give, *arrived;        // published
         flag *done, *read;           // consumed
-        T *out[2];                   // buffers only: to fill,
+        T *out[2];                   // unless direct: to fill,
         const T *in[2];              // to read
     };
 
     void publish(link &with)
     {
-        if (direct_) {
+        if (direct()) {
             // The reader has consumed the last update, hence read the last address: see `end`.
             std::memcpy(with.give->payload, &vector_, sizeof(vector_));
         } else {
             if (update_ > 2)
                 team_.template await<Order, Wait>(*with.read, update_ - 2, with.rank);
-            with.send.pack(with.out[update_ % 2], vector_);
+            auto *buffer = with.out[update_ % 2];
+            if (path_ == ghost_path::streamed &&
+                with.send.values() * sizeof(T) >= detail::stream_from) {
+                with.send.stream(buffer, vector_);
+                detail::stream_fence();
+            } else {
+                with.send.pack(buffer, vector_);
+            }
         }
         team::signal<Order, Wait>(*with.give, update_);
     }
     void consume(link &with)
     {
         team_.template await<Order, Wait>(*with.arrived, update_, with.rank);
-        if (direct_) {
+        if (direct()) {
             const T *theirs;
             std::memcpy(&theirs, with.arrived->payload, sizeof(theirs));
             with.receive.take(vector_, with.source, theirs);
@@ -154,7 +173,7 @@ class ghost_plan
         std::exception_ptr lost;
         for (auto &with : links_)
             try {
-                if (direct_ && !with.send.empty())
+                if (direct() && !with.send.empty())
                     team_.template await<Order, Wait>(*with.read, update_, with.rank);
             } catch (const peer_lost &) {
                 lost = std::current_exception();
@@ -162,20 +181,24 @@ class ghost_plan
         return lost;
     }
 
-    // Everything that can be wrong without looking at lists of others; whether to read directly.
-    bool agree(std::span<const ghost_neighbour> lists, const ghost_shape &shape, ghost_path path)
+    // Everything that can be wrong without looking at lists of others; which path to take,
+    // automatic where that is to be measured.
+    ghost_path agree(std::span<const ghost_neighbour> lists, const ghost_shape &shape,
+                     ghost_path path)
     {
         struct claim {
             std::uint64_t point_bytes;
-            bool direct;
+            ghost_path path;
         };
         auto fault = detail::ghost_local_check(team_.rank(), team_.size(), lists, shape).find();
         detail::throw_first(team_.exchange(fault));
-        auto claims = team_.exchange(
-            claim{shape.values * sizeof(T), team_.direct() && path == ghost_path::automatic});
-        bool all_direct = true;
+        // Ranks that take turns on a processor share its caches, and had better wait for nobody.
+        if (path == ghost_path::automatic ? team_.crowded()
+                                          : path == ghost_path::direct && !team_.direct())
+            path = ghost_path::buffers;
+        auto claims = team_.exchange(claim{shape.values * sizeof(T), path});
         for (int i = 0; i < team_.size(); i++) {
-            all_direct &= claims[i].direct;
+            path = std::max(path, claims[i].path);
             if (claims[i].point_bytes != claims[0].point_bytes)
                 throw ghost_error({detail::ghost_fault::size_of_points,
                                    {},
@@ -185,7 +208,7 @@ class ghost_plan
                                    static_cast<std::int64_t>(claims[i].point_bytes),
                                    static_cast<std::int64_t>(claims[0].point_bytes)});
         }
-        return all_direct;
+        return path;
     }
     // Compares the lists of all ranks and makes the links.
     region connect(std::span<const ghost_neighbour> lists, const ghost_shape &shape)
@@ -201,7 +224,7 @@ class ghost_plan
                 good &= !fault.kind;
             if (good) {
                 memory.emplace(team_.allocate(
-                    detail::ghost_directory::plan_bytes(lists, direct_ ? 0 : bytes)));
+                    detail::ghost_directory::plan_bytes(lists, direct() ? 0 : bytes)));
                 for (std::size_t slot = 0; slot < lists.size(); slot++)
                     links_.push_back(connect(lists[slot], static_cast<int>(slot), directory,
                                              *memory, shape.values));
@@ -226,10 +249,10 @@ class ghost_plan
         made.give = memory.template at<flag>(with.rank, 2 * theirs * sizeof(flag));
         made.done = made.give + 1;
         auto own = directory.at(self, slot), other = directory.at(with.rank, theirs);
-        if (direct_) {
+        if (team_.direct())
             made.source = {directory.points(with.rank, other), values};
+        if (direct())
             return made;
-        }
         for (int i = 0; i < 2; i++) {
             auto of = [&](const auto &entry) {
                 return entry.buffer + i * detail::whole_lines(entry.sent * values * sizeof(T));
@@ -240,9 +263,59 @@ class ghost_plan
         return made;
     }
 
+    // Collective. Takes, of the paths that are left, the one whose updates take the least time for
+    // the slowest rank.
+    void choose()
+    {
+        if (path_ != ghost_path::automatic)
+            return;
+        auto several = candidates();
+        std::unique_ptr<T, decltype(&std::free)> vector(
+            static_cast<T *>(std::aligned_alloc(
+                line_size, detail::whole_lines(std::max<std::size_t>(values_, 1) * sizeof(T)))),
+            std::free);
+        if (!vector)
+            throw std::bad_alloc();
+        std::vector<double> best(several.size(), std::numeric_limits<double>::max());
+        for (int round = 0; round < 4; round++) // the first one brings memory into the caches
+            for (std::size_t i = 0; i < several.size(); i++) {
+                path_ = several[i];
+                best[i] = std::min(best[i], time_of_updates(vector.get()));
+            }
+        for (auto &one : best)
+            for (double other : team_.exchange(one))
+                one = std::max(one, other);
+        path_ = several[std::min_element(best.begin(), best.end()) - best.begin()];
+    }
+    // The same on all ranks.
+    std::vector<ghost_path> candidates()
+    {
+        std::size_t largest = 0;
+        for (const auto &with : links_)
+            largest = std::max(largest, with.send.values() * sizeof(T));
+        for (auto other : team_.exchange(largest))
+            largest = std::max(largest, other);
+        std::vector<ghost_path> several{ghost_path::buffers};
+        if (largest >= detail::stream_from)
+            several.push_back(ghost_path::streamed);
+        if (team_.direct())
+            several.push_back(ghost_path::direct);
+        return several;
+    }
+    double time_of_updates(T *vector)
+    {
+        auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < 4; i++) {
+            for (const auto &with : links_)
+                with.send.touch(vector);
+            update({vector, values_});
+        }
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+
     team team_;
     std::size_t values_; // of the whole vector
-    bool direct_;
+    ghost_path path_;    // automatic while it is not chosen
     std::vector<link> links_;
     region memory_;
     T *vector_ = nullptr; // of the update that has begun

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "onespace/sync/stream.hpp"
+
 namespace onespace::sync::detail
 {
 
@@ -36,6 +38,24 @@ class ghost_points
             return copy(packed, begin(vector), values());
         for_each([&](std::size_t to, std::size_t from) { packed[to] = vector[from]; });
     }
+    // As pack, past the caches; `packed` is aligned to 16 bytes. A stream_fence makes it readable.
+    template <class T> void stream(T *packed, const T *vector) const
+    {
+        if (consecutive_)
+            return detail::stream(packed, begin(vector), values() * sizeof(T));
+        // Gathered in the first-level cache; 16 values are a multiple of 16 bytes.
+        constexpr std::size_t block = 16 * (sizeof(T) < 64 ? 64 / sizeof(T) : 1);
+        alignas(T) std::byte gathered[block * sizeof(T)];
+        std::size_t done = 0;
+        for_each([&](std::size_t to, std::size_t from) {
+            std::memcpy(gathered + (to - done) * sizeof(T), vector + from, sizeof(T));
+            if (to - done + 1 < block)
+                return;
+            detail::stream(packed + done, gathered, sizeof(gathered));
+            done = to + 1;
+        });
+        detail::stream(packed + done, gathered, (values() - done) * sizeof(T));
+    }
     template <class T> void unpack(T *vector, const T *packed) const
     {
         if (consecutive_)
@@ -52,6 +72,14 @@ class ghost_points
         for (std::size_t i = 0; i < list_.size(); i++)
             for (std::size_t v = 0; v < values_; v++)
                 vector[list_[i] * values_ + v] = from[source.list_[i] * values_ + v];
+    }
+
+    // Changes the points as a computation does, to whatever.
+    template <class T> void touch(T *vector) const
+    {
+        for_each([&](std::size_t, std::size_t at) {
+            std::memset(static_cast<void *>(vector + at), 0, sizeof(T));
+        });
     }
 
   private:

@@ -42,7 +42,7 @@ static plan make_halves(const ghost_part &part, const std::string &what)
     MPI_Comm half;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     plan made(MPI_COMM_WORLD, os::from_mpi(half), part.lists, {part.ids.size(), values, part.ids},
-              os::ghost_path::automatic,
+              os::ghost_path::direct,
               what == "leaders" ? os::ghost_speaker::leader : os::ghost_speaker::each);
     MPI_Comm_free(&half);
     return made;
@@ -87,10 +87,11 @@ static int check_random(unsigned seed, const std::string &what)
     int size, rank = rank_and_size(size);
     auto parts = random_parts(size, seed);
     const auto &part = parts[rank];
-    auto ghosts =
-        what == "halves" || what == "leaders"
-            ? make_halves(part, what)
-            : make(part, what == "buffers" ? os::ghost_path::buffers : os::ghost_path::automatic);
+    auto ghosts = what == "halves" || what == "leaders"
+                      ? make_halves(part, what)
+                      : make(part, what == "buffers"  ? os::ghost_path::buffers
+                                   : what == "direct" ? os::ghost_path::direct
+                                                      : os::ghost_path::automatic);
     auto vector = first_values(part, values);
     std::mt19937 random(rank);
     for (int i = 0; i < updates; i++) {

@@ -1,0 +1,127 @@
+// bench/handover/handover.cpp: two threads on two processors, each of which changes its data and
+// gives it to the other, again and again, in several ways.
+//
+// usage: handover BYTES...     prints "WAY BYTES SECONDS" lines, one per batch
+// What handing over costs is the time of the loop less that of the same loop without it, since data
+// that another processor has read is slower to change again. Ways:
+//   in-place    the other copies it from where it was changed; both wait for that
+//   plain       through a buffer, written by plain stores; two buffers by turns
+//   streamed    through a buffer, by onespace/sync/stream.hpp
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <onespace/sync/flag.hpp>
+#include <onespace/sync/stream.hpp>
+#include <onespace/sync/wait.hpp>
+#include <sched.h>
+#include <thread>
+#include <time.h>
+
+namespace os = onespace::sync;
+
+static constexpr std::size_t most = 1 << 22;
+static constexpr int batches = 9;
+
+struct alignas(128) side {
+    // Updates handed over, and taken. Each has one writer: this side stores (release) what it has
+    // handed over, the other (acquire) reads that; `taken` the other way round.
+    std::atomic<long> given{0}, unused[15], taken{0};
+    alignas(4096) char data[most], ghosts[most], buffers[2][most];
+};
+static std::unique_ptr<side> sides[2] = {std::make_unique<side>(), std::make_unique<side>()};
+
+static double now()
+{
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+static void until(const std::atomic<long> &counter, long value)
+{
+    while (counter.load(std::memory_order_acquire) < value)
+        os::relax();
+}
+
+static void in_place(side &own, side &other, std::size_t bytes, long k)
+{
+    own.given.store(k, std::memory_order_release);
+    until(other.given, k);
+    std::memcpy(own.ghosts, other.data, bytes);
+    other.taken.store(k, std::memory_order_release);
+    until(own.taken, k);
+}
+
+template <bool Streams> static void by_buffer(side &own, side &other, std::size_t bytes, long k)
+{
+    until(own.taken, k - 2);
+    if (Streams) {
+        os::detail::stream(own.buffers[k % 2], own.data, bytes);
+        os::detail::stream_fence();
+    } else {
+        std::memcpy(own.buffers[k % 2], own.data, bytes);
+    }
+    own.given.store(k, std::memory_order_release);
+    until(other.given, k);
+    std::memcpy(own.ghosts, other.buffers[k % 2], bytes);
+    other.taken.store(k, std::memory_order_release);
+}
+
+static void nothing(side &, side &, std::size_t, long)
+{
+}
+
+using way = void (*)(side &, side &, std::size_t, long);
+static constexpr std::pair<const char *, way> ways[] = {
+    {"in-place", in_place}, {"plain", by_buffer<false>}, {"streamed", by_buffer<true>}};
+
+static double turns(int self, way hand_over, std::size_t bytes, long &k, int count)
+{
+    auto &own = *sides[self], &other = *sides[!self];
+    double start = now();
+    for (int i = 0; i < count; i++) {
+        for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
+            long value;
+            std::memcpy(&value, own.data + at, 8);
+            value++;
+            std::memcpy(own.data + at, &value, 8);
+        }
+        hand_over(own, other, bytes, ++k);
+    }
+    return (now() - start) / count;
+}
+
+static void work(int self, int argc, char **argv)
+{
+    cpu_set_t all, one;
+    sched_getaffinity(0, sizeof(all), &all);
+    CPU_ZERO(&one);
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && seen++ == self)
+            CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    long k = 0, uncounted = 0;
+    for (int batch = 0; batch < batches; batch++)
+        for (int i = 1; i < argc; i++)
+            for (const auto &[name, hand_over] : ways) {
+                std::size_t bytes = strtoul(argv[i], nullptr, 10);
+                int count = int(std::max<std::size_t>(2000000 / (bytes + 2000), 8));
+                turns(self, hand_over, bytes, k, 4);
+                double alone = turns(self, nothing, bytes, uncounted, count);
+                double both = turns(self, hand_over, bytes, k, count);
+                if (self == 0)
+                    printf("%s %zu %.9e\n", name, bytes, std::max(both - alone, 1e-9));
+            }
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strtoul(argv[i], nullptr, 10) < 8 || strtoul(argv[i], nullptr, 10) > most) {
+            fprintf(stderr, "usage: handover BYTES...   8 to %zu\n", most);
+            return 2;
+        }
+    std::thread other(work, 1, argc, argv);
+    work(0, argc, argv);
+    other.join();
+}
