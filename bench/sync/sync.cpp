@@ -15,6 +15,7 @@
 #include <functional>
 #include <getopt.h>
 #include <onespace/sync/cluster.hpp>
+#include <onespace/sync/punctual.hpp>
 #include <sched.h>
 #include <time.h>
 
@@ -147,10 +148,12 @@ static void mismatch(const os::team &team)
 {
     os::barrier<> ours(team);
     os::tree_barrier<> tree(team);
+    os::punctual_barrier<> punctual(team);
     for (int batch = 0; batch < batches; batch++) {
         mismatch_after("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
         mismatch_after("sync", [&] { ours.wait(); });
         mismatch_after("tree", [&] { tree.wait(); });
+        mismatch_after("punctual", [&] { punctual.wait(); });
     }
 }
 

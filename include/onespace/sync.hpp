@@ -10,6 +10,7 @@
 
 #include "onespace/sync/barrier.hpp"
 #include "onespace/sync/collectives.hpp"
+#include "onespace/sync/punctual.hpp"
 #include "onespace/sync/team.hpp"
 
 #endif

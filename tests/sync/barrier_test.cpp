@@ -1,7 +1,7 @@
 // tests/sync/barrier_test.cpp: each barrier, with each order and waiting policy.
 #include "threads.hpp"
 
-#include <onespace/sync/barrier.hpp>
+#include <onespace/sync/punctual.hpp>
 
 template <class Barrier> class barriers : public testing::Test
 {
@@ -13,15 +13,14 @@ template <class Order, class Wait> struct of_two : os::dissemination_barrier<Ord
     }
 };
 
-using kinds =
-    testing::Types<os::simple_barrier<>, os::simple_barrier<os::sequential, os::futex>,
-                   os::simple_barrier<os::release_acquire, os::spin_yield>, os::tree_barrier<>,
-                   os::tree_barrier<os::sequential, os::spin_yield>,
-                   os::tree_barrier<os::release_acquire, os::futex>,
-                   of_two<os::release_acquire, os::adaptive>,
-                   of_two<os::sequential, os::spin_yield>, of_two<os::release_acquire, os::futex>,
-                   os::dissemination_barrier<>,
-                   os::dissemination_barrier<os::release_acquire, os::futex>, os::barrier<>>;
+using kinds = testing::Types<
+    os::simple_barrier<>, os::simple_barrier<os::sequential, os::futex>,
+    os::simple_barrier<os::release_acquire, os::spin_yield>, os::tree_barrier<>,
+    os::tree_barrier<os::sequential, os::spin_yield>,
+    os::tree_barrier<os::release_acquire, os::futex>, of_two<os::release_acquire, os::adaptive>,
+    of_two<os::sequential, os::spin_yield>, of_two<os::release_acquire, os::futex>,
+    os::dissemination_barrier<>, os::dissemination_barrier<os::release_acquire, os::futex>,
+    os::barrier<>, os::punctual_barrier<>, os::punctual_barrier<os::sequential, os::futex>>;
 TYPED_TEST_SUITE(barriers, kinds);
 
 // What each wrote before the barrier all see behind it, and nobody sees more than that. Plain
@@ -101,4 +100,20 @@ TYPED_TEST(barriers, end_with_an_error_when_a_rank_leaves)
                             }),
                  os::peer_lost);
     EXPECT_EQ(noticed, 3);
+}
+
+// Not how punctual: that is for bench/sync.
+TEST(punctual_barrier, is_left_after_its_delay_on_every_rank)
+{
+    on_threads(3, [](os::team &team) {
+        os::punctual_barrier<> barrier(team);
+        auto delay = team.exchange(barrier.delay());
+        EXPECT_EQ(delay[0], delay[team.rank()]);
+        EXPECT_GT(delay[0].count(), 0);
+        for (int round = 0; round < 50; round++) {
+            auto arrival = std::chrono::steady_clock::now();
+            barrier.wait();
+            EXPECT_GE(std::chrono::steady_clock::now() - arrival, barrier.delay());
+        }
+    });
 }
