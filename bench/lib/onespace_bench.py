@@ -4,6 +4,7 @@ spread, tables, and results in the format onespace-bench/1 (bench/schema.json).
 A benchmark is a list of variants (processes, tasks, the limit) that run by turns, A B A B..., so that
 what changes on the machine meanwhile meets all of them. Each turn gives one sample per variant and x.
 Ratios are taken turn by turn, and the median of those is what is claimed."""
+import argparse
 import dataclasses
 import glob
 import json
@@ -338,6 +339,13 @@ class Targets:
             table(["target", "found", "wanted", ""], self.rows, out)
 
 
+def folder_name(text):
+    """Found wrong before hours of measuring, not behind them."""
+    if os.path.exists(text) and not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"{text} is a file: name a folder")
+    return text
+
+
 def add_arguments(parser):
     parser.add_argument("--quick", action="store_true", help="fewer points and turns, for a first look")
     parser.add_argument("--turns", type=int, metavar="N", help="turns of each variant")
@@ -345,7 +353,7 @@ def add_arguments(parser):
     parser.add_argument("--targets", action="store_true",
                         help="hold the results against the project's targets; exit status 3 when missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
-    parser.add_argument("--results", metavar="FOLDER",
+    parser.add_argument("--results", metavar="FOLDER", type=folder_name,
                         help="where the JSON and the plot go (default: ONESPACE_BENCH_RESULTS, else "
                              "bench/results, in an installation ~/.cache/onespace/bench)")
 

@@ -16,6 +16,7 @@
 #include <getopt.h>
 #include <onespace/sync/cluster.hpp>
 #include <onespace/sync/punctual.hpp>
+#include <optional>
 #include <sched.h>
 #include <time.h>
 
@@ -32,10 +33,13 @@ static double now()
     return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
 }
 
+// Where ranks share processors, one that is through with its loop must let the others get through
+// with theirs, which not every MPI's waiting does. So this is ours.
+static std::optional<os::collectives<>> among;
+
 static double slowest(double seconds)
 {
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return seconds;
+    return among->allreduce(seconds, os::maximum());
 }
 
 static void say(const std::string &what, int x, double seconds)
@@ -60,12 +64,21 @@ template <class Call> static candidate timed(const char *name, Call call)
             }};
 }
 
-// How many calls fill a batch: 3 to 100,000.
-static int calls_of(const candidate &one)
+// The slowest rank's time of a call.
+template <class Meet> static double time_of(const candidate &one, int count, Meet &meet)
 {
-    double seconds = slowest(one.time(3)) / 3;
-    seconds = slowest(one.time(seconds > 1e-4 ? 3 : 100)) / (seconds > 1e-4 ? 3 : 100);
-    double count = batch_seconds / seconds;
+    for (int warm = 0; warm < 10; warm++)
+        meet();
+    double seconds = one.time(count);
+    meet();
+    return slowest(seconds) / count;
+}
+
+// How many calls fill a batch: 3 to 100,000.
+template <class Meet> static int calls_of(const candidate &one, Meet &meet)
+{
+    double seconds = time_of(one, 3, meet);
+    double count = batch_seconds / time_of(one, seconds > 1e-4 ? 10 : 100, meet);
     return count < 3 ? 3 : count > 100000 ? 100000 : int(count);
 }
 
@@ -74,14 +87,11 @@ static void by_turns(const char *question, int x, Meet meet, std::vector<candida
 {
     std::vector<int> counts;
     for (auto &one : variants)
-        counts.push_back(calls_of(one));
+        counts.push_back(calls_of(one, meet));
     for (int batch = 0; batch < batches; batch++)
-        for (std::size_t i = 0; i < variants.size(); i++) {
-            for (int warm = 0; warm < 10; warm++)
-                meet();
+        for (std::size_t i = 0; i < variants.size(); i++)
             say(std::string(question) + "/" + variants[i].name, x,
-                slowest(variants[i].time(counts[i])) / counts[i]);
-        }
+                time_of(variants[i], counts[i], meet));
 }
 
 static void barriers(const os::team &team)
@@ -133,10 +143,9 @@ static void mismatch_after(const char *name, const std::function<void()> &barrie
     for (int i = 0; i < 100; i++)
         barrier();
     double left = now(), first = -left, last = left;
-    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     // A clock's step, where ranks leave at once.
-    say(std::string("mismatch-leave/") + name, ranks, std::max(last + first, 1e-9));
+    say(std::string("mismatch-leave/") + name, ranks,
+        std::max(slowest(last) + slowest(first), 1e-9));
     for (int i = 0; i < 100; i++)
         barrier();
     double start = now();
@@ -239,6 +248,7 @@ static int run(int argc, char **argv)
             found |= strcmp(argv[i], question) == 0;
         return found;
     };
+    among.emplace(cluster.node());
     if (wanted("barrier"))
         barriers(cluster.node());
     if (wanted("allreduce"))
@@ -247,6 +257,7 @@ static int run(int argc, char **argv)
         mismatch(cluster.node());
     if (wanted("dot"))
         dots(cluster.node());
+    among.reset();
     return 0;
 }
 
