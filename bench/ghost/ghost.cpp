@@ -52,12 +52,11 @@ struct setting {
     part mine;
     node on;
     os::cluster cluster;
-    os::barrier<> meet;
+    os::cluster_collectives<> all;
     int points; // of the mesh
 };
 
-// The time of each of `count` turns of the loop, for the caller. All meet behind it, in a way that
-// lets ranks which share a processor get through: not every MPI's waiting does.
+// The time of each of `count` turns of the loop, for the caller.
 static std::vector<double> time_of(const variant &one, int count, setting &in, bool updates = true)
 {
     part &mine = in.mine;
@@ -73,7 +72,6 @@ static std::vector<double> time_of(const variant &one, int count, setting &in, b
         time = after - before;
         before = after;
     }
-    in.meet.wait();
     return times;
 }
 
@@ -82,10 +80,11 @@ static double mean_of(const std::vector<double> &times)
     return std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
 }
 
-static double slowest(double seconds)
+// All meet here, in a way that lets ranks which share a processor get through: not every MPI's
+// waiting does.
+static double slowest(setting &in, double seconds)
 {
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return seconds;
+    return in.all.allreduce(seconds, os::maximum());
 }
 
 static void check(const variant &one, const part &mine)
@@ -101,11 +100,11 @@ static int calls_of(const variant &one, setting &in)
 {
     double seconds = 0;
     for (int i = 0; i < 3; i++) {
-        seconds = slowest(mean_of(time_of(one, 1, in)));
+        seconds = slowest(in, mean_of(time_of(one, 1, in)));
         check(one, in.mine);
     }
     if (seconds < 1e-3)
-        seconds = slowest(mean_of(time_of(one, 3, in)));
+        seconds = slowest(in, mean_of(time_of(one, 3, in)));
     return std::clamp(int(batch_seconds / seconds), 2, most_calls);
 }
 
@@ -133,10 +132,10 @@ static void by_turns(setting &in, const std::vector<variant> &variants)
     for (int batch = 0; batch < batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++) {
             for (int warm = 0; warm < 10; warm++) // section 4.3 of the paper
-                in.meet.wait();
-            double idle = slowest(mean_of(time_of(variants[i], counts[i], in, false)));
+                in.all.barrier();
+            double idle = slowest(in, mean_of(time_of(variants[i], counts[i], in, false)));
             auto times = time_of(variants[i], counts[i], in);
-            double seconds = slowest(mean_of(times)) - idle;
+            double seconds = slowest(in, mean_of(times)) - idle;
             check(variants[i], in.mine);
             if (rank == 0)
                 printf("ghost/%s %d %.9e\n", variants[i].name, in.points, std::max(seconds, 1e-9));
@@ -234,7 +233,7 @@ static node find_node(const os::team &team)
 static void measure(const char *path, const os::cluster &cluster)
 {
     setting in{read_part(path, rank, ranks), find_node(cluster.node()), cluster,
-               os::barrier<>(cluster.node()), 0};
+               os::cluster_collectives<>(cluster), 0};
     MPI_Allreduce(&in.mine.own, &in.points, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     {
         variants all(in);
