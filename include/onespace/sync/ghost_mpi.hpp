@@ -63,8 +63,15 @@ class mpi_ghost_plan
     }
     void end()
     {
+        // Messages first: that wait drives the MPI, and what neighbours on the node have published
+        // needs nobody's help to be there.
+        try {
+            far_->end(vector_);
+        } catch (...) {
+            node_.end(); // no neighbour looks at the vector any more
+            throw;
+        }
         node_.end();
-        far_->end(vector_);
         started_ = false;
     }
     // Whether neighbours on the node read the vector itself.
