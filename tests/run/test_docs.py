@@ -158,7 +158,10 @@ def test_every_function_has_a_man_page_and_a_line_in_the_api_table():
     declared = set(re.findall(r"\b(onespace_window_\w+)\s*\(",
                               without_comments((ROOT / "include" / "onespace" / "window.h").read_text())))
     assert len(layer) >= 6 and layer <= declared
-    functions |= layer
+    team_header = without_comments((ROOT / "include" / "onespace" / "parallel.h").read_text())
+    teams = set(re.findall(r"\b(onespace_parallel_\w+)\(", re.sub(r"typedef [^;]*;", "", team_header)))
+    assert len(teams) >= 13
+    functions |= layer | teams
     pages = {p.stem for p in [*PAGES, *LINKS] if p.suffix == ".3" and p.stem.startswith("onespace_")}
     assert functions == pages
     table = set(re.findall(r"`(onespace_\w+)`", (ROOT / "docs" / "api.md").read_text()))

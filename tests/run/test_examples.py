@@ -126,6 +126,13 @@ def test_barrier_keeps_tasks_in_step(tmp_path):
     assert "every cell is right" in result.stdout
 
 
+def test_parallel_adds_up(tmp_path):
+    program = build("parallel", tmp_path)
+    result = run([program, "3"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "3 tasks filled 100 parts: the sum is 1.6449\n"
+
+
 def test_pip_spawn_reads_variables_of_its_tasks(tmp_path):
     program = build("pip_spawn", tmp_path)
     result = run([program, "3"], tmp_path)

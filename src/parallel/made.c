@@ -1,0 +1,197 @@
+/* src/parallel/made.c: teams whose members the caller makes.
+ *
+ * The new tasks run the caller's program from its beginning up to onespace_parallel_init. That call
+ * knows them by a pointer to the team's block, which reaches them twice: from the spawn, and in the
+ * environment. Programs that they start inherit only the second. */
+#include "parallel/team.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORKER_VARIABLE "ONESPACE_PARALLEL_WORKER"
+
+enum { PATIENCE_MS = 1000 };
+
+extern char **environ;
+
+static struct team_block *block_of_worker(void)
+{
+    void *data = NULL, *told = NULL;
+    const char *text = getenv(WORKER_VARIABLE);
+    if (!text || sscanf(text, "%p", &told) != 1 || onespace_spawner(&data) < 0 || data != told)
+        return NULL;
+    unsetenv(WORKER_VARIABLE);
+    return data;
+}
+
+/* Runs the team's orders until it is given back. The name is made from the pointer, since nothing
+ * may be read there before it is held. */
+static int work(struct team_block *block)
+{
+    char name[TEAM_EXPORT_NAME];
+    void *held;
+    int maker = onespace_spawner(NULL);
+    snprintf(name, sizeof(name), TEAM_NAME ".made.%p", (void *)block);
+    int result = onespace_import(maker, name, &held, NULL, 0);
+    if (result == 0)
+        result = team_check_block(block);
+    if (result < 0)
+        return result;
+    int number = (int)atomic_fetch_add(&block->workers, 1) + 1;
+    struct onespace_parallel *team = team_new((int)block->count, number, block);
+    if (!team)
+        return -ENOMEM;
+    team->owner_id = maker;
+    team->is_made = 1;
+    result = team_enter(team);
+    if (result == 0)
+        result = team_meet(team);
+    if (result == 0)
+        result = team_serve(team);
+    team_leave(team);
+    return result;
+}
+
+/* The environment with one variable more, which the caller frees. */
+static char **worker_environment(char *variable)
+{
+    size_t count = 0;
+    while (environ && environ[count])
+        count++;
+    char **result = calloc(count + 2, sizeof(*result));
+    if (!result)
+        return NULL;
+    if (count > 0)
+        memcpy(result, environ, count * sizeof(*result));
+    result[count] = variable;
+    return result;
+}
+
+static int program_path(char *path, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", path, size - 1);
+    if (length < 0)
+        return -errno;
+    path[length] = 0;
+    return 0;
+}
+
+/* Ids are kept by place: numbers are given out as the tasks come. */
+static int spawn_workers(struct onespace_parallel *team, char *const argv[], int ids[])
+{
+    char path[PATH_MAX], variable[64];
+    int result = program_path(path, sizeof(path));
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.data = team->block;
+    snprintf(variable, sizeof(variable), WORKER_VARIABLE "=%p", (void *)team->block);
+    char **environment = result == 0 ? worker_environment(variable) : NULL;
+    if (result == 0 && !environment)
+        result = -ENOMEM;
+    for (int i = 1; i < team->count && result >= 0; i++) {
+        result = onespace_spawn(path, argv, environment, &attr);
+        ids[i] = result > 0 ? result : 0;
+    }
+    free(environment);
+    return result < 0 ? result : 0;
+}
+
+/* One that ended before it had a number is found by the spawner only. */
+static int await_workers(struct onespace_parallel *team, const int ids[])
+{
+    const struct timespec pause = {0, 200000};
+    for (;;) {
+        int come = 0;
+        for (int i = 1; i < team->count; i++)
+            come += atomic_load_explicit(&team->block->members[i].id, memory_order_acquire) != 0;
+        if (come == team->count - 1)
+            return team_meet(team);
+        for (int i = 1; i < team->count; i++)
+            if (team_has_ended(ids[i]))
+                return -EOWNERDEAD;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void end_workers(const int ids[], int count)
+{
+    for (int i = 1; i < count; i++)
+        if (ids[i] > 0 && onespace_wait(ids[i], NULL, PATIENCE_MS) == -ETIMEDOUT) {
+            (void)!onespace_kill(ids[i], SIGKILL);
+            (void)!onespace_wait(ids[i], NULL, -1);
+        }
+}
+
+void team_end_made(struct onespace_parallel *team)
+{
+    struct team_region dismissal = {.order = ORDER_DISMISS};
+    int is_lost = team_fork(team, &dismissal) < 0;
+    int *ids = team->made_ids;
+    for (int i = 1; i < team->count && !is_lost; i++)
+        (void)!onespace_wait(ids[i], NULL, -1);
+    if (is_lost)
+        end_workers(ids, team->count);
+    free(ids);
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static int make(struct onespace_parallel **result_team, int count, char *const argv[])
+{
+    struct onespace_parallel *team = team_new(count, 0, NULL);
+    int *ids = calloc((size_t)count, sizeof(*ids));
+    int result = team && ids ? 0 : -ENOMEM;
+    if (result == 0) {
+        team->is_made = 1;
+        team->made_ids = ids;
+        snprintf(team->block->export_name, TEAM_EXPORT_NAME, TEAM_NAME ".made.%p",
+                 (void *)team->block);
+        result = team_enter(team);
+    }
+    if (result == 0) {
+        result = spawn_workers(team, argv, ids);
+        if (result == 0)
+            result = await_workers(team, ids);
+        if (result == 0) {
+            *result_team = team;
+            return 0;
+        }
+        atomic_store(&team->block->lost, 1);
+        team_look(team);
+        end_workers(ids, count);
+        team_leave(team);
+    } else if (team) {
+        team_free(team);
+    }
+    free(ids);
+    return result;
+}
+
+int onespace_parallel_init(struct onespace_parallel **team, int count, char *const argv[])
+{
+    struct team_block *block = block_of_worker();
+    if (block)
+        exit(work(block) == 0 ? 0 : 1);
+    if (count < 0 || !argv || !argv[0])
+        return -EINVAL;
+    int was_member = onespace_self() >= 0;
+    int self = onespace_init();
+    if (self < 0)
+        return self;
+    int result = make(team, count ? count : processors(), argv);
+    if (result == 0)
+        (*team)->made_root = !was_member && self == ONESPACE_ROOT;
+    else if (!was_member && self == ONESPACE_ROOT)
+        (void)!onespace_fini();
+    return result;
+}

@@ -1,0 +1,94 @@
+/* src/parallel/shared.c: instances that all members share, found by name.
+ *
+ * The first who asks maps the memory, in its own range; the others hold that member's memory, so
+ * that what they use stays when it is killed. The table is changed under a lock; that of a member
+ * that died with it need not be taken over, since the team is broken then. */
+#include "parallel/team.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static int lock(struct onespace_parallel *team)
+{
+    const struct timespec pause = {0, 20000};
+    uint32_t nobody = 0, mine = (uint32_t)team->number + 1;
+    while (!atomic_compare_exchange_strong_explicit(&team->block->lock, &nobody, mine,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+        nobody = 0;
+        if (team_look(team) < 0)
+            return -EOWNERDEAD;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+static void unlock(struct onespace_parallel *team)
+{
+    atomic_store_explicit(&team->block->lock, 0, memory_order_release);
+}
+
+/* The instance of that name, or the first free place, or NULL. */
+static struct team_instance *find(struct team_block *block, const char *name)
+{
+    for (int i = 0; i < ONESPACE_PARALLEL_SHARED_MAX; i++) {
+        struct team_instance *instance = &block->instances[i];
+        if (!atomic_load_explicit(&instance->address, memory_order_acquire) ||
+            strcmp(instance->name, name) == 0)
+            return instance;
+    }
+    return NULL;
+}
+
+static int make(struct onespace_parallel *team, struct team_instance *instance, const char *name,
+                size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    strcpy(instance->name, name);
+    instance->size = size;
+    instance->owner = team->number;
+    atomic_store_explicit(&instance->address, (uintptr_t)memory, memory_order_release);
+    return 0;
+}
+
+/* Member 0's memory is held as long as the team. */
+static int hold(struct onespace_parallel *team, int owner)
+{
+    void *block;
+    if (owner == 0 || owner == team->number || team->held[owner])
+        return 0;
+    int id = atomic_load_explicit(&team->block->members[owner].id, memory_order_acquire) - 1;
+    int result = onespace_import(id, team->block->export_name, &block, NULL, 0);
+    if (result == 0)
+        team->held[owner] = id;
+    return result == 0 ? 0 : -EOWNERDEAD;
+}
+
+int onespace_parallel_shared(struct onespace_parallel *team, const char *name, size_t size,
+                             void **address)
+{
+    int result = team_may_meet(team);
+    if (result < 0 && result != -EDEADLK)
+        return result;
+    if (!name || !*name || size == 0 || !address)
+        return -EINVAL;
+    if (strlen(name) > ONESPACE_PARALLEL_NAME_MAX)
+        return -ENAMETOOLONG;
+    result = lock(team);
+    if (result < 0)
+        return result;
+    struct team_instance *instance = find(team->block, name);
+    if (!instance)
+        result = -ENOSPC;
+    else if (!atomic_load_explicit(&instance->address, memory_order_relaxed))
+        result = make(team, instance, name, size);
+    else
+        result = instance->size == size ? hold(team, instance->owner) : -EEXIST;
+    unlock(team);
+    if (result == 0)
+        *address = (void *)atomic_load_explicit(&instance->address, memory_order_relaxed);
+    return result;
+}

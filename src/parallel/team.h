@@ -1,0 +1,148 @@
+/* src/parallel/team.h: a team of tasks, what its members share and what each knows.
+ *
+ * The block lies in member 0's memory; every other member holds that memory by an import. Members
+ * may be killed at any instruction. Nothing here is repaired then: who waits looks now and then
+ * whether all still live, writes `lost`, once, and every wait ends with -EOWNERDEAD. So a lock or a
+ * half-done arrival of a dead member does no harm. */
+#ifndef ONESPACE_PARALLEL_TEAM_H
+#define ONESPACE_PARALLEL_TEAM_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "onespace/parallel.h"
+
+#define TEAM_MAGIC UINT64_C(0x6d616574316f6e65)
+#define TEAM_ABI   1u
+#define TEAM_NAME  "onespace.parallel" /* of exports: then the kind and number of the team */
+
+enum { TEAM_SMALL = 64, TEAM_EXPORT_NAME = 48 };
+
+#define TEAM_LEFT (-1) /* in place of an id: looks at the block no more */
+
+/* What the others do between two barriers: written by member 0 before the first one. */
+enum team_order { ORDER_BODY, ORDER_LOOP, ORDER_DISMISS };
+
+/* A function, for members that have the same file at another address. */
+struct team_function {
+    const char *object; /* the library's name in member 0's link map; NULL: the program */
+    uintptr_t offset;   /* from where it is loaded */
+};
+
+struct team_loop {
+    long begin, end, schedule;
+    onespace_parallel_part *part;
+    void *argument;
+};
+
+struct team_region {
+    enum team_order order;
+    struct team_function function;
+    struct team_loop loop; /* of ORDER_LOOP; `part` is member 0's */
+    void *argument;
+};
+
+struct team_member {
+    /* The task's id + 1, 0: not there yet. Written by the member with release before it first
+     * arrives, and again, TEAM_LEFT, when it has given the team back; read with acquire by those
+     * who look whether it lives, and by member 0 before it gives the block back. */
+    _Alignas(64) _Atomic int32_t id;
+    /* What follows has one writer, the member, between two barriers; the barrier orders it. */
+    int result;                             /* of the region */
+    char *values;                           /* of a large reduction */
+    _Alignas(64) char small[2][TEAM_SMALL]; /* of small ones, in turn */
+};
+
+/* Written under the block's lock; `address` with release, last, and read with acquire. */
+struct team_instance {
+    char name[ONESPACE_PARALLEL_NAME_MAX + 1];
+    size_t size;
+    int owner; /* number in the team */
+    _Atomic uintptr_t address;
+};
+
+struct team_block {
+    uint64_t magic;
+    uint32_t abi, count;
+    int first; /* number among the tasks started together of member 0, or -1: all have been made */
+    char export_name[TEAM_EXPORT_NAME];
+    _Atomic uint32_t workers; /* numbers given to made tasks so far; read-modify-write only */
+    /* Number + 1 of a member that has ended. Any member, by compare-and-swap from 0, then stays. */
+    _Atomic uint32_t lost;
+    /* The barrier. `arrived` counts; the last one makes it and `next_chunk` 0 and then raises
+     * `generation` (sequentially consistent, as are the waiters' loads: all that was written before
+     * any arrival is seen after any wait). */
+    _Alignas(64) _Atomic uint32_t arrived;
+    _Alignas(64) _Atomic uint32_t generation; /* futex */
+    /* Raised before a last look at `generation`, which is raised before a look at `sleepers`: one
+     * of both sees the other. A killed sleeper leaves it too high, which costs system calls only.
+     */
+    _Atomic uint32_t sleepers;
+    _Alignas(64) _Atomic unsigned long next_chunk; /* of a dynamic loop: members, by adding 1 */
+    /* Member 0, before the barrier that forks; the others after it. */
+    _Alignas(64) struct team_region region;
+    /* Number + 1 of the member that changes instances[], by compare-and-swap from 0 (acquire), back
+     * to 0 by the same one (release). */
+    _Atomic uint32_t lock;
+    struct team_instance instances[ONESPACE_PARALLEL_SHARED_MAX];
+    struct team_member members[];
+};
+static_assert(sizeof(struct team_member) == 192, "ABI 1: members may bring their own library");
+static_assert(offsetof(struct team_block, instances) == 400, "ABI 1");
+static_assert(sizeof(struct team_instance) == 72, "ABI 1");
+
+struct onespace_parallel {
+    struct team_block *block;
+    size_t block_bytes;          /* member 0: of the mapping */
+    int number, count, owner_id; /* the last: of member 0 */
+    int is_made;                 /* by onespace_parallel_init */
+    int is_inside;               /* a region */
+    int is_crowded;              /* more tasks than processors: do not spin */
+    int made_root;               /* onespace_parallel_init made the caller a root */
+    int *made_ids;               /* of the tasks it made, by place from 1 on */
+    unsigned reductions;         /* small ones so far */
+    int held[];                  /* by number: the member whose memory this one holds, or 0 */
+};
+
+/* ---- team.c ---- */
+/* A handle, with a new block if that is NULL (the caller is member 0 then), or NULL. */
+struct onespace_parallel *team_new(int count, int number, struct team_block *block);
+/* Gives back what team_new has made. */
+void team_free(struct onespace_parallel *team);
+/* -EINVAL when a block was made by a library that is not like this one. */
+int team_check_block(const struct team_block *block);
+/* Registers the caller, whose memory others can hold from then on. */
+int team_enter(struct onespace_parallel *team);
+/* Waits for all to have entered and finds out how to wait. */
+int team_meet(struct onespace_parallel *team);
+/* The caller's part in giving back: its name, its instances, its holds; then team_free. */
+void team_leave(struct onespace_parallel *team);
+/* -EPERM outside the space, -EOWNERDEAD in a broken team, -EDEADLK where the others serve. */
+int team_may_meet(const struct onespace_parallel *team);
+
+/* ---- made.c ---- */
+/* Lets the tasks that were made end, and waits for them; kills those that hang in a broken team. */
+void team_end_made(struct onespace_parallel *team);
+
+/* ---- wait.c ---- */
+int team_barrier(struct onespace_parallel *team);
+/* 0, or -EOWNERDEAD when a member has ended, which it then makes known. */
+int team_look(struct onespace_parallel *team);
+/* Whether the task has ended or executed another program. */
+int team_has_ended(int id);
+/* Sets is_crowded, when all members are there. */
+void team_find_crowded(struct onespace_parallel *team);
+
+/* ---- region.c ---- */
+int team_serve(struct onespace_parallel *team);
+/* Tells the others, works along and waits for them. */
+int team_fork(struct onespace_parallel *team, const struct team_region *region);
+/* Sets `function`: 0 or -ENOENT. */
+int team_describe(const void *address, struct team_function *function);
+
+/* ---- loop.c ---- */
+void team_run_loop(struct onespace_parallel *team, const struct team_loop *loop);
+
+#endif

@@ -1,0 +1,132 @@
+/* src/parallel/wait.c: the team's barrier, and how its members wait.
+ *
+ * As long as every task can have a processor of its own a member spins, for about the time that it
+ * takes to be put to sleep and woken ten times over; otherwise, and after that, it sleeps on a
+ * futex. Sleeping ends after 50 ms at the latest, for a look whether all members live: the kernel
+ * wakes nobody for a peer that is killed. */
+#include "parallel/team.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "space/futex.h"
+#include "space/registry.h"
+
+enum { SPINS = 20000, CROWDED_SPINS = 50, SPINS_PER_LOOK = 4096, SLEEP_MS = 50 };
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
+int team_has_ended(int id)
+{
+    if (id == ONESPACE_ROOT)
+        return 0; /* without it nobody is there to ask */
+    const struct space_slot *slot = space_slot(space_mine(), id);
+    uint32_t state = slot ? space_state(slot) : SLOT_FREE;
+    return state != SLOT_BORN && state != SLOT_RUNNING;
+}
+
+static int is_gone(const struct team_block *block, int number)
+{
+    int32_t id = atomic_load_explicit(&block->members[number].id, memory_order_acquire) - 1;
+    if (id + 1 == TEAM_LEFT)
+        return 0;
+    if (id < 0) /* who has not come yet may have ended before */
+        return block->first >= 0 && onespace_task(block->first + number) == -EOWNERDEAD;
+    return team_has_ended(id);
+}
+
+int team_look(struct onespace_parallel *team)
+{
+    struct team_block *block = team->block;
+    for (int i = 0; i < team->count && !atomic_load(&block->lost); i++) {
+        uint32_t nobody = 0;
+        if (is_gone(block, i))
+            atomic_compare_exchange_strong(&block->lost, &nobody, (uint32_t)i + 1);
+    }
+    if (!atomic_load(&block->lost))
+        return 0;
+    futex_wake(&block->generation, INT32_MAX);
+    return -EOWNERDEAD;
+}
+
+static void sleep_while(struct team_block *block, uint32_t generation)
+{
+    atomic_fetch_add(&block->sleepers, 1);
+    if (atomic_load(&block->generation) == generation && !atomic_load(&block->lost))
+        futex_wait(&block->generation, generation, futex_deadline(SLEEP_MS));
+    atomic_fetch_sub(&block->sleepers, 1);
+}
+
+static int await(struct onespace_parallel *team, uint32_t generation)
+{
+    struct team_block *block = team->block;
+    const unsigned spins = team->is_crowded ? CROWDED_SPINS : SPINS;
+    for (unsigned looks = 1; atomic_load(&block->generation) == generation; looks++) {
+        if (looks < spins)
+            relax();
+        else
+            sleep_while(block, generation);
+        if (looks < spins && looks % SPINS_PER_LOOK)
+            continue;
+        /* A barrier that was completed is one, whatever happened afterwards. */
+        if (team_look(team) < 0)
+            return atomic_load(&block->generation) == generation ? -EOWNERDEAD : 0;
+    }
+    return 0;
+}
+
+int team_barrier(struct onespace_parallel *team)
+{
+    struct team_block *block = team->block;
+    if (atomic_load(&block->lost))
+        return -EOWNERDEAD;
+    uint32_t generation = atomic_load(&block->generation);
+    if (atomic_fetch_add(&block->arrived, 1) + 1 < (uint32_t)team->count)
+        return await(team, generation);
+    atomic_store(&block->arrived, 0);
+    atomic_store(&block->next_chunk, 0);
+    atomic_store(&block->generation, generation + 1);
+    if (atomic_load(&block->sleepers) != 0)
+        futex_wake(&block->generation, INT32_MAX);
+    return 0;
+}
+
+int onespace_parallel_barrier(struct onespace_parallel *team)
+{
+    int result = team_may_meet(team);
+    return result ? result : team_barrier(team);
+}
+
+/* Counts who may run on the caller's processors, and these processors. The root is asked only where
+ * it is a member: elsewhere it waits for its tasks. */
+void team_find_crowded(struct onespace_parallel *team)
+{
+    struct space *space = space_mine();
+    cpu_set_t own, theirs, all, common;
+    int is_root_member = team->owner_id == ONESPACE_ROOT, sharing = 0;
+    if (sched_getaffinity(0, sizeof(own), &own) != 0)
+        return;
+    all = own;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = is_root_member ? 0 : 1; i <= highest; i++) {
+        int32_t pid = i == 0 ? space->root_pid : atomic_load(&space->pids[i]);
+        uint32_t state = space_state(&space->slots[i]);
+        if (pid <= 0 || (i > 0 && state != SLOT_BORN && state != SLOT_RUNNING) ||
+            sched_getaffinity(pid, sizeof(theirs), &theirs) != 0)
+            continue;
+        CPU_AND(&common, &own, &theirs);
+        if (CPU_COUNT(&common) == 0)
+            continue;
+        CPU_OR(&all, &all, &theirs);
+        sharing++;
+    }
+    team->is_crowded = sharing > CPU_COUNT(&all);
+}
