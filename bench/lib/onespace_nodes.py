@@ -17,6 +17,7 @@ from onespace_bench import Failure
 
 ADDRESS = "10.77.0.{}"
 LAUNCHER = ADDRESS.format(254)
+GRACE_S = 3  # for a job whose output is complete
 KINDS = ["net", "ipc", "uts", "mount", "pid"]
 
 
@@ -35,7 +36,9 @@ class Nodes:
                     raise Failure(f"{tool} is not installed (Debian: {package})")
             self.hosts_file().write_text("127.0.0.1 localhost\n" + "".join(
                 f"{address} node{i}\n" for i, address in enumerate(self.addresses)) + f"{LAUNCHER} launcher\n")
-            self.switch = self.start(["net", "uts", "mount"], "hostname launcher; " + self.setup("switch"))
+            # It lives longest, and removes the folder when this program was killed.
+            self.switch = self.start(["net", "uts", "mount"], "hostname launcher; " + self.setup("switch"),
+                                     last=f"umount -l {self.folder}/run-switch; rm -rf {self.folder}")
             self.within("ip link set lo up; ip link add name bridge0 type bridge; "
                         f"ip addr add {LAUNCHER}/24 dev bridge0; ip link set bridge0 up")
             for i, address in enumerate(self.addresses):
@@ -54,7 +57,8 @@ class Nodes:
         return self
 
     def __exit__(self, *_):
-        for process in self.processes:  # the first process of a PID namespace: all others end with it
+        for process in reversed(self.processes):  # the first process of a PID namespace: all others end with it
+            process.stdin.close()
             process.kill()
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -68,14 +72,15 @@ class Nodes:
         return (f"mount --bind {self.hosts_file()} /etc/hosts; mount -t tmpfs -o mode=1777 tmpfs /dev/shm; "
                 f"mount -t tmpfs -o mode=0700 tmpfs {run}; ")
 
-    def start(self, kinds, script):
+    def start(self, kinds, script, last=""):
         """A process that keeps the namespaces: its PID. The script ends before this returns."""
         ready = self.folder / f"ready-{len(self.processes)}"
         words = ["unshare", *[f"--{kind}" for kind in kinds]]
         if "pid" in kinds:
             words += ["--fork", "--kill-child", "--mount-proc"]
         # Holding its standard input: when this program ends, however it does, so does `cat`, and all that is inside.
-        process = subprocess.Popen([*words, "sh", "-ec", f"{script} : >{ready}; exec cat >/dev/null"],
+        stay = f"cat >/dev/null; {last}" if last else "exec cat >/dev/null"
+        process = subprocess.Popen([*words, "sh", "-ec", f"{script} : >{ready}; {stay}"],
                                    stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.processes.append(process)
         until = time.monotonic() + 10
@@ -101,10 +106,49 @@ class Nodes:
     def enter_switch(self):
         return ["nsenter", "--target", str(self.switch), "--net", "--uts", "--mount"]
 
+    def both(self, first, second):
+        """A command that runs `second` on node 1 and, with node 1's address as its last word, `first` on node 0."""
+        at = [shlex.join(self.enter_node(i)) for i in range(2)]
+        first = [*first, self.addresses[1]]
+        return ["sh", "-c", f"{at[1]} {shlex.join(second)} & {at[0]} {shlex.join(first)}; status=$?; "
+                "[ $status = 0 ] || kill $!; wait; exit $status"]
+
+    def enter_node(self, number):
+        return ["nsenter", "--target", (self.folder / self.addresses[number]).read_text(), "--net", "--ipc", "--uts",
+                "--mount", "--pid"]
+
     def received(self):
         """Bytes that have gone through the network so far."""
         text = self.within("cat /proc/net/dev")
         return sum(int(line.split(":")[1].split()[0]) for line in text.splitlines() if "port" in line)
+
+    def run(self, place, command, is_complete, env=None, timeout=120):
+        """Standard output of a job, which has come when is_complete(text) is true. A job that does not end then is
+        ended: MPICH with UCX 1.13 hangs in MPI_Finalize now and then when its ranks speak TCP, since ranks that wait
+        for others there do not answer any more."""
+        out, err = place.path / "nodes-out", place.path / "nodes-err"
+        with open(out, "wb") as out_file, open(err, "wb") as err_file, \
+                subprocess.Popen([str(word) for word in command], stdout=out_file, stderr=err_file,
+                                 stdin=subprocess.DEVNULL, start_new_session=True,
+                                 env={**os.environ, **(env or {})}) as process:
+            until, complete_until = time.monotonic() + timeout, None
+            while process.poll() is None:
+                now = time.monotonic()
+                if complete_until is None and is_complete(out.read_text()):
+                    complete_until = now + GRACE_S
+                if now > min(until, complete_until or until):
+                    self.clear()
+                    process.kill()
+                time.sleep(0.02)
+        if process.returncode != 0 and complete_until is None:
+            raise Failure(f"{shlex.join(map(str, command))}\nended with {process.returncode} or did not end in {timeout} "
+                          f"s:\n{(out.read_text() + err.read_text()).strip()[-2000:]}")
+        return out.read_text()
+
+    def clear(self):
+        """Kills what runs on the nodes."""
+        for i in range(self.count):
+            subprocess.run([*self.enter_node(i), "sh", "-c", "kill -9 -1"], capture_output=True, timeout=30, check=False)
 
     def launch(self, mpi, ranks, program):
         """The launcher's command line: the first nodes get the first ranks, as many each."""

@@ -1,5 +1,9 @@
 """bench/lib/onespace_transport.py: what an MPI sends its messages through, from its own log."""
+import os
 import re
+import subprocess
+
+from onespace_bench import Failure
 
 # What makes it talk, and what it says then.
 TALK = {"UCX_LOG_LEVEL": "info", "OMPI_MCA_btl_base_verbose": "10", "I_MPI_DEBUG": "5", "FI_LOG_LEVEL": "info",
@@ -26,3 +30,24 @@ def transports(text):
 
 def through_network(paths):
     return [path for path in paths if NETWORK.search(path)]
+
+
+def observe(title, command, env, nodes=None):
+    """Runs a job that exchanges something and gives the paths that its MPI names; between `nodes` (onespace_nodes)
+    one of them must be the network, which must carry bytes."""
+    before = nodes.received() if nodes else 0
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **env, **TALK}) as process:
+        try:
+            text = process.communicate(timeout=20)[0]
+        except subprocess.TimeoutExpired:
+            if nodes:
+                nodes.clear()  # it may hang at its end; what it has said is what is wanted
+            process.kill()
+            text = process.communicate()[0]
+    paths = transports(text)
+    if nodes and not through_network(paths):
+        raise Failure(f"{title}: the MPI's log names no network path between the nodes:\n{text[-1500:]}")
+    if nodes and nodes.received() == before:
+        raise Failure(f"{title}: no bytes went through the network")
+    return paths

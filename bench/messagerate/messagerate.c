@@ -164,8 +164,10 @@ int main(int argc, char **argv)
         fail("this MPI has no MPI_THREAD_MULTIPLE");
     sched_getaffinity(0, sizeof(allowed), &allowed);
     double rate = threaded ? run_threads() : run_ranks();
-    if (own_rank == 0)
+    if (own_rank == 0) {
         printf("rate %d %.9e\n", pairs, 1 / rate);
+        fflush(stdout); /* before MPI_Finalize, where some jobs hang: see onespace_nodes.py */
+    }
     MPI_Finalize();
     return 0;
 }

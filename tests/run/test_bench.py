@@ -249,6 +249,59 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
     assert result.code != 0 and "two ranks for each pair" in result.err, result
 
 
+def need_nodes(job):
+    if not shutil.which("ip"):
+        pytest.skip("ip is not installed (package iproute2)")
+    made = job.run(["unshare", "--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "ip", "link", "add", "type", "veth"])
+    if made.code != 0:
+        pytest.skip(f"no namespaces can be made here: {made.err.strip()}")
+
+
+def test_messagerate_measures_two_nodes(bench, job):
+    need_nodes(job)
+    found = bench("messagerate", "--nodes", "--mpi", need("mpich"), "--pairs", "1", "--turns", "1", "--ms", "5", "--no-plot",
+                  timeout=180)
+    for variant in ("processes", "tasks", "threads", "streams"):
+        check_series(found.pop(f"mpich/{variant}"), [1], 1)
+    assert not found
+
+
+USE_NODES = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import onespace_nodes, onespace_bench
+with onespace_nodes.Nodes(2) as nodes, onespace_bench.Workplace() as place:
+    print("ready", nodes.folder, flush=True)
+    nodes.run(place, nodes.both(["sh", "-c", "exec sleep 1000"], ["sleep", "1000"]), lambda text: False)
+"""
+
+
+def eventually(is_so):
+    until = time.monotonic() + 20
+    while not is_so() and time.monotonic() < until:
+        time.sleep(0.01)
+    return is_so()
+
+
+def test_nodes_end_when_their_program_is_killed(job, tmp_path):
+    need_nodes(job)
+    command = job.start([shutil.which("python3"), "-c", USE_NODES, BENCH / "lib"], env={"TMPDIR": str(tmp_path)})
+    command.wait_for("ready")
+    folder = pathlib.Path(command.so_far().out.split()[1])
+    assert (folder / "hosts").exists()
+    assert eventually(lambda: len(job.named("sleep")) == 2)
+    command.signal(signal.SIGKILL)
+    assert command.finish().code == 128 + 9
+    assert eventually(lambda: not folder.exists())  # what runs on is found by the job
+
+
+def test_nodes_end_a_job_whose_output_is_complete(job, tmp_path):
+    need_nodes(job)
+    script = USE_NODES.replace('"exec sleep 1000"', '"echo done; exec sleep 1000"').replace("False", "text == 'done\\n'")
+    result = job.run([shutil.which("python3"), "-c", script, BENCH / "lib"], env={"TMPDIR": str(tmp_path)}, timeout=60)
+    assert result.code == 0, result
+
+
 def test_xpmem_measures_each_call(bench):
     found = bench("xpmem", "--turns", "2", "--no-plot")
     check_series(found.pop("locked addition"), [0], 2)
