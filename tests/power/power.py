@@ -70,6 +70,7 @@ class Disk:
         self.fuse, self.mount = folder / "fuse", folder / "mount"
         self.disk, self.control = self.fuse / "disk", self.fuse / "control"
         size, options = FILE_SYSTEMS[file_system]
+        self.image.unlink(missing_ok=True)  # mkfs.xfs makes none over another
         call("truncate", "-s", size, self.image)
         call(f"mkfs.{file_system}", *options, self.image)
         call("cp", "--sparse=always", self.image, self.base)
