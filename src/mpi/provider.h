@@ -77,6 +77,9 @@ struct window_provider {
     /* Where the part of `rank` lies for this process; MPI_Win_shared_query. NULL: only windows in
      * one address space are asked, and the layer knows. */
     int (*query)(struct window *window, int rank, struct window_part *part);
+    /* Copies `size` bytes, many, to (is_put) or from the part of `rank` at `part`, an address of
+     * this process, for MPI_Put and MPI_Get. NULL: by memmove, as little is always. */
+    void (*copy)(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
     /* Makes what was stored so far as durable as the provider promises. NULL: nothing to do. */
     int (*sync)(struct window *window);
     /* Adds the hints that are in force to what MPI_Win_get_info gives. NULL: none. */

@@ -217,7 +217,7 @@ static int describe(struct window *window, MPI_Info info)
                  ? (double)layout->storage_length / (double)part_size(&storage->own)
                  : 1.0);
     snprintf(versions, sizeof(versions), "%u", hints->versions);
-    storage_style_name(hints->style ? hints->style : STORAGE_RANDOM, style, sizeof(style));
+    storage_style_name(hints->style, style, sizeof(style));
     const struct {
         const char *key, *value;
     } pairs[] = {
@@ -232,7 +232,9 @@ static int describe(struct window *window, MPI_Info info)
         {"access_style", style},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        int result = real()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
+        int result = MPI_SUCCESS;
+        if (pairs[i].value[0]) /* access_style may be nothing */
+            result = real()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
         if (result != MPI_SUCCESS)
             return result;
     }
@@ -243,6 +245,7 @@ const struct window_provider provider_storage = {
     .name = "on storage",
     .accepts = accepts,
     .allocate = storage_build,
+    .copy = storage_copy,
     .sync = sync_window,
     .describe = describe,
     .free = free_storage,

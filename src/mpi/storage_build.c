@@ -297,6 +297,7 @@ void storage_dismantle(struct window *window)
 {
     struct storage_window *storage = window->memory;
     storage_versions_close(storage);
+    storage_doors_close(storage);
     for (int i = 0; storage->others && i < storage->ranks; i++)
         storage_part_unmap(&storage->others[i]);
     for (int i = 0; i < storage->holds; i++)

@@ -27,7 +27,7 @@ struct place {
 };
 _Static_assert(sizeof(struct place) <= MEETING_RECORD_MAX, "a record");
 
-static int open_of(const struct party *party, int rank, int descriptor)
+int storage_open_of(const struct party *party, int rank, int descriptor)
 {
     char path[64];
     if (descriptor < 0)
@@ -60,8 +60,8 @@ static int borrow(struct storage_part *part, const struct place *place, struct s
 static int map_of(const struct window *window, int rank, struct storage_part *part,
                   const struct place *place, unsigned style, struct storage_error *error)
 {
-    int memory = open_of(window->party, rank, place->memory), result = 0;
-    part->region.file.fd = open_of(window->party, rank, place->file);
+    int memory = storage_open_of(window->party, rank, place->memory), result = 0;
+    part->region.file.fd = storage_open_of(window->party, rank, place->file);
     part->layout = layout_of(place);
     if ((place->storage_length && part->region.file.fd < 0) || (place->memory_length && memory < 0))
         result = -errno;
@@ -93,10 +93,12 @@ static int reach_parts(struct window *window, const struct place *all, struct st
     const struct party *party = window->party;
     int result = 0;
     storage->others = calloc((size_t)party->ranks, sizeof(*storage->others));
-    if (!storage->others)
+    if (!storage->others || storage_doors_make(storage) < 0)
         return -ENOMEM;
-    for (int i = 0; i < party->ranks; i++)
+    for (int i = 0; i < party->ranks; i++) {
         storage->others[i].region.file.fd = -1;
+        storage_door_name(storage, i, all[i].file);
+    }
     for (; result == 0 && party->is_one_space && storage->holds < party->ranks; storage->holds++)
         if ((result = hold_take(party->members[storage->holds])) < 0)
             return result;
@@ -119,6 +121,7 @@ static void forget_parts(struct window *window)
         storage_part_unmap(&storage->others[i]);
     free(storage->others);
     storage->others = NULL;
+    storage_doors_close(storage);
 }
 
 /* ---- What all know ---- */
@@ -214,7 +217,7 @@ static int reach_all(struct window *window, const struct place *all, int *can,
     struct storage_error error = {""};
     int32_t mine = all ? reach_parts(window, all, &error) : -ENOMEM;
     if (mine == 0 && !party->is_one_space) {
-        int control = party->rank == 0 ? -1 : open_of(party, 0, all[0].control);
+        int control = party->rank == 0 ? -1 : storage_open_of(party, 0, all[0].control);
         if (party->rank != 0)
             mine = map_control(window, control);
         if (control >= 0)

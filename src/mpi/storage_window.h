@@ -3,6 +3,7 @@
  *   provider_storage.c  the provider: what MPI's calls on the window do
  *   storage_build.c     all ranks together: open, lock, reserve, map
  *   storage_reach.c     the other ranks' parts at addresses of this rank
+ *   storage_bulk.c      large puts and gets
  *   storage_versions.c  versions, and their calls in onespace/window.h
  *   storage_request.c   synchronisation in the background
  *   storage_memory.c    MPI_Alloc_mem, and windows that MPI makes on such memory
@@ -17,6 +18,8 @@
 #include "storage/storage.h"
 
 struct versions;
+struct party;
+struct storage_door; /* storage_bulk.c */
 
 struct storage_window {
     struct storage_hints hints; /* as asked for */
@@ -26,6 +29,7 @@ struct storage_window {
     /* Of all ranks, without their descriptors, or NULL when MPI reaches them (storage_reach.c).
      * The rank's own place is empty. */
     struct storage_part *others;
+    struct storage_door *doors;  /* by rank, with `others` */
     int holds;                   /* in one space: of so many ranks the memory is held */
     struct storage_region whole; /* of a contiguous shared window: all parts, if mapped here */
     int is_contiguous;           /* MPI_Win_allocate_shared without alloc_shared_noncontig */
@@ -52,8 +56,16 @@ int storage_report(int rank, const char *call, int result, const struct storage_
 int storage_build(struct window *window, const struct window_request *request);
 struct storage_reach; /* what a rank tells the others of its part */
 int storage_reach(struct window *window, const struct window_request *request, int error);
+/* Opens the file, or shared memory, behind a descriptor of that rank's process; -1: it cannot. */
+int storage_open_of(const struct party *party, int rank, int descriptor);
 /* Unmaps, closes, and frees *storage; leaves the file as it is. */
 void storage_dismantle(struct window *window);
+
+/* storage_bulk.c: window_provider.copy, and what it needs of the other ranks. */
+void storage_copy(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
+int storage_doors_make(struct storage_window *storage); /* 0, or -1: no memory */
+void storage_door_name(struct storage_window *storage, int rank, int theirs);
+void storage_doors_close(struct storage_window *storage);
 
 /* provider_storage.c: makes a range of this rank's own part durable: -errno. */
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,

@@ -21,12 +21,16 @@ static void set_failed(struct storage_region *region, int number)
                                             memory_order_relaxed);
 }
 
-static int is_truncated(const struct storage_region *region)
+int storage_file_is_short(int fd, uint64_t end)
 {
     struct stat status;
-    return region->file.fd >= 0 && !region->file.is_device &&
-           fstat(region->file.fd, &status) == 0 &&
-           (uint64_t)status.st_size < region->file_offset + region->length;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
+}
+
+static int is_truncated(const struct storage_region *region)
+{
+    return region->file.fd >= 0 &&
+           storage_file_is_short(region->file.fd, region->file_offset + region->length);
 }
 
 static const char *name_of(const struct storage_region *region)

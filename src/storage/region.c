@@ -6,7 +6,10 @@
  * The kernel is told to expect random access unless the caller said otherwise: then each page comes
  * by itself into the page cache, and a store makes that page dirty and no more. By default pages
  * come in large folios, and 132 scattered stores of 4 KiB wrote 245 MiB of 512 (docs/storage.md).
- * Plain reading ahead is what is lost by it. */
+ * Plain reading ahead is what is lost by it.
+ *
+ * For sequential access it is told the opposite: to take pages of 2 MiB, so that one fault does for
+ * 512 stores. That needs addresses that lie in such pages as the file's offsets do. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,13 +22,32 @@ static uint64_t page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static int advice_of(unsigned style)
+/* Advice only: where the kernel does not take it, pages are small. */
+static void advise(void *mapping, size_t length, unsigned style)
 {
     if (style & STORAGE_SEQUENTIAL)
-        return MADV_SEQUENTIAL;
-    if (style & STORAGE_REVERSE_SEQUENTIAL)
-        return MADV_NORMAL;
-    return MADV_RANDOM;
+        (void)madvise(mapping, length, MADV_HUGEPAGE);
+    else if (!(style & STORAGE_REVERSE_SEQUENTIAL))
+        (void)madvise(mapping, length, MADV_RANDOM);
+}
+
+/* An address with room for `length` bytes that lies in a huge page as `offset` does; NULL: wherever
+ * mmap likes. What lies around it is free again. */
+static void *place_for(uint64_t offset, size_t length)
+{
+    if (length < STORAGE_HUGE)
+        return NULL;
+    size_t room = length + STORAGE_HUGE;
+    char *found = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED)
+        return NULL;
+    size_t before = (size_t)(offset - (uintptr_t)found) % STORAGE_HUGE,
+           behind = room - before - length;
+    if (before)
+        munmap(found, before);
+    if (behind)
+        munmap(found + before + length, behind);
+    return found + before;
 }
 
 static int mapping_failed(const struct storage_region *region, size_t length, int result,
@@ -58,16 +80,25 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     if (length == 0)
         return 0;
     size_t whole = (size_t)((inside + length + page_size() - 1) & -page_size());
-    void *mapping =
-        mmap(at ? (char *)at - inside : NULL, whole, PROT_READ | PROT_WRITE,
-             MAP_SHARED | (at ? MAP_FIXED : 0), region->file.fd, (off_t)(file_offset - inside));
-    if (mapping == MAP_FAILED)
-        return mapping_failed(region, length, -errno, error);
-    (void)madvise(mapping, whole, advice_of(style)); /* advice only */
+    void *place = at                           ? (char *)at - inside
+                  : style & STORAGE_SEQUENTIAL ? place_for(file_offset - inside, whole)
+                                               : NULL;
+    void *mapping = mmap(place, whole, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0),
+                         region->file.fd, (off_t)(file_offset - inside));
+    if (mapping == MAP_FAILED) {
+        int result = -errno;
+        if (place && !at)
+            munmap(place, whole);
+        return mapping_failed(region, length, result, error);
+    }
+    advise(mapping, whole, style);
     region->mapping = mapping;
     region->mapping_length = whole;
     region->is_placed = at != NULL;
     region->base = (char *)mapping + inside;
+    region->style = style;
+    if (style & (STORAGE_READ_ONCE | STORAGE_WRITE_ONCE))
+        region->past = storage_past_cache_new(); /* it does without, too */
     return guard(region, error);
 }
 
@@ -93,6 +124,8 @@ void storage_region_unmap(struct storage_region *region)
         return;
     storage_unguard(region);
     storage_untrack(region);
+    storage_past_cache_free(region->past);
+    region->past = NULL;
     if (region->is_placed)
         mmap(region->mapping, region->mapping_length, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

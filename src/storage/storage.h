@@ -5,6 +5,8 @@
  *   region.c   a mapping of a part of it at any offset, perhaps beside plain memory
  *   part.c     plain memory beside storage, at contiguous addresses
  *   available.c  how much memory there is
+ *   bulk.c     large copies into a region and out of it
+ *   past_cache.c  what is written once or read once
  *   flush.c    making ranges durable; a failure stays
  *   changes.c  which ranges were stored into
  *   guard.c    a page that cannot be had is an error at the next flush, not SIGBUS
@@ -105,6 +107,7 @@ void storage_file_close(struct storage_file *file);
 /* ---- Region ---- */
 
 struct storage_changes;
+struct storage_past_cache;
 
 /* A range of a file in memory. One process's view; other processes have their own of the same
  * file. */
@@ -117,6 +120,8 @@ struct storage_region {
     size_t mapping_length;
     int is_placed;                   /* inside a reservation of the caller's */
     int is_borrowed;                 /* the mapping is somebody else's */
+    unsigned style;                  /* enum storage_style */
+    struct storage_past_cache *past; /* of styles that want it; or NULL */
     struct storage_changes *changes; /* changes.c; NULL: not tracked */
     /* *failed: 0 or the errno of the first flush or access that failed; it stays. Any thread sets
      * it, the signal handler in guard.c too, once, from 0 (relaxed: nothing else depends on it).
@@ -141,6 +146,17 @@ void storage_region_unmap(struct storage_region *region);
  * stays so: what is on the device is not known. Any thread, at any time. */
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error);
+
+/* Bytes from which on the next two pay. */
+#define STORAGE_BULK ((size_t)64 << 10)
+
+/* memmove to and from the region at an offset, without a fault for each page. fd: of its file, for
+ * reading and writing, or -1. What cannot be copied so is copied by stores and loads, and fails as
+ * those do. Watching for changes goes by stores, so it keeps them. Any thread. */
+void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
+                          size_t size);
+void storage_region_load(struct storage_region *region, int fd, uint64_t offset, void *to,
+                         size_t size);
 
 /* ---- Memory ---- */
 

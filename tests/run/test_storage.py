@@ -18,7 +18,7 @@ INCLUDE = f"-I{ROOT / 'include'}"
 GROUPS = {
     "files": ["file_per_rank", "one_file_at_unaligned_offsets", "extends_a_file", "permissions", "zero_sizes",
               "unlink_removes", "discard_flushes_nothing", "in_use_is_refused", "same_bytes", "same_bytes_accumulate"],
-    "calls": ["puts_and_gets", "sync_covers_puts", "attributes", "combined", "auto_factor_of_what_fits_is_memory",
+    "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined", "auto_factor_of_what_fits_is_memory",
               "shared_contiguous", "shared_of_one_rank", "sync_calls"],
     "hints": ["good_hints", "info_tells_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
     "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],

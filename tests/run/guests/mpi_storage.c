@@ -228,6 +228,61 @@ static void puts_and_gets(void)
     OK(MPI_Win_free(&window));
 }
 
+static int is_filled(const char *at, size_t size, int who)
+{
+    for (size_t i = 0; i < size; i++)
+        if (at[i] != fill_of(who, (int)i))
+            return 0;
+    return 1;
+}
+
+/* To every rank from every rank, each at its place, then back; by MPI_Win_sync alone it is all in
+ * the files. */
+static void exchange_much(const char *const *pairs)
+{
+    enum { SIZE = (3 << 20) + 777, BEGIN = 300 };
+    char *base, *data = malloc(SIZE), *back = malloc(SIZE), path[4096];
+    MPI_Win window;
+    OK(allocate(BEGIN + (MPI_Aint)ranks * SIZE, hints(path_of("much", rank), pairs), &base,
+                &window));
+    for (int i = 0; i < SIZE; i++)
+        data[i] = fill_of(rank, i);
+    OK(MPI_Win_lock_all(0, window));
+    for (int to = 0; to < ranks; to++)
+        OK(MPI_Put(data, SIZE, MPI_CHAR, to, BEGIN + (MPI_Aint)rank * SIZE, SIZE, MPI_CHAR,
+                   window));
+    OK(MPI_Win_sync(window));
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_Win_sync(window));
+    for (int from = 0; from < ranks; from++) {
+        CHECK(is_filled(base + BEGIN + (size_t)from * SIZE, SIZE, from));
+        OK(MPI_Get(back, SIZE, MPI_CHAR, from, BEGIN + (MPI_Aint)rank * SIZE, SIZE, MPI_CHAR,
+                   window));
+        OK(MPI_Win_flush(from, window));
+        CHECK(memcmp(back, data, SIZE) == 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_Win_unlock_all(window));
+    OK(MPI_Win_free(&window));
+    snprintf(path, sizeof(path), "%s", path_of("much", (rank + 1) % ranks));
+    int file = open(path, O_RDONLY);
+    CHECK(pread(file, back, SIZE, file_size(path) - (off_t)(ranks - rank) * SIZE) == SIZE);
+    CHECK(memcmp(back, data, SIZE) == 0);
+    close(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    unlink(path);
+    free(data);
+    free(back);
+}
+
+static void large_puts_and_gets(void)
+{
+    exchange_much(NULL);
+    exchange_much(PAIRS("access_style=sequential"));
+    exchange_much(PAIRS("access_style=read_once,write_once"));
+    exchange_much(PAIRS("storage_alloc_versions=2"));
+}
+
 /* MPI_Win_sync covers what this rank put into other ranks' files. */
 static void sync_covers_puts(void)
 {
@@ -856,6 +911,7 @@ static const struct {
     CASE(same_bytes_accumulate),
     CASE(extends_a_file),
     CASE(puts_and_gets),
+    CASE(large_puts_and_gets),
     CASE(sync_covers_puts),
     CASE(attributes),
     CASE(info_tells_what_is_used),

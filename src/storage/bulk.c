@@ -1,0 +1,150 @@
+/* src/storage/bulk.c: large copies into a region and out of it, by system calls.
+ *
+ * A store into a page of a file that is clean is a fault, for each page of 4 KiB, and costs more
+ * than copying the page does. pwrite to the same page cache has no faults, and stores through
+ * mappings and loads see it at once. The kernel makes pages of the cache as large as the piece that
+ * is written: in pieces of 64 KiB what a later store into one of them dirties stays small, and the
+ * cost per page is small too. Who says that access is sequential gets pieces as large as they come.
+ *
+ * Reading is the other way round: what is in memory is copied at once; else the range is asked for
+ * before it is copied, since a region expects random access and reads nothing ahead. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "storage/file.h"
+
+enum {
+    PAGE = 4 << 10,
+    PIECE = 64 << 10,      /* of the file, aligned */
+    LARGE_PIECE = 8 << 20, /* of sequential access */
+    READ_PIECE = 1 << 20,
+    AHEAD = 8 << 20, /* what is asked for at once */
+    ASK = 128 << 10, /* what every device takes: the kernel cuts what is above its limit */
+};
+
+/* From `at` to the end of its piece. */
+static size_t step_of(uint64_t at, size_t left, size_t piece)
+{
+    size_t step = piece - at % piece;
+    return step < left ? step : left;
+}
+
+static int has_failed(const struct storage_region *region)
+{
+    return atomic_load_explicit(region->failed, memory_order_relaxed) != 0;
+}
+
+/* From `at` to where the next one of some unit begins. */
+static size_t to_next(uint64_t at, size_t size, size_t unit)
+{
+    return step_of(at, size, unit) % unit;
+}
+
+/* A page of the cache becomes as large as the piece that makes it. */
+static size_t piece_of(unsigned style)
+{
+    return style & STORAGE_SEQUENTIAL ? LARGE_PIECE : style & STORAGE_RANDOM ? PAGE : PIECE;
+}
+
+/* How much arrived, from the first byte on. */
+static size_t write_pieces(const struct storage_region *region, int fd, uint64_t at,
+                           const char *from, size_t size)
+{
+    size_t piece = piece_of(region->style), done = 0;
+    while (done < size) {
+        ssize_t step =
+            pwrite(fd, from + done, step_of(at + done, size - done, piece), (off_t)(at + done));
+        if (step > 0)
+            done += (size_t)step;
+        else if (step == 0 || errno != EINTR)
+            break;
+    }
+    return done;
+}
+
+static size_t write_all(struct storage_region *region, int fd, uint64_t at, const char *from,
+                        size_t size)
+{
+    size_t head = region->style & STORAGE_WRITE_ONCE ? to_next(at, size, STORAGE_HUGE) : size;
+    size_t done = write_pieces(region, fd, at, from, head);
+    if (done < head || done == size)
+        return done;
+    if (fd == region->file.fd)
+        done += storage_past_cache_write(region->past, fd, at + done, from + done, size - done);
+    return done + write_pieces(region, fd, at + done, from + done, size - done);
+}
+
+void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
+                          size_t size)
+{
+    size_t done = 0;
+    /* A file that was cut is not made whole again: that would hide what is lost. */
+    if (fd >= 0 && !region->changes && !has_failed(region) &&
+        !storage_file_is_short(fd, region->file_offset + region->length))
+        done = write_all(region, fd, region->file_offset + offset, from, size);
+    memmove(region->base + offset + done, (const char *)from + done, size - done);
+}
+
+/* Asks the device for a range of the file, page by page of the cache. */
+static void ask_for(int fd, uint64_t at, size_t size)
+{
+    for (size_t asked = 0; asked < size; asked += ASK)
+        (void)posix_fadvise(fd, (off_t)(at + asked), ASK, POSIX_FADV_WILLNEED);
+}
+
+/* What is in memory of the piece; 0 also when that cannot be told. */
+static size_t read_at_once(int fd, char *to, size_t size, uint64_t at)
+{
+    struct iovec vector = {to, size};
+    ssize_t got = preadv2(fd, &vector, 1, (off_t)at, RWF_NOWAIT);
+    return got > 0 ? (size_t)got : 0;
+}
+
+static size_t read_pieces(const struct storage_region *region, int fd, uint64_t from, char *to,
+                          size_t size)
+{
+    int is_sequential = !!(region->style & STORAGE_SEQUENTIAL);
+    size_t done = 0, asked = 0;
+    while (done < size) {
+        uint64_t at = from + done;
+        size_t want = step_of(at, size - done, READ_PIECE);
+        size_t here = is_sequential ? 0 : read_at_once(fd, to + done, want, at);
+        done += here;
+        if (here == want)
+            continue;
+        at += here;
+        if (!is_sequential && asked < done + want - here) {
+            asked = size - done < AHEAD ? size : done + AHEAD;
+            ask_for(fd, at, asked - done);
+        }
+        ssize_t got = pread(fd, to + done, want - here, (off_t)at);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            break;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return done;
+}
+
+static size_t read_all(struct storage_region *region, int fd, uint64_t at, char *to, size_t size)
+{
+    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, PAGE) : size;
+    size_t done = read_pieces(region, fd, at, to, head);
+    if (done < head || done == size)
+        return done;
+    if (fd == region->file.fd)
+        done += storage_past_cache_read(region->past, fd, at + done, to + done, size - done);
+    return done + read_pieces(region, fd, at + done, to + done, size - done);
+}
+
+void storage_region_load(struct storage_region *region, int fd, uint64_t offset, void *to,
+                         size_t size)
+{
+    size_t done = 0;
+    if (fd >= 0 && !has_failed(region))
+        done = read_all(region, fd, region->file_offset + offset, to, size);
+    memmove((char *)to + done, region->base + offset + done, size - done);
+}
