@@ -1,6 +1,9 @@
 /* tests/power/synchronise.c: stores into a region of a file and makes it durable, again and again.
  *
- *   synchronise FILE ROUNDS CONTROL [without-flush]
+ *   synchronise FILE ROUNDS CONTROL stores|copies|past-cache|without-flush
+ *
+ * stores: by stores; copies: every other round by storage_region_store of the whole region;
+ * past-cache: so, and the region is written once; without-flush: stores that nobody flushes.
  *
  * In round R some pages get the number R at their beginning and end, always the one that is R
  * modulo their count; then the region is flushed, and blockdisk's CONTROL is told `synced R`. What
@@ -15,7 +18,7 @@
 
 #include "storage/storage.h"
 
-enum { PAGE = 4096, PAGES = 64, OFFSET = 1000 }; /* the region is no multiple of pages anywhere */
+enum { PAGE = 4096, PAGES = 1088, OFFSET = 1000 }; /* the region is no multiple of pages anywhere */
 
 static int is_stored(unsigned page, unsigned round)
 {
@@ -32,6 +35,18 @@ static void store(char *base, unsigned round)
     }
 }
 
+static int copy(struct storage_region *region, unsigned round)
+{
+    char *data = malloc(region->length);
+    if (!data)
+        return -ENOMEM;
+    memcpy(data, region->base, region->length);
+    store(data, round);
+    storage_region_store(region, region->file.fd, 0, data, region->length);
+    free(data);
+    return 0;
+}
+
 static int tell(const char *control, unsigned round)
 {
     char text[64];
@@ -43,13 +58,16 @@ static int tell(const char *control, unsigned round)
     return result;
 }
 
-static int run(struct storage_region *region, unsigned rounds, const char *control, int flushes,
+static int run(struct storage_region *region, unsigned rounds, const char *control, const char *how,
                struct storage_error *error)
 {
-    int result = 0;
+    int result = 0, copies = strcmp(how, "copies") == 0 || strcmp(how, "past-cache") == 0;
     for (unsigned round = 1; result == 0 && round <= rounds; round++) {
-        store(region->base, round);
-        if (flushes)
+        if (copies && round % 2)
+            result = copy(region, round);
+        else
+            store(region->base, round);
+        if (result == 0 && strcmp(how, "without-flush") != 0)
             result = storage_region_flush(region, (struct storage_range){0, region->length}, error);
         if (result == 0)
             result = tell(control, round);
@@ -59,19 +77,20 @@ static int run(struct storage_region *region, unsigned rounds, const char *contr
 
 int main(int argc, char **argv)
 {
-    if (argc < 4)
+    if (argc != 5)
         return 2;
     struct storage_region region = {.file.fd = -1};
     struct storage_error error = {""};
     struct storage_hints hints = {.is_storage = 1, .filename = argv[1], .factor = 1, .perm = 0600};
     struct storage_range range = {OFFSET, PAGES * PAGE};
+    unsigned style = strcmp(argv[4], "past-cache") == 0 ? STORAGE_WRITE_ONCE : 0;
     int result = storage_file_open(&region.file, &hints, &error);
     if (result == 0)
         result = storage_file_reserve(&region.file, range, &error);
     if (result == 0)
-        result = storage_region_map(&region, range.offset, range.length, NULL, 0, &error);
+        result = storage_region_map(&region, range.offset, range.length, NULL, style, &error);
     if (result == 0)
-        result = run(&region, (unsigned)atoi(argv[2]), argv[3], argc == 4, &error);
+        result = run(&region, (unsigned)atoi(argv[2]), argv[3], argv[4], &error);
     if (result != 0)
         fprintf(stderr, "synchronise: %s: %s\n", strerror(-result), error.text);
     storage_region_unmap(&region);

@@ -10,7 +10,7 @@ from power import BUILD, FILE_SYSTEMS, Disk, Replay, call, missing, mounted
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 SEED = int(os.environ.get("ONESPACE_SEED", time.time_ns() % 1000000))
-PAGE, PAGES, OFFSET = 4096, 64, 1000  # as synchronise.c has them
+PAGE, PAGES, OFFSET = 4096, 1088, 1000  # as synchronise.c has them
 
 
 @pytest.fixture(params=list(FILE_SYSTEMS))
@@ -44,9 +44,9 @@ def wrong(path, synced):
     return None
 
 
-def first_fault(disk, rounds, chance, *options):
+def first_fault(disk, rounds, chance, how):
     with disk.powered(), mounted(disk.disk, disk.mount):
-        call(BUILD / "tests/power/synchronise", disk.mount / "data", rounds, disk.control, *options)
+        call(BUILD / "tests/power/synchronise", disk.mount / "data", rounds, disk.control, how)
         disk.tell("mark end")
     replay, choose, looks = Replay(disk, SEED), random.Random(SEED), 0
     for what, synced in replay.moments():
@@ -61,8 +61,9 @@ def first_fault(disk, rounds, chance, *options):
     return None
 
 
-def test_synchronised_window_survives_power_loss(disk):
-    assert first_fault(disk, 60 if LONG else 8, 1 if LONG else 0.3) is None
+@pytest.mark.parametrize("how", ["stores", "copies", "past-cache"])
+def test_synchronised_window_survives_power_loss(disk, how):
+    assert first_fault(disk, 60 if LONG else 8, 1 if LONG else 0.3, how) is None
 
 
 def test_power_loss_is_noticed_without_the_flush(disk):
