@@ -170,7 +170,9 @@ static int reserve(int fd, struct storage_range range)
     while (result < 0 && errno == EINTR);
     if (result == 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
         return result;
-    return fill_holes(fd, range.offset, range.offset + range.length);
+    /* Without a flush some file systems find a place only when they write. */
+    result = fill_holes(fd, range.offset, range.offset + range.length);
+    return result < 0 ? result : fsync(fd);
 }
 
 int storage_file_reserve(struct storage_file *file, struct storage_range range,
@@ -191,7 +193,7 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
                                   "bytes: ask for less, or use a smaller offset",
                                   file->path, (unsigned long long)range.offset,
                                   (unsigned long long)end - 1, (unsigned long long)file->size_was);
-    if (reserve(file->fd, range) < 0 || fsync(file->fd) < 0) {
+    if (reserve(file->fd, range) < 0) {
         int was = errno;
         char what[96];
         snprintf(what, sizeof(what), "cannot reserve bytes %llu to %llu of this file",

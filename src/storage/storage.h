@@ -94,8 +94,8 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
  * only. -EWOULDBLOCK: somebody has it. 0 also where the file system has no locks. */
 int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
                       struct storage_error *error);
-/* Makes sure that every byte of the range has its place on the device, and the file its entry in
- * its directory. -ENOSPC, -EFBIG and others before anything is mapped. */
+/* Makes sure that every byte of the range has its place on the device. -ENOSPC, -EFBIG and others
+ * before anything is mapped. That it is so after a crash, the first flush sees to. */
 int storage_file_reserve(struct storage_file *file, struct storage_range range,
                          struct storage_error *error);
 /* Undoes storage_file_open and _reserve: a new file is removed, a longer one gets its old size. */
