@@ -87,30 +87,36 @@ static void close_window(struct window *window)
     window_free(window);
 }
 
+/* Each array, as it stands for the write or the read of MPI I/O. */
+static void exchange(struct window *window, int is_put)
+{
+    MPI_Aint at = 0;
+    for (int array = 0; array < ARRAYS; array++) {
+        int bytes = (int)((size_t)own * widths[array]);
+        if (is_put)
+            MPI_Put(arrays[array], bytes, MPI_BYTE, rank, at, bytes, MPI_BYTE, window->handle);
+        else
+            MPI_Get(arrays[array], bytes, MPI_BYTE, rank, at, bytes, MPI_BYTE, window->handle);
+        at += bytes;
+    }
+    MPI_Win_flush(rank, window->handle);
+}
+
 static void window_checkpoint(void)
 {
     struct window window;
-    char *at;
     open_window(&window, 0);
-    at = window.base;
-    for (int array = 0; array < ARRAYS; array++) {
-        memcpy(at, arrays[array], (size_t)own * widths[array]);
-        at += (size_t)own * widths[array];
-    }
-    window_sync(&window);
-    close_window(&window);
+    exchange(&window, 1);
+    if (options.kind == WINDOW_MMAP)
+        window_sync(&window);
+    close_window(&window); /* which makes a window on storage durable */
 }
 
 static void window_restart(void)
 {
     struct window window;
-    const char *at;
     open_window(&window, 1);
-    at = window.base;
-    for (int array = 0; array < ARRAYS; array++) {
-        memcpy(arrays[array], at, (size_t)own * widths[array]);
-        at += (size_t)own * widths[array];
-    }
+    exchange(&window, 0);
     close_window(&window);
 }
 
