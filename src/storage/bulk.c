@@ -3,24 +3,26 @@
  * A store into a page of a file that is clean is a fault, for each page of 4 KiB, and costs more
  * than copying the page does. pwrite to the same page cache has no faults, and stores through
  * mappings and loads see it at once. The kernel makes pages of the cache as large as the piece that
- * is written: in pieces of 64 KiB what a later store into one of them dirties stays small, and the
- * cost per page is small too. Who says that access is sequential gets pieces as large as they come.
+ * is written. Large ones cost less, but a later store into one dirties all of it: so a piece is a
+ * 64th of the whole, which keeps both small. Who says that access is sequential gets pieces as
+ * large as they come.
  *
- * Reading is the other way round: what is in memory is copied at once; else the range is asked for
- * before it is copied, since a region expects random access and reads nothing ahead. */
+ * Loading what is in memory is as good as any copy. The rest is asked for before it is copied,
+ * since a region expects random access and reads nothing ahead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "storage/file.h"
 
 enum {
     PAGE = 4 << 10,
-    PIECE = 64 << 10,      /* of the file, aligned */
-    LARGE_PIECE = 8 << 20, /* of sequential access */
+    SMALL_PIECE = 64 << 10, /* of the file, aligned: from here up to a huge page */
+    PART = 64,              /* of what is stored, or less, is a piece */
+    LARGE_PIECE = 8 << 20,  /* of sequential access */
     READ_PIECE = 1 << 20,
     AHEAD = 8 << 20, /* what is asked for at once */
     ASK = 128 << 10, /* what every device takes: the kernel cuts what is above its limit */
@@ -44,17 +46,24 @@ static size_t to_next(uint64_t at, size_t size, size_t unit)
     return step_of(at, size, unit) % unit;
 }
 
-/* A page of the cache becomes as large as the piece that makes it. */
-static size_t piece_of(unsigned style)
+/* A page of the cache becomes as large as the piece that makes it: a power of two. */
+static size_t piece_of(unsigned style, size_t size)
 {
-    return style & STORAGE_SEQUENTIAL ? LARGE_PIECE : style & STORAGE_RANDOM ? PAGE : PIECE;
+    size_t piece = SMALL_PIECE;
+    if (style & STORAGE_SEQUENTIAL)
+        return LARGE_PIECE;
+    if (style & STORAGE_RANDOM)
+        return PAGE;
+    while (piece < STORAGE_HUGE && piece * 2 <= size / PART)
+        piece *= 2;
+    return piece;
 }
 
 /* How much arrived, from the first byte on. */
 static size_t write_pieces(const struct storage_region *region, int fd, uint64_t at,
                            const char *from, size_t size)
 {
-    size_t piece = piece_of(region->style), done = 0;
+    size_t piece = piece_of(region->style, size), done = 0;
     while (done < size) {
         ssize_t step =
             pwrite(fd, from + done, step_of(at + done, size - done, piece), (off_t)(at + done));
@@ -96,32 +105,40 @@ static void ask_for(int fd, uint64_t at, size_t size)
         (void)posix_fadvise(fd, (off_t)(at + asked), ASK, POSIX_FADV_WILLNEED);
 }
 
-/* What is in memory of the piece; 0 also when that cannot be told. */
-static size_t read_at_once(int fd, char *to, size_t size, uint64_t at)
+/* Whether all of it can be loaded without waiting for the device. */
+static int is_in_memory(const struct storage_region *region, uint64_t offset, size_t size)
 {
-    struct iovec vector = {to, size};
-    ssize_t got = preadv2(fd, &vector, 1, (off_t)at, RWF_NOWAIT);
-    return got > 0 ? (size_t)got : 0;
+    unsigned char pages[READ_PIECE / PAGE + 2];
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)region->base + offset, end = begin + size;
+    size_t count = (end - (begin & -page) + page - 1) / page, found = 0;
+    if (mincore((void *)(begin & -page), end - (begin & -page), pages) < 0)
+        return 0;
+    while (found < count && pages[found] & 1)
+        found++;
+    return found == count;
 }
 
-static size_t read_pieces(const struct storage_region *region, int fd, uint64_t from, char *to,
+/* What is in memory is loaded: that has no fault after the first time, and the kernel copies more
+ * slowly. */
+static size_t read_pieces(const struct storage_region *region, int fd, uint64_t offset, char *to,
                           size_t size)
 {
     int is_sequential = !!(region->style & STORAGE_SEQUENTIAL);
     size_t done = 0, asked = 0;
     while (done < size) {
-        uint64_t at = from + done;
+        uint64_t at = region->file_offset + offset + done;
         size_t want = step_of(at, size - done, READ_PIECE);
-        size_t here = is_sequential ? 0 : read_at_once(fd, to + done, want, at);
-        done += here;
-        if (here == want)
+        if (is_in_memory(region, offset + done, want)) {
+            memmove(to + done, region->base + offset + done, want);
+            done += want;
             continue;
-        at += here;
-        if (!is_sequential && asked < done + want - here) {
+        }
+        if (!is_sequential && asked < done + want) {
             asked = size - done < AHEAD ? size : done + AHEAD;
             ask_for(fd, at, asked - done);
         }
-        ssize_t got = pread(fd, to + done, want - here, (off_t)at);
+        ssize_t got = pread(fd, to + done, want, (off_t)at);
         if (got == 0 || (got < 0 && errno != EINTR))
             break;
         done += got > 0 ? (size_t)got : 0;
@@ -129,15 +146,17 @@ static size_t read_pieces(const struct storage_region *region, int fd, uint64_t 
     return done;
 }
 
-static size_t read_all(struct storage_region *region, int fd, uint64_t at, char *to, size_t size)
+static size_t read_all(struct storage_region *region, int fd, uint64_t offset, char *to,
+                       size_t size)
 {
+    uint64_t at = region->file_offset + offset;
     size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, PAGE) : size;
-    size_t done = read_pieces(region, fd, at, to, head);
+    size_t done = read_pieces(region, fd, offset, to, head);
     if (done < head || done == size)
         return done;
     if (fd == region->file.fd)
         done += storage_past_cache_read(region->past, fd, at + done, to + done, size - done);
-    return done + read_pieces(region, fd, at + done, to + done, size - done);
+    return done + read_pieces(region, fd, offset + done, to + done, size - done);
 }
 
 void storage_region_load(struct storage_region *region, int fd, uint64_t offset, void *to,
@@ -145,6 +164,6 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
 {
     size_t done = 0;
     if (fd >= 0 && !has_failed(region))
-        done = read_all(region, fd, region->file_offset + offset, to, size);
+        done = read_all(region, fd, offset, to, size);
     memmove((char *)to + done, region->base + offset + done, size - done);
 }
