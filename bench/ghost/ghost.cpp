@@ -285,6 +285,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     setvbuf(stdout, nullptr, _IOLBF, 4096);
     int status = run(argc, argv);
+    if (rank == 0 && status == 0)
+        puts("done");
     MPI_Barrier(MPI_COMM_WORLD); // nobody leaves while others still need answers
     MPI_Finalize();
     return status;

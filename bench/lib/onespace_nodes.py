@@ -161,7 +161,8 @@ class Nodes:
             hosts = ",".join(f"{address}:{each}" for address in self.addresses)
             words = [mpi.launcher, "-hosts", hosts, "-launcher", "ssh", "-launcher-exec", str(self.agent),
                      "-localhost", LAUNCHER]
-        return [*self.enter_switch(), *words, "-n", str(ranks), *program]
+        # Launchers hand their environment on; each node's folder for sockets is its own, and goes with it.
+        return [*self.enter_switch(), "env", "-u", "XDG_RUNTIME_DIR", *words, "-n", str(ranks), *program]
 
     def openmpi_options(self, mpi):
         plm = "plm_ssh_agent" if "Open MPI 5" in mpi.version else "plm_rsh_agent"

@@ -266,6 +266,16 @@ def test_messagerate_measures_two_nodes(bench, job):
     assert not found
 
 
+def test_sync_measures_two_nodes(bench, job):
+    need_nodes(job)
+    found = bench("sync", "--nodes", "2", "--mpi", need("mpich"), "--ranks", "2", "--questions", "barrier,allreduce", *SHORT,
+                  "--no-plot", timeout=180)
+    assert set(found) == {f"mpich/{way}/{question}/{variant}" for way in ("processes", "tasks")
+                          for question in ("barrier", "allreduce") for variant in ("MPI", "sync")}
+    for series in found.values():
+        check_series(series, [2], 2)
+
+
 USE_NODES = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
@@ -399,6 +409,16 @@ def test_ghost_measures_every_variant(bench, job, tmp_path):
     for name in ("isend", "persistent", "neighbor", "fence", "pscw", "lock-tuned", "sync", "limit"):
         check_series(found[f"mpich/2 ranks/processes/{name}"], points, 2)
     check_series(found["mpich/2 ranks/tasks/sync-buffers"], points, 2)
+
+
+def test_ghost_measures_two_nodes(bench, job, tmp_path):
+    need_nodes(job)
+    need_meshes(job, tmp_path)
+    found = bench("ghost", "--mpi", need("mpich"), "--nodes", "2", "--ranks", "2", "--sizes", "0.3", "--variants",
+                  "persistent,sync,sync-leaders", *SHORT, "--no-plot", timeout=180)
+    points = found["mpich/2 ranks on 2 nodes/tasks/sync"]["x"]
+    for name in ("persistent", "sync", "sync-leaders"):
+        check_series(found[f"mpich/2 ranks on 2 nodes/processes/{name}"], points, 2)
 
 
 @pytest.mark.parametrize("missing", SCHEMA["required"])
