@@ -6,7 +6,8 @@
 //   fence fence-tuned pscw pscw-tuned lock lock-tuned     shared windows, see windows.hpp
 //   sync                               onespace/sync, by the path that it chooses itself
 //   sync-direct                        in place, where the ranks are tasks
-//   sync-buffers sync-streamed         through buffers, filled as usual or past the caches
+//   sync-buffers sync-ring             through two buffers for each pair, or a ring of many
+//   sync-streamed                      through two that are filled past the caches
 //   sync-leaders                       with several nodes: their leaders speak for all
 //   limit                              copies without synchronisation
 //
@@ -177,6 +178,7 @@ class variants
         if (in.cluster.node().direct())
             add_sync("sync-direct", os::ghost_path::direct);
         add_sync("sync-buffers", os::ghost_path::buffers);
+        add_sync("sync-ring", os::ghost_path::ring);
         add_sync("sync-streamed", os::ghost_path::streamed);
         if (in.cluster.nodes() > 1)
             add_sync("sync-leaders", os::ghost_path::automatic, os::ghost_speaker::leader);

@@ -7,6 +7,7 @@
 //   in-place    the other copies it from where it was changed; both wait for that
 //   plain       through a buffer, written by plain stores; two buffers by turns
 //   streamed    through a buffer, by onespace/sync/stream.hpp
+//   ring        plain, but with buffers of 4 MiB by turns
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -19,14 +20,14 @@
 
 namespace os = onespace::sync;
 
-static constexpr std::size_t most = 1 << 22;
+static constexpr std::size_t most = 1 << 20, ring_bytes = 4 << 20;
 static constexpr int batches = 9;
 
 struct alignas(128) side {
     // Updates handed over, and taken. Each has one writer: this side stores (release) what it has
     // handed over, the other (acquire) reads that; `taken` the other way round.
     std::atomic<long> given{0}, unused[15], taken{0};
-    alignas(4096) char data[most], ghosts[most], buffers[2][most];
+    alignas(4096) char data[most], ghosts[most], buffers[ring_bytes];
 };
 static std::unique_ptr<side> sides[2] = {std::make_unique<side>(), std::make_unique<side>()};
 
@@ -52,18 +53,22 @@ static void in_place(side &own, side &other, std::size_t bytes, long k)
     until(own.taken, k);
 }
 
-template <bool Streams> static void by_buffer(side &own, side &other, std::size_t bytes, long k)
+enum class kind { plain, streamed, ring };
+
+template <kind Kind> static void by_buffer(side &own, side &other, std::size_t bytes, long k)
 {
+    std::size_t step = (bytes + 127) / 128 * 128;
+    std::size_t at = step * (Kind == kind::ring ? k % (ring_bytes / step) : k % 2);
     until(own.taken, k - 2);
-    if (Streams) {
-        os::detail::stream(own.buffers[k % 2], own.data, bytes);
+    if (Kind == kind::streamed) {
+        os::detail::stream(own.buffers + at, own.data, bytes);
         os::detail::stream_fence();
     } else {
-        std::memcpy(own.buffers[k % 2], own.data, bytes);
+        std::memcpy(own.buffers + at, own.data, bytes);
     }
     own.given.store(k, std::memory_order_release);
     until(other.given, k);
-    std::memcpy(own.ghosts, other.buffers[k % 2], bytes);
+    std::memcpy(own.ghosts, other.buffers + at, bytes);
     other.taken.store(k, std::memory_order_release);
 }
 
@@ -72,8 +77,10 @@ static void nothing(side &, side &, std::size_t, long)
 }
 
 using way = void (*)(side &, side &, std::size_t, long);
-static constexpr std::pair<const char *, way> ways[] = {
-    {"in-place", in_place}, {"plain", by_buffer<false>}, {"streamed", by_buffer<true>}};
+static constexpr std::pair<const char *, way> ways[] = {{"in-place", in_place},
+                                                        {"plain", by_buffer<kind::plain>},
+                                                        {"streamed", by_buffer<kind::streamed>},
+                                                        {"ring", by_buffer<kind::ring>}};
 
 static double turns(int self, way hand_over, std::size_t bytes, long &k, int count)
 {
@@ -106,7 +113,7 @@ static void work(int self, int argc, char **argv)
             for (const auto &[name, hand_over] : ways) {
                 std::size_t bytes = strtoul(argv[i], nullptr, 10);
                 int count = int(std::max<std::size_t>(2000000 / (bytes + 2000), 8));
-                turns(self, hand_over, bytes, k, 4);
+                turns(self, hand_over, bytes, k, count);
                 double alone = turns(self, nothing, bytes, uncounted, count);
                 double both = turns(self, hand_over, bytes, k, count);
                 if (self == 0)

@@ -177,7 +177,7 @@ def test_mappings_measures_loops_of_every_kind(bench):
 def test_handover_measures_all_ways(bench):
     need_two_processors()
     found = bench("handover", "--quick", "--turns", "2", "--no-plot")
-    assert set(found) == {"in-place", "plain", "streamed"}
+    assert set(found) == {"in-place", "plain", "streamed", "ring"}
     for series in found.values():
         check_series(series, [64, 1024, 4096, 61440, 1048576], 2)
 

@@ -66,10 +66,11 @@ TYPED_TEST(ghosts, of_random_plans_are_as_computed_by_one_rank)
                 check_random<typename TypeParam::plan>(size, 10 * size + seed, path, 1 + seed % 3);
 }
 
-TEST(ghost_update, brings_what_passes_by_memory_and_not_by_caches)
+TEST(ghost_update, brings_large_lists_by_every_kind_of_buffer)
 {
     for (unsigned seed = 0; seed < 4; seed++)
-        check_random<word_plan>(2, seed, os::ghost_path::streamed, 60 + seed);
+        for (auto path : {os::ghost_path::streamed, os::ghost_path::ring})
+            check_random<word_plan>(2, seed, path, 60 + seed);
 }
 
 TEST(ghost_update, takes_one_path_on_all_ranks_when_it_may_choose)

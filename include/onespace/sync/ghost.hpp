@@ -10,17 +10,20 @@
 //   consumed   R stores k (release) after its last read of update k; W awaits it (acquire) before
 //              it changes what R has read. In W's memory.
 //
-// With shared buffers (processes) W copies its points into buffer k mod 2 of this pair. It fills
-// that buffer only when consumed >= k-2, so R has finished with what was in it, however late R is,
-// and W may be up to two updates ahead of R. No rank waits for one that it exchanges nothing with.
+// With shared buffers (processes) W copies its points into buffer k mod d of this pair, d >= 2. It
+// fills that buffer only when consumed >= k-2, so R has finished with what was in it, however late
+// R is, and W may be up to two updates ahead of R. No rank waits for one that it exchanges nothing
+// with. Two buffers are enough for that. More of them, in a ring that is larger than the caches of
+// a core, are filled faster between cores that share a further cache: the lines of a buffer are in
+// neither core's own caches any more when its turn comes again.
 //
 // In a direct team (tasks, threads) R can read W's vector: one copy instead of two. The values that
 // W sends stay unchanged from published = k until every reader has consumed >= k; `end` returns
 // only then. So the address of the vector, which travels in the line of `published`, does not
 // change under R either.
 //
-// Which of the two is faster, and whether buffers are better filled past the caches (stream.hpp),
-// depends on the caches that the ranks share. So a plan measures it when it is made.
+// Which is the fastest, two buffers, a ring, two that are filled past the caches (stream.hpp) or
+// none, depends on the caches that the ranks share. So a plan tries them when it is made.
 //
 // Nobody waits in a circle: a rank that is furthest behind waits only for what ranks that are as
 // far or further have stored already, or store without waiting for it.
@@ -28,6 +31,7 @@
 #define ONESPACE_SYNC_GHOST_HPP
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <limits>
@@ -43,8 +47,9 @@ namespace onespace::sync
 enum class ghost_path {
     automatic, // the fastest, found by trying; buffers for ranks that share processors
     direct,    // in place where the team is direct, else buffers; `end` waits for the readers
-    buffers,   // `end` waits for no reader
-    streamed,  // the same, with large lists written past the caches
+    buffers,   // two for each pair; `end` waits for no reader
+    ring,      // the same with more of them, 4 times as large as a core's own caches
+    streamed,  // the same with two, and large lists are written past the caches
 };
 
 // Made collectively, for vectors of T. T is trivially copyable; T, `values` and the policies are
@@ -59,7 +64,8 @@ class ghost_plan
     // Collective over the team. `lists` name ranks of the team; they and the ids are copied. Throws
     // ghost_error on all ranks if a list is wrong on any; std::bad_alloc or the MPI's error like
     // team::allocate. All ranks take the path that is the last in ghost_path of those asked
-    // for. To find the fastest, up to 48 updates are made, of other memory.
+    // for. To find the fastest, it makes updates of other memory for some
+    // milliseconds.
     ghost_plan(const team &of, std::span<const ghost_neighbour> lists, const ghost_shape &shape,
                ghost_path path = ghost_path::automatic)
         : team_(of), values_(shape.points * shape.values), path_(agree(lists, shape, path)),
@@ -123,6 +129,9 @@ class ghost_plan
     }
 
   private:
+    // Smaller updates gain nothing by a ring.
+    static constexpr std::size_t ring_from = 8 << 10;
+
     // One neighbour. In the caller's memory: `arrived` and `read`, which the neighbour stores; in
     // the neighbour's: `give` and `done`, which the caller stores.
     struct link {
@@ -131,10 +140,16 @@ class ghost_plan
         detail::ghost_points source; // what arrives, in the neighbour's vector; unless buffers
         flag *give, *arrived;        // published
         flag *done, *read;           // consumed
-        T *out[2];                   // unless direct: to fill,
-        const T *in[2];              // to read
+        std::byte *out;              // unless direct: the first to fill,
+        const std::byte *in;         // and to read; the next ones are so many bytes further
+        std::size_t out_step, in_step;
     };
 
+    // Which buffer this update's is.
+    std::size_t turn() const noexcept
+    {
+        return update_ & ((path_ == ghost_path::ring ? depth_ : 2) - 1);
+    }
     void publish(link &with)
     {
         if (direct()) {
@@ -143,7 +158,7 @@ class ghost_plan
         } else {
             if (update_ > 2)
                 team_.template await<Order, Wait>(*with.read, update_ - 2, with.rank);
-            auto *buffer = with.out[update_ % 2];
+            auto *buffer = reinterpret_cast<T *>(with.out + turn() * with.out_step);
             if (path_ == ghost_path::streamed &&
                 with.send.values() * sizeof(T) >= detail::stream_from) {
                 with.send.stream(buffer, vector_);
@@ -162,7 +177,8 @@ class ghost_plan
             std::memcpy(&theirs, with.arrived->payload, sizeof(theirs));
             with.receive.take(vector_, with.source, theirs);
         } else {
-            with.receive.unpack(vector_, with.in[update_ % 2]);
+            with.receive.unpack(vector_,
+                                reinterpret_cast<const T *>(with.in + turn() * with.in_step));
         }
         team::signal<Order, Wait>(*with.done, update_);
     }
@@ -217,14 +233,15 @@ class ghost_plan
         std::vector<detail::ghost_fault> faults;
         std::optional<region> memory;
         {
-            detail::ghost_directory directory(team_, lists, shape, bytes);
+            depth_ = find_depth(lists, bytes);
+            detail::ghost_directory directory(team_, lists, shape, bytes, depth_);
             faults = team_.exchange(directory.find(lists, shape));
             bool good = true;
             for (const auto &fault : faults)
                 good &= !fault.kind;
             if (good) {
                 memory.emplace(team_.allocate(
-                    detail::ghost_directory::plan_bytes(lists, direct() ? 0 : bytes)));
+                    detail::ghost_directory::plan_bytes(lists, direct() ? 0 : bytes, depth_)));
                 for (std::size_t slot = 0; slot < lists.size(); slot++)
                     links_.push_back(connect(lists[slot], static_cast<int>(slot), directory,
                                              *memory, shape.values));
@@ -253,14 +270,27 @@ class ghost_plan
             made.source = {directory.points(with.rank, other), values};
         if (direct())
             return made;
-        for (int i = 0; i < 2; i++) {
-            auto of = [&](const auto &entry) {
-                return entry.buffer + i * detail::whole_lines(entry.sent * values * sizeof(T));
-            };
-            made.out[i] = reinterpret_cast<T *>(memory.data(self) + of(own));
-            made.in[i] = reinterpret_cast<const T *>(memory.data(with.rank) + of(other));
-        }
+        auto step = [&](const auto &entry) {
+            return detail::whole_lines(entry.sent * values * sizeof(T));
+        };
+        made.out = memory.data(self) + own.buffer;
+        made.in = memory.data(with.rank) + other.buffer;
+        made.out_step = step(own);
+        made.in_step = step(other);
         return made;
+    }
+    // Collective. How many buffers each pair has: a power of 2, the same on all ranks.
+    std::size_t find_depth(std::span<const ghost_neighbour> lists, std::size_t point_bytes)
+    {
+        std::size_t most = 0;
+        for (const auto &with : lists)
+            most += detail::whole_lines(with.send.size() * point_bytes);
+        for (auto other : team_.exchange(most))
+            most = std::max(most, other);
+        if ((path_ != ghost_path::ring && path_ != ghost_path::automatic) || most < ring_from)
+            return 2;
+        long cache = std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 1L << 20); // 0: not known
+        return std::max<std::size_t>(std::bit_floor(4 * static_cast<std::size_t>(cache) / most), 2);
     }
 
     // Collective. Takes, of the paths that are left, the one whose updates take the least time for
@@ -277,11 +307,13 @@ class ghost_plan
         if (!vector)
             throw std::bad_alloc();
         std::vector<double> best(several.size(), std::numeric_limits<double>::max());
-        for (int round = 0; round < 4; round++) // the first one brings memory into the caches
-            for (std::size_t i = 0; i < several.size(); i++) {
-                path_ = several[i];
-                best[i] = std::min(best[i], time_of_updates(vector.get()));
-            }
+        for (std::size_t i = 0; i < several.size(); i++) {
+            path_ = several[i];
+            // First until the buffers are in the caches where they stay: several times around.
+            (void)time_of_updates(vector.get(), 8 * (path_ == ghost_path::ring ? depth_ : 2));
+            for (int group = 0; group < 3; group++)
+                best[i] = std::min(best[i], time_of_updates(vector.get(), 16));
+        }
         for (auto &one : best)
             for (double other : team_.exchange(one))
                 one = std::max(one, other);
@@ -296,16 +328,18 @@ class ghost_plan
         for (auto other : team_.exchange(largest))
             largest = std::max(largest, other);
         std::vector<ghost_path> several{ghost_path::buffers};
+        if (depth_ > 2)
+            several.push_back(ghost_path::ring);
         if (largest >= detail::stream_from)
             several.push_back(ghost_path::streamed);
         if (team_.direct())
             several.push_back(ghost_path::direct);
         return several;
     }
-    double time_of_updates(T *vector)
+    double time_of_updates(T *vector, std::size_t count)
     {
         auto start = std::chrono::steady_clock::now();
-        for (int i = 0; i < 4; i++) {
+        for (; count > 0; count--) {
             for (const auto &with : links_)
                 with.send.touch(vector);
             update({vector, values_});
@@ -316,6 +350,7 @@ class ghost_plan
     team team_;
     std::size_t values_; // of the whole vector
     ghost_path path_;    // automatic while it is not chosen
+    std::size_t depth_ = 2;
     std::vector<link> links_;
     region memory_;
     T *vector_ = nullptr; // of the update that has begun

@@ -26,9 +26,10 @@ class ghost_directory
         std::uint64_t buffer; // where its first buffer begins in the memory of the plan
     };
 
-    // Collective. The lists have passed the local check.
+    // Collective. The lists have passed the local check. `depth`: buffers for each neighbour, the
+    // same on all ranks.
     ghost_directory(const team &of, std::span<const ghost_neighbour> lists,
-                    const ghost_shape &shape, std::size_t point_bytes)
+                    const ghost_shape &shape, std::size_t point_bytes, std::size_t depth)
         : team_(of), memory_(of.allocate(size_of(lists, shape)))
     {
         auto *own = memory_.data(of.rank());
@@ -48,16 +49,17 @@ class ghost_directory
                        buffer};
             std::memcpy(own + sizeof(count) + slot * sizeof(entry), &made, sizeof(entry));
             data = put(own, put(own, put(own, data, out), in), with.send);
-            buffer += 2 * whole_lines(with.send.size() * point_bytes);
+            buffer += depth * whole_lines(with.send.size() * point_bytes);
         }
         of.exchange(0); // all are filled in
     }
-    // How much memory the plan of the caller needs, with buffers or without.
-    static std::size_t plan_bytes(std::span<const ghost_neighbour> lists, std::size_t point_bytes)
+    // How much memory the plan of the caller needs.
+    static std::size_t plan_bytes(std::span<const ghost_neighbour> lists, std::size_t point_bytes,
+                                  std::size_t depth)
     {
         std::size_t bytes = 2 * lists.size() * sizeof(flag);
         for (const auto &with : lists)
-            bytes += 2 * whole_lines(with.send.size() * point_bytes);
+            bytes += depth * whole_lines(with.send.size() * point_bytes);
         return bytes;
     }
 
