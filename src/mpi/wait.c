@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "arch.h"
@@ -17,7 +18,10 @@ enum {
     SPINS_ALONE = 16384,  /* around a millisecond */
     PROGRESS_FROM = 1024, /* spins: most waits are over by then */
     PROGRESS_EVERY = 32,  /* spins; MPI's look at its queues costs about as much as these */
-    LOOK_EVERY = 4096,    /* rounds between looks whether all ranks are alive */
+    /* Between looks whether all ranks are alive, which read a file for each: from the first pause
+     * on, each is twice as long as the one before, up to the last. */
+    FIRST_PAUSE_MS = 10,
+    LAST_PAUSE_MS = 320,
 };
 
 /* A process that ended but was not waited for still has its pid. */
@@ -57,6 +61,28 @@ static int look_for_the_dead(const struct party *party)
     return MPI_SUCCESS;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* By the clock: a round may take a time slice of every other process. */
+static int look_now_and_then(struct wait *wait)
+{
+    const uint64_t ms = 1000000;
+    uint64_t now = now_ns();
+    if (now < wait->look_at)
+        return MPI_SUCCESS;
+    int is_first = wait->look_at == 0;
+    wait->pause = is_first                           ? FIRST_PAUSE_MS * ms
+                  : wait->pause < LAST_PAUSE_MS * ms ? 2 * wait->pause
+                                                     : wait->pause;
+    wait->look_at = now + wait->pause;
+    return is_first ? MPI_SUCCESS : look_for_the_dead(wait->party);
+}
+
 uint32_t wait_spins(int ranks)
 {
     return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
@@ -71,11 +97,10 @@ int wait_round(struct wait *wait)
     }
     /* Another rank may be in a send to this one, and come only when that is done. */
     int result = progress_make();
-    if (result == MPI_SUCCESS && round >= wait->party->spins)
-        sched_yield();
-    if (result == MPI_SUCCESS && round % LOOK_EVERY == 0)
-        result = look_for_the_dead(wait->party);
-    return result;
+    if (result != MPI_SUCCESS || round < wait->party->spins)
+        return result;
+    sched_yield();
+    return look_now_and_then(wait);
 }
 
 uint32_t barrier_arrive(struct barrier *barrier, int ranks)

@@ -11,10 +11,12 @@
 struct wait {
     const struct party *party;
     uint32_t rounds;
+    uint64_t look_at; /* ns: when to look next whether all ranks are alive; 0: not set yet */
+    uint64_t pause;   /* ns, from there to the next one */
 };
 #define WAIT_INIT(party_)                                                                          \
     {                                                                                              \
-        (party_), 0                                                                                \
+        (party_), 0, 0, 0                                                                          \
     }
 
 /* Spends a moment. MPI_SUCCESS, or an error class when a rank has ended, for which there would be
