@@ -13,10 +13,9 @@
 static const char usage[] =
     "usage: onespace doctor [--json]\n"
     "\n"
-    "Looks at the kernel, the limits, the container, onespace itself and the MPI libraries, makes "
-    "a few\n"
-    "tasks, and says what is good, what could be better and what is wrong, with the mend. Changes\n"
-    "nothing.\n"
+    "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the\n"
+    "current folder's file system, makes a few tasks, and says what is good, what could be better\n"
+    "and what is wrong, with the mend. Changes nothing.\n"
     "\n"
     "      --json   an array of {status, subject, finding, mend}, for programs\n"
     "  -h, --help\n"
@@ -81,9 +80,9 @@ int command_doctor(int argc, char **argv)
     static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    static void (*const parts[])(void) = {doctor_kernel, doctor_memory,  doctor_limits,
-                                          doctor_calls,  doctor_install, doctor_trial,
-                                          doctor_xpmem,  doctor_mpi,     doctor_settings};
+    static void (*const parts[])(void) = {
+        doctor_kernel, doctor_memory, doctor_limits, doctor_calls,   doctor_install,
+        doctor_trial,  doctor_xpmem,  doctor_mpi,    doctor_storage, doctor_settings};
     argv[0] = "onespace doctor";
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {

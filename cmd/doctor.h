@@ -24,6 +24,7 @@ void doctor_install(void);  /* doctor_trial.c: agent, address region, steering, 
 void doctor_trial(void);    /* doctor_trial.c */
 void doctor_xpmem(void);    /* doctor_xpmem.c */
 void doctor_mpi(void);      /* doctor_mpi.c: launchers and libraries */
+void doctor_storage(void);  /* doctor_storage.c */
 void doctor_settings(void); /* doctor_settings.c: environment */
 
 /* ---- doctor_child.c: what may hang, die or leave something behind is tried in a child ---- */

@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from jobs import ONESPACE
-from observe import (CLONE3, DOCTOR, MEMFD_CREATE, PROCESS_VM_READV, as_json, forbid, in_terminal,
-                     interposed)
+from observe import (CLONE3, DOCTOR, FALLOCATE, MEMFD_CREATE, PROCESS_VM_READV, USERFAULTFD, as_json, forbid,
+                     in_terminal, interposed)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_findings_have_their_four_parts(doctor):
     assert {"kernel", "page faults", "futex hash", "CVE-2026-52973", "vm.max_map_count", "overcommit",
             "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
             "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "steering", "trial", "launcher",
-            "MPI library", "MPI settings"} <= {line["subject"] for line in found}
+            "MPI library", "storage windows", "versions", "MPI settings"} <= {line["subject"] for line in found}
 
 
 def test_text_has_a_line_for_each_finding(job):
@@ -375,3 +375,30 @@ def test_setting_that_switches_cma_off_is_told(doctor, name, value, told):
 def test_wrong_usage_exits_with_2(job, arguments):
     result = job.run([*DOCTOR, *arguments])
     assert result.code == 2 and "--help" in result.err and result.out == "", result
+
+
+# ---- Windows on storage ----
+
+def test_windows_on_storage_are_tried_in_the_current_folder(doctor, tmp_path):
+    line = only(doctor(cwd=tmp_path), "storage windows")
+    assert str(tmp_path) in line["finding"] and not os.listdir(tmp_path), line
+
+
+def test_folder_in_memory_is_no_storage(doctor):
+    line = only(doctor(cwd="/dev/shm"), "storage windows")
+    assert line["status"] == "warning" and "/dev/shm (tmpfs) is memory" in line["finding"], line
+
+
+def test_folder_without_files_gives_way_to_another(doctor):
+    line = only(doctor(cwd="/proc"), "storage windows")
+    assert "/var/tmp (" in line["finding"], line
+
+
+def test_forbidden_userfaultfd_makes_versions_whole(doctor, tmp_path):
+    line = only(doctor(cwd=tmp_path, preexec_fn=forbid(USERFAULTFD, error=errno.EPERM)), "versions")
+    assert line["status"] == "warning" and "what has changed is not known" in line["finding"], line
+
+
+def test_space_that_cannot_be_reserved_is_told(doctor):
+    line = only(doctor(cwd="/var/tmp", preexec_fn=forbid(FALLOCATE, error=errno.EOPNOTSUPP)), "storage windows")
+    assert line["status"] == "warning" and "by writing zeroes" in line["finding"], line
