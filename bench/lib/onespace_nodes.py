@@ -153,6 +153,9 @@ class Nodes:
     def launch(self, mpi, ranks, program):
         """The launcher's command line: the first nodes get the first ranks, as many each."""
         each = ranks // self.count
+        # Launchers hand their own environment on; without a folder of their own the shims of two nodes could meet.
+        program = ["sh", "-c", f'export XDG_RUNTIME_DIR={shlex.quote(str(self.folder))}/run-$(cat /proc/sys/kernel/hostname); '
+                   'exec "$@"', "sh", *program]
         if mpi.kind == "openmpi":
             hosts = ",".join(f"{address}:{each}" for address in self.addresses)
             words = [mpi.launcher, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--host", hosts,

@@ -312,6 +312,69 @@ def test_nodes_end_a_job_whose_output_is_complete(job, tmp_path):
     assert result.code == 0, result
 
 
+SWEEP = ["--cells", "8", "--angles", "4", "--groups", "3", "--chunk", "3", "--iterations", "1", "--turns", "1", "--no-plot"]
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_sweep_measures_every_form(bench, mpi):
+    """It ends with an error unless all forms find the known solution, the same to the last bit."""
+    found = bench("sweep", "--mpi", need(mpi), "--processors", "2,4", *SWEEP, timeout=120)
+    for form in ("MPI", "MPI + OpenMP", "MPI + tasks", "one rank / processors"):
+        check_series(found.pop(f"{mpi}/{form}"), [2, 4], 1)
+    assert not found
+
+
+def test_sweep_measures_two_nodes(bench, job):
+    need_nodes(job)
+    found = bench("sweep", "--nodes", "--mpi", need("mpich"), "--workers", "1", "--processors", "2", *SWEEP,
+                  timeout=240)
+    for form in ("MPI", "MPI + OpenMP", "MPI + tasks"):
+        check_series(found.pop(f"mpich/{form}"), [2], 1)
+
+
+@pytest.fixture
+def sweep(job, tmp_path):
+    """Solves a known problem on some ranks: {what: value}."""
+    mpi = MPIS[need("mpich")]
+
+    def solve(ranks, cells, more=()):
+        prefix = pathlib.Path(ONESPACE).parents[1]
+        program = tmp_path / f"sweep{len(more)}"
+        if not program.exists():
+            built = job.run([*mpi.compiler, "-O2", "-fopenmp", "-D_GNU_SOURCE", f"-I{ROOT}/include", "-o", program,
+                             *sorted((BENCH / "sweep").glob("*.c")), *more, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib",
+                             "-lonespace", "-lm"])
+            assert built.code == 0, built
+        result = job.run(mpi.command(ranks, [program, "mpi", "1", *[str(cells)] * 3, "5", "3", "4", "30", "known"]))
+        assert result.code == 0, result
+        return {line.split()[0]: float(line.split()[2]) for line in result.out.splitlines()}
+    return solve
+
+
+def test_sweep_is_of_second_order(sweep):
+    """Half the width of the cells, a quarter of the error."""
+    coarse, fine = sweep(1, 8)["error"], sweep(1, 16)["error"]
+    assert 3.6 < coarse / fine < 4.4
+
+
+def test_sweep_is_the_same_on_any_number_of_ranks(sweep):
+    assert len({sweep(ranks, 9)["flux"] for ranks in (1, 2, 3, 6)}) == 1
+
+
+def test_sweep_depends_on_what_its_neighbours_send(sweep, tmp_path):
+    (tmp_path / "faulty.c").write_text("""
+#include <mpi.h>
+int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int result = PMPI_Recv(buffer, count, type, source, tag, comm, status);
+    for (int i = 0; i < count; i++)
+        ((double *)buffer)[i] += 0.1;
+    return result;
+}""")
+    sound, damaged = sweep(2, 8)["error"], sweep(2, 8, [tmp_path / "faulty.c"])["error"]
+    assert damaged > 2 * sound
+
+
 def test_xpmem_measures_each_call(bench):
     found = bench("xpmem", "--turns", "2", "--no-plot")
     check_series(found.pop("locked addition"), [0], 2)

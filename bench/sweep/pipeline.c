@@ -1,0 +1,82 @@
+/* bench/sweep/pipeline.c: the order of a sweep, and the messages between parts.
+ *
+ * All parts go through octants, chunks and groups in the same order. The two octants that differ in
+ * x only follow one another, so that the pipeline between the parts runs full four times, not
+ * eight. Outflows are copied before they are sent, into one of two buffers by turns: the one before
+ * may still be on its way while the next chunk is worked at. */
+#include <string.h>
+
+#include "sweep.h"
+
+static int face_count(const struct worker *worker, int direction)
+{
+    return worker->part->size[!direction] * worker->problem->chunk * worker->problem->angles;
+}
+
+/* The rank of the part next to this one, down or against the stream; -1: the cube ends. */
+static int neighbour(const struct worker *worker, int octant, int direction, int is_down)
+{
+    const struct part *part = worker->part;
+    int step = is_backward(octant, direction + 1) == is_down ? -1 : 1;
+    int at[DIRECTIONS] = {part->at[Y], part->at[Z]};
+    at[direction] += step;
+    if (at[direction] < 0 || at[direction] >= part->parts[direction])
+        return -1;
+    return at[Z] * part->parts[Y] + at[Y];
+}
+
+static void receive_faces(struct worker *worker, int octant)
+{
+    for (int d = 0; d < DIRECTIONS; d++) {
+        int from = neighbour(worker, octant, d, 0), count = face_count(worker, d);
+        if (from < 0)
+            memset(worker->faces[d], 0, (size_t)count * sizeof(double));
+        else
+            MPI_Recv(worker->faces[d], count, MPI_DOUBLE, from, worker->tag + d, worker->comm,
+                     MPI_STATUS_IGNORE);
+    }
+}
+
+static void send_faces(struct worker *worker, int octant)
+{
+    int turn = worker->turn++ % 2;
+    for (int d = 0; d < DIRECTIONS; d++) {
+        int to = neighbour(worker, octant, d, 1), count = face_count(worker, d);
+        if (to < 0)
+            continue;
+        MPI_Wait(&worker->requests[d][turn], MPI_STATUS_IGNORE);
+        memcpy(worker->sent[d][turn], worker->faces[d], (size_t)count * sizeof(double));
+        MPI_Isend(worker->sent[d][turn], count, MPI_DOUBLE, to, worker->tag + d, worker->comm,
+                  &worker->requests[d][turn]);
+    }
+}
+
+static void sweep_octant(struct worker *worker, int octant)
+{
+    const struct problem *problem = worker->problem;
+    const struct part *part = worker->part;
+    size_t of_group = (size_t)part->size[Y] * (size_t)part->size[Z] * (size_t)problem->angles;
+    int own = worker->groups[1] - worker->groups[0];
+    int chunks = (problem->nx + problem->chunk - 1) / problem->chunk;
+    memset(worker->x_faces, 0, (size_t)own * of_group * sizeof(double)); /* vacuum */
+    for (int c = 0; c < chunks; c++) {
+        int first = (is_backward(octant, 0) ? chunks - 1 - c : c) * problem->chunk;
+        struct chunk chunk = {.octant = octant, .first = first};
+        chunk.size = min_int(problem->chunk, problem->nx - first);
+        for (int i = 0; i < own; i++) {
+            chunk.group = worker->groups[0] + i;
+            chunk.x_faces = worker->x_faces + (size_t)i * of_group;
+            receive_faces(worker, octant);
+            sweep_chunk(worker, &chunk);
+            send_faces(worker, octant);
+        }
+    }
+}
+
+void sweep(struct worker *worker)
+{
+    for (int octant = 0; octant < OCTANTS; octant++)
+        sweep_octant(worker, octant);
+    for (int i = 0; i < DIRECTIONS * 2; i++)
+        MPI_Wait(&worker->requests[i / 2][i % 2], MPI_STATUS_IGNORE);
+}
