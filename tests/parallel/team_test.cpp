@@ -89,8 +89,8 @@ const auto common = ::testing::Values("loops", "shares", "reduce", "shared", "gl
 } // namespace
 
 INSTANTIATE_TEST_SUITE_P(of, parallel_case, common, its_name);
-INSTANTIATE_TEST_SUITE_P(of_maker, parallel_case, ::testing::Values("nested", "outside", "fails"),
-                         its_name);
+INSTANTIATE_TEST_SUITE_P(of_maker, parallel_case,
+                         ::testing::Values("nested", "outside", "fails", "twice"), its_name);
 INSTANTIATE_TEST_SUITE_P(of, parallel_join_case, common, its_name);
 
 TEST_F(parallel, dynamic_loop_gives_little_to_who_is_slow)

@@ -335,6 +335,20 @@ static int play_outside(struct onespace_parallel *team)
     return failures != 0;
 }
 
+/* Two teams of one maker at once: what is at work in one leaves the other alone. */
+static int play_twice(struct onespace_parallel *team, int count, char **argv)
+{
+    struct onespace_parallel *other = NULL;
+    int result = onespace_parallel_init(&other, count, argv);
+    EXPECT(result == 0);
+    for (int i = 0; i < 3 && result == 0; i++) {
+        EXPECT(onespace_parallel_run(team, play_reduce, NULL) == 0);
+        EXPECT(onespace_parallel_run(other, play_loops, NULL) == 0);
+    }
+    EXPECT(result < 0 || onespace_parallel_fini(other) == 0);
+    return failures != 0;
+}
+
 static int run_made(int count, const char *what, char **argv)
 {
     struct onespace_parallel *team = NULL;
@@ -343,6 +357,8 @@ static int run_made(int count, const char *what, char **argv)
         return printf("init: %s\n", strerror(-result)) > 0;
     if (strcmp(what, "outside") == 0)
         wrong = play_outside(team);
+    if (strcmp(what, "twice") == 0)
+        wrong = play_twice(team, count, argv);
     for (unsigned i = 0; i < sizeof(plays) / sizeof(plays[0]); i++)
         if (strcmp(what, plays[i].name) == 0) {
             int expected = onespace_parallel_count(team) > 1 ? plays[i].result : 0;

@@ -15,6 +15,12 @@ def test_team_of_started_tasks(job, what):
     assert result.code == 0 and result.lines == ["ok"] * 3, result
 
 
+@pytest.mark.parametrize("what", ["loops", "shared"])
+def test_team_of_tasks_that_are_threads(job, what):
+    result = job.run([*RUN, "--thread-mode", "-n", 3, TEAM, "joined", 0, what])
+    assert result.code == 0 and result.lines == ["ok"] * 3, result
+
+
 def test_teams_of_two_of_five_tasks(job):
     result = job.run([*RUN, "-n", 5, TEAM, "joined", 2, "reduce"])
     assert result.code == 0 and result.lines == ["ok"] * 5, result
