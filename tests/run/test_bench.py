@@ -312,6 +312,14 @@ def test_nodes_end_a_job_whose_output_is_complete(job, tmp_path):
     assert result.code == 0, result
 
 
+def test_teams_measures_tasks_and_threads(bench):
+    found = bench("teams", "--workers", "1,3", "--turns", "1", "--ms", "1", "--no-plot")
+    for form in ("tasks", "openmp"):
+        for operation in ("region", "for", "dynamic", "barrier", "sum"):
+            check_series(found.pop(f"{form}/{operation}"), [1, 3], 1)
+    assert set(found) <= {"cache line"}
+
+
 SWEEP = ["--cells", "8", "--angles", "4", "--groups", "3", "--chunk", "3", "--iterations", "1", "--turns", "1", "--no-plot"]
 
 
