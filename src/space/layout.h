@@ -31,10 +31,12 @@
 
 /* In the range of slot 0: */
 #define LAYOUT_REGISTRY LAYOUT_REGION
-#define LAYOUT_MARK     (LAYOUT_REGION + 1 * LAYOUT_GIB) /* wiped in forked children */
-#define LAYOUT_KEEPER   (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the keeper's stack */
-#define LAYOUT_CACHE    (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
-#define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
+#define LAYOUT_MARK     (LAYOUT_REGION + 1 * LAYOUT_GIB)  /* wiped in forked children */
+#define LAYOUT_KEEPER   (LAYOUT_REGION + 2 * LAYOUT_GIB)  /* the keeper's stack */
+#define LAYOUT_CACHE    (LAYOUT_REGION + 3 * LAYOUT_GIB)  /* ld.so.cache */
+#define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB)  /* segments and permits, 4 MiB a slot */
+#define LAYOUT_INSITU   (LAYOUT_REGION + 13 * LAYOUT_GIB) /* channels, and behind them their steps \
+                                                           */
 
 static inline uintptr_t layout_range(unsigned index)
 {

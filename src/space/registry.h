@@ -312,6 +312,7 @@ struct space {
     struct space_namespace debug_head, debug_tail;
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
+    _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];

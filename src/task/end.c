@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "insitu/ends.h"
 #include "onespace.h"
 #include "space/debugger.h"
 #include "space/exports.h"
@@ -57,6 +58,7 @@ static void leave_space(struct space *space, struct space_slot *slot)
     /* Names of an ended task that its spawner holds go with its memory (holds_wanted). */
     if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
         exports_drop(space, slot);
+    insitu_drop(space, slot);
     holds_drop(space, slot);
     entry_drop_all(space, slot);
     if (slot->number >= 0)

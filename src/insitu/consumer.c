@@ -1,0 +1,313 @@
+/* src/insitu/consumer.c: open a channel, take steps and give them back. */
+#include "onespace/insitu.h"
+
+#include <stdlib.h>
+
+#include "insitu/handle.h"
+#include "insitu/table.h"
+#include "space/holds.h"
+#include "task/keeper.h"
+
+/* ---- Opening ---- */
+
+static void release_owners(struct onespace_insitu *handle)
+{
+    while (handle->owner_count) {
+        int id = handle->owners[--handle->owner_count];
+        struct space_slot *owner = &handle->space->slots[space_index(id)];
+        (void)holds_give(handle->space, owner, handle->self);
+    }
+}
+
+/* Holds the memory of all ranks: 0, or -EAGAIN when one of them has gone or is going. */
+static int hold_owners(struct onespace_insitu *handle)
+{
+    struct insitu_channel *channel = handle->channel;
+    for (unsigned i = 0; i < channel->ranks; i++) {
+        uint32_t owner = atomic_load(&channel->rank[i].owner);
+        struct space_slot *slot = owner ? space_slot(handle->space, (int32_t)(owner - 1)) : NULL;
+        if (!slot || holds_take(handle->space, slot, handle->self) < 0)
+            return -EAGAIN;
+        handle->owners[handle->owner_count++] = (int)(owner - 1);
+        if (atomic_load(&channel->rank[i].owner) != owner)
+            return -EAGAIN;
+    }
+    return 0;
+}
+
+/* How far others must look is raised first: the keeper shall find the place of one who dies here.
+ */
+static void raise_high(struct insitu_channel *channel, uint32_t least)
+{
+    uint32_t high = atomic_load(&channel->consumers_high);
+    while (high < least && !atomic_compare_exchange_weak(&channel->consumers_high, &high, least))
+        ;
+}
+
+static struct insitu_consumer *take_place(struct insitu_channel *channel, uint32_t me)
+{
+    for (unsigned i = 0; i < INSITU_MEMBERS; i++) {
+        struct insitu_consumer *place = &channel->consumers[i];
+        uint32_t nobody = 0;
+        if (atomic_load(&place->owner))
+            continue;
+        raise_high(channel, i + 1);
+        if (atomic_compare_exchange_strong(&place->owner, &nobody, me))
+            return place;
+    }
+    return NULL;
+}
+
+/* From `active` on the producer keeps all steps for a consumer of every step, so those after
+ * `latest` are certain to come. */
+static void begin_to_see(struct insitu_channel *channel, struct insitu_consumer *place, int mode)
+{
+    atomic_store(&place->active, 1u + (uint32_t)mode);
+    /* In this order: `complete` is written last, and is ahead of `latest` only when nobody was
+     * there to take what came since. */
+    uint64_t complete = atomic_load(&channel->complete);
+    uint64_t latest = atomic_load(&channel->latest) >> 8;
+    atomic_store(&place->seen, latest && latest >= complete ? latest - 1 : complete);
+    insitu_ring(&channel->freed); /* the producer may wait for consumers, or for `seen` */
+}
+
+/* 0; -EAGAIN when the channel is about to end; -ENOSPC. */
+static int enter_channel(struct onespace_insitu *handle)
+{
+    struct insitu_channel *channel = handle->channel;
+    uint64_t state = atomic_load(&channel->state);
+    if (!insitu_is_open(channel))
+        return -EAGAIN;
+    handle->place = take_place(channel, (uint32_t)atomic_load(&handle->self->id) + 1);
+    if (!handle->place)
+        return insitu_fail(-ENOSPC, "channel '%s' has %d consumers already", channel->name,
+                           INSITU_MEMBERS);
+    /* After the place was taken: see ends.c. */
+    int result = atomic_load(&channel->state) == state ? hold_owners(handle) : -EAGAIN;
+    if (result == 0 && insitu_is_open(channel)) {
+        begin_to_see(channel, handle->place, handle->mode);
+        return 0;
+    }
+    release_owners(handle);
+    insitu_leave_consumer(channel, handle->place);
+    insitu_try_free(channel, space_slot_index(handle->space, handle->self));
+    return -EAGAIN;
+}
+
+static int open_now(const char *name, int mode, struct onespace_insitu **opened)
+{
+    struct insitu_channel *channel = insitu_find(name);
+    if (!channel || atomic_load(&channel->joined) != channel->ranks)
+        return -EAGAIN;
+    struct onespace_insitu *handle = insitu_new_handle(channel->ranks);
+    if (!handle)
+        return -ENOMEM;
+    handle->channel = channel;
+    handle->mode = mode;
+    int result = enter_channel(handle);
+    if (result == 0)
+        *opened = handle;
+    else
+        free(handle);
+    return result;
+}
+
+int onespace_insitu_open(const char *name, int mode, int timeout_ms,
+                         struct onespace_insitu **channel)
+{
+    int result = insitu_check_name("a channel", name);
+    if (result == 0 && mode != ONESPACE_INSITU_LATEST && mode != ONESPACE_INSITU_EVERY)
+        result = insitu_fail(-EINVAL, "channel '%s': there is no mode %d", name, mode);
+    if (result == 0)
+        result = insitu_prepare();
+    if (result < 0)
+        return result;
+    uint64_t deadline = futex_deadline(timeout_ms);
+    struct insitu_table *table = insitu_table();
+    for (;;) {
+        /* Acquire: pairs with the bump after a channel was made, or was left by one that died. */
+        uint32_t seen = atomic_load_explicit(&table->names, memory_order_acquire);
+        result = open_now(name, mode, channel);
+        if (result != -EAGAIN)
+            return result;
+        if (timeout_ms == 0 || futex_now_ns() >= deadline)
+            return -ETIMEDOUT;
+        uint64_t slice = futex_deadline(INSITU_SLICE_MS);
+        futex_wait(&table->names, seen, deadline < slice ? deadline : slice);
+        if (!keeper_alive(space_registry()))
+            return insitu_fail(-EOWNERDEAD, "the keeper of the space was killed");
+    }
+}
+
+/* ---- Taking ---- */
+
+static int check_consumer(const struct onespace_insitu *handle)
+{
+    if (!space_mine())
+        return insitu_fail(-EPERM, "the caller is no member of the space");
+    if (!handle || handle->is_producer)
+        return insitu_fail(-EINVAL, "this end of the channel is no consumer's");
+    return 0;
+}
+
+static void set_holding(struct onespace_insitu *handle, unsigned entry, int is_held)
+{
+    uint32_t bits = atomic_load_explicit(&handle->place->holding, memory_order_relaxed);
+    uint32_t bit = 1u << entry;
+    atomic_store(&handle->place->holding, is_held ? bits | bit : bits & ~bit);
+}
+
+/* The lines that get will read: they come while the bit is on its way. */
+static void prefetch(const struct insitu_channel *channel, unsigned entry)
+{
+    const struct insitu_part *part = insitu_part(channel, entry, 0);
+    __builtin_prefetch(&channel->entries[entry]);
+    __builtin_prefetch(part);
+    __builtin_prefetch(&part->arrays[0].name);
+    __builtin_prefetch(&part->arrays[0].address);
+}
+
+/* Holds the step in that entry, if it is there still. */
+static int hold(struct onespace_insitu *handle, unsigned entry, uint64_t sequence)
+{
+    struct insitu_channel *channel = handle->channel;
+    prefetch(channel, entry);
+    set_holding(handle, entry, 1);
+    if (atomic_load(&channel->entries[entry].state) == insitu_state(ENTRY_COMPLETE, sequence)) {
+        handle->held[entry] = sequence;
+        atomic_store(&handle->place->seen, sequence);
+        return 1;
+    }
+    set_holding(handle, entry, 0);
+    insitu_ring(&channel->freed);
+    return 0;
+}
+
+/* The oldest complete step that a consumer of every step has not seen: its entry, or -1. */
+static int next_entry(const struct onespace_insitu *handle, uint64_t seen, uint64_t *sequence)
+{
+    const struct insitu_channel *channel = handle->channel;
+    int found = NO_ENTRY;
+    *sequence = UINT64_MAX;
+    for (unsigned e = 0; e < channel->depth; e++) {
+        uint64_t state = atomic_load(&channel->entries[e].state);
+        if ((state & 0xff) == ENTRY_COMPLETE && state >> 8 > seen && state >> 8 < *sequence) {
+            *sequence = state >> 8;
+            found = (int)e;
+        }
+    }
+    return found;
+}
+
+/* The entry of a step that was taken and is held now, or NO_ENTRY. */
+static int take_now(struct onespace_insitu *handle)
+{
+    struct insitu_channel *channel = handle->channel;
+    uint64_t latest = atomic_load(&channel->latest), sequence = latest >> 8;
+    uint64_t seen = atomic_load_explicit(&handle->place->seen, memory_order_relaxed);
+    int entry = (int)(latest & 0xff);
+    if (sequence <= seen)
+        return NO_ENTRY;
+    if (handle->mode == ONESPACE_INSITU_EVERY && sequence != seen + 1)
+        entry = next_entry(handle, seen, &sequence);
+    return entry != NO_ENTRY && hold(handle, (unsigned)entry, sequence) ? entry : NO_ENTRY;
+}
+
+/* Asked before the last look at what is there: 0, or why nothing will come any more. */
+static int has_ended(const struct insitu_channel *channel)
+{
+    uint32_t broken = atomic_load(&channel->broken);
+    if (broken)
+        return insitu_fail(-EOWNERDEAD,
+                           "channel '%s' has ended: task %u, which produced for it, has died",
+                           channel->name, broken - 1);
+    if (atomic_load(&channel->complete) >= atomic_load(&channel->last))
+        return -ENODATA;
+    return 0;
+}
+
+int onespace_insitu_take(struct onespace_insitu *handle, struct onespace_insitu_step *step,
+                         int timeout_ms)
+{
+    int result = check_consumer(handle), entry;
+    if (result < 0)
+        return result;
+    struct insitu_channel *channel = handle->channel;
+    struct insitu_wait wait = insitu_wait_begin(timeout_ms);
+    uint64_t seen = atomic_load_explicit(&handle->place->seen, memory_order_relaxed);
+    for (;;) {
+        int ended = has_ended(channel);
+        if (ended == -EOWNERDEAD)
+            return ended;
+        entry = take_now(handle);
+        if (entry != NO_ENTRY)
+            break;
+        result = ended;
+        if (result == 0)
+            result = insitu_wait_more(&wait, &channel->news);
+        if (result == -ENODATA)
+            return insitu_fail(result, "channel '%s' is closed: there is no further step",
+                               channel->name);
+        if (result < 0)
+            return result;
+    }
+    uint64_t sequence = handle->held[entry];
+    *step = (struct onespace_insitu_step){
+        .step = atomic_load_explicit(&channel->entries[entry].step, memory_order_relaxed),
+        .ticket = (uint64_t)entry | sequence << 8,
+        .passed = sequence - seen - 1,
+        .ranks = channel->ranks,
+    };
+    return 0;
+}
+
+static int is_held(const struct onespace_insitu *handle, const struct onespace_insitu_step *step)
+{
+    uint64_t entry = step ? step->ticket & 0xff : INSITU_ENTRIES;
+    return entry < INSITU_ENTRIES && step->ticket >> 8 && handle->held[entry] == step->ticket >> 8;
+}
+
+struct insitu_part *insitu_held_part(struct onespace_insitu *handle,
+                                     const struct onespace_insitu_step *step, unsigned rank)
+{
+    if (check_consumer(handle) < 0)
+        return NULL;
+    if (!is_held(handle, step)) {
+        insitu_fail(-EINVAL, "channel '%s': this step is not held, or no longer: take one first",
+                    handle->channel->name);
+        return NULL;
+    }
+    if (rank >= handle->channel->ranks) {
+        insitu_fail(-EINVAL, "channel '%s': there is no rank %u: it has %u", handle->channel->name,
+                    rank, handle->channel->ranks);
+        return NULL;
+    }
+    return insitu_part(handle->channel, step->ticket & 0xff, rank);
+}
+
+int onespace_insitu_release(struct onespace_insitu *handle, const struct onespace_insitu_step *step)
+{
+    int result = check_consumer(handle);
+    if (result < 0)
+        return result;
+    if (!is_held(handle, step))
+        return insitu_fail(-EINVAL,
+                           "channel '%s': step %llu is not held: it was released before, or never "
+                           "taken by this handle",
+                           handle->channel->name, step ? (unsigned long long)step->step : 0);
+    unsigned entry = step->ticket & 0xff;
+    handle->held[entry] = 0;
+    set_holding(handle, entry, 0);
+    insitu_ring(&handle->channel->freed);
+    return 0;
+}
+
+int insitu_close_consumer(struct onespace_insitu *handle)
+{
+    struct insitu_channel *channel = handle->channel;
+    insitu_leave_consumer(channel, handle->place);
+    release_owners(handle);
+    insitu_try_free(channel, space_slot_index(handle->space, handle->self));
+    free(handle);
+    return 0;
+}

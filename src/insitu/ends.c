@@ -1,0 +1,125 @@
+/* src/insitu/ends.c: who leaves a channel, and what the keeper does for those who died.
+ *
+ * Freestanding: the keeper runs it. A place (struct insitu_rank, struct insitu_consumer) is given
+ * back last of all, so whoever dies on the way is found by it and the rest is done again. A channel
+ * is freed by whoever sees that no place is taken any more: it sets FREEING and looks again; who
+ * takes a place looks at the state afterwards (both sequentially consistent): one gives way. */
+#include "insitu/ends.h"
+
+#include "insitu/handle.h"
+
+static uint64_t kind_of(uint64_t state)
+{
+    return state & CHANNEL_KIND_MASK;
+}
+
+static uint64_t use_of(uint64_t state)
+{
+    return state >> CHANNEL_USE_SHIFT << CHANNEL_USE_SHIFT;
+}
+
+static uint32_t slot_of(uint64_t state)
+{
+    return (uint32_t)state >> CHANNEL_SLOT_SHIFT;
+}
+
+static int is_used(const struct insitu_channel *channel)
+{
+    for (unsigned i = 0; i < channel->ranks; i++)
+        if (atomic_load(&channel->rank[i].owner))
+            return 1;
+    uint32_t high = atomic_load(&channel->consumers_high);
+    for (unsigned i = 0; i < high; i++)
+        if (atomic_load(&channel->consumers[i].owner))
+            return 1;
+    return 0;
+}
+
+static void unmap_parts(const struct insitu_channel *channel)
+{
+    raw(__NR_munmap, insitu_area(channel), INSITU_AREA_BYTES);
+}
+
+void insitu_try_free(struct insitu_channel *channel, unsigned slot)
+{
+    uint64_t state = atomic_load(&channel->state);
+    while (kind_of(state) == CHANNEL_LIVE && !is_used(channel)) {
+        uint64_t freeing = use_of(state) | slot << CHANNEL_SLOT_SHIFT | CHANNEL_FREEING;
+        if (!atomic_compare_exchange_strong(&channel->state, &state, freeing))
+            continue;
+        if (!is_used(channel)) {
+            unmap_parts(channel);
+            atomic_store(&channel->state, use_of(state) | CHANNEL_FREE);
+            return;
+        }
+        atomic_store(&channel->state, state); /* and look again: who came may have gone */
+    }
+}
+
+void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consumer *place)
+{
+    atomic_store(&place->active, 0);
+    atomic_store(&place->holding, 0);
+    atomic_store(&place->seen, 0);
+    atomic_store(&place->owner, 0);
+    insitu_ring(&channel->freed);
+}
+
+/* A rank that has closed the channel was only waiting for its arrays: steps that consumers are owed
+ * are complete, and they hold its memory. */
+static void leave_rank(struct insitu_channel *channel, struct insitu_rank *rank)
+{
+    if (!atomic_load(&rank->closed))
+        atomic_store(&channel->broken, atomic_load(&rank->owner));
+    atomic_store(&rank->owner, 0);
+    insitu_ring(&channel->news);
+    insitu_ring(&channel->freed);
+}
+
+static void drop_places(struct insitu_channel *channel, uint32_t owner)
+{
+    for (unsigned i = 0; i < channel->ranks; i++)
+        if (atomic_load(&channel->rank[i].owner) == owner)
+            leave_rank(channel, &channel->rank[i]);
+    uint32_t high = atomic_load(&channel->consumers_high);
+    for (unsigned i = 0; i < high; i++)
+        if (atomic_load(&channel->consumers[i].owner) == owner)
+            insitu_leave_consumer(channel, &channel->consumers[i]);
+    insitu_try_free(channel, 0); /* it may have died between leaving and freeing, too */
+}
+
+/* What the dead member was making or freeing. */
+static void finish(struct insitu_channel *channel, unsigned slot)
+{
+    uint64_t state = atomic_load(&channel->state);
+    if (slot_of(state) != slot)
+        return;
+    if (kind_of(state) == CHANNEL_CLAIMED) {
+        unmap_parts(channel);
+        for (unsigned i = 0; i < channel->ranks; i++)
+            atomic_store(&channel->rank[i].owner, 0);
+        atomic_store(&channel->state, use_of(state) | CHANNEL_FREE);
+    } else if (kind_of(state) == CHANNEL_FREEING) {
+        atomic_store(&channel->state, use_of(state) | CHANNEL_LIVE);
+        insitu_try_free(channel, 0);
+    }
+}
+
+void insitu_drop(struct space *space, struct space_slot *slot)
+{
+    if (!atomic_load(&space->insitu))
+        return;
+    struct insitu_table *table = insitu_table();
+    uint32_t owner = (uint32_t)atomic_load(&slot->id) + 1, high = atomic_load(&table->high);
+    for (unsigned i = 0; i < high; i++) {
+        uint64_t kind = kind_of(atomic_load(&table->channels[i].state));
+        if (kind == CHANNEL_CLAIMED || kind == CHANNEL_FREEING)
+            finish(&table->channels[i], space_slot_index(space, slot));
+        if (kind != CHANNEL_FREE)
+            drop_places(&table->channels[i], owner);
+    }
+    uint32_t locked = owner;
+    if (atomic_compare_exchange_strong(&table->lock, &locked, 0))
+        futex_wake(&table->lock, INT32_MAX);
+    futex_bump(&table->names);
+}

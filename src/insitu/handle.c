@@ -1,0 +1,57 @@
+/* src/insitu/handle.c: come into a channel and go. */
+#include "insitu/handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "space/locking.h"
+
+/* Maps the table when the space has none yet. */
+static int map_table(struct space *space)
+{
+    /* Acquire: pairs with the release below. */
+    if (atomic_load_explicit(&space->insitu, memory_order_acquire))
+        return 0;
+    long result = raw(__NR_mmap, LAYOUT_INSITU, sizeof(struct insitu_table), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if ((unsigned long)result >= -4095ul && result != -EEXIST)
+        return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
+                           strerror((int)-result));
+    /* Release: who sees it may read the table, which is all zero. */
+    atomic_store_explicit(&space->insitu, 1, memory_order_release);
+    return 0;
+}
+
+int insitu_prepare(void)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return insitu_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
+    if (locking_begin() < 0)
+        return insitu_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
+    return map_table(space);
+}
+
+struct onespace_insitu *insitu_new_handle(unsigned ranks)
+{
+    struct onespace_insitu *made = calloc(1, sizeof(*made) + ranks * sizeof(made->owners[0]));
+    if (!made) {
+        insitu_fail(-ENOMEM, "no memory for a channel's handle");
+        return NULL;
+    }
+    made->space = space_mine();
+    made->self = space_self();
+    made->entry = NO_ENTRY;
+    return made;
+}
+
+int onespace_insitu_close(struct onespace_insitu *handle, int timeout_ms)
+{
+    if (!handle)
+        return 0;
+    if (!space_mine())
+        return insitu_fail(-EPERM, "the caller is no member of the space");
+    return handle->is_producer ? insitu_close_producer(handle, timeout_ms)
+                               : insitu_close_consumer(handle);
+}

@@ -1,0 +1,43 @@
+/* src/insitu/wake.c: see wake.h. */
+#include "insitu/wake.h"
+
+#include "insitu/handle.h"
+#include "task/keeper.h"
+
+enum { SPINS = 200 }; /* some microseconds: two who pass steps back and forth never sleep */
+
+static void arm(struct insitu_wait *wait, struct insitu_bell *bell)
+{
+    wait->rings = atomic_load(&bell->rings);
+    atomic_store(&bell->wanted, 1);
+    wait->is_armed = 1;
+}
+
+static int sleep_a_while(struct insitu_wait *wait, struct insitu_bell *bell)
+{
+    uint64_t slice = futex_deadline(INSITU_SLICE_MS);
+    futex_wait(&bell->rings, wait->rings, wait->deadline < slice ? wait->deadline : slice);
+    /* After its end there is one more look. */
+    wait->is_over = wait->deadline != UINT64_MAX && futex_now_ns() >= wait->deadline;
+    return keeper_alive(space_registry())
+               ? 0
+               : insitu_fail(-EOWNERDEAD, "the keeper of the space was killed");
+}
+
+int insitu_wait_more(struct insitu_wait *wait, struct insitu_bell *bell)
+{
+    int result = 0;
+    if (wait->timeout_ms == 0 || wait->is_over)
+        return -ETIMEDOUT;
+    if (wait->spins == 0)
+        wait->deadline = futex_deadline(wait->timeout_ms);
+    if (wait->spins < SPINS) {
+        wait->spins++;
+        __builtin_ia32_pause();
+        return 0;
+    }
+    if (wait->is_armed)
+        result = sleep_a_while(wait, bell);
+    arm(wait, bell);
+    return result;
+}

@@ -1,0 +1,206 @@
+// tests/insitu/death_test.cpp: either party is killed, ends, or executes another program.
+#include "ends.hpp"
+
+using namespace fixture;
+using namespace ends;
+
+using death = ChannelTest;
+
+static Words guest(const std::string &scene, const std::vector<std::string> &rest)
+{
+    Words words = {program("insitu"), scene, "channel"};
+    words.insert(words.end(), rest.begin(), rest.end());
+    return words;
+}
+
+static const std::string Wait = std::to_string(ONESPACE_INSITU_WAIT),
+                         Latest = std::to_string(ONESPACE_INSITU_LATEST),
+                         Every = std::to_string(ONESPACE_INSITU_EVERY);
+
+TEST_F(death, nobody_dies_and_all_steps_arrive)
+{
+    Task consumer(guest("consume", {Every})), late(guest("consume", {Latest}));
+    Task producer(guest("produce", {Wait, "2", "500", "2"}));
+    EXPECT_EQ(producer.line(), "published");
+    EXPECT_EQ(producer.finish().status, 0);
+    EXPECT_EQ(consumer.finish(), exits("open\n500 steps, the last 500: No data available\n"));
+    std::string said = late.finish().output;
+    EXPECT_NE(said.find("the last 500: No data available\n"), std::string::npos) << said;
+}
+
+TEST_F(death, of_a_consumer_gives_its_step_back)
+{
+    Producer producer;
+    EXPECT_EQ(producer.begin(1), 0);
+    EXPECT_EQ(producer.publish(), 0);
+    Task consumer(guest("hold", {Latest}));
+    EXPECT_EQ(consumer.line(), "holds 1");
+    EXPECT_EQ(producer.begin(2, 20), -ETIMEDOUT);
+    consumer.kill();
+    EXPECT_EQ(producer.begin(2, Patience), 0);
+    EXPECT_EQ(consumer.wait(), SIGKILL);
+}
+
+TEST_F(death, of_a_consumer_frees_the_producer_that_waits_for_it_to_take)
+{
+    Producer producer;
+    Task consumer(guest("consume", {Every}));
+    EXPECT_EQ(consumer.line(), "open");
+    EXPECT_EQ(onespace_kill(consumer.id(), SIGSTOP), 0);
+    EXPECT_EQ(producer.begin(1), 0);
+    EXPECT_EQ(producer.publish(), 0);
+    EXPECT_EQ(producer.begin(2, 20), -ETIMEDOUT);
+    consumer.kill();
+    EXPECT_EQ(producer.begin(2, Patience), 0);
+    EXPECT_EQ(consumer.wait(), SIGKILL);
+}
+
+TEST_F(death, of_a_consumer_by_execve_gives_its_step_back)
+{
+    Producer producer;
+    EXPECT_EQ(producer.begin(1), 0);
+    EXPECT_EQ(producer.publish(), 0);
+    Task consumer(guest("hold", {Latest}));
+    EXPECT_EQ(consumer.line(), "holds 1");
+    consumer.write_line("execute");
+    EXPECT_EQ(consumer.line(), "executed");
+    EXPECT_EQ(producer.begin(2, Patience), 0);
+    EXPECT_EQ(consumer.finish().status, 0);
+}
+
+TEST_F(death, of_a_producer_is_told_to_the_consumer_that_sleeps)
+{
+    Task producer(guest("produce", {Wait, "1", "1"}));
+    EXPECT_EQ(producer.line(), "published");
+    Task consumer(guest("consume", {Every}));
+    EXPECT_EQ(consumer.line(), "open");
+    sleep_ms(50);
+    producer.kill();
+    std::string said = consumer.finish().output;
+    EXPECT_EQ(said, "1 steps, the last 1: Owner died\n");
+    EXPECT_EQ(producer.wait(), SIGKILL);
+}
+
+TEST_F(death, of_a_producer_that_did_not_close_is_told)
+{
+    Task producer({program("insitu"), "produce", "channel", "0", "1", "1"});
+    Consumer consumer(ONESPACE_INSITU_LATEST, "channel", Patience);
+    EXPECT_EQ(producer.line(), "published");
+    producer.kill(SIGTERM);
+    EXPECT_EQ(producer.wait(), SIGTERM);
+    Step step;
+    EXPECT_EQ(consumer.take(&step, Patience), -EOWNERDEAD);
+    EXPECT_TRUE(says("has ended: task " + std::to_string(producer.id()))) << message();
+}
+
+TEST_F(death, of_a_producer_leaves_the_step_that_is_held_readable)
+{
+    Task producer(guest("produce", {Wait, "1", "1"}));
+    EXPECT_EQ(producer.line(), "published");
+    Task consumer(guest("hold", {Latest}));
+    EXPECT_EQ(consumer.line(), "holds 1");
+    producer.kill();
+    EXPECT_EQ(producer.wait(), SIGKILL);
+    sleep_ms(50);
+    consumer.write_line("check");
+    EXPECT_EQ(consumer.finish(), exits("whole\n"));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+}
+
+TEST_F(death, of_a_producer_frees_the_name)
+{
+    Task producer(guest("produce", {Wait, "1", "1"}));
+    Consumer consumer(ONESPACE_INSITU_LATEST, "channel", Patience);
+    EXPECT_EQ(producer.line(), "published");
+    EXPECT_EQ(Producer().result, -EEXIST);
+    producer.kill();
+    EXPECT_EQ(producer.wait(), SIGKILL);
+    EXPECT_EQ(Producer().result, 0);
+}
+
+TEST_F(death, of_one_rank_is_told_to_the_others)
+{
+    Options options = ONESPACE_INSITU_OPTIONS_INIT;
+    options.ranks = 2;
+    options.rank = 1;
+    onespace_insitu *handle;
+    Task other(guest("rank", {"0", "2"}));
+    EXPECT_EQ(other.line(), "created");
+    other.write_line("give 1"); // but not 2
+    ASSERT_EQ(onespace_insitu_create("channel", &options, &handle), 0) << message();
+    EXPECT_EQ(onespace_insitu_begin(handle, 1, Patience), 0);
+    EXPECT_EQ(onespace_insitu_publish(handle), 0);
+    EXPECT_EQ(other.line(), "0");
+    EXPECT_EQ(onespace_insitu_begin(handle, 2, 0), 0);
+    EXPECT_EQ(onespace_insitu_publish(handle), 0);
+    std::thread killer([&] {
+        sleep_ms(50);
+        other.kill();
+    });
+    EXPECT_EQ(onespace_insitu_begin(handle, 3, Patience), -EOWNERDEAD);
+    killer.join();
+    EXPECT_EQ(other.wait(), SIGKILL);
+    EXPECT_EQ(onespace_insitu_close(handle, 0), 0);
+}
+
+TEST_F(death, of_a_rank_that_waits_in_a_turn_is_told_to_the_others)
+{
+    Task one(guest("rank", {"0", "2"})), two(guest("rank", {"1", "2"}));
+    EXPECT_EQ(one.line(), "created");
+    EXPECT_EQ(two.line(), "created");
+    Task consumer(guest("hold", {Latest}));
+    one.write_line("give 1");
+    two.write_line("give 1");
+    EXPECT_EQ(one.line(), "0");
+    EXPECT_EQ(two.line(), "0");
+    EXPECT_EQ(consumer.line(), "holds 1");
+    one.write_line("give 2"); // which decides the turn, and waits for the consumer
+    sleep_ms(50);
+    two.write_line("give 2");
+    sleep_ms(50);
+    one.kill();
+    EXPECT_EQ(two.line(), std::to_string(-EOWNERDEAD));
+    EXPECT_EQ(one.wait(), SIGKILL);
+    consumer.write_line("check");
+    EXPECT_EQ(consumer.finish().status, 0);
+    EXPECT_EQ(two.finish().status, 0);
+}
+
+TEST_F(death, of_a_producer_that_waits_in_close_is_no_error)
+{
+    Task producer(guest("produce", {Wait, "1", "1"}));
+    EXPECT_EQ(producer.line(), "published");
+    Task consumer(guest("hold", {Every}));
+    EXPECT_EQ(consumer.line(), "holds 1");
+    producer.close_input();
+    Task late(guest("consume", {Every})); // waits for another channel of that name
+    sleep_ms(50);
+    producer.kill();
+    EXPECT_EQ(producer.wait(), SIGKILL);
+    consumer.write_line("check");
+    EXPECT_EQ(consumer.finish(), exits("whole\n"));
+    late.kill();
+    EXPECT_EQ(late.wait(), SIGKILL);
+}
+
+TEST_F(death, of_a_forked_child_changes_nothing)
+{
+    Producer producer;
+    Consumer consumer;
+    pid_t child = fork();
+    if (child == 0) {
+        Step step;
+        onespace_insitu *handle;
+        bool refused = onespace_insitu_begin(producer.handle, 1, 0) == -EPERM &&
+                       onespace_insitu_take(consumer.handle, &step, 0) == -EPERM &&
+                       onespace_insitu_close(consumer.handle, 0) == -EPERM &&
+                       onespace_insitu_create("x", nullptr, &handle) == -EPERM &&
+                       onespace_insitu_open("channel", 0, 0, &handle) == -EPERM;
+        _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(producer.give(1), 0);
+    EXPECT_EQ(consumer.next(), 1);
+}

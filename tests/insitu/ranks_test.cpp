@@ -1,0 +1,249 @@
+// tests/insitu/ranks_test.cpp: channels of several producing ranks, here threads of the root.
+#include "ends.hpp"
+
+using namespace fixture;
+using namespace ends;
+
+using ranks = ChannelTest;
+
+static std::function<void(Options &)> rank_of(unsigned rank, unsigned count, int policy = 0,
+                                              unsigned depth = 0)
+{
+    return [=](Options &options) {
+        options.rank = rank, options.ranks = count;
+        options.policy = policy, options.depth = depth;
+    };
+}
+
+TEST_F(ranks, make_a_step_together)
+{
+    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
+    ASSERT_EQ(two.result, 0) << message();
+    Consumer consumer;
+    Step step;
+    EXPECT_EQ(one.give(1), 0);
+    EXPECT_EQ(consumer.next(), -ETIMEDOUT);
+    EXPECT_EQ(two.give(1), 0);
+    ASSERT_EQ(consumer.take(&step), 0);
+    EXPECT_EQ(step.ranks, 2u);
+    Array first, second;
+    EXPECT_EQ(consumer.get(step, "x", &first, ONESPACE_INSITU_ANY, 0), 0);
+    EXPECT_EQ(consumer.get(step, "x", &second, ONESPACE_INSITU_ANY, 1), 0);
+    EXPECT_EQ(first.address, one.sets[0].data());
+    EXPECT_EQ(second.address, two.sets[0].data());
+    EXPECT_EQ(consumer.get(step, "x", &second, ONESPACE_INSITU_ANY, 2), -EINVAL);
+    EXPECT_TRUE(says("no rank 2")) << message();
+    EXPECT_EQ(consumer.release(step), 0);
+}
+
+TEST_F(ranks, are_all_there_before_a_consumer_is_let_in_and_a_step_begun)
+{
+    Producer one("channel", rank_of(0, 2));
+    EXPECT_EQ(Consumer().result, -ETIMEDOUT);
+    EXPECT_EQ(one.begin(1), -ETIMEDOUT);
+    Producer two("channel", rank_of(1, 2));
+    EXPECT_EQ(Consumer().result, 0);
+    EXPECT_EQ(one.begin(1), 0);
+}
+
+TEST_F(ranks, have_numbers_of_their_own)
+{
+    Producer one("channel", rank_of(1, 2)), again("channel", rank_of(1, 2));
+    EXPECT_EQ(again.result, -EEXIST);
+    EXPECT_TRUE(says("rank 1 of channel")) << message();
+}
+
+TEST_F(ranks, must_say_the_same_of_the_channel)
+{
+    Producer one("channel", rank_of(0, 2));
+    EXPECT_EQ(Producer("channel", rank_of(1, 3)).result, -EINVAL);
+    EXPECT_EQ(Producer("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP)).result, -EINVAL);
+    EXPECT_EQ(Producer("channel", rank_of(1, 2, 0, 2)).result, -EINVAL);
+    EXPECT_TRUE(says("all ranks must say the same")) << message();
+}
+
+TEST_F(ranks, must_begin_the_same_steps)
+{
+    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
+    EXPECT_EQ(one.begin(6), 0);
+    EXPECT_EQ(two.begin(7), -EINVAL);
+    EXPECT_TRUE(says("rank 1 begins step 7 where another rank began step 6")) << message();
+    EXPECT_EQ(two.begin(6), 0);
+}
+
+TEST_F(ranks, skip_the_same_steps)
+{
+    Producer one("channel", rank_of(0, 2, ONESPACE_INSITU_SKIP)),
+        two("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP));
+    Consumer consumer;
+    Step step;
+    EXPECT_EQ(one.give(1), 0);
+    EXPECT_EQ(one.give(2), 1); // the other one still fills step 1
+    EXPECT_EQ(two.give(1), 0);
+    EXPECT_EQ(two.give(2), 1);
+    EXPECT_EQ(consumer.take(&step), 0);
+    EXPECT_EQ(two.give(3), 1);
+    EXPECT_EQ(consumer.release(step), 0);
+    EXPECT_EQ(one.give(3), 1); // so it was decided
+    EXPECT_EQ(one.give(4), 0);
+    EXPECT_EQ(two.give(4), 0);
+    EXPECT_EQ(consumer.next(), 4);
+}
+
+TEST_F(ranks, of_a_channel_that_skips_do_not_run_too_far_ahead)
+{
+    Producer one("channel", rank_of(0, 2, ONESPACE_INSITU_SKIP)),
+        two("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP));
+    uint64_t step = 1;
+    int result;
+    while ((result = one.give(step)) >= 0 && step < 1000)
+        step++;
+    EXPECT_EQ(result, -ETIMEDOUT);
+    EXPECT_GT(step, 200u);
+    EXPECT_EQ(two.give(1), 0);
+    EXPECT_EQ(one.give(step), 0); // all of step 1 is back
+}
+
+TEST_F(ranks, that_close_end_the_channel_after_what_is_complete)
+{
+    Producer one("channel", rank_of(0, 2, 0, 2)), two("channel", rank_of(1, 2, 0, 2));
+    Consumer consumer(ONESPACE_INSITU_EVERY);
+    one.use_sets(2);
+    two.use_sets(2);
+    EXPECT_EQ(one.give(1), 0);
+    EXPECT_EQ(one.close(0), -ETIMEDOUT);
+    EXPECT_EQ(consumer.next(), -ETIMEDOUT); // step 1 is still to come
+    EXPECT_EQ(two.give(1), 0);
+    EXPECT_EQ(two.begin(2), -EPIPE);
+    EXPECT_EQ(consumer.next(), 1);
+    EXPECT_EQ(consumer.next(), -ENODATA);
+    EXPECT_EQ(one.close(0), 0);
+    EXPECT_EQ(two.close(0), 0);
+}
+
+// ---- Reading boxes of the global array ----
+
+class boxes : public ranks
+{
+  protected:
+    // A global array of 6 x 10: rank 0 has columns 0 to 3, rank 1 the rest, column-major.
+    void give(Producer &producer, unsigned rank, std::vector<int32_t> &values)
+    {
+        uint64_t width = rank ? 6 : 4, from = rank ? 4 : 0;
+        values.resize(6 * width);
+        for (uint64_t i = 0; i < 6; i++)
+            for (uint64_t j = 0; j < width; j++)
+                values[j * 6 + i] = static_cast<int32_t>(i * 10 + from + j);
+        Array array = {};
+        array.name = "x";
+        array.address = values.data();
+        array.type = ONESPACE_INSITU_INT32;
+        array.dimensions = 2;
+        array.shape[0] = 6, array.shape[1] = width;
+        array.strides[0] = 4, array.strides[1] = 24;
+        array.global_shape[0] = 6, array.global_shape[1] = global_width;
+        array.offset[1] = from;
+        ASSERT_EQ(producer.begin(1), 0) << message();
+        ASSERT_EQ(producer.put(array), 0) << message();
+        ASSERT_EQ(producer.publish(), 0);
+    }
+    int read(Consumer &consumer, const Step &step, std::vector<uint64_t> offset,
+             std::vector<uint64_t> shape, int type = ONESPACE_INSITU_INT32)
+    {
+        got.assign(shape[0] * shape[1], -1);
+        return onespace_insitu_read(consumer.handle, &step, "x", type, offset.data(), shape.data(),
+                                    got.data());
+    }
+    uint64_t global_width = 10;
+    std::vector<int32_t> got;
+};
+
+TEST_F(boxes, are_gathered_from_all_ranks)
+{
+    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
+    Consumer consumer;
+    std::vector<int32_t> left, right;
+    Step step;
+    give(one, 0, left);
+    give(two, 1, right);
+    ASSERT_EQ(consumer.take(&step), 0);
+    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}), 0);
+    for (int i = 0; i < 60; i++)
+        EXPECT_EQ(got[static_cast<size_t>(i)], i);
+    EXPECT_EQ(read(consumer, step, {2, 3}, {2, 3}), 0);
+    EXPECT_EQ(got, (std::vector<int32_t>{23, 24, 25, 33, 34, 35}));
+    EXPECT_EQ(read(consumer, step, {5, 9}, {1, 1}), 0);
+    EXPECT_EQ(got[0], 59);
+    EXPECT_EQ(read(consumer, step, {5, 9}, {1, 2}), -EINVAL);
+    EXPECT_TRUE(says("the box ends at 11 of dimension 1, the global array at 10")) << message();
+    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}, ONESPACE_INSITU_INT64), -EPROTOTYPE);
+    EXPECT_EQ(consumer.release(step), 0);
+}
+
+TEST_F(boxes, that_no_rank_covers_are_an_error)
+{
+    global_width = 11;
+    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
+    Consumer consumer;
+    std::vector<int32_t> left, right;
+    Step step;
+    give(one, 0, left);
+    give(two, 1, right);
+    ASSERT_EQ(consumer.take(&step), 0);
+    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}), 0);
+    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 11}), -ENOENT);
+    EXPECT_TRUE(says("have 60 of the box's 66 elements")) << message();
+    EXPECT_EQ(consumer.release(step), 0);
+}
+
+TEST_F(boxes, of_ranks_that_contradict_one_another_are_an_error)
+{
+    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
+    Consumer consumer;
+    std::vector<int32_t> left, right;
+    Step step;
+    give(one, 0, left);
+    global_width = 12;
+    give(two, 1, right);
+    ASSERT_EQ(consumer.take(&step), 0);
+    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}), -EINVAL);
+    EXPECT_TRUE(says("contradict")) << message();
+    EXPECT_EQ(consumer.release(step), 0);
+}
+
+TEST_F(ranks, and_consumers_of_any_number_work_at_once)
+{
+    static constexpr unsigned Ranks = 3, Consumers = 4;
+    static constexpr long Steps = 300;
+    for (int policy : {ONESPACE_INSITU_WAIT, ONESPACE_INSITU_COPY}) {
+        std::vector<std::thread> threads;
+        for (unsigned r = 0; r < Ranks; r++)
+            threads.emplace_back([=] {
+                Producer producer("channel", [=](Options &o) {
+                    rank_of(r, Ranks, policy, 2)(o);
+                    o.consumers = Consumers;
+                });
+                ASSERT_EQ(producer.result, 0) << message();
+                producer.use_sets(2);
+                for (uint64_t i = 1; i <= Steps; i++)
+                    ASSERT_EQ(producer.give(i, Patience), 0) << message();
+                EXPECT_EQ(producer.close(Patience), 0);
+            });
+        for (unsigned c = 0; c < Consumers; c++)
+            threads.emplace_back([=] {
+                Consumer consumer(c % 2 ? ONESPACE_INSITU_EVERY : ONESPACE_INSITU_LATEST, "channel",
+                                  Patience);
+                long seen = 0, count = 0, next;
+                while ((next = consumer.next(Patience)) > 0) {
+                    EXPECT_GT(next, seen);
+                    seen = next;
+                    count++;
+                }
+                EXPECT_EQ(next, -ENODATA) << message();
+                EXPECT_EQ(seen, Steps);
+                EXPECT_TRUE(c % 2 == 0 || count == Steps) << count;
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+    }
+}
