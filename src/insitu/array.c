@@ -198,18 +198,20 @@ static int has_array(const struct insitu_part *part, const char *name)
     return 0;
 }
 
-static void store(struct insitu_array *stored, const struct onespace_insitu_array *array,
-                  const int64_t *strides, uint64_t span)
+static struct insitu_array stored_form(const struct onespace_insitu_array *array,
+                                       const int64_t *strides, uint64_t span)
 {
-    strcpy(stored->name, array->name);
-    strcpy(stored->units, array->units ? array->units : "");
-    stored->address = stored->source = (uintptr_t)array->address;
-    stored->bytes = span;
-    stored->type = (uint32_t)array->type;
-    stored->dimensions = array->dimensions;
+    struct insitu_array stored = {.address = (uintptr_t)array->address,
+                                  .source = (uintptr_t)array->address,
+                                  .bytes = span,
+                                  .type = (uint32_t)array->type,
+                                  .dimensions = array->dimensions};
+    strcpy(stored.name, array->name);
+    strcpy(stored.units, array->units ? array->units : "");
     for (unsigned d = 0; d < array->dimensions; d++)
-        stored->along[d] = (struct insitu_dimension){array->shape[d], strides[d],
-                                                     array->global_shape[d], array->offset[d]};
+        stored.along[d] = (struct insitu_dimension){array->shape[d], strides[d],
+                                                    array->global_shape[d], array->offset[d]};
+    return stored;
 }
 
 static int check_begun(const struct onespace_insitu *handle)
@@ -233,18 +235,21 @@ int onespace_insitu_put(struct onespace_insitu *handle, const struct onespace_in
     if (part->array_count == ONESPACE_INSITU_ARRAYS)
         return insitu_fail(-ENOSPC, "array '%s': the step has %d arrays already", array->name,
                            ONESPACE_INSITU_ARRAYS);
-    /* What lay here the last time: usually the same array. */
+    /* What lay here the last time: usually the same array. Then it is not written again, and its
+     * cache lines stay with the consumers, too. */
     struct insitu_array *stored = &part->arrays[part->array_count];
-    int is_same = strcmp(stored->name, array->name) == 0;
+    struct insitu_array fresh = stored_form(array, strides, span);
+    int is_same = strcmp(stored->name, fresh.name) == 0;
     if (!(handle->names_repeat && is_same) && has_array(part, array->name))
         return insitu_fail(-EEXIST, "array '%s': the step has one of that name already",
                            array->name);
-    if (!is_same || stored->source != (uintptr_t)array->address || stored->bytes != span)
+    if (!is_same || stored->source != fresh.source || stored->bytes != span)
         result = check_mapped(array, span);
     if (result < 0)
         return result;
+    if (memcmp(stored, &fresh, sizeof(fresh)) != 0)
+        memcpy(stored, &fresh, sizeof(fresh));
     handle->names_repeat &= is_same;
-    store(stored, array, strides, span);
     part->array_count++;
     return 0;
 }
