@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "channels.h"
 #include "commands.h"
 #include "output.h"
 #include "overflows.h"
@@ -30,6 +31,10 @@ static const char usage[] =
     "  MEMORY  resident memory of the task; a page that two tasks share counts for both\n"
     "  HEAP    the part of it that is the task's program break\n"
     "  COPIED  what process_vm_readv and process_vm_writev copied between tasks in user space\n"
+    "\n"
+    "Lines follow for each channel (onespace/insitu.h): what its producer has published, and of "
+    "each\n"
+    "consumer how many complete steps it has not taken, and how many it holds.\n"
     "\n"
     "A line follows for each table of the space that was full when it was needed.\n"
     "\n"
@@ -117,6 +122,7 @@ static void print_space(const struct ps_space *space, unsigned width)
         output_cell(&table, "%s", task->program);
     }
     output_table(&table, stdout, width);
+    channels_print(stdout, space->channels, space->channel_count);
     overflows_print(stdout, width, "", &space->overflows);
     for (unsigned i = 0; i < space->task_count; i++)
         overflows_print_forgotten(stdout, "  ", space->tasks[i].id, space->tasks[i].pid,
@@ -187,6 +193,7 @@ static void write_space(struct output_json *json, const struct ps_space *space)
     seconds_or_null(json, "created", space->created);
     json_text(json, "problem", space->problem[0] ? space->problem : NULL);
     overflows_json(json, &space->overflows);
+    channels_json(json, space->channels, space->channel_count);
     json_open(json, "tasks", '[');
     for (unsigned i = 0; i < space->task_count; i++)
         write_task(json, &space->tasks[i]);

@@ -53,6 +53,8 @@ struct ps_space {
     struct space_overflows overflows;
     struct ps_task *tasks;
     unsigned task_count;
+    struct insitu_channel *channels;
+    unsigned channel_count;
 };
 
 /* ps_find.c: the members of all spaces that this user may look at, sorted by space and pid. Their
@@ -68,7 +70,8 @@ int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *cont
 void ps_explain(const char *command, const char *wanted, int result);
 
 /* ps_read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
- * ended meanwhile. The caller frees space->tasks. */
+ * ended meanwhile. The caller frees space->tasks and
+ * space->channels. */
 int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
 
 /* ps_read.c: copies from the memory of a process. 0 or -errno. */

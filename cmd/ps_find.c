@@ -146,6 +146,7 @@ int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *cont
             visited++;
         }
         free(space.tasks);
+        free(space.channels);
     }
     if (count < 0)
         return count;

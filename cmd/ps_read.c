@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "channels.h"
 #include "space/futex.h"
 
 #define KEEPER_NAME "onespace-keeper"
@@ -194,6 +195,14 @@ static void read_tasks(struct reading *reading, unsigned highest)
     }
 }
 
+static void read_channels(struct reading *reading)
+{
+    if (!atomic_load_explicit(&reading->head->insitu, memory_order_relaxed))
+        return;
+    int count = channels_read(reading->source->pid, &reading->space->channels);
+    reading->space->channel_count = count > 0 ? (unsigned)count : 0;
+}
+
 static long read_space(struct reading *reading)
 {
     struct ps_space *space = reading->space;
@@ -218,6 +227,7 @@ static long read_space(struct reading *reading)
     if (!space->tasks)
         return -ENOMEM;
     read_tasks(reading, highest);
+    read_channels(reading);
     return space->task_count ? 0 : -ESRCH;
 }
 

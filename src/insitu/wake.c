@@ -4,7 +4,9 @@
 #include "insitu/handle.h"
 #include "task/keeper.h"
 
-enum { SPINS = 200 }; /* some microseconds: two who pass steps back and forth never sleep */
+/* Two who pass steps back and forth at once spin; who waits longer than that sleeps. To be woken
+ * costs the other side a system call, and on a virtual machine much more. */
+enum { SPINS_BETWEEN_LOOKS = 32, SPIN_NS = 50 * 1000 };
 
 static void arm(struct insitu_wait *wait, struct insitu_bell *bell)
 {
@@ -29,9 +31,12 @@ int insitu_wait_more(struct insitu_wait *wait, struct insitu_bell *bell)
     int result = 0;
     if (wait->timeout_ms == 0 || wait->is_over)
         return -ETIMEDOUT;
-    if (wait->spins == 0)
+    if (wait->spins == 0) {
+        wait->began = futex_now_ns();
         wait->deadline = futex_deadline(wait->timeout_ms);
-    if (wait->spins < SPINS) {
+    }
+    int is_early = wait->spins % SPINS_BETWEEN_LOOKS || futex_now_ns() < wait->began + SPIN_NS;
+    if (!wait->is_armed && is_early) {
         wait->spins++;
         __builtin_ia32_pause();
         return 0;

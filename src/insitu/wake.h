@@ -27,8 +27,8 @@ static inline void insitu_ring(struct insitu_bell *bell)
 struct insitu_wait {
     int timeout_ms;
     unsigned spins;
-    uint64_t deadline; /* from the first spin on: who need not wait does not ask for the time */
-    uint32_t rings;    /* before the condition was looked at last */
+    uint64_t began, deadline; /* from the first spin on: who need not wait does not ask the time */
+    uint32_t rings;           /* before the condition was looked at last */
     int is_armed, is_over;
 };
 
