@@ -84,6 +84,13 @@ def test_spawn_wait_says_what_is_wrong(tmp_path):
     assert "was not found in PATH" in result.stderr
 
 
+def test_insitu_analyses_every_step(tmp_path):
+    build("insitu", tmp_path)
+    result = run(["./insitu"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"step {step}: mean {step}.5 K" for step in (25, 50, 75, 100)]
+
+
 def test_linked_list_is_walked_in_another_task(tmp_path):
     program = build("linked_list", tmp_path)
     result = run([program], tmp_path)
