@@ -1,0 +1,149 @@
+/* bench/insitu/handover.c: how long from a producer's having an array ready to a consumer's reading
+ * it? Two tasks on a processor each, which spin.
+ *
+ *   handover wait|copy BYTES STEPS
+ *
+ * Each step: the producer writes the time into the first element of an array from malloc, puts and
+ * publishes it; the consumer reads the element and compares. Prints "handover BYTES SECONDS" for
+ * each step but the first tenth, and "same BYTES 1" when the consumer's address was the producer's.
+ */
+#include <errno.h>
+#include <onespace/insitu.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ticks.h"
+
+static const char *const channel_name = "handover";
+
+static void fail(const char *what, int result)
+{
+    fprintf(stderr, "handover: %s: %s: %s\n", what, strerror(-result), onespace_insitu_message());
+    exit(1);
+}
+
+static double tick_seconds(void)
+{
+    double start = seconds_now(), end = start;
+    uint64_t ticks = ticks_now();
+    while (end < start + 0.05)
+        end = seconds_now();
+    return (end - start) / (double)(ticks_now() - ticks);
+}
+
+/* The consumer: given the bytes and the producer's address as text. */
+static int consume(size_t bytes, const void *original, int steps)
+{
+    struct onespace_insitu *channel;
+    struct onespace_insitu_step step;
+    struct onespace_insitu_array array;
+    uint64_t *taken = calloc((size_t)steps, sizeof(*taken));
+    double unit = tick_seconds();
+    int result = onespace_insitu_open(channel_name, ONESPACE_INSITU_EVERY, 10000, &channel);
+    if (result < 0)
+        fail("open", result);
+    for (int i = 0; i < steps; i++) {
+        do
+            result = onespace_insitu_take(channel, &step, 0);
+        while (result == -ETIMEDOUT);
+        if (result == 0)
+            result = onespace_insitu_get(channel, &step, 0, "x", ONESPACE_INSITU_UINT64, &array);
+        if (result < 0)
+            fail("take", result);
+        uint64_t written = *(volatile uint64_t *)array.address;
+        taken[i] = ticks_now() - written;
+        if (onespace_insitu_release(channel, &step) < 0)
+            fail("release", -EINVAL);
+    }
+    for (int i = steps / 10; i < steps; i++)
+        printf("handover %zu %.9f\n", bytes, (double)taken[i] * unit);
+    printf("same %zu %d\n", bytes, array.address == original);
+    return onespace_insitu_close(channel, 0);
+}
+
+static int produce(int policy, size_t bytes, int steps, uint64_t *values)
+{
+    struct onespace_insitu *channel;
+    struct onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
+    struct onespace_insitu_array array = {.name = "x",
+                                          .address = values,
+                                          .bytes = bytes,
+                                          .type = ONESPACE_INSITU_UINT64,
+                                          .dimensions = 1,
+                                          .shape = {bytes / sizeof(*values)}};
+    options.policy = policy;
+    options.consumers = 1;
+    int result = onespace_insitu_create(channel_name, &options, &channel);
+    if (result < 0)
+        fail("create", result);
+    for (int i = 0; i < steps; i++) {
+        result = onespace_insitu_begin(channel, (uint64_t)i, 10000);
+        /* The consumer shall have come to its spinning. */
+        for (uint64_t start = ticks_now(); ticks_now() < start + 20000;)
+            ;
+        values[0] = ticks_now();
+        if (result == 0)
+            result = onespace_insitu_put(channel, &array);
+        if (result == 0)
+            result = onespace_insitu_publish(channel);
+        if (result < 0)
+            fail("publish", result);
+    }
+    return onespace_insitu_close(channel, 10000);
+}
+
+static void bind_to(int processor, cpu_set_t *set)
+{
+    CPU_ZERO(set);
+    CPU_SET((size_t)processor, set);
+}
+
+static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus)
+{
+    char address[32];
+    char *words[] = {argv[0], "consume", argv[2], argv[3], address, NULL};
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.cpus = cpus;
+    attr.cpus_size = sizeof(*cpus);
+    snprintf(address, sizeof(address), "%p", values);
+    return onespace_spawn(argv[0], words, NULL, &attr);
+}
+
+int main(int argc, char **argv)
+{
+    cpu_set_t allowed, one;
+    int processors[2], found = 0;
+    if (argc < 4) {
+        fprintf(stderr, "usage: handover wait|copy BYTES STEPS\n");
+        return 2;
+    }
+    size_t bytes = strtoull(argv[2], NULL, 10);
+    int steps = atoi(argv[3]);
+    if (strcmp(argv[1], "consume") == 0)
+        return consume(bytes, (void *)strtoull(argv[4], NULL, 16), steps);
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
+        if (CPU_ISSET((size_t)i, &allowed))
+            processors[found++] = i;
+    if (found < 2) {
+        fprintf(stderr, "handover: two processors are needed\n");
+        return 1;
+    }
+    uint64_t *values = malloc(bytes);
+    memset(values, 1, bytes);
+    int result = onespace_init();
+    bind_to(processors[1], &one);
+    if (result >= 0)
+        result = start_consumer(argv, values, &one);
+    if (result < 0)
+        fail("start", result);
+    bind_to(processors[0], &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    struct onespace_status status = {.status = 1};
+    int policy = strcmp(argv[1], "copy") == 0 ? ONESPACE_INSITU_COPY : ONESPACE_INSITU_WAIT;
+    if (produce(policy, bytes, steps, values) < 0 || onespace_wait(result, &status, 20000) < 0)
+        return 1;
+    return status.status != 0;
+}

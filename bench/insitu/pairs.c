@@ -1,0 +1,254 @@
+/* bench/insitu/pairs.c: an analysis of a molecular dynamics simulation: which atoms are so close
+ * that they are taken for bonded? After the paper's section 7.4.
+ *
+ *   pairs onespace NAME DISTANCE [CPUS]         a channel of the space that it runs in
+ *   pairs glue NAME DISTANCE ATOMS [CPUS]       shared memory (glue.h)
+ *
+ * Each step is copied into arrays of its own, given back, and searched with OpenMP. At the end it
+ * prints "pairs STEPS SUM": the sum of (tags' product mod 65521) over all pairs of all steps, which
+ * shows that every step was seen whole. */
+#include <errno.h>
+#include <onespace/insitu.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "glue.h"
+
+struct atoms {
+    int64_t count, room;
+    double *x; /* 3 per atom */
+    int32_t *tag;
+    double low[3], high[3];
+};
+
+static void fail(const char *what, int error)
+{
+    fprintf(stderr, "pairs: %s: %s: %s\n", what, strerror(error), onespace_insitu_message());
+    exit(1);
+}
+
+static void make_room(struct atoms *atoms, int64_t count)
+{
+    atoms->count = count;
+    if (count <= atoms->room)
+        return;
+    free(atoms->x);
+    free(atoms->tag);
+    atoms->room = count;
+    atoms->x = malloc((size_t)count * 3 * sizeof(double));
+    atoms->tag = malloc((size_t)count * sizeof(int32_t));
+    if (!atoms->x || !atoms->tag)
+        fail("memory", ENOMEM);
+}
+
+/* ---- The search: atoms sorted into cells at least as wide as the distance ---- */
+
+struct cells {
+    int64_t n[3], total, room_cells, room_atoms;
+    int64_t *first; /* total + 1: where each cell's atoms begin */
+    int64_t *cell;  /* of each atom, as it came */
+    double *sorted; /* 3 per atom, within the box */
+    int32_t *tag;
+};
+
+static void *resized(void *old, int64_t count, size_t size)
+{
+    void *memory = realloc(old, (size_t)count * size);
+    if (!memory)
+        fail("memory", ENOMEM);
+    return memory;
+}
+
+static void choose_cells(const struct atoms *atoms, struct cells *cells, double distance)
+{
+    cells->total = 1;
+    for (int d = 0; d < 3; d++) {
+        cells->n[d] = (int64_t)((atoms->high[d] - atoms->low[d]) / distance);
+        cells->n[d] = cells->n[d] < 3 ? 3 : cells->n[d];
+        cells->total *= cells->n[d];
+    }
+    if (cells->total > cells->room_cells) {
+        cells->room_cells = cells->total;
+        cells->first = resized(cells->first, cells->total + 2, sizeof(int64_t));
+    }
+    if (atoms->count > cells->room_atoms) {
+        cells->room_atoms = atoms->count;
+        cells->cell = resized(cells->cell, atoms->count, sizeof(int64_t));
+        cells->sorted = resized(cells->sorted, atoms->count, 3 * sizeof(double));
+        cells->tag = resized(cells->tag, atoms->count, sizeof(int32_t));
+    }
+}
+
+/* The place within the box along one axis; atoms are outside of it a little at times. */
+static double wrapped(const struct atoms *atoms, int64_t i, int d)
+{
+    double size = atoms->high[d] - atoms->low[d], x = atoms->x[3 * i + d] - atoms->low[d];
+    return x < 0 ? x + size : x >= size ? x - size : x;
+}
+
+static int64_t cell_of(const struct atoms *atoms, const struct cells *cells, int64_t i)
+{
+    int64_t cell = 0;
+    for (int d = 2; d >= 0; d--) {
+        double part = wrapped(atoms, i, d) / (atoms->high[d] - atoms->low[d]);
+        int64_t at = (int64_t)(part * (double)cells->n[d]);
+        cell = cell * cells->n[d] + (at < cells->n[d] ? at : cells->n[d] - 1);
+    }
+    return cell;
+}
+
+static void sort_into_cells(const struct atoms *atoms, struct cells *cells)
+{
+    int64_t *first = cells->first; /* shifted by one while it is filled */
+    memset(first, 0, (size_t)(cells->total + 2) * sizeof(*first));
+    for (int64_t i = 0; i < atoms->count; i++)
+        first[(cells->cell[i] = cell_of(atoms, cells, i)) + 2]++;
+    for (int64_t c = 2; c < cells->total + 2; c++)
+        first[c] += first[c - 1];
+    for (int64_t i = 0; i < atoms->count; i++) {
+        int64_t to = first[cells->cell[i] + 1]++;
+        for (int d = 0; d < 3; d++)
+            cells->sorted[3 * to + d] = wrapped(atoms, i, d);
+        cells->tag[to] = atoms->tag[i];
+    }
+}
+
+/* Pairs of an atom with those from `from` to `end`, whose cell is shifted by a period of the box.
+ */
+static uint64_t pairs_with(const struct cells *cells, int64_t i, int64_t from, int64_t end,
+                           const double *shift, double distance)
+{
+    uint64_t found = 0;
+    double x = cells->sorted[3 * i] - shift[0], y = cells->sorted[3 * i + 1] - shift[1],
+           z = cells->sorted[3 * i + 2] - shift[2];
+    for (int64_t j = from; j < end; j++) {
+        double a = cells->sorted[3 * j] - x, b = cells->sorted[3 * j + 1] - y,
+               c = cells->sorted[3 * j + 2] - z;
+        uint64_t is_close = a * a + b * b + c * c < distance * distance;
+        found += is_close * ((uint64_t)cells->tag[i] * (uint64_t)cells->tag[j] % 65521);
+    }
+    return found;
+}
+
+/* Pairs within a cell, and with the half of its neighbours that comes after it. */
+static uint64_t pairs_of_cell(const struct atoms *atoms, const struct cells *cells, int64_t cell,
+                              double distance)
+{
+    const int64_t *first = cells->first;
+    const int64_t at[3] = {cell % cells->n[0], cell / cells->n[0] % cells->n[1],
+                           cell / cells->n[0] / cells->n[1]};
+    uint64_t sum = 0;
+    for (int k = 13; k < 27; k++) { /* 13 is the cell itself */
+        const int step[3] = {k % 3 - 1, k / 3 % 3 - 1, k / 9 - 1};
+        double shift[3] = {0, 0, 0};
+        int64_t other = 0;
+        for (int d = 2; d >= 0; d--) {
+            int64_t next = at[d] + step[d], n = cells->n[d];
+            shift[d] = (double)((next >= n) - (next < 0)) * (atoms->high[d] - atoms->low[d]);
+            other = other * n + (next + n) % n;
+        }
+        for (int64_t i = first[cell]; i < first[cell + 1]; i++)
+            sum += pairs_with(cells, i, k == 13 ? i + 1 : first[other], first[other + 1], shift,
+                              distance);
+    }
+    return sum;
+}
+
+static uint64_t search(const struct atoms *atoms, double distance)
+{
+    static struct cells cells;
+    uint64_t sum = 0;
+    choose_cells(atoms, &cells, distance);
+    sort_into_cells(atoms, &cells);
+#pragma omp parallel for reduction(+ : sum) schedule(static)
+    for (int64_t cell = 0; cell < cells.total; cell++)
+        sum += pairs_of_cell(atoms, &cells, cell, distance);
+    return sum;
+}
+
+/* ---- Where steps come from: 1 and the step, or 0 at the end ---- */
+
+static double number_of(struct onespace_insitu *channel, const struct onespace_insitu_step *step,
+                        const char *name)
+{
+    struct onespace_insitu_attribute attribute;
+    int result = onespace_insitu_get_attribute(channel, step, 0, name, &attribute);
+    if (result < 0)
+        fail(name, -result);
+    return attribute.number;
+}
+
+static int take_from_channel(struct onespace_insitu *channel, struct atoms *atoms)
+{
+    static const char *const low[] = {"box/low/x", "box/low/y", "box/low/z"}, *const high[] = {
+                                                                                  "box/high/x",
+                                                                                  "box/high/y",
+                                                                                  "box/high/z"};
+    struct onespace_insitu_step step;
+    struct onespace_insitu_array x, tag;
+    int result = onespace_insitu_take(channel, &step, -1);
+    if (result == -ENODATA)
+        return 0;
+    if (result == 0)
+        result = onespace_insitu_get(channel, &step, 0, "coordsets/coords/values",
+                                     ONESPACE_INSITU_FLOAT64, &x);
+    if (result == 0)
+        result = onespace_insitu_get(channel, &step, 0, "fields/tag/values", ONESPACE_INSITU_INT32,
+                                     &tag);
+    if (result < 0)
+        fail("take", -result);
+    make_room(atoms, (int64_t)x.shape[0]);
+    memcpy(atoms->x, x.address, x.bytes);
+    memcpy(atoms->tag, tag.address, tag.bytes);
+    for (int d = 0; d < 3; d++) {
+        atoms->low[d] = number_of(channel, &step, low[d]);
+        atoms->high[d] = number_of(channel, &step, high[d]);
+    }
+    result = onespace_insitu_release(channel, &step);
+    if (result < 0)
+        fail("release", -result);
+    return 1;
+}
+
+static int take_from_glue(struct glue *glue, struct atoms *atoms)
+{
+    while (sem_wait(&glue->is_full) != 0)
+        ;
+    if (glue->ended)
+        return 0;
+    make_room(atoms, glue->atoms);
+    memcpy(atoms->x, glue->positions, (size_t)glue->atoms * 3 * sizeof(double));
+    memcpy(atoms->tag, glue_tags(glue), (size_t)glue->atoms * sizeof(int32_t));
+    memcpy(atoms->low, glue->low, sizeof(glue->low));
+    memcpy(atoms->high, glue->high, sizeof(glue->high));
+    sem_post(&glue->is_free);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct atoms atoms;
+    struct onespace_insitu *channel = NULL;
+    struct glue *glue = NULL;
+    uint64_t steps = 0, sum = 0;
+    int is_glue = argc == 5 && strcmp(argv[1], "glue") == 0;
+    if (!is_glue && (argc != 4 || strcmp(argv[1], "onespace") != 0)) {
+        fprintf(stderr, "usage: pairs onespace NAME DISTANCE | pairs glue NAME DISTANCE ATOMS\n");
+        return 2;
+    }
+    double distance = strtod(argv[3], NULL);
+    if (is_glue && !(glue = glue_map(argv[2], atoll(argv[4]), 0)))
+        fail(argv[2], errno);
+    if (!is_glue) {
+        int result = onespace_insitu_open(argv[2], ONESPACE_INSITU_EVERY, 20000, &channel);
+        if (result < 0)
+            fail(argv[2], -result);
+    }
+    while (glue ? take_from_glue(glue, &atoms) : take_from_channel(channel, &atoms)) {
+        sum += search(&atoms, distance);
+        steps++;
+    }
+    printf("pairs %llu %llu\n", (unsigned long long)steps, (unsigned long long)sum);
+    return channel ? onespace_insitu_close(channel, 0) : 0;
+}
