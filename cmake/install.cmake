@@ -3,6 +3,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS onespace onespace_sync xpmem EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace-python RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/onespace)
 foreach(mpi mpich openmpi)
   if(TARGET onespace-mpi-${mpi})
     install(TARGETS onespace-mpi-${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

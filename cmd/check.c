@@ -1,6 +1,6 @@
 /* cmd/check.c: onespace check: can a program be a task, and if not why and what to do.
  *
- * The verdict is image_resolve's, which onespace_spawn asks too, so that the two cannot differ.
+ * The verdict is task_resolve's, which onespace_spawn asks too, so that the two cannot differ.
  * What this file adds are notes: what really runs, and what will be different. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include "image/internal.h"
 #include "output.h"
 #include "sites.h"
+#include "task/resolve.h"
 
 static const char usage[] =
     "usage: onespace check [--json] PROGRAM...\n"
@@ -143,13 +144,13 @@ static void note_steering(struct verdict *verdict)
 static void note_script(struct verdict *verdict)
 {
     const struct image_program *program = &verdict->program;
-    const char *shell = base_name(program->path);
+    const char *shell = base_name(image_program_name(program));
     char real[PATH_MAX];
     if (!program->argv[0] || strcmp(program->argv[0], verdict->name) == 0)
         return;
     int is_path = strchr(verdict->name, '/') && realpath(verdict->name, real);
     add_note(verdict, "%s is a script: the task is %s", is_path ? real : verdict->name,
-             program->path);
+             image_program_name(program));
     if (strcmp(shell, "env") == 0)
         add_note(verdict,
                  "env executes another program, and that leaves the space and is an ordinary "
@@ -167,6 +168,10 @@ static void note_program(struct verdict *verdict)
     const char *name = base_name(verdict->program.path);
     if (strcmp(name, "java") == 0)
         add_note(verdict, "the Java VM works as a task, several at once too");
+    if (verdict->program.stands_in_for[0])
+        add_note(verdict,
+                 "is linked for fixed addresses: the task runs the same Python from its library %s",
+                 verdict->program.argv[1]);
     if (verdict->program.info.executable_stack)
         add_note(verdict, "asks for an executable stack, and gets it");
     if (strcmp(verdict->libc, "unknown") == 0)
@@ -198,25 +203,21 @@ static void find_refused(const char *name, char path[PATH_MAX])
 /* A mend that fits the language, where the general one does not help. */
 static void mend_language(struct verdict *verdict)
 {
-    char path[PATH_MAX], real[PATH_MAX];
+    char path[PATH_MAX];
     struct image_problem *problem = &verdict->problem;
     if (problem->error != ENOEXEC || !strstr(problem->reason, "position independent"))
         return;
     find_refused(verdict->name, path);
     if (path[0] && is_go(path))
         snprintf(problem->mend, sizeof(problem->mend), "Build it with go build -buildmode=pie.");
-    else if (path[0] && realpath(path, real) && starts_with(base_name(real), "python"))
-        snprintf(problem->mend, sizeof(problem->mend),
-                 "Use a Python that is built position independent (pyenv and most own builds are; "
-                 "`onespace check` tells), or a small start program that links with libpython.");
 }
 
 static void check_program(const char *name, struct verdict *verdict)
 {
     char *argv[] = {(char *)name, NULL};
     verdict->name = name;
-    verdict->can = image_resolve(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
-                                 &verdict->problem) == 0;
+    verdict->can = task_resolve(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
+                                &verdict->problem) == 0;
     if (!verdict->can) {
         mend_language(verdict);
         return;
@@ -244,9 +245,9 @@ static void print_verdict(const struct verdict *verdict, unsigned width)
     }
     const struct image_program *program = &verdict->program;
     char text[4 * PATH_MAX];
-    snprintf(text, sizeof(text), "%s: can be a task (%s, %s%s%s)", name, program->path,
-             verdict->libc, program->interpreter_path[0] ? ", interpreter " : "",
-             program->interpreter_path);
+    snprintf(text, sizeof(text), "%s: can be a task (%s, %s%s%s)", name,
+             image_program_name(program), verdict->libc,
+             program->interpreter_path[0] ? ", interpreter " : "", program->interpreter_path);
     output_wrapped(stdout, width, 0, 4, output_clean(text));
     putchar('\n');
     for (unsigned i = 0; i < verdict->note_count; i++) {
@@ -262,7 +263,7 @@ static void write_verdict(struct output_json *json, const struct verdict *verdic
     json_open(json, NULL, '{');
     json_text(json, "program", verdict->name);
     json_boolean(json, "can_be_task", verdict->can);
-    json_text(json, "path", verdict->can ? program->path : NULL);
+    json_text(json, "path", verdict->can ? image_program_name(program) : NULL);
     json_text(json, "libc", verdict->can ? verdict->libc : NULL);
     json_text(json, "interpreter",
               verdict->can && program->interpreter_path[0] ? program->interpreter_path : NULL);

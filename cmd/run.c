@@ -1,5 +1,6 @@
 /* cmd/run.c: onespace run: options, and the choice between running by hand and joining a job. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "host/launcher.h"
 #include "host/shim.h"
 #include "run.h"
+#include "task/resolve.h"
 
 static const char usage[] =
     "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
@@ -222,6 +224,19 @@ void run_say_windows(const struct run_segment *segment)
                    : "one memory for all ranks of the space (--mpi-layer auto)");
 }
 
+void run_say_python(const struct run_segment *segment)
+{
+    static struct image_program program;
+    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+        return; /* the spawn will say why */
+    if (program.stands_in_for[0])
+        fprintf(stderr,
+                "onespace run: %s is linked for fixed addresses: its tasks run the same Python "
+                "from %s\n",
+                program.stands_in_for, program.argv[1]);
+    image_program_free(&program);
+}
+
 static int run_joined(const struct run_options *run, const struct launcher *launcher)
 {
     const struct run_segment *segment = &run->segments[0];
@@ -257,6 +272,8 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
                                                           : "in user space");
     if (run->verbose)
         run_say_windows(segment);
+    if (run->verbose)
+        run_say_python(segment);
     defaults_set(run->verbose);
     return shim_run(&job);
 }

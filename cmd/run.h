@@ -27,6 +27,9 @@ struct run_options {
 /* For --verbose: who serves the windows of MPI programs. */
 void run_say_windows(const struct run_segment *segment);
 
+/* For --verbose: a Python that runs from its library. */
+void run_say_python(const struct run_segment *segment);
+
 /* Makes a space in this process and runs all programs in it. The exit status. */
 int run_by_hand(const struct run_options *run);
 

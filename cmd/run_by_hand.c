@@ -191,6 +191,8 @@ int run_by_hand(const struct run_options *run)
         fprintf(stderr, "onespace run: tasks are threads of this process\n");
     if (run->verbose)
         run_say_windows(&run->segments[0]);
+    for (int s = 0; run->verbose && s < run->segment_count; s++)
+        run_say_python(&run->segments[s]);
     defaults_set(run->verbose);
     static sigset_t forwarded, mask;
     if (!run->thread_mode)

@@ -49,7 +49,16 @@ struct image_program {
     struct image_info info;
     char interpreter_path[PATH_MAX]; /* real path of info.interpreter, empty if none */
     struct image_info interpreter_info;
+    char stands_in_for[PATH_MAX]; /* real path of the program that the user named, when `path` is
+                                     the start program that runs it from its library (see
+                                     image_use_python_start); else empty */
 };
+
+/* The real path of the program that the user named. */
+static inline const char *image_program_name(const struct image_program *program)
+{
+    return program->stands_in_for[0] != '\0' ? program->stands_in_for : program->path;
+}
 
 struct image_mapping {
     uintptr_t base;  /* where `low` went */
@@ -77,6 +86,12 @@ int image_read(int fd, struct image_info *info, struct image_problem *problem);
  * and *program untouched. ENOEXEC and EPERM: it cannot be a task; ELIBBAD: truncated or corrupt. */
 int image_resolve(int dirfd, const char *file, char *const argv[], const char *path,
                   struct image_program *program, struct image_problem *problem);
+/* The program (src/python/start.c) that runs a Python from its shared library. With it a Python
+ * that is linked for fixed addresses is no longer refused: its image_program is the start
+ * program's, with argv [as given, LIBRARY, PYTHON, arguments...]. Empty: none. Not to be called
+ * while others resolve; the path is copied. */
+void image_use_python_start(const char *path);
+
 /* Whether the program can share its process, and so its signal handlers, with others (thread mode):
  * 0, or -ENOTSUP with *problem filled. */
 int image_check_thread(const struct image_program *program, struct image_problem *problem);

@@ -57,6 +57,14 @@ int image_check_name(const char *path, struct image_problem *problem);
 /* guest.c: refuses programs that are sound but cannot be tasks. 0 or -errno. */
 int image_check_guest(int fd, const struct image_info *info, struct image_problem *problem);
 
+/* python.c: whether the file, whose real path is given, is a Python that has to run from its shared
+ * library: 1 with the library's path, 0 when it is something else, or -ENOEXEC with *problem filled
+ * when there is no such library. */
+int image_python_library(int fd, const char *path, char library[PATH_MAX],
+                         struct image_problem *problem);
+/* python.c: the start program's path, empty: none. */
+const char *image_python_start(void);
+
 /* symbol.c: calls visit for the name of each library that the file needs (DT_NEEDED), until visit
  * returns something other than 0, which is returned. 0 when there are no more; -errno when the
  * dynamic section cannot be read. */

@@ -113,7 +113,7 @@ static int check_kind(const ElfW(Ehdr) * header, struct image_problem *problem)
                                                       : machine_name(header->e_machine));
     if (header->e_type == ET_EXEC)
         return image_refuse(problem, ENOEXEC,
-                            "Rebuild it with -fPIE -pie; for a distribution's python3 or node see "
+                            "Rebuild it with -fPIE -pie; for a distribution's node see "
                             "docs/programs.md.",
                             "is not position independent (it is linked for fixed addresses)");
     if (header->e_type != ET_DYN)

@@ -8,6 +8,7 @@
 #include "image/script.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,20 +93,70 @@ static int read_interpreter(struct chain *chain, struct image_program *program)
                         "needs the interpreter %.200s, which %s", name, inner.reason);
 }
 
-/* The end of the chain: an ELF file at fd. On success the chain's argv belongs to the program. */
-static int finish(struct chain *chain, int fd, struct image_program *program)
+/* Reads and judges the ELF file at fd, which `name` led to. */
+static int read_program(struct chain *chain, int fd, const char *name,
+                        struct image_program *program)
 {
     struct image_problem *problem = chain->problem;
     bool is_known = image_known_find(fd, IMAGE_KNOWN_PROGRAM, &program->info);
     int status = is_known ? 0 : image_read(fd, &program->info, problem);
     if (status == 0)
-        status = image_real_path(fd, chain->dirfd, chain->current, program->path, problem);
+        status = image_real_path(fd, chain->dirfd, name, program->path, problem);
     if (status == 0)
         status = image_check_name(program->path, problem);
     if (status == 0 && !is_known)
         status = image_check_guest(fd, &program->info, problem);
     if (status == 0 && !is_known)
         image_known_add(fd, IMAGE_KNOWN_PROGRAM, &program->info);
+    return status;
+}
+
+/* Puts the start program in the place of the Python that the chain has come to: the library and the
+ * name by which Python finds its virtual environment become its first arguments. */
+static int start_python(struct chain *chain, const char *library, struct image_program *program)
+{
+    char name[PATH_MAX + 2];
+    bool has_slash = strchr(chain->current, '/') != NULL;
+    snprintf(name, sizeof(name), "%s%s", has_slash ? "" : "./", chain->current);
+    const char *head[] = {chain->argv[0], library, name};
+    char **longer = compose(head, 3, chain->argv + 1);
+    if (longer == NULL)
+        return refuse_memory(chain->problem);
+    free(chain->argv);
+    chain->argv = longer;
+    int fd = image_open_executable(AT_FDCWD, image_python_start(), chain->problem);
+    int status = fd < 0 ? fd : read_program(chain, fd, image_python_start(), program);
+    if (fd >= 0)
+        close(fd);
+    return status == 0 ? 0
+                       : image_refuse(chain->problem, ENOEXEC, chain->problem->mend,
+                                      "needs the start program %.200s, which %s",
+                                      image_python_start(), chain->problem->reason);
+}
+
+/* What image_read refused: 0 when it is a Python and runs from its library. */
+static int try_python(struct chain *chain, int fd, struct image_program *program)
+{
+    static const struct image_info nothing;
+    char library[PATH_MAX];
+    struct image_problem other;
+    if (image_real_path(fd, chain->dirfd, chain->current, program->stands_in_for, &other) != 0)
+        program->stands_in_for[0] = '\0';
+    int found = image_python_library(fd, program->stands_in_for, library, chain->problem);
+    if (found <= 0) {
+        program->stands_in_for[0] = '\0';
+        return -ENOEXEC;
+    }
+    int status = image_check_guest(fd, &nothing, chain->problem);
+    return status == 0 ? start_python(chain, library, program) : status;
+}
+
+/* The end of the chain: an ELF file at fd. On success the chain's argv belongs to the program. */
+static int finish(struct chain *chain, int fd, struct image_program *program)
+{
+    int status = read_program(chain, fd, chain->current, program);
+    if (status == -ENOEXEC)
+        status = try_python(chain, fd, program);
     if (status == 0 && program->info.interpreter[0] != '\0')
         status = read_interpreter(chain, program);
     if (status != 0)

@@ -30,6 +30,7 @@
 #include "task/inherit.h"
 #include "task/keeper.h"
 #include "task/loader_image.h"
+#include "task/resolve.h"
 #include "task/stack.h"
 
 extern char **environ;
@@ -236,7 +237,7 @@ static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     for (size_t i = 0; i < attr->fd_count; i++)
         birth->fds[i] = (struct birth_fd){attr->fds[i].source, attr->fds[i].target};
     snprintf(birth->name, sizeof(birth->name), "%.15s", name ? name + 1 : spawn->file);
-    strcpy(birth->program, spawn->program.path);
+    strcpy(birth->program, image_program_name(&spawn->program));
     /* A task's child inherits from it through clone; the root's comes from the keeper. */
     inherit_fill(birth, attr, spawn->self);
     birth->before = attr->before;
@@ -314,7 +315,7 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
     slot->flags = spawn->attr.flags;
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
-    store_program(slot, spawn->program.path);
+    store_program(slot, image_program_name(&spawn->program));
     int result = map_all(spawn, &mapping);
     spawn->birth = (struct birth *)slot->birth_record;
     if (result == 0)
@@ -424,7 +425,7 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     spawn.envp = envp ? envp : environ;
     const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
-    int result = image_resolve(directory, file, argv, path, &spawn.program, &problem);
+    int result = task_resolve(directory, file, argv, path, &spawn.program, &problem);
     if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
         (result = image_check_thread(&spawn.program, &problem)) < 0)
         image_program_free(&spawn.program);

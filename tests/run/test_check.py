@@ -77,7 +77,8 @@ def test_fixed_python_gets_a_mend_of_its_own(check, guests, tmp_path):
     shutil.copy(guests.c("program.c", "-no-pie", name="program-fixed"), python)
     (tmp_path / "python3").symlink_to(python)
     verdict = check("python3", env={"PATH": str(tmp_path)})
-    assert not verdict["can_be_task"] and "libpython" in verdict["mend"], verdict
+    assert not verdict["can_be_task"] and "libpython3.99.so.1.0" in verdict["reason"], verdict
+    assert "Install that library" in verdict["mend"], verdict
 
 
 def test_privileged_program_cannot(check, guests, tmp_path):

@@ -140,24 +140,14 @@ def is_position_independent(path):
         return file.read(18)[16] == 3
 
 
-def test_python_that_is_not_position_independent(job, run):
-    python = os.path.realpath("/usr/bin/python3")
-    if not os.path.exists(python) or is_position_independent(python):
-        pytest.skip("the distribution's python3 is position independent, or there is none")
-    result = job.run([*run, "python3", "-c", "print('ran')"], env={"PATH": "/usr/bin"})
-    assert result.code == 126 and not result.out, str(result)
-    assert "python3" in result.err and "position independent" in result.err, str(result)
-
-
 @pytest.fixture(scope="module", params=["library", "program"])
-def python(request, guests):
-    """Pythons that can be tasks: the distribution's library with a small start program, and a CPython that
-    was built position independent, where there is one."""
+def python(request):
+    """The distribution's Python, which mostly runs from its library, and a CPython that was built position
+    independent, where there is one."""
     if request.param == "library":
-        libraries = sorted(glob.glob("/usr/lib/*/libpython3.*.so.1.0"))
-        if not libraries:
+        if not glob.glob("/usr/lib/*/libpython3.*.so.1.0"):
             pytest.skip("no libpython3.*.so.1.0 (package libpython3.11)")
-        return guests.build("python.c", ("cc", libraries[-1]), name="python")
+        return "/usr/bin/python3"
     places = os.environ.get("PATH", "").split(":")
     names = [os.path.join(place, "python3") for place in places]
     names += sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))

@@ -11,6 +11,7 @@
 #define ARCH_ELF_CLASS   ELFCLASS64
 #define ARCH_ELF_DATA    ELFDATA2LSB
 #define ARCH_ELF_BITS    64
+#define ARCH_MULTIARCH   "x86_64-linux-gnu" /* the library folder of Debian and its kin */
 
 /* The one page size of the processor; segments must be laid out for it. */
 #define ARCH_PAGE_SIZE 4096UL

@@ -1,0 +1,82 @@
+/* src/image/python.c: Pythons that are linked for fixed addresses, as most distributions' are, and
+ * the shared libraries that hold the same interpreter.
+ *
+ * pythonX.Y is all of libpythonX.Y.so.1.0 and a main function, linked for fixed addresses because
+ * that is a little faster. The library is position independent. */
+#include "image/internal.h"
+
+#include <ctype.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char start_program[PATH_MAX];
+
+void image_use_python_start(const char *path)
+{
+    snprintf(start_program, sizeof(start_program), "%s", path);
+}
+
+const char *image_python_start(void)
+{
+    return start_program;
+}
+
+static bool is_fixed(int fd)
+{
+    unsigned char head[EI_NIDENT + 2];
+    return image_read_exact(fd, head, sizeof(head), 0) == 0 && memcmp(head, ELFMAG, SELFMAG) == 0 &&
+           head[EI_NIDENT] == ET_EXEC;
+}
+
+/* "3.11" of "/usr/bin/python3.11", with what follows it in builds of other kinds ("3.13t"); NULL
+ * when the name is no Python's. */
+static const char *version_of(const char *path)
+{
+    static const char name[] = "python";
+    const char *base = strrchr(path, '/');
+    base = base != NULL ? base + 1 : path;
+    if (strncmp(base, name, sizeof(name) - 1) != 0 || !isdigit((unsigned char)base[6]))
+        return NULL;
+    return base + sizeof(name) - 1;
+}
+
+/* Where the library of the Python at `path` lies: in a library folder of the same installation. */
+static bool find_library(const char *path, const char *version, char library[PATH_MAX])
+{
+    static const char *const folders[] = {"lib/" ARCH_MULTIARCH, "lib", "lib64"};
+    const char *end = strrchr(path, '/'); /* of .../bin */
+    while (end > path && end[-1] != '/')
+        end--;
+    for (size_t i = 0; end > path && i < sizeof(folders) / sizeof(folders[0]); i++) {
+        int size = snprintf(library, PATH_MAX, "%.*s%s/libpython%s.so.1.0", (int)(end - path), path,
+                            folders[i], version);
+        if (size < PATH_MAX && access(library, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+int image_python_library(int fd, const char *path, char library[PATH_MAX],
+                         struct image_problem *problem)
+{
+    const char *version = version_of(path);
+    if (version == NULL || !is_fixed(fd))
+        return 0;
+    if (start_program[0] == '\0')
+        return image_refuse(problem, ENOEXEC,
+                            "Install onespace completely, or use a Python that is built position "
+                            "independent.",
+                            "is not position independent, and the start program that runs it from "
+                            "its library (onespace/python beside libonespace-agent.so) is missing");
+    if (find_library(path, version, library))
+        return 1;
+    return image_refuse(problem, ENOEXEC,
+                        "Install that library (on Debian and Ubuntu the package of that name, "
+                        "without .so.1.0), or use a Python that is built position independent.",
+                        "is not position independent (it is linked for fixed addresses), and its "
+                        "installation has no libpython%.20s.so.1.0 to run it from",
+                        version);
+}

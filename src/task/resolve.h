@@ -1,0 +1,11 @@
+/* src/task/resolve.h: from what the user typed to the program that runs as a task. */
+#ifndef ONESPACE_TASK_RESOLVE_H
+#define ONESPACE_TASK_RESOLVE_H
+
+#include "image/image.h"
+
+/* image_resolve, with the start program for Pythons that lies beside the agent. */
+int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,
+                 struct image_program *program, struct image_problem *problem);
+
+#endif
