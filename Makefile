@@ -3,6 +3,8 @@
 
 BUILD := build
 PREFIX ?= /usr/local
+# The Python that scripts/setup made for the Python package, if it could have what that is built with.
+PYTHON = $(shell .venv/python/bin/python -c 'import nanobind, sys; print(sys.executable)' 2>/dev/null)
 
 help:
 	@echo "make demo     set up, build, run a stock MPI program as processes and as tasks"
@@ -23,7 +25,7 @@ build:
 	cmake --build $(BUILD)
 
 build-tests:
-	cmake --preset release -DONESPACE_TESTS=ON >/dev/null
+	cmake --preset release -DONESPACE_TESTS=ON -DONESPACE_PYTHON="$(PYTHON)" >/dev/null
 	cmake --build $(BUILD)
 
 test:

@@ -1,0 +1,298 @@
+// python/core/arrays.cpp: arrays that are exported, and views of those of others
+// (onespace/array.h).
+//
+// Element types are text here; python/onespace/arrays.py turns NumPy's into it and back.
+#include "errors.hpp"
+#include "parts.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <onespace/array.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace
+{
+
+std::string quoted(const std::string &name)
+{
+    return "'" + name + "'";
+}
+
+// An array of this member under a name. What others may still read is never freed: not by ~Export
+// either, since an owner's memory stays while somebody holds it, beyond the owner's end.
+class Export
+{
+  public:
+    Export(const std::string &name, uint64_t address, uint64_t low, uint64_t bytes,
+           uint64_t item_size, const std::vector<uint64_t> &shape,
+           const std::vector<int64_t> &strides, const std::string &kind, const std::string &order,
+           const std::string &type, bool read_only, nb::object base)
+        : name(name)
+    {
+        if (shape.size() > ONESPACE_ARRAY_DIMENSIONS || strides.size() != shape.size())
+            errors::fail_with(PyExc_ValueError,
+                              "array " + quoted(name) + " has too many dimensions");
+        if (type.size() >= ONESPACE_ARRAY_TYPE_MAX)
+            errors::fail_with(PyExc_ValueError, "array " + quoted(name) +
+                                                    " has elements of too many fields: "
+                                                    "export some of them by themselves");
+        array = static_cast<onespace_array *>(std::calloc(1, sizeof(*array) + type.size() + 1));
+        if (!array)
+            throw std::bad_alloc();
+        array->address = address;
+        array->low = low;
+        array->bytes = bytes;
+        array->item_size = item_size;
+        array->flags = read_only ? ONESPACE_ARRAY_READ_ONLY : 0;
+        array->dimensions = static_cast<uint32_t>(shape.size());
+        array->kind = kind.empty() ? 'V' : kind[0];
+        array->order = order.empty() ? '|' : order[0];
+        std::copy(shape.begin(), shape.end(), array->shape);
+        std::copy(strides.begin(), strides.end(), array->strides);
+        std::memcpy(array->type, type.c_str(), type.size() + 1);
+        publish();
+        kept = base.release().ptr();
+    }
+    Export(const Export &) = delete;
+    Export &operator=(const Export &) = delete;
+
+    void take_back()
+    {
+        int result = onespace_array_unexport(name.c_str(), array);
+        if (result < 0)
+            errors::fail(result, "array " + quoted(name) +
+                                     " cannot be taken back: " + std::strerror(-result));
+        is_taken_back = true;
+    }
+    // Ids of the members that view it, one for each view.
+    std::vector<int> users() const
+    {
+        std::vector<int> ids(ONESPACE_ARRAY_VIEWS);
+        int count = array ? onespace_array_users(array, ids.data(), ONESPACE_ARRAY_VIEWS) : 0;
+        ids.resize(static_cast<size_t>(count));
+        return ids;
+    }
+    // Lets go of the array if it was taken back and nobody views it: whether it has done so.
+    bool settle()
+    {
+        if (!array)
+            return true;
+        if (!is_taken_back || onespace_array_users(array, nullptr, 0) > 0)
+            return false;
+        std::free(std::exchange(array, nullptr));
+        Py_XDECREF(std::exchange(kept, nullptr));
+        return true;
+    }
+
+  private:
+    void publish()
+    {
+        int result = onespace_array_export(name.c_str(), array);
+        if (result == 0)
+            return;
+        std::free(std::exchange(array, nullptr));
+        std::string what = "array " + quoted(name);
+        if (result == -EPROTO)
+            errors::fail_with(PyExc_ValueError,
+                              what + " says that it has more elements than its memory holds");
+        if (result == -EEXIST)
+            errors::fail(result,
+                         what +
+                             " is exported already: close that export first, or take another name");
+        if (result == -ENAMETOOLONG)
+            errors::fail(result, what + " has too long a name: give one of at most " +
+                                     std::to_string(ONESPACE_ARRAY_NAME_MAX) + " bytes");
+        if (result == -EINVAL)
+            errors::fail_with(PyExc_ValueError, "an array needs a name that is not empty");
+        errors::fail(result, what + " cannot be exported: " + std::strerror(-result));
+    }
+
+    std::string name;
+    onespace_array *array = nullptr;
+    PyObject *kept = nullptr; // what owns the elements
+    bool is_taken_back = false;
+};
+
+// A view of another member's array: a buffer of the bytes in which the elements lie. Holds the
+// owner's memory until it is closed or collected.
+class View
+{
+  public:
+    View(int owner, const std::string &name, std::optional<double> timeout, bool read_only)
+        : owner(owner), name(name)
+    {
+        int result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
+            return onespace_array_view(owner, this->name.c_str(), &array, ms);
+        });
+        if (result < 0)
+            explain(result);
+        this->read_only = read_only || (array->flags & ONESPACE_ARRAY_READ_ONLY);
+        low = array->low;
+        bytes = array->bytes;
+        if (bytes > 0 && (!is_mapped(low) || !is_mapped(low + bytes - 1))) {
+            release();
+            errors::fail_with(PyExc_ValueError,
+                              told() + " lies about its memory: it is not there. The program "
+                                       "that exports it is wrong");
+        }
+    }
+    View(const View &) = delete;
+    View &operator=(const View &) = delete;
+    ~View()
+    {
+        release();
+    }
+
+    // Only when no buffer of it is in use any more: see View.close in arrays.py.
+    void close()
+    {
+        release();
+    }
+    bool closed() const
+    {
+        return !array;
+    }
+    bool ended() const
+    {
+        return onespace_pid(owner) <= 0;
+    }
+    const onespace_array &described() const
+    {
+        if (!array)
+            errors::fail_with(PyExc_ValueError, told() + ": this view is closed");
+        return *array;
+    }
+    nb::tuple shape() const
+    {
+        return tuple_of(described().shape);
+    }
+    nb::tuple strides() const
+    {
+        return tuple_of(described().strides);
+    }
+    int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
+    {
+        if (!array) {
+            PyErr_SetString(PyExc_ValueError, (told() + ": this view is closed").c_str());
+            return -1;
+        }
+        return PyBuffer_FillInfo(buffer, self, reinterpret_cast<void *>(low),
+                                 static_cast<Py_ssize_t>(bytes), read_only, flags);
+    }
+
+    int owner;
+    std::string name;
+    bool read_only = false;
+    uint64_t low = 0, bytes = 0;
+
+  private:
+    std::string told() const
+    {
+        return "array " + quoted(name) + " of " +
+               (owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner));
+    }
+    static bool is_mapped(uint64_t address)
+    {
+        return onespace_owner(reinterpret_cast<void *>(address)) >= 0;
+    }
+    template <typename Number> nb::tuple tuple_of(const Number *numbers) const
+    {
+        nb::object result = nb::steal(PyTuple_New(array->dimensions));
+        for (uint32_t i = 0; i < array->dimensions; i++)
+            PyTuple_SET_ITEM(result.ptr(), i,
+                             PyLong_FromLongLong(static_cast<long long>(numbers[i])));
+        return nb::borrow<nb::tuple>(result);
+    }
+    void release()
+    {
+        if (array) // fails in forked children only, which hold nothing
+            (void)onespace_array_release(owner, std::exchange(array, nullptr));
+    }
+    [[noreturn]] void explain(int result) const
+    {
+        const std::string who =
+            owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner);
+        if (result == -ETIMEDOUT || result == -ENOENT)
+            errors::fail(-ETIMEDOUT, who + " has not exported an array " + quoted(name) +
+                                         " in time: check the name, or wait longer");
+        if (result == -EOWNERDEAD || result == -ESRCH)
+            errors::fail(-EOWNERDEAD, told() + " cannot be had: its owner has ended");
+        if (result == -EDEADLK)
+            errors::fail_with(PyExc_LookupError,
+                              "this member itself has not exported an array " + quoted(name));
+        if (result == -EPROTO)
+            errors::fail_with(PyExc_ValueError,
+                              told() + " lies about its shape, or was not exported as an array: "
+                                       "the program that exports it is wrong");
+        if (result == -EPERM)
+            errors::fail(result,
+                         told() +
+                             " cannot be had by a forked child: import it in the parent, or start "
+                             "children with onespace.spawn");
+        if (result == -ENOSPC)
+            errors::fail(result, told() + " has as many views as an array can have: close some");
+        if (result == -EINVAL)
+            errors::fail_with(PyExc_ValueError, "an array needs a name that is not empty");
+        errors::fail(result, told() + " cannot be had: " + std::strerror(-result));
+    }
+
+    onespace_array *array = nullptr;
+};
+
+int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
+{
+    buffer->obj = nullptr;
+    return nb::inst_ptr<View>(self)->get_buffer(self, buffer, flags);
+}
+
+PyType_Slot view_slots[] = {
+    {Py_bf_getbuffer, reinterpret_cast<void *>(get_buffer)},
+    {0, nullptr},
+};
+
+// The member whose memory the address is: None when it is nobody's.
+nb::object owner_of(uint64_t address)
+{
+    int owner = onespace_owner(reinterpret_cast<void *>(address));
+    return owner < 0 ? nb::none() : nb::cast(owner);
+}
+
+} // namespace
+
+void add_arrays(nb::module_ &module)
+{
+    nb::class_<Export>(module, "Export")
+        .def(nb::init<const std::string &, uint64_t, uint64_t, uint64_t, uint64_t,
+                      const std::vector<uint64_t> &, const std::vector<int64_t> &,
+                      const std::string &, const std::string &, const std::string &, bool,
+                      nb::object>(),
+             nb::arg("name"), nb::arg("address"), nb::arg("low"), nb::arg("bytes"),
+             nb::arg("item_size"), nb::arg("shape"), nb::arg("strides"), nb::arg("kind"),
+             nb::arg("order"), nb::arg("type"), nb::arg("read_only"), nb::arg("base").none())
+        .def("take_back", &Export::take_back)
+        .def("users", &Export::users)
+        .def("settle", &Export::settle);
+    nb::class_<View>(module, "View", nb::type_slots(view_slots))
+        .def(nb::init<int, const std::string &, std::optional<double>, bool>(), nb::arg("owner"),
+             nb::arg("name"), nb::arg("timeout").none(), nb::arg("read_only"))
+        .def("close", &View::close)
+        .def_prop_ro("closed", &View::closed)
+        .def_prop_ro("ended", &View::ended)
+        .def_ro("owner", &View::owner)
+        .def_ro("name", &View::name)
+        .def_ro("read_only", &View::read_only)
+        .def_prop_ro("shape", &View::shape)
+        .def_prop_ro("strides", &View::strides)
+        .def_prop_ro("type", [](const View &view) { return std::string(view.described().type); })
+        .def_prop_ro("item_size", [](const View &view) { return view.described().item_size; })
+        .def_prop_ro("offset", [](const View &view) { return view.described().address - view.low; })
+        .def_ro("bytes", &View::bytes);
+    module.def("owner_of", owner_of, nb::arg("address"));
+}

@@ -1,0 +1,54 @@
+// python/core/errors.hpp: error numbers of onespace.h as Python exceptions, and waits that Ctrl-C
+// ends.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace nb = nanobind;
+
+namespace errors
+{
+
+// Throws the exception that fits a negative result: TimeoutError, onespace.OwnerEnded, otherwise
+// OSError with that number, of which Python makes PermissionError, FileNotFoundError and so on.
+[[noreturn]] void fail(int result, const std::string &message);
+
+// Throws an exception of a class of Python's.
+[[noreturn]] void fail_with(PyObject *type, const std::string &message);
+
+// A point in time as Python gives it: seconds from now, None: never.
+class Deadline
+{
+  public:
+    explicit Deadline(std::optional<double> seconds);
+    // Milliseconds of the next wait: the rest, but no more than `slice`, so that signals are seen.
+    int next_wait(int slice) const;
+    bool passed() const;
+
+  private:
+    std::optional<std::chrono::steady_clock::time_point> end;
+};
+
+// Calls `wait(milliseconds)` without the interpreter's lock until it gives something other than
+// -ETIMEDOUT, or the time is over. Python's signal handlers run in between.
+template <typename Wait> int wait_for(const Deadline &deadline, Wait &&wait)
+{
+    constexpr int SLICE_MS = 100;
+    int result = wait(0); // mostly there is nothing to wait for
+    while (result == -ETIMEDOUT && !deadline.passed()) {
+        {
+            nb::gil_scoped_release unlocked;
+            result = wait(deadline.next_wait(SLICE_MS));
+        }
+        if (result == -ETIMEDOUT && PyErr_CheckSignals() != 0)
+            throw nb::python_error();
+    }
+    return result;
+}
+
+} // namespace errors

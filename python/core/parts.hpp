@@ -1,0 +1,7 @@
+// python/core/parts.hpp: what each source of the extension adds to the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void add_tasks(nanobind::module_ &module);
+void add_arrays(nanobind::module_ &module);

@@ -1,0 +1,211 @@
+// python/core/tasks.cpp: membership, spawn, wait, signals and the barrier.
+#include "errors.hpp"
+#include "parts.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <onespace.h>
+
+#include <csignal>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+using Strings = std::vector<std::string>;
+
+namespace
+{
+
+std::string reason(int result)
+{
+    return std::strerror(-result);
+}
+
+int init()
+{
+    int id = onespace_init();
+    if (id == -EPERM)
+        errors::fail(id,
+                     "this process is a forked child of a member of a space, and no member itself: "
+                     "use onespace in the parent, or start children with onespace.spawn");
+    if (id < 0)
+        errors::fail(id, "cannot make a space: " + reason(id) +
+                             ": `onespace doctor` says what is missing");
+    return id;
+}
+
+std::vector<char *> pointers(const Strings &strings)
+{
+    std::vector<char *> result;
+    for (const std::string &text : strings)
+        result.push_back(const_cast<char *>(text.c_str()));
+    result.push_back(nullptr);
+    return result;
+}
+
+// What the caller ignores, but for what Python itself ignores and programs do not expect to: as
+// subprocess does (restore_signals).
+sigset_t ignored_signals()
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (number != SIGPIPE && number != SIGXFSZ && sigaction(number, nullptr, &action) == 0 &&
+            action.sa_handler == SIG_IGN)
+            sigaddset(&set, number);
+    }
+    return set;
+}
+
+struct Affinity { // of any number of processors
+    std::vector<cpu_set_t> sets;
+    explicit Affinity(const std::vector<int> &processors)
+    {
+        for (int number : processors) {
+            if (number < 0 || number > 65535)
+                errors::fail_with(PyExc_ValueError,
+                                  "cpus: there is no processor " + std::to_string(number));
+            size_t needed = static_cast<size_t>(number) / CPU_SETSIZE + 1;
+            if (sets.size() < needed)
+                sets.resize(needed, cpu_set_t{});
+            CPU_SET_S(static_cast<size_t>(number), sets.size() * sizeof(cpu_set_t), sets.data());
+        }
+    }
+};
+
+int spawn(const std::string &file, const Strings &arguments,
+          const std::optional<Strings> &environment, int directory,
+          const std::vector<std::pair<int, int>> &descriptors, int number, int ntasks,
+          unsigned flags, const std::vector<int> &processors)
+{
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    char message[1024] = "";
+    init();
+    std::vector<onespace_fd_map> map;
+    for (auto [source, target] : descriptors)
+        map.push_back({source, target});
+    Affinity affinity(processors);
+    sigset_t ignored = ignored_signals();
+    attr.flags = flags;
+    attr.directory = directory;
+    attr.fds = map.data();
+    attr.fd_count = map.size();
+    attr.number = number;
+    attr.ntasks = ntasks;
+    attr.ignored_signals = &ignored;
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    if (!affinity.sets.empty()) {
+        attr.cpus = affinity.sets.data();
+        attr.cpus_size = affinity.sets.size() * sizeof(cpu_set_t);
+    }
+    static const Strings none;
+    std::vector<char *> argv = pointers(arguments),
+                        envp = pointers(environment ? *environment : none);
+    int id;
+    {
+        nb::gil_scoped_release unlocked;
+        id = onespace_spawn(file.c_str(), argv.data(), environment ? envp.data() : nullptr, &attr);
+    }
+    if (id < 0)
+        errors::fail(id, *message ? message : file + ": cannot be started: " + reason(id));
+    return id;
+}
+
+// (id, status as waitpid gives it, seconds in user mode, seconds in the kernel), or None when the
+// time is over.
+nb::object wait(int id, std::optional<double> timeout)
+{
+    struct onespace_status status = {};
+    init();
+    int result = errors::wait_for(errors::Deadline(timeout),
+                                  [&](int ms) { return onespace_wait(id, &status, ms); });
+    if (result == -ETIMEDOUT)
+        return nb::none();
+    if (result == -ECHILD)
+        errors::fail(result,
+                     "task " + std::to_string(id) +
+                         " was not started by this program, or its status was asked for before");
+    if (result < 0)
+        errors::fail(result, "cannot wait for task " + std::to_string(id) + ": " + reason(result));
+    return nb::make_tuple(result, status.status, static_cast<double>(status.user_us) * 1e-6,
+                          static_cast<double>(status.system_us) * 1e-6);
+}
+
+void kill_task(int id, int number)
+{
+    init();
+    int result = onespace_kill(id, number);
+    if (result < 0)
+        errors::fail(result, "cannot signal task " + std::to_string(id) + ": " + reason(result));
+}
+
+int numbered(int result, const char *what)
+{
+    if (result == -ENOENT)
+        errors::fail_with(PyExc_LookupError,
+                          std::string("this member has no ") + what +
+                              ": start it with `onespace run -n N`, under an MPI "
+                              "launcher, or with spawn(..., number=, ntasks=)");
+    return result;
+}
+
+int task_of_number(int number)
+{
+    init();
+    int id = onespace_task(number);
+    std::string name = "task number " + std::to_string(number);
+    if (id == -EINVAL || id == -ESRCH)
+        errors::fail_with(PyExc_LookupError,
+                          name + (id == -EINVAL
+                                      ? " does not exist among those that were started together"
+                                      : " has not been started yet"));
+    if (id < 0)
+        errors::fail(id, name + " has ended");
+    return id;
+}
+
+void barrier(std::optional<double> timeout)
+{
+    init();
+    int result =
+        errors::wait_for(errors::Deadline(timeout), [](int ms) { return onespace_barrier(ms); });
+    numbered(result, "place in a barrier");
+    if (result == -ETIMEDOUT)
+        errors::fail(result,
+                     "not all tasks that were started together came to the barrier in time");
+    if (result < 0)
+        errors::fail(result,
+                     "the barrier cannot be completed: a task that was started together with this "
+                     "one has ended");
+}
+
+} // namespace
+
+void add_tasks(nb::module_ &module)
+{
+    module.def("init", init);
+    module.def("number", [] { return init(), numbered(onespace_number(), "number"); });
+    module.def("ntasks", [] { return init(), numbered(onespace_ntasks(), "number"); });
+    module.def("task_of_number", task_of_number, nb::arg("number"));
+    module.def(
+        "pid", [](int id) { return init(), onespace_pid(id); }, nb::arg("id"));
+    module.def("spawn", spawn, nb::arg("file"), nb::arg("arguments"), nb::arg("environment").none(),
+               nb::arg("directory"), nb::arg("descriptors"), nb::arg("number"), nb::arg("ntasks"),
+               nb::arg("flags"), nb::arg("processors"));
+    module.def("wait", wait, nb::arg("id"), nb::arg("timeout").none());
+    module.def("kill", kill_task, nb::arg("id"), nb::arg("signal"));
+    module.def("barrier", barrier, nb::arg("timeout").none());
+    module.def("version", onespace_version);
+    module.attr("DETACHED") = ONESPACE_SPAWN_DETACHED;
+    module.attr("CLOSE_FDS") = ONESPACE_SPAWN_CLOSE_FDS;
+    module.attr("SESSION") = ONESPACE_SPAWN_SESSION;
+    module.attr("HOLD") = ONESPACE_SPAWN_HOLD;
+    module.attr("TOGETHER") = ONESPACE_SPAWN_TOGETHER;
+    module.attr("ANY") = ONESPACE_ANY;
+    module.attr("ROOT") = ONESPACE_ROOT;
+}

@@ -1,0 +1,20 @@
+"""onespace: programs as tasks of one address space, and arrays that they share without a copy.
+
+    import numpy, onespace
+    field = numpy.zeros((1000, 1000))
+    with onespace.export("field", field), onespace.spawn_python("analysis.py") as task:
+        task.wait()
+
+and in analysis.py
+
+    field = onespace.import_array(onespace.ROOT, "field")
+
+See docs/python.md."""
+from . import _core
+from ._errors import OwnerEnded
+from .arrays import Export, View, attach, export, exports, import_array
+from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, task_of_number
+
+__version__: str = _core.version()
+__all__ = ["Export", "OwnerEnded", "ROOT", "Task", "View", "attach", "barrier", "export", "exports", "import_array",
+           "init", "ntasks", "number", "spawn", "spawn_python", "task_of_number"]

@@ -1,0 +1,88 @@
+"""tests/python/conftest.py: scripts that use the Python package, as roots and as tasks.
+
+The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
+import os
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "run"))
+from jobs import Job  # noqa: E402
+
+BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
+HEAD = """
+import array, ctypes, os, signal, sys, time
+import numpy as np
+import onespace
+
+def refused(kind, *words):
+    '''A context that wants an exception of that very class, with these words in its message.'''
+    class Refused:
+        def __enter__(self):
+            return self
+        def __exit__(self, type, value, traceback):
+            assert type is not None, f"{kind.__name__} was not raised"
+            if type is not kind:
+                return False
+            missing = [word for word in words if word not in str(value)]
+            assert not missing, f"no {missing} in: {value}"
+            return True
+    return Refused()
+
+def start(role, *arguments, **options):
+    return onespace.spawn_python(__file__, role, *map(str, arguments), **options)
+"""
+
+
+@pytest.fixture
+def job():
+    job = Job()
+    yield job
+    left = job.close()
+    assert not left, "left behind:\n" + "\n".join(left)
+
+
+@pytest.fixture(scope="session")
+def interpreter():
+    cache = BUILD / "CMakeCache.txt"
+    found = re.search(r"(?m)^ONESPACE_PYTHON:\w+=(.+)$", cache.read_text()) if cache.exists() else None
+    if not found or not list((BUILD / "python" / "onespace").glob("_core.*.so")):
+        pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
+    return found[1]
+
+
+class Play:
+    """A script with a part for the root and one for each role that it starts tasks in."""
+
+    def __init__(self, job, interpreter, folder):
+        self.job, self.interpreter, self.folder = job, interpreter, folder
+        self.common = ""
+        self.env = {"PYTHONPATH": str(BUILD / "python"), "OPENBLAS_NUM_THREADS": "1"}
+
+    def write(self, parts):
+        text = HEAD + self.common
+        for role, code in parts.items():
+            test = "len(sys.argv) == 1" if role == "root" else f"sys.argv[1:2] == [{role!r}]"
+            text += f"\nif {test}:\n" + textwrap.indent(textwrap.dedent(code), "    ")
+        path = self.folder / "play.py"
+        path.write_text(text)
+        return path
+
+    def start(self, before=(), env=None, **parts):
+        return self.job.start([*before, self.interpreter, self.write(parts)], timeout=60,
+                              env={**self.env, **(env or {})}, cwd=self.folder)
+
+    def __call__(self, **parts):
+        """Runs the parts: what the root and its tasks print, in the end all must be well."""
+        result = self.start(**parts).finish()
+        assert result.code == 0, str(result)
+        return result
+
+
+@pytest.fixture
+def play(job, interpreter, tmp_path):
+    return Play(job, interpreter, tmp_path)

@@ -1,0 +1,266 @@
+"""Programs as tasks of a Python program, and Python scripts as tasks."""
+import subprocess
+
+import pytest
+
+from jobs import RUN
+from launchers import MPIS
+
+
+def test_return_code_is_the_scripts(play):
+    play(root="""
+        assert start("task", 0).wait(20) == 0
+        assert start("task", 7).wait(20) == 7
+        """, task="sys.exit(int(sys.argv[2]))")
+
+
+def test_signal_is_a_negative_return_code(play):
+    play(root="""
+        task = onespace.spawn(["sleep", "60"])
+        assert task.poll() is None and task.returncode is None
+        task.kill()
+        assert task.wait(20) == -signal.SIGKILL
+        task.send_signal(signal.SIGTERM)
+        """)
+
+
+def test_waited_task_tells_its_processor_time(play):
+    play(root="""
+        task = start("task")
+        task.wait(20)
+        assert task.user_s > 0.05 and task.system_s >= 0, (task.user_s, task.system_s)
+        """, task="""
+        until = time.process_time() + 0.1
+        while time.process_time() < until:
+            pass
+        """)
+
+
+def test_wait_ends_in_time(play):
+    play(root="""
+        task = onespace.spawn(["sleep", "60"])
+        with refused(TimeoutError, "still runs"):
+            task.wait(0.2)
+        task.kill()
+        assert task.wait(20) == -9
+        """)
+
+
+def test_wait_is_ended_by_a_signal(play):
+    """Ctrl-C reaches the Python code although the wait is in C."""
+    play(root="""
+        import threading
+        task = onespace.spawn(["sleep", "60"])
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1]).start()
+        def handler(number, frame):
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGUSR1, handler)
+        with refused(KeyboardInterrupt):
+            task.wait()
+        task.kill()
+        task.wait()
+        """)
+
+
+def test_block_that_fails_kills_its_task(play):
+    play(root="""
+        with refused(ZeroDivisionError):
+            with onespace.spawn(["sleep", "60"]) as task:
+                1 / 0
+        assert task.returncode == -9
+        """)
+
+
+def test_environment_and_folder_and_output_are_those_given(play, tmp_path):
+    (tmp_path / "folder").mkdir()
+    play(root="""
+        with open("out", "wb") as out:
+            environment = {**os.environ, "WORD": "given"}
+            task = onespace.spawn(["sh", "-c", "pwd; echo $WORD; echo error >&2"], env=environment, cwd="folder",
+                                  stdout=out, stderr=out)
+            assert task.wait(20) == 0
+        lines = open("out").read().split()
+        assert lines == [os.path.realpath("folder"), "given", "error"], lines
+        """)
+
+
+def test_closed_descriptors_do_not_reach_the_task(play):
+    play(root="""
+        read, write = os.pipe()
+        os.set_inheritable(write, True)
+        task = onespace.spawn(["sh", "-c", f"echo lost >&{write}"], close_fds=True, stderr=os.open("/dev/null", 1))
+        assert task.wait(20) != 0
+        assert onespace.spawn(["sh", "-c", f"echo kept >&{write}"], close_fds=True, pass_fds=[write]).wait(20) == 0
+        os.close(write)
+        assert os.read(read, 100) == b"kept\\n"
+        """)
+
+
+def test_broken_pipe_ends_a_task(play):
+    """Python ignores SIGPIPE; programs do not expect that."""
+    play(root="""
+        read, write = os.pipe()
+        os.close(read)
+        assert onespace.spawn(["sh", "-c", "while echo word; do :; done"], stdout=write).wait(20) == -signal.SIGPIPE
+        """)
+
+
+def test_processors_are_those_given(play):
+    play(root="""
+        with refused(ValueError, "no processor -1"):
+            onespace.spawn(["true"], cpus=[-1])
+        allowed = sorted(os.sched_getaffinity(0))[:1]
+        assert start("task", allowed, cpus=allowed).wait(20) == 0
+        """, task="assert str(sorted(os.sched_getaffinity(0))) == sys.argv[2]")
+
+
+def test_numbered_tasks_meet_at_the_barrier(play):
+    play(root="""
+        tasks = [start("task", number=i, ntasks=3) for i in range(3)]
+        assert [task.wait(30) for task in tasks] == [0, 0, 0]
+        """, task="""
+        mine = np.zeros(1)
+        export = onespace.export("mine", mine)
+        assert onespace.ntasks() == 3
+        onespace.barrier(20)
+        others = [onespace.import_array(onespace.task_of_number(i), "mine") for i in range(3) if i != onespace.number()]
+        onespace.barrier(20)
+        mine[0] = onespace.number() + 1
+        onespace.barrier(20)
+        assert sum(other[0] for other in others) + mine[0] == 6
+        onespace.barrier(20)
+        """)
+
+
+def test_barrier_without_a_number_is_an_error(play):
+    play(root="""
+        with refused(LookupError, "onespace run -n"):
+            onespace.barrier(1)
+        with refused(LookupError, "onespace run -n"):
+            onespace.number()
+        """)
+
+
+def test_barrier_says_that_a_task_has_died(play):
+    play(root="""
+        tasks = [start("task", number=i, ntasks=2) for i in range(2)]
+        assert [task.wait(30) for task in tasks] == [3, 0]
+        """, task="""
+        if onespace.number() == 0:
+            os._exit(3)
+        with refused(onespace.OwnerEnded, "ended"):
+            onespace.barrier(20)
+        """)
+
+
+def test_scripts_of_onespace_run_are_one_group(job, play, interpreter):
+    script = play.write({"root": """
+        onespace.barrier(20)
+        print(f"{onespace.number()} of {onespace.ntasks()}")
+        """})
+    result = job.run([*RUN, "-n", "3", interpreter, script], env=play.env)
+    assert result.lines == ["0 of 3", "1 of 3", "2 of 3"], str(result)
+
+
+@pytest.mark.parametrize("call,error,words", [
+    ('onespace.spawn(["no-such-program"])', "FileNotFoundError", ["no-such-program", "PATH"]),
+    ('onespace.spawn(["/etc/passwd"])', "PermissionError", ["/etc/passwd", "chmod"]),
+    ('onespace.spawn(["./fixed"])', "OSError", ["position independent", "-fPIE"]),
+    ('onespace.spawn([])', "ValueError", ["args is empty"]),
+    ('onespace.spawn(["true"], number=1)', "ValueError", ["belong together"]),
+    ('onespace.spawn(["true"], number=2, ntasks=2)', "ValueError", ["not below"]),
+    ('onespace.spawn(["true"], cwd="nowhere")', "FileNotFoundError", ["nowhere"]),
+    ('onespace.spawn_python("missing.py")', "FileNotFoundError", ["missing.py", "give its path"]),
+    ('onespace.spawn_python("script.py", cwd="/tmp")', "FileNotFoundError", ["script.py", "working directory"]),
+    ('onespace.spawn_python(".")', "IsADirectoryError", ["__main__.py"]),
+    ('onespace.task_of_number(5)', "LookupError", ["number 5"]),
+])
+def test_wrong_call_is_refused(play, tmp_path, call, error, words):
+    (tmp_path / "script.py").write_text("")
+    if "fixed" in call:
+        subprocess.run(["cc", "-no-pie", "-xc", "-", "-o", "fixed"], input=b"int main(void) { return 0; }",
+                       cwd=tmp_path, check=True, timeout=60)
+    play(root=f"""
+        with refused({error}, *{words!r}):
+            {call}
+        """)
+
+
+def test_forked_child_is_no_member(play):
+    play(root="""
+        onespace.init()
+        child = os.fork()
+        if child == 0:
+            with refused(PermissionError, "forked child", "onespace.spawn"):
+                onespace.init()
+            with refused(PermissionError, "forked child"):
+                onespace.export("name", np.zeros(3))
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """)
+
+
+def test_tasks_end_with_the_root(play, job):
+    command = play.start(root="""
+        task = start("task")
+        print("started", flush=True)
+        time.sleep(60)
+        """, task="time.sleep(60)")
+    command.wait_for("started")
+    command.process.kill()
+    assert command.finish().code == 137  # and the fixture finds nothing left
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_numpy_with_threads_in_several_tasks(play, threads):
+    play(root=f"""
+        environment = {{**os.environ, "OPENBLAS_NUM_THREADS": "{threads}"}}
+        tasks = [start("task", env=environment) for _ in range(2)]
+        assert [task.wait(50) for task in tasks] == [0, 0]
+        """, task="""
+        a = np.random.default_rng(1).random((300, 300))
+        assert np.allclose(np.linalg.solve(a, a @ a), a)
+        """)
+
+
+def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path):
+    if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
+        pytest.skip("no matplotlib (scripts/setup test)")
+    play(root="""
+        field = np.add.outer(np.arange(50.), np.arange(50.))
+        with onespace.export("field", field):
+            tasks = [start("task", name) for name in ("one.png", "two.png")]
+            assert [task.wait(50) for task in tasks] == [0, 0]
+        """, task="""
+        import matplotlib
+        matplotlib.use("agg")
+        import matplotlib.pyplot as plot
+        plot.imshow(onespace.import_array(onespace.ROOT, "field"))
+        plot.savefig(sys.argv[2])
+        """)
+    one, two = ((tmp_path / name).read_bytes() for name in ("one.png", "two.png"))
+    assert one == two and one.startswith(b"\x89PNG") and len(one) > 3000
+
+
+def test_mpi4py_ranks_share_arrays(job, play, interpreter):
+    mpi = MPIS["openmpi"]
+    if mpi.missing():
+        pytest.skip(mpi.missing())
+    if subprocess.run([interpreter, "-c", "import mpi4py"], timeout=60).returncode != 0:
+        pytest.skip("no mpi4py (scripts/setup test)")
+    script = play.write({"root": """
+        from mpi4py import MPI
+        world = MPI.COMM_WORLD
+        mine = np.full(1000, float(world.rank))
+        export = onespace.export("mine", mine)
+        ids = world.allgather(onespace.init())
+        other = onespace.import_array(ids[1 - world.rank], "mine")
+        world.Barrier()
+        other += 10
+        world.Barrier()
+        print(f"rank {world.rank}: {mine[0]:g} {mine[-1]:g} {world.allreduce(mine.sum()):g}")
+        world.Barrier()
+        """})
+    result = job.run(mpi.command(2, [*RUN, interpreter, script]), timeout=60,
+                     env={**mpi.env, **play.env, "MPI4PY_MPIABI": "openmpi"})
+    assert result.lines == ["rank 0: 10 10 21000", "rank 1: 11 11 21000"], str(result)
