@@ -216,6 +216,11 @@ ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
 ONESPACE_API ONESPACE_CHECK int onespace_import(int id, const char *name, void **address,
                                                 size_t *size, int timeout_ms);
 
+/* Holds the memory of task `id` without importing anything, until onespace_release(id): for those
+ * who got addresses in other ways, which stay valid beyond the owner's end then. -ESRCH: there is
+ * no such task; -EOWNERDEAD: its memory is gone; -EOVERFLOW: the caller has 65,535 holds on it. */
+ONESPACE_API ONESPACE_CHECK int onespace_hold(int id);
+
 /* Gives one hold on the memory of task `id` back. -EINVAL when the caller has none. */
 ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 
@@ -224,7 +229,7 @@ ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
  * A task that is still loading its libraries is waited for, two seconds at most.
  * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH: there is no such task, or it
  * has ended and nobody holds its memory. The address is valid as long as the task lives or its
- * memory is held (take a hold by importing something, or spawn with ONESPACE_SPAWN_HOLD). */
+ * memory is held (onespace_hold, or spawn with ONESPACE_SPAWN_HOLD). */
 ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,
                                                 size_t *size);
 

@@ -233,6 +233,20 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
     return result;
 }
 
+int onespace_hold(int id)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    struct space_slot *owner = space_slot(space, id);
+    long result = owner ? holds_take(space, owner, space_self()) : -ESRCH;
+    if (result == 0 && space_slot(space, id) != owner) { /* it went before it was held */
+        (void)holds_give(space, owner, space_self());
+        result = -ESRCH;
+    }
+    return (int)result;
+}
+
 int onespace_release(int id)
 {
     struct space *space = space_mine();

@@ -34,6 +34,23 @@ TEST_F(holds, keep_an_ended_owners_memory_until_release)
     EXPECT_EQ(Footprint::now().task_mappings, 0);
 }
 
+TEST_F(holds, without_an_import_keep_the_memory_too)
+{
+    Member task;
+    void *address = import_number(task, 42);
+    EXPECT_EQ(onespace_hold(task.id()), 0);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+    sleep_ms(50);
+    EXPECT_EQ(*static_cast<volatile int *>(address), 42);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_TRUE(is_gone(address));
+    EXPECT_LT(onespace_hold(task.id()), 0);
+    EXPECT_EQ(onespace_hold(12345), -ESRCH);
+    EXPECT_EQ(onespace_hold(-1), -ESRCH);
+}
+
 TEST_F(holds, without_one_the_memory_goes_with_its_owner)
 {
     Member task;
