@@ -1,13 +1,9 @@
-/* cmd/bench.c: onespace bench: finds the benchmark's driver, a Python program, and becomes it. */
-#include <errno.h>
+/* cmd/bench.c: onespace bench: becomes the benchmark's driver, a Python program. */
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "commands.h"
+#include "driver.h"
 
 static const char usage[] =
     "usage: onespace bench [OPTION...]\n"
@@ -40,37 +36,9 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* The installed driver, beside the command's folder; else that of the source tree around the build.
- */
-static int find_driver(char driver[PATH_MAX], char self[PATH_MAX])
-{
-    static const char *const below[] = {"../share/onespace/bench", "../../bench"};
-    ssize_t size = readlink("/proc/self/exe", self, PATH_MAX - 1);
-    if (size <= 0)
-        return -errno;
-    self[size] = 0;
-    int folder = (int)(strrchr(self, '/') - self);
-    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
-        int length = snprintf(driver, PATH_MAX, "%.*s/%s/p2p/run", folder, self, below[i]);
-        if (length < PATH_MAX && access(driver, R_OK) == 0)
-            return 0;
-    }
-    return -ENOENT;
-}
-
-/* The distribution's Python first: it is the one that its matplotlib belongs to. */
-static void execute(char **argv)
-{
-    argv[0] = "/usr/bin/python3";
-    execv(argv[0], argv);
-    argv[0] = "python3";
-    execvp(argv[0], argv);
-}
-
 int command_bench(int argc, char **argv)
 {
-    char driver[PATH_MAX], self[PATH_MAX];
-    char *command[20] = {NULL, driver, "--mpi", "path"};
+    char *command[20] = {NULL, NULL, "--mpi", "path"};
     int count = 4, plots = 1;
     argv[0] = "onespace bench"; /* for getopt's messages */
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -100,17 +68,5 @@ int command_bench(int argc, char **argv)
     }
     if (!plots)
         command[count++] = "--no-plot";
-    if (find_driver(driver, self) != 0) {
-        fprintf(stderr,
-                "onespace bench: the benchmark is not installed beside %s (share/onespace/bench): "
-                "install onespace with `make install`\n",
-                self);
-        return 1;
-    }
-    setenv("ONESPACE_BIN", self, 1);
-    execute(command);
-    fprintf(stderr,
-            "onespace bench: cannot run python3 (%s): install it (Debian package python3)\n",
-            strerror(errno));
-    return 1;
+    return driver_become("bench", "p2p/run", command);
 }
