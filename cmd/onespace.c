@@ -19,6 +19,7 @@ static const struct {
     {"doctor", command_doctor, "look at this machine and say what to mend"},
     {"gdb", command_gdb, "attach gdb to all members of a space"},
     {"bench", command_bench, "measure what your MPI gains here"},
+    {"report", command_report, "make a page of what benchmarks have measured"},
     {"windows", command_windows, "list, check and repair the versions of windows on storage"},
     {"host", command_host, NULL},
 };

@@ -1,0 +1,100 @@
+"""bench/lib/onespace_report_figures.py: from the series of one benchmark to figures: which curves stand in one figure,
+in which colours, with which limits, and what tasks gain in it over processes."""
+import dataclasses
+import statistics
+
+import onespace_bench as ob
+from onespace_report_chart import Curve
+
+TIMES = ("s", "cycles")
+FIRST_COLOURS = {"tasks": 0, "processes": 1}  # the same throughout the page
+
+
+@dataclasses.dataclass
+class Figure:
+    title: str
+    unit: str
+    x: object        # onespace_report_looks.X
+    parts: frozenset  # of the names of all its series
+    curves: list
+
+
+def figures_of(result, look):
+    """[Figure] in the order of the series."""
+    colours = Colours()
+    figures = {}
+    for one in result["series"]:
+        parts = one["name"].split("/")
+        chosen = [i % len(parts) for i in look.curves if -len(parts) <= i < len(parts)]
+        fixed = [part for i, part in enumerate(parts) if i not in chosen]
+        x = look.x_of(parts)
+        figure = figures.setdefault((tuple(fixed), one["unit"], x),
+                                    Figure(" / ".join(fixed), one["unit"], x, frozenset(fixed), []))
+        figure.curves.append(colours.curve(one, [parts[i] for i in chosen]))
+    found = list(figures.values())
+    for limit in result["limits"]:
+        add_limit(limit, found, look)
+    return found
+
+
+class Colours:
+    """The same name has the same colour in all figures of a benchmark; of names of two parts the last decides, and
+    the first, where it differs, between full and dashed lines."""
+
+    def __init__(self):
+        self.taken = dict(FIRST_COLOURS)
+        self.firsts = []
+
+    def curve(self, one, parts):
+        colour = self.taken.setdefault(parts[-1], len(self.taken))
+        first = " ".join(parts[:-1])
+        if first not in self.firsts:
+            self.firsts.append(first)
+        full = "tasks" if "tasks" in self.firsts else self.firsts[0]
+        return Curve(", ".join(parts), one["x"], one["samples"], colour, dashed=bool(first) and first != full)
+
+
+def add_limit(limit, figures, look):
+    """To each figure of its unit whose name has all the parts that the limit's name shares with any figure: those
+    that have an x of the limit's, else, when it was taken at one point only, all."""
+    parts = limit["name"].split("/")
+    shared = {part for part in parts if any(part in figure.parts for figure in figures)}
+    fitting = [figure for figure in figures if figure.unit == limit["unit"] and shared <= figure.parts]
+    meeting = [figure for figure in fitting
+               if any(at in curve.x for curve in figure.curves for at in limit["x"])]
+    if not meeting and len(limit["x"]) == 1:
+        meeting = fitting
+    own = [part for part in parts if part not in shared]
+    label = "limit: " + ", ".join(own or parts) if own != ["limit"] else "limit"
+    if not meeting:
+        meeting = [Figure(" / ".join(parts), limit["unit"], look.x_of(parts), frozenset(parts), [])]
+        figures += meeting
+    for figure in meeting:
+        figure.curves.append(Curve(label, limit["x"], limit["samples"], limit=True))
+
+
+# ---- What is gained ----
+
+def ratios(theirs, ours):
+    """{x: how many times as long theirs take, turn by turn}; both are (x, samples)."""
+    mine = dict(zip(*ours))
+    return {at: ob.ratio(samples, mine[at]) for at, samples in zip(*theirs) if at in mine and min(mine[at]) > 0}
+
+
+def gains(figure, peers):
+    """Those of a figure that shows both peers' times."""
+    theirs, ours = (next(((curve.x, curve.samples) for curve in figure.curves if curve.label == name), None)
+                    for name in peers)
+    return ratios(theirs, ours) if theirs and ours and figure.unit in TIMES else {}
+
+
+def gains_of_all(result, peers):
+    """Of all series whose names differ in nothing else than the peers: None, or (least, median, most, how many)."""
+    times = {one["name"]: (one["x"], one["samples"]) for one in result["series"] if one["unit"] in TIMES}
+    medians = []
+    for name, series in times.items():
+        parts = name.split("/")
+        other = "/".join(peers[1] if part == peers[0] else part for part in parts)
+        if peers[0] in parts and other in times:
+            medians += [spread.median for spread in ratios(series, times[other]).values()]
+    return (min(medians), statistics.median(medians), max(medians), len(medians)) if medians else None
