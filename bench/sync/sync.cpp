@@ -9,6 +9,7 @@
 //   mismatch: 100 barriers of a kind, then the time between the first and the last rank to leave
 //             ("leave"), or the longest time of the next MPI_Barrier ("next": the paper's figure
 //             10)
+//   barrier/limit: a cache line, to and fro, between two ranks.
 //   dot/limit: the same without any reduction. Lines "dot/..." give the time of one product.
 #include <cstdio>
 #include <cstring>
@@ -94,6 +95,30 @@ static void by_turns(const char *question, int x, Meet meet, std::vector<candida
                 time_of(variants[i], counts[i], meet));
 }
 
+// A cache line between two ranks, to and fro.
+class round_trip
+{
+  public:
+    explicit round_trip(const os::team &of) : cells_(of.allocate(sizeof(os::flag)))
+    {
+    }
+    void operator()()
+    {
+        auto *mine = cells_.at<os::flag>(rank), *other = cells_.at<os::flag>(!rank);
+        turn_++;
+        if (rank == 0)
+            mine->value.store(turn_, std::memory_order_release);
+        while (other->value.load(std::memory_order_acquire) < turn_)
+            os::relax();
+        if (rank == 1)
+            mine->value.store(turn_, std::memory_order_release);
+    }
+
+  private:
+    os::region cells_;
+    std::uint64_t turn_ = 0;
+};
+
 static void barriers(const os::team &team)
 {
     os::barrier<> ours(team);
@@ -104,6 +129,11 @@ static void barriers(const os::team &team)
         timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }), timed("sync", [&] { ours.wait(); }),
         timed("sync sequential", [&] { ordered.wait(); }), timed("simple", [&] { simple.wait(); }),
         timed("tree", [&] { tree.wait(); })};
+    std::optional<round_trip> line;
+    if (ranks == 2) {
+        line.emplace(team);
+        all.push_back(timed("limit", [&] { (*line)(); }));
+    }
     by_turns(
         "barrier", ranks, [&] { ours.wait(); }, all);
 }
