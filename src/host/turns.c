@@ -16,10 +16,12 @@
 #include "space/registry.h"
 
 enum {
-    TURN_NS = 1000000,
-    REST_NS = 20000000, /* between two looks while nobody waits */
+    TURN_NS = 62500,      /* for each task of a processor, */
+    SHORTEST_NS = 250000, /* but no less */
+    LONGEST_NS = 1000000, /* and no more */
+    REST_NS = 20000000,   /* between two looks while nobody waits */
     TURNS_PER_LOOK = 64,
-    TASK_SLICE_NS = 500000, /* less than a turn, so that the scheduler may end it */
+    TASK_SLICE_NS = 125000, /* less than a turn, so that the scheduler may end it */
     OWN_SLICE_NS = 100000,  /* the least that the kernel takes: woken soon */
     STACK = 64 * 1024,
     PROCESSORS = 8192
@@ -89,6 +91,16 @@ static void sleep_ns(long ns)
     nanosleep(&time, NULL);
 }
 
+/* Few tasks change quickly: a message between two of them waits for a turn of each in line. Many
+ * need longer ones, or they spend their time on the changes. */
+static long turn_ns(void)
+{
+    long room = atomic_load_explicit(&processors, memory_order_relaxed);
+    long wanted =
+        TURN_NS * (long)atomic_load_explicit(&tasks, memory_order_relaxed) / (room + !room);
+    return wanted < SHORTEST_NS ? SHORTEST_NS : wanted > LONGEST_NS ? LONGEST_NS : wanted;
+}
+
 static void *make_turns(void *processor)
 {
     cpu_set_t cpus[PROCESSORS / CPU_SETSIZE];
@@ -104,7 +116,7 @@ static void *make_turns(void *processor)
             sleep_ns(REST_NS);
         else
             for (int i = 0; i < TURNS_PER_LOOK; i++)
-                sleep_ns(TURN_NS);
+                sleep_ns(turn_ns());
     }
 }
 

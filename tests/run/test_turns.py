@@ -77,7 +77,7 @@ def test_tasks_in_a_crowd_ask_for_short_slices(crowd):
     if not before:
         pytest.skip("the kernel does not tell time slices (Linux 6.12)")
     assert eventually(PROCESSORS, command.pid)
-    assert {slice_of(pid) for pid in pids} == {500000}
+    assert {slice_of(pid) for pid in pids} == {125000}
     assert slice_of(command.pid) == before, "the root's own stays"
 
 
