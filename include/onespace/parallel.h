@@ -20,7 +20,8 @@
  *
  * When a member ends or executes another program before the team is given back, its team is broken:
  * all waits of the others end, and every call that needs the others, from then on, returns
- * -EOWNERDEAD. onespace_parallel_lost tells whose end it was. Available since 0.1.0. */
+ * -EOWNERDEAD. onespace_parallel_lost tells whose end it was. The members' memory, of that one too,
+ * stays until the team is given back. Available since 0.1.0. */
 #ifndef ONESPACE_PARALLEL_H
 #define ONESPACE_PARALLEL_H
 

@@ -1,8 +1,8 @@
 /* src/parallel/shared.c: instances that all members share, found by name.
  *
- * The first who asks maps the memory, in its own range; the others hold that member's memory, so
- * that what they use stays when it is killed. The table is changed under a lock; that of a member
- * that died with it need not be taken over, since the team is broken then. */
+ * The first who asks maps the memory, in its own range, which the others hold. The table is changed
+ * under a lock; that of a member that died with it need not be taken over, since the team is broken
+ * then. */
 #include "parallel/team.h"
 
 #include <errno.h>
@@ -54,19 +54,6 @@ static int make(struct onespace_parallel *team, struct team_instance *instance, 
     return 0;
 }
 
-/* Member 0's memory is held as long as the team. */
-static int hold(struct onespace_parallel *team, int owner)
-{
-    void *block;
-    if (owner == 0 || owner == team->number || team->held[owner])
-        return 0;
-    int id = atomic_load_explicit(&team->block->members[owner].id, memory_order_acquire) - 1;
-    int result = onespace_import(id, team->block->export_name, &block, NULL, 0);
-    if (result == 0)
-        team->held[owner] = id;
-    return result == 0 ? 0 : -EOWNERDEAD;
-}
-
 int onespace_parallel_shared(struct onespace_parallel *team, const char *name, size_t size,
                              void **address)
 {
@@ -86,7 +73,7 @@ int onespace_parallel_shared(struct onespace_parallel *team, const char *name, s
     else if (!atomic_load_explicit(&instance->address, memory_order_relaxed))
         result = make(team, instance, name, size);
     else
-        result = instance->size == size ? hold(team, instance->owner) : -EEXIST;
+        result = instance->size == size ? 0 : -EEXIST;
     unlock(team);
     if (result == 0)
         *address = (void *)atomic_load_explicit(&instance->address, memory_order_relaxed);

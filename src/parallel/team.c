@@ -72,9 +72,34 @@ int team_enter(struct onespace_parallel *team)
     return result;
 }
 
+/* What a member has given a pointer to must stay while the others may follow it, also when it is
+ * killed. Member 0's memory is held from the beginning. */
+static int hold_all(struct onespace_parallel *team)
+{
+    struct team_block *block = team->block;
+    for (int i = 1; i < team->count; i++) {
+        void *ignored;
+        int id = atomic_load_explicit(&block->members[i].id, memory_order_acquire) - 1;
+        if (i == team->number)
+            continue;
+        if (onespace_import(id, block->export_name, &ignored, NULL, 0) < 0) {
+            /* Who hears of a death must not enter a barrier that the dead one was in. */
+            uint32_t nobody = 0;
+            atomic_compare_exchange_strong(&block->lost, &nobody, (uint32_t)i + 1);
+            return team_look(team);
+        }
+        team->held[i] = id;
+    }
+    return 0;
+}
+
 int team_meet(struct onespace_parallel *team)
 {
     int result = team_barrier(team);
+    if (result == 0)
+        result = hold_all(team);
+    if (result == 0)
+        result = team_barrier(team);
     if (result == 0)
         team_find_crowded(team);
     return result;

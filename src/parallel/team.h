@@ -1,9 +1,9 @@
 /* src/parallel/team.h: a team of tasks, what its members share and what each knows.
  *
- * The block lies in member 0's memory; every other member holds that memory by an import. Members
- * may be killed at any instruction. Nothing here is repaired then: who waits looks now and then
- * whether all still live, writes `lost`, once, and every wait ends with -EOWNERDEAD. So a lock or a
- * half-done arrival of a dead member does no harm. */
+ * The block lies in member 0's memory. Every member holds the memory of all others by imports.
+ * Members may be killed at any instruction. Nothing here is repaired then: who waits looks now and
+ * then whether all still live, writes `lost`, once, and every wait ends with -EOWNERDEAD. So a lock
+ * or a half-done arrival of a dead member does no harm. */
 #ifndef ONESPACE_PARALLEL_TEAM_H
 #define ONESPACE_PARALLEL_TEAM_H
 
@@ -115,7 +115,7 @@ void team_free(struct onespace_parallel *team);
 int team_check_block(const struct team_block *block);
 /* Registers the caller, whose memory others can hold from then on. */
 int team_enter(struct onespace_parallel *team);
-/* Waits for all to have entered and finds out how to wait. */
+/* Waits for all to have entered, holds their memory and finds out how to wait. */
 int team_meet(struct onespace_parallel *team);
 /* The caller's part in giving back: its name, its instances, its holds; then team_free. */
 void team_leave(struct onespace_parallel *team);

@@ -166,6 +166,23 @@ TEST_F(parallel, death_is_noticed_by_those_who_sleep)
     EXPECT_EQ(tasks[0].wait(), SIGKILL);
 }
 
+TEST_F(parallel, members_may_be_killed_at_any_moment)
+{
+    for (int round = 0, rounds = want_long() ? 500 : 25; round < rounds; round++) {
+        Started tasks(3, joined(3, "endless"));
+        for (int i = 0; i < 3; i++)
+            EXPECT_EQ(tasks[i].line(), "ready");
+        usleep(static_cast<useconds_t>(rand() % 3000));
+        int killed = round % 3;
+        tasks[killed].kill();
+        const Outcome noticed =
+            exits("Owner died, lost " + std::to_string(killed) + "\nfini: Owner died\nok\n");
+        for (int other : {(killed + 1) % 3, (killed + 2) % 3})
+            EXPECT_EQ(tasks[other].finish(), noticed);
+        EXPECT_EQ(tasks[killed].wait(), SIGKILL);
+    }
+}
+
 TEST_F(parallel, members_that_hang_in_a_broken_team_are_killed)
 {
     EXPECT_EQ(as_process(made(3, "stuck")), exits(both_dead + "ok\n"));

@@ -244,7 +244,7 @@ static int play_killed(struct onespace_parallel *team, void *argument)
                                     ONESPACE_PARALLEL_SUM) == -EOWNERDEAD);
     EXPECT(onespace_parallel_barrier(team) == -EOWNERDEAD);
     EXPECT(onespace_parallel_lost(team) == last);
-    EXPECT(bytes[17] == 0); /* its memory is held */
+    EXPECT(bytes[17] == 0); /* its memory stays */
     if (failures == 0)
         printf("noticed\n");
     fflush(stdout);
@@ -289,6 +289,40 @@ static int play_wait(struct onespace_parallel *team, void *argument)
     return result;
 }
 
+static void touch(long begin, long end, void *argument)
+{
+    __atomic_fetch_add((long *)argument, end - begin, __ATOMIC_RELAXED);
+}
+
+/* Everything that members do together, until one of them is gone. */
+static int play_endless(struct onespace_parallel *team, void *argument)
+{
+    static double many[100];
+    char name[ONESPACE_PARALLEL_NAME_MAX + 1];
+    int result = 0;
+    (void)argument;
+    printf("ready\n");
+    fflush(stdout);
+    for (int i = 0; result == 0; i++) {
+        void *address;
+        double one = i;
+        snprintf(name, sizeof(name), "instance %d", i % (ONESPACE_PARALLEL_SHARED_MAX - 1));
+        result = onespace_parallel_shared(team, name, 4096, &address);
+        if (result == 0)
+            result =
+                onespace_parallel_for(team, 0, 50, ONESPACE_PARALLEL_DYNAMIC(3), touch, address);
+        if (result == 0)
+            result = onespace_parallel_reduce(team, &one, 1, ONESPACE_PARALLEL_DOUBLE,
+                                              ONESPACE_PARALLEL_MAX);
+        EXPECT(result < 0 || one == i);
+        if (result == 0)
+            result = onespace_parallel_reduce(team, many, 100, ONESPACE_PARALLEL_DOUBLE,
+                                              ONESPACE_PARALLEL_SUM);
+    }
+    printf("%s, lost %d\n", strerror(-result), onespace_parallel_lost(team));
+    return failures != 0;
+}
+
 static int play_fails(struct onespace_parallel *team, void *argument)
 {
     (void)argument;
@@ -309,10 +343,11 @@ static const struct {
     play *function;
     int result; /* of the region, where all goes as it should */
 } plays[] = {
-    {"loops", play_loops, 0},   {"shares", play_shares, 0}, {"dynamic", play_dynamic, 0},
-    {"reduce", play_reduce, 0}, {"shared", play_shared, 0}, {"globals", play_globals, 0},
-    {"killed", play_killed, 0}, {"stuck", play_stuck, 0},   {"many", play_many, 0},
-    {"wait", play_wait, 0},     {"fails", play_fails, 10},  {"nested", play_nested, 0},
+    {"loops", play_loops, 0},   {"shares", play_shares, 0},   {"dynamic", play_dynamic, 0},
+    {"reduce", play_reduce, 0}, {"shared", play_shared, 0},   {"globals", play_globals, 0},
+    {"killed", play_killed, 0}, {"stuck", play_stuck, 0},     {"many", play_many, 0},
+    {"wait", play_wait, 0},     {"endless", play_endless, 0}, {"fails", play_fails, 10},
+    {"nested", play_nested, 0},
 };
 
 /* Of member 0, alone: each call is a region. */
