@@ -9,18 +9,28 @@
 #include "mpi/wait.h"
 #include "mpi/window.h"
 
+/* Elements are updated by one rank at a time: of all lines of 64 bytes whose addresses differ by
+ * whole pages, one word says by whom. */
+enum { DIRECT_LINE = 64, DIRECT_STRIPES = 16 };
+
+struct direct_stripe {
+    /* rank + 1, 0: nobody. Any thread of any rank takes it from 0 (acquire) and gives it back
+     * (release). */
+    _Alignas(DIRECT_LINE) _Atomic uint32_t updating;
+};
+
 /* What all ranks know of one rank's part. */
 struct direct_rank {
     /* direct_lock.c: who may access this part. Any rank changes it by compare-and-swap: acquire to
      * take, release to give. LOCK_EXCLUSIVE or the number of shared locks. */
     _Alignas(128) _Atomic uint32_t lock;
-    /* direct_accumulate.c: rank + 1 of who is updating elements of this part, 0: nobody. */
-    _Atomic uint32_t updating;
     /* direct_post.c: access epochs to this part that were completed: the origins add (release), its
      * rank reads (acquire). */
     _Atomic uint32_t completed;
     /* Of windows on storage: struct storage_region's `failed`, which all ranks share. */
     _Atomic int failed;
+    /* direct_accumulate.c */
+    struct direct_stripe stripes[DIRECT_STRIPES];
     int disp_unit;
     char *base; /* these three: written by the rank itself before the window is anybody's */
     size_t size;

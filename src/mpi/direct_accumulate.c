@@ -1,13 +1,16 @@
 /* src/mpi/direct_accumulate.c: the accumulating functions.
  *
- * All of them, on all types, do their elements while they have the word `updating` of the target's
- * part, so that they are atomic with respect to one another, element by element and call by call.
- * Whatever needs MPI (datatypes) is done before the word is taken or after it was given back. */
+ * All of them, on all types, do their elements while they have the target's stripes that these lie
+ * in, so that they are atomic with respect to one another, element by element and call by call.
+ * Whatever needs MPI (datatypes) is done before the stripes are taken or after they were given
+ * back. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mpi/direct_count.h"
 #include "mpi/reduce.h"
+
+#define ALL_STRIPES ((1u << DIRECT_STRIPES) - 1)
 
 /* The elements of the target in one call. */
 struct target {
@@ -19,22 +22,33 @@ struct target {
     const struct basic *element;
 };
 
-/* Parts that lie on the same bytes of a file have one word. */
-static _Atomic uint32_t *updating_word(struct window *window, int rank)
+/* Parts that lie on the same bytes of a file have the words of one: there the addresses of a byte,
+ * in all mappings and all processes, are at the same place in their pages. */
+static struct direct_stripe *stripes_of(struct window *window, int rank)
 {
-    return &window->direct->rank[window->overlaps ? 0 : rank].updating;
+    return window->direct->rank[window->overlaps ? 0 : rank].stripes;
 }
 
-static int take_update(struct window *window, int rank)
+/* A bit for each stripe that has bytes of the row. */
+static uint32_t stripes_over(const char *address, size_t size)
 {
-    /* Any thread of any rank: 0 -> its rank + 1 with acquire, and back with release. */
-    _Atomic uint32_t *word = updating_word(window, rank);
+    uintptr_t first = (uintptr_t)address / DIRECT_LINE;
+    uintptr_t last = ((uintptr_t)address + (size ? size - 1 : 0)) / DIRECT_LINE;
+    uint32_t mask = 0;
+    if (last - first >= DIRECT_STRIPES - 1)
+        return ALL_STRIPES;
+    for (uintptr_t line = first; line <= last; line++)
+        mask |= 1u << (line % DIRECT_STRIPES);
+    return mask;
+}
+
+static int take_stripe(struct window *window, struct direct_stripe *stripe)
+{
     struct wait wait = direct_wait(window);
     for (;;) {
-        uint32_t nobody = 0;
-        if (atomic_load_explicit(word, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(word, &nobody,
-                                                    (uint32_t)window->party->rank + 1,
+        uint32_t nobody = 0, self = (uint32_t)window->party->rank + 1;
+        if (atomic_load_explicit(&stripe->updating, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&stripe->updating, &nobody, self,
                                                     memory_order_acquire, memory_order_relaxed))
             return MPI_SUCCESS;
         int result = wait_round(&wait);
@@ -43,9 +57,25 @@ static int take_update(struct window *window, int rank)
     }
 }
 
-static void give_update(struct window *window, int rank)
+static void give_update(struct window *window, int rank, uint32_t mask)
 {
-    atomic_store_explicit(updating_word(window, rank), 0, memory_order_release);
+    struct direct_stripe *stripes = stripes_of(window, rank);
+    for (; mask; mask &= mask - 1)
+        atomic_store_explicit(&stripes[__builtin_ctz(mask)].updating, 0, memory_order_release);
+}
+
+/* All of the mask, in one order for everybody, or none. */
+static int take_update(struct window *window, int rank, uint32_t mask)
+{
+    struct direct_stripe *stripes = stripes_of(window, rank);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int result = take_stripe(window, &stripes[__builtin_ctz(left)]);
+        if (result != MPI_SUCCESS) {
+            give_update(window, rank, mask & ((left & -left) - 1));
+            return result;
+        }
+    }
+    return MPI_SUCCESS;
 }
 
 static int find_target(struct window *window, struct target *target, MPI_Count count,
@@ -143,9 +173,11 @@ static int accumulate(struct window *window, const struct transfer *origin,
         error = find_values(result, target, &fetched, &owned_fetched);
     update.values = values;
     update.fetched = fetched;
-    if (error == MPI_SUCCESS && (error = take_update(window, rank)) == MPI_SUCCESS) {
+    uint32_t mask = target->offsets ? ALL_STRIPES
+                                    : stripes_over(target->address, target->items * update.extent);
+    if (error == MPI_SUCCESS && (error = take_update(window, rank, mask)) == MPI_SUCCESS) {
         update_all(&update, target);
-        give_update(window, rank);
+        give_update(window, rank, mask);
         struct transfer row = row_of(target, fetched);
         if (owned_fetched)
             error = types_copy(result, &row, window->self);
@@ -190,11 +222,12 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
         return MPI_ERR_TYPE;
     struct transfer one = {(void *)origin, 1, type};
     direct_count(window, rank, DIRECT_ACCUMULATE, &one);
-    if ((error = take_update(window, rank)) != MPI_SUCCESS)
+    uint32_t mask = stripes_over(address, element->size);
+    if ((error = take_update(window, rank, mask)) != MPI_SUCCESS)
         return error;
     memcpy(result, address, element->size);
     if (memcmp(address, compare, element->size) == 0)
         memcpy(address, origin, element->size);
-    give_update(window, rank);
+    give_update(window, rank, mask);
     return MPI_SUCCESS;
 }
