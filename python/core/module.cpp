@@ -6,4 +6,5 @@ NB_MODULE(_core, module)
 {
     add_tasks(module);
     add_arrays(module);
+    add_channels(module);
 }

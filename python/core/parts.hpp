@@ -5,3 +5,4 @@
 
 void add_tasks(nanobind::module_ &module);
 void add_arrays(nanobind::module_ &module);
+void add_channels(nanobind::module_ &module);

@@ -13,8 +13,9 @@ See docs/python.md."""
 from . import _core
 from ._errors import OwnerEnded
 from .arrays import Export, View, attach, export, exports, import_array
+from .channels import Consumer, Output, Producer, Step
 from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, task_of_number
 
 __version__: str = _core.version()
-__all__ = ["Export", "OwnerEnded", "ROOT", "Task", "View", "attach", "barrier", "export", "exports", "import_array",
-           "init", "ntasks", "number", "spawn", "spawn_python", "task_of_number"]
+__all__ = ["Consumer", "Export", "Output", "OwnerEnded", "Producer", "ROOT", "Step", "Task", "View", "attach", "barrier",
+           "export", "exports", "import_array", "init", "ntasks", "number", "spawn", "spawn_python", "task_of_number"]

@@ -1,0 +1,25 @@
+"""The example that plots a running simulation, by itself and under onespace run."""
+import re
+import subprocess
+
+import pytest
+
+from jobs import ROOT, RUN
+
+EXAMPLE = ROOT / "examples" / "plot_simulation.py"
+
+
+@pytest.mark.parametrize("before", [[], RUN], ids=["root", "task"])
+def test_example_plots_a_running_simulation(job, play, interpreter, tmp_path, before):
+    if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
+        pytest.skip("no matplotlib (scripts/setup test)")
+    result = job.run([*before, interpreter, EXAMPLE, "5", tmp_path], env=play.env, timeout=60)
+    assert result.code == 0, str(result)
+    means = [float(mean) for mean in re.findall(r"step \d+: mean ([\d.]+)", result.out)]
+    pictures = sorted(tmp_path.glob("heat-*.png"))
+    assert 1 <= len(means) == len(pictures) <= 5 and means == sorted(means), str(result)
+    assert pictures[-1].name == "heat-0005.png" and pictures[-1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_example_is_short():
+    assert len(EXAMPLE.read_text().splitlines()) <= 60
