@@ -6,7 +6,7 @@
 
 /* Two who pass steps back and forth at once spin; who waits longer than that sleeps. To be woken
  * costs the other side a system call, and on a virtual machine much more. */
-enum { SPINS_BETWEEN_LOOKS = 32, SPIN_NS = 50 * 1000 };
+enum { SPINS_BETWEEN_LOOKS = 32, SPIN_NS = 100 * 1000 };
 
 static void arm(struct insitu_wait *wait, struct insitu_bell *bell)
 {

@@ -539,3 +539,22 @@ def test_demo_sets_processes_and_tasks_side_by_side(job):
     rows = [line for line in result.out.splitlines() if line.endswith("x")]
     assert any(line.startswith("MPICH") and "1 MiB" in line for line in rows), result
     assert any(line.startswith("Open MPI") and "128 KiB" in line for line in rows), result
+
+
+def test_insitu_measures_each_hand_over(bench):
+    need_two_processors()
+    found = bench("insitu", "--sizes", "65536", "--turns", "2", "--no-plot")
+    found.pop("ADIOS2 SST", None)  # where its wheel is installed
+    for name in ("onespace", "shared_memory, with its copy", "shared_memory, after its copy", "half a cache line's round trip"):
+        check_series(found.pop(name), [65536], 2)
+    assert not found
+
+
+def test_insitu_measures_lammps_with_an_analysis(bench):
+    need_two_processors()
+    if not pathlib.Path("/usr/include/lammps/library.h").exists():
+        pytest.skip("LAMMPS is not installed (package liblammps-dev)")
+    found = bench("insitu", "--question", "lammps", "--cells", "4", "--turns", "1", "--no-plot")
+    for name in ("LAMMPS alone", "onespace", "shared memory"):
+        check_series(found.pop(name), [4], 1)
+    assert not found
