@@ -14,12 +14,13 @@ SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRA
          *[f"ghost -DN=3 -DDIRECT={direct} -DPLAN={plan}" for direct in (0, 1) for plan in (238, 34, 98)],
          *[f"ghost -DN=4 -DUPDATES=3 -DDIRECT={direct} -DPLAN={plan}" for direct in (0, 1) for plan in (6210, 2182)],
          "ghost -DN=3 -DUPDATES=3",  # all plans of three ranks
-         "leaders -DN=3", "leaders -DN=4"]
+         "leaders -DN=3", "leaders -DN=4", "insitu -DN=2 -DSTEPS=3", "insitu -DN=2 -DEVERY=0"]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
           "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
           "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1", "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",
           "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=2", "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=3",
-          *[f"leaders -DN=3 -DWITHOUT={wait}" for wait in (1, 2, 3, 4)]]
+          *[f"leaders -DN=3 -DWITHOUT={wait}" for wait in (1, 2, 3, 4)],
+          "insitu -DN=2 -DEVERY=0 -DWITHOUT=1", "insitu -DN=2 -DEVERY=0 -DWITHOUT=2", "insitu -DN=2 -DWITHOUT=3"]
 
 
 def check(words):
