@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test build build-tests mutants bench lint install fuzz clean help
+.PHONY: demo test build build-tests wheel mutants bench lint install fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -9,6 +9,7 @@ PYTHON = $(shell .venv/python/bin/python -c 'import nanobind, sys; print(sys.exe
 help:
 	@echo "make demo     set up, build, run a stock MPI program as processes and as tasks"
 	@echo "make test     set up, build, pass the tests"
+	@echo "make wheel    build the Python package's wheel in build/wheel"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format and clang-tidy"
@@ -32,6 +33,10 @@ test:
 	scripts/setup test
 	$(MAKE) --no-print-directory build-tests
 	scripts/run-tests
+
+wheel:
+	scripts/setup test
+	scripts/wheel
 
 mutants:
 	scripts/setup test

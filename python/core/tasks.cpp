@@ -169,6 +169,15 @@ int task_of_number(int number)
     return id;
 }
 
+int spawner()
+{
+    init();
+    int id = onespace_spawner(nullptr);
+    if (id == -ENOENT)
+        errors::fail_with(PyExc_LookupError, "the root of a space was spawned by no member");
+    return id;
+}
+
 void barrier(std::optional<double> timeout)
 {
     init();
@@ -191,6 +200,7 @@ void add_tasks(nb::module_ &module)
     module.def("init", init);
     module.def("number", [] { return init(), numbered(onespace_number(), "number"); });
     module.def("ntasks", [] { return init(), numbered(onespace_ntasks(), "number"); });
+    module.def("spawner", spawner);
     module.def("task_of_number", task_of_number, nb::arg("number"));
     module.def(
         "pid", [](int id) { return init(), onespace_pid(id); }, nb::arg("id"));

@@ -7,15 +7,16 @@
 
 and in analysis.py
 
-    field = onespace.import_array(onespace.ROOT, "field")
+    field = onespace.import_array(onespace.spawner(), "field")
 
 See docs/python.md."""
 from . import _core
 from ._errors import OwnerEnded
 from .arrays import Export, View, attach, export, exports, import_array
 from .channels import Consumer, Output, Producer, Step
-from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, task_of_number
+from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, spawner, task_of_number
 
 __version__: str = _core.version()
 __all__ = ["Consumer", "Export", "Output", "OwnerEnded", "Producer", "ROOT", "Step", "Task", "View", "attach", "barrier",
-           "export", "exports", "import_array", "init", "ntasks", "number", "spawn", "spawn_python", "task_of_number"]
+           "export", "exports", "import_array", "init", "ntasks", "number", "spawn", "spawn_python", "spawner",
+           "task_of_number"]

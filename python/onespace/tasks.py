@@ -32,6 +32,12 @@ def ntasks() -> int:
     return _core.ntasks()
 
 
+def spawner() -> int:
+    """The id of the member that spawned this task: the root, or the task that called spawn. LookupError: this is the
+    root."""
+    return _core.spawner()
+
+
 def task_of_number(number: int) -> int:
     """The id of the task with that number among those that were started together. LookupError: there is none (yet);
     OwnerEnded: it has ended."""

@@ -132,6 +132,17 @@ def test_numbered_tasks_meet_at_the_barrier(play):
         """)
 
 
+def test_task_knows_who_spawned_it(play):
+    play(root="""
+        with refused(LookupError, "root"):
+            onespace.spawner()
+        assert start("task").wait(20) == 0
+        """, task="""
+        assert onespace.spawner() == onespace.ROOT
+        assert start("child", onespace.init()).wait(20) == 0
+        """, child="assert onespace.spawner() == int(sys.argv[2])")
+
+
 def test_barrier_without_a_number_is_an_error(play):
     play(root="""
         with refused(LookupError, "onespace run -n"):

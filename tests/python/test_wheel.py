@@ -1,0 +1,51 @@
+"""The wheel, which scripts/wheel builds: installed anywhere it works by itself, the command too."""
+import os
+import subprocess
+
+import pytest
+
+from jobs import ROOT
+
+SCRIPT = """
+import os, sys
+import numpy as np
+import onespace
+assert onespace.__file__.startswith(os.environ["INSTALLED"]), onespace.__file__
+if sys.argv[1:] == ["task"]:
+    onespace.import_array(onespace.spawner(), "a")[:] = 7
+else:
+    a = np.zeros(5)
+    with onespace.export("a", a), onespace.spawn_python(__file__, "task") as task:
+        pass
+    print(task.returncode, a.sum())
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(interpreter, tmp_path_factory):
+    """A folder with the wheel in it; its name has a blank, which ld.so's --preload would split at."""
+    if subprocess.run([interpreter, "-c", "import scikit_build_core"], capture_output=True, timeout=60).returncode:
+        pytest.skip("no scikit-build-core (scripts/setup test)")
+    folder = tmp_path_factory.mktemp("wheel")
+    built = subprocess.run([ROOT / "scripts/wheel", folder], capture_output=True, text=True, timeout=900, check=False,
+                           env={**os.environ, "PYTHON": interpreter})
+    assert built.returncode == 0, built.stderr
+    target = folder / "installed here"
+    subprocess.run([interpreter, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps",
+                    "--target", target, built.stdout.strip()], check=True, timeout=120)
+    return target
+
+
+def test_installed_package_shares_arrays(job, interpreter, installed, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    result = job.run([interpreter, script], env={"PYTHONPATH": str(installed), "INSTALLED": str(installed)})
+    assert result.out == "0 35.0\n", str(result)
+
+
+def test_installed_command_runs_tasks(job, interpreter, installed, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    result = job.run([interpreter, "-m", "onespace", "run", interpreter, script],
+                     env={"PYTHONPATH": str(installed), "INSTALLED": str(installed)})
+    assert result.out == "0 35.0\n", str(result)
