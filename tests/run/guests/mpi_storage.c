@@ -251,6 +251,7 @@ static void exchange_much(const char *const *pairs)
     for (int to = 0; to < ranks; to++)
         OK(MPI_Put(data, SIZE, MPI_CHAR, to, BEGIN + (MPI_Aint)rank * SIZE, SIZE, MPI_CHAR,
                    window));
+    OK(MPI_Win_flush_all(window));
     OK(MPI_Win_sync(window));
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_Win_sync(window));
