@@ -39,7 +39,7 @@ def figures_of(result, look):
 
 class Colours:
     """The same name has the same colour in all figures of a benchmark; of names of two parts the last decides, and
-    the first, where it differs, between full and dashed lines."""
+    the first between full and dashed lines: processes are dashed, tasks full, and others by turns."""
 
     def __init__(self):
         self.taken = dict(FIRST_COLOURS)
@@ -50,8 +50,8 @@ class Colours:
         first = " ".join(parts[:-1])
         if first not in self.firsts:
             self.firsts.append(first)
-        full = "tasks" if "tasks" in self.firsts else self.firsts[0]
-        return Curve(", ".join(parts), one["x"], one["samples"], colour, dashed=bool(first) and first != full)
+        dashed = first == "processes" or first != "tasks" and self.firsts.index(first) % 2 == 1
+        return Curve(", ".join(parts), one["x"], one["samples"], colour, dashed)
 
 
 def add_limit(limit, figures, look):

@@ -46,6 +46,7 @@ LOOKS = {
     "heap": Look((0,), LOOPS, {"processes resident": X(""), "tasks resident": X("")}),
     "mappings": Look((1,), X("size of a step", BYTES), peers=(WAY_PEERS, ("threads", "tasks"))),
     "messagerate": Look((1,), X("pairs"), peers=(WAY_PEERS, ("threads", "tasks"))),
+    "miniapps": Look((2, 3), RANKS, {"messages": SIZES}),
     "p2p": Look((2,), SIZES),
     "pagetables": Look((0,), X("workers")),
     "spawn": Look((0,), X("alive at once"), peers=(("posix_spawn", "tasks"), ("fork and exec", "tasks"))),
