@@ -1,0 +1,122 @@
+"""bench/miniapps/apps.py: the mini-applications: how each is compiled, with what input it runs, and where it says how
+long its work took. Their sources are the user's checkouts of their public repositories."""
+import dataclasses
+import math
+import pathlib
+import re
+import shutil
+
+import onespace_bench as ob
+
+MPIGRAPH_BYTES = 131072
+
+
+@dataclasses.dataclass
+class App:
+    name: str
+    sources: list                 # patterns below the checkout; the first has to be there
+    seconds: object               # (standard output, folder) -> seconds, or None when it has not said so
+    words: object                 # (ranks, short) -> its arguments
+    flags: list = dataclasses.field(default_factory=list)
+    late: list = dataclasses.field(default_factory=lambda: ["-lm"])
+    fortran: list = dataclasses.field(default_factory=list)  # sources in the order of their modules
+    inputs: list = dataclasses.field(default_factory=list)   # files that it reads where it runs
+    cubic: bool = False           # wants a cubic number of ranks
+    twice: bool = False           # its macros make #pragma lines: preprocess first, then compile what came of it
+
+    def ranks(self, ranks):
+        """As many; for those that want a cube the largest that is no more, but 8 at least: one rank sends nothing."""
+        return max(8, math.floor(ranks ** (1 / 3) + 1e-9) ** 3) if self.cubic else ranks
+
+    def missing(self, folder):
+        """What is not there, or ''."""
+        checkout = pathlib.Path(folder) / self.name
+        if not checkout.is_dir():
+            return f"there is no checkout {checkout}"
+        absent = next((name for name in self.sources + self.fortran + self.inputs if not list(checkout.glob(name))), None)
+        return f"{checkout} lacks {absent}" if absent else ""
+
+    def build(self, place, folder, mpi):
+        """The program; raises Failure with what the compiler said."""
+        checkout = pathlib.Path(folder) / self.name
+        for name in self.inputs:
+            shutil.copy(checkout / name, place.path)
+        files = list(dict.fromkeys(str(path) for name in self.sources for path in sorted(checkout.glob(name))))
+        if self.twice:
+            files = [self.preprocess(place, mpi, path) for path in files]
+        if not self.fortran:
+            return place.compile(files[0], f"{self.name}-{mpi.name}", mpi.compiler, env=mpi.env,
+                                 early=["-O3", "-w", *self.flags, f"-I{pathlib.Path(files[0]).parent}"],
+                                 late=[*files[1:], *mpi.late, *self.late])
+        part = place.compile(files[0], f"{self.name}-main.o", mpi.compiler, early=["-c", "-w", *self.flags], env=mpi.env)
+        modules = place.path / f"{self.name}-{mpi.name}-modules"
+        modules.mkdir()
+        rest = [str(checkout / name) for name in self.fortran]
+        return place.compile(rest[0], f"{self.name}-{mpi.name}", fortran_compiler(mpi), env=mpi.env,
+                             early=["-O3", "-w", "-ffree-form", "-ffree-line-length-none", "-fallow-argument-mismatch",
+                                    f"-J{modules}", *self.flags], late=[*rest[1:], part, *mpi.late, *self.late])
+
+    def preprocess(self, place, mpi, path):
+        name = f"{self.name}-{mpi.name}-{pathlib.Path(path).stem}.2.cpp"
+        return place.compile(path, name, mpi.compiler, early=["-E", *self.flags], env=mpi.env)
+
+
+def fortran_compiler(mpi):
+    """Of the same MPI as its C compiler."""
+    if "mpicc" not in mpi.compiler[0]:
+        raise ob.Failure(f"{mpi.name} has no Fortran compiler")
+    return [mpi.compiler[0].replace("mpicc", "mpif90")]
+
+
+def after(pattern):
+    """Seconds behind a word in the output."""
+    def seconds(text, _):
+        found = re.search(pattern + r"\s*([-+.\deE]+)", text)
+        return float(found[1]) if found else None
+    return seconds
+
+
+def ghost_seconds(_, folder):
+    """It writes them to a file, at its end."""
+    path = pathlib.Path(folder) / "results.yaml"
+    found = re.search(r"Total_time:\s*([-+.\deE]+)", path.read_text()) if path.exists() else None
+    return float(found[1]) if found else None
+
+
+def graph_seconds(text, _):
+    """It says MB/s, of 10^6 bytes: the time of a message."""
+    found = re.search(r"Send avg\s+([.\d]+)", text)
+    return MPIGRAPH_BYTES / (float(found[1]) * 1e6) if found and "END mpiGraph" in text else None
+
+
+def md_seconds(text, _):
+    """ranks, threads, steps, atoms, total time, ..., PERF_SUMMARY"""
+    found = re.search(r"(?m)^\s*\d+ \d+ \d+ \d+ ([.\d]+) .*PERF_SUMMARY", text)
+    return float(found[1]) if found else None
+
+
+GHOST = """CONSTANTS OPTIONS UTILS ENV PROFILING GET_FACE BUFINIT PACK IRECV UNPACK_SVAF SEND_BSPMA SEND_SVAF
+UNPACK_BSPMA BSPMA SVAF FLUX_ACCUMULATE BC STENCIL_COMPS STENCIL BSPMA_DIAGS SVAF_DIAGS SUM_GRID CHECKPOINT""".split()
+
+APPS = [
+    App("HPCCG", ["main.cpp", "*.cpp"], after(r"Time Summary:\s*Total\s*:"),
+        lambda ranks, short: ["16", "16", "16"] if short else ["64", "64", "64"], ["-DUSING_MPI"],
+        ["-lstdc++", "-lm"]),
+    App("miniGhost", ["ref/main.c"], ghost_seconds,
+        lambda ranks, short: ["--nx", "48", "--ny", "48", "--nz", "48", "--npx", str(ranks), "--npy", "1", "--npz", "1",
+                              "--num_tsteps", "10" if short else "50"],
+        ["-D_MG_MPI", "-D_MG_REAL8", "-D_MG_INT4", "-Df2c_"],
+        fortran=[*(f"ref/MG_{name}.F" for name in GHOST), "ref/DRIVER_BSPMA.F", "ref/DRIVER_SVAF.F", "ref/DRIVER.F"]),
+    App("LULESH", ["lulesh.cc", "*.cc"], after(r"Elapsed time\s*="),
+        lambda ranks, short: ["-s", "10", "-i", "10" if short else "50"], ["-DUSE_MPI=1"], ["-lstdc++", "-lm"],
+        cubic=True),
+    App("miniMD", ["ref/ljs.cpp", "ref/*.cpp"], md_seconds,
+        lambda ranks, short: ["-t", "1", "-s", "16" if short else "24", "-n", "50" if short else "200"],
+        ["-fopenmp"], ["-lstdc++", "-lm"], inputs=["ref/in.lj.miniMD"], twice=True),
+    App("miniAMR", ["ref/main.c", "ref/*.c"], after(r"Summary: ranks.* time"),
+        lambda ranks, short: ["--npx", str(ranks), "--num_refine", "3", "--num_objects", "1", "--object", "2", "0",
+                              "-1.1", "-1.1", "-1.1", "0.06", "0.06", "0.06", "1.1", "1.1", "1.1", "0", "0", "0",
+                              "--num_tsteps", "5" if short else "20"]),
+    App("mpiGraph", ["mpiGraph.c"], graph_seconds,
+        lambda ranks, short: [str(MPIGRAPH_BYTES), "200" if short else "1000", "2"]),
+]
