@@ -167,7 +167,7 @@ def test_barrier_says_that_a_task_has_died(play):
 def test_scripts_of_onespace_run_are_one_group(job, play, interpreter):
     script = play.write({"root": """
         onespace.barrier(20)
-        print(f"{onespace.number()} of {onespace.ntasks()}")
+        print(f"{onespace.number()} of {onespace.ntasks()}\\n", end="")  # whole, even without a buffer
         """})
     result = job.run([*RUN, "-n", "3", interpreter, script], env=play.env)
     assert result.lines == ["0 of 3", "1 of 3", "2 of 3"], str(result)

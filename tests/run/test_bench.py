@@ -281,7 +281,7 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 import onespace_nodes, onespace_bench
 with onespace_nodes.Nodes(2) as nodes, onespace_bench.Workplace() as place:
-    print("ready", nodes.folder, flush=True)
+    sys.stdout.write(f"{nodes.folder} ready\\n"); sys.stdout.flush()
     nodes.run(place, nodes.both(["sh", "-c", "exec sleep 1000"], ["sleep", "1000"]), lambda text: False)
 """
 
@@ -297,7 +297,7 @@ def test_nodes_end_when_their_program_is_killed(job, tmp_path):
     need_nodes(job)
     command = job.start([shutil.which("python3"), "-c", USE_NODES, BENCH / "lib"], env={"TMPDIR": str(tmp_path)})
     command.wait_for("ready")
-    folder = pathlib.Path(command.so_far().out.split()[1])
+    folder = pathlib.Path(command.so_far().out.split()[0])
     assert (folder / "hosts").exists()
     assert eventually(lambda: len(job.named("sleep")) == 2)
     command.signal(signal.SIGKILL)

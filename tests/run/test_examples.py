@@ -215,7 +215,7 @@ def test_conjugate_gradient_of_processes(tmp_path, solver):
 
 
 def test_conjugate_gradient_of_tasks(tmp_path, solver):
-    check_solution(run(solver(3, COMMAND, "run"), tmp_path), 3, "direct")
+    check_solution(run(solver(3, COMMAND, "run"), tmp_path), 3, "(direct|buffers)")  # what is faster
 
 
 def test_conjugate_gradient_on_two_nodes(tmp_path, monkeypatch, solver):
