@@ -8,7 +8,6 @@ import html
 import json
 import math
 import pathlib
-import statistics
 import sys
 
 import onespace_bench as ob
@@ -159,8 +158,9 @@ def facts_of(path, result):
     if cas:
         yield "cache line to and fro", spread_words(ob.Spread.of(cas), "s")
     yield "versions", "; ".join(f"{name}: {text}" if name != "onespace" else text for name, text in versions.items())
-    turns = statistics.median(len(samples) for one in result["series"] for samples in one["samples"])
-    yield "samples", f"{turns:g} for each point, taken by turns; medians, bands and whiskers: quartiles"
+    turns = [len(samples) for one in result["series"] for samples in one["samples"]]
+    many = f"{min(turns)} to {max(turns)}" if min(turns) < max(turns) else f"{max(turns)}"
+    yield "samples", f"{many} for each point, taken by turns; medians, bands and whiskers: quartiles"
     yield "command", result["command"]
     changed = datetime.datetime.fromtimestamp(path.stat().st_mtime).isoformat(" ", "minutes")
     yield "file", f"{path}, of {changed}"

@@ -189,9 +189,10 @@ def curves_chart(label, curves, x, unit):
     levels = [spread for curve in curves for spread in curve.spreads()]
     values = [value for spread in levels for value in (spread.median, spread.low, spread.high)]
     all_x = sorted({at for curve in curves if not is_level(curve, curves) for at in curve.x})
+    positive = [at for at in all_x if at > 0] or [1]
     axis_y = Axis(values, HEIGHT - BOTTOM, TOP, base=base_of(unit), unit=unit).pad(0.06, from_zero=True)
     axis_x = Axis(all_x, LEFT, WIDTH - RIGHT, base=2 if x.kind == BYTES else 10,
-                  log=all_x[0] > 0 and all_x[-1] / all_x[0] >= 8, unit="bytes" if x.kind == BYTES else "count")
+                  log=positive[-1] / positive[0] >= 8 and (all_x[0] > 0 or x.kind == BYTES), unit="bytes" if x.kind == BYTES else "count")
     axis_x.pad(0.04, from_zero=False)
     parts = []
     for tick in axis_y.ticks():

@@ -25,10 +25,9 @@ def counted(job, guests, tmp_path):
         counter = tmp_path / "sizes.so"
         built = job.run([*found.compiler, "-O2", "-shared", "-fPIC", "-o", counter, MINIAPPS / "sizes.c"])
         assert built.code == 0, built
-        program = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={folder or tmp_path}",
-                   guests.mpi(found, "mpi_sizes.c"), *words]
-        front = [ONESPACE, "run"] if way == "tasks" else []
-        result = job.run(found.command(2, [*front, *program]), timeout=60)
+        front = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={folder or tmp_path}"]
+        front += [ONESPACE, "run"] if way == "tasks" else []
+        result = job.run(found.command(2, [*front, guests.mpi(found, "mpi_sizes.c"), *words]), timeout=60)
         if folder:
             return result
         assert result.code == 0 and "done 0" in result.out, result
@@ -114,3 +113,4 @@ def test_miniapps_measures_a_checkout(job, tmp_path, name="mpiGraph"):
         for what in ("time", "faults", "tables"):
             assert found[f"mpich/{what}/{name}/{way}"] > 0
     assert found[f"mpich/messages/{name}"] > 0
+    assert found[f"mpich/copies/{name}/tasks"] > 0  # the counted ranks were tasks
