@@ -9,6 +9,8 @@ import shutil
 import onespace_bench as ob
 
 MPIGRAPH_BYTES = 131072
+# The C++ bindings that the standard dropped and some MPIs still have would need further libraries.
+NO_BINDINGS = ["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]
 
 
 @dataclasses.dataclass
@@ -46,9 +48,10 @@ class App:
             files = [self.preprocess(place, mpi, path) for path in files]
         if not self.fortran:
             return place.compile(files[0], f"{self.name}-{mpi.name}", mpi.compiler, env=mpi.env,
-                                 early=["-O3", "-w", *self.flags, f"-I{pathlib.Path(files[0]).parent}"],
+                                 early=["-O3", "-w", *NO_BINDINGS, *self.flags, f"-I{pathlib.Path(files[0]).parent}"],
                                  late=[*files[1:], *mpi.late, *self.late])
-        part = place.compile(files[0], f"{self.name}-main.o", mpi.compiler, early=["-c", "-w", *self.flags], env=mpi.env)
+        part = place.compile(files[0], f"{self.name}-main.o", mpi.compiler, env=mpi.env,
+                             early=["-c", "-w", *NO_BINDINGS, *self.flags])
         modules = place.path / f"{self.name}-{mpi.name}-modules"
         modules.mkdir()
         rest = [str(checkout / name) for name in self.fortran]
@@ -58,7 +61,7 @@ class App:
 
     def preprocess(self, place, mpi, path):
         name = f"{self.name}-{mpi.name}-{pathlib.Path(path).stem}.2.cpp"
-        return place.compile(path, name, mpi.compiler, early=["-E", *self.flags], env=mpi.env)
+        return place.compile(path, name, mpi.compiler, early=["-E", *NO_BINDINGS, *self.flags], env=mpi.env)
 
 
 def fortran_compiler(mpi):

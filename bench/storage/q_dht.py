@@ -130,6 +130,8 @@ def rows_of(kinds, head):
     rows = []
     for x in kinds["memory"][f"{head}insert"].x if f"{head}insert" in kinds["memory"] else []:
         for kind, found in kinds.items():
+            if f"{head}insert" not in found:  # the plain way is left out of core
+                continue
             rows.append([f"{x} {kind}", f"{found[f'{head}table'].at(x)[0] / 2**20:.1f}",
                          *[ob.spread_text(found[head + what].at(x), 1e3) for what in ("insert", "sync")],
                          *[jobs.pair_text(jobs.pairs(found[head + what].at(x), kinds["memory"][head + what].at(x)))
@@ -166,7 +168,7 @@ def plot(figure_of, result):
             if not memory:
                 continue
             x = memory.x[-1]
-            shown = [kind for kind in KINDS[1:] if kind in kinds]
+            shown = [kind for kind in KINDS[1:] if f"{head}insert" in kinds.get(kind, {})]
             axes[row][column].ratios(shown, [jobs.pairs(kinds[kind][f"{head}insert"].at(x), memory.at(x))
                                              for kind in shown], label="memory")
             axes[row][column].finish(f"{'out of core' if head else 'in core'}, {x} slots, {mpi}, {way}, {place}",
