@@ -146,6 +146,15 @@ static void check(double sum, double expected)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+static candidate mpi_allreduce(double mine, double expected)
+{
+    return timed("MPI", [=] {
+        double sum;
+        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        check(sum, expected);
+    });
+}
+
 static void allreduces(const os::team &team)
 {
     os::barrier<> meet(team);
@@ -156,12 +165,7 @@ static void allreduces(const os::team &team)
     auto with = [=](auto &how) {
         return [=, &how] { check(how.allreduce(mine, std::plus<>()), expected); };
     };
-    auto mpi = [=] {
-        double sum;
-        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        check(sum, expected);
-    };
-    std::vector<candidate> all{timed("MPI", mpi), timed("sync", with(ours)),
+    std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", with(ours)),
                                timed("sync sequential", with(ordered)), timed("tree", with(tree)),
                                timed("doubling", with(doubling))};
     by_turns(
@@ -175,14 +179,9 @@ static void across(bool barrier, bool allreduce)
     auto meet = [] { among->barrier(); };
     std::vector<candidate> barriers{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
                                     timed("sync", meet)};
-    std::vector<candidate> allreduces{
-        timed("MPI",
-              [=] {
-                  double sum;
-                  MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-                  check(sum, expected);
-              }),
-        timed("sync", [=] { check(among->allreduce(mine, std::plus<>()), expected); })};
+    std::vector<candidate> allreduces{mpi_allreduce(mine, expected), timed("sync", [=] {
+                                          check(among->allreduce(mine, std::plus<>()), expected);
+                                      })};
     if (barrier)
         by_turns("barrier", ranks, meet, barriers);
     if (allreduce)

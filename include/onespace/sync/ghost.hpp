@@ -63,9 +63,8 @@ class ghost_plan
   public:
     // Collective over the team. `lists` name ranks of the team; they and the ids are copied. Throws
     // ghost_error on all ranks if a list is wrong on any; std::bad_alloc or the MPI's error like
-    // team::allocate. All ranks take the path that is the last in ghost_path of those asked
-    // for. To find the fastest, it makes updates of other memory for some
-    // milliseconds.
+    // team::allocate. All ranks take the path that is the last in ghost_path of those asked for. To
+    // find the fastest, it makes updates of other memory for some milliseconds.
     ghost_plan(const team &of, std::span<const ghost_neighbour> lists, const ghost_shape &shape,
                ghost_path path = ghost_path::automatic)
         : team_(of), values_(shape.points * shape.values), path_(agree(lists, shape, path)),
@@ -137,7 +136,7 @@ class ghost_plan
     struct link {
         int rank;
         detail::ghost_points send, receive;
-        detail::ghost_points source; // what arrives, in the neighbour's vector; unless buffers
+        detail::ghost_points source; // what arrives, in the neighbour's vector; in a direct team
         flag *give, *arrived;        // published
         flag *done, *read;           // consumed
         std::byte *out;              // unless direct: the first to fill,
@@ -279,14 +278,19 @@ class ghost_plan
         made.in_step = step(other);
         return made;
     }
+    // Collective. Of all ranks' values.
+    template <class V> V greatest(V mine) const
+    {
+        auto all = team_.exchange(mine);
+        return *std::max_element(all.begin(), all.end());
+    }
     // Collective. How many buffers each pair has: a power of 2, the same on all ranks.
     std::size_t find_depth(std::span<const ghost_neighbour> lists, std::size_t point_bytes)
     {
         std::size_t most = 0;
         for (const auto &with : lists)
             most += detail::whole_lines(with.send.size() * point_bytes);
-        for (auto other : team_.exchange(most))
-            most = std::max(most, other);
+        most = greatest(most);
         if ((path_ != ghost_path::ring && path_ != ghost_path::automatic) || most < ring_from)
             return 2;
         long cache = std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 1L << 20); // 0: not known
@@ -315,8 +319,7 @@ class ghost_plan
                 best[i] = std::min(best[i], time_of_updates(vector.get(), 16));
         }
         for (auto &one : best)
-            for (double other : team_.exchange(one))
-                one = std::max(one, other);
+            one = greatest(one);
         path_ = several[std::min_element(best.begin(), best.end()) - best.begin()];
     }
     // The same on all ranks.
@@ -325,8 +328,7 @@ class ghost_plan
         std::size_t largest = 0;
         for (const auto &with : links_)
             largest = std::max(largest, with.send.values() * sizeof(T));
-        for (auto other : team_.exchange(largest))
-            largest = std::max(largest, other);
+        largest = greatest(largest);
         std::vector<ghost_path> several{ghost_path::buffers};
         if (depth_ > 2)
             several.push_back(ghost_path::ring);
