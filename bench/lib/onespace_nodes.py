@@ -3,8 +3,9 @@
 Each has network, IPC, PID, UTS and mount namespaces of its own, and so its own addresses, shared memory, /dev/shm
 and process numbers: an MPI finds nothing that its ranks on two of them could share. (With mere host names UCX, for
 one, still uses shared memory.) Pairs of veth devices join them by a bridge in a further network namespace, in which
-the launcher runs. Processors and memory are shared, of course, and the network is the kernel's: what is measured is
-how the methods compare, not what a cluster reaches."""
+the launcher runs. Each node has its share of the processors where there is one for each: ranks of one node that spin
+cannot keep those of another from running, as on machines of their own. Memory is shared, of course, and the network is
+the kernel's: what is measured is how the methods compare, not what a cluster reaches."""
 import os
 import pathlib
 import shlex
@@ -13,7 +14,7 @@ import subprocess
 import tempfile
 import time
 
-from onespace_bench import Failure
+from onespace_bench import Failure, processors
 
 ADDRESS = "10.77.0.{}"
 LAUNCHER = ADDRESS.format(254)
@@ -31,7 +32,8 @@ class Nodes:
 
     def __enter__(self):
         try:
-            for tool, package in (("ip", "iproute2"), ("nsenter", "util-linux"), ("unshare", "util-linux")):
+            for tool, package in (("ip", "iproute2"), ("nsenter", "util-linux"), ("unshare", "util-linux"),
+                                  ("taskset", "util-linux")):
                 if not shutil.which(tool):
                     raise Failure(f"{tool} is not installed (Debian: {package})")
             self.hosts_file().write_text("127.0.0.1 localhost\n" + "".join(
@@ -43,14 +45,12 @@ class Nodes:
                         f"ip addr add {LAUNCHER}/24 dev bridge0; ip link set bridge0 up")
             for i, address in enumerate(self.addresses):
                 node = self.start(KINDS, f"hostname node{i}; " + self.setup(f"node{i}"))
-                (self.folder / address).write_text(str(node))
+                self.write_script(address, ENTER.format(share=self.share(i), node=node))
                 self.within(f"ip link add port{i} type veth peer name eth0 netns {node}; "
                             f"ip link set port{i} master bridge0 up")
                 self.command(["nsenter", f"--net=/proc/{node}/ns/net", "sh", "-ec",
                               f"ip link set lo up; ip addr add {address}/24 dev eth0; ip link set eth0 up"])
-            self.agent = self.folder / "enter"
-            self.agent.write_text(AGENT.format(folder=shlex.quote(str(self.folder))))
-            self.agent.chmod(0o755)
+            self.agent = self.write_script("enter", AGENT.format(folder=shlex.quote(str(self.folder))))
         except BaseException:
             self.__exit__()
             raise
@@ -62,6 +62,17 @@ class Nodes:
             process.kill()
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def share(self, number):
+        """The processors of a node, as taskset takes them."""
+        all_of_them = processors()
+        own = all_of_them[number * len(all_of_them) // self.count:(number + 1) * len(all_of_them) // self.count]
+        return ",".join(map(str, own or all_of_them))
+
+    def write_script(self, name, text):
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+        return self.folder / name
 
     def hosts_file(self):
         return self.folder / "hosts"
@@ -114,8 +125,7 @@ class Nodes:
                 "[ $status = 0 ] || kill $!; wait; exit $status"]
 
     def enter_node(self, number):
-        return ["nsenter", "--target", (self.folder / self.addresses[number]).read_text(), "--net", "--ipc", "--uts",
-                "--mount", "--pid"]
+        return [str(self.folder / self.addresses[number])]
 
     def received(self):
         """Bytes that have gone through the network so far."""
@@ -172,6 +182,11 @@ class Nodes:
         return ["--prtemca" if plm == "plm_ssh_agent" else "--mca", plm, str(self.agent)]
 
 
+# Runs a command on a node: FOLDER/ADDRESS WORD...
+ENTER = """#!/bin/sh
+exec taskset -c {share} nsenter --target {node} --net --ipc --uts --mount --pid "$@"
+"""
+
 # What launchers call instead of ssh: enter [OPTION...] ADDRESS WORD...
 AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
@@ -179,6 +194,5 @@ address=$1
 shift
 folder={folder}
 number=$((${{address##*.}} - 1))
-exec nsenter --target "$(cat "$folder/$address")" --net --ipc --uts --mount --pid \\
-    env XDG_RUNTIME_DIR="$folder/run-node$number" sh -c "$*"
+exec "$folder/$address" env XDG_RUNTIME_DIR="$folder/run-node$number" sh -c "$*"
 """

@@ -79,10 +79,27 @@ static int count_running(void)
     return running;
 }
 
+/* Looks whether there is a crowd, and lets the tasks know. */
 static int is_crowded(void)
 {
     int room = atomic_load_explicit(&processors, memory_order_relaxed);
-    return atomic_load_explicit(&tasks, memory_order_relaxed) > room && count_running() - 1 > room;
+    int result =
+        atomic_load_explicit(&tasks, memory_order_relaxed) > room && count_running() - 1 > room;
+    atomic_store_explicit(&space_registry()->crowded, (uint32_t)result, memory_order_relaxed);
+    return result;
+}
+
+/* Whether tasks gave their processors up by themselves since the caller's last look, as often as
+ * turns would have been made: those only cost time then. */
+static int give_way(uint32_t *seen)
+{
+    struct space *space = space_registry();
+    uint32_t highest = atomic_load(&space->highest), sum = 0, before = *seen;
+    for (uint32_t i = 1; i <= highest; i++)
+        sum += atomic_load_explicit(&space->slots[i].stats.yields, memory_order_relaxed);
+    *seen = sum;
+    return sum - before >=
+           TURNS_PER_LOOK * (uint32_t)atomic_load_explicit(&processors, memory_order_relaxed);
 }
 
 static void sleep_ns(long ns)
@@ -111,8 +128,9 @@ static void *make_turns(void *processor)
     prctl(PR_SET_NAME, "onespace-turns");
     prctl(PR_SET_TIMERSLACK, 1000);
     set_slice(0, OWN_SLICE_NS);
+    uint32_t yields = 0;
     for (;;) {
-        if (!is_crowded())
+        if (!is_crowded() || give_way(&yields))
             sleep_ns(REST_NS);
         else
             for (int i = 0; i < TURNS_PER_LOOK; i++)

@@ -112,6 +112,7 @@ struct space_stats {
     _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
     _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
     _Atomic uint64_t xpmem_attaches;
+    _Atomic uint32_t yields; /* how often it gave its processor up; wraps */
 };
 
 /* What a member has made and got through XPMEM: src/xpmem/entries.h. Its threads change it, the
@@ -313,6 +314,7 @@ struct space {
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
+    _Atomic uint32_t crowded;      /* more tasks want to run than there are processors: a hint */
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];

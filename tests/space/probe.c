@@ -75,3 +75,13 @@ int probe_holds(void)
             count += atomic_load(&space->holds[owner][holder]);
     return count;
 }
+
+void probe_set_crowded(int crowded)
+{
+    atomic_store(&space_registry()->crowded, (uint32_t)crowded);
+}
+
+unsigned probe_yields(int id)
+{
+    return atomic_load(&space_registry()->slots[space_index(id)].stats.yields);
+}

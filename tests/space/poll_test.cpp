@@ -1,0 +1,57 @@
+// tests/space/poll_test.cpp: tasks that wait in loops give their processors up where there is a
+// crowd, and say how often.
+#include "fixture.hpp"
+#include "probe.h"
+
+using namespace fixture;
+
+class polls : public SpaceTest, public testing::WithParamInterface<const char *>
+{
+  protected:
+    void SetUp() override
+    {
+        if (access(program(GetParam()).c_str(), X_OK) != 0)
+            GTEST_SKIP() << "needs musl-gcc";
+        SpaceTest::SetUp();
+    }
+    void TearDown() override
+    {
+        if (!IsSkipped())
+            probe_set_crowded(0);
+        SpaceTest::TearDown();
+    }
+
+    // How often a task gave way that asks a hundred times in vain, a hundred times with success,
+    // waits once, fails once and calls sched_yield once.
+    static unsigned yields(int crowded)
+    {
+        probe_set_crowded(crowded);
+        Task task({program(GetParam()), "count"});
+        EXPECT_EQ(task.line(), "found 100 wrong 0");
+        unsigned count = probe_yields(task.id());
+        EXPECT_EQ(task.finish().status, 0);
+        return count;
+    }
+};
+
+TEST_P(polls, give_way_in_a_crowd)
+{
+    EXPECT_EQ(yields(1), 101u);
+}
+
+TEST_P(polls, go_on_where_there_is_none)
+{
+    EXPECT_EQ(yields(0), 1u);
+}
+
+TEST_P(polls, can_be_cancelled)
+{
+    probe_set_crowded(1);
+    EXPECT_EQ(as_task({program(GetParam()), "cancel"}),
+              as_process({program(GetParam()), "cancel"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(with, polls, testing::Values("polls", "polls-musl"),
+                         [](const auto &built) {
+                             return std::string(built.index ? "musl" : "glibc");
+                         });
