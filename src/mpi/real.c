@@ -7,11 +7,38 @@
 #include <stdlib.h>
 
 static struct real functions;
-static void *library, *fortran;
+static void *library;
 
-/* The library that this program has loaded. A layer of one MPI's interface never serves the other:
- * the agent chooses by the same list, and here both an object of Open MPI and its absence tell. */
-static void *find_library(void)
+/* A layer of one MPI's interface never serves the other: both an object of Open MPI and its absence
+ * tell. */
+static int is_ours(void *found)
+{
+    int is_open_mpi = dlsym(found, "ompi_mpi_comm_world") != NULL;
+#ifdef OPEN_MPI
+    return is_open_mpi;
+#else
+    return !is_open_mpi;
+#endif
+}
+
+/* The library of a program that is linked with it. By the name that the dynamic linker has for it
+ * nothing is looked for in the file system, which takes longer than making a window. */
+static void *find_linked(void)
+{
+    Dl_info object;
+    void *function = dlsym(RTLD_DEFAULT, "PMPI_Init");
+    if (!function || !dladdr(function, &object))
+        return NULL;
+    void *found = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!found || (dlsym(found, "MPI_Init") && is_ours(found)))
+        return found;
+    dlclose(found);
+    return NULL;
+}
+
+/* The library that this program has loaded, perhaps for itself alone: of the list by which the
+ * agent chooses, too. */
+static void *find_loaded(void)
 {
     static const char *const names[] = {
 #define NAME(soname, layer) soname,
@@ -20,16 +47,10 @@ static void *find_library(void)
     };
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         void *found = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (!found)
-            continue;
-#ifdef OPEN_MPI
-        int ours = dlsym(found, "ompi_mpi_comm_world") != NULL;
-#else
-        int ours = dlsym(found, "ompi_mpi_comm_world") == NULL;
-#endif
-        if (ours)
+        if (found && is_ours(found))
             return found;
-        dlclose(found);
+        if (found)
+            dlclose(found);
     }
     return NULL;
 }
@@ -49,7 +70,9 @@ static void *need(const char *name)
 
 static void find_functions(void)
 {
-    library = find_library();
+    library = find_linked();
+    if (!library)
+        library = find_loaded();
     if (!library) {
         fprintf(stderr,
                 "onespace: %s is loaded, but no MPI library that it was built for: "
@@ -70,7 +93,6 @@ static void find_functions(void)
     MPI_CALLED_ALSO(FIND)
     MPI_MAKERS_LARGE(FIND_MAY)
     MPI_USERS_LARGE(FIND_MAY)
-    fortran = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD);
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -85,7 +107,10 @@ void *real_symbol(const char *name)
 {
     pthread_once(&once, find_functions);
     void *found = dlsym(library, name);
-    return found || !fortran ? found : dlsym(fortran, name);
+    if (found)
+        return found;
+    void *fortran = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD); /* Open MPI's */
+    return fortran ? dlsym(fortran, name) : NULL;
 }
 
 void *real_object(const char *name)
