@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,9 +163,40 @@ static int fill_holes(int fd, uint64_t from, uint64_t to)
     return 0;
 }
 
+/* Whether every byte has its place already. To reserve it again would change the file's metadata,
+ * which the next flush then writes although nothing was stored. A file system that cannot tell says
+ * no; and what is compressed or shared with another file has no place of its own. */
+static int is_reserved(int fd, struct storage_range range)
+{
+    enum { EXTENTS = 32, HARMLESS = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_UNWRITTEN };
+    union {
+        struct fiemap map;
+        char room[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
+    } asked;
+    uint64_t at = range.offset, end = at + range.length;
+    if (storage_file_is_short(fd, end))
+        return 0;
+    while (at < end) {
+        asked.map =
+            (struct fiemap){.fm_start = at, .fm_length = end - at, .fm_extent_count = EXTENTS};
+        if (ioctl(fd, FS_IOC_FIEMAP, &asked.map) < 0 || asked.map.fm_mapped_extents == 0)
+            return 0;
+        for (unsigned i = 0; i < asked.map.fm_mapped_extents; i++) {
+            const struct fiemap_extent *extent = &asked.map.fm_extents[i];
+            uint64_t stop = extent->fe_logical + extent->fe_length;
+            if (extent->fe_logical > at || stop <= at || extent->fe_flags & ~(unsigned)HARMLESS)
+                return 0;
+            at = stop;
+        }
+    }
+    return 1;
+}
+
 static int reserve(int fd, struct storage_range range)
 {
     int result;
+    if (is_reserved(fd, range))
+        return 0;
     do
         result = fallocate(fd, 0, (off_t)range.offset, (off_t)range.length);
     while (result < 0 && errno == EINTR);

@@ -1,5 +1,11 @@
 // tests/storage/file_test.cpp: files are opened, reserved, locked and removed.
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+
+#include <cstring>
+#include <vector>
 
 #include "region.hpp"
 
@@ -42,6 +48,43 @@ TEST_F(file, has_its_place_reserved)
     ASSERT_EQ(stat(path().c_str(), &status), 0);
     EXPECT_EQ(status.st_size, 5000 + (1 << 20));
     EXPECT_GE(status.st_blocks * 512, 1 << 20);
+    storage_file_close(&made);
+}
+
+/* Else the next flush would write metadata although nothing was stored. */
+TEST_F(file, that_has_its_place_stays_as_it_is)
+{
+    storage_file made;
+    struct stat before, after;
+    open_file(made);
+    ASSERT_EQ(storage_file_reserve(&made, {0, 1 << 20}, &error), 0) << error.text;
+    std::vector<char> data(1 << 20, 'x');
+    ASSERT_EQ(pwrite(made.fd, data.data(), data.size(), 0), 1 << 20);
+    ASSERT_EQ(fsync(made.fd), 0);
+    ASSERT_EQ(fstat(made.fd, &before), 0);
+    usleep(50000); /* the clock of file systems is coarse */
+    ASSERT_EQ(storage_file_reserve(&made, {5000, 100000}, &error), 0) << error.text;
+    ASSERT_EQ(fstat(made.fd, &after), 0);
+    struct fiemap asked = {};
+    asked.fm_length = 1 << 20;
+    int can_tell = ioctl(made.fd, FS_IOC_FIEMAP, &asked) == 0;
+    storage_file_close(&made);
+    if (!can_tell)
+        GTEST_SKIP() << "this file system cannot tell what has its place";
+    EXPECT_EQ(memcmp(&before.st_ctim, &after.st_ctim, sizeof(before.st_ctim)), 0);
+}
+
+TEST_F(file, with_holes_gets_what_is_missing)
+{
+    storage_file made;
+    struct stat status;
+    open_file(made);
+    ASSERT_EQ(ftruncate(made.fd, 8 << 20), 0);
+    ASSERT_EQ(storage_file_reserve(&made, {2 << 20, 1 << 20}, &error), 0) << error.text;
+    ASSERT_EQ(storage_file_reserve(&made, {1 << 20, 4 << 20}, &error), 0) << error.text;
+    ASSERT_EQ(fstat(made.fd, &status), 0);
+    EXPECT_GE(status.st_blocks * 512, 4 << 20);
+    EXPECT_EQ(status.st_size, 8 << 20);
     storage_file_close(&made);
 }
 
