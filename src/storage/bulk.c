@@ -4,8 +4,12 @@
  * than copying the page does. pwrite to the same page cache has no faults, and stores through
  * mappings and loads see it at once. The kernel makes pages of the cache as large as the piece that
  * is written. Large ones cost less, but a later store into one dirties all of it: so a piece is a
- * 64th of the whole, which keeps both small. Who says that access is sequential gets pieces as
- * large as they come.
+ * 64th of the whole, which keeps both small. Who says that access is sequential, or that nothing is
+ * written twice, gets pieces as large as they come.
+ *
+ * What is written once begins its way to the device at once, so that a flush later waits for little
+ * of it. From PAST_CACHE on it goes past the cache (past_cache.c): that saves a copy, and the
+ * device has enough to do although this rank waits for it.
  *
  * Loading what is in memory is as good as any copy. The rest is asked for before it is copied,
  * since a region expects random access and reads nothing ahead. */
@@ -22,7 +26,8 @@ enum {
     PAGE = 4 << 10,
     SMALL_PIECE = 64 << 10, /* of the file, aligned: from here up to a huge page */
     PART = 64,              /* of what is stored, or less, is a piece */
-    LARGE_PIECE = 8 << 20,  /* of sequential access */
+    LARGE_PIECE = 8 << 20,  /* of sequential access, and of what is written once */
+    PAST_CACHE = 4 << 20,   /* from here on, of what is written once */
     READ_PIECE = 1 << 20,
     AHEAD = 8 << 20, /* what is asked for at once */
     ASK = 128 << 10, /* what every device takes: the kernel cuts what is above its limit */
@@ -50,7 +55,7 @@ static size_t to_next(uint64_t at, size_t size, size_t unit)
 static size_t piece_of(unsigned style, size_t size)
 {
     size_t piece = SMALL_PIECE;
-    if (style & STORAGE_SEQUENTIAL)
+    if (style & (STORAGE_SEQUENTIAL | STORAGE_WRITE_ONCE))
         return LARGE_PIECE;
     if (style & STORAGE_RANDOM)
         return PAGE;
@@ -75,16 +80,36 @@ static size_t write_pieces(const struct storage_region *region, int fd, uint64_t
     return done;
 }
 
+/* Write-back begins, and nobody waits for it: neither now nor for its errors, which the next flush
+ * finds. The page at the end waits for what follows. */
+static void begin_to_write(int fd, uint64_t at, size_t size)
+{
+    uint64_t begin = at - at % PAGE, end = at + size - (at + size) % PAGE;
+    if (begin < end)
+        (void)sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
+}
+
+/* How much arrived, by the cache. */
+static size_t write_cached(const struct storage_region *region, int fd, uint64_t at,
+                           const char *from, size_t size)
+{
+    size_t done = write_pieces(region, fd, at, from, size);
+    if (region->style & STORAGE_WRITE_ONCE)
+        begin_to_write(fd, at, done);
+    return done;
+}
+
 static size_t write_all(struct storage_region *region, int fd, uint64_t at, const char *from,
                         size_t size)
 {
-    size_t head = region->style & STORAGE_WRITE_ONCE ? to_next(at, size, STORAGE_HUGE) : size;
-    size_t done = write_pieces(region, fd, at, from, head);
+    int goes_past =
+        region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= PAST_CACHE;
+    size_t head = goes_past ? to_next(at, size, STORAGE_HUGE) : size;
+    size_t done = write_cached(region, fd, at, from, head);
     if (done < head || done == size)
         return done;
-    if (fd == region->file.fd)
-        done += storage_past_cache_write(region->past, fd, at + done, from + done, size - done);
-    return done + write_pieces(region, fd, at + done, from + done, size - done);
+    done += storage_past_cache_write(region->past, fd, at + done, from + done, size - done);
+    return done + write_cached(region, fd, at + done, from + done, size - done);
 }
 
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,

@@ -1,4 +1,8 @@
 // tests/storage/bulk_test.cpp: large copies into a region and out of it.
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -157,6 +161,33 @@ TEST_F(bulk, what_is_written_once_and_read_once_is_not_kept_in_memory)
     store(0, pattern(8 << 20, 1));
     EXPECT_EQ(load(0, 8 << 20), pattern(8 << 20, 1));
     EXPECT_EQ(pages_in_cache(), 0u);
+}
+
+/* Long before the system would begin by itself (vm.dirty_expire_centisecs). */
+TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
+{
+    const size_t size = 1 << 20;
+    map_with(0, size, STORAGE_WRITE_ONCE);
+    store(0, pattern(size, 1));
+    struct {
+        uint64_t cached, dirty, in_writeback, evicted, recently_evicted;
+    } found = {};
+    const struct {
+        uint64_t offset, length;
+    } range = {0, size};
+    const long cachestat = 451; /* Linux 6.5; no C library of Debian 12 has it */
+    if (syscall(cachestat, mapped.file.fd, &range, &found, 0) < 0)
+        GTEST_SKIP() << "this kernel has no cachestat";
+    struct statfs system = {};
+    ASSERT_EQ(fstatfs(mapped.file.fd, &system), 0);
+    if (system.f_type == TMPFS_MAGIC)
+        GTEST_SKIP() << "/var/tmp is memory";
+    for (int turns = 0; turns < 500 && found.dirty + found.in_writeback; turns++) {
+        usleep(10000);
+        ASSERT_EQ(syscall(cachestat, mapped.file.fd, &range, &found, 0), 0);
+    }
+    EXPECT_EQ(found.dirty + found.in_writeback, 0u);
+    EXPECT_EQ(found.cached, size / Page);
 }
 
 /* It would hide that data is lost. */
