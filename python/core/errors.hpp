@@ -43,17 +43,19 @@ template <typename Wait> int look_again(Wait &&wait)
 }
 
 // Calls `wait(milliseconds)` without the interpreter's lock until it gives something other than
-// -ETIMEDOUT, or the time is over. Python's signal handlers run in between. Looks for a while
-// before it sleeps: two programs that answer each other within that time never do, and a wake-up
-// costs more.
+// -ETIMEDOUT, or the time is over. Python's signal handlers run in between. Looks for as long as a
+// channel does before it sleeps: two programs that answer each other within that time never do, and
+// a wake-up costs more.
 template <typename Wait> int wait_for(const Deadline &deadline, Wait &&wait)
 {
-    constexpr int SLICE_MS = 100, LOOKS = 64;
+    constexpr int SLICE_MS = 100;
+    constexpr std::chrono::microseconds LOOKING(100);
     int result = wait(0); // mostly there is nothing to wait for
     while (result == -ETIMEDOUT && !deadline.passed()) {
         {
             nb::gil_scoped_release unlocked;
-            for (int look = 0; look < LOOKS && result == -ETIMEDOUT; look++)
+            const auto until = std::chrono::steady_clock::now() + LOOKING;
+            while (result == -ETIMEDOUT && std::chrono::steady_clock::now() < until)
                 result = look_again(wait);
             if (result == -ETIMEDOUT)
                 result = wait(deadline.next_wait(SLICE_MS));
