@@ -37,6 +37,7 @@ SHM = X("", NAMES, ("shm_open", "ftruncate", "mmap", "close", "shm_open, receive
 STORAGE_POINTS, STORAGE_CURVES = (2, 3), (3,)
 
 WAY_PEERS = ("processes", "tasks")
+COPIED = "shared_memory, copied in and out"
 
 LOOKS = {
     "configurations": Look((0,), SIZES, peers=(("Shmem", "PiP-Shmem"), ("Shmem", "PiP-XPMEM"), ("XPMEM", "PiP-XPMEM"),
@@ -49,6 +50,9 @@ LOOKS = {
     "miniapps": Look((2, 3), RANKS, {"messages": SIZES}),
     "p2p": Look((2,), SIZES),
     "pagetables": Look((0,), X("workers")),
+    "python-arrays": Look((1,), X("size", BYTES)),
+    "python-handover": Look((0,), X("size", BYTES), peers=((COPIED, "channel"), (COPIED, "imported array and a flag"))),
+    "python-starts": Look((1,), X("Pythons at once")),
     "spawn": Look((0,), X("alive at once"), peers=(("posix_spawn", "tasks"), ("fork and exec", "tasks"))),
     "startup": Look((1,), RANKS),
     "storage-dht": Look(STORAGE_CURVES, X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))),

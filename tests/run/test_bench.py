@@ -550,6 +550,38 @@ def test_insitu_measures_each_hand_over(bench):
     assert not found
 
 
+@pytest.fixture
+def package():
+    if not list(pathlib.Path(ONESPACE).parents[1].glob("python/onespace/_core.*.so")):
+        pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
+
+
+def test_python_measures_each_hand_over(bench, package):
+    need_two_processors()
+    found = bench("python", "--sizes", "65536", "--turns", "2", "--no-plot")
+    names = {"channel", "channel, asleep", "imported array and a flag", "export and import each step",
+             "shared_memory, copied in", "shared_memory, copied in and out", "Connection"}
+    assert set(found) == names | {"half a cache line's round trip"}
+    for name in names:
+        check_series(found[name], [65536], 2)
+
+
+def test_python_measures_imports_and_their_memory(bench, package):
+    found = bench("python", "--question", "arrays", "--sizes", "33554432", "--turns", "1", "--no-plot")
+    for name in ("first import", "import"):
+        for way in ("tasks", "processes"):
+            check_series(found[f"{name}/{way}"], [33554432], 1)
+    added = {way: found[f"memory added/{way}"]["samples"][0][0] for way in ("tasks", "processes")}
+    assert added["tasks"] < 8 << 20 and added["processes"] >= 32 << 20, added
+
+
+def test_python_measures_starts(bench, package):
+    found = bench("python", "--question", "starts", "--counts", "1,2", "--turns", "1", "--no-plot", "--quick")
+    assert set(found) == {f"{code}/{way}" for code in ("nothing", "import numpy") for way in ("tasks", "processes")}
+    for series in found.values():
+        check_series(series, [1, 2], 1)
+
+
 def test_insitu_measures_lammps_with_an_analysis(bench):
     need_two_processors()
     if not pathlib.Path("/usr/include/lammps/library.h").exists():
