@@ -162,7 +162,10 @@ def test_every_function_has_a_man_page_and_a_line_in_the_api_table():
     team_header = without_comments((ROOT / "include" / "onespace" / "parallel.h").read_text())
     teams = set(re.findall(r"\b(onespace_parallel_\w+)\(", re.sub(r"typedef [^;]*;", "", team_header)))
     assert len(teams) >= 13
-    functions |= layer | teams
+    arrays = set(re.findall(r"\bint (onespace_array_\w+)\(",
+                            without_comments((ROOT / "include" / "onespace" / "array.h").read_text())))
+    assert len(arrays) >= 8
+    functions |= layer | teams | arrays
     pages = {p.stem for p in [*PAGES, *LINKS] if p.suffix == ".3" and p.stem.startswith("onespace_")}
     assert functions == pages
     table = set(re.findall(r"`(onespace_\w+)`", (ROOT / "docs" / "api.md").read_text()))
