@@ -59,11 +59,56 @@ static bool find_library(const char *path, const char *version, char library[PAT
     return false;
 }
 
+/* What "KEY = VALUE" says in the pyvenv.cfg of the virtual environment in which the program lies.
+ */
+static bool read_environment(const char *path, const char *key, char *value, size_t size)
+{
+    char file[PATH_MAX], line[PATH_MAX + 16];
+    const char *end = strrchr(path, '/');
+    int length = snprintf(file, sizeof(file), "%.*s/../pyvenv.cfg", (int)(end - path), path);
+    FILE *settings = length < PATH_MAX ? fopen(file, "re") : NULL;
+    bool found = false;
+    while (settings != NULL && !found && fgets(line, sizeof(line), settings) != NULL) {
+        char *equals = strstr(line, " = ");
+        if (equals == NULL)
+            continue;
+        *equals = '\0';
+        char *text = equals + 3;
+        text[strcspn(text, "\n")] = '\0';
+        found = strcmp(line, key) == 0 && strlen(text) < size;
+        if (found)
+            strcpy(value, text);
+    }
+    if (settings != NULL)
+        fclose(settings);
+    return found;
+}
+
+/* The program of which a virtual environment made with --copies has a copy, by any name:
+ * home/pythonX.Y. */
+static bool find_copied(const char *path, char original[PATH_MAX])
+{
+    char home[PATH_MAX], version[32];
+    if (!read_environment(path, "home", home, sizeof(home)) ||
+        !read_environment(path, "version", version, sizeof(version)))
+        return false;
+    char *patch = strchr(version, '.');
+    patch = patch != NULL ? strchr(patch + 1, '.') : NULL;
+    if (patch != NULL)
+        *patch = '\0';
+    return snprintf(original, PATH_MAX, "%s/python%s", home, version) < PATH_MAX;
+}
+
 int image_python_library(int fd, const char *path, char library[PATH_MAX],
                          struct image_problem *problem)
 {
+    char original[PATH_MAX];
+    if (path[0] != '/' || !is_fixed(fd))
+        return 0;
+    if (find_copied(path, original))
+        path = original;
     const char *version = version_of(path);
-    if (version == NULL || !is_fixed(fd))
+    if (version == NULL)
         return 0;
     if (start_program[0] == '\0')
         return image_refuse(problem, ENOEXEC,

@@ -65,6 +65,12 @@ def test_virtual_environment(job, run, environment, name):
     compare(job, run, environment / "bin" / name, "-c", SAY)
 
 
+@pytest.mark.parametrize("name", ["python", "python3"])
+def test_virtual_environment_of_copies(job, run, python, tmp_path, name):
+    subprocess.run([python, "-m", "venv", "--without-pip", "--copies", str(tmp_path / "venv")], check=True, timeout=60)
+    compare(job, run, tmp_path / "venv/bin" / name, "-c", SAY)
+
+
 def test_virtual_environment_by_relative_path(job, run, environment):
     compare(job, run, "venv/bin/python", "-c", SAY, cwd=environment.parent)
 
