@@ -73,7 +73,7 @@ struct onespace_window_calls {
 
 struct onespace_window_statistics {
     uint32_t size;    /* of this structure as the caller knows it: set before the call */
-    uint32_t is_near; /* 1: other ranks' parts are reached by loads and stores */
+    uint32_t is_near; /* 1: other ranks' parts on this node are reached by loads and stores */
     uint64_t storage_bytes, memory_bytes; /* of this rank's part */
     struct onespace_window_calls sync;    /* MPI_Win_sync, onespace_window_sync_all */
     struct onespace_window_calls sync_range;

@@ -15,6 +15,7 @@
 
 #include "mpi/direct.h"
 #include "mpi/hold.h"
+#include "mpi/near.h"
 #include "mpi/progress.h"
 #include "mpi/shared.h"
 #include "onespace.h"
@@ -71,6 +72,7 @@ static void free_window(struct window *window)
         shared_leave(window->direct);
         hold_give(window->party->members[0]);
     }
+    near_free(window->near);
     progress_release();
     party_release(window->party);
     free(window->access.ranks);
@@ -175,24 +177,27 @@ static int make_empty_window(MPI_Info info, MPI_Comm self, MPI_Win *handle)
 #endif
 }
 
+/* What copying needs of MPI, where this process does it: no other rank takes part. */
+static int find_own(struct window *window, const struct window_request *request)
+{
+    int result = real()->Comm_group(request->comm, &window->group);
+    return result == MPI_SUCCESS ? find_self(window, request) : result;
+}
+
 /* The handle is a window of this rank alone and without memory: no other rank is needed for it. */
 static int make_own_handle(struct window *window, const struct window_request *request)
 {
-    int result = real()->Comm_group(request->comm, &window->group);
-    if (result == MPI_SUCCESS)
-        result = find_self(window, request);
-    if (result == MPI_SUCCESS)
-        result = make_empty_window(request->info, window->self, &window->handle);
-    return result;
+    int result = make_empty_window(request->info, window->self, &window->handle);
+    return result == MPI_SUCCESS ? window_add(window) : result;
 }
 
 static int make_handle(struct window *window, const struct window_request *request, int memory)
 {
     int result = memory;
+    if ((window->direct || window->near) && result == MPI_SUCCESS)
+        result = find_own(window, request);
     if (window->direct && result == MPI_SUCCESS)
         result = make_own_handle(window, request);
-    if (window->direct && result == MPI_SUCCESS)
-        result = window_add(window);
     result = agree(request->meeting, result);
     if (window->direct || result != MPI_SUCCESS)
         return result;
@@ -210,7 +215,7 @@ static int build(struct window *window, const struct window_request *request)
         (void)hold_take(party->members[0]); /* one more: the meeting holds it already */
     window->provider = providers[request->wishes[0].provider];
     int memory = window->provider->allocate(window, request);
-    if (window->direct && memory == MPI_SUCCESS)
+    if ((window->direct || window->near) && memory == MPI_SUCCESS)
         direct_join(window);
     int result = make_handle(window, request, memory);
     if (result != MPI_SUCCESS && window->handle != MPI_WIN_NULL) {

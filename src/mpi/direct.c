@@ -1,6 +1,6 @@
 /* src/mpi/direct.c: what the ranks of a window in one address space share. */
 #include "mpi/direct_count.h"
-
+#include "mpi/near.h"
 #include "mpi/progress.h"
 #include "mpi/shared.h"
 
@@ -19,9 +19,14 @@ struct direct *direct_new(int ranks)
     return direct;
 }
 
+static struct direct *shared_of(const struct window *window)
+{
+    return window->direct ? window->direct : window->near->shared;
+}
+
 void direct_join(struct window *window)
 {
-    struct direct_rank *mine = &window->direct->rank[window->party->rank];
+    struct direct_rank *mine = &shared_of(window)->rank[window->party->rank];
     mine->base = window->base;
     mine->size = window->size;
     mine->disp_unit = window->disp_unit;
@@ -50,7 +55,7 @@ char *direct_target(struct window *window, int rank, MPI_Aint displacement, int 
     *error = rank < 0 || rank >= window->party->ranks ? MPI_ERR_RANK : MPI_SUCCESS;
     if (*error != MPI_SUCCESS)
         return NULL;
-    const struct direct_rank *part = &window->direct->rank[rank];
+    const struct direct_rank *part = &shared_of(window)->rank[rank];
     return (window->bases ? window->bases[rank] : part->base) + displacement * part->disp_unit;
 }
 

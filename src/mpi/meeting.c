@@ -108,13 +108,10 @@ static struct identity identity_of_self(void)
     return self;
 }
 
-static int is_one_space(const struct identity *all, int ranks)
+static int is_same_space(const struct identity *one, const struct identity *other)
 {
-    for (int i = 0; i < ranks; i++)
-        if (all[i].id < 0 || all[i].created_ns != all[0].created_ns || all[i].boot != all[0].boot ||
-            all[i].root_pid != all[0].root_pid)
-            return 0;
-    return 1;
+    return one->id >= 0 && other->id >= 0 && one->created_ns == other->created_ns &&
+           one->boot == other->boot && one->root_pid == other->root_pid;
 }
 
 static int identify(struct meeting *meeting)
@@ -126,13 +123,14 @@ static int identify(struct meeting *meeting)
         return MPI_ERR_NO_MEM;
     int result = real()->Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE,
                                    meeting->comm);
-    party->is_one_space =
-        result == MPI_SUCCESS && (party->ranks == 1 || is_one_space(all, party->ranks));
+    int together = 0;
     for (int i = 0; i < party->ranks; i++) {
-        party->members[i] = all[i].id;
+        party->members[i] = is_same_space(&all[i], &self) ? all[i].id : -1;
+        together += party_in_space(party, i);
         party->pids[i] =
             self.pids && all[i].pids == self.pids && all[i].boot == self.boot ? all[i].pid : 0;
     }
+    party->is_one_space = result == MPI_SUCCESS && (party->ranks == 1 || together == party->ranks);
     free(all);
     return result;
 }

@@ -10,7 +10,8 @@
  *                communication and synchronisation are done by direct_*.c with loads and stores,
  *                whoever gave the memory, and also when the provider has made the parts reachable
  *                among processes (window->direct, ->bases); else by the MPI library, with
- *                MPI_Win_create on it
+ *                MPI_Win_create on it, but for puts and gets to parts that the provider has made
+ *                reachable on this node (near.h)
  *
  * To add a provider: fill a struct window_provider in a file of its own and put it into the table
  * in providers.c, before those it shall win over. Its functions are called

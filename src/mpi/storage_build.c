@@ -47,7 +47,7 @@ static double auto_factor(const struct party *party, const struct window_wish *w
 {
     uint64_t wanted = 0, room = storage_memory_available() / 10 * 9;
     for (int i = 0; i < party->ranks; i++)
-        if (party->pids[i])
+        if (party_is_near(party, i))
             wanted += wishes[i].size;
     return wanted <= room ? 0 : 1 - (double)room / (double)wanted;
 }
@@ -115,7 +115,7 @@ static struct claim claim_of(const struct storage_window *storage, int error)
 /* Device numbers of one file system differ between nodes, its names usually do not. */
 static int is_same_file(const struct party *party, const struct claim *all, int i, int j)
 {
-    int near = party->pids[i] && party->pids[j];
+    int near = party_is_near(party, i) && party_is_near(party, j);
     return all[i].path && all[j].path && all[i].inode == all[j].inode &&
            (near ? all[i].device == all[j].device : all[i].path == all[j].path);
 }
@@ -169,7 +169,8 @@ static void look_around(struct storage_window *storage, const struct party *part
 {
     storage->is_leader = 1;
     for (int i = 0; i < party->ranks; i++) {
-        if (i < storage->rank && party->pids[i] && is_same_file(party, all, i, storage->rank))
+        if (i < storage->rank && party_is_near(party, i) &&
+            is_same_file(party, all, i, storage->rank))
             storage->is_leader = 0;
         for (int j = 0; j < i; j++)
             storage->overlaps |= is_same_file(party, all, i, j) && overlap(&all[i], &all[j]);
@@ -301,7 +302,8 @@ void storage_dismantle(struct window *window)
     for (int i = 0; storage->others && i < storage->ranks; i++)
         storage_part_unmap(&storage->others[i]);
     for (int i = 0; i < storage->holds; i++)
-        hold_give(window->party->members[i]);
+        if (party_in_space(window->party, i))
+            hold_give(window->party->members[i]);
     struct storage_file file = storage->own.region.file;
     storage_part_unmap(&storage->own);
     storage_region_unmap(&storage->whole);

@@ -4,7 +4,8 @@
  * In one space the addresses are the owners' own, and a hold keeps their memory. Processes of one
  * node open one another's descriptors (/proc/PID/fd), which needs no name and no folder, and map
  * the same files and the same shared memory; what all of them know of the window (struct direct)
- * is memory of rank 0. Where one of them cannot, and between nodes, MPI's own path is taken. */
+ * is memory of their lowest rank. Where one of them cannot, and between nodes, MPI's own path is
+ * taken (near.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,12 +16,13 @@
 
 #include "mpi/direct_count.h"
 #include "mpi/hold.h"
+#include "mpi/near.h"
 #include "mpi/storage_window.h"
 
 /* What a rank tells the others of its part. */
 struct place {
     int32_t error;                 /* an error class */
-    int32_t file, memory, control; /* descriptors of that process; -1: none. control: rank 0's */
+    int32_t file, memory, control; /* descriptors of that process; -1: none */
     int32_t storage_first;
     uint64_t file_offset, storage_length, memory_length;
     uint64_t base;
@@ -95,18 +97,20 @@ static int reach_parts(struct window *window, const struct place *all, struct st
     storage->others = calloc((size_t)party->ranks, sizeof(*storage->others));
     if (!storage->others || storage_doors_make(storage) < 0)
         return -ENOMEM;
-    for (int i = 0; i < party->ranks; i++) {
+    for (int i = 0; i < party->ranks; i++)
         storage->others[i].region.file.fd = -1;
-        storage_door_name(storage, i, all[i].file);
-    }
-    for (; result == 0 && party->is_one_space && storage->holds < party->ranks; storage->holds++)
-        if ((result = hold_take(party->members[storage->holds])) < 0)
+    for (; storage->holds < party->ranks; storage->holds++)
+        if (party_in_space(party, storage->holds) &&
+            (result = hold_take(party->members[storage->holds])) < 0)
             return result;
     for (int i = 0; result == 0 && i < party->ranks; i++) {
         struct storage_part *part = i == party->rank ? &storage->own : &storage->others[i];
+        if (!party_is_near(party, i))
+            continue;
+        storage_door_name(storage, i, all[i].file);
         if (storage->is_contiguous)
             result = take_part(storage, part, all, i, error);
-        else if (i != party->rank && party->is_one_space)
+        else if (i != party->rank && party_in_space(party, i))
             result = borrow(part, &all[i], error);
         else if (i != party->rank)
             result = map_of(window, i, part, &all[i], storage->hints.style, error);
@@ -122,11 +126,34 @@ static void forget_parts(struct window *window)
     free(storage->others);
     storage->others = NULL;
     storage_doors_close(storage);
+    free(window->bases);
+    free(window->use);
+    window->bases = NULL;
+    window->use = NULL;
+    /* Not the words that all knew. */
+    storage->own.region.failed = &storage->own.region.failed_here;
+    storage->whole.failed = &storage->whole.failed_here;
 }
 
 /* ---- What all know ---- */
 
-/* Rank 0 of several processes: the descriptor, or -1. */
+static int is_one_node(const struct party *party)
+{
+    for (int i = 0; i < party->ranks; i++)
+        if (!party_is_near(party, i))
+            return 0;
+    return 1;
+}
+
+static int lowest_near(const struct party *party)
+{
+    int rank = 0;
+    while (!party_is_near(party, rank))
+        rank++;
+    return rank;
+}
+
+/* The lowest rank of several processes: the descriptor, or -1. */
 static int make_control(const struct party *party)
 {
     int control = memfd_create("onespace-window", MFD_CLOEXEC);
@@ -144,9 +171,15 @@ static int map_control(struct window *window, int control)
         control < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
     if (at == MAP_FAILED)
         return -ENOMEM;
-    window->direct = at;
-    window->direct_mapped = size;
-    window->direct->ranks = window->party->ranks; /* the same from all */
+    struct direct *shared = at;
+    shared->ranks = window->party->ranks; /* the same from all */
+    if (is_one_node(window->party)) {
+        window->direct = shared;
+        window->direct_mapped = size;
+    } else if (!(window->near = near_new(window->party, shared, size))) {
+        munmap(shared, size);
+        return -ENOMEM;
+    }
     return 0;
 }
 
@@ -154,8 +187,10 @@ static void forget_control(struct window *window)
 {
     if (window->direct_mapped)
         munmap(window->direct, window->direct_mapped);
+    near_free(window->near);
     window->direct = NULL;
     window->direct_mapped = 0;
+    window->near = NULL;
 }
 
 /* ---- Together ---- */
@@ -186,30 +221,21 @@ static int settle(struct window *window)
     int level = MPI_THREAD_MULTIPLE;
     window->is_threaded =
         real()->Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
-    if (!window->direct)
-        return 0;
+    struct direct *shared = window->direct ? window->direct : window->near->shared;
     window->bases = calloc((size_t)storage->ranks, sizeof(*window->bases));
     window->use = calloc((size_t)storage->ranks, sizeof(*window->use));
     if (!window->bases || !window->use)
         return -ENOMEM;
     for (int i = 0; i < storage->ranks; i++) {
         struct storage_part *part = i == storage->rank ? &storage->own : &storage->others[i];
-        window->bases[i] = part->base;
-        part->region.failed = &window->direct->rank[i].failed;
+        window->bases[i] = part->base; /* NULL: on another node */
+        part->region.failed = &shared->rank[i].failed;
     }
-    storage->whole.failed = &window->direct->rank[0].failed;
+    storage->whole.failed = &shared->rank[0].failed;
     return 0;
 }
 
-static int is_one_node(const struct party *party)
-{
-    for (int i = 0; i < party->ranks; i++)
-        if (!party->pids[i])
-            return 0;
-    return 1;
-}
-
-/* Whether all ranks can reach all parts: all say the same. */
+/* Whether all ranks of this node can reach its parts: all of them say the same. */
 static int reach_all(struct window *window, const struct place *all, int *can,
                      const struct window_request *request)
 {
@@ -217,28 +243,29 @@ static int reach_all(struct window *window, const struct place *all, int *can,
     struct storage_error error = {""};
     int32_t mine = all ? reach_parts(window, all, &error) : -ENOMEM;
     if (mine == 0 && !party->is_one_space) {
-        int control = party->rank == 0 ? -1 : storage_open_of(party, 0, all[0].control);
-        if (party->rank != 0)
+        int lowest = lowest_near(party), is_mine = party->rank == lowest;
+        int control = is_mine ? -1 : storage_open_of(party, lowest, all[lowest].control);
+        if (!is_mine)
             mine = map_control(window, control);
         if (control >= 0)
             close(control);
     }
     if (mine == 0)
-        mine = settle(window);
+        mine = window->direct || window->near ? settle(window) : -ENOMEM;
     if (mine < 0 && error.text[0] && (request->is_shared || party->is_one_space))
         (void)storage_report(party->rank, request->call, mine, &error);
     const void *answers;
     int result = meeting_gather(request->meeting, &mine, sizeof(mine), &answers);
     *can = result == MPI_SUCCESS;
     for (int i = 0; *can && i < party->ranks; i++)
-        *can = ((const int32_t *)answers)[i] == 0;
+        *can = !party_is_near(party, i) || ((const int32_t *)answers)[i] == 0;
     return result;
 }
 
 int storage_reach(struct window *window, const struct window_request *request, int error)
 {
     const struct party *party = window->party;
-    int is_control_mine = !party->is_one_space && party->rank == 0;
+    int is_control_mine = !party->is_one_space && party->rank == lowest_near(party);
     int control = is_control_mine ? make_control(party) : -1, can = 0;
     if (is_control_mine && control >= 0 && map_control(window, control) < 0)
         error = MPI_ERR_NO_MEM;
@@ -248,7 +275,7 @@ int storage_reach(struct window *window, const struct window_request *request, i
     int result = meeting_gather(request->meeting, &mine, sizeof(mine), &gathered);
     for (int i = 0; result == MPI_SUCCESS && i < party->ranks; i++)
         result = ((const struct place *)gathered)[i].error;
-    if (result == MPI_SUCCESS && is_one_node(party)) {
+    if (result == MPI_SUCCESS && (is_one_node(party) || !request->is_shared)) {
         if (all)
             memcpy(all, gathered, (size_t)party->ranks * sizeof(*all));
         result = reach_all(window, all, &can, request);

@@ -26,8 +26,8 @@ struct storage_window {
     struct storage_part own;    /* own.region.file is this rank's descriptor of its file */
     int memory;                 /* shared memory of the memory part for other processes; -1: none */
     int rank, ranks;
-    /* Of all ranks, without their descriptors, or NULL when MPI reaches them (storage_reach.c).
-     * The rank's own place is empty. */
+    /* Of the ranks of this node, without their descriptors, or NULL when MPI reaches them
+     * (storage_reach.c). The rank's own place is empty, as are those of other nodes. */
     struct storage_part *others;
     struct storage_door *doors;  /* by rank, with `others` */
     int holds;                   /* in one space: of so many ranks the memory is held */

@@ -1,6 +1,7 @@
 /* src/mpi/take_rma.c: MPI's functions that communicate through windows. */
 #include <limits.h>
 
+#include "mpi/near.h"
 #include "mpi/progress.h"
 #include "mpi/take.h"
 
@@ -12,6 +13,22 @@
     {                                                                                              \
         result, result_count, result_type                                                          \
     }
+
+/* The window, when loads and stores do this put or get, or this accumulating call. */
+static inline struct window *take_copy(MPI_Win handle, int rank, enum direct_use way)
+{
+    struct window *window = window_find(handle);
+    int is_ours = window && (window->direct || (window->near && near_reaches(window, rank, way)));
+    return is_ours ? window : NULL;
+}
+
+static inline struct window *take_update(MPI_Win handle, int rank)
+{
+    struct window *window = window_find(handle);
+    if (window && window->near)
+        near_mark(window, rank);
+    return window && window->direct ? window : NULL;
+}
 
 #define FITS(a, b) ((a) <= INT_MAX && (b) <= INT_MAX)
 
@@ -39,7 +56,7 @@ static int refuse_count(MPI_Win win)
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
                    MPI_Win win)                                                                    \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_copy(win, rank, DIRECT_PUT);                                  \
         struct transfer source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
@@ -53,7 +70,7 @@ BOTH(PUT, Put)
     int MPI_##name(void *origin, count_type origin_count, MPI_Datatype origin_type, int rank,      \
                    MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Win win)        \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_copy(win, rank, DIRECT_GET);                                  \
         struct transfer sink = ORIGIN;                                                             \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
@@ -68,7 +85,7 @@ BOTH(GET, Get)
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
                    MPI_Op op, MPI_Win win)                                                         \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_update(win, rank);                                            \
         struct transfer source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
@@ -85,7 +102,7 @@ BOTH(ACCUMULATE, Accumulate)
                    MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Op op,          \
                    MPI_Win win)                                                                    \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_update(win, rank);                                            \
         struct transfer source = ORIGIN, sink = RESULT;                                            \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \
@@ -100,7 +117,7 @@ TAKE(Fetch_and_op)
 int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, int rank,
                      MPI_Aint displacement, MPI_Op op, MPI_Win win)
 {
-    struct window *window = take_direct(win);
+    struct window *window = take_update(win, rank);
     struct transfer source = {(void *)origin, 1, type}, sink = {result, 1, type};
     if (!window)
         return real()->Fetch_and_op(origin, result, type, rank, displacement, op, win);
@@ -112,7 +129,7 @@ TAKE(Compare_and_swap)
 int MPI_Compare_and_swap(const void *origin, const void *compare, void *result, MPI_Datatype type,
                          int rank, MPI_Aint displacement, MPI_Win win)
 {
-    struct window *window = take_direct(win);
+    struct window *window = take_update(win, rank);
     if (!window)
         return real()->Compare_and_swap(origin, compare, result, type, rank, displacement, win);
     return take_result(
@@ -136,7 +153,7 @@ int take_request(struct window *window, int result, MPI_Request *request)
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
                    MPI_Win win, MPI_Request *request)                                              \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_copy(win, rank, DIRECT_PUT);                                  \
         struct transfer source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
@@ -152,7 +169,7 @@ BOTH(RPUT, Rput)
                    MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Win win,        \
                    MPI_Request *request)                                                           \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_copy(win, rank, DIRECT_GET);                                  \
         struct transfer sink = ORIGIN;                                                             \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
@@ -168,7 +185,7 @@ BOTH(RGET, Rget)
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
                    MPI_Op op, MPI_Win win, MPI_Request *request)                                   \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_update(win, rank);                                            \
         struct transfer source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
@@ -186,7 +203,7 @@ BOTH(RACCUMULATE, Raccumulate)
                    MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Op op,          \
                    MPI_Win win, MPI_Request *request)                                              \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
+        struct window *window = take_update(win, rank);                                            \
         struct transfer source = ORIGIN, sink = RESULT;                                            \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \

@@ -1,22 +1,38 @@
 /* src/mpi/take_sync.c: MPI's functions that synchronise windows. */
+#include "mpi/near.h"
 #include "mpi/storage_window.h"
 #include "mpi/take.h"
 
-/* MPI_NAME(arguments) calls `ours` on a window of one address space, else MPI's own. */
-#define SYNC(name, parameters, arguments, ours)                                                    \
+/* MPI_NAME(arguments) calls `ours` on a window of one address space, else MPI's own, with what a
+ * window of several nodes does before and, if it succeeded, after that. */
+#define SYNC_NEAR(name, parameters, arguments, ours, before, after)                                \
     TAKE(name)                                                                                     \
     int MPI_##name parameters                                                                      \
     {                                                                                              \
-        struct window *window = take_direct(win);                                                  \
-        return window ? take_result(window, ours) : real()->name arguments;                        \
+        struct window *window = window_find(win);                                                  \
+        struct near *near = window ? window->near : NULL;                                          \
+        if (window && window->direct)                                                              \
+            return take_result(window, ours);                                                      \
+        if (near)                                                                                  \
+            before;                                                                                \
+        int result = real()->name arguments;                                                       \
+        if (near && result == MPI_SUCCESS)                                                         \
+            after;                                                                                 \
+        return result;                                                                             \
     }
+#define NOTHING (void)near
+#define ORDER   atomic_thread_fence(memory_order_seq_cst)
+#define SYNC(name, parameters, arguments, ours)                                                    \
+    SYNC_NEAR(name, parameters, arguments, ours, ORDER, NOTHING)
 
-SYNC(Win_lock, (int type, int rank, int assertion, MPI_Win win), (type, rank, assertion, win),
-     direct_lock(window, type, rank, assertion))
-SYNC(Win_unlock, (int rank, MPI_Win win), (rank, win), direct_unlock(window, rank))
-SYNC(Win_lock_all, (int assertion, MPI_Win win), (assertion, win),
-     direct_lock_all(window, assertion))
-SYNC(Win_unlock_all, (MPI_Win win), (win), direct_unlock_all(window))
+SYNC_NEAR(Win_lock, (int type, int rank, int assertion, MPI_Win win), (type, rank, assertion, win),
+          direct_lock(window, type, rank, assertion), NOTHING, near_lock(near, rank, assertion))
+SYNC_NEAR(Win_unlock, (int rank, MPI_Win win), (rank, win), direct_unlock(window, rank),
+          near_unlock(near, rank, window->party->ranks), NOTHING)
+SYNC_NEAR(Win_lock_all, (int assertion, MPI_Win win), (assertion, win),
+          direct_lock_all(window, assertion), NOTHING, near_lock_all(near, assertion))
+SYNC_NEAR(Win_unlock_all, (MPI_Win win), (win), direct_unlock_all(window),
+          near_unlock_all(near, window->party->ranks), NOTHING)
 SYNC(Win_flush, (int rank, MPI_Win win), (rank, win), direct_flush(window))
 SYNC(Win_flush_all, (MPI_Win win), (win), direct_flush(window))
 SYNC(Win_flush_local, (int rank, MPI_Win win), (rank, win), direct_flush(window))
@@ -28,8 +44,11 @@ SYNC(Win_test, (MPI_Win win, int *flag), (win, flag), direct_test(window, flag))
 TAKE(Win_fence)
 int MPI_Win_fence(int assertion, MPI_Win win)
 {
-    struct window *window = take_direct(win);
-    return window ? take_result(window, direct_fence(window)) : real()->Win_fence(assertion, win);
+    struct window *window = window_find(win);
+    if (window && window->direct)
+        return take_result(window, direct_fence(window));
+    return window && window->near ? near_fence(window, assertion)
+                                  : real()->Win_fence(assertion, win);
 }
 
 TAKE(Win_post)
@@ -43,9 +62,12 @@ int MPI_Win_post(MPI_Group group, int assertion, MPI_Win win)
 TAKE(Win_start)
 int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
 {
-    struct window *window = take_direct(win);
-    return window ? take_result(window, direct_start(window, group))
-                  : real()->Win_start(group, assertion, win);
+    struct window *window = window_find(win);
+    if (window && window->direct)
+        return take_result(window, direct_start(window, group));
+    if (window && window->near)
+        near_start(window->near);
+    return real()->Win_start(group, assertion, win);
 }
 
 /* A window that MPI made, perhaps on memory that is on storage. */

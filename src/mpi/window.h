@@ -8,6 +8,7 @@
 #include "mpi/provider.h"
 
 struct direct;
+struct near;
 struct window_use;
 
 /* Where this process is between MPI_Win_start or _post and their ends. */
@@ -29,6 +30,7 @@ struct window {
     /* In one address space only: */
     struct direct *direct;  /* what all ranks share (direct.h), or NULL */
     size_t direct_mapped;   /* bytes: this process has mapped it (storage_reach.c) */
+    struct near *near;      /* of several nodes: what this one's ranks share (near.h), or NULL */
     char **bases;           /* by rank, where parts have addresses of this process; or NULL */
     struct window_use *use; /* by rank, of windows whose use is counted; or NULL */
     int is_threaded;        /* MPI_THREAD_MULTIPLE */

@@ -93,6 +93,10 @@ def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, folder):
     run_cases(job, guest, mpi, "processes", folder, cases)
 
 
+def test_one_part_out_of_reach_takes_mpis_path_for_all(job, guest, mpi_named, folder):
+    run_cases(job, guest, mpi_named("mpich"), "processes", folder, ["one_part_is_out_of_reach", "puts_and_gets"])
+
+
 def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, folder):
     result = run_cases(job, guest, mpi_named("mpich"), "processes", folder, ["bad_hints"])
     assert 'the hint storage_alloc_factor has the value "1.5": allowed is auto, or a number from 0 to 1' in result.err

@@ -12,6 +12,9 @@ sys.path.append(str(ROOT / "bench/lib"))
 import onespace_bench  # noqa: E402
 import onespace_nodes  # noqa: E402
 
+NEAR_CASES = ["near_targets_are_stored_into", "locks_exclude_near_and_far", "accumulates_mix_with_puts",
+              "fences_order_near_and_far", "puts_await_the_post", "requests_types_and_units", "zero_sizes",
+              "sync_covers_puts", "large_puts_and_gets"]
 CASES = ["one_file_at_unaligned_offsets", "puts_and_gets", "large_puts_and_gets", "combined", "attributes"]
 
 
@@ -39,3 +42,29 @@ def test_windows_on_storage_over_two_nodes(job, guests, mpi_named, nodes, kind, 
     result.lines.sort()
     expect_none_wrong(result, 2)
     assert nodes.received() - sent > 3 << 20, "the large puts to the other node have gone through the network"
+
+
+def run_on_nodes(nodes, mpi, kind, ranks, words, path, is_complete):
+    """Standard output's lines, sorted. A job that only does not end is ended (Nodes.run)."""
+    launcher = types.SimpleNamespace(kind="mpich", launcher=mpi.launcher[0])
+    command = nodes.launch(launcher, ranks, [str(word) for word in [*prefix(mpi, kind), *words]])
+    text = nodes.run(types.SimpleNamespace(path=path), command, is_complete, env=mpi.env, timeout=TIME)
+    return sorted(text.splitlines())
+
+
+def run_near_cases(nodes, guests, mpi, kind, path, cases):
+    guest = guests.build("mpi_storage.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_storage")
+    lines = run_on_nodes(nodes, mpi, kind, 4, [guest, path, *cases], path,
+                         lambda text: text.count(" wrong\n") == 4)
+    assert lines == [f"rank {i}: 0 wrong" for i in range(4)], lines
+
+
+@pytest.mark.parametrize("kind", ["processes", "tasks"])
+def test_near_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, tmp_path):
+    """Two ranks on each of two nodes: what is right with delays everywhere, and which way it went."""
+    run_near_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, NEAR_CASES)
+
+
+def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes, tmp_path):
+    run_near_cases(nodes, guests, mpi_named("mpich"), "processes", tmp_path,
+                   ["one_part_is_out_of_reach", "locks_exclude_near_and_far", "fences_order_near_and_far"])
