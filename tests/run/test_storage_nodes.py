@@ -1,5 +1,7 @@
 """MPI windows on storage whose ranks run on two nodes: namespaces of this machine, which share no memory and see none
 of one another's processes. The file system is one, as a parallel one is between real nodes."""
+import random
+import re
 import sys
 import types
 
@@ -44,11 +46,11 @@ def test_windows_on_storage_over_two_nodes(job, guests, mpi_named, nodes, kind, 
     assert nodes.received() - sent > 3 << 20, "the large puts to the other node have gone through the network"
 
 
-def run_on_nodes(nodes, mpi, kind, ranks, words, path, is_complete):
+def run_on_nodes(nodes, mpi, kind, ranks, words, path, is_complete, env=None):
     """Standard output's lines, sorted. A job that only does not end is ended (Nodes.run)."""
     launcher = types.SimpleNamespace(kind="mpich", launcher=mpi.launcher[0])
     command = nodes.launch(launcher, ranks, [str(word) for word in [*prefix(mpi, kind), *words]])
-    text = nodes.run(types.SimpleNamespace(path=path), command, is_complete, env=mpi.env, timeout=TIME)
+    text = nodes.run(types.SimpleNamespace(path=path), command, is_complete, env={**mpi.env, **(env or {})}, timeout=TIME)
     return sorted(text.splitlines())
 
 
@@ -68,3 +70,25 @@ def test_near_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, tmp_pa
 def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes, tmp_path):
     run_near_cases(nodes, guests, mpi_named("mpich"), "processes", tmp_path,
                    ["one_part_is_out_of_reach", "locks_exclude_near_and_far", "fences_order_near_and_far"])
+
+
+@pytest.mark.parametrize("layout", ["shared", "separate", "combined"])
+@pytest.mark.parametrize("kind", ["processes", "tasks"])
+def test_versions_over_two_nodes_survive_a_kill(guests, mpi_named, nodes, kind, layout, tmp_path):
+    """Rank 1 is killed at random moments; then all ranks find one version, not older than what any rank was told."""
+    mpi = mpi_named("mpich")
+    guest = guests.build("mpi_versions.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_versions")
+    chance, known = random.Random(layout), 0
+    for after_ms in [*(chance.randrange(5, 250) for _ in range(4)), 0]:
+        words = [guest, tmp_path / "data", layout, "1000" if after_ms else "1"]
+        try:
+            lines = run_on_nodes(nodes, mpi, kind, 2, words, tmp_path, lambda text: text.count(", made ") == 2,
+                                 {"DIE_AFTER_MS": str(after_ms)})
+        except onespace_bench.Failure as failure:
+            lines = str(failure).splitlines()
+        said = "\n".join(lines)
+        assert "is wrong" not in said and "allocate:" not in said, said
+        found = {int(version) for version in re.findall(r"rank \d: found (\d+)$", said, re.MULTILINE)}
+        assert len(found) == 1 and known <= min(found), (known, said)
+        known = max([min(found), *(int(version) for version in re.findall(r"committed (\d+)", said))])
+    assert known > 1, said

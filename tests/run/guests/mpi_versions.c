@@ -5,13 +5,16 @@
  * KIND: shared, one file, each rank's part behind the other's; separate, a file per rank; combined,
  * half of each part in memory, a file per rank. NAME=VALUE are further hints. Each version fills a
  * byte with a function of version, rank-independent place and window. DIE=N in the environment:
- * after N commits rank 1 kills itself while the others store. Prints "rank R: found V, made W". */
+ * after N commits rank 1 kills itself while the others store. Prints "rank R: found V, made W".
+ * DIE_AFTER_MS=N: rank 1 is killed N ms (0: never) after it has its window; "rank R: found V" is
+ * printed before, "rank R: committed W" by rank 0 after each commit. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "onespace/window.h"
 
@@ -69,6 +72,20 @@ static void store(unsigned char *base, size_t first, size_t size, uint64_t versi
         base[i] = byte_at(first + i, version);
 }
 
+static void say(const char *what, uint64_t version)
+{
+    printf("rank %d: %s %d\n", rank, what, (int)version);
+    fflush(stdout);
+}
+
+/* By SIGALRM, which nobody handles. */
+static void die_later(const char *ms)
+{
+    struct itimerval timer = {{0, 0}, {0, atoi(ms) * 1000}};
+    if (ms && rank == 1)
+        setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 int main(int argc, char **argv)
 {
     unsigned char *base;
@@ -94,10 +111,18 @@ int main(int argc, char **argv)
             break;
         }
     version = found;
+    const char *die = getenv("DIE_AFTER_MS");
+    if (die) {
+        say("found", found);
+        MPI_Barrier(MPI_COMM_WORLD);
+        die_later(die);
+    }
     for (int i = 0; i < atoi(argv[3]); i++) {
         store(base, first, size, version + 1);
         if ((result = onespace_window_commit(win, &version)) != MPI_SUCCESS)
             fail("commit", result);
+        if (die && rank == 0)
+            say("committed", version);
     }
     printf("rank %d: found %d, made %d\n", rank, (int)found, (int)version);
     fflush(stdout);
