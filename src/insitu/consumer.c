@@ -234,6 +234,7 @@ int onespace_insitu_take(struct onespace_insitu *handle, struct onespace_insitu_
         return result;
     struct insitu_channel *channel = handle->channel;
     struct insitu_wait wait = insitu_wait_begin(timeout_ms);
+    wait.may_nap = 1;
     uint64_t seen = atomic_load_explicit(&handle->place->seen, memory_order_relaxed);
     for (;;) {
         int ended = has_ended(channel);

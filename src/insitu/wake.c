@@ -6,7 +6,7 @@
 
 /* Two who pass steps back and forth at once spin; who waits longer than that sleeps. To be woken
  * costs the other side a system call, and on a virtual machine much more. */
-enum { SPINS_BETWEEN_LOOKS = 32, SPIN_NS = 100 * 1000 };
+enum { SPINS_BETWEEN_LOOKS = 32, SPIN_NS = 100 * 1000, NAPS_NS = 10 * 1000 * 1000 };
 
 static void arm(struct insitu_wait *wait, struct insitu_bell *bell)
 {
@@ -26,6 +26,18 @@ static int sleep_a_while(struct insitu_wait *wait, struct insitu_bell *bell)
                : insitu_fail(-EOWNERDEAD, "the keeper of the space was killed");
 }
 
+/* Whether it is too early to be woken for. */
+static int nap(struct insitu_wait *wait)
+{
+    static const uint32_t nobody_wakes;
+    uint64_t now = futex_now_ns(), waited = now - wait->began, end = now + waited / 4;
+    if (!wait->may_nap || wait->is_armed || waited > NAPS_NS)
+        return 0;
+    futex_wait(&nobody_wakes, 0, end < wait->deadline ? end : wait->deadline);
+    wait->is_over = end >= wait->deadline;
+    return 1;
+}
+
 int insitu_wait_more(struct insitu_wait *wait, struct insitu_bell *bell)
 {
     int result = 0;
@@ -41,6 +53,8 @@ int insitu_wait_more(struct insitu_wait *wait, struct insitu_bell *bell)
         __builtin_ia32_pause();
         return 0;
     }
+    if (nap(wait))
+        return 0;
     if (wait->is_armed)
         result = sleep_a_while(wait, bell);
     arm(wait, bell);

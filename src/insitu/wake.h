@@ -23,9 +23,12 @@ static inline void insitu_ring(struct insitu_bell *bell)
     futex_wake(&bell->rings, INT32_MAX);
 }
 
-/* A wait in progress: begun once, then insitu_wait_more as long as the condition does not hold. */
+/* A wait in progress: begun once, then insitu_wait_more as long as the condition does not hold.
+ * `may_nap`: between spinning and sleeping it looks again after naps, each a quarter of the time
+ * waited so far, for some ms. Nobody need wake it then, which costs the other side more than a step
+ * of a small simulation may; what it waits for is seen that much later at most. */
 struct insitu_wait {
-    int timeout_ms;
+    int timeout_ms, may_nap;
     unsigned spins;
     uint64_t began, deadline; /* from the first spin on: who need not wait does not ask the time */
     uint32_t rings;           /* before the condition was looked at last */
