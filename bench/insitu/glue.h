@@ -10,9 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The first steps go both ways; each analysis prints what it found in those. */
+enum { CheckedSteps = 20 };
+
 struct glue {
     sem_t is_free, is_full;
     int ended;
+    volatile int is_mapped; /* by the analysis, too: the name is needed no more */
     int64_t step;
     int64_t atoms;
     double low[3], high[3];

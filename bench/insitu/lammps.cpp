@@ -1,14 +1,19 @@
 // bench/insitu/lammps.cpp: LAMMPS, as the distribution has it, with an analysis beside it.
 //
-//   lammps none|onespace|glue CELLS STEPS PAIRS-PROGRAM DISTANCE SIMULATION-CPUS
-//   ANALYSIS-CPUS
+//   lammps CELLS BLOCKS PAIRS-PROGRAM DISTANCE SIMULATION-CPUS ANALYSIS-CPUS
 //
 // A fix of our own hands the positions out where they are final for a step: before the forces are
-// computed. They stay as they are until the next step's positions are computed, at which place
-// (initial_integrate) the fix takes them back. With `onespace` the step is published where it lies
-// and the analysis copies it while the forces are computed; with `glue` the fix copies it into
-// shared memory and the analysis copies it out (glue.h). CPUS are lists with commas. Prints "lammps
-// CELLS SECONDS" for the loop over the steps, then the analysis prints its line.
+// computed. By the channel publish makes a copy, which the analysis reads in place; by the glue the
+// fix copies them into shared memory and the analysis copies them out (glue.h). The positions
+// change in place at every step: were they read where they lie, the processor would have to get
+// their cache lines back one by one when LAMMPS moves the atoms, which costs more than a copy.
+//
+// One run, in blocks of steps that are handed to nobody, by the channel, and by the glue, by turns:
+// what changes on the machine meanwhile meets all of them, and a hundredth of a step is seen that
+// runs one after the other would hide. The analysis that has no part in a block sleeps. CPUS are
+// lists with commas. Prints for each block "none|onespace|glue CELLS SECONDS", a step's time, and
+// "handover-onespace|-glue CELLS SECONDS", what of it the fix spent in handing over; each analysis
+// prints its line.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +21,8 @@
 #include <spawn.h>
 #include <string>
 #include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
 
 // LAMMPS's headers want the fmt that it brings; the distribution has a later one without this.
 #include <fmt/format.h>
@@ -60,8 +67,69 @@ void check(const char *what, int result)
         fail(what, -result);
 }
 
+// Kinds are bits: the first steps go both ways, so that the analyses can be compared.
+enum Kind { None = 0, Channel = 1, Glue = 2, Both = 3 };
+
 onespace_insitu *channel;
 glue *buffer;
+
+// LAMMPS makes new lists of neighbours every 20 steps: each timed span has as many.
+enum { Settle = 20, Timed = 40, Block = Settle + Timed };
+
+// Which kind a step is of, and what the steps of each block cost.
+class Schedule
+{
+  public:
+    Kind kind = None;
+    double handing_over = 0; // seconds, in this block's timed steps
+
+    // To be called before each step, numbered from 0.
+    void begin_step(long step)
+    {
+        long at = step - CheckedSteps;
+        if (at < 0) {
+            kind = Both;
+        } else if (at % Block == 0) {
+            finish_block();
+            kind = kind_of(at / Block);
+        } else if (at % Block == Settle) {
+            handing_over = 0;
+            began = seconds_now();
+        }
+    }
+    void finish_block()
+    {
+        if (began == 0)
+            return;
+        double whole = seconds_now() - began;
+        blocks.push_back({kind, whole / int{Timed}, handing_over / int{Timed}});
+    }
+    void print(long cells) const
+    {
+        static const char *const names[] = {"none", "onespace", "glue"};
+        for (const Cost &cost : blocks) {
+            std::printf("%s %ld %.9f\n", names[cost.kind], cells, cost.step);
+            if (cost.kind != None)
+                std::printf("handover-%s %ld %.9f\n", names[cost.kind], cells, cost.handing_over);
+        }
+    }
+
+  private:
+    struct Cost {
+        Kind kind;
+        double step, handing_over;
+    };
+    std::vector<Cost> blocks;
+    double began = 0;
+
+    // The order changes from round to round: no kind always comes after the same one.
+    static Kind kind_of(long block)
+    {
+        static const Kind order[] = {None, Channel, Glue, None, Glue, Channel};
+        return order[block % 6];
+    }
+};
+Schedule schedule;
 
 void put_array(const char *name, void *address, int type, uint64_t atoms, uint64_t components)
 {
@@ -73,12 +141,6 @@ void put_array(const char *name, void *address, int type, uint64_t atoms, uint64
     array.shape[0] = atoms;
     array.shape[1] = components == 1 ? 0 : components;
     check(name, onespace_insitu_put(channel, &array));
-}
-
-void put_number(const char *name, double number)
-{
-    onespace_insitu_attribute attribute = {name, ONESPACE_INSITU_NUMBER, 0, number, nullptr};
-    check(name, onespace_insitu_put_attribute(channel, &attribute));
 }
 
 // Hands each step's positions out.
@@ -94,28 +156,32 @@ class FixInSitu : public LAMMPS_NS::Fix
     }
     void initial_integrate(int) override
     {
-        if (channel)
-            check("begin",
-                  onespace_insitu_begin(channel, static_cast<uint64_t>(update->ntimestep), -1));
+        schedule.begin_step(steps++);
     }
     void pre_force(int) override
     {
-        if (channel)
+        double start = seconds_now();
+        if (schedule.kind & Channel)
             publish();
-        if (buffer)
+        if (schedule.kind & Glue)
             copy();
+        schedule.handing_over += seconds_now() - start;
     }
 
   private:
+    long steps = 0;
+
     void publish()
     {
         auto atoms = static_cast<uint64_t>(atom->nlocal);
+        check("begin",
+              onespace_insitu_begin(channel, static_cast<uint64_t>(update->ntimestep), -1));
         put_array("coordsets/coords/values", atom->x[0], ONESPACE_INSITU_FLOAT64, atoms, 3);
         put_array("fields/tag/values", atom->tag, ONESPACE_INSITU_INT32, atoms, 1);
-        for (int d = 0; d < 3; d++) {
-            put_number((std::string("box/low/") + "xyz"[d]).c_str(), domain->boxlo[d]);
-            put_number((std::string("box/high/") + "xyz"[d]).c_str(), domain->boxhi[d]);
-        }
+        double box[2][3];
+        std::memcpy(box[0], domain->boxlo, sizeof(box[0]));
+        std::memcpy(box[1], domain->boxhi, sizeof(box[1]));
+        put_array("box", box, ONESPACE_INSITU_FLOAT64, 2, 3);
         check("publish", onespace_insitu_publish(channel));
     }
     void copy()
@@ -150,78 +216,69 @@ cpu_set_t cpus_of(const char *list)
     return set;
 }
 
-struct Analysis {
-    std::string kind, program, distance, name;
-    long atoms;
+// An analysis of its own for each way: a task of this space, and a process.
+struct Analyses {
+    std::string program, distance, room;
     cpu_set_t cpus;
     int task = 0;
     pid_t process = 0;
 
     void start()
     {
-        std::string room = std::to_string(atoms);
-        char *words[] = {program.data(),
-                         kind.data(),
-                         name.data(),
-                         distance.data(),
-                         kind == "glue" ? room.data() : nullptr,
-                         nullptr};
-        if (kind == "onespace") {
-            onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
-            attr.cpus = &cpus;
-            attr.cpus_size = sizeof(cpus);
-            task = onespace_spawn(words[0], words, nullptr, &attr);
-            check("spawn", task);
-        } else {
-            int error = posix_spawn(&process, words[0], nullptr, nullptr, words, environ);
-            if (error)
-                fail("posix_spawn", error);
-            sched_setaffinity(process, sizeof(cpus), &cpus);
-        }
+        std::string channel_name = "positions",
+                    shared = "/onespace-bench-" + std::to_string(getpid());
+        onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
+        options.policy = ONESPACE_INSITU_COPY;
+        options.depth = 2; // as the glue: one step waits while one is analysed
+        options.consumers = 1;
+        check("init", onespace_init());
+        check("create", onespace_insitu_create(channel_name.c_str(), &options, &channel));
+        buffer = glue_map(shared.c_str(), std::stol(room), 1);
+        if (!buffer)
+            fail("shared memory", errno);
+        start_task(channel_name);
+        start_process(shared);
+        while (!buffer->is_mapped && waitpid(process, nullptr, WNOHANG) == 0)
+            usleep(1000);
+        shm_unlink(shared.c_str());
+        if (!buffer->is_mapped)
+            fail("the analysis has ended", ECHILD);
     }
-    int wait()
+    // Both must have ended well.
+    bool end()
     {
         onespace_status status = {};
         int process_status = 0;
-        if (task && onespace_wait(task, &status, 60000) != task)
-            return 1;
-        if (process && waitpid(process, &process_status, 0) != process)
-            return 1;
-        return status.status != 0 || process_status != 0;
-    }
-};
-
-void open_hand_over(Analysis &analysis)
-{
-    if (analysis.kind == "onespace") {
-        onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
-        options.consumers = 1;
-        check("init", onespace_init());
-        check("create", onespace_insitu_create(analysis.name.c_str(), &options, &channel));
-    } else {
-        analysis.name = "/onespace-bench-" + std::to_string(getpid());
-        buffer = glue_map(analysis.name.c_str(), analysis.atoms, 1);
-        if (!buffer)
-            fail("shared memory", errno);
-    }
-    analysis.start();
-}
-
-int close_hand_over(Analysis &analysis)
-{
-    if (channel)
         check("close", onespace_insitu_close(channel, -1));
-    if (buffer) {
         while (sem_wait(&buffer->is_free) != 0)
             ;
         buffer->ended = 1;
         sem_post(&buffer->is_full);
+        return onespace_wait(task, &status, 60000) == task && status.status == 0 &&
+               waitpid(process, &process_status, 0) == process && process_status == 0;
     }
-    int result = analysis.wait();
-    if (buffer)
-        shm_unlink(analysis.name.c_str());
-    return result;
-}
+
+  private:
+    void start_task(std::string &name)
+    {
+        char kind[] = "onespace";
+        char *words[] = {program.data(), kind, name.data(), distance.data(), nullptr};
+        onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+        attr.cpus = &cpus;
+        attr.cpus_size = sizeof(cpus);
+        task = onespace_spawn(words[0], words, nullptr, &attr);
+        check("spawn", task);
+    }
+    void start_process(std::string &name)
+    {
+        char kind[] = "glue";
+        char *words[] = {program.data(), kind, name.data(), distance.data(), room.data(), nullptr};
+        int error = posix_spawn(&process, words[0], nullptr, nullptr, words, environ);
+        if (error)
+            fail("posix_spawn", error);
+        sched_setaffinity(process, sizeof(cpus), &cpus);
+    }
+};
 
 void commands(void *lammps, const std::string &text)
 {
@@ -256,29 +313,27 @@ void *set_up(const std::string &cells)
 
 int main(int argc, char **argv)
 {
-    if (argc != 8) {
-        std::fprintf(stderr, "usage: lammps none|onespace|glue CELLS STEPS PAIRS-PROGRAM DISTANCE "
-                             "SIMULATION-CPUS ANALYSIS-CPUS\n");
+    if (argc != 7) {
+        std::fprintf(stderr, "usage: lammps CELLS BLOCKS PAIRS-PROGRAM DISTANCE SIMULATION-CPUS "
+                             "ANALYSIS-CPUS\n");
         return 2;
     }
-    std::string kind = argv[1], cells = argv[2];
-    long n = std::atol(argv[2]);
-    Analysis analysis = {kind, argv[4], argv[5], "positions", 4 * n * n * n, cpus_of(argv[7])};
+    long cells = std::atol(argv[1]), steps = CheckedSteps + std::atol(argv[2]) * Block;
+    Analyses analyses = {argv[3], argv[4], std::to_string(4 * cells * cells * cells),
+                         cpus_of(argv[6])};
     // As many as the analysis has processors; LAMMPS itself is built without its OpenMP styles.
-    setenv("OMP_NUM_THREADS", std::to_string(CPU_COUNT(&analysis.cpus)).c_str(), 1);
-    cpu_set_t mine = cpus_of(argv[6]);
+    setenv("OMP_NUM_THREADS", std::to_string(CPU_COUNT(&analyses.cpus)).c_str(), 1);
+    cpu_set_t mine = cpus_of(argv[5]);
     sched_setaffinity(0, sizeof(mine), &mine);
-    if (kind != "none")
-        open_hand_over(analysis);
-    void *lammps = set_up(cells);
-    commands(lammps, "fix handover all insitu\nfix move all nve\nrun 0\n"); // the fix comes first
-    commands(lammps, "run 20 pre no post no\n"); // and both sides are there
-    double start = seconds_now();
-    commands(lammps, std::string("run ") + argv[3] + " pre no post no\n");
-    double seconds = seconds_now() - start;
-    std::printf("lammps %ld %.9f\n", n, seconds);
+    analyses.start();
+    void *lammps = set_up(argv[1]);
+    commands(lammps, "fix move all nve\nrun 0\nrun 200 pre no post no\n"); // until it has molten
+    commands(lammps, "unfix move\nfix handover all insitu\nfix move all nve\nrun 0\n");
+    commands(lammps, "run " + std::to_string(steps) + " pre no post no\n");
+    schedule.finish_block();
+    schedule.print(cells);
     std::fflush(stdout);
-    int result = kind == "none" ? 0 : close_hand_over(analysis);
+    bool is_good = analyses.end();
     lammps_close(lammps);
-    return result;
+    return is_good ? 0 : 1;
 }

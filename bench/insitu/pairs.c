@@ -4,9 +4,10 @@
  *   pairs onespace NAME DISTANCE [CPUS]         a channel of the space that it runs in
  *   pairs glue NAME DISTANCE ATOMS [CPUS]       shared memory (glue.h)
  *
- * Each step is copied into arrays of its own, given back, and searched with OpenMP. At the end it
- * prints "pairs STEPS SUM": the sum of (tags' product mod 65521) over all pairs of all steps, which
- * shows that every step was seen whole. */
+ * A step of the channel is searched where it lies, one of the glue is copied into arrays of its own
+ * first, as the paper's is; the search uses OpenMP. At the end it
+ * prints "pairs STEPS SUM": the sum of (tags' product mod 65521) over all pairs of the first
+ * CheckedSteps steps, which shows that they were seen whole. */
 #include <errno.h>
 #include <onespace/insitu.h>
 #include <stdio.h>
@@ -16,9 +17,9 @@
 #include "glue.h"
 
 struct atoms {
-    int64_t count, room;
-    double *x; /* 3 per atom */
-    int32_t *tag;
+    int64_t count;
+    const double *x; /* 3 per atom */
+    const int32_t *tag;
     double low[3], high[3];
 };
 
@@ -26,20 +27,6 @@ static void fail(const char *what, int error)
 {
     fprintf(stderr, "pairs: %s: %s: %s\n", what, strerror(error), onespace_insitu_message());
     exit(1);
-}
-
-static void make_room(struct atoms *atoms, int64_t count)
-{
-    atoms->count = count;
-    if (count <= atoms->room)
-        return;
-    free(atoms->x);
-    free(atoms->tag);
-    atoms->room = count;
-    atoms->x = malloc((size_t)count * 3 * sizeof(double));
-    atoms->tag = malloc((size_t)count * sizeof(int32_t));
-    if (!atoms->x || !atoms->tag)
-        fail("memory", ENOMEM);
 }
 
 /* ---- The search: atoms sorted into cells at least as wide as the distance ---- */
@@ -169,57 +156,44 @@ static uint64_t search(const struct atoms *atoms, double distance)
 
 /* ---- Where steps come from: 1 and the step, or 0 at the end ---- */
 
-static double number_of(struct onespace_insitu *channel, const struct onespace_insitu_step *step,
-                        const char *name)
+static int take_from_channel(struct onespace_insitu *channel, struct onespace_insitu_step *step,
+                             struct atoms *atoms)
 {
-    struct onespace_insitu_attribute attribute;
-    int result = onespace_insitu_get_attribute(channel, step, 0, name, &attribute);
-    if (result < 0)
-        fail(name, -result);
-    return attribute.number;
-}
-
-static int take_from_channel(struct onespace_insitu *channel, struct atoms *atoms)
-{
-    static const char *const low[] = {"box/low/x", "box/low/y", "box/low/z"}, *const high[] = {
-                                                                                  "box/high/x",
-                                                                                  "box/high/y",
-                                                                                  "box/high/z"};
-    struct onespace_insitu_step step;
-    struct onespace_insitu_array x, tag;
-    int result = onespace_insitu_take(channel, &step, -1);
+    struct onespace_insitu_array x, tag, box;
+    int result = onespace_insitu_take(channel, step, -1);
     if (result == -ENODATA)
         return 0;
     if (result == 0)
-        result = onespace_insitu_get(channel, &step, 0, "coordsets/coords/values",
+        result = onespace_insitu_get(channel, step, 0, "coordsets/coords/values",
                                      ONESPACE_INSITU_FLOAT64, &x);
     if (result == 0)
-        result = onespace_insitu_get(channel, &step, 0, "fields/tag/values", ONESPACE_INSITU_INT32,
-                                     &tag);
+        result =
+            onespace_insitu_get(channel, step, 0, "fields/tag/values", ONESPACE_INSITU_INT32, &tag);
+    if (result == 0)
+        result = onespace_insitu_get(channel, step, 0, "box", ONESPACE_INSITU_FLOAT64, &box);
     if (result < 0)
         fail("take", -result);
-    make_room(atoms, (int64_t)x.shape[0]);
-    memcpy(atoms->x, x.address, x.bytes);
-    memcpy(atoms->tag, tag.address, tag.bytes);
-    for (int d = 0; d < 3; d++) {
-        atoms->low[d] = number_of(channel, &step, low[d]);
-        atoms->high[d] = number_of(channel, &step, high[d]);
-    }
-    result = onespace_insitu_release(channel, &step);
-    if (result < 0)
-        fail("release", -result);
+    *atoms = (struct atoms){.count = (int64_t)x.shape[0], .x = x.address, .tag = tag.address};
+    memcpy(atoms->low, box.address, sizeof(atoms->low));
+    memcpy(atoms->high, (const double *)box.address + 3, sizeof(atoms->high));
     return 1;
 }
 
 static int take_from_glue(struct glue *glue, struct atoms *atoms)
 {
+    static double *x;
+    static int32_t *tag;
     while (sem_wait(&glue->is_full) != 0)
         ;
     if (glue->ended)
         return 0;
-    make_room(atoms, glue->atoms);
-    memcpy(atoms->x, glue->positions, (size_t)glue->atoms * 3 * sizeof(double));
-    memcpy(atoms->tag, glue_tags(glue), (size_t)glue->atoms * sizeof(int32_t));
+    if (atoms->count < glue->atoms) {
+        x = resized(x, glue->atoms, 3 * sizeof(*x));
+        tag = resized(tag, glue->atoms, sizeof(*tag));
+    }
+    *atoms = (struct atoms){.count = glue->atoms, .x = x, .tag = tag};
+    memcpy(x, glue->positions, (size_t)glue->atoms * 3 * sizeof(*x));
+    memcpy(tag, glue_tags(glue), (size_t)glue->atoms * sizeof(*tag));
     memcpy(atoms->low, glue->low, sizeof(glue->low));
     memcpy(atoms->high, glue->high, sizeof(glue->high));
     sem_post(&glue->is_free);
@@ -230,6 +204,7 @@ int main(int argc, char **argv)
 {
     static struct atoms atoms;
     struct onespace_insitu *channel = NULL;
+    struct onespace_insitu_step step;
     struct glue *glue = NULL;
     uint64_t steps = 0, sum = 0;
     int is_glue = argc == 5 && strcmp(argv[1], "glue") == 0;
@@ -240,14 +215,18 @@ int main(int argc, char **argv)
     double distance = strtod(argv[3], NULL);
     if (is_glue && !(glue = glue_map(argv[2], atoll(argv[4]), 0)))
         fail(argv[2], errno);
+    if (is_glue)
+        glue->is_mapped = 1;
     if (!is_glue) {
         int result = onespace_insitu_open(argv[2], ONESPACE_INSITU_EVERY, 20000, &channel);
         if (result < 0)
             fail(argv[2], -result);
     }
-    while (glue ? take_from_glue(glue, &atoms) : take_from_channel(channel, &atoms)) {
-        sum += search(&atoms, distance);
-        steps++;
+    while (glue ? take_from_glue(glue, &atoms) : take_from_channel(channel, &step, &atoms)) {
+        uint64_t found = search(&atoms, distance);
+        sum += steps++ < CheckedSteps ? found : 0;
+        if (channel && onespace_insitu_release(channel, &step) < 0)
+            fail("release", EINVAL);
     }
     printf("pairs %llu %llu\n", (unsigned long long)steps, (unsigned long long)sum);
     return channel ? onespace_insitu_close(channel, 0) : 0;

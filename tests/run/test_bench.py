@@ -587,6 +587,8 @@ def test_insitu_measures_lammps_with_an_analysis(bench):
     if not pathlib.Path("/usr/include/lammps/library.h").exists():
         pytest.skip("LAMMPS is not installed (package liblammps-dev)")
     found = bench("insitu", "--question", "lammps", "--cells", "4", "--turns", "1", "--no-plot")
-    for name in ("LAMMPS alone", "onespace", "shared memory"):
-        check_series(found.pop(name), [4], 1)
+    check_series(found.pop("LAMMPS alone"), [4], 1)
+    for name in ("onespace", "shared memory"):
+        check_series(found.pop(f"{name}, handing over"), [4], 1)
+        assert found.pop(f"{name}, added")["x"] == [4]  # a difference: on a busy machine it may be below 0
     assert not found
