@@ -27,12 +27,13 @@ inline ring_news()
     :: news_wanted ->
         news_wanted = false;
         news_rings = (news_rings + 1) % 4; /* only compared */
-        atomic {
+        d_step {
             i = 1;
             do
             :: i < N -> asleep[i] = false; i++
             :: else -> break
-            od
+            od;
+            i = 0
         }
     :: else -> skip
     fi
@@ -46,17 +47,19 @@ inline ring_freed()
     fi
 }
 
+/* Each word that another writes is read in a step of its own; counting on goes with the read before
+ * it and, as in turn.c, the first that needs the step decides: so two consumers can be searched to
+ * the end. */
 inline look_who_needs()
 {
-    is_needed = false;
-    i = 1;
+    d_step { is_needed = false; i = 1 }
     do
-    :: i < N ->
-        is_needed = is_needed || holding[i];
-        is_needed = is_needed || (i <= EVERY && seen[i] < sequence);
-        i++
+    :: i < N && !is_needed ->
+        is_needed = holding[i];
+        d_step { is_needed = is_needed || (i <= EVERY && seen[i] < sequence); i++ }
     :: else -> break
-    od
+    od;
+    i = 0
 }
 
 inline reclaim()
