@@ -17,6 +17,15 @@ static const std::string Wait = std::to_string(ONESPACE_INSITU_WAIT),
                          Latest = std::to_string(ONESPACE_INSITU_LATEST),
                          Every = std::to_string(ONESPACE_INSITU_EVERY);
 
+// The producer waits for the consumer, and no longer when that is killed.
+static void expect_death_frees(Producer &producer, Task &consumer)
+{
+    EXPECT_EQ(producer.begin(2, 20), -ETIMEDOUT);
+    consumer.kill();
+    EXPECT_EQ(producer.begin(2, Patience), 0);
+    EXPECT_EQ(consumer.wait(), SIGKILL);
+}
+
 TEST_F(death, nobody_dies_and_all_steps_arrive)
 {
     Task consumer(guest("consume", {Every})), late(guest("consume", {Latest}));
@@ -35,10 +44,7 @@ TEST_F(death, of_a_consumer_gives_its_step_back)
     EXPECT_EQ(producer.publish(), 0);
     Task consumer(guest("hold", {Latest}));
     EXPECT_EQ(consumer.line(), "holds 1");
-    EXPECT_EQ(producer.begin(2, 20), -ETIMEDOUT);
-    consumer.kill();
-    EXPECT_EQ(producer.begin(2, Patience), 0);
-    EXPECT_EQ(consumer.wait(), SIGKILL);
+    expect_death_frees(producer, consumer);
 }
 
 TEST_F(death, of_a_consumer_frees_the_producer_that_waits_for_it_to_take)
@@ -49,10 +55,7 @@ TEST_F(death, of_a_consumer_frees_the_producer_that_waits_for_it_to_take)
     EXPECT_EQ(onespace_kill(consumer.id(), SIGSTOP), 0);
     EXPECT_EQ(producer.begin(1), 0);
     EXPECT_EQ(producer.publish(), 0);
-    EXPECT_EQ(producer.begin(2, 20), -ETIMEDOUT);
-    consumer.kill();
-    EXPECT_EQ(producer.begin(2, Patience), 0);
-    EXPECT_EQ(consumer.wait(), SIGKILL);
+    expect_death_frees(producer, consumer);
 }
 
 TEST_F(death, of_a_consumer_by_execve_gives_its_step_back)

@@ -147,68 +147,72 @@ class boxes : public ranks
         ASSERT_EQ(producer.put(array), 0) << message();
         ASSERT_EQ(producer.publish(), 0);
     }
-    int read(Consumer &consumer, const Step &step, std::vector<uint64_t> offset,
-             std::vector<uint64_t> shape, int type = ONESPACE_INSITU_INT32)
+    void SetUp() override
+    {
+        ranks::SetUp();
+        one = std::make_unique<Producer>("channel", rank_of(0, 2));
+        two = std::make_unique<Producer>("channel", rank_of(1, 2));
+        consumer = std::make_unique<Consumer>();
+    }
+    void TearDown() override
+    {
+        EXPECT_EQ(consumer->release(step), 0);
+        consumer.reset();
+        one.reset();
+        two.reset();
+        ranks::TearDown();
+    }
+    // A step of both ranks, each with what it takes for the width of the global array.
+    void hand_out(uint64_t width_of_one, uint64_t width_of_two)
+    {
+        global_width = width_of_one;
+        give(*one, 0, left);
+        global_width = width_of_two;
+        give(*two, 1, right);
+        ASSERT_EQ(consumer->take(&step), 0);
+    }
+    int read(std::vector<uint64_t> offset, std::vector<uint64_t> shape,
+             int type = ONESPACE_INSITU_INT32)
     {
         got.assign(shape[0] * shape[1], -1);
-        return onespace_insitu_read(consumer.handle, &step, "x", type, offset.data(), shape.data(),
+        return onespace_insitu_read(consumer->handle, &step, "x", type, offset.data(), shape.data(),
                                     got.data());
     }
-    uint64_t global_width = 10;
-    std::vector<int32_t> got;
+    std::unique_ptr<Producer> one, two;
+    std::unique_ptr<Consumer> consumer;
+    Step step;
+    uint64_t global_width = 0;
+    std::vector<int32_t> left, right, got;
 };
 
 TEST_F(boxes, are_gathered_from_all_ranks)
 {
-    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
-    Consumer consumer;
-    std::vector<int32_t> left, right;
-    Step step;
-    give(one, 0, left);
-    give(two, 1, right);
-    ASSERT_EQ(consumer.take(&step), 0);
-    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}), 0);
+    hand_out(10, 10);
+    EXPECT_EQ(read({0, 0}, {6, 10}), 0);
     for (int i = 0; i < 60; i++)
         EXPECT_EQ(got[static_cast<size_t>(i)], i);
-    EXPECT_EQ(read(consumer, step, {2, 3}, {2, 3}), 0);
+    EXPECT_EQ(read({2, 3}, {2, 3}), 0);
     EXPECT_EQ(got, (std::vector<int32_t>{23, 24, 25, 33, 34, 35}));
-    EXPECT_EQ(read(consumer, step, {5, 9}, {1, 1}), 0);
+    EXPECT_EQ(read({5, 9}, {1, 1}), 0);
     EXPECT_EQ(got[0], 59);
-    EXPECT_EQ(read(consumer, step, {5, 9}, {1, 2}), -EINVAL);
+    EXPECT_EQ(read({5, 9}, {1, 2}), -EINVAL);
     EXPECT_TRUE(says("the box ends at 11 of dimension 1, the global array at 10")) << message();
-    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}, ONESPACE_INSITU_INT64), -EPROTOTYPE);
-    EXPECT_EQ(consumer.release(step), 0);
+    EXPECT_EQ(read({0, 0}, {6, 10}, ONESPACE_INSITU_INT64), -EPROTOTYPE);
 }
 
 TEST_F(boxes, that_no_rank_covers_are_an_error)
 {
-    global_width = 11;
-    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
-    Consumer consumer;
-    std::vector<int32_t> left, right;
-    Step step;
-    give(one, 0, left);
-    give(two, 1, right);
-    ASSERT_EQ(consumer.take(&step), 0);
-    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}), 0);
-    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 11}), -ENOENT);
+    hand_out(11, 11);
+    EXPECT_EQ(read({0, 0}, {6, 10}), 0);
+    EXPECT_EQ(read({0, 0}, {6, 11}), -ENOENT);
     EXPECT_TRUE(says("have 60 of the box's 66 elements")) << message();
-    EXPECT_EQ(consumer.release(step), 0);
 }
 
 TEST_F(boxes, of_ranks_that_contradict_one_another_are_an_error)
 {
-    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
-    Consumer consumer;
-    std::vector<int32_t> left, right;
-    Step step;
-    give(one, 0, left);
-    global_width = 12;
-    give(two, 1, right);
-    ASSERT_EQ(consumer.take(&step), 0);
-    EXPECT_EQ(read(consumer, step, {0, 0}, {6, 10}), -EINVAL);
+    hand_out(10, 12);
+    EXPECT_EQ(read({0, 0}, {6, 10}), -EINVAL);
     EXPECT_TRUE(says("contradict")) << message();
-    EXPECT_EQ(consumer.release(step), 0);
 }
 
 TEST_F(ranks, and_consumers_of_any_number_work_at_once)
