@@ -18,7 +18,7 @@ mtype state = FREE;
 byte sequence, latest, written; /* written: the step in the arrays, 0 while they are written to */
 bool holding[N], asleep[N];
 byte seen[N];
-byte news_rings, freed_rings;
+bool rung[N]; /* the bell's counter is another one than when the process looked at it */
 bool news_wanted, freed_wanted;
 
 inline ring_news()
@@ -26,9 +26,15 @@ inline ring_news()
     if
     :: news_wanted ->
         news_wanted = false;
-        news_rings = (news_rings + 1) % 4; /* only compared */
         d_step {
             i = 1;
+            do
+            :: i < N -> rung[i] = true; i++
+            :: else -> break
+            od;
+            i = 1
+        };
+        d_step {
             do
             :: i < N -> asleep[i] = false; i++
             :: else -> break
@@ -42,7 +48,7 @@ inline ring_news()
 inline ring_freed()
 {
     if
-    :: freed_wanted -> freed_wanted = false; freed_rings = (freed_rings + 1) % 4; asleep[0] = false
+    :: freed_wanted -> freed_wanted = false; rung[0] = true; asleep[0] = false
     :: else -> skip
     fi
 }
@@ -82,7 +88,7 @@ inline reclaim()
 
 active proctype producer()
 {
-    byte i, step = 1, rings;
+    byte i, step = 1;
     bool is_needed, armed, is_second;
     do
     :: step > STEPS -> break
@@ -97,12 +103,12 @@ active proctype producer()
             :: state == FREE -> break
             :: state != FREE ->
                 if
-                :: !armed -> rings = freed_rings; freed_wanted = true; armed = true
+                :: !armed -> rung[0] = false; freed_wanted = true; armed = true
                 :: armed -> skip
                 fi;
                 if
                 :: is_second || WITHOUT == 3 ->
-                    atomic { asleep[0] = (rings == freed_rings) }
+                    atomic { asleep[0] = !rung[0] }
                     !asleep[0];
                     armed = false;
                     is_second = false
@@ -122,7 +128,7 @@ active proctype producer()
 
 active[N - 1] proctype consumer()
 {
-    byte i, step, rings;
+    byte i, step;
     bool armed, is_second;
     do
     :: seen[_pid] == STEPS -> break
@@ -150,12 +156,12 @@ active[N - 1] proctype consumer()
         :: else -> skip
         fi;
         if
-        :: !armed -> rings = news_rings; news_wanted = true; armed = true
+        :: !armed -> rung[_pid] = false; news_wanted = true; armed = true
         :: armed -> skip
         fi;
         if
         :: is_second || WITHOUT == 3 ->
-            atomic { asleep[_pid] = (rings == news_rings) }
+            atomic { asleep[_pid] = !rung[_pid] }
             !asleep[_pid];
             armed = false;
             is_second = false
