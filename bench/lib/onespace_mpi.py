@@ -2,6 +2,7 @@
 bound ranks."""
 import dataclasses
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -10,6 +11,12 @@ from onespace_bench import BENCH, Failure, first_line
 
 VENV = BENCH.parent / ".venv"
 ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+# The environments that switch XPMEM on, and off for POSIX shared memory, in what scripts/build-mpi has built.
+SWITCHES = {"mpich": ({"MPIR_CVAR_CH4_XPMEM_ENABLE": "1"}, {"MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}),
+            "openmpi": ({"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "xpmem"},
+                        # Without a single copy osc/rdma finds no way to make windows of memory that is there.
+                        {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+                         "OMPI_MCA_osc": "^rdma"})}
 
 
 @dataclasses.dataclass
@@ -88,6 +95,26 @@ def known():
         str(intel / "bin/mpiexec"), "the wheel impi-rt, or MPICH's headers for it, are not installed",
         needs=["mpicc.mpich", str(intel / "lib/libmpi.so.12")], late=[str(intel / "lib/libmpi.so.12")],
         env={"I_MPI_ROOT": str(intel), "LD_LIBRARY_PATH": str(intel / "lib"), "I_MPI_FABRICS": "shm"})
+    return found
+
+
+def with_xpmem():
+    """{name: (Mpi, environment that switches XPMEM on, and off) or why it is not here}"""
+    folder = pathlib.Path(os.environ.get("ONESPACE_MPI", os.path.expanduser("~/.cache/onespace/mpi")))
+    intel = VENV / "impi-xpmem"
+    found = {}
+    for name, (on, off) in SWITCHES.items():
+        tools = [folder / name / "bin" / tool for tool in ("mpicc", "mpiexec")]
+        found[name] = f"no {name} with XPMEM in {folder}: scripts/build-mpi {name}"
+        if all(tool.exists() for tool in tools):
+            found[name] = Mpi(name, [str(tools[0])], str(tools[1])).probe(), on, off
+    found["intel"] = "the wheel impi-rt 2021.19 is not in .venv/impi-xpmem: scripts/setup test"
+    headers = [word for word in first_line(["mpicc.mpich", "-compile_info"]).split() if word.startswith("-I")]
+    if (intel / "lib/libmpi.so.12").exists() and headers:
+        library = str(intel / "lib/libmpi.so.12")
+        mpi = Mpi("intel", ["cc", *headers], str(intel / "bin/mpiexec"), late=[library],
+                  env={"I_MPI_ROOT": str(intel), "LD_LIBRARY_PATH": str(intel / "lib"), "I_MPI_FABRICS": "shm"})
+        found["intel"] = mpi.probe(), {"I_MPI_SHM_XPMEM": "1"}, {"I_MPI_SHM_XPMEM": "0"}
     return found
 
 
