@@ -3,10 +3,10 @@
  * and its page faults.
  *
  * Each rank writes ONESPACE_SIZES/RANK:
- *   message BYTES COUNT     messages of at most BYTES (a power of two, or 0) and more than half of
- * it faults COUNT            page faults of this rank, up to MPI_Finalize tables NODE BYTES page
- * tables of its address space, which tasks of a node share Counts point-to-point sends of the C
- * interface; those that an MPI's collective operations make are its own. */
+ *   message BYTES COUNT   messages of at most BYTES (a power of two, or 0) and more than half of it
+ *   faults COUNT          page faults of this rank, up to MPI_Finalize
+ *   tables NODE BYTES     page tables of its address space, which tasks of a node share
+ * Counts point-to-point sends; those that an MPI's collective operations make are its own. */
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -103,3 +103,31 @@ int MPI_Sendrecv(const void *send, int count, MPI_Datatype type, int to, int tag
     return PMPI_Sendrecv(send, count, type, to, tag, receive, receive_count, receive_type, from,
                          receive_tag, comm, status);
 }
+
+#ifdef OPEN_MPI
+/* Its Fortran interface calls PMPI functions; MPICH's calls what is above. Weak: in C programs it
+ * is not there. */
+extern void pmpi_send_(void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *to, MPI_Fint *tag,
+                       MPI_Fint *comm, MPI_Fint *error) __attribute__((weak));
+extern void pmpi_isend_(void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *to, MPI_Fint *tag,
+                        MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) __attribute__((weak));
+
+void mpi_finalize_(MPI_Fint *error)
+{
+    *error = MPI_Finalize();
+}
+
+void mpi_send_(void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *to, MPI_Fint *tag,
+               MPI_Fint *comm, MPI_Fint *error)
+{
+    note(*count, PMPI_Type_f2c(*type));
+    pmpi_send_(buffer, count, type, to, tag, comm, error);
+}
+
+void mpi_isend_(void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *to, MPI_Fint *tag,
+                MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error)
+{
+    note(*count, PMPI_Type_f2c(*type));
+    pmpi_isend_(buffer, count, type, to, tag, comm, request, error);
+}
+#endif

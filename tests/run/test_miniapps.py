@@ -2,6 +2,7 @@
 themselves are the user's checkouts (ONESPACE_MINIAPPS)."""
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -20,14 +21,14 @@ NAMES = [app.name for app in apps.APPS]
 @pytest.fixture
 def counted(job, guests, tmp_path):
     """Runs the guest with the counter; gives [{first word: [other words of each such line]}] of its ranks."""
-    def run(mpi, way, *words, folder=None):
+    def run(mpi, way, *words, folder=None, program=None):
         found = MPIS[need(mpi)]
         counter = tmp_path / "sizes.so"
         built = job.run([*found.compiler, "-O2", "-shared", "-fPIC", "-o", counter, MINIAPPS / "sizes.c"])
         assert built.code == 0, built
         front = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={folder or tmp_path}"]
         front += [ONESPACE, "run"] if way == "tasks" else []
-        result = job.run(found.command(2, [*front, guests.mpi(found, "mpi_sizes.c"), *words]), timeout=60)
+        result = job.run(found.command(2, [*front, program or guests.mpi(found, "mpi_sizes.c"), *words]), timeout=60)
         if folder:
             return result
         assert result.code == 0 and "done 0" in result.out, result
@@ -48,6 +49,17 @@ def test_counter_counts_messages_by_size(counted, mpi, way):
     both = [["0", "3"], ["4096", "1"], ["8192", "1"]]
     assert ranks[0]["message"] == [both[0], ["64", "5"], *both[1:]]
     assert ranks[1]["message"] == [both[0], ["1", "1"], *both[1:]]
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_counter_counts_messages_of_fortran_programs(counted, job, tmp_path, mpi):
+    compiler = f"mpif90.{need(mpi)}"
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    built = job.run([compiler, "-o", tmp_path / "fortran", ROOT / "tests/run/guests/mpi_sizes.f90"])
+    assert built.code == 0, built
+    ranks = counted(mpi, "tasks", program=tmp_path / "fortran")
+    assert [rank["message"] for rank in ranks] == [[["64", "1"], ["8192", "2"]], [["8192", "2"]]]
 
 
 @pytest.mark.parametrize("way", ["processes", "tasks"])
