@@ -17,6 +17,7 @@ SWITCHES = {"mpich": ({"MPIR_CVAR_CH4_XPMEM_ENABLE": "1"}, {"MPIR_CVAR_CH4_XPMEM
                         # Without a single copy osc/rdma finds no way to make windows of memory that is there.
                         {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                          "OMPI_MCA_osc": "^rdma"})}
+XPMEM = (*SWITCHES, "intel")
 
 
 @dataclasses.dataclass

@@ -126,3 +126,13 @@ def test_miniapps_measures_a_checkout(job, tmp_path, name="mpiGraph"):
             assert found[f"mpich/{what}/{name}/{way}"] > 0
     assert found[f"mpich/messages/{name}"] > 0
     assert found[f"mpich/copies/{name}/tasks"] > 0  # the counted ranks were tasks
+
+
+def test_miniapps_says_how_to_get_an_mpi_with_xpmem(job, tmp_path):
+    (tmp_path / "mpiGraph").mkdir()
+    (tmp_path / "mpiGraph/mpiGraph.c").write_text("")
+    words = ["--apps", tmp_path, "--only", "mpiGraph", "--mpi"]
+    for name, said in (("mpich-xpmem", "scripts/build-mpi mpich"), ("lam-xpmem", "not one of mpich, openmpi, intel")):
+        result = job.run([MINIAPPS / "run", *words, name], timeout=60,
+                         env={"ONESPACE_BIN": ONESPACE, "ONESPACE_MPI": str(tmp_path / "absent")})
+        assert result.code == 1 and said in result.err, result
