@@ -103,7 +103,7 @@ def md_seconds(text, _):
 GHOST = """CONSTANTS OPTIONS UTILS ENV PROFILING GET_FACE BUFINIT PACK IRECV UNPACK_SVAF SEND_BSPMA SEND_SVAF
 UNPACK_BSPMA BSPMA SVAF FLUX_ACCUMULATE BC STENCIL_COMPS STENCIL BSPMA_DIAGS SVAF_DIAGS SUM_GRID CHECKPOINT""".split()
 
-# Inputs that take half a second at least where each rank has a processor: in less, starting is what scatters.
+# Inputs that take a tenth of a second at least: in less, the first touch of memory decides.
 APPS = [
     App("HPCCG", ["main.cpp", "*.cpp"], after(r"Time Summary:\s*Total\s*:"),
         lambda ranks, short: ["48", "48", "48"] if short else ["80", "80", "80"], ["-DUSING_MPI"],
