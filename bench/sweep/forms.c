@@ -20,36 +20,12 @@ void fail(const char *what)
     exit(1);
 }
 
-static double largest_of_ranks(double value, MPI_Comm comm)
-{
-    double all;
-    MPI_Allreduce(&value, &all, 1, MPI_DOUBLE, MPI_MAX, comm);
-    return all;
-}
-
-/* ---- Ranks alone ---- */
+/* ---- Ranks alone, and threads ---- */
 
 static void meet_nobody(struct worker *worker)
 {
     (void)worker;
 }
-
-static double largest_alone(struct worker *worker, double value)
-{
-    return largest_of_ranks(value, worker->comm);
-}
-
-static const struct form form_mpi = {meet_nobody, largest_alone};
-
-static void allocate(struct part *part, const struct problem *problem)
-{
-    double **arrays[] = {&part->flux, &part->before, &part->source};
-    for (int i = 0; i < 3; i++)
-        if (!(*arrays[i] = calloc(1, part_bytes(part, problem))))
-            fail("no memory");
-}
-
-/* ---- Threads ---- */
 
 static void meet_threads(struct worker *worker)
 {
@@ -57,26 +33,14 @@ static void meet_threads(struct worker *worker)
 #pragma omp barrier
 }
 
-static double largest_of_threads(struct worker *worker, double value)
+static double *make_here(void *context, const char *name, size_t count)
 {
-    double *shared = worker->of_form; /* one for each thread, far from each other */
-    shared[worker->number * 16] = value;
-#pragma omp barrier
-    if (worker->number == 0) {
-        for (int i = 1; i < worker->count; i++)
-            if (shared[i * 16] > value)
-                value = shared[i * 16];
-        shared[0] = largest_of_ranks(value, worker->comm);
-    }
-#pragma omp barrier
-    value = shared[0];
-#pragma omp barrier
-    return value;
+    (void)context;
+    (void)name;
+    return zeros(count);
 }
 
-static const struct form form_openmp = {meet_threads, largest_of_threads};
-
-static void run_here(const struct form *form, int workers, const struct problem *problem,
+static void run_here(meeting *meet, int workers, const struct problem *problem,
                      void (*work)(struct worker *))
 {
     struct part part;
@@ -84,13 +48,10 @@ static void run_here(const struct form *form, int workers, const struct problem 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     part_cut(&part, problem, ranks, rank);
-    allocate(&part, problem);
-    double *shared = calloc((size_t)workers * 16, sizeof(double));
-    if (!shared)
-        fail("no memory");
+    part_arrays(&part, problem, make_here, NULL);
 #pragma omp parallel num_threads(workers)
     {
-        struct worker worker = {.problem = problem, .part = &part, .form = form, .of_form = shared};
+        struct worker worker = {.problem = problem, .part = &part, .meet = meet};
         worker.comm = MPI_COMM_WORLD;
         worker.number = omp_get_thread_num();
         worker.count = omp_get_num_threads();
@@ -99,7 +60,6 @@ static void run_here(const struct form *form, int workers, const struct problem 
             fail("OpenMP gives fewer threads than were wanted");
         work(&worker);
     }
-    free(shared);
 }
 
 /* ---- Tasks ---- */
@@ -114,18 +74,16 @@ static void check(int result, const char *what)
 
 static void meet_tasks(struct worker *worker)
 {
-    check(onespace_parallel_barrier(worker->of_form), "barrier");
+    check(onespace_parallel_barrier(worker->team), "barrier");
 }
 
-static double largest_of_tasks(struct worker *worker, double value)
+static double *make_shared(void *team, const char *name, size_t count)
 {
-    check(onespace_parallel_reduce(worker->of_form, &value, 1, ONESPACE_PARALLEL_DOUBLE,
-                                   ONESPACE_PARALLEL_MAX),
-          "reduction");
-    return largest_of_ranks(value, worker->comm);
+    void *memory;
+    check(onespace_parallel_shared(team, name, count * sizeof(double), &memory),
+          "memory for the part");
+    return memory;
 }
-
-static const struct form form_tasks = {meet_tasks, largest_of_tasks};
 
 static void run_tasks(int workers, const struct problem *problem, void (*work)(struct worker *))
 {
@@ -137,30 +95,24 @@ static void run_tasks(int workers, const struct problem *problem, void (*work)(s
     if (ranks % workers)
         fail("the number of ranks is no multiple of the number of tasks in a team");
     check(onespace_parallel_join(&team, workers), "the ranks must be tasks: onespace run");
-    struct worker worker = {.problem = problem, .part = &part, .form = &form_tasks};
-    worker.of_form = team;
+    struct worker worker = {.problem = problem, .part = &part, .meet = meet_tasks, .team = team};
     worker.number = onespace_parallel_number(team);
     worker.count = onespace_parallel_count(team);
     MPI_Comm_split(MPI_COMM_WORLD, worker.number, rank, &worker.comm);
     part_cut(&part, problem, ranks / workers, rank / workers);
-    double **arrays[] = {&part.flux, &part.before, &part.source};
-    const char *names[] = {"flux", "before", "source"};
-    for (int i = 0; i < 3; i++)
-        check(onespace_parallel_shared(team, names[i], part_bytes(&part, problem),
-                                       (void **)arrays[i]),
-              "memory for the part");
+    part_arrays(&part, problem, make_shared, team);
     work(&worker);
     MPI_Comm_free(&worker.comm);
     check(onespace_parallel_fini(team), "end of the team");
 }
 
-void run_form(const char *name, int workers, struct problem *problem,
+void run_form(const char *name, int workers, const struct problem *problem,
               void (*work)(struct worker *worker))
 {
     if (strcmp(name, "mpi") == 0 && workers == 1)
-        run_here(&form_mpi, workers, problem, work);
+        run_here(meet_nobody, workers, problem, work);
     else if (strcmp(name, "openmp") == 0)
-        run_here(&form_openmp, workers, problem, work);
+        run_here(meet_threads, workers, problem, work);
     else if (strcmp(name, "tasks") == 0)
         run_tasks(workers, problem, work);
     else

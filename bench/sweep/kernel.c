@@ -1,58 +1,134 @@
 /* bench/sweep/kernel.c: the cells of a chunk, one after the other, all angles of an octant at once.
  *
- * Diamond differences: the flux in a cell's centre is the mean of those on opposite faces. With it
- * the balance of a cell gives the centre from the three inflows, and then the outflows, which take
- * the inflows' place. */
+ * Diamond differences: the flux in a cell's centre is the mean of those on opposite faces, and in
+ * the middle of a time step that of its two ends, its edges. With it the balance of a cell gives
+ * the centre from the three inflows and the early edge, and then the outflows, which take the
+ * inflows' place. */
 #include "sweep.h"
 
-struct angles {
-    const double *restrict h[3], *restrict inverse, *restrict cosines[3];
-    double weight;
-    int count;
+/* Vectors of angles but for source and flux, vectors of moments. */
+struct cell {
+    const struct problem *problem;
+    const double *restrict harmonics, *restrict source, *restrict known, *restrict inverse;
+    double *restrict x, *restrict y, *restrict z, *restrict edge;
+    double *restrict emission, *restrict centre, *restrict flux, *outflow;
+    double total, edge_factor;
+    int is_end_of_step;
 };
 
-static double cell_flat(const struct angles *a, double source, double *restrict x,
-                        double *restrict y, double *restrict z)
+static void emit(const struct cell *c)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int m = 0; m < a->count; m++) {
-        double centre =
-            (source + a->h[0][m] * x[m] + a->h[1][m] * y[m] + a->h[2][m] * z[m]) * a->inverse[m];
-        x[m] = 2 * centre - x[m];
-        y[m] = 2 * centre - y[m];
-        z[m] = 2 * centre - z[m];
-        sum += centre;
+    const size_t n = (size_t)c->problem->angles, moments = (size_t)c->problem->moments;
+    double *restrict emission = c->emission;
+    const double even = c->source[0];
+    for (size_t m = 0; m < n; m++)
+        emission[m] = even + (c->known ? c->known[m] : 0);
+    for (size_t l = 1; l < moments; l++) {
+        const double *restrict harmonic = c->harmonics + l * n, source = c->source[l];
+        for (size_t m = 0; m < n; m++)
+            emission[m] += source * harmonic[m];
     }
-    return sum * a->weight;
 }
 
-/* The manufactured source differs by angle: slopes have the octant's signs already. */
-static double cell_sloped(const struct angles *a, double source, const double slopes[3],
-                          double *restrict x, double *restrict y, double *restrict z)
+/* The fix-up: an outflow or late edge that would be negative is 0 instead, and the centre follows
+ * from the balance with it, until no other one is negative. The centre only becomes smaller, so
+ * that what was negative stays so. */
+static double mended(const double in[4], const double h[4], double emission, double total)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int m = 0; m < a->count; m++) {
-        double here = source + slopes[0] * a->cosines[0][m] + slopes[1] * a->cosines[1][m] +
-                      slopes[2] * a->cosines[2][m];
-        double centre =
-            (here + a->h[0][m] * x[m] + a->h[1][m] * y[m] + a->h[2][m] * z[m]) * a->inverse[m];
-        x[m] = 2 * centre - x[m];
-        y[m] = 2 * centre - y[m];
-        z[m] = 2 * centre - z[m];
-        sum += centre;
+    for (int zeros = 0;;) {
+        double gives = emission, takes = total, centre;
+        int negative = 0;
+        for (int f = 0; f < 4; f++) {
+            gives += (zeros >> f & 1 ? 0.5 : 1) * h[f] * in[f];
+            takes += zeros >> f & 1 ? 0 : h[f];
+        }
+        centre = gives > 0 && takes > 0 ? gives / takes : 0;
+        for (int f = 0; f < 4; f++)
+            negative |= (2 * centre < in[f]) << f;
+        if ((negative | zeros) == zeros)
+            return centre;
+        zeros |= negative;
     }
-    return sum * a->weight;
 }
 
-static void find_slopes(const struct problem *problem, const struct chunk *chunk, const int cell[3],
-                        double slopes[3])
+static void mend(const struct cell *c)
 {
-    manufactured(problem, cell, slopes);
-    for (int axis = 0; axis < 3; axis++)
-        slopes[axis] *=
-            problem->strength[chunk->group] * (is_backward(chunk->octant, axis) ? -1 : 1);
+    const struct problem *p = c->problem;
+    for (int m = 0; m < p->angles; m++) {
+        const double in[4] = {c->x[m], c->y[m], c->z[m], c->edge ? c->edge[m] : 0};
+        const double h[4] = {p->h[0][m], p->h[1][m], p->h[2][m], c->edge_factor};
+        const double twice = 2 * c->centre[m];
+        if (twice < in[0] || twice < in[1] || twice < in[2] || twice < in[3])
+            c->centre[m] = mended(in, h, c->emission[m], c->total);
+    }
+}
+
+static inline double outflow_of(double centre, double in, int has_fixup)
+{
+    double out = 2 * centre - in;
+    return has_fixup && out < 0 ? 0 : out;
+}
+
+static inline __attribute__((always_inline)) void flow(const struct cell *c, int has_edge,
+                                                       int has_fixup)
+{
+    const int n = c->problem->angles;
+    const double *restrict hx = c->problem->h[0], *restrict hy = c->problem->h[1],
+                           *restrict hz = c->problem->h[2], ht = c->edge_factor;
+    const double *restrict emission = c->emission, *restrict inverse = c->inverse;
+    double *restrict x = c->x, *restrict y = c->y, *restrict z = c->z, *restrict edge = c->edge;
+    double *restrict centre = c->centre, leaves = 0;
+    int negative = 0;
+#pragma omp simd reduction(| : negative)
+    for (int m = 0; m < n; m++) {
+        double gives = emission[m] + hx[m] * x[m] + hy[m] * y[m] + hz[m] * z[m];
+        centre[m] = (has_edge ? gives + ht * edge[m] : gives) * inverse[m];
+        double twice = 2 * centre[m];
+        negative |= has_fixup && ((twice < x[m]) | (twice < y[m]) | (twice < z[m]) |
+                                  (has_edge && twice < edge[m]));
+    }
+    if (negative)
+        mend(c);
+#pragma omp simd reduction(+ : leaves)
+    for (int m = 0; m < n; m++) {
+        double out[] = {outflow_of(centre[m], x[m], has_fixup),
+                        outflow_of(centre[m], y[m], has_fixup),
+                        outflow_of(centre[m], z[m], has_fixup)};
+        leaves += hx[m] * (out[0] - x[m]) + hy[m] * (out[1] - y[m]) + hz[m] * (out[2] - z[m]);
+        if (has_edge)
+            leaves += ht * (outflow_of(centre[m], edge[m], has_fixup) - edge[m]);
+        x[m] = out[0];
+        y[m] = out[1];
+        z[m] = out[2];
+    }
+    *c->outflow += leaves * c->problem->weight / 2;
+    if (has_edge && c->is_end_of_step)
+        for (int m = 0; m < n; m++)
+            edge[m] = outflow_of(centre[m], edge[m], has_fixup);
+}
+
+static void add_moments(const struct cell *c)
+{
+    const size_t n = (size_t)c->problem->angles, moments = (size_t)c->problem->moments;
+    const double *restrict centre = c->centre;
+    for (size_t l = 0; l < moments; l++) {
+        const double *restrict harmonic = c->harmonics + l * n;
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t m = 0; m < n; m++)
+            sum += harmonic[m] * centre[m];
+        c->flux[l] += sum * c->problem->weight;
+    }
+}
+
+static void sweep_cell(const struct cell *c)
+{
+    emit(c);
+    if (c->problem->has_fixup)
+        c->edge ? flow(c, 1, 1) : flow(c, 0, 1);
+    else
+        c->edge ? flow(c, 1, 0) : flow(c, 0, 0);
+    add_moments(c);
 }
 
 static int placed(int at, int size, int backward)
@@ -62,40 +138,38 @@ static int placed(int at, int size, int backward)
 
 void sweep_chunk(struct worker *worker, const struct chunk *chunk)
 {
-    const struct problem *problem = worker->problem;
+    const struct problem *p = worker->problem;
     const struct part *part = worker->part;
-    const int ny = part->size[Y], nz = part->size[Z], n = problem->angles, o = chunk->octant;
-    const double *sources = part->source + (size_t)chunk->group * part->cells;
-    double *flux = part->flux + (size_t)chunk->group * part->cells;
-    struct angles angles = {{problem->h[0], problem->h[1], problem->h[2]},
-                            NULL,
-                            {problem->cosines[0], problem->cosines[1], problem->cosines[2]},
-                            problem->weight,
-                            n};
+    const int ny = part->size[Y], nz = part->size[Z], o = chunk->octant;
+    const size_t n = (size_t)p->angles, moments = (size_t)p->moments;
+    const size_t of_group = (size_t)chunk->group * part->cells;
+    const size_t of_octant = (size_t)(chunk->group * OCTANTS + o) * part->cells;
+    struct cell cell = {.problem = p,
+                        .harmonics = p->harmonics + (size_t)o * moments * n,
+                        .emission = worker->emission,
+                        .centre = worker->centre,
+                        .edge_factor = edge_factor(p, chunk->group),
+                        .is_end_of_step = chunk->is_end_of_step};
     for (int kk = 0; kk < nz; kk++) {
-        int k = placed(kk, nz, is_backward(o, 2));
+        const int k = placed(kk, nz, is_backward(o, 2));
         for (int jj = 0; jj < ny; jj++) {
-            int j = placed(jj, ny, is_backward(o, 1));
-            double *x = chunk->x_faces + ((size_t)k * (size_t)ny + (size_t)j) * (size_t)n;
+            const int j = placed(jj, ny, is_backward(o, 1));
+            const size_t row = (size_t)k * (size_t)ny + (size_t)j;
+            cell.x = worker->x_faces + row * n;
             for (int ii = 0; ii < chunk->size; ii++) {
-                int i = placed(ii, chunk->size, is_backward(o, 0));
-                int cell[3] = {chunk->first + i, part->first[Y] + j, part->first[Z] + k};
-                double *y =
-                    worker->faces[Y] + ((size_t)k * (size_t)problem->chunk + (size_t)i) * (size_t)n;
-                double *z =
-                    worker->faces[Z] + ((size_t)j * (size_t)problem->chunk + (size_t)i) * (size_t)n;
-                size_t at =
-                    ((size_t)k * (size_t)ny + (size_t)j) * (size_t)problem->nx + (size_t)cell[0];
-                angles.inverse =
-                    problem->inverse +
-                    (size_t)(chunk->group * MATERIALS + material(problem, cell)) * (size_t)n;
-                if (problem->is_manufactured) {
-                    double slopes[3];
-                    find_slopes(problem, chunk, cell, slopes);
-                    flux[at] += cell_sloped(&angles, sources[at], slopes, x, y, z);
-                } else {
-                    flux[at] += cell_flat(&angles, sources[at], x, y, z);
-                }
+                const int i = placed(ii, chunk->size, is_backward(o, 0)), x = chunk->first + i;
+                const size_t at = row * (size_t)p->nx + (size_t)x, place = of_group + at;
+                const int where[AXES] = {x, part->first[Y] + j, part->first[Z] + k};
+                cell.y = worker->faces[Y] + ((size_t)k * (size_t)p->chunk + (size_t)i) * n;
+                cell.z = worker->faces[Z] + ((size_t)j * (size_t)p->chunk + (size_t)i) * n;
+                cell.source = part->source + place * moments;
+                cell.flux = part->flux + place * moments;
+                cell.inverse = part->inverse + place * n;
+                cell.outflow = part->outflow + place;
+                cell.known = part->known ? part->known + (of_octant + at) * n : NULL;
+                cell.edge = part->edge ? part->edge + (of_octant + at) * n : NULL;
+                cell.total = p->total[chunk->group * MATERIALS + is_inside(p, where)];
+                sweep_cell(&cell);
             }
         }
     }

@@ -1,4 +1,4 @@
-/* bench/sweep/part.c: cutting the cube in y and z, and the groups among the workers of a part. */
+/* bench/sweep/part.c: cutting the box in y and z, and the arrays of a part and of a worker. */
 #include <stdlib.h>
 
 #include "sweep.h"
@@ -29,12 +29,7 @@ void part_cut(struct part *part, const struct problem *problem, int ranks, int r
     part->cells = (size_t)problem->nx * (size_t)part->size[Y] * (size_t)part->size[Z];
 }
 
-size_t part_bytes(const struct part *part, const struct problem *problem)
-{
-    return part->cells * (size_t)problem->groups * sizeof(double);
-}
-
-static double *zeros(size_t count)
+double *zeros(size_t count)
 {
     double *memory = calloc(count, sizeof(double));
     if (!memory)
@@ -42,15 +37,43 @@ static double *zeros(size_t count)
     return memory;
 }
 
+void part_arrays(struct part *part, const struct problem *p,
+                 double *make(void *context, const char *name, size_t count), void *context)
+{
+    const size_t groups = (size_t)p->groups, cells = groups * part->cells;
+    const size_t moments = cells * (size_t)p->moments, angles = cells * (size_t)p->angles;
+    struct {
+        const char *name;
+        double **array;
+        size_t count;
+    } arrays[] = {
+        {"flux", &part->flux, moments},
+        {"before", &part->before, cells},
+        {"earlier", &part->earlier, cells},
+        {"fixed", &part->fixed, moments},
+        {"source", &part->source, moments},
+        {"inverse", &part->inverse, angles},
+        {"outflow", &part->outflow, cells},
+        {"known", &part->known, p->is_known ? angles * OCTANTS : 0},
+        {"edge", &part->edge, p->steps ? angles * OCTANTS : 0},
+        {"largest", &part->largest, 2 * groups},
+    };
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        *arrays[i].array = arrays[i].count ? make(context, arrays[i].name, arrays[i].count) : NULL;
+}
+
 void worker_set_up(struct worker *worker)
 {
     const struct problem *problem = worker->problem;
     const struct part *part = worker->part;
-    int count;
-    share(problem->groups, worker->count, worker->number, &worker->groups[0], &count);
-    worker->groups[1] = worker->groups[0] + count;
-    worker->x_faces = zeros((size_t)count * (size_t)part->size[Y] * (size_t)part->size[Z] *
-                            (size_t)problem->angles);
+    worker->groups = calloc((size_t)problem->groups, sizeof(int));
+    worker->is_done = calloc((size_t)problem->groups, 1);
+    if (!worker->groups || !worker->is_done)
+        fail("no memory");
+    worker->emission = zeros((size_t)problem->angles);
+    worker->centre = zeros((size_t)problem->angles);
+    worker->x_faces =
+        zeros((size_t)part->size[Y] * (size_t)part->size[Z] * (size_t)problem->angles);
     for (int d = 0; d < DIRECTIONS; d++) {
         /* A face in y is wide in z, and the other way round. */
         size_t face = (size_t)part->size[!d] * (size_t)problem->chunk * (size_t)problem->angles;
@@ -60,4 +83,20 @@ void worker_set_up(struct worker *worker)
             worker->requests[d][i] = MPI_REQUEST_NULL;
         }
     }
+}
+
+void cell_at(const struct worker *worker, size_t at, int cell[AXES])
+{
+    const struct part *part = worker->part;
+    size_t nx = (size_t)worker->problem->nx, ny = (size_t)part->size[Y];
+    cell[0] = (int)(at % nx);
+    cell[1] = (int)(at / nx % ny) + part->first[Y];
+    cell[2] = (int)(at / nx / ny) + part->first[Z];
+}
+
+int material_at(const struct worker *worker, size_t at)
+{
+    int cell[AXES];
+    cell_at(worker, at, cell);
+    return is_inside(worker->problem, cell);
 }

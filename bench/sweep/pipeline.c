@@ -1,6 +1,6 @@
 /* bench/sweep/pipeline.c: the order of a sweep, and the messages between parts.
  *
- * All parts go through octants, chunks and groups in the same order. The two octants that differ in
+ * All parts go through corners, groups and chunks in the same order. The two octants that differ in
  * x only follow one another, so that the pipeline between the parts runs full four times, not
  * eight. Outflows are copied before they are sent, into one of two buffers by turns: the one before
  * may still be on its way while the next chunk is worked at. */
@@ -51,32 +51,32 @@ static void send_faces(struct worker *worker, int octant)
     }
 }
 
-static void sweep_octant(struct worker *worker, int octant)
+static void sweep_octant(struct worker *worker, int octant, int group, int is_end_of_step)
 {
     const struct problem *problem = worker->problem;
     const struct part *part = worker->part;
-    size_t of_group = (size_t)part->size[Y] * (size_t)part->size[Z] * (size_t)problem->angles;
-    int own = worker->groups[1] - worker->groups[0];
+    size_t face = (size_t)part->size[Y] * (size_t)part->size[Z] * (size_t)problem->angles;
     int chunks = (problem->nx + problem->chunk - 1) / problem->chunk;
-    memset(worker->x_faces, 0, (size_t)own * of_group * sizeof(double)); /* vacuum */
+    memset(worker->x_faces, 0, face * sizeof(double)); /* vacuum */
     for (int c = 0; c < chunks; c++) {
         int first = (is_backward(octant, 0) ? chunks - 1 - c : c) * problem->chunk;
-        struct chunk chunk = {.octant = octant, .first = first};
-        chunk.size = min_int(problem->chunk, problem->nx - first);
-        for (int i = 0; i < own; i++) {
-            chunk.group = worker->groups[0] + i;
-            chunk.x_faces = worker->x_faces + (size_t)i * of_group;
-            receive_faces(worker, octant);
-            sweep_chunk(worker, &chunk);
-            send_faces(worker, octant);
-        }
+        int size = min_int(problem->chunk, problem->nx - first);
+        struct chunk chunk = {octant, group, first, size, is_end_of_step};
+        receive_faces(worker, octant);
+        sweep_chunk(worker, &chunk);
+        send_faces(worker, octant);
     }
 }
 
-void sweep(struct worker *worker)
+void sweep(struct worker *worker, int is_end_of_step)
 {
-    for (int octant = 0; octant < OCTANTS; octant++)
-        sweep_octant(worker, octant);
+    /* One after the other starts in corners that have an edge in common: the pipeline turns there.
+     */
+    static const int corners[] = {0, 1, 3, 2};
+    for (int corner = 0; corner < 4; corner++)
+        for (int i = 0; i < worker->own; i++)
+            for (int x = 0; x < 2; x++)
+                sweep_octant(worker, corners[corner] << 1 | x, worker->groups[i], is_end_of_step);
     for (int i = 0; i < DIRECTIONS * 2; i++)
         MPI_Wait(&worker->requests[i / 2][i % 2], MPI_STATUS_IGNORE);
 }

@@ -1,13 +1,22 @@
 /* bench/sweep/sweep.c: solves a transport problem and says how long it took.
  *
- * usage, as an MPI job: sweep mpi|openmp|tasks WORKERS NX NY NZ ANGLES GROUPS CHUNK ITERATIONS
- * [known]
+ * usage, as an MPI job: sweep mpi|openmp|tasks WORKERS [NAME=VALUE]...
  *
- * WORKERS: threads or tasks of each part. CHUNK: cells in x that are swept between two messages.
- * Prints, on rank 0, "solve RANKS SECONDS", "grind RANKS SECONDS" (for a cell, angle, group and
- * iteration, all workers together), "change RANKS VALUE" (of the flux in the last iteration) and
- * "flux RANKS VALUE" (the largest); with `known`, a problem whose solution is known, also
- * "error RANKS VALUE", the largest difference to it. RANKS is the number of parts. */
+ * WORKERS: threads or tasks of each part. Words, and what holds without them:
+ *   nx=32 ny=8 nz=8   cells of the box, of width=0.01 in each direction
+ *   angles=32         in each octant
+ *   groups=16         of energy
+ *   orders=4          of scattering, with the squared number of moments
+ *   steps=1           time steps of step=0.01; 0: a steady state
+ *   inners=5 outers=100 tolerance=1e-4   when iterations end
+ *   fixup=0           1: negative fluxes are mended
+ *   known=0           1: a source whose solution is known; otherwise one in the middle
+ *   chunk=4           cells in x that are swept between two messages
+ * Prints, on rank 0, "solve PARTS SECONDS", "grind PARTS SECONDS" (for a cell, angle and sweep of a
+ * group, all workers together, as SNAP defines it), "sweeps PARTS COUNT" (of groups), "flux PARTS
+ * VALUE" (the largest), "deepest PARTS VALUE" (how far the least is below 0), and the largest
+ * difference to the known solution, "error PARTS VALUE", or else that between what a cell gets and
+ * gives, "imbalance PARTS VALUE". */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,83 +24,81 @@
 
 #include "sweep.h"
 
-/* One iteration; gives how much the worker's fluxes changed. */
-static double iterate(struct worker *worker)
+static double largest_flux(const struct worker *worker, int group)
 {
-    struct part *part = worker->part;
-    size_t own = (size_t)worker->groups[0] * part->cells;
-    size_t count = (size_t)(worker->groups[1] - worker->groups[0]) * part->cells;
-    double change = 0;
-    source_of_groups(worker);
-    worker->form->meet(worker); /* all have read all fluxes */
-    memcpy(part->before + own, part->flux + own, count * sizeof(double));
-    memset(part->flux + own, 0, count * sizeof(double));
-    sweep(worker);
-    for (size_t i = own; i < own + count; i++)
-        change = fmax(change, fabs(part->flux[i] - part->before[i]));
-    return change;
-}
-
-static double largest_flux(const struct worker *worker)
-{
-    const struct part *part = worker->part;
-    double largest = 0;
-    for (size_t i = (size_t)worker->groups[0] * part->cells;
-         i < (size_t)worker->groups[1] * part->cells; i++)
-        largest = fmax(largest, part->flux[i]);
+    const size_t cells = worker->part->cells, moments = (size_t)worker->problem->moments;
+    const double *flux = worker->part->flux + (size_t)group * cells * moments;
+    double largest = flux[0];
+    for (size_t at = 1; at < cells; at++)
+        largest = fmax(largest, flux[at * moments]);
     return largest;
 }
 
-static void say(const struct worker *worker, double seconds, double change, double flux,
-                double error)
+/* How far the least flux is below 0. */
+static double deepest_flux(const struct worker *worker, int group)
+{
+    const size_t cells = worker->part->cells, moments = (size_t)worker->problem->moments;
+    const double *flux = worker->part->flux + (size_t)group * cells * moments;
+    double deepest = 0;
+    for (size_t at = 0; at < cells; at++)
+        deepest = fmax(deepest, -flux[at * moments]);
+    return deepest;
+}
+
+static void say(const struct worker *worker, double seconds, double flux, double deepest,
+                double quality)
 {
     const struct problem *p = worker->problem;
-    int ranks, rank;
-    MPI_Comm_size(worker->comm, &ranks);
+    int parts, rank;
+    MPI_Comm_size(worker->comm, &parts);
     MPI_Comm_rank(worker->comm, &rank);
     if (rank != 0 || worker->number != 0)
         return;
-    double work = (double)p->nx * p->ny * p->nz * p->angles * OCTANTS * p->groups * p->iterations;
-    printf("solve %d %.9e\ngrind %d %.9e\nchange %d %.9e\nflux %d %.15e\n", ranks, seconds, ranks,
-           seconds / work, ranks, change, ranks, flux);
-    if (p->is_manufactured)
-        printf("error %d %.9e\n", ranks, error);
+    double of_sweep = (double)p->nx * p->ny * p->nz * p->angles * OCTANTS;
+    printf("solve %d %.9e\ngrind %d %.9e\n", parts, seconds, parts,
+           seconds / (of_sweep * (double)worker->sweeps));
+    printf("sweeps %d %ld\nflux %d %.15e\n", parts, worker->sweeps, parts, flux);
+    printf("deepest %d %.9e\n", parts, deepest);
+    printf("%s %d %.9e\n", p->is_known ? "error" : "imbalance", parts, quality);
 }
 
 static void work(struct worker *worker)
 {
-    double change = 0, error = 0;
     worker_set_up(worker);
-    worker->form->largest(worker, 0); /* all are there */
+    largest_of_all(worker, largest_flux); /* all are there, and have all pages of the flux */
     double start = MPI_Wtime();
-    /* Each iteration ends with the convergence test; it also says that all fluxes are there. */
-    for (int i = 0; i < worker->problem->iterations; i++)
-        change = worker->form->largest(worker, iterate(worker));
-    double seconds = worker->form->largest(worker, MPI_Wtime() - start);
-    double flux = worker->form->largest(worker, largest_flux(worker));
-    if (worker->problem->is_manufactured)
-        error = worker->form->largest(worker, error_of_groups(worker));
-    say(worker, seconds, change, flux, error);
+    solve(worker);
+    double seconds = MPI_Wtime() - start; /* they end together, with a comparison */
+    double flux = largest_of_all(worker, largest_flux);
+    double deepest = largest_of_all(worker, deepest_flux);
+    double quality = largest_of_all(worker, worker->problem->is_known ? known_error : imbalance);
+    say(worker, seconds, flux, deepest, quality);
 }
 
 int main(int argc, char **argv)
 {
     int provided, is_openmp = argc > 1 && strcmp(argv[1], "openmp") == 0;
     int wanted = is_openmp ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
-    MPI_Init_thread(&argc, &argv, wanted, &provided);
-    struct problem problem = {0};
     int workers = argc > 2 ? atoi(argv[2]) : 0;
-    int *numbers[] = {&problem.nx,     &problem.ny,    &problem.nz,        &problem.angles,
-                      &problem.groups, &problem.chunk, &problem.iterations};
-    int good = argc == 10 || (argc == 11 && strcmp(argv[10], "known") == 0);
-    for (int i = 0; i < 7 && good; i++)
-        good = (*numbers[i] = atoi(argv[i + 3])) > 0;
-    if (!good || workers < 1)
-        fail("usage: sweep mpi|openmp|tasks WORKERS NX NY NZ ANGLES GROUPS CHUNK ITERATIONS "
-             "[known]");
+    MPI_Init_thread(&argc, &argv, wanted, &provided);
+    struct problem problem = {.nx = 32,
+                              .ny = 8,
+                              .nz = 8,
+                              .angles = 32,
+                              .groups = 16,
+                              .chunk = 4,
+                              .orders = 4,
+                              .steps = 1,
+                              .inners = 5,
+                              .outers = 100,
+                              .width = 0.01,
+                              .step = 0.01,
+                              .tolerance = 1e-4};
+    if (workers < 1)
+        fail("usage: sweep mpi|openmp|tasks WORKERS [NAME=VALUE]...");
     if (provided < wanted)
         fail("this MPI has no MPI_THREAD_MULTIPLE");
-    problem.is_manufactured = argc == 11;
+    read_options(&problem, argv + 3);
     problem_set_up(&problem);
     run_form(argv[1], workers, &problem, work);
     MPI_Finalize();

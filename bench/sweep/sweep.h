@@ -2,10 +2,11 @@
  *
  * Particles of several energy groups fly in fixed directions through a box of cells; in each
  * direction a cell needs what leaves its three upstream neighbours first. The method is that of the
- * proxy application SNAP (Los Alamos), from its public description: diamond differences in space, a
- * vector of angles for each of the eight octants, scattering between groups by iteration, and the
- * KBA decomposition (Koch, Baker, Alcouffe): the box is cut in y and z, and the sweep of an octant
- * is a pipeline of chunks in x that runs diagonally through the parts. */
+ * proxy application SNAP (Los Alamos), from its public description: diamond differences in space
+ * and time, a vector of angles for each of the eight octants, anisotropic scattering between groups
+ * by outer and inner iterations, a fix-up of negative fluxes, and the KBA decomposition (Koch,
+ * Baker, Alcouffe): the box is cut in y and z, and the sweep of an octant is a pipeline of chunks
+ * in x that runs diagonally through the parts. */
 #ifndef SWEEP_H
 #define SWEEP_H
 
@@ -13,47 +14,62 @@
 #include <stddef.h>
 
 enum { Y, Z, DIRECTIONS };
-enum { MATERIALS = 2, OCTANTS = 8 };
+enum { MATERIALS = 2, OCTANTS = 8, AXES = 3 };
 
 /* What is to be solved: the same on all ranks. */
 struct problem {
-    int nx, ny, nz; /* cells of the whole unit cube */
+    int nx, ny, nz; /* cells of the whole box */
     int angles;     /* per octant */
-    int groups, chunk, iterations;
-    int is_manufactured; /* with a source whose solution is known */
-    double *cosines[3], weight;
-    double *total;    /* [groups][MATERIALS]: cross sections */
-    double *scatter;  /* [groups from][groups to] */
-    double *strength; /* [groups] of the manufactured solution */
-    double *h[3];     /* [angles]: 2 * cosine / cell width */
-    double *inverse;  /* [groups][MATERIALS][angles]: of the sum of h and the cross section */
+    int groups, chunk;
+    int orders, moments;       /* of scattering: moments = orders squared */
+    int steps, inners, outers; /* time steps, 0: a steady state; iterations at most */
+    int has_fixup, is_known;   /* negative fluxes are mended; the source's solution is known */
+    double width, step;        /* of a cell; of time */
+    double tolerance;          /* of relative changes of the flux in an inner iteration */
+    double *cosines[AXES];     /* [angles] */
+    double *h[AXES], weight;   /* [angles]: 2 * cosine / width */
+    double *harmonics;         /* [OCTANTS][moments][angles] */
+    double *total;             /* [groups][MATERIALS]: cross sections */
+    double *scatter;           /* [groups to][groups from][MATERIALS][moments] */
+    double *speed;             /* [groups] */
 };
 
-/* One rank's part of the cube, or that of a team of workers, which share its arrays. */
+/* One rank's part of the box, or that of a team of workers, which share its arrays. Between two
+ * meetings a worker writes those of its groups only. */
 struct part {
-    int parts[DIRECTIONS], at[DIRECTIONS];   /* how the cube is cut, and which part this is */
+    int parts[DIRECTIONS], at[DIRECTIONS];   /* how the box is cut, and which part this is */
     int first[DIRECTIONS], size[DIRECTIONS]; /* its cells in y and z; in x it has all */
     size_t cells;
-    double *flux, *before, *source; /* [groups][cells]; a worker writes its own groups only */
+    double *flux;    /* [groups][cells][moments] */
+    double *before;  /* [groups][cells]: the flux before the inner iteration */
+    double *earlier; /* the same before the outer one */
+    double *fixed;   /* [groups][cells][moments]: the source from outside and other groups */
+    double *source;  /* the same with what scatters within the group */
+    double *inverse; /* [groups][cells][angles]: of the factor of the flux in a cell's balance */
+    double *outflow; /* [groups][cells]: what leaves a cell through all faces, less what enters */
+    double *known;   /* [groups][OCTANTS][cells][angles]: the source of the known solution */
+    double *edge;    /* the same: the flux at the beginning of the time step */
+    double *largest; /* [2][groups]: what is to be compared between parts, by turns */
 };
 
 struct worker;
-/* What differs between the forms of parallel work; both are collective over all workers. */
-struct form {
-    void (*meet)(struct worker *worker); /* of a part: waits, and orders memory */
-    double (*largest)(struct worker *worker, double value); /* of all parts */
-};
+/* The one difference between the forms of parallel work, but for how they come about. */
+typedef void meeting(struct worker *worker); /* of the workers of a part: waits, orders memory */
 
 struct worker {
     const struct problem *problem;
     struct part *part;
-    const struct form *form;
-    void *of_form;
+    meeting *meet;
+    void *team;
     MPI_Comm comm;             /* in which rank `part` is the same worker of that part */
     int tag;                   /* of this worker's messages */
     int number, count;         /* among the workers of the part */
-    int groups[2];             /* its groups, from the first to before the second */
-    double *x_faces;           /* [own groups][nz][ny][angles] */
+    int *groups, own;          /* those that it works at now, and how many */
+    char *is_done;             /* [groups]: their inner iterations have converged */
+    unsigned comparisons;      /* so far: tells whose turn it is in `largest` */
+    long sweeps;               /* of groups, by all workers of a part */
+    double *emission, *centre; /* [angles], in a cell: source and flux */
+    double *x_faces;           /* [nz][ny][angles] */
     double *faces[DIRECTIONS]; /* of one chunk: [nz or ny][chunk][angles] */
     double *sent[DIRECTIONS][2];
     MPI_Request requests[DIRECTIONS][2];
@@ -65,41 +81,82 @@ static inline int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-/* ---- problem.c ---- */
-void problem_set_up(struct problem *problem);
-/* The manufactured flux at a cell's centre, without the group's strength, and its derivatives. */
-double manufactured(const struct problem *problem, const int cell[3], double slopes[3]);
-int material(const struct problem *problem, const int cell[3]);
-/* Sources of the worker's groups from the fluxes of all. */
-void source_of_groups(struct worker *worker);
-/* The largest difference between flux and manufactured flux in the worker's groups. */
-double error_of_groups(const struct worker *worker);
-
-/* ---- part.c ---- */
-void part_cut(struct part *part, const struct problem *problem, int ranks, int rank);
-size_t part_bytes(const struct part *part, const struct problem *problem); /* of each array */
-void worker_set_up(struct worker *worker);
-
-/* ---- pipeline.c ---- */
-/* Sweeps the worker's groups in all octants. */
-void sweep(struct worker *worker);
-
-/* ---- kernel.c ---- */
-struct chunk {
-    int octant, group, first, size; /* cells in x */
-    double *x_faces;                /* [nz][ny][angles], of the group */
-};
-void sweep_chunk(struct worker *worker, const struct chunk *chunk);
-
-/* ---- forms.c ---- */
-/* Makes the workers of this rank and lets each call `work`; ends the program on failure. */
-void run_form(const char *name, int workers, struct problem *problem,
-              void (*work)(struct worker *worker));
-void fail(const char *what);
-
 static inline int is_backward(int octant, int axis)
 {
     return octant >> axis & 1;
 }
+
+static inline double middle_of_step(const struct problem *problem, int step)
+{
+    return problem->step * (step + 0.5);
+}
+
+/* What stands before the difference of fluxes between a time step's middle and its beginning. */
+static inline double edge_factor(const struct problem *problem, int group)
+{
+    return problem->steps ? 2 / (problem->speed[group] * problem->step) : 0;
+}
+
+/* ---- options.c ---- */
+/* Reads NAME=VALUE words; ends the program when one is wrong. */
+void read_options(struct problem *problem, char **words);
+
+/* ---- problem.c ---- */
+void problem_set_up(struct problem *problem);
+/* Whether the cell is in the cube of half the length in the middle. */
+int is_inside(const struct problem *problem, const int cell[AXES]);
+
+/* ---- angles.c ---- */
+void set_angles(struct problem *problem);
+/* The cosine in the direction of an axis, with its sign. */
+double signed_cosine(const struct problem *problem, int octant, int axis, int angle);
+
+/* ---- part.c ---- */
+void part_cut(struct part *part, const struct problem *problem, int ranks, int rank);
+/* Has all arrays of the part made, zero at first, or found. */
+void part_arrays(struct part *part, const struct problem *problem,
+                 double *make(void *context, const char *name, size_t count), void *context);
+void worker_set_up(struct worker *worker);
+double *zeros(size_t count);
+/* Where in the box the part's cell with that number is, and what it is made of. */
+void cell_at(const struct worker *worker, size_t at, int cell[AXES]);
+int material_at(const struct worker *worker, size_t at);
+
+/* ---- known.c ---- */
+/* The source of the known solution in one group, at a time. */
+void known_source(const struct worker *worker, int group, double time);
+/* The largest difference between flux and known flux in a group, in the last time step's middle. */
+double known_error(const struct worker *worker, int group);
+
+/* ---- source.c ---- */
+/* What enters a group from outside and from all other groups. */
+void fixed_source(const struct worker *worker, int group);
+/* The same with what scatters within the group. */
+void total_source(const struct worker *worker, int group);
+
+/* ---- pipeline.c ---- */
+/* Sweeps the worker's groups in all octants; at the end of a time step it moves `edge` on. */
+void sweep(struct worker *worker, int is_end_of_step);
+
+/* ---- kernel.c ---- */
+struct chunk {
+    int octant, group, first, size; /* cells in x */
+    int is_end_of_step;
+};
+void sweep_chunk(struct worker *worker, const struct chunk *chunk);
+
+/* ---- solve.c ---- */
+void solve(struct worker *worker);
+/* How far flux, source and flows of the last sweep are from balance in a group's cells, where the
+ * source has no known solution and so is isotropic. */
+double imbalance(const struct worker *worker, int group);
+/* The largest of values[groups], of which each worker gives its groups', over all parts. */
+double largest_of_all(struct worker *worker, double value(const struct worker *, int group));
+
+/* ---- forms.c ---- */
+/* Makes the workers of this rank and lets each call `work`; ends the program on failure. */
+void run_form(const char *name, int workers, const struct problem *problem,
+              void (*work)(struct worker *worker));
+void fail(const char *what);
 
 #endif
