@@ -4,6 +4,8 @@ what such a disk holds when its power goes.
 A disk may keep what it was told in its own memory until it is flushed. So when the power goes it holds all
 writes that stand before the last flush, and of the later ones any."""
 import contextlib
+import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -38,7 +40,7 @@ def missing(file_system):
     return None if file_system in known else f"the kernel has no {file_system}"
 
 
-def call(*command, timeout=150):
+def call(*command, timeout=600):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
@@ -47,7 +49,16 @@ def call(*command, timeout=150):
 def crew(path, **options):
     """What a job of tests/storage/crew.cpp did with the file."""
     words = [f"{name}={value}" for name, value in options.items()]
-    return json.loads(call(CREW, path, *words, timeout=120))
+    return json.loads(call(CREW, path, *words))
+
+
+@functools.cache
+def keep_mounts_private():
+    """From here on what this process mounts is in no other mount namespace: one that somebody makes meanwhile would
+    keep a file system alive that was unmounted here. And whatever is mounted goes when this process ends."""
+    new_namespace = 0x00020000  # CLONE_NEWNS
+    assert ctypes.CDLL(None, use_errno=True).unshare(new_namespace) == 0, os.strerror(ctypes.get_errno())
+    call("mount", "--make-rprivate", "/")
 
 
 @contextlib.contextmanager
@@ -65,6 +76,7 @@ class Disk:
     """A fresh file system on a recorded disk."""
 
     def __init__(self, folder, file_system):
+        keep_mounts_private()
         self.folder, self.file_system = folder, file_system
         self.image, self.base, self.trace = folder / "image", folder / "base", folder / "trace"
         self.fuse, self.mount = folder / "fuse", folder / "mount"

@@ -42,6 +42,8 @@ def look(disk, image, **options):
 
 def wrong(outcome, committed):
     """What is wrong after the power came back, or None."""
+    if outcome["hung"]:
+        return "the job that opens the window hangs"
     if outcome["error"]:
         return outcome["text"]
     if outcome["torn"]:

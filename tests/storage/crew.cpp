@@ -345,12 +345,16 @@ void kill_all(const std::vector<pid_t> &ranks)
 
 void wait_for(std::vector<pid_t> &ranks, Outcome &outcome)
 {
-    uint64_t start = microseconds(), limit = 60 * 1000000ull;
+    // Looks, not time: what stops the ranks for a while stops their parent too.
+    const unsigned limit = 600000;
+    unsigned looks = 0;
+    uint64_t start = microseconds();
     size_t left = ranks.size();
     while (left) {
         int status = 0;
         pid_t pid = waitpid(-1, &status, WNOHANG);
         uint64_t passed = microseconds() - start;
+        looks++;
         if (pid > 0) {
             left--;
             for (pid_t &one : ranks)
@@ -361,8 +365,8 @@ void wait_for(std::vector<pid_t> &ranks, Outcome &outcome)
                 usleep(mix(job->seed) % 2000);
                 kill_all(ranks);
             }
-        } else if (passed > limit || (job->killed_after_us && passed > job->killed_after_us)) {
-            outcome.has_hung = passed > limit;
+        } else if (looks > limit || (job->killed_after_us && passed > job->killed_after_us)) {
+            outcome.has_hung = looks > limit;
             kill_all(ranks);
         } else
             usleep(100);
