@@ -12,8 +12,7 @@
 
 #include "crew.hpp"
 #include "folder.hpp"
-
-#include "versions.hpp"
+#include "solo.hpp"
 
 namespace fs = std::filesystem;
 
@@ -31,60 +30,13 @@ ssize_t count_write(int fd, const void *data, size_t size, off_t at)
     return put;
 }
 
-struct Solo {
-    std::vector<char> bytes;
-    std::vector<storage_range> stored;
-    bool is_unsure = false; // what changed is not known
-    versions *made = nullptr;
-    storage_error error = {};
-
-    explicit Solo(size_t size) : bytes(size)
+struct Counted : Solo {
+    using Solo::Solo;
+    int open(const std::string &path)
     {
-    }
-    ~Solo()
-    {
-        versions_close(made);
-    }
-    static int changes(void *context, storage_ranges *ranges)
-    {
-        Solo *solo = static_cast<Solo *>(context);
-        auto &list = solo->stored;
-        if (solo->is_unsure)
-            list = {{0, solo->bytes.size()}};
-        ranges->range =
-            static_cast<storage_range *>(calloc(list.size() + 1, sizeof(storage_range)));
-        memcpy(ranges->range, list.data(), list.size() * sizeof(storage_range));
-        ranges->count = list.size();
-        list.clear();
-        return solo->is_unsure;
-    }
-    static int broadcast(void *, void *, size_t)
-    {
-        return 0;
-    }
-    static int least(void *, int64_t mine, int64_t *result)
-    {
-        *result = mine;
-        return 0;
-    }
-    int open(const std::string &path, unsigned keep = 1)
-    {
-        versions_io io = versions_io_system;
-        io.write = count_write;
-        static versions_io kept;
-        kept = io;
-        versions_part part = {path.c_str(), bytes.data(), bytes.size(), 1, 0, changes, this};
-        versions_group group = {nullptr, 0, 1, broadcast, least};
-        return versions_open(&part, &group, keep, &kept, &made, &error);
-    }
-    void store(size_t at, const std::string &text)
-    {
-        memcpy(bytes.data() + at, text.data(), text.size());
-        stored.push_back({at, text.size()});
-    }
-    int commit()
-    {
-        return versions_commit(made, &error);
+        static const versions_io io = {count_write, versions_io_system.flush,
+                                       versions_io_system.flush_folder, versions_io_system.random};
+        return Solo::open(path, 1, &io);
     }
 };
 
@@ -223,7 +175,7 @@ TEST(versions, empty_part_has_versions_too)
 TEST(versions, commit_writes_what_changed)
 {
     Folder folder;
-    Solo window(16 << 20);
+    Counted window(16 << 20);
     ASSERT_EQ(window.open(folder / "data"), 0);
     for (int i = 0; i < 3; i++)
         ASSERT_EQ(window.commit(), 0);
@@ -237,7 +189,7 @@ TEST(versions, commit_writes_what_changed)
 TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
 {
     Folder folder;
-    Solo window(16 << 20);
+    Counted window(16 << 20);
     window.is_unsure = true;
     ASSERT_EQ(window.open(folder / "data"), 0);
     for (int i = 0; i < 3; i++)
@@ -248,7 +200,7 @@ TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
     EXPECT_LE(written, 4096u + 8192u + 2 * 512u + 1024u);
     versions_close(window.made);
     window.made = nullptr;
-    Solo again(16 << 20);
+    Counted again(16 << 20);
     ASSERT_EQ(again.open(folder / "data"), 0);
     EXPECT_STREQ(again.bytes.data() + (5 << 20), "one page");
 }
@@ -257,12 +209,12 @@ TEST(versions, first_commit_after_opening_writes_what_differs)
 {
     Folder folder;
     {
-        Solo window(16 << 20);
+        Counted window(16 << 20);
         ASSERT_EQ(window.open(folder / "data"), 0);
         for (int i = 0; i < 2; i++)
             ASSERT_EQ(window.commit(), 0);
     }
-    Solo window(16 << 20);
+    Counted window(16 << 20);
     ASSERT_EQ(window.open(folder / "data"), 0);
     written = 0;
     window.store(5 << 20, "one page");
