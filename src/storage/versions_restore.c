@@ -90,10 +90,15 @@ static int adopt(struct versions *versions, const struct version_slot *slot,
     uint32_t *sums = NULL;
     int fd = slot_open(versions->folder, versions->path, slot->rank, slot->number, O_RDONLY, error);
     int result = fd < 0 ? fd : slot_read_sums(fd, &slot->record, &sums);
-    if (fd >= 0)
-        close(fd);
-    if (result != 0)
+    if (fd < 0)
         return result;
+    close(fd);
+    if (result != 0)
+        return storage_fail(error, result,
+                            "%s.versions/rank-%u.slot-%u: cannot read the checksums of version "
+                            "%" PRIu64 ": %s",
+                            versions->path, slot->rank, slot->number, slot->record.version,
+                            strerror(-result));
     free(versions->sums);
     versions->sums = sums;
     version_pages_clear(&versions->unsummed);

@@ -85,15 +85,16 @@ int versions_lock(int folder, const char *path, uint32_t rank, uint32_t count, i
 {
     struct flock lock = {.l_type = F_WRLCK, .l_start = rank, .l_len = count};
     *fd = openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    int result = *fd < 0 ? -errno : fcntl(*fd, F_OFD_SETLK, &lock) == 0 ? 0 : -errno;
-    if (result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP)
+    int is_open = *fd >= 0;
+    int result = !is_open || fcntl(*fd, F_OFD_SETLK, &lock) != 0 ? -errno : 0;
+    if (is_open && (result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP))
         result = 0; /* the file system has no locks */
     if (result == 0)
         return 0;
-    if (*fd >= 0)
+    if (is_open)
         close(*fd);
     *fd = -1;
-    if (result == -EAGAIN || result == -EACCES)
+    if (is_open && (result == -EAGAIN || result == -EACCES))
         return storage_fail(error, -EBUSY,
                             "%s.versions: another window or job has these versions open: wait for "
                             "its end, or give each versioned window a file of its own",

@@ -23,10 +23,13 @@ class Region : public testing::Test
   protected:
     void SetUp() override
     {
-        // Not in /tmp, which may be memory.
-        char name[] = "/var/tmp/onespace-storage-XXXXXX";
-        ASSERT_NE(mkdtemp(name), nullptr);
-        folder = name;
+        folder = place() + "/onespace-storage-XXXXXX";
+        ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    }
+    // Not /tmp, which may be memory.
+    virtual std::string place() const
+    {
+        return "/var/tmp";
     }
     void TearDown() override
     {

@@ -1,0 +1,49 @@
+// tests/storage/faults.hpp: system calls of src/storage that fail when a test says so. The linker
+// puts these functions in front of the system's (faults.cmake).
+#ifndef TESTS_STORAGE_FAULTS_HPP
+#define TESTS_STORAGE_FAULTS_HPP
+
+#include <functional>
+#include <string>
+
+enum class Call {
+    open,
+    openat,
+    fallocate,
+    ftruncate,
+    fsync,
+    fdatasync,
+    msync,
+    pwrite,
+    pread,
+    clone,
+    mmap,
+    mkdir,
+    unlink,
+    count
+};
+const char *name_of(Call call);
+
+struct Fault {
+    Call call;
+    unsigned number = 0;     // of the call of its kind that fails, from 1 on
+    int error = 0;           // 0: only half is done (pwrite, pread)
+    bool stays = false;      // all later ones of the kind fail too
+    bool has_hit = false;    // result
+    bool is_passing() const; // nobody needs to notice
+    std::string say() const;
+};
+
+// What the file system lacks or has, whatever it is.
+struct Device {
+    bool has_fallocate = true;
+    bool has_clones = false; // that copy
+};
+
+// Runs `scenario` on that device once without a fault and then with each call of the kind failing
+// in turn, as `errors` say (0: half), once and for good. After each, `check` gets what was done.
+void each_fault(Device device, Call call, std::initializer_list<int> errors,
+                const std::function<void()> &scenario,
+                const std::function<void(const Fault &)> &check);
+
+#endif

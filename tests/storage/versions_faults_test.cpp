@@ -1,0 +1,145 @@
+// tests/storage/versions_faults_test.cpp: each system call that opening and committing make fails
+// in turn: what was committed stays, whole, and what failed says so.
+#include <cerrno>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <memory>
+
+#include "faults.hpp"
+#include "folder.hpp"
+#include "solo.hpp"
+
+namespace
+{
+
+constexpr size_t Size = 5 * 65536 + 777;
+constexpr unsigned Last = 5; // version
+
+// The window's bytes at that version: each writes some of the pages.
+std::vector<char> state_of(uint64_t version)
+{
+    std::vector<char> bytes(Size);
+    for (size_t i = 0; i < Size; i++)
+        for (uint64_t last = version; last; last--)
+            if (last == 1 || (i / 4096 + last) % 3 == 0) {
+                bytes[i] = static_cast<char>(last * 31 + i * 7);
+                break;
+            }
+    return bytes;
+}
+
+void store_version(Solo &window, uint64_t version)
+{
+    std::vector<char> wanted = state_of(version);
+    for (size_t at = 0; at < Size; at += 4096) {
+        size_t size = std::min<size_t>(4096, Size - at);
+        if (memcmp(&window.bytes[at], &wanted[at], size) != 0)
+            window.store(at, std::string(&wanted[at], size));
+    }
+}
+
+class versions_faults : public testing::TestWithParam<bool>
+{
+  protected:
+    // Opens the window twice and commits; again what failed, as a program does that made room.
+    void work()
+    {
+        folder = std::make_unique<Folder>();
+        committed = 0, result = 0, tried_again = 1, said.clear();
+        for (unsigned target : {Last / 2, Last}) {
+            Solo window(Size);
+            window.is_unsure = GetParam();
+            if ((result = window.open(*folder / "data", 2)) != 0) {
+                said = window.error.text;
+                return;
+            }
+            restored_right &= window.bytes == state_of(versions_newest(window.made));
+            committed = versions_newest(window.made);
+            while (committed < target) {
+                store_version(window, committed + 1);
+                if ((result = window.commit()) != 0) {
+                    said = window.error.text;
+                    tried_again = window.commit();
+                    return;
+                }
+                committed = versions_newest(window.made);
+            }
+        }
+    }
+
+    void check(const Fault &fault)
+    {
+        EXPECT_TRUE(restored_right) << "what was restored is none of the versions";
+        if (fault.is_passing()) {
+            EXPECT_EQ(result, 0) << said;
+        }
+        if (result != 0) {
+            EXPECT_EQ(result, -fault.error) << said;
+            EXPECT_NE(said.find("data"), std::string::npos) << "names no file: " << said;
+            bool may_have_lost = fault.error == EIO && fault.call != Call::openat;
+            if (may_have_lost && tried_again != 1) {
+                EXPECT_LT(tried_again, 0) << "a second flush may hide what the first one lost";
+            }
+        }
+        Solo window(Size);
+        ASSERT_EQ(window.open(*folder / "data", 2), 0) << window.error.text;
+        uint64_t found = versions_newest(window.made);
+        uint64_t least = tried_again == 0 ? committed + 1 : committed;
+        EXPECT_GE(found, least) << "committed and lost";
+        EXPECT_LE(found, committed + 1);
+        EXPECT_TRUE(window.bytes == state_of(found)) << "version " << found << " is torn";
+        store_version(window, found + 1);
+        EXPECT_EQ(window.commit(), 0) << window.error.text;
+    }
+
+    void fail_each(Device device, Call call, std::initializer_list<int> errors)
+    {
+        each_fault(
+            device, call, errors, [this] { work(); }, [this](const Fault &fault) { check(fault); });
+    }
+
+    std::unique_ptr<Folder> folder;
+    uint64_t committed;
+    int result, tried_again; // the commit after one that failed; 1: there was none
+    std::string said;
+    bool restored_right = true;
+};
+
+INSTANTIATE_TEST_SUITE_P(compared, versions_faults, testing::Bool());
+
+TEST_P(versions_faults, writes)
+{
+    fail_each({}, Call::pwrite, {EIO, ENOSPC, EINTR, 0});
+}
+
+TEST_P(versions_faults, reads)
+{
+    fail_each({}, Call::pread, {EIO, EINTR, 0});
+}
+
+TEST_P(versions_faults, flushes)
+{
+    fail_each({}, Call::fdatasync, {EIO, ENOSPC});
+    fail_each({}, Call::fsync, {EIO, ENOSPC});
+}
+
+TEST_P(versions_faults, reservations)
+{
+    fail_each({}, Call::fallocate, {EIO, ENOSPC, EINTR, EFBIG});
+    fail_each({.has_fallocate = false}, Call::ftruncate, {EIO, EFBIG});
+}
+
+TEST_P(versions_faults, names)
+{
+    fail_each({}, Call::open, {EIO, EMFILE, EACCES});
+    fail_each({}, Call::openat, {EIO, EMFILE, EACCES});
+    fail_each({}, Call::mkdir, {EIO, ENOSPC, EACCES});
+}
+
+TEST_P(versions_faults, clones)
+{
+    fail_each({.has_clones = true}, Call::clone, {EIO, ENOSPC, EXDEV});
+    fail_each({.has_clones = true}, Call::pwrite, {EIO, ENOSPC, 0});
+}
+
+} // namespace
