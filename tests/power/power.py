@@ -101,7 +101,7 @@ class Disk:
             yield self
         finally:
             subprocess.run(["umount", "-l", self.fuse], check=False)
-            daemon.wait(timeout=30)
+            daemon.wait(timeout=600)
 
     def tell(self, text):
         self.control.write_text(text)
