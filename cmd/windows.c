@@ -1,4 +1,5 @@
 /* cmd/windows.c: onespace windows: lists, checks and repairs the versions of windows on storage. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -53,7 +54,9 @@ static void print_damage(const struct windows_version *version)
         if (part->damage)
             printf("version %" PRIu64 ": %s.versions/rank-%u.slot-%u: byte %" PRIu64 ": %s\n",
                    part->slot.record.version, part->file, part->slot.rank, part->slot.number,
-                   part->damage_at, strerror(-part->damage));
+                   part->damage_at,
+                   part->damage == -EUCLEAN ? "the data do not fit their checksum"
+                                            : strerror(-part->damage));
     }
 }
 
@@ -157,8 +160,13 @@ static int show(char **files, unsigned count, const struct request *request)
         return report_error(&list, &error);
     if (request->as_json)
         write_versions(&list);
-    else
+    else if (list.version_count)
         print_versions(&list);
+    if (!list.version_count)
+        fprintf(stderr,
+                "onespace windows: %s.versions holds no version: no commit has come to its end, or "
+                "all were given up\n",
+                files[0]);
     int status = status_of(&list);
     windows_free(&list);
     return status;

@@ -27,10 +27,11 @@ static int open_folder(struct windows_list *list, unsigned index, const char *fi
     int result = list->folders[index] < 0 ? -errno : 0;
     free(name);
     if (result != 0)
-        return storage_fail(error, result,
-                            "%s.versions: %s: give the data files of windows with versions, the "
-                            "value of their hint storage_alloc_filename",
-                            file, strerror(-result));
+        return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
+                            result == -EACCES
+                                ? "run it as the user whose job made them"
+                                : "give the data files of windows with versions, the value of "
+                                  "their hint storage_alloc_filename");
     return lock ? versions_lock(list->folders[index], file, 0, 0, &list->locks[index], error) : 0;
 }
 

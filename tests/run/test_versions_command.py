@@ -67,6 +67,7 @@ def test_data_that_changed_is_found_and_given_up(window, windows, tmp_path):
     assert states(windows("--json")) == [(3, "complete"), (2, "complete")]
     found = windows("--verify")
     assert found.code == 1 and "damaged" in found.out and slot.name in found.out, found
+    assert "the data do not fit their checksum" in found.out, found
     assert window()["error"] < 0
     repaired = windows("--repair")
     assert repaired.code == 0 and "version 3 was damaged: given up" in repaired.out, repaired
@@ -117,6 +118,13 @@ def test_repair_keeps_off_while_a_window_is_open(window, windows, tmp_path):
 def test_file_without_versions_is_named(windows):
     result = windows(files=["nothing"])
     assert result.code == 1 and "nothing.versions" in result.err, result
+
+
+def test_folder_without_versions_is_told(windows, tmp_path):
+    (tmp_path / "data.versions").mkdir()
+    (tmp_path / "data.versions/rank-0.slot-0").write_text("something else")
+    result = windows()
+    assert result.code == 1 and "data.versions holds no version" in result.err and not result.out, result
 
 
 @pytest.mark.parametrize("options", [[], ["--nothing", "file"]])
