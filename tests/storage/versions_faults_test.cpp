@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 
 #include "faults.hpp"
@@ -16,7 +17,7 @@ constexpr size_t Size = 5 * 65536 + 777;
 constexpr unsigned Last = 5; // version
 
 // The window's bytes at that version: each writes some of the pages.
-std::vector<char> state_of(uint64_t version)
+std::vector<char> make_state(uint64_t version)
 {
     std::vector<char> bytes(Size);
     for (size_t i = 0; i < Size; i++)
@@ -28,9 +29,16 @@ std::vector<char> state_of(uint64_t version)
     return bytes;
 }
 
+const std::vector<char> &state_of(uint64_t version)
+{
+    static std::map<uint64_t, std::vector<char>> made;
+    auto found = made.find(version);
+    return found != made.end() ? found->second : made[version] = make_state(version);
+}
+
 void store_version(Solo &window, uint64_t version)
 {
-    std::vector<char> wanted = state_of(version);
+    const std::vector<char> &wanted = state_of(version);
     for (size_t at = 0; at < Size; at += 4096) {
         size_t size = std::min<size_t>(4096, Size - at);
         if (memcmp(&window.bytes[at], &wanted[at], size) != 0)
