@@ -77,7 +77,8 @@ int image_read(int fd, struct image_info *info, struct image_problem *problem);
 
 /* Resolves `file` as execvpe does: with a slash relative to dirfd (a directory descriptor or
  * AT_FDCWD), else along `path` (the text of PATH; NULL means the default "/bin:/usr/bin");
- * follows #! lines by the kernel's rules (depth, length, one optional argument, argv[0] replaced);
+ * follows #! lines by the kernel's rules (depth, length, one optional argument, argv[0] replaced),
+ * and those of `env NAME` along `path` to the program that env would execute;
  * reads the ELF file and its interpreter and refuses early what cannot be a task: not executable,
  * a directory, empty, truncated, 32 bit, another architecture, not position independent, setuid or
  * setgid (or file capabilities), interpreter missing. AddressSanitizer/ThreadSanitizer guests

@@ -23,6 +23,7 @@ enum { NOT_A_PROGRAM = 1 };
 
 struct chain { /* one candidate on its way through #! lines */
     int dirfd;
+    const char *path;
     bool opened; /* the candidate itself exists: an ENOENT is about something else */
     unsigned depth;
     char current[PATH_MAX]; /* the file that is looked at now */
@@ -166,9 +167,35 @@ static int finish(struct chain *chain, int fd, struct image_program *program)
     return 0;
 }
 
+/* The program that a line of `env NAME` executes: searched for here as env would, since what a task
+ * executes is no task. Anything else that env can do, and to say that there is no such program, is
+ * left to it. */
+static bool find_for_env(const struct chain *chain, const struct script_line *line,
+                         char found[PATH_MAX])
+{
+    struct stat status;
+    bool is_env = strcmp(line->interpreter, "/usr/bin/env") == 0 ||
+                  strcmp(line->interpreter, "/bin/env") == 0;
+    if (!is_env || !line->has_argument || line->argument[0] == '-' || line->argument[0] == '\0' ||
+        strpbrk(line->argument, "/= \t") != NULL)
+        return false;
+    for (const char *at = chain->path, *end;; at = end + 1) {
+        end = strchrnul(at, ':');
+        int written = snprintf(found, PATH_MAX, "%.*s%s%s", (int)(end - at), at,
+                               end > at ? "/" : "", line->argument);
+        if (written < PATH_MAX && faccessat(chain->dirfd, found, X_OK, AT_EACCESS) == 0 &&
+            fstatat(chain->dirfd, found, &status, 0) == 0 && S_ISREG(status.st_mode))
+            return true;
+        if (*end == '\0')
+            return false;
+    }
+}
+
 /* Goes one #! line further: [interpreter, argument, script, argv[1]...]. */
 static int follow_line(struct chain *chain, const struct script_line *line)
 {
+    char found[PATH_MAX];
+    const char *interpreter = line->interpreter;
     if (chain->depth == IMAGE_SCRIPT_DEPTH)
         return image_refuse(chain->problem, ELOOP, "Let the script name a program.",
                             "is a script at the end of %d #! lines, and the kernel follows no more",
@@ -177,9 +204,11 @@ static int follow_line(struct chain *chain, const struct script_line *line)
     if (line->interpreter[0] == '\0')
         return image_refuse(chain->problem, EACCES, "Write the path of one behind the #!.",
                             "is a script whose #! line names no interpreter");
-    const char *head[3] = {line->interpreter};
+    const char *head[3] = {interpreter};
     size_t count = 1;
-    if (line->has_argument)
+    if (find_for_env(chain, line, found))
+        head[0] = line->argument, interpreter = found;
+    else if (line->has_argument)
         head[count++] = line->argument;
     head[count++] = chain->current;
     char **longer = compose(head, count, chain->argv + 1);
@@ -187,7 +216,7 @@ static int follow_line(struct chain *chain, const struct script_line *line)
         return refuse_memory(chain->problem);
     free(chain->argv);
     chain->argv = longer;
-    strcpy(chain->current, line->interpreter);
+    strcpy(chain->current, interpreter);
     chain->depth++;
     return 0;
 }
@@ -315,7 +344,8 @@ int image_resolve(int dirfd, const char *file, char *const argv[], const char *p
                   struct image_program *program, struct image_problem *problem)
 {
     struct image_problem met = {0};
-    struct chain chain = {.dirfd = dirfd, .problem = &met};
+    path = path != NULL ? path : DEFAULT_PATH;
+    struct chain chain = {.dirfd = dirfd, .path = path, .problem = &met};
     struct image_program found;
     memset(&found, 0, sizeof(found));
     bool has_slash = strchr(file, '/') != NULL;
@@ -327,7 +357,7 @@ int image_resolve(int dirfd, const char *file, char *const argv[], const char *p
     else if (has_slash)
         status = try_file(&chain, file, argv, &found);
     else
-        status = search(&chain, file, argv, path != NULL ? path : DEFAULT_PATH, &found);
+        status = search(&chain, file, argv, path, &found);
     if (status == 0)
         *program = found;
     else if (problem != NULL)

@@ -73,7 +73,8 @@ static int look(struct storage_file *file, struct storage_error *error)
                         file->path);
 }
 
-/* The directory that holds the new name has to be on the device too. */
+/* The directory that holds the name has to be on the device too; that of an older file as well,
+ * whose maker may have ended before it got there. It costs nothing when it is there already. */
 static int sync_directory(const struct storage_file *file)
 {
     char *copy = strdup(file->path);
@@ -82,7 +83,7 @@ static int sync_directory(const struct storage_file *file)
     int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(copy);
     if (directory < 0)
-        return -1;
+        return file->is_created ? -1 : 0; /* an older file's may not be readable */
     int result = fsync(directory);
     if (result < 0 && (errno == EINVAL || errno == ENOTSUP))
         result = 0; /* file systems that have nothing to sync there */
@@ -101,7 +102,7 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
         return fail_errno(error, file->path, "cannot open or create this file",
                           "; the hint storage_alloc_filename names it");
     int result = look(file, error);
-    if (result == 0 && file->is_created && sync_directory(file) < 0)
+    if (result == 0 && !file->is_device && sync_directory(file) < 0)
         result = fail_errno(error, file->path, "cannot make its directory entry durable", "");
     return result;
 }

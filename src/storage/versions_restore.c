@@ -168,7 +168,9 @@ static void remember(struct versions *versions, const struct version_slot *slot,
     if (slot->state != SLOT_EMPTY && version_is_same(&slot->record, choice))
         is_valid = 1;
     own->exists = own->is_unsure = 1;
-    own->is_sized = slot->state != SLOT_EMPTY && has_own_size(versions, &slot->record);
+    /* A commit that did not end may have left pages in memory that the device could not take: such
+     * a slot begins anew, since comparing would find them equal. */
+    own->is_sized = is_valid && has_own_size(versions, &slot->record);
     own->version = is_valid ? slot->record.version : 0;
 }
 

@@ -533,6 +533,26 @@ TEST_F(image_resolve_real, keeps_the_scripts_one_argument_whole)
     EXPECT_EQ(resolve({path, "one"}).argv, (Strings{"/bin/sh", "-e  -u", path, "one"}));
 }
 
+TEST_F(image_resolve_real, looks_for_the_program_of_env_itself)
+{
+    std::string path = script("script", "#!/usr/bin/env tool"), tool = program("bin/tool");
+    std::filesystem::create_directories(at("first/tool")); // no program
+    Resolved resolved = resolve({path, "one"}, (at("first") + ":" + at("bin")).c_str());
+    ASSERT_EQ(resolved.status, 0) << resolved.reason();
+    EXPECT_EQ(resolved.path, tool);
+    EXPECT_EQ(resolved.argv, (Strings{"tool", path, "one"}));
+}
+
+TEST_F(image_resolve_real, leaves_to_env_what_is_more_than_a_name)
+{
+    program("bin/tool");
+    for (std::string more : {"missing", "-S tool -x", "A=1 tool", "tool -x"}) {
+        std::string path = script("script", "#!/usr/bin/env " + more);
+        EXPECT_EQ(resolve({path}, at("bin").c_str()).argv, (Strings{"/usr/bin/env", more, path}))
+            << more;
+    }
+}
+
 TEST_F(image_resolve_real, names_the_script_as_it_was_found)
 {
     script("bin/script", "#!/bin/sh");
