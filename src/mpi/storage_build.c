@@ -249,6 +249,7 @@ static struct storage_window *new_storage(struct window *window)
     storage->comm = MPI_COMM_NULL;
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
+    storage->words = storage_words_new(storage->ranks);
     window->memory = storage;
     return storage;
 }
@@ -260,7 +261,7 @@ int storage_build(struct window *window, const struct window_request *request)
     struct storage_window *storage = new_storage(window);
     uint64_t *sizes = calloc((size_t)party->ranks, sizeof(*sizes));
     struct claim *claims = calloc((size_t)party->ranks, sizeof(*claims));
-    int result = storage && storage->counts && sizes && claims ? 0 : -ENOMEM;
+    int result = storage && storage->counts && storage->words && sizes && claims ? 0 : -ENOMEM;
     for (int i = 0; result == 0 && i < party->ranks; i++)
         sizes[i] = request->wishes[i].size;
     if (result == 0)
@@ -316,6 +317,7 @@ void storage_dismantle(struct window *window)
     pthread_mutex_destroy(&storage->mutex);
     free(storage->others);
     free(storage->counts);
+    free(storage->words);
     free(storage);
     window->memory = NULL;
 }

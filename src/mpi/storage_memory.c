@@ -304,17 +304,33 @@ int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
     return result;
 }
 
+/* Off the list: what that window has there, at `base` or (NULL) anywhere. */
+static void forget(MPI_Win handle, const void *base)
+{
+    pthread_mutex_lock(&mutex);
+    for (struct attached **at = &attachments; *at;) {
+        struct attached *one = *at;
+        if (one->handle != handle || (base && one->base != base)) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        free(one);
+        if (base)
+            break; /* it may be attached twice */
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void storage_memory_forget(MPI_Win handle)
+{
+    forget(handle, NULL);
+}
+
 TAKE(Win_detach)
 int MPI_Win_detach(MPI_Win win, const void *base)
 {
-    pthread_mutex_lock(&mutex);
-    struct attached **at = &attachments;
-    while (*at && ((*at)->handle != win || (*at)->base != base))
-        at = &(*at)->next;
-    struct attached *one = *at;
-    if (one)
-        *at = one->next;
-    pthread_mutex_unlock(&mutex);
-    free(one);
+    if (base)
+        forget(win, base);
     return real()->Win_detach(win, base);
 }

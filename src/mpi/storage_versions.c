@@ -11,6 +11,7 @@
 
 /* ---- The ranks ---- */
 
+/* What did not arrive is noticed when all agree afterwards. */
 static int broadcast(void *context, void *data, size_t size)
 {
     struct storage_window *storage = context;
@@ -19,9 +20,7 @@ static int broadcast(void *context, void *data, size_t size)
 
 static int least(void *context, int64_t mine, int64_t *result)
 {
-    struct storage_window *storage = context;
-    int class = real()->Allreduce(&mine, result, 1, MPI_INT64_T, MPI_MIN, storage->comm);
-    return class == MPI_SUCCESS ? 0 : -EIO;
+    return storage_least(context, mine, result);
 }
 
 /* ---- The part ---- */

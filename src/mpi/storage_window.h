@@ -36,6 +36,7 @@ struct storage_window {
     int is_leader;               /* the lowest rank of the node that has this file */
     int overlaps;                /* parts of the window lie on the same bytes of a file */
     MPI_Comm comm;               /* of the window's ranks, for collective calls */
+    struct storage_word *words;  /* storage_agree.c */
     pthread_mutex_t mutex;       /* over `requests`; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counts *counts;
@@ -70,6 +71,10 @@ void storage_doors_close(struct storage_window *storage);
 /* provider_storage.c: makes a range of this rank's own part durable: -errno. */
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
                       struct storage_error *error);
+/* storage_agree.c: the least value of all ranks; collective. 0, or -EIO when a rank's was not
+ * heard. */
+int storage_least(struct storage_window *storage, int64_t mine, int64_t *least);
+struct storage_word *storage_words_new(int ranks); /* NULL: no memory; to be freed by free() */
 /* storage_request.c: waits for all that are in the background and frees them. */
 void storage_requests_end(struct storage_window *storage);
 
@@ -78,6 +83,8 @@ void storage_requests_end(struct storage_window *storage);
 int storage_memory_is_used(void);
 /* Makes what such memory of the window is durable; MPI_Win_sync. *is_ours: there was some. */
 int storage_memory_sync(MPI_Win handle, int *is_ours);
+/* MPI_Win_free of a window of MPI's, which may have such memory attached. */
+void storage_memory_forget(MPI_Win handle);
 /* MPI_Finalize: frees what is left. */
 int storage_memory_end(void);
 

@@ -43,7 +43,7 @@ int onespace_window_sync_all(MPI_Win win)
     struct storage_window *storage = need(__func__, win);
     struct storage_error error = {""};
     uint64_t began = storage_now();
-    int all = MPI_SUCCESS;
+    int64_t least = 0;
     if (!storage)
         return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst);
@@ -52,9 +52,9 @@ int onespace_window_sync_all(MPI_Win win)
     int flushed = storage_flush_own(storage, 0, size, &error);
     storage_count(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
     int class = storage_report(storage->rank, __func__, flushed, &error);
-    if (result == MPI_SUCCESS)
-        result = real()->Allreduce(&class, &all, 1, MPI_INT, MPI_MAX, storage->comm);
-    return take_result(window_find(win), result == MPI_SUCCESS ? all : result);
+    if (result == MPI_SUCCESS && storage_least(storage, -class, &least) < 0)
+        result = MPI_ERR_OTHER;
+    return take_result(window_find(win), result == MPI_SUCCESS ? (int)-least : result);
 }
 
 int onespace_window_sync_range(MPI_Win win, MPI_Aint offset, MPI_Aint length)

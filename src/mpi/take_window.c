@@ -2,6 +2,7 @@
 #include <limits.h>
 
 #include "mpi/create.h"
+#include "mpi/storage_window.h"
 #include "mpi/take.h"
 
 /* For a library without large counts. What does not fit becomes 0, which it refuses. */
@@ -33,8 +34,10 @@ TAKE(Win_free)
 int MPI_Win_free(MPI_Win *win)
 {
     struct window *window = window_find(*win);
-    if (!window)
+    if (!window) {
+        storage_memory_forget(*win);
         return real()->Win_free(win);
+    }
     window_leave(window);
     int result = window_await_others(window);
     if (result != MPI_SUCCESS)

@@ -87,8 +87,9 @@ def test_versions_over_two_nodes_survive_a_kill(guests, mpi_named, nodes, kind, 
         except onespace_bench.Failure as failure:
             lines = str(failure).splitlines()
         said = "\n".join(lines)
-        assert "is wrong" not in said and "allocate:" not in said, said
+        assert "is wrong" not in said and "_allocate:" not in said, said
         found = {int(version) for version in re.findall(r"rank \d: found (\d+)$", said, re.MULTILINE)}
-        assert len(found) == 1 and known <= min(found), (known, said)
-        known = max([min(found), *(int(version) for version in re.findall(r"committed (\d+)", said))])
+        # Killed before it was found: the launcher may also lose what was said last.
+        assert (len(found) == 1 or after_ms and not found) and all(known <= version for version in found), (known, said)
+        known = max([known, *found, *(int(version) for version in re.findall(r"committed (\d+)", said))])
     assert known > 1, said
