@@ -57,7 +57,8 @@ static void give_way(void)
 EXPORTED int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
     int result = get_events(epoll, events, most, timeout);
-    if (result == 0 && timeout == 0 && agent_space &&
+    /* A forked child has the flag as it was then. */
+    if (result == 0 && timeout == 0 && agent_space && space_marked() &&
         atomic_load_explicit(&agent_space->crowded, memory_order_relaxed))
         give_way();
     return result;

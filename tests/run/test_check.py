@@ -111,9 +111,15 @@ def test_script_without_a_line_runs_the_shell(check, script):
     assert check(script("exit 0\n"))["path"] == os.path.realpath("/bin/sh")
 
 
-def test_script_of_env_leaves_the_space(check, script, tool):
+def test_script_of_env_runs_what_env_would_execute(check, script, tool):
+    verdict = check(script(f"#!{tool('env')} sh\nexit 0\n"))
+    assert verdict["path"] == os.path.realpath(tool("sh"))
+    assert not any("leaves the space" in note for note in verdict["notes"]), verdict
+
+
+def test_script_of_env_with_options_leaves_the_space(check, script, tool):
     env = tool("env")
-    verdict = check(script(f"#!{env} sh\nexit 0\n"))
+    verdict = check(script(f"#!{env} -S sh\nexit 0\n"))
     assert verdict["path"] == os.path.realpath(env)
     assert any("leaves the space" in note for note in verdict["notes"]), verdict
 

@@ -22,14 +22,14 @@ func main() {
 	var totals [8]int
 	for g := range totals {
 		group.Add(1)
-		go func() {
+		go func(g int) { // before Go 1.22 all would have the loop's own
 			defer group.Done()
 			for i := 0; i < 20000; i++ {
 				block := make([]byte, 100+i%1000)
 				block[i%100] = 1
 				totals[g] += int(block[i%100])
 			}
-		}()
+		}(g)
 	}
 	group.Wait()
 	runtime.GC()
