@@ -170,10 +170,11 @@ static int over_nodes(int)
 
 int main(int argc, char **argv)
 {
-    setvbuf(stdout, nullptr, _IOLBF, 4096); // a line is one write: launchers mix what is not
 #ifdef FROM_MPI
-    MPI_Init(&argc, &argv);
+    MPI_Init(&argc, &argv); // MPICH's leaves standard output without a buffer
 #endif
+    static char line[4096];
+    setvbuf(stdout, line, _IOLBF, sizeof(line)); // a line is one write: launchers mix what is not
     std::string what = argc > 2 ? argv[1] : "";
     int number = argc > 2 ? atoi(argv[2]) : 0;
     int status = what == "team"      ? check_team(number)
