@@ -112,12 +112,18 @@ static size_t write_all(struct storage_region *region, int fd, uint64_t at, cons
     return done + write_cached(region, fd, at + done, from + done, size - done);
 }
 
+static int goes_by_pointers(struct storage_region *region, uint64_t offset, size_t size)
+{
+    return size < PAST_CACHE && storage_region_is_used_often(region, offset);
+}
+
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
                           size_t size)
 {
     size_t done = 0;
     /* A file that was cut is not made whole again: that would hide what is lost. */
     if (fd >= 0 && !region->changes && !has_failed(region) &&
+        !goes_by_pointers(region, offset, size) &&
         !storage_file_is_short(fd, region->file_offset + region->length))
         done = write_all(region, fd, region->file_offset + offset, from, size);
     memmove(region->base + offset + done, (const char *)from + done, size - done);
@@ -188,7 +194,7 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
                          size_t size)
 {
     size_t done = 0;
-    if (fd >= 0 && !has_failed(region))
+    if (fd >= 0 && !has_failed(region) && !goes_by_pointers(region, offset, size))
         done = read_all(region, fd, offset, to, size);
     memmove((char *)to + done, region->base + offset + done, size - done);
 }

@@ -111,6 +111,7 @@ struct storage_past_cache;
 
 /* A range of a file in memory. One process's view; other processes have their own of the same
  * file. */
+enum { STORAGE_OFTEN = 64 };
 struct storage_region {
     struct storage_file file;
     uint64_t file_offset; /* of the first byte; any */
@@ -118,17 +119,22 @@ struct storage_region {
     size_t length;        /* bytes; 0: nothing is mapped */
     void *mapping;        /* whole pages around it */
     size_t mapping_length;
-    int is_placed;                   /* inside a reservation of the caller's */
-    int is_borrowed;                 /* the mapping is somebody else's */
-    unsigned style;                  /* enum storage_style */
-    struct storage_past_cache *past; /* of styles that want it; or NULL */
-    struct storage_changes *changes; /* changes.c; NULL: not tracked */
+    int is_placed;                         /* inside a reservation of the caller's */
+    int is_borrowed;                       /* the mapping is somebody else's */
+    unsigned style;                        /* enum storage_style */
+    struct storage_past_cache *past;       /* of styles that want it; or NULL */
+    struct storage_changes *changes;       /* changes.c; NULL: not tracked */
+    _Atomic uint64_t often[STORAGE_OFTEN]; /* often.c */
     /* *failed: 0 or the errno of the first flush or access that failed; it stays. Any thread sets
      * it, the signal handler in guard.c too, once, from 0 (relaxed: nothing else depends on it).
      * Mapping points it to `failed_here`; those who have views of one range may share a word. */
     _Atomic int *failed;
     _Atomic int failed_here;
 };
+
+/* Notes a put or get; whether there were so many at this place of late that stores and loads are
+ * better than system calls. */
+int storage_region_is_used_often(struct storage_region *region, uint64_t offset);
 
 /* Maps [file_offset, + length) of region->file, at `at` (which has the right place in its page, in
  * a reservation of the caller's) or anywhere when it is NULL. style: enum storage_style. */

@@ -238,3 +238,32 @@ TEST_F(bulk, sequential_regions_lie_in_huge_pages_as_in_the_file)
     }
     map_with(0, Page, STORAGE_SEQUENTIAL);
 }
+
+/* The first puts are written, later ones stored; a load by the file sees either. */
+TEST_F(bulk, puts_into_one_place_again_and_again_are_all_there)
+{
+    constexpr size_t Size = 192 << 10;
+    map_with(0, 1 << 20, 0);
+    for (unsigned round = 0; round < 40; round++) {
+        std::vector<char> data = pattern(Size, round), back(Size);
+        store(4096, data);
+        ASSERT_EQ(pread(mapped.file.fd, back.data(), Size, 4096), static_cast<ssize_t>(Size));
+        EXPECT_EQ(back, data) << round;
+        EXPECT_EQ(load(4096, Size), data) << round;
+        if (round % 8 == 7)
+            ASSERT_EQ(flush(), 0);
+    }
+}
+
+TEST_F(bulk, a_place_is_used_often_until_it_rests)
+{
+    constexpr uint64_t Place = 5 << 20, Same = Place + 1000, Other = 9 << 20;
+    int uses = 0;
+    while (!storage_region_is_used_often(&mapped, uses % 2 ? Same : Place) && uses < 100000)
+        uses++;
+    EXPECT_GE(uses, 4);
+    EXPECT_LT(uses, 100000); // more than four only when this test was held up
+    EXPECT_EQ(storage_region_is_used_often(&mapped, Other), 0);
+    usleep(100000);
+    EXPECT_EQ(storage_region_is_used_often(&mapped, Place), 0);
+}
