@@ -250,8 +250,9 @@ TEST_F(bulk, puts_into_one_place_again_and_again_are_all_there)
         ASSERT_EQ(pread(mapped.file.fd, back.data(), Size, 4096), static_cast<ssize_t>(Size));
         EXPECT_EQ(back, data) << round;
         EXPECT_EQ(load(4096, Size), data) << round;
-        if (round % 8 == 7)
+        if (round % 8 == 7) {
             ASSERT_EQ(flush(), 0);
+        }
     }
 }
 
