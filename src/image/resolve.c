@@ -167,6 +167,17 @@ static int finish(struct chain *chain, int fd, struct image_program *program)
     return 0;
 }
 
+/* The file of that name in the folder of PATH that begins at `at`; *end: where that folder ends.
+ * False: too long. */
+static bool name_candidate(const char *at, const char *file, char candidate[PATH_MAX],
+                           const char **end)
+{
+    *end = strchrnul(at, ':');
+    int length = (int)(*end - at < PATH_MAX ? *end - at : PATH_MAX);
+    return snprintf(candidate, PATH_MAX, "%.*s%s%s", length, at, length > 0 ? "/" : "", file) <
+           PATH_MAX;
+}
+
 /* The program that a line of `env NAME` executes: searched for here as env would, since what a task
  * executes is no task. Anything else that env can do, and to say that there is no such program, is
  * left to it. */
@@ -180,10 +191,8 @@ static bool find_for_env(const struct chain *chain, const struct script_line *li
         strpbrk(line->argument, "/= \t") != NULL)
         return false;
     for (const char *at = chain->path, *end;; at = end + 1) {
-        end = strchrnul(at, ':');
-        int written = snprintf(found, PATH_MAX, "%.*s%s%s", (int)(end - at), at,
-                               end > at ? "/" : "", line->argument);
-        if (written < PATH_MAX && faccessat(chain->dirfd, found, X_OK, AT_EACCESS) == 0 &&
+        if (name_candidate(at, line->argument, found, &end) &&
+            faccessat(chain->dirfd, found, X_OK, AT_EACCESS) == 0 &&
             fstatat(chain->dirfd, found, &status, 0) == 0 && S_ISREG(status.st_mode))
             return true;
         if (*end == '\0')
@@ -314,12 +323,8 @@ static int search(struct chain *chain, const char *file, char *const argv[], con
     struct image_problem denied = {0}, lacking = {0}, *problem = chain->problem;
     char candidate[PATH_MAX];
     for (const char *at = path, *end;; at = end + 1) {
-        end = strchrnul(at, ':');
-        int length = (int)(end - at < PATH_MAX ? end - at : PATH_MAX);
-        int written = snprintf(candidate, sizeof(candidate), "%.*s%s%s", length, at,
-                               length > 0 ? "/" : "", file);
         int status = -ENOENT;
-        if (written < PATH_MAX) {
+        if (name_candidate(at, file, candidate, &end)) {
             status = try_file(chain, candidate, argv, program);
             if (!search_goes_on(status))
                 return status;
