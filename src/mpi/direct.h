@@ -9,14 +9,12 @@
 #include "mpi/wait.h"
 #include "mpi/window.h"
 
-/* Elements are updated by one rank at a time: of all lines of 64 bytes whose addresses differ by
- * whole pages, one word says by whom. */
+/* direct_update.c: who updates elements. Any thread of any rank takes such a word from 0 and gives
+ * it back. */
 enum { DIRECT_LINE = 64, DIRECT_STRIPES = 16 };
 
-struct direct_stripe {
-    /* rank + 1, 0: nobody. Any thread of any rank takes it from 0 (acquire) and gives it back
-     * (release). */
-    _Alignas(DIRECT_LINE) _Atomic uint32_t updating;
+struct direct_updating {
+    _Alignas(DIRECT_LINE) _Atomic uint32_t by; /* rank + 1, 0: nobody */
 };
 
 /* What all ranks know of one rank's part. */
@@ -29,8 +27,7 @@ struct direct_rank {
     _Atomic uint32_t completed;
     /* Of windows on storage: struct storage_region's `failed`, which all ranks share. */
     _Atomic int failed;
-    /* direct_accumulate.c */
-    struct direct_stripe stripes[DIRECT_STRIPES];
+    struct direct_updating all, stripes[DIRECT_STRIPES];
     int disp_unit;
     char *base; /* these three: written by the rank itself before the window is anybody's */
     size_t size;

@@ -1,16 +1,15 @@
 /* src/mpi/direct_accumulate.c: the accumulating functions.
  *
- * All of them, on all types, do their elements while they have the target's stripes that these lie
- * in, so that they are atomic with respect to one another, element by element and call by call.
- * Whatever needs MPI (datatypes) is done before the stripes are taken or after they were given
- * back. */
+ * All of them, on all types, do their elements while they have the target's lines that these lie in
+ * (direct_update.c), so that they are atomic with respect to one another, element by element and
+ * call by call. Whatever needs MPI (datatypes) is done before the lines are taken or after they
+ * were given back. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mpi/direct_count.h"
+#include "mpi/direct_update.h"
 #include "mpi/reduce.h"
-
-#define ALL_STRIPES ((1u << DIRECT_STRIPES) - 1)
 
 /* The elements of the target in one call. */
 struct target {
@@ -21,62 +20,6 @@ struct target {
     int64_t *offsets; /* of the elements of an item; NULL: one element at 0 */
     const struct basic *element;
 };
-
-/* Parts that lie on the same bytes of a file have the words of one: there the addresses of a byte,
- * in all mappings and all processes, are at the same place in their pages. */
-static struct direct_stripe *stripes_of(struct window *window, int rank)
-{
-    return window->direct->rank[window->overlaps ? 0 : rank].stripes;
-}
-
-/* A bit for each stripe that has bytes of the row. */
-static uint32_t stripes_over(const char *address, size_t size)
-{
-    uintptr_t first = (uintptr_t)address / DIRECT_LINE;
-    uintptr_t last = ((uintptr_t)address + (size ? size - 1 : 0)) / DIRECT_LINE;
-    uint32_t mask = 0;
-    if (last - first >= DIRECT_STRIPES - 1)
-        return ALL_STRIPES;
-    for (uintptr_t line = first; line <= last; line++)
-        mask |= 1u << (line % DIRECT_STRIPES);
-    return mask;
-}
-
-static int take_stripe(struct window *window, struct direct_stripe *stripe)
-{
-    struct wait wait = direct_wait(window);
-    for (;;) {
-        uint32_t nobody = 0, self = (uint32_t)window->party->rank + 1;
-        if (atomic_load_explicit(&stripe->updating, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&stripe->updating, &nobody, self,
-                                                    memory_order_acquire, memory_order_relaxed))
-            return MPI_SUCCESS;
-        int result = wait_round(&wait);
-        if (result != MPI_SUCCESS)
-            return result;
-    }
-}
-
-static void give_update(struct window *window, int rank, uint32_t mask)
-{
-    struct direct_stripe *stripes = stripes_of(window, rank);
-    for (; mask; mask &= mask - 1)
-        atomic_store_explicit(&stripes[__builtin_ctz(mask)].updating, 0, memory_order_release);
-}
-
-/* All of the mask, in one order for everybody, or none. */
-static int take_update(struct window *window, int rank, uint32_t mask)
-{
-    struct direct_stripe *stripes = stripes_of(window, rank);
-    for (uint32_t left = mask; left; left &= left - 1) {
-        int result = take_stripe(window, &stripes[__builtin_ctz(left)]);
-        if (result != MPI_SUCCESS) {
-            give_update(window, rank, mask & ((left & -left) - 1));
-            return result;
-        }
-    }
-    return MPI_SUCCESS;
-}
 
 static int find_target(struct window *window, struct target *target, MPI_Count count,
                        MPI_Datatype type)
@@ -173,11 +116,11 @@ static int accumulate(struct window *window, const struct transfer *origin,
         error = find_values(result, target, &fetched, &owned_fetched);
     update.values = values;
     update.fetched = fetched;
-    uint32_t mask = target->offsets ? ALL_STRIPES
-                                    : stripes_over(target->address, target->items * update.extent);
-    if (error == MPI_SUCCESS && (error = take_update(window, rank, mask)) == MPI_SUCCESS) {
+    uint32_t lines = target->offsets ? DIRECT_ALL_LINES
+                                     : direct_lines(target->address, target->items * update.extent);
+    if (error == MPI_SUCCESS && (error = direct_take(window, rank, lines)) == MPI_SUCCESS) {
         update_all(&update, target);
-        give_update(window, rank, mask);
+        direct_give(window, rank, lines);
         struct transfer row = row_of(target, fetched);
         if (owned_fetched)
             error = types_copy(result, &row, window->self);
@@ -222,12 +165,12 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
         return MPI_ERR_TYPE;
     struct transfer one = {(void *)origin, 1, type};
     direct_count(window, rank, DIRECT_ACCUMULATE, &one);
-    uint32_t mask = stripes_over(address, element->size);
-    if ((error = take_update(window, rank, mask)) != MPI_SUCCESS)
+    uint32_t lines = direct_lines(address, element->size);
+    if ((error = direct_take(window, rank, lines)) != MPI_SUCCESS)
         return error;
     memcpy(result, address, element->size);
     if (memcmp(address, compare, element->size) == 0)
         memcpy(address, origin, element->size);
-    give_update(window, rank, mask);
+    direct_give(window, rank, lines);
     return MPI_SUCCESS;
 }

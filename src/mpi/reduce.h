@@ -2,11 +2,8 @@
 #ifndef ONESPACE_MPI_REDUCE_H
 #define ONESPACE_MPI_REDUCE_H
 
+#include "mpi/reduce_loops.h"
 #include "mpi/types.h"
-
-/* target[i] = target[i] OP origin[i] for `count` elements that lie one after another at any
- * alignment. */
-typedef void reduce_function(void *target, const void *origin, size_t count);
 
 /* NULL: the operation is not defined for the type. MPI_REPLACE and MPI_NO_OP are not among them. */
 reduce_function *reduce_find(MPI_Op op, const struct basic *element);

@@ -242,38 +242,44 @@ static void derived_types(void)
     MPI_Win_free(&window);
 }
 
+enum { OPERANDS = 131 }; /* enough for the widest registers, and some that are left over */
+
 /* Every predefined operation on one type: as MPI_Reduce_local has it. */
 static void operate(MPI_Datatype type, const char *values, const char *others, MPI_Op op,
                     MPI_Win window, char *base)
 {
-    enum { COUNT = 7 };
     MPI_Aint lower, extent;
-    char expected[COUNT * 32], fetched[COUNT * 32];
+    char expected[OPERANDS * 32], fetched[OPERANDS * 32];
     MPI_Type_get_extent(type, &lower, &extent);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    memcpy(expected, values, COUNT * (size_t)extent);
-    memcpy(base, values, COUNT * (size_t)extent);
+    memcpy(expected, values, OPERANDS * (size_t)extent);
+    memcpy(base, values, OPERANDS * (size_t)extent);
     if (op == MPI_REPLACE)
-        memcpy(expected, others, COUNT * (size_t)extent);
-    else if (MPI_Reduce_local(others, expected, COUNT, type, op) != MPI_SUCCESS)
+        memcpy(expected, others, OPERANDS * (size_t)extent);
+    else if (MPI_Reduce_local(others, expected, OPERANDS, type, op) != MPI_SUCCESS)
         return;
     memset(fetched, 0, sizeof(fetched));
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window);
-    MPI_Get_accumulate(others, COUNT, type, fetched, COUNT, type, rank, 0, COUNT, type, op, window);
+    MPI_Get_accumulate(others, OPERANDS, type, fetched, OPERANDS, type, rank, 0, OPERANDS, type, op,
+                       window);
     MPI_Win_unlock(rank, window);
-    CHECK(memcmp(fetched, values, COUNT * (size_t)extent) == 0);
-    CHECK(memcmp(base, expected, COUNT * (size_t)extent) == 0);
-    memcpy(base, values, COUNT * (size_t)extent);
+    CHECK(memcmp(fetched, values, OPERANDS * (size_t)extent) == 0);
+    CHECK(memcmp(base, expected, OPERANDS * (size_t)extent) == 0);
+    memcpy(base, values, OPERANDS * (size_t)extent);
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window);
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < OPERANDS; i++)
         MPI_Fetch_and_op(others + i * extent, fetched + i * extent, type, rank, i * extent, op,
                          window);
     MPI_Win_unlock(rank, window);
-    CHECK(memcmp(base, expected, COUNT * (size_t)extent) == 0);
+    CHECK(memcmp(base, expected, OPERANDS * (size_t)extent) == 0);
 }
 
+static const char some[7] = {3, 1, 0, 1, 7, 5, 2}, more[7] = {2, 0, 0, 1, 9, 4, 2};
+
 #define FILL(type, name)                                                                           \
-    type name##_a[7] = {3, 1, 0, 1, 7, 5, 2}, name##_b[7] = {2, 0, 0, 1, 9, 4, 2}
+    type name##_a[OPERANDS], name##_b[OPERANDS];                                                   \
+    for (int i = 0; i < OPERANDS; i++)                                                             \
+    name##_a[i] = (type)some[i % 7], name##_b[i] = (type)more[i % 7]
 #define EACH_OF(name, mpi, list)                                                                   \
     for (size_t o = 0; o < sizeof(list) / sizeof(list[0]); o++)                                    \
     operate(mpi, (char *)name##_a, (char *)name##_b, list[o], window, base)
@@ -281,17 +287,17 @@ static void operate(MPI_Datatype type, const char *values, const char *others, M
     struct {                                                                                       \
         type value;                                                                                \
         int at;                                                                                    \
-    } name##_a[7], name##_b[7];                                                                    \
+    } name##_a[OPERANDS], name##_b[OPERANDS];                                                      \
     memset(name##_a, 0, sizeof(name##_a));                                                         \
     memset(name##_b, 0, sizeof(name##_b));                                                         \
-    for (int i = 0; i < 7; i++)                                                                    \
+    for (int i = 0; i < OPERANDS; i++)                                                             \
     name##_a[i].value = (type)(i % 3), name##_a[i].at = i, name##_b[i].value = 1,                  \
-    name##_b[i].at = 6 - i
+    name##_b[i].at = OPERANDS - 1 - i
 
 static void operations(void)
 {
     char *base;
-    MPI_Win window = shared(4096, 1, &base);
+    MPI_Win window = shared(OPERANDS * 32, 1, &base);
     const MPI_Op all[] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,   MPI_LOR,
                           MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_REPLACE};
     const MPI_Op numeric[] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_REPLACE};
@@ -307,7 +313,7 @@ static void operations(void)
     FILL(_Bool, b);
     FILL(float _Complex, cf);
     FILL(double _Complex, cd);
-    long double ld_a[7], ld_b[7]; /* their padding is compared too */
+    long double ld_a[OPERANDS], ld_b[OPERANDS]; /* their padding is compared too */
     memset(ld_a, 0, sizeof(ld_a));
     memset(ld_b, 0, sizeof(ld_b));
     EACH_OF(i8, MPI_SIGNED_CHAR, all);
@@ -338,20 +344,21 @@ static void operations(void)
     MPI_Win_free(&window);
 }
 
-/* All ranks add to the same elements, through a type with gaps and without. */
+/* All ranks add to the same elements, through a type with gaps and without: few and many at once.
+ */
 static void accumulates_are_atomic(void)
 {
-    enum { ROUNDS = 200 };
-    double *base, ones[16], fetched[16];
+    enum { ROUNDS = 200, MANY_AT = 256, MANY = 512, FEW = 40 };
+    double *base, ones[MANY], fetched[16];
     long *counter, one = 1, old, none = 0;
     MPI_Datatype spread;
-    MPI_Win window = shared(256 * sizeof(double), sizeof(double), &base), second;
+    MPI_Win window = shared((MANY_AT + MANY) * sizeof(double), sizeof(double), &base), second;
     MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &counter, &second);
     *counter = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Type_vector(16, 1, 2, MPI_DOUBLE, &spread);
     MPI_Type_commit(&spread);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < MANY; i++)
         ones[i] = 1;
     MPI_Win_lock_all(0, window);
     MPI_Win_lock_all(0, second);
@@ -359,6 +366,9 @@ static void accumulates_are_atomic(void)
         MPI_Accumulate(ones, 16, MPI_DOUBLE, 0, 0, 1, spread, MPI_SUM, window);
         MPI_Get_accumulate(ones, 16, MPI_DOUBLE, fetched, 16, MPI_DOUBLE, 0, 40, 16, MPI_DOUBLE,
                            MPI_SUM, window);
+        MPI_Accumulate(ones, MANY, MPI_DOUBLE, 0, MANY_AT, MANY, MPI_DOUBLE, MPI_SUM, window);
+        MPI_Accumulate(ones, FEW, MPI_DOUBLE, 0, MANY_AT, FEW, MPI_DOUBLE, MPI_SUM, window);
+        MPI_Accumulate(ones, 1, MPI_DOUBLE, 0, MANY_AT, 1, MPI_DOUBLE, MPI_SUM, window);
         MPI_Fetch_and_op(&one, &old, MPI_LONG, 0, 0, MPI_SUM, second);
         MPI_Win_flush(0, second);
         CHECK(old >= round && old < ROUNDS * ranks);
@@ -373,6 +383,8 @@ static void accumulates_are_atomic(void)
     for (int i = 0; rank == 0 && i < 16; i++)
         CHECK(base[2 * i] == ROUNDS * ranks && base[2 * i + 1] == 0 &&
               base[40 + i] == ROUNDS * ranks);
+    for (int i = 0; rank == 0 && i < MANY; i++)
+        CHECK(base[MANY_AT + i] == ROUNDS * ranks * (1 + (i < FEW) + (i == 0)));
     MPI_Type_free(&spread);
     MPI_Win_free(&second);
     MPI_Win_free(&window);
