@@ -1,5 +1,6 @@
 # Tests in which system calls of src/storage fail.
-set(FAULTS_CALLS open openat fallocate ftruncate fsync fdatasync msync pwrite pread ioctl mmap mkdir unlinkat)
+set(FAULTS_CALLS open openat fallocate ftruncate fsync fdatasync msync pwrite pread ioctl mmap mkdir unlinkat
+  syscall)
 list(TRANSFORM FAULTS_CALLS PREPEND -Wl,--wrap=)
 add_executable(storage_faults_test faults.cpp region_faults_test.cpp versions_faults_test.cpp
   $<TARGET_OBJECTS:storage> $<TARGET_OBJECTS:versions>)

@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <cstdarg>
 #include <gtest/gtest.h>
+#include <linux/aio_abi.h>
 #include <linux/fs.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
 
@@ -44,9 +46,10 @@ void run(const Fault &wanted, const std::function<void()> &scenario)
 
 const char *name_of(Call call)
 {
-    static const char *const names[] = {"open",      "openat", "fallocate", "ftruncate", "fsync",
-                                        "fdatasync", "msync",  "pwrite",    "pread",     "clone",
-                                        "mmap",      "mkdir",  "unlink"};
+    static const char *const names[] = {"open",   "openat",    "fallocate", "ftruncate",
+                                        "fsync",  "fdatasync", "msync",     "pwrite",
+                                        "pread",  "clone",     "mmap",      "mkdir",
+                                        "unlink", "io_setup",  "io_submit", "io_getevents"};
     return names[size_t(call)];
 }
 
@@ -150,6 +153,28 @@ REAL(ssize_t, pread, int fd, void *data, size_t size, off_t offset)
     if (!hits(Call::pread))
         return __real_pread(fd, data, size, offset);
     return fault.error ? -1 : __real_pread(fd, data, (size + 1) / 2, offset);
+}
+
+// What asynchronous requests came to.
+static void spoil(io_event *events, long count)
+{
+    for (long i = 0; i < count; i++) {
+        auto *request = reinterpret_cast<iocb *>(events[i].obj);
+        if (hits(request->aio_lio_opcode == IOCB_CMD_PREAD ? Call::pread : Call::pwrite))
+            events[i].res = fault.error ? -fault.error : (events[i].res + 1) / 2;
+    }
+}
+
+REAL(long, syscall, long number, long a, long b, long c, long d, long e, long f)
+{
+    if ((number == SYS_io_setup && hits(Call::io_setup)) ||
+        (number == SYS_io_submit && hits(Call::io_submit)) ||
+        (number == SYS_io_getevents && hits(Call::io_getevents)))
+        return -1;
+    long result = __real_syscall(number, a, b, c, d, e, f);
+    if (number == SYS_io_getevents)
+        spoil(reinterpret_cast<io_event *>(d), result);
+    return result;
 }
 
 REAL(void *, mmap, void *at, size_t length, int protection, int flags, int fd, off_t offset)

@@ -20,16 +20,19 @@ enum class Call {
     mmap,
     mkdir,
     unlink,
+    io_setup,
+    io_submit,
+    io_getevents,
     count
 };
 const char *name_of(Call call);
 
 struct Fault {
     Call call;
-    unsigned number = 0;     // of the call of its kind that fails, from 1 on
-    int error = 0;           // 0: only half is done (pwrite, pread)
-    bool stays = false;      // all later ones of the kind fail too
-    bool has_hit = false;    // result
+    unsigned number = 0;  // of the call of its kind that fails, from 1 on
+    int error = 0;        // 0: only half is done (pwrite, pread; also where they are asynchronous)
+    bool stays = false;   // all later ones of the kind fail too
+    bool has_hit = false; // result
     bool is_passing() const; // nobody needs to notice
     std::string say() const;
 };

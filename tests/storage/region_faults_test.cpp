@@ -126,6 +126,17 @@ TEST_P(region_faults, reads)
     fail_each({}, Call::pread, {EIO, EINTR, 0});
 }
 
+// Without requests that are on their way at once, one after another; nothing is lost when the
+// kernel does not even say what became of those that are.
+TEST_P(region_faults, asynchronous_requests)
+{
+    if (!(GetParam() & STORAGE_READ_ONCE))
+        return;
+    fail_each({}, Call::io_setup, {EAGAIN, ENOSYS});
+    fail_each({}, Call::io_submit, {EAGAIN});
+    fail_each({}, Call::io_getevents, {EINTR, EINVAL});
+}
+
 TEST_P(region_faults, names_and_mappings)
 {
     fail_each({}, Call::open, {EIO, EMFILE, EACCES});
