@@ -8,14 +8,16 @@
 
 #include <errno.h>
 #include <linux/aio_abi.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* By experiment: more pieces are faster on a disk, larger ones on a device in memory. */
-enum { PIECE = 1 << 20, PIECES = 3 };
+/* By experiment: more pieces are faster on a disk, larger ones on a device in memory. Together they
+ * are whole huge pages: of a buffer of small pages a device takes far less at once. */
+enum { PIECE = 1 << 20, PIECES = 4 };
 
 struct request {
     struct iocb control;
@@ -25,10 +27,38 @@ struct request {
 
 struct direct_io {
     char *buffer;          /* for memory that is not aligned; PIECES of them */
-    aio_context_t context; /* 0: none */
+    aio_context_t context; /* 0: none yet, or none to be had */
     int is_lost;           /* the kernel does not tell what became of requests: not used again */
     struct request requests[PIECES];
 };
+
+/* Of this process; 0: none. Whoever takes or leaves it exchanges it: relaxed, since it is a number
+ * and the kernel knows the rest. In a child of fork it means nothing, and requests fail. */
+static _Atomic aio_context_t spare;
+
+static aio_context_t take_context(void)
+{
+    aio_context_t context = atomic_exchange_explicit(&spare, 0, memory_order_relaxed);
+    if (context == 0 && syscall(SYS_io_setup, PIECES, &context) < 0)
+        return 0;
+    return context;
+}
+
+static void end_context(aio_context_t context)
+{
+    if (context)
+        (void)syscall(SYS_io_destroy, context); /* waits for what is on its way */
+}
+
+static void leave_context(aio_context_t context)
+{
+    end_context(atomic_exchange_explicit(&spare, context, memory_order_relaxed));
+}
+
+__attribute__((destructor)) void direct_io_end(void)
+{
+    leave_context(0);
+}
 
 struct direct_io *direct_io_new(void)
 {
@@ -42,8 +72,6 @@ struct direct_io *direct_io_new(void)
         return NULL;
     }
     (void)madvise(io->buffer, PIECES * PIECE, MADV_HUGEPAGE);
-    if (syscall(SYS_io_setup, PIECES, &io->context) < 0)
-        io->context = 0;
     return io;
 }
 
@@ -51,8 +79,10 @@ void direct_io_free(struct direct_io *io)
 {
     if (!io)
         return;
-    if (io->context)
-        (void)syscall(SYS_io_destroy, io->context); /* waits for what is on its way */
+    if (io->is_lost)
+        end_context(io->context);
+    else if (io->context)
+        leave_context(io->context);
     munmap(io->buffer, PIECES * PIECE);
     free(io);
 }
@@ -67,6 +97,7 @@ static char *buffer_of(struct direct_io *io, size_t piece)
     return io->buffer + piece % PIECES * PIECE;
 }
 
+/* When it cannot be on its way, it is done at once. */
 static void begin(struct direct_io *io, size_t piece, struct iocb control)
 {
     struct request *request = request_of(io, piece);
@@ -153,6 +184,8 @@ static size_t run(struct direct_io *io, const struct transfer *transfer)
 {
     size_t count = (transfer->size + PIECE - 1) / PIECE, begun = 0, ended = 0, done = 0;
     int is_whole = !io->is_lost;
+    if (count > 1 && !io->context)
+        io->context = take_context();
     while (ended < begun || (is_whole && begun < count)) {
         while (is_whole && begun < count && begun - ended < PIECES)
             begin_piece(io, transfer, begun++);

@@ -18,4 +18,8 @@ void direct_io_free(struct direct_io *io);
 size_t direct_io_write(struct direct_io *io, int fd, uint64_t at, const char *from, size_t size);
 size_t direct_io_read(struct direct_io *io, int fd, uint64_t at, char *to, size_t size);
 
+/* Gives back what is kept for later regions. At the end of the program: in a space it would stay
+ * when the task has ended. */
+void direct_io_end(void);
+
 #endif

@@ -6,6 +6,9 @@
 
 #include "faults.hpp"
 #include "region.hpp"
+extern "C" {
+#include "storage/direct_io.h"
+}
 
 class region_faults : public Region, public testing::WithParamInterface<unsigned>
 {
@@ -26,6 +29,7 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
         storage_hints hints = hints_for(path());
         model.assign(Size, 0), loaded.assign(Size, 0);
         again = 1, synchronised = 1;
+        direct_io_end(); // each begins as a new process does
         error.text[0] = 0;
         unlink(path().c_str());
         made = storage_file_open(&mapped.file, &hints, &error);
