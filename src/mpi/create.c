@@ -43,6 +43,7 @@ static struct window *new_window(const struct window_request *request)
     window->handle = MPI_WIN_NULL;
     window->group = MPI_GROUP_NULL;
     window->self = MPI_COMM_SELF;
+    window->handler = MPI_ERRHANDLER_NULL;
     /* Relaxed: the meeting's own use keeps it above 0. */
     atomic_fetch_add_explicit(&party->users, 1, memory_order_relaxed);
     window->party = party;
@@ -282,12 +283,37 @@ int window_await_others(struct window *window)
                           : MPI_SUCCESS;
 }
 
-int window_destroy(struct window *window)
+void window_close(struct window *window)
 {
     MPI_Win handle = window->handle;
-    window_remove(window);
-    int result = real()->Win_free(&handle); /* with MPI's windows it waits for the others */
-    int freed = window->provider->free(window);
+    window->closed = real()->Win_get_errhandler(handle, &window->handler);
+    if (window->closed == MPI_SUCCESS)
+        window->closed = real()->Win_free(&handle); /* with MPI's windows it waits for the others */
+    if (window->provider->close)
+        window->provider->close(window);
+}
+
+/* By a window that is made for it: an error handler cannot be called without one. */
+static void call_handler(const struct window *window, int error)
+{
+    MPI_Win handle;
+    if (make_empty_window(MPI_INFO_NULL, window->self, &handle) != MPI_SUCCESS)
+        return;
+    if (real()->Win_set_errhandler(handle, window->handler) == MPI_SUCCESS)
+        real()->Win_call_errhandler(handle, error);
+    real()->Win_free(&handle);
+}
+
+int window_destroy(struct window *window)
+{
+    int result = window->provider->free(window);
+    if (result == MPI_SUCCESS)
+        result = window->closed;
+    if (window->handler != MPI_ERRHANDLER_NULL) {
+        if (result != MPI_SUCCESS)
+            call_handler(window, result);
+        real()->Errhandler_free(&window->handler);
+    }
     free_window(window);
-    return result == MPI_SUCCESS ? freed : result;
+    return result;
 }

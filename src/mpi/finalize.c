@@ -16,6 +16,18 @@ static int leave(struct window *window)
     return MPI_SUCCESS;
 }
 
+static int close_left(struct window *window)
+{
+    window_close(window);
+    return MPI_SUCCESS;
+}
+
+static int destroy(struct window *window)
+{
+    window_remove(window);
+    return window_destroy(window);
+}
+
 /* As MPI_Win_free would, but with all windows at once: ranks with several threads may have made
  * them in different orders. */
 static int free_left(MPI_Comm comm, int key, void *value, void *extra)
@@ -25,7 +37,9 @@ static int free_left(MPI_Comm comm, int key, void *value, void *extra)
     if (result == MPI_SUCCESS)
         result = windows_each(window_await_others);
     if (result == MPI_SUCCESS)
-        result = windows_each(window_destroy);
+        result = windows_each(close_left);
+    if (result == MPI_SUCCESS)
+        result = windows_each(destroy);
     int freed = storage_memory_end();
     progress_end();
     return result == MPI_SUCCESS ? freed : result;

@@ -21,8 +21,11 @@
  *               same number of times on every rank, also on one that has failed
  *   query       by one rank alone
  *   sync        by one rank alone, at any time (MPI_Win_sync)
- *   free        by all ranks, after all have stopped using the window; also, at once, on the ranks
- *               whose allocate succeeded when it failed on another; no communication
+ *   close       by all ranks, after all have stopped using the window; it waits for no other rank,
+ *               since several windows may be closed in another order there
+ *   free        by all ranks, after close, for whose outcome on the others it may wait; also, at
+ *               once and without close, on the ranks whose allocate succeeded when it failed on
+ *               another: then without communication
  *
  * on threads of the program that are inside an MPI call; several windows may be worked on at once
  * (MPI_THREAD_MULTIPLE), one window by several threads in query and sync. They return MPI_SUCCESS
@@ -87,8 +90,10 @@ struct window_provider {
     int (*describe)(struct window *window, MPI_Info info);
     /* Takes hints that change while the window lives; MPI_Win_set_info. NULL: none. */
     int (*change)(struct window *window, MPI_Info info);
-    /* Gives window->memory back. Called once for each successful allocate. An error is reported to
-     * the caller of MPI_Win_free; the memory is gone all the same. */
+    /* Does what the content needs before the memory goes; MPI_Win_free. NULL: nothing. */
+    void (*close)(struct window *window);
+    /* Gives window->memory back. Called once for each successful allocate. An error, also of close,
+     * is reported to the caller of MPI_Win_free; the memory is gone all the same. */
     int (*free)(struct window *window);
 };
 

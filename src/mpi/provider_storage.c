@@ -164,8 +164,8 @@ static int sync_window(struct window *window)
     return storage_report(storage->rank, "MPI_Win_sync", result, &error);
 }
 
-/* Other ranks have left, or never had the window. */
-static int free_storage(struct window *window)
+/* Other ranks have left. Each makes its part durable, and says how that went. */
+static void close_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
     struct storage_error error = {""};
@@ -178,8 +178,23 @@ static int free_storage(struct window *window)
         result = flush_part(&storage->own, 0, part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
+    storage->is_closing = storage_least_begin(storage, -class) == 0;
+    if (!storage->is_closing)
+        storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
+}
+
+/* The first error of all ranks; without close, the others never had the window. */
+static int free_storage(struct window *window)
+{
+    struct storage_window *storage = window->memory;
+    int64_t least = -storage->closed;
+    if (storage->is_closing && storage_least_end(storage, &least) < 0) {
+        layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
+                                     "what it had stored is in its file is not known");
+        least = -MPI_ERR_OTHER;
+    }
     storage_dismantle(window);
-    return class;
+    return (int)-least;
 }
 
 /* ---- What MPI_Win_get_info gives: what is in force ---- */
@@ -248,5 +263,6 @@ const struct window_provider provider_storage = {
     .copy = storage_copy,
     .sync = sync_window,
     .describe = describe,
+    .close = close_storage,
     .free = free_storage,
 };

@@ -29,6 +29,7 @@
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
     X(Comm_test_inter)                                                                             \
+    X(Errhandler_free)                                                                             \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
@@ -36,6 +37,7 @@
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
     X(Group_union)                                                                                 \
+    X(Iallgather)                                                                                  \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
@@ -54,7 +56,9 @@
     X(Wait)                                                                                        \
     X(Win_call_errhandler)                                                                         \
     X(Win_create_dynamic)                                                                          \
-    X(Win_create)
+    X(Win_create)                                                                                  \
+    X(Win_get_errhandler)                                                                          \
+    X(Win_set_errhandler)
 
 #ifdef OPEN_MPI /* of MPICH's interface these are macros */
 #define MPI_CALLED_ALSO(X) X(Win_f2c)

@@ -246,6 +246,8 @@ static struct storage_window *new_storage(struct window *window)
     storage->own.region.file.fd = storage->memory = -1;
     storage->rank = window->party->rank;
     storage->ranks = window->party->ranks;
+    storage->party = window->party;
+    storage->agreement = MPI_REQUEST_NULL;
     storage->comm = MPI_COMM_NULL;
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));

@@ -24,6 +24,7 @@ struct storage_door; /* storage_bulk.c */
 struct storage_window {
     struct storage_hints hints; /* as asked for */
     struct storage_part own;    /* own.region.file is this rank's descriptor of its file */
+    const struct party *party;  /* the window's */
     int memory;                 /* shared memory of the memory part for other processes; -1: none */
     int rank, ranks;
     /* Of the ranks of this node, without their descriptors, or NULL when MPI reaches them
@@ -36,7 +37,10 @@ struct storage_window {
     int is_leader;               /* the lowest rank of the node that has this file */
     int overlaps;                /* parts of the window lie on the same bytes of a file */
     MPI_Comm comm;               /* of the window's ranks, for collective calls */
-    struct storage_word *words;  /* storage_agree.c */
+    struct storage_word *words;  /* storage_agree.c; NULL after a rank was not heard */
+    MPI_Request agreement;       /* storage_agree.c: on its way */
+    int is_closing;              /* all ranks are about to hear how that went on each */
+    int closed;                  /* how it went on this one, where they will not hear it */
     pthread_mutex_t mutex;       /* over `requests`; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counts *counts;
@@ -72,8 +76,11 @@ void storage_doors_close(struct storage_window *storage);
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
                       struct storage_error *error);
 /* storage_agree.c: the least value of all ranks; collective. 0, or -EIO when a rank's was not
- * heard. */
+ * heard. Also in two steps, the first of which waits for nobody; the second follows when it gave 0.
+ */
 int storage_least(struct storage_window *storage, int64_t mine, int64_t *least);
+int storage_least_begin(struct storage_window *storage, int64_t mine);
+int storage_least_end(struct storage_window *storage, int64_t *least);
 struct storage_word *storage_words_new(int ranks); /* NULL: no memory; to be freed by free() */
 /* storage_request.c: waits for all that are in the background and frees them. */
 void storage_requests_end(struct storage_window *storage);

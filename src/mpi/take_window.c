@@ -42,6 +42,8 @@ int MPI_Win_free(MPI_Win *win)
     int result = window_await_others(window);
     if (result != MPI_SUCCESS)
         return take_result(window, result);
+    window_remove(window);
+    window_close(window);
     result = window_destroy(window);
     *win = MPI_WIN_NULL;
     return result;

@@ -45,6 +45,8 @@ struct window {
     uint32_t completes;     /* of this rank's exposure epochs, waited for so far */
     struct window_epoch access, exposure;
     _Atomic uint32_t flushes; /* any thread of this process; relaxed: how often to let MPI work */
+    MPI_Errhandler handler;   /* while it is freed, and its handle is MPI's again */
+    int closed;               /* what MPI said to that */
     struct window *next;      /* list of all (windows.c) */
 };
 
@@ -54,13 +56,15 @@ struct window *window_find(MPI_Win handle);
 int window_add(struct window *window);
 /* Before the handle is given back to MPI, which may use it again at once. */
 void window_remove(struct window *window);
-/* Calls function for each window of this process, oldest first, and stops at an error. */
+/* Calls function for each window of this process, oldest first; the first error. */
 int windows_each(int (*function)(struct window *window));
 
-/* create.c: MPI_Win_free, in three steps, so that MPI_Finalize can free many windows without being
- * stopped by their order, which may differ between ranks that have several threads. */
+/* create.c: MPI_Win_free, in four steps, so that MPI_Finalize can free many windows without being
+ * stopped by their order, which may differ between ranks that have several threads. Only the second
+ * and the last wait for others. The last calls the window's error handler. */
 void window_leave(struct window *window);
 int window_await_others(struct window *window);
+void window_close(struct window *window);
 int window_destroy(struct window *window);
 
 /* message.c: says what is wrong and how to mend it, on standard error, after "onespace: rank N: ".

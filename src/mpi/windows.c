@@ -91,11 +91,12 @@ void window_remove(struct window *window)
 /* Only MPI_Finalize walks the list, when no other thread may call MPI. */
 int windows_each(int (*function)(struct window *window))
 {
+    int outcome = MPI_SUCCESS;
     for (struct window *window = first, *next; window; window = next) {
         next = window->next;
         int result = function(window);
-        if (result != MPI_SUCCESS)
-            return result;
+        if (outcome == MPI_SUCCESS)
+            outcome = result;
     }
-    return MPI_SUCCESS;
+    return outcome;
 }

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from jobs import ROOT
-from test_storage import INCLUDE, TIME, expect_none_wrong, prefix
+from test_storage import INCLUDE, TIME, prefix
 
 sys.path.append(str(ROOT / "bench/lib"))
 import onespace_bench  # noqa: E402
@@ -30,19 +30,14 @@ def nodes():
 
 
 @pytest.mark.parametrize("kind", ["processes", "tasks"])
-def test_windows_on_storage_over_two_nodes(job, guests, mpi_named, nodes, kind, tmp_path):
+def test_windows_on_storage_over_two_nodes(guests, mpi_named, nodes, kind, tmp_path):
     """Every rank compares what it has stored, put and got, and what is in the files of others afterwards."""
     mpi = mpi_named("mpich")
     guest = guests.build("mpi_storage.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_storage")
-    launcher = types.SimpleNamespace(kind="mpich", launcher=mpi.launcher[0])
     sent = nodes.received()
-    # Hydra hands on the launcher's environment: with one folder of sockets all ranks would find one space.
-    own_folder = ["sh", "-c", f'XDG_RUNTIME_DIR={nodes.folder}/run-$(hostname) exec "$@"', "sh"]
-    command = nodes.launch(launcher, 2,
-                           [str(word) for word in [*own_folder, *prefix(mpi, kind), guest, tmp_path, *CASES]])
-    result = job.run(command, timeout=TIME, env=mpi.env)
-    result.lines.sort()
-    expect_none_wrong(result, 2)
+    lines = run_on_nodes(nodes, mpi, kind, 2, [guest, tmp_path, *CASES], tmp_path,
+                         lambda text: text.count(" wrong\n") == 2)
+    assert lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"]
     assert nodes.received() - sent > 3 << 20, "the large puts to the other node have gone through the network"
 
 
