@@ -279,6 +279,7 @@ void window_leave(struct window *window)
 int window_await_others(struct window *window)
 {
     struct wait wait = direct_wait(window);
+    wait.is_for_io = window->provider->close != NULL; /* as far as it has any */
     return window->direct ? barrier_await(&window->direct->barrier, window->ticket, &wait)
                           : MPI_SUCCESS;
 }

@@ -37,13 +37,11 @@ int storage_least_begin(struct storage_window *storage, int64_t mine)
                : -EIO;
 }
 
-/* The others may wait for a device, and the kernel's threads that serve it for this processor: so
- * it is given away from the first round on. */
 static int await_all(struct storage_window *storage)
 {
     struct wait wait = WAIT_INIT(storage->party);
     int is_done = 0, result = MPI_SUCCESS;
-    wait.rounds = storage->party->spins;
+    wait.is_for_io = 1;
     for (;;) {
         result = real()->Test(&storage->agreement, &is_done, MPI_STATUS_IGNORE);
         if (result != MPI_SUCCESS || is_done)

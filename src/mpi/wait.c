@@ -16,6 +16,7 @@
 enum {
     SPINS_SHARED = 256,   /* a peer may be about to answer */
     SPINS_ALONE = 16384,  /* around a millisecond */
+    SLEEP_NS = 20000,     /* the kernel adds as much again, or twice as much */
     PROGRESS_FROM = 1024, /* spins: most waits are over by then */
     PROGRESS_EVERY = 32,  /* spins; MPI's look at its queues costs about as much as these */
     /* Between looks whether all ranks are alive, which read a file for each: from the first pause
@@ -88,18 +89,26 @@ uint32_t wait_spins(int ranks)
     return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
 }
 
+static void give_way(const struct wait *wait)
+{
+    if (wait->is_for_io)
+        nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
+    else
+        sched_yield();
+}
+
 int wait_round(struct wait *wait)
 {
-    uint32_t round = ++wait->rounds;
-    if (round < wait->party->spins && (round < PROGRESS_FROM || round % PROGRESS_EVERY)) {
+    uint32_t round = ++wait->rounds, spins = wait->is_for_io ? SPINS_SHARED : wait->party->spins;
+    if (round < spins && (round < PROGRESS_FROM || round % PROGRESS_EVERY)) {
         arch_pause();
         return MPI_SUCCESS;
     }
     /* Another rank may be in a send to this one, and come only when that is done. */
     int result = progress_make();
-    if (result != MPI_SUCCESS || round < wait->party->spins)
+    if (result != MPI_SUCCESS || round < spins)
         return result;
-    sched_yield();
+    give_way(wait);
     return look_now_and_then(wait);
 }
 

@@ -13,10 +13,13 @@ struct wait {
     uint32_t rounds;
     uint64_t look_at; /* ns: when to look next whether all ranks are alive; 0: not set yet */
     uint64_t pause;   /* ns, from there to the next one */
+    /* The others may be waiting for a device, and the kernel's threads that serve it for this
+     * processor: sleeps soon. To give it to others of this program only is not enough. */
+    int is_for_io;
 };
 #define WAIT_INIT(party_)                                                                          \
     {                                                                                              \
-        (party_), 0, 0, 0                                                                          \
+        (party_), 0, 0, 0, 0                                                                       \
     }
 
 /* Spends a moment. MPI_SUCCESS, or an error class when a rank has ended, for which there would be

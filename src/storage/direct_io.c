@@ -27,6 +27,7 @@ struct request {
 
 struct direct_io {
     char *buffer;          /* for memory that is not aligned; PIECES of them */
+    int is_for_many;       /* prepare_for_many() was called */
     aio_context_t context; /* 0: none yet, or none to be had */
     int is_lost;           /* the kernel does not tell what became of requests: not used again */
     struct request requests[PIECES];
@@ -71,7 +72,6 @@ struct direct_io *direct_io_new(void)
         free(io);
         return NULL;
     }
-    (void)madvise(io->buffer, PIECES * PIECE, MADV_HUGEPAGE);
     return io;
 }
 
@@ -179,13 +179,22 @@ static size_t end_piece(struct direct_io *io, const struct transfer *transfer, s
     return got;
 }
 
+/* The kernel may look for milliseconds for a huge page when memory is in pieces: not for a transfer
+ * that takes less than that itself. */
+static void prepare_for_many(struct direct_io *io)
+{
+    io->is_for_many = 1;
+    (void)madvise(io->buffer, PIECES * PIECE, MADV_HUGEPAGE);
+    io->context = take_context();
+}
+
 /* Behind a piece that arrived in part nothing begins; what is on its way then is waited for. */
 static size_t run(struct direct_io *io, const struct transfer *transfer)
 {
     size_t count = (transfer->size + PIECE - 1) / PIECE, begun = 0, ended = 0, done = 0;
     int is_whole = !io->is_lost;
-    if (count > 1 && !io->context)
-        io->context = take_context();
+    if (count > 1 && !io->is_for_many)
+        prepare_for_many(io);
     while (ended < begun || (is_whole && begun < count)) {
         while (is_whole && begun < count && begun - ended < PIECES)
             begin_piece(io, transfer, begun++);
