@@ -33,8 +33,9 @@ struct direct_io {
     struct request requests[PIECES];
 };
 
-/* Of this process; 0: none. Whoever takes or leaves it exchanges it: relaxed, since it is a number
- * and the kernel knows the rest. In a child of fork it means nothing, and requests fail. */
+/* Ending a context takes the kernel tens of milliseconds: so one is kept from region to region. Of
+ * this process; 0: none. Whoever takes or leaves it exchanges it: relaxed, since it is a number and
+ * the kernel knows the rest. In a child of fork it means nothing, and no request is taken. */
 static _Atomic aio_context_t spare;
 
 static aio_context_t take_context(void)
