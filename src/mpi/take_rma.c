@@ -38,10 +38,29 @@ static int refuse_count(MPI_Win win)
     return MPI_ERR_COUNT;
 }
 
-/* MPI_NAME and MPI_NAME with large counts, which differ in the type of their counts, and in what is
- * called on windows that are not ours. */
-#define BOTH(define, base)                                                                         \
-    define(base, base, int, PASS_SMALL) define(base, base##_c, MPI_Count, PASS_LARGE)
+int take_request(struct window *window, int result, MPI_Request *request)
+{
+    if (result == MPI_SUCCESS)
+        result = progress_request(request);
+    if (result == MPI_SUCCESS)
+        result = real()->Grequest_complete(*request);
+    return take_result(window, result);
+}
+
+/* MPI_NAME, and MPI_RNAME, which gives a request. Each of them also with large counts, which differ
+ * in the type of their counts, and in what is called on windows that are not ours. */
+#define WITH_REQUEST(define, name, r_name)                                                         \
+    WITH_LARGE(define, name, PLAIN) WITH_LARGE(define, r_name, REQUEST)
+#define WITH_LARGE(define, base, WAY)                                                              \
+    define(base, base, int, PASS_SMALL, WAY) define(base, base##_c, MPI_Count, PASS_LARGE, WAY)
+
+/* What comes last in the parameters and in the arguments, and how the call ends. */
+#define PLAIN_PARAMETER
+#define PLAIN_ARGUMENT
+#define PLAIN_END(window, result)   take_result(window, result)
+#define REQUEST_PARAMETER           , MPI_Request *request
+#define REQUEST_ARGUMENT            , request
+#define REQUEST_END(window, result) take_request(window, result, request)
 
 /* The library's function with large counts, or without it the other one, for what fits. */
 #define PASS_LARGE(name, fits, ...)                                                                \
@@ -50,68 +69,69 @@ static int refuse_count(MPI_Win win)
                       : refuse_count(win))
 #define PASS_SMALL(name, fits, ...) real()->name(__VA_ARGS__)
 
-#define PUT(base, name, count_type, PASS)                                                          \
+#define PUT(base, name, count_type, PASS, WAY)                                                     \
     TAKE(name)                                                                                     \
     int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
-                   MPI_Win win)                                                                    \
+                   MPI_Win win WAY##_PARAMETER)                                                    \
     {                                                                                              \
         struct window *window = take_copy(win, rank, DIRECT_PUT);                                  \
         struct transfer source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
-                        displacement, count, type, win);                                           \
-        return take_result(window, direct_put(window, &source, rank, displacement, count, type));  \
+                        displacement, count, type, win WAY##_ARGUMENT);                            \
+        return WAY##_END(window, direct_put(window, &source, rank, displacement, count, type));    \
     }
-BOTH(PUT, Put)
+WITH_REQUEST(PUT, Put, Rput)
 
-#define GET(base, name, count_type, PASS)                                                          \
+#define GET(base, name, count_type, PASS, WAY)                                                     \
     TAKE(name)                                                                                     \
     int MPI_##name(void *origin, count_type origin_count, MPI_Datatype origin_type, int rank,      \
-                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Win win)        \
+                   MPI_Aint displacement, count_type count, MPI_Datatype type,                     \
+                   MPI_Win win WAY##_PARAMETER)                                                    \
     {                                                                                              \
         struct window *window = take_copy(win, rank, DIRECT_GET);                                  \
         struct transfer sink = ORIGIN;                                                             \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
-                        displacement, count, type, win);                                           \
-        return take_result(window, direct_get(window, &sink, rank, displacement, count, type));    \
+                        displacement, count, type, win WAY##_ARGUMENT);                            \
+        return WAY##_END(window, direct_get(window, &sink, rank, displacement, count, type));      \
     }
-BOTH(GET, Get)
+WITH_REQUEST(GET, Get, Rget)
 
-#define ACCUMULATE(base, name, count_type, PASS)                                                   \
+#define ACCUMULATE(base, name, count_type, PASS, WAY)                                              \
     TAKE(name)                                                                                     \
     int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
-                   MPI_Op op, MPI_Win win)                                                         \
+                   MPI_Op op, MPI_Win win WAY##_PARAMETER)                                         \
     {                                                                                              \
         struct window *window = take_update(win, rank);                                            \
         struct transfer source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
-                        displacement, count, type, op, win);                                       \
-        return take_result(window, direct_accumulate(window, &source, NULL, rank, displacement,    \
-                                                     count, type, op));                            \
+                        displacement, count, type, op, win WAY##_ARGUMENT);                        \
+        return WAY##_END(window, direct_accumulate(window, &source, NULL, rank, displacement,      \
+                                                   count, type, op));                              \
     }
-BOTH(ACCUMULATE, Accumulate)
+WITH_REQUEST(ACCUMULATE, Accumulate, Raccumulate)
 
-#define GET_ACCUMULATE(base, name, count_type, PASS)                                               \
+#define GET_ACCUMULATE(base, name, count_type, PASS, WAY)                                          \
     TAKE(name)                                                                                     \
     int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
                    void *result, count_type result_count, MPI_Datatype result_type, int rank,      \
                    MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Op op,          \
-                   MPI_Win win)                                                                    \
+                   MPI_Win win WAY##_PARAMETER)                                                    \
     {                                                                                              \
         struct window *window = take_update(win, rank);                                            \
         struct transfer source = ORIGIN, sink = RESULT;                                            \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \
                         origin_count, origin_type, result, result_count, result_type, rank,        \
-                        displacement, count, type, op, win);                                       \
-        return take_result(window, direct_accumulate(window, &source, &sink, rank, displacement,   \
-                                                     count, type, op));                            \
+                        displacement, count, type, op, win WAY##_ARGUMENT);                        \
+        return WAY##_END(window, direct_accumulate(window, &source, &sink, rank, displacement,     \
+                                                   count, type, op));                              \
     }
-BOTH(GET_ACCUMULATE, Get_accumulate)
+WITH_REQUEST(GET_ACCUMULATE, Get_accumulate, Rget_accumulate)
 
 TAKE(Fetch_and_op)
 int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, int rank,
@@ -135,83 +155,3 @@ int MPI_Compare_and_swap(const void *origin, const void *compare, void *result, 
     return take_result(
         window, direct_compare_and_swap(window, origin, compare, result, type, rank, displacement));
 }
-
-/* ---- With requests ---- */
-
-int take_request(struct window *window, int result, MPI_Request *request)
-{
-    if (result == MPI_SUCCESS)
-        result = progress_request(request);
-    if (result == MPI_SUCCESS)
-        result = real()->Grequest_complete(*request);
-    return take_result(window, result);
-}
-
-#define RPUT(base, name, count_type, PASS)                                                         \
-    TAKE(name)                                                                                     \
-    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
-                   int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
-                   MPI_Win win, MPI_Request *request)                                              \
-    {                                                                                              \
-        struct window *window = take_copy(win, rank, DIRECT_PUT);                                  \
-        struct transfer source = ORIGIN;                                                           \
-        if (!window)                                                                               \
-            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
-                        displacement, count, type, win, request);                                  \
-        return take_request(window, direct_put(window, &source, rank, displacement, count, type),  \
-                            request);                                                              \
-    }
-BOTH(RPUT, Rput)
-
-#define RGET(base, name, count_type, PASS)                                                         \
-    TAKE(name)                                                                                     \
-    int MPI_##name(void *origin, count_type origin_count, MPI_Datatype origin_type, int rank,      \
-                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Win win,        \
-                   MPI_Request *request)                                                           \
-    {                                                                                              \
-        struct window *window = take_copy(win, rank, DIRECT_GET);                                  \
-        struct transfer sink = ORIGIN;                                                             \
-        if (!window)                                                                               \
-            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
-                        displacement, count, type, win, request);                                  \
-        return take_request(window, direct_get(window, &sink, rank, displacement, count, type),    \
-                            request);                                                              \
-    }
-BOTH(RGET, Rget)
-
-#define RACCUMULATE(base, name, count_type, PASS)                                                  \
-    TAKE(name)                                                                                     \
-    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
-                   int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
-                   MPI_Op op, MPI_Win win, MPI_Request *request)                                   \
-    {                                                                                              \
-        struct window *window = take_update(win, rank);                                            \
-        struct transfer source = ORIGIN;                                                           \
-        if (!window)                                                                               \
-            return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
-                        displacement, count, type, op, win, request);                              \
-        return take_request(                                                                       \
-            window, direct_accumulate(window, &source, NULL, rank, displacement, count, type, op), \
-            request);                                                                              \
-    }
-BOTH(RACCUMULATE, Raccumulate)
-
-#define RGET_ACCUMULATE(base, name, count_type, PASS)                                              \
-    TAKE(name)                                                                                     \
-    int MPI_##name(const void *origin, count_type origin_count, MPI_Datatype origin_type,          \
-                   void *result, count_type result_count, MPI_Datatype result_type, int rank,      \
-                   MPI_Aint displacement, count_type count, MPI_Datatype type, MPI_Op op,          \
-                   MPI_Win win, MPI_Request *request)                                              \
-    {                                                                                              \
-        struct window *window = take_update(win, rank);                                            \
-        struct transfer source = ORIGIN, sink = RESULT;                                            \
-        if (!window)                                                                               \
-            return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \
-                        origin_count, origin_type, result, result_count, result_type, rank,        \
-                        displacement, count, type, op, win, request);                              \
-        return take_request(                                                                       \
-            window,                                                                                \
-            direct_accumulate(window, &source, &sink, rank, displacement, count, type, op),        \
-            request);                                                                              \
-    }
-BOTH(RGET_ACCUMULATE, Rget_accumulate)
