@@ -113,7 +113,6 @@ typedef int main_function(int, char **, char **);
 typedef int start_main_function(main_function *, int, char **, void (*)(void), void (*)(void),
                                 void (*)(void), void *);
 start_main_function __libc_start_main;
-extern void *dlsym(void *, const char *) WEAK;
 extern void *__libc_dlsym(void *, const char *) WEAK; /* glibc 2.33 has the other in libdl */
 extern void *__libc_dlopen_mode(const char *, int) WEAK;
 extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void *) WEAK;
@@ -121,7 +120,7 @@ extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void 
 static start_main_function *real_start_main(void)
 {
     if (dlsym)
-        return (start_main_function *)dlsym((void *)-1l /* RTLD_NEXT */, "__libc_start_main");
+        return (start_main_function *)dlsym(RTLD_NEXT, "__libc_start_main");
     void *libc = __libc_dlsym ? __libc_dlopen_mode("libc.so.6", 0x80000002) : NULL;
     return libc ? (start_main_function *)__libc_dlsym(libc, "__libc_start_main") : NULL;
 }

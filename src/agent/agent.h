@@ -2,10 +2,16 @@
 #ifndef ONESPACE_AGENT_AGENT_H
 #define ONESPACE_AGENT_AGENT_H
 
+#include <dlfcn.h>
+
 #include "space/registry.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define WEAK     __attribute__((weak))
+
+/* libc's: RTLD_NEXT leads to what comes after the agent. NULL in a program of glibc 2.33 or older
+ * that has no libdl. */
+extern void *dlsym(void *restrict, const char *restrict) WEAK;
 
 /* NULL outside a space. Set once, before the program's first constructor. */
 extern struct space *agent_space;

@@ -18,12 +18,10 @@
 #include "agent/agent.h"
 #include "raw_syscall.h"
 
-#define NEXT ((void *)-1l) /* RTLD_NEXT */
 /* Below the root's program break lie its heap and its program, and nothing that the kernel chose.
  */
 #define BELOW_BREAK (16 * LAYOUT_GIB)
 
-extern void *dlsym(void *, const char *) WEAK;
 extern void __libc_free(void *) WEAK;
 extern void *__libc_realloc(void *, size_t) WEAK;
 extern void abort(void) WEAK;
@@ -60,8 +58,8 @@ static void find_real(void)
     if (!atomic_compare_exchange_strong(&finder, &found, mine) &&
         (found == mine || waits_for_finder(found)))
         return;
-    atomic_store(&real_realloc, (void *(*)(void *, size_t))dlsym(NEXT, "realloc"));
-    atomic_store(&real_free, (void (*)(void *))dlsym(NEXT, "free"));
+    atomic_store(&real_realloc, (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc"));
+    atomic_store(&real_free, (void (*)(void *))dlsym(RTLD_NEXT, "free"));
     atomic_store(&finder, 0);
 }
 

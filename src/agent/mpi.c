@@ -6,21 +6,17 @@
  * is there. Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions with
  * large counts that the library lacks are the layer's in any case: a program that looks for them
  * finds the jumps. */
-#include <dlfcn.h>
 #include <linux/limits.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "agent/agent.h"
 #include "mpi/functions.h"
 #include "onespace.h"
 #include "raw_syscall.h"
-#include "space/registry.h"
-
-#define WEAK __attribute__((weak))
 
 /* libc's; whoever has an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;
-extern void *dlsym(void *restrict, const char *restrict) WEAK;
 extern char *dlerror(void) WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
 extern unsigned long getauxval(unsigned long) WEAK;

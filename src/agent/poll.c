@@ -17,7 +17,6 @@
 
 typedef int epoll_wait_function(int, struct epoll_event *, int, int);
 
-extern void *dlsym(void *, const char *) WEAK;
 extern int *__errno_location(void) WEAK;
 
 /* libc's own, found at the first call; whichever thread finds it, it is the same. */
@@ -27,7 +26,7 @@ static epoll_wait_function *find_real(void)
 {
     epoll_wait_function *real = atomic_load_explicit(&real_epoll_wait, memory_order_relaxed);
     if (!real && dlsym) {
-        real = (epoll_wait_function *)dlsym((void *)-1l /* RTLD_NEXT */, "epoll_wait");
+        real = (epoll_wait_function *)dlsym(RTLD_NEXT, "epoll_wait");
         atomic_store_explicit(&real_epoll_wait, real, memory_order_relaxed);
     }
     return real;
