@@ -7,18 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mpi_check.h"
+
 enum { SIZE = 300000 };
 
-static int rank, ranks, wrong;
 static char path[4096];
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("rank %d, line %d: %s\n", rank, __LINE__, #condition);                          \
-            wrong++;                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static MPI_Info hints(const char *folder, const char *name, int number, const char *factor)
 {

@@ -16,19 +16,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mpi_check.h"
 #include "onespace/window.h"
 
-static int rank, ranks;
-static _Atomic int wrong;
 static const char *folder;
-
-static void check(int holds, const char *what, int line)
-{
-    if (!holds && wrong++ < 10)
-        printf("rank %d, line %d: %s\n", rank, line, what);
-}
-#define CHECK(condition) check((condition) != 0, #condition, __LINE__)
-#define OK(call)         check((call) == MPI_SUCCESS, #call, __LINE__)
 
 /* The calls of onespace/window.h, wherever the layer came from. */
 #define FIND(name) ((__typeof__(name) *)find(#name))
@@ -301,19 +292,6 @@ static void sync_covers_puts(void)
     OK(MPI_Win_free(&window));
 }
 
-static void attribute(MPI_Win window, int key, long expected)
-{
-    void *value = NULL;
-    int flag = 0;
-    MPI_Win_get_attr(window, key, &value, &flag);
-    CHECK(flag);
-    long found = !flag                 ? -1
-                 : key == MPI_WIN_BASE ? (long)value
-                 : key == MPI_WIN_SIZE ? (long)*(MPI_Aint *)value
-                                       : *(int *)value;
-    CHECK(found == expected);
-}
-
 static void attributes(void)
 {
     char *base;
@@ -409,15 +387,6 @@ static void auto_factor_of_what_fits_is_memory(void)
 }
 
 /* ---- Shared windows ---- */
-
-static char *part_of(MPI_Win window, int other)
-{
-    MPI_Aint size;
-    int unit;
-    char *base = NULL;
-    OK(MPI_Win_shared_query(window, other, &size, &unit, &base));
-    return base;
-}
 
 static void shared_contiguous(void)
 {

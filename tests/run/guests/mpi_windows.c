@@ -7,15 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, ranks;
-static _Atomic int wrong;
-
-static void check(int holds, const char *what, int line)
-{
-    if (!holds && wrong++ < 10)
-        printf("rank %d, line %d: %s\n", rank, line, what);
-}
-#define CHECK(condition) check((condition) != 0, #condition, __LINE__)
+#include "mpi_check.h"
 
 static MPI_Win shared(MPI_Aint size, int unit, void *base)
 {
@@ -23,15 +15,6 @@ static MPI_Win shared(MPI_Aint size, int unit, void *base)
     CHECK(MPI_Win_allocate_shared(size, unit, MPI_INFO_NULL, MPI_COMM_WORLD, base, &window) ==
           MPI_SUCCESS);
     return window;
-}
-
-static char *part_of(MPI_Win window, int other)
-{
-    MPI_Aint size;
-    int unit;
-    char *base = NULL;
-    MPI_Win_shared_query(window, other, &size, &unit, &base);
-    return base;
 }
 
 /* The parts follow one another, and every rank sees them at the same addresses. */
@@ -84,19 +67,6 @@ static void noncontiguous(void)
                   part_of(window, j) + (j ? 5000 : 3) <= part_of(window, i));
     MPI_Info_free(&info);
     MPI_Win_free(&window);
-}
-
-static void attribute(MPI_Win window, int key, long expected)
-{
-    void *value = NULL;
-    int flag = 0;
-    MPI_Win_get_attr(window, key, &value, &flag);
-    CHECK(flag);
-    long found = !flag                 ? -1
-                 : key == MPI_WIN_BASE ? (long)value
-                 : key == MPI_WIN_SIZE ? (long)*(MPI_Aint *)value
-                                       : *(int *)value;
-    CHECK(found == expected);
 }
 
 static void attributes(void)
