@@ -90,6 +90,20 @@ def mpis_of(result):
     return list(dict.fromkeys(series.name.split("/")[0] for series in result.series))
 
 
+def grouped(result, keys_of):
+    """{(mpi, way, place): ...}, where further dictionaries lead by keys_of(name, quantity) to each series called
+    MPI/WAY/PLACE/NAME/QUANTITY."""
+    found = {}
+    for series in result.series:
+        mpi, way, place, name, quantity = series.name.split("/")
+        *outer, last = keys_of(name, quantity)
+        at = found.setdefault((mpi, way, place), {})
+        for key in outer:
+            at = at.setdefault(key, {})
+        at[last] = series
+    return found
+
+
 # ---- Pairs ----
 
 def interval(samples):

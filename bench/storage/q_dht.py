@@ -119,11 +119,7 @@ def note_fate_of_memory(result, program, limit, call):
 
 def groups(result):
     """{(mpi, way, place): {kind: {quantity: series}}}"""
-    found = {}
-    for series in result.series:
-        mpi, way, place, kind, quantity = series.name.split("/")
-        found.setdefault((mpi, way, place), {}).setdefault(kind, {})[quantity] = series
-    return found
+    return jobs.grouped(result, lambda kind, quantity: (kind, quantity))
 
 
 def rows_of(kinds, head):

@@ -57,11 +57,7 @@ def measure(context, result):
 
 def groups(result):
     """{(mpi, way, place): {quantity: {variant: series}}}"""
-    found = {}
-    for series in result.series:
-        mpi, way, place, name, quantity = series.name.split("/")
-        found.setdefault((mpi, way, place), {}).setdefault(quantity, {})[name] = series
-    return found
+    return jobs.grouped(result, lambda variant, quantity: (quantity, variant))
 
 
 def best_mode(variants, x):

@@ -104,12 +104,10 @@ def all_sizes(context, program, corpora, place, name, way):
 
 def groups(result):
     """{(mpi, way, place): {scaling: {variant: {quantity: series}}}}"""
-    found = {}
-    for series in result.series:
-        mpi, way, place, name, quantity = series.name.split("/")
+    def keys_of(variant, quantity):
         scaling, what = quantity.split("-", 1)
-        found.setdefault((mpi, way, place), {}).setdefault(scaling, {}).setdefault(name, {})[what] = series
-    return found
+        return scaling, variant, what
+    return jobs.grouped(result, keys_of)
 
 
 def overhead(variants, name, x):

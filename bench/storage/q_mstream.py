@@ -82,12 +82,8 @@ def sweep(context, result, mpi, program, place):
 
 def groups(result, swept=False):
     """{(mpi, way, place): {kind: {quantity: series}}}"""
-    found = {}
-    for series in result.series:
-        mpi, way, place, kind, quantity = series.name.split("/")
-        if (way == "dirty-ratio") == swept:
-            found.setdefault((mpi, way, place), {}).setdefault(kind, {})[quantity] = series
-    return found
+    found = jobs.grouped(result, lambda kind, quantity: (kind, quantity))
+    return {where: kinds for where, kinds in found.items() if (where[1] == "dirty-ratio") == swept}
 
 
 def write_seconds(result, mpi, place):

@@ -40,11 +40,7 @@ def measure(context, result):
 
 def groups(result):
     """{(mpi, way, place): {operation: {kind: series}}}"""
-    found = {}
-    for series in result.series:
-        mpi, way, place, kind, operation = series.name.split("/")
-        found.setdefault((mpi, way, place), {}).setdefault(operation, {})[kind] = series
-    return found
+    return jobs.grouped(result, lambda kind, operation: (operation, kind))
 
 
 def print_tables(result):

@@ -43,12 +43,11 @@ def measure(context, result):
 
 
 def groups(result):
-    found = {}
-    for series in result.series:
-        mpi, way, place, kind, quantity = series.name.split("/")
+    """{(mpi, way, place): {state: {(kind, quantity): series}}}"""
+    def keys_of(kind, quantity):
         state, what = quantity.rsplit("-", 1)
-        found.setdefault((mpi, way, place), {}).setdefault(state, {})[kind, what] = series
-    return found
+        return state, (kind, what)
+    return jobs.grouped(result, keys_of)
 
 
 def print_tables(result):
