@@ -254,9 +254,7 @@ def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path):
 
 
 def test_mpi4py_ranks_share_arrays(job, play, interpreter):
-    mpi = MPIS["openmpi"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["openmpi"].needed()
     if subprocess.run([interpreter, "-c", "import mpi4py"], timeout=60).returncode != 0:
         pytest.skip("no mpi4py (scripts/setup test)")
     script = play.write({"root": """

@@ -97,32 +97,19 @@ def observed(guests):
 
 @pytest.fixture(params=list(MPIS), scope="session")
 def mpi(request):
-    mpi = MPIS[request.param]
-    missing = mpi.missing()
-    if missing:
-        pytest.skip(missing)
-    return mpi
+    return MPIS[request.param].needed()
 
 
 @pytest.fixture(params=list(MPIS) if LONG else [name for name in MPIS if not MPIS[name].wheel], scope="session")
 def stock_mpi(request):
     """The distribution's libraries; with ONESPACE_LONG=1 in the environment those of the wheels too."""
-    mpi = MPIS[request.param]
-    missing = mpi.missing()
-    if missing:
-        pytest.skip(missing)
-    return mpi
+    return MPIS[request.param].needed()
 
 
 @pytest.fixture
 def mpi_named():
     """Gives one of the MPI libraries, or skips the test, visibly."""
-    def find(name):
-        missing = MPIS[name].missing()
-        if missing:
-            pytest.skip(missing)
-        return MPIS[name]
-    return find
+    return lambda name: MPIS[name].needed()
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import os
 import pathlib
 import shutil
 
+import pytest
+
 from jobs import ROOT
 
 VENV = ROOT / ".venv"
@@ -26,6 +28,13 @@ class Mpi:
                 what = f"the wheel {self.wheel}" if self.wheel else path
                 return f"{what} is not installed ({self.builder or 'scripts/setup test'})"
         return None
+
+    def needed(self):
+        """This, or skips the test, visibly."""
+        missing = self.missing()
+        if missing:
+            pytest.skip(missing)
+        return self
 
     def command(self, ranks, program, *options):
         """The launcher's command line; its options go before the count."""

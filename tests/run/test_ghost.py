@@ -54,9 +54,7 @@ def test_ghosts_between_teams_of_tasks(job, guests, stock_mpi, what):
 
 
 def test_ghosts_need_one_kind_of_speaker(job, guests):
-    mpi = MPIS["mpich"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["mpich"].needed()
     result = job.run(mpi.command(2, [mpi_ghost(guests, mpi), "speakers", "0"]), timeout=TIME)
     assert result.code == 0 and all("give the same on all" in line for line in result.lines), result
     assert len(result.lines) == 2, result
@@ -64,9 +62,7 @@ def test_ghosts_need_one_kind_of_speaker(job, guests):
 
 def test_ghosts_of_two_nodes(job, guests):
     """MPICH can take odd and even ranks for those of two nodes."""
-    mpi = MPIS["mpich"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["mpich"].needed()
     result = job.run(mpi.command(4, [mpi_ghost(guests, mpi), "random", "6"]), timeout=TIME,
                      env={"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"})
     check(result, 4, "buffers")
@@ -92,9 +88,7 @@ def test_all_tasks_get_the_error_about_wrong_lists(job, space_ghost, what):
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_all_processes_get_the_error_about_wrong_lists(job, guests, what):
-    mpi = MPIS["mpich"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["mpich"].needed()
     check_fault(job.run(mpi.command(3, [mpi_ghost(guests, mpi), "mismatch", what]), timeout=TIME), what)
 
 
@@ -105,9 +99,7 @@ def test_peers_of_a_killed_task_get_an_error(job, space_ghost):
 
 def test_peers_of_a_killed_process_get_an_error(job, guests):
     """Under the one launcher that leaves the other ranks alone when it is asked to."""
-    mpi = MPIS["openmpi"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["openmpi"].needed()
     argv = mpi.command(3, [mpi_ghost(guests, mpi), "lose", 1], "--enable-recovery")
     result = job.run(argv, timeout=20)
     assert [line for line in result.lines if "lost" in line] == [f"rank {i} lost 1" for i in (0, 2)], result

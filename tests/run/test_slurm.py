@@ -80,9 +80,7 @@ def srun(request, slurm):
     """An MPI library with the way in which srun speaks to it; the command and its environment."""
     from launchers import MPIS
     name, way = request.param.split()
-    mpi = MPIS[name]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS[name].needed()
     command = ["srun", "--quiet", "--oversubscribe", "--overcommit", "--kill-on-bad-exit=1", f"--mpi={way}"]
     return mpi, command, slurm
 

@@ -51,9 +51,7 @@ def test_peers_of_a_lost_task_get_an_error(job, space_team, how):
 
 def test_peers_of_a_lost_process_get_an_error(job, guests):
     """Under the one launcher that leaves the other ranks alone when it is asked to."""
-    mpi = MPIS["openmpi"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["openmpi"].needed()
     argv = mpi.command(3, [mpi_team(guests, mpi), "lose", 1, "kill"], "--enable-recovery")
     result = job.run(argv, timeout=20)
     assert [line for line in result.lines if "lost" in line] == [f"rank {i} lost 1" for i in (0, 2)], result
@@ -95,9 +93,7 @@ def test_cluster_of_one_node(job, guests, stock_mpi):
 
 def test_cluster_of_two_nodes(job, guests):
     """MPICH can take odd and even ranks for those of two nodes."""
-    mpi = MPIS["mpich"]
-    if mpi.missing():
-        pytest.skip(mpi.missing())
+    mpi = MPIS["mpich"].needed()
     result = job.run(mpi.command(4, [mpi_team(guests, mpi), "cluster", "10"]), timeout=TIME,
                      env={"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"})
     assert result.lines == [f"rank {i} is {i // 2} of 2 on one of 2 nodes: 0 wrong" for i in range(4)], result
