@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "run"))
-from jobs import Job  # noqa: E402
+from jobs import job  # noqa: E402,F401 (a fixture)
 
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 HEAD = """
@@ -36,14 +36,6 @@ def refused(kind, *words):
 def start(role, *arguments, **options):
     return onespace.spawn_python(__file__, role, *map(str, arguments), **options)
 """
-
-
-@pytest.fixture
-def job():
-    job = Job()
-    yield job
-    left = job.close()
-    assert not left, "left behind:\n" + "\n".join(left)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from jobs import RUN, Job
+from jobs import RUN, job  # noqa: F401 (a fixture)
 from launchers import MPIS
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
@@ -22,14 +22,6 @@ def pytest_configure():
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture
-def job():
-    job = Job()
-    yield job
-    left = job.close()
-    assert not left, "left behind:\n" + "\n".join(left)
 
 
 @pytest.fixture(params=["by_hand", "joined"])

@@ -239,3 +239,11 @@ class Job:
         if not self.may_leave_socket:
             left += files
         return left
+
+
+@pytest.fixture
+def job():
+    job = Job()
+    yield job
+    left = job.close()
+    assert not left, "left behind:\n" + "\n".join(left)
