@@ -105,6 +105,18 @@ def mpi_named():
 
 
 @pytest.fixture
+def somebody():
+    """A preexec function after which a command runs as an ordinary user, or skips the test, visibly."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+
+    def become():
+        os.setgid(65534)
+        os.setuid(65534)
+    return become
+
+
+@pytest.fixture
 def tool():
     """Gives the path of a program, or skips the test, visibly."""
     def find(name, package=None):

@@ -215,22 +215,13 @@ def test_unknown_space_is_an_error(job):
     assert result.code == 1 and "no-such-space" in result.err and result.out.split() == ["[]"], str(result)
 
 
-def somebody():
-    os.setgid(65534)
-    os.setuid(65534)
-
-
-def test_users_see_their_own_space(job, started):
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
+def test_users_see_their_own_space(job, started, somebody):
     run = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
     space = look(job, run.pid, preexec_fn=somebody)
     assert resident(space, "library")[0] > 0
 
 
-def test_others_space_is_refused_and_the_mend_said(job, started, observed):
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
+def test_others_space_is_refused_and_the_mend_said(job, started, observed, somebody):
     run = started(observed)
     result = job.run([*MAP, str(run.pid)], preexec_fn=somebody)
     assert result.code == 1 and result.out == "", str(result)
