@@ -5,17 +5,8 @@
 
 using namespace fixture;
 
-// The program plain.c, built in several ways.
-class libc : public SpaceTest, public testing::WithParamInterface<const char *>
-{
-  protected:
-    void SetUp() override
-    {
-        if (access(program(GetParam()).c_str(), X_OK) != 0)
-            GTEST_SKIP() << "needs musl-gcc";
-        SpaceTest::SetUp();
-    }
-};
+// The program plain.c.
+using libc = BuildsTest;
 
 TEST_P(libc, starts_and_prints)
 {
@@ -52,7 +43,7 @@ using language = SpaceTest;
 
 TEST_F(language, go_recovers_from_nil_pointers)
 {
-    if (access(program("nil-go").c_str(), X_OK) != 0)
+    if (!is_built("nil-go"))
         GTEST_SKIP() << "needs go";
     std::string said = "runtime error: invalid memory address or nil pointer dereference\n";
     EXPECT_EQ(as_task({program("nil-go")}), exits(said));

@@ -51,6 +51,12 @@ inline std::string program(const std::string &name)
     return std::string(ONESPACE_TEST_PROGRAMS "/") + name;
 }
 
+// Not where its compiler is missing.
+inline bool is_built(const std::string &name)
+{
+    return access(program(name).c_str(), X_OK) == 0;
+}
+
 inline std::vector<char *> pointers(const Words &words)
 {
     std::vector<char *> result;
@@ -292,8 +298,8 @@ inline Outcome as_process(const Words &words)
 }
 
 // What must not grow: the memory map, descriptors, resident memory. Not counted is the registry, of
-// which each slot's first task makes a few pages resident, and the files of the patched ld.so, which
-// the first task of a kind makes.
+// which each slot's first task makes a few pages resident, and the files of the patched ld.so,
+// which the first task of a kind makes.
 struct Footprint {
     std::vector<std::string> mappings;
     int task_mappings = 0, descriptors = 0;
@@ -371,6 +377,18 @@ class SpaceTest : public ::testing::Test
     {
         // Killed tasks may take a moment to go.
         EXPECT_TRUE(eventually([] { return onespace_fini() != -EBUSY; }, 3000)) << "tasks are left";
+    }
+};
+
+// One guest in several builds, that of musl among them.
+class BuildsTest : public SpaceTest, public testing::WithParamInterface<const char *>
+{
+  protected:
+    void SetUp() override
+    {
+        if (!is_built(GetParam()))
+            GTEST_SKIP() << "needs musl-gcc";
+        SpaceTest::SetUp();
     }
 };
 

@@ -5,15 +5,9 @@
 
 using namespace fixture;
 
-class polls : public SpaceTest, public testing::WithParamInterface<const char *>
+class polls : public BuildsTest
 {
   protected:
-    void SetUp() override
-    {
-        if (access(program(GetParam()).c_str(), X_OK) != 0)
-            GTEST_SKIP() << "needs musl-gcc";
-        SpaceTest::SetUp();
-    }
     void TearDown() override
     {
         if (!IsSkipped())
