@@ -58,6 +58,13 @@ def build(name, folder, compiler=None):
     return folder / name
 
 
+def said_by(folder, name, *arguments):
+    """What the example prints, which must end well."""
+    result = run([build(name, folder), *arguments], folder)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 @pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_short(source):
     assert len(source.read_text().splitlines()) <= (200 if source.stem == "conjugate_gradient" else 60)
@@ -92,67 +99,49 @@ def test_insitu_analyses_every_step(tmp_path):
 
 
 def test_linked_list_is_walked_in_another_task(tmp_path):
-    program = build("linked_list", tmp_path)
-    result = run([program], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "the sum of the other task's list is 500500\n"
+    said = said_by(tmp_path, "linked_list")
+    assert said == "the sum of the other task's list is 500500\n"
 
 
 def test_tree_is_searched_by_several_tasks(tmp_path):
-    program = build("tree", tmp_path)
-    result = run([program], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert sorted(result.stdout.splitlines()) == [f"task number {i} found 2500 keys" for i in range(4)]
+    said = said_by(tmp_path, "tree")
+    assert sorted(said.splitlines()) == [f"task number {i} found 2500 keys" for i in range(4)]
 
 
 def test_containers_are_read_and_extended(tmp_path):
-    program = build("containers", tmp_path)
-    result = run([program], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == ["Faust is of 1808", "Principia is of 1687", "now 3 books, one of 1859"]
+    said = said_by(tmp_path, "containers")
+    assert said.splitlines() == ["Faust is of 1808", "Principia is of 1687", "now 3 books, one of 1859"]
 
 
 def test_function_of_another_task_is_called(tmp_path):
-    program = build("function", tmp_path)
-    result = run([program], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "model(4): 8 here, 80 in the task\n"
+    said = said_by(tmp_path, "function")
+    assert said == "model(4): 8 here, 80 in the task\n"
 
 
 def test_lookup_follows_a_variable(tmp_path):
-    program = build("lookup", tmp_path)
-    result = run([program], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert re.search(r"task \d+ owns 8 bytes of steps_done, .*; ours is 0", result.stdout)
+    said = said_by(tmp_path, "lookup")
+    assert re.search(r"task \d+ owns 8 bytes of steps_done, .*; ours is 0", said)
 
 
 def test_barrier_keeps_tasks_in_step(tmp_path):
-    program = build("barrier", tmp_path)
-    result = run([program, "4"], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert "every cell is right" in result.stdout
+    said = said_by(tmp_path, "barrier", "4")
+    assert "every cell is right" in said
 
 
 def test_parallel_adds_up(tmp_path):
-    program = build("parallel", tmp_path)
-    result = run([program, "3"], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "3 tasks filled 100 parts: the sum is 1.6449\n"
+    said = said_by(tmp_path, "parallel", "3")
+    assert said == "3 tasks filled 100 parts: the sum is 1.6449\n"
 
 
 def test_pip_spawn_reads_variables_of_its_tasks(tmp_path):
-    program = build("pip_spawn", tmp_path)
-    result = run([program, "3"], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == [f"task {i} has {42 + i}, the root has 0" for i in range(3)]
+    said = said_by(tmp_path, "pip_spawn", "3")
+    assert said.splitlines() == [f"task {i} has {42 + i}, the root has 0" for i in range(3)]
 
 
 def test_pip_exchange_adds_through_its_neighbours(tmp_path):
-    program = build("pip_exchange", tmp_path)
-    result = run([program, "5"], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert len(re.findall(r"(?m)^process \d+ becomes task \d$", result.stdout)) == 5
-    assert result.stdout.endswith("the sum is 15\n")
+    said = said_by(tmp_path, "pip_exchange", "5")
+    assert len(re.findall(r"(?m)^process \d+ becomes task \d$", said)) == 5
+    assert said.endswith("the sum is 15\n")
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
