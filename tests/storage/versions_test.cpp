@@ -40,6 +40,16 @@ struct Counted : Solo {
     }
 };
 
+// Of a window of 16 MiB.
+void commit_writes_one_page(Counted &window)
+{
+    written = 0;
+    window.store(5 << 20, "one page");
+    ASSERT_EQ(window.commit(), 0);
+    // A page, the header twice, and 4 bytes for each of 256 blocks.
+    EXPECT_LE(written, 4096u + 8192u + 2 * 512u + 1024u);
+}
+
 std::string newest_slot(const std::string &path)
 {
     std::string best;
@@ -179,11 +189,7 @@ TEST(versions, commit_writes_what_changed)
     ASSERT_EQ(window.open(folder / "data"), 0);
     for (int i = 0; i < 3; i++)
         ASSERT_EQ(window.commit(), 0);
-    written = 0;
-    window.store(5 << 20, "one page");
-    ASSERT_EQ(window.commit(), 0);
-    // A page, the header twice, and 4 bytes for each of 256 blocks.
-    EXPECT_LE(written, 4096u + 8192u + 2 * 512u + 1024u);
+    ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
 }
 
 TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
@@ -194,10 +200,7 @@ TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
     ASSERT_EQ(window.open(folder / "data"), 0);
     for (int i = 0; i < 3; i++)
         ASSERT_EQ(window.commit(), 0);
-    written = 0;
-    window.store(5 << 20, "one page");
-    ASSERT_EQ(window.commit(), 0);
-    EXPECT_LE(written, 4096u + 8192u + 2 * 512u + 1024u);
+    ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
     versions_close(window.made);
     window.made = nullptr;
     Counted again(16 << 20);
@@ -216,10 +219,7 @@ TEST(versions, first_commit_after_opening_writes_what_differs)
     }
     Counted window(16 << 20);
     ASSERT_EQ(window.open(folder / "data"), 0);
-    written = 0;
-    window.store(5 << 20, "one page");
-    ASSERT_EQ(window.commit(), 0);
-    EXPECT_LE(written, 4096u + 8192u + 2 * 512u + 1024u);
+    ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
 }
 
 TEST(versions, kept_ones_are_there)
