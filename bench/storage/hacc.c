@@ -124,16 +124,6 @@ static void window_restart(void)
 
 static int is_collective;
 
-static void check_io(int result, const char *what)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    if (result == MPI_SUCCESS)
-        return;
-    MPI_Error_string(result, text, &length);
-    fail("cannot %s %s: %s", what, path, text);
-}
-
 static MPI_File open_file(int mode)
 {
     MPI_File file;
@@ -145,7 +135,7 @@ static MPI_File open_file(int mode)
         snprintf(key, sizeof(key), "%.*s", (int)(equals - options.hints[i]), options.hints[i]);
         MPI_Info_set(info, key, (char *)equals + 1);
     }
-    check_io(MPI_File_open(MPI_COMM_WORLD, path, mode, info, &file), "open");
+    check_io(MPI_File_open(MPI_COMM_WORLD, path, mode, info, &file), "open", path);
     MPI_Info_free(&info);
     return file;
 }
@@ -162,7 +152,7 @@ static void transfer(MPI_File file, int is_write)
         else
             result = (is_collective ? MPI_File_read_at_all : MPI_File_read_at)(
                 file, at, arrays[array], bytes, MPI_BYTE, &status);
-        check_io(result, is_write ? "write" : "read");
+        check_io(result, is_write ? "write" : "read", path);
         MPI_Get_count(&status, MPI_BYTE, &got);
         if (got != bytes)
             fail("only %d of %d bytes were transferred: %s", got, bytes, path);
@@ -177,7 +167,7 @@ static void file_checkpoint(void)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_File file = open_file(MPI_MODE_RDWR | MPI_MODE_CREATE);
     transfer(file, 1);
-    check_io(MPI_File_sync(file), "synchronise");
+    check_io(MPI_File_sync(file), "synchronise", path);
     MPI_File_close(&file);
 }
 

@@ -16,16 +16,6 @@ struct state {
     size_t durable;
 };
 
-static void check_io(int result, const char *what, const char *path)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    if (result == MPI_SUCCESS)
-        return;
-    MPI_Error_string(result, text, &length);
-    fail("cannot %s %s: %s", what, path, text);
-}
-
 /* ---- Checkpoints ---- */
 
 static MPI_Offset place(const struct state *state, size_t at)

@@ -34,6 +34,16 @@ void fail(const char *format, ...)
     abort();
 }
 
+void check_io(int result, const char *what, const char *path)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    if (result == MPI_SUCCESS)
+        return;
+    MPI_Error_string(result, text, &length);
+    fail("cannot %s %s: %s", what, path, text);
+}
+
 void progress(const char *format, ...)
 {
     static double last;

@@ -75,6 +75,9 @@ int window_option(int option, const char *argument, struct window_options *optio
 /* Ends the job. */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/* Ends the job when a call of MPI I/O failed: "cannot WHAT PATH". */
+void check_io(int result, const char *what, const char *path);
+
 /* From rank 0, on standard error, when two seconds have gone by since the last one. */
 void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
