@@ -15,6 +15,8 @@ import struct
 import subprocess
 import time
 
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+SEED = int(os.environ.get("ONESPACE_SEED", time.time_ns() % 1000000))
 BUILD = pathlib.Path(__file__).resolve().parents[2] / "build"
 BLOCKDISK = BUILD / "tests/power/blockdisk"
 CREW = BUILD / "tests/storage/versions-crew"

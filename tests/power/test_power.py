@@ -8,23 +8,10 @@ ONESPACE_LONG=1: every flush of ten recordings per file system, and there each m
 writes that were not flushed. Else some of them of one recording. ONESPACE_SEED=N repeats a run's choices."""
 import os
 import random
-import time
 
 import pytest
 
-from power import FILE_SYSTEMS, Disk, Replay, call, crew, missing, mounted
-
-LONG = os.environ.get("ONESPACE_LONG") == "1"
-SEED = int(os.environ.get("ONESPACE_SEED", time.time_ns() % 1000000))
-
-
-@pytest.fixture(params=list(FILE_SYSTEMS))
-def disk(request, tmp_path):
-    lack = missing(request.param)
-    if lack:
-        pytest.skip(lack)
-    print(f"ONESPACE_SEED={SEED}")
-    return Disk(tmp_path, request.param)
+from power import LONG, SEED, Disk, Replay, call, crew, missing, mounted
 
 
 def record(disk, **options):

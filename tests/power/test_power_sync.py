@@ -1,25 +1,12 @@
 """tests/power/test_power_sync.py: what a synchronisation of a window on storage made durable is there after a
 power loss, in a file that did not exist before. See test_power.py for how the power is lost."""
-import os
 import random
-import time
 
 import pytest
 
-from power import BUILD, FILE_SYSTEMS, Disk, Replay, call, missing, mounted
+from power import BUILD, LONG, SEED, Replay, call, mounted
 
-LONG = os.environ.get("ONESPACE_LONG") == "1"
-SEED = int(os.environ.get("ONESPACE_SEED", time.time_ns() % 1000000))
 PAGE, PAGES, OFFSET = 4096, 1088, 1000  # as synchronise.c has them
-
-
-@pytest.fixture(params=list(FILE_SYSTEMS))
-def disk(request, tmp_path):
-    lack = missing(request.param)
-    if lack:
-        pytest.skip(lack)
-    print(f"ONESPACE_SEED={SEED}")
-    return Disk(tmp_path, request.param)
 
 
 def is_stored(page, turn):
