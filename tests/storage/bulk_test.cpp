@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "region.hpp"
+#include "written.h"
 
 class bulk : public Region, public testing::WithParamInterface<unsigned>
 {
@@ -54,18 +55,6 @@ class bulk : public Region, public testing::WithParamInterface<unsigned>
         ASSERT_EQ(flush(), 0) << error.text;
         ASSERT_EQ(madvise(mapped.mapping, mapped.mapping_length, MADV_DONTNEED), 0);
         ASSERT_EQ(posix_fadvise(mapped.file.fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    }
-    // Bytes that this process has made dirty or written.
-    static long written()
-    {
-        char line[128];
-        long bytes = -1;
-        FILE *file = fopen("/proc/self/io", "r");
-        while (file && fgets(line, sizeof(line), file))
-            sscanf(line, "write_bytes: %ld", &bytes);
-        if (file)
-            fclose(file);
-        return bytes;
     }
     void TearDown() override
     {
@@ -126,10 +115,10 @@ TEST_F(bulk, store_keeps_what_a_later_store_writes_small)
         map_with(0, size, style);
         store(0, pattern(size, 1));
         ASSERT_EQ(flush(), 0);
-        long before = written();
+        long before = written_bytes();
         mapped.base[size / 2 + 7] = 1;
         ASSERT_EQ(flush(), 0);
-        EXPECT_LE(written() - before, static_cast<long>(most)) << size;
+        EXPECT_LE(written_bytes() - before, static_cast<long>(most)) << size;
         unmap(mapped);
         mapped = {};
         unlink(path().c_str());
@@ -145,10 +134,10 @@ TEST_F(bulk, load_of_what_is_not_in_memory_keeps_pages_small)
     if (pages_in_cache())
         GTEST_SKIP() << "/var/tmp is memory";
     EXPECT_EQ(load(0, 8 << 20), pattern(8 << 20, 1));
-    long before = written();
+    long before = written_bytes();
     mapped.base[(3 << 20) + 7] = 1;
     ASSERT_EQ(flush(), 0);
-    EXPECT_LE(written() - before, static_cast<long>(Page));
+    EXPECT_LE(written_bytes() - before, static_cast<long>(Page));
 }
 
 TEST_F(bulk, what_is_written_once_and_read_once_is_not_kept_in_memory)

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../../storage/written.h"
 #include "mpi_check.h"
 #include "onespace/window.h"
 
@@ -507,18 +508,6 @@ static void hide(void)
 }
 
 /* ---- Bytes written ---- */
-
-static long written_bytes(void)
-{
-    char line[128];
-    long bytes = -1;
-    FILE *file = fopen("/proc/self/io", "r");
-    while (file && fgets(line, sizeof(line), file))
-        sscanf(line, "write_bytes: %ld", &bytes);
-    if (file)
-        fclose(file);
-    return bytes;
-}
 
 /* 132 stores of 4 KiB into 512 MiB; the file system adds its own bookkeeping. */
 static void scattered_stores_write_little(void)
