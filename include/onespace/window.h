@@ -93,7 +93,7 @@ ONESPACE_WINDOW_API int onespace_window_statistics(MPI_Win win,
  * one before. For windows with the hint storage_alloc_versions. Collective; stores and RMA
  * operations have to be complete before, and may go on when it has returned. *version (may be NULL)
  * gets the version's number, the same on all ranks; untouched on failure, after which the window
- * goes on and its last version stays. */
+ * goes on and its last version stays (docs/checkpoints.md says when the new one may be there). */
 ONESPACE_WINDOW_API int onespace_window_commit(MPI_Win win, uint64_t *version);
 
 /* The number of the newest version, which the window was opened from or committed since; 0: none.

@@ -29,6 +29,7 @@ struct Job {
     std::string control;  // of tests/power/blockdisk: told of each commit
     unsigned tail = 0;    // bytes by which the window ends before a page does
     bool retries = false; // a failed commit is tried once more
+    int full_rank = -1;   // for the marks of its commits there is no room
 };
 
 struct Outcome {

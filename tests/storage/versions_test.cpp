@@ -450,4 +450,33 @@ TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
     umount2(disk.c_str(), MNT_DETACH);
 }
 
+// Another rank's mark may be there, so nobody can say that the version is not: the window makes no
+// further one. Whether there is another rank decides which version is found.
+TEST(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_again)
+{
+    for (uint32_t ranks : {1, 3}) {
+        Folder folder;
+        Job job;
+        job.path = folder / "data", job.ranks = ranks, job.commits = 1;
+        EXPECT_EQ(run(job).committed, 1u);
+        job.full_rank = int(ranks) - 1;
+        Outcome full = run(job);
+        EXPECT_EQ(full.error, -ENOSPC);
+        EXPECT_EQ(full.committed, 0u);
+        EXPECT_NE(full.text.find("was made, but not marked"), std::string::npos) << full.text;
+        job.retries = true;
+        Outcome again = run(job);
+        uint64_t found = ranks == 1 ? 1 : 2;
+        EXPECT_EQ(again.restored, found);
+        EXPECT_EQ(again.error, -ENOSPC);
+        EXPECT_EQ(again.committed, 0u);
+        EXPECT_NE(again.text.find("open the window again"), std::string::npos) << again.text;
+        job.full_rank = -1;
+        Outcome after = run(job);
+        uint64_t next = ranks == 1 ? 1 : 3;
+        EXPECT_EQ(after.restored, next);
+        EXPECT_EQ(after.committed, next + 1);
+    }
+}
+
 } // namespace
