@@ -50,6 +50,18 @@ def test_killed_rank_leaves_the_last_version(versions):
     assert result.lines == says(2, 2, 2), result
 
 
+@pytest.mark.parametrize("kind, hints", [("shared", ()), ("separate", ("access_style=write_once,read_once",))])
+def test_large_puts_are_in_the_version_or_not_at_all(versions, kind, hints):
+    """Of up to 20 MiB, at any byte, to all ranks. What was put after the last commit is not in it, whether the job
+    was killed then or ended."""
+    put = {"PUT": str(2 * (27 << 20) + 2 * 1234)}
+    killed = versions(2, kind, 2, *hints, env={**put, "DIE": "1"})
+    assert killed.code != 0 and says(2, 0, 2)[0] in killed.out, killed
+    for found, commits in ((2, 1), (3, 0)):
+        result = versions(2, kind, commits, *hints, env=put)
+        assert result.code == 0 and result.lines == says(2, found, found + commits), result
+
+
 @pytest.mark.parametrize("hint, word", [("storage_alloc_discard=true", "storage_alloc_discard"),
                                         ("storage_alloc_unlink=true", "storage_alloc_unlink")])
 def test_hints_that_exclude_versions_are_refused(versions, hint, word):

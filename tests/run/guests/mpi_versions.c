@@ -7,7 +7,9 @@
  * byte with a function of version, rank-independent place and window. DIE=N in the environment:
  * after N commits rank 1 kills itself while the others store. Prints "rank R: found V, made W".
  * DIE_AFTER_MS=N: rank 1 is killed N ms (0: never) after it has its window; "rank R: found V" is
- * printed before, "rank R: committed W" by rank 0 after each commit. */
+ * printed before, "rank R: committed W" by rank 0 after each commit.
+ * PUT=BYTES: the window has so many bytes, and all of it is put and got, by all ranks in turn, in
+ * pieces of up to 20 MiB, rather than stored and loaded. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>
@@ -72,6 +74,35 @@ static void store(unsigned char *base, size_t first, size_t size, uint64_t versi
         base[i] = byte_at(first + i, version);
 }
 
+/* Puts a version into the parts of all ranks, or gets what is there: the pieces that are the
+ * caller's turn, and that is each piece of each part once. How many bytes are wrong. */
+static size_t transfer(int is_put, size_t size, uint64_t version, MPI_Win win)
+{
+    static const size_t pieces[] = {65536, 4097, (1 << 20) + 5, (5 << 20) + 13, 20 << 20};
+    size_t wrong = 0;
+    unsigned char *data = malloc(size);
+    MPI_Win_lock_all(0, win);
+    for (int to = 0; to < ranks; to++)
+        for (size_t at = 0, i = 0, count; at < size; at += count, i++) {
+            size_t first = (size_t)to * size + at, piece = pieces[i % 5];
+            count = size - at < piece ? size - at : piece;
+            if (((size_t)to + i) % (size_t)ranks != (size_t)rank)
+                continue;
+            if (is_put) {
+                store(data, first, count, version);
+                MPI_Put(data, (int)count, MPI_BYTE, to, (MPI_Aint)at, (int)count, MPI_BYTE, win);
+            } else
+                MPI_Get(data, (int)count, MPI_BYTE, to, (MPI_Aint)at, (int)count, MPI_BYTE, win);
+            MPI_Win_flush(to, win);
+            for (size_t j = 0; j < count; j++)
+                wrong += data[j] != byte_at(first + j, version);
+        }
+    MPI_Win_unlock_all(win);
+    free(data);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return wrong;
+}
+
 static void say(const char *what, uint64_t version)
 {
     printf("rank %d: %s %d\n", rank, what, (int)version);
@@ -95,7 +126,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    size_t size = TOTAL / (size_t)ranks, first = (size_t)rank * size;
+    const char *put = getenv("PUT");
+    size_t size = (put ? (size_t)atol(put) : TOTAL) / (size_t)ranks, first = (size_t)rank * size;
     MPI_Info_create(&info);
     set_hints(info, argv[1], argv[2], first, argc - 4, argv + 4);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -110,6 +142,8 @@ int main(int argc, char **argv)
             printf("rank %d: byte %zu of version %d is wrong\n", rank, i, (int)found);
             break;
         }
+    if (put && found && transfer(0, size, found, win))
+        printf("rank %d: what was got of version %d is wrong\n", rank, (int)found);
     version = found;
     const char *die = getenv("DIE_AFTER_MS");
     if (die) {
@@ -118,7 +152,10 @@ int main(int argc, char **argv)
         die_later(die);
     }
     for (int i = 0; i < atoi(argv[3]); i++) {
-        store(base, first, size, version + 1);
+        if (put)
+            transfer(1, size, version + 1, win);
+        else
+            store(base, first, size, version + 1);
         if ((result = onespace_window_commit(win, &version)) != MPI_SUCCESS)
             fail("commit", result);
         if (die && rank == 0)
@@ -126,7 +163,10 @@ int main(int argc, char **argv)
     }
     printf("rank %d: found %d, made %d\n", rank, (int)found, (int)version);
     fflush(stdout);
-    memset(base, 0xee, size / 2); /* never committed */
+    if (put)
+        transfer(1, size, version + 1, win); /* never committed */
+    else
+        memset(base, 0xee, size / 2);
     if (getenv("DIE")) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1)
