@@ -2,6 +2,7 @@
 of one another's processes. The file system is one, as a parallel one is between real nodes."""
 import random
 import re
+import subprocess
 import sys
 import types
 
@@ -60,6 +61,23 @@ def run_near_cases(nodes, guests, mpi, kind, path, cases):
 def test_near_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, tmp_path):
     """Two ranks on each of two nodes: what is right with delays everywhere, and which way it went."""
     run_near_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, NEAR_CASES)
+
+
+def test_near_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_path):
+    """Open MPI's windows by messages: MPI_Win_lock only asks for the lock (MPICH's waits for it), and threads are
+    refused."""
+    listed = subprocess.run([tool("ompi_info", "openmpi-bin")], capture_output=True, text=True, timeout=30, check=False)
+    if "MCA osc: pt2pt" not in listed.stdout:
+        pytest.skip("this Open MPI has no osc/pt2pt (versions before 5 have it)")
+    mpi = mpi_named("openmpi")
+    guest = guests.build("mpi_storage.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_storage")
+    launcher = types.SimpleNamespace(kind="openmpi", launcher=mpi.launcher[0], version="Open MPI 4")
+    words = [*prefix(mpi, "processes"), "ONE_THREAD=1", guest, tmp_path, "locks_exclude_near_and_far",
+             "fences_order_near_and_far"]
+    text = nodes.run(types.SimpleNamespace(path=tmp_path), nodes.launch(launcher, 4, [str(word) for word in words]),
+                     lambda text: text.count(" wrong\n") == 4, timeout=TIME,
+                     env={**mpi.env, "OMPI_MCA_osc": "pt2pt", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"})
+    assert sorted(text.splitlines()) == [f"rank {i}: 0 wrong" for i in range(4)], text
 
 
 def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes, tmp_path):
