@@ -99,11 +99,13 @@ static uint32_t choose_slot(const struct versions *versions)
     return best;
 }
 
-/* Room for all of it now, where the file system can say so: later writes cannot fail for want of
- * it. */
-static int reserve(const struct versions *versions, int fd)
+/* Room now, where the file system can say so: later writes cannot fail for want of it. Of a clone
+ * only what stands before the data is new: there the mark must find room, since a mark that fails
+ * ends the versions. */
+static int reserve(const struct versions *versions, int fd, int is_clone)
 {
-    off_t size = (off_t)version_size(versions->part.length);
+    size_t length = versions->part.length;
+    off_t size = (off_t)(is_clone ? version_data_at(length) : version_size(length));
     int result;
     do
         result = fallocate(fd, 0, 0, size);
@@ -112,7 +114,7 @@ static int reserve(const struct versions *versions, int fd)
         return 0;
     if (errno != EOPNOTSUPP)
         return -errno;
-    return ftruncate(fd, size) == 0 ? 0 : -errno;
+    return is_clone || ftruncate(fd, size) == 0 ? 0 : -errno;
 }
 
 /* Lets the slot share the data of the newest version, where the file system has reflinks: then it
@@ -162,8 +164,9 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
         slot->is_unsure = 0; /* there is nothing to compare with */
         result = ftruncate(commit->fd, 0) == 0 ? 0 : -errno;
     }
-    if (result == 0 && !clone_newest(versions, commit) && !slot->is_sized)
-        result = reserve(versions, commit->fd);
+    int is_clone = result == 0 && clone_newest(versions, commit);
+    if (result == 0 && !slot->is_sized)
+        result = reserve(versions, commit->fd, is_clone);
     slot->is_sized = 1;
     return result;
 }
