@@ -97,9 +97,14 @@ static long map_at(struct space_slot *self, const long a[6])
     return result;
 }
 
-/* A wish: the program looks at what it got. Ours to place if the kernel does not grant it. */
+/* A wish: the program looks at what it got. Ours to place if the kernel does not grant it, and if
+ * it lies in the range of another task, present or to come: it would go when that one ends. (Intel
+ * MPI's heap grows by wishes 64 GiB apart.) */
 static long map_near(struct space_slot *self, const long a[6])
 {
+    if (!in_range(self, (uintptr_t)a[0], (size_t)a[1]) &&
+        layout_slot_of((uintptr_t)a[0]) != LAYOUT_SLOTS)
+        return -EEXIST;
     long b[6] = {a[0] & -(long)ARCH_PAGE, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE, a[4], a[5]};
     long result = map_anywhere(self, b);
     return result == -EPERM || result == -ENOMEM ? -EEXIST : result;

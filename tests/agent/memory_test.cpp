@@ -76,6 +76,23 @@ TEST_F(memory, mapped_by_address_is_where_it_was_wanted)
     expect_same({program("memory"), "foreign"}, exits("mapped\n"));
 }
 
+// Intel MPI's heap wishes for places 64 GiB apart, which are other tasks'.
+TEST_F(memory, wished_for_in_the_range_of_another_task_outlives_it)
+{
+    Task other({program("memory"), "mremap"});
+    EXPECT_EQ(other.line(), "carried along");
+    std::uintptr_t place = std::stoull(other.line(), nullptr, 16) + (std::uintptr_t{2} << 30);
+    char wish[32];
+    snprintf(wish, sizeof(wish), "%zx", place);
+    Task task({program("memory"), "wish", wish});
+    void *got = reinterpret_cast<void *>(std::stoull(task.line(), nullptr, 16));
+    EXPECT_EQ(onespace_owner(got), task.id());
+    EXPECT_EQ(other.finish().status, 0);
+    EXPECT_TRUE(
+        eventually([&] { return onespace_owner(reinterpret_cast<void *>(place)) == -ENOENT; }));
+    EXPECT_EQ(task.finish(), exits("unchanged\n"));
+}
+
 // Frames of 64 KiB must not step over the guard into a neighbour's memory.
 TEST_F(memory, of_neighbours_is_safe_from_a_stack_that_overflows)
 {

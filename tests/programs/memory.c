@@ -312,6 +312,25 @@ static int play_guard(int argc, char **argv)
     return 0;
 }
 
+/* wish ADDRESS: asks for memory there, takes what it gets, and looks at it when its standard input
+ * has ended. */
+static int play_wish(int argc, char **argv)
+{
+    enum { SIZE = 1 << 20 };
+    void *wish = (void *)strtoull(argv[argc - 1], NULL, 16);
+    char byte;
+    char *got = mmap(wish, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED)
+        return printf("mmap: %s\n", strerror(errno)), 1;
+    memset(got, 'w', SIZE);
+    printf("%p\n", (void *)got);
+    fflush(stdout);
+    if (read(0, &byte, 1) < 0)
+        return 1;
+    printf("%s\n", got[0] == 'w' && got[SIZE - 1] == 'w' ? "unchanged" : "changed");
+    return 0;
+}
+
 static int play_null(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -322,19 +341,13 @@ static int play_null(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"allocate", play_allocate},
-        {"churn", play_churn},
-        {"sizes", play_sizes},
-        {"sbrk", play_sbrk},
-        {"own-break", play_own_break},
-        {"sbrk-steps", play_sbrk_steps},
-        {"sbrk-kept", play_sbrk_kept},
-        {"burn", play_burn},
-        {"mremap", play_mremap},
-        {"foreign", play_foreign},
-        {"overflow", play_overflow},
-        {"overflow-thread", play_overflow_thread},
-        {"guard", play_guard},
+        {"allocate", play_allocate},   {"churn", play_churn},
+        {"sizes", play_sizes},         {"sbrk", play_sbrk},
+        {"own-break", play_own_break}, {"sbrk-steps", play_sbrk_steps},
+        {"sbrk-kept", play_sbrk_kept}, {"burn", play_burn},
+        {"mremap", play_mremap},       {"foreign", play_foreign},
+        {"overflow", play_overflow},   {"overflow-thread", play_overflow_thread},
+        {"guard", play_guard},         {"wish", play_wish},
         {"null", play_null},
     };
     return CHOOSE(scenes, argc, argv);
