@@ -61,8 +61,8 @@ int windows_each(int (*function)(struct window *window));
 
 /* create.c: MPI_Win_free, in four steps, so that MPI_Finalize can free many windows without being
  * stopped by their order, which may differ between ranks that have several threads. Only the second
- * and the last wait for others; of windows that MPI serves it does so itself, in the third. The last
- * calls the window's error handler. */
+ * and the last wait for others; of windows that MPI serves it does so itself, in the third. The
+ * last calls the window's error handler. */
 void window_leave(struct window *window);
 int window_await_others(struct window *window);
 void window_close(struct window *window);
