@@ -20,7 +20,7 @@
 #include "image/image.h"
 #include "onespace.h"
 #include "sites.h"
-#include "space/layout.h"
+#include "registry/layout.h"
 #include "task/agent_path.h"
 
 static void say_agent(void)

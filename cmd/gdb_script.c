@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "gdb.h"
-#include "task/birth.h"
+#include "registry/child.h"
 
 struct code { /* the file that holds the code of the space */
     char path[PATH_MAX];
@@ -29,7 +29,7 @@ static int find_code(const struct ps_space *space, struct code *code)
     char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
     const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
     snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
-    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, steer), &inside,
+    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose), &inside,
                 sizeof(inside)) != 0)
         return -1;
     FILE *maps = fopen(path, "re");
@@ -69,7 +69,7 @@ static int read_program(const struct ps_space *space, const struct ps_task *task
     uintptr_t at = LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(slot);
     if (ps_copy(space->source_pid, at, &slot, sizeof(slot)) != 0 ||
         !(atomic_load(&slot.debug.program.maps) || atomic_load(&slot.debug.libraries.maps)) ||
-        ps_copy(space->source_pid, slot.birth_record + offsetof(struct birth, program), path,
+        ps_copy(space->source_pid, slot.child_record + offsetof(struct child, program), path,
                 PATH_MAX) != 0)
         return -1;
     path[PATH_MAX - 1] = 0;

@@ -20,7 +20,7 @@ static const char usage[] =
     "      --svg FILE  draw one space: a bar for each owner, as long as its resident memory\n"
     "  -h, --help\n"
     "\n"
-    "  OWNER     root, registry, keeper, task ID; unknown: root or a task without steering\n"
+    "  OWNER     root, registry, reaper, task ID; unknown: root or a task without steering\n"
     "  KIND      program, library, heap, anonymous (other memory without a file), stack, thread "
     "stack,\n"
     "            shared (memory segments), file, onespace (its own), unknown\n"

@@ -104,7 +104,7 @@ static int read_process(int pid, struct map *map)
 int map_read(const struct ps_space *space, struct map *map)
 {
     *map = (struct map){.space = space};
-    const int first[] = {space->source_pid, space->root_pid, space->keeper_pid};
+    const int first[] = {space->source_pid, space->root_pid, space->reaper_pid};
     int refused = 0, result = -ESRCH;
     for (unsigned i = 0; i < 3 + space->task_count && result != 0; i++) {
         const struct ps_task *task = i < 3 ? NULL : &space->tasks[i - 3];

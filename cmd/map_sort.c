@@ -28,7 +28,7 @@ const char *map_kind_name(enum map_kind kind)
 
 const char *map_owner_name(enum map_owner owner)
 {
-    static const char *const names[] = {"root", "registry", "keeper", "task", "unknown"};
+    static const char *const names[] = {"root", "registry", "reaper", "task", "unknown"};
     return names[owner];
 }
 
@@ -62,7 +62,7 @@ static const struct ps_task *task_of_slot(const struct ps_space *space, unsigned
 static int any_unsteered(const struct ps_space *space)
 {
     for (unsigned i = 0; i < space->task_count; i++)
-        if (space->tasks[i].flags & ONESPACE_SPAWN_UNSTEERED)
+        if (space->tasks[i].flags & ONESPACE_SPAWN_NO_INTERPOSE)
             return 1;
     return 0;
 }
@@ -94,7 +94,7 @@ static void set_owner(const struct map *map, struct map_region *region, int unst
     if (slot == LAYOUT_SLOTS) {
         set_outside_owner(map, region, unsteered);
     } else if (slot == 0) {
-        region->owner = region->start >= LAYOUT_KEEPER && region->start < LAYOUT_CACHE
+        region->owner = region->start >= LAYOUT_REAPER && region->start < LAYOUT_CACHE
                             ? MAP_KEEPER
                             : MAP_REGISTRY;
     } else {
@@ -116,7 +116,7 @@ static int is_onespace(const struct map *map, const struct map_region *region)
     const struct ps_space *space = map->space;
     const char *base = region->name ? strrchr(region->name, '/') : NULL;
     return region->owner == MAP_REGISTRY || starts_with(base, "/libonespace") ||
-           (space->stub_page && region->start == space->stub_page) ||
+           (space->trampoline_page && region->start == space->trampoline_page) ||
            (region->start < space->fence_high && region->end > space->fence_low);
 }
 

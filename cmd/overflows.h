@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "output.h"
-#include "space/registry.h"
+#include "registry/space.h"
 
 /* A line for each kind that there was any of, with what comes of it. Returns how many. `prefix`
  * comes before each line, which is wrapped at `width`. */

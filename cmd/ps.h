@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 /* A process whose memory holds a registry. */
 struct ps_member {
@@ -36,20 +36,20 @@ struct ps_task {
     double cpu_seconds; /* -1: not known */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
-    struct space_foreign foreign[SPACE_FOREIGN_MAX]; /* its mappings outside its range */
-    unsigned foreign_lost;                           /* and how many more there were */
+    struct space_out_of_range foreign[SPACE_OUT_OF_RANGE_MAX]; /* its mappings outside its range */
+    unsigned out_of_range_lost;                           /* and how many more there were */
 };
 
 struct ps_space {
     int root_pid; /* as this command sees it; 0: not known */
-    int keeper_pid;
+    int reaper_pid;
     int source_pid; /* a process that has the memory; 0: the registry could not be read */
     uid_t user;
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
     char problem[256];               /* why some of it could not be found out, or empty */
     uintptr_t fence_low, fence_high; /* the page behind the program break */
-    uintptr_t stub_page;
+    uintptr_t trampoline_page;
     struct space_overflows overflows;
     struct ps_task *tasks;
     unsigned task_count;

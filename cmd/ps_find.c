@@ -123,7 +123,7 @@ static int is_wanted(const struct ps_space *space, const char *wanted)
         return 1;
     if (end == wanted || *end || pid <= 0)
         return 0;
-    if (pid == space->root_pid || pid == space->keeper_pid)
+    if (pid == space->root_pid || pid == space->reaper_pid)
         return 1;
     for (unsigned i = 0; i < space->task_count; i++)
         if (space->tasks[i].pid == pid)

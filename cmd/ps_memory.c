@@ -27,7 +27,7 @@ static void count_in_range(struct ps_memory *memory, uintptr_t start, uint64_t b
 struct ps_task *ps_foreign_owner(const struct ps_space *space, uintptr_t address)
 {
     for (unsigned i = 0; i < space->task_count; i++)
-        for (unsigned f = 0; f < SPACE_FOREIGN_MAX; f++)
+        for (unsigned f = 0; f < SPACE_OUT_OF_RANGE_MAX; f++)
             if (address >= space->tasks[i].foreign[f].start &&
                 address < space->tasks[i].foreign[f].end)
                 return &space->tasks[i];

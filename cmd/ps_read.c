@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "channels.h"
-#include "space/futex.h"
+#include "base/futex.h"
 
-#define KEEPER_NAME "onespace-keeper"
+#define KEEPER_NAME "onespace-reaper"
 
 struct reading {
     const struct ps_member *members;
@@ -113,7 +113,7 @@ static const char *state_name(uint32_t state)
 {
     switch (state) {
     case SLOT_CLAIMED:
-    case SLOT_BORN:
+    case SLOT_STARTING:
         return "starting";
     case SLOT_RUNNING:
         return "running";
@@ -158,11 +158,11 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
         .cpu_seconds = -1,
         .copies = atomic_load_explicit(&slot->stats.cma_calls, memory_order_relaxed),
         .copied_bytes = atomic_load_explicit(&slot->stats.cma_bytes, memory_order_relaxed),
-        .foreign_lost = atomic_load_explicit(&slot->steer.foreign_lost, memory_order_relaxed),
+        .out_of_range_lost = atomic_load_explicit(&slot->interpose.out_of_range_lost, memory_order_relaxed),
     };
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);
-    memcpy(task->foreign, slot->steer.foreign, sizeof(task->foreign));
+    memcpy(task->foreign, slot->interpose.out_of_range, sizeof(task->foreign));
     task->pid = inner_pid > 0 ? process_here(reading, inner_pid) : 0;
     if (task->ended)
         task->cpu_seconds = (double)(slot->user_us + slot->system_us) / 1e6;
@@ -215,11 +215,11 @@ static long read_space(struct reading *reading)
     space->source_pid = reading->source->pid;
     space->fence_low = head->fence_low;
     space->fence_high = head->fence_high;
-    space->stub_page = head->stub_page;
+    space->trampoline_page = head->trampoline_page;
     memcpy(&space->overflows, &head->overflows, sizeof(space->overflows));
     space->root_pid = process_here(reading, head->root_pid);
-    space->keeper_pid =
-        process_here(reading, atomic_load_explicit(&head->keeper_pid, memory_order_relaxed));
+    space->reaper_pid =
+        process_here(reading, atomic_load_explicit(&head->reaper_pid, memory_order_relaxed));
     clock_gettime(CLOCK_REALTIME, &real);
     space->created = (double)real.tv_sec + (double)real.tv_nsec / 1e9 -
                      (double)(int64_t)(now - head->created_ns) / 1e9;
@@ -250,7 +250,7 @@ static long list_members(struct reading *reading, long error)
         for (unsigned m = 0; m < reading->count; m++)
             parent_inside |= reading->members[m].pid == member->parent;
         if (strcmp(member->command, KEEPER_NAME) == 0) {
-            space->keeper_pid = member->pid;
+            space->reaper_pid = member->pid;
             continue;
         }
         struct ps_task *task = &space->tasks[space->task_count++];

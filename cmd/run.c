@@ -142,7 +142,7 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
             return bad_value("--heap", optarg, "tuned or libc");
         return 0;
     case OPT_NO_STEER:
-        segment->flags |= ONESPACE_SPAWN_UNSTEERED;
+        segment->flags |= ONESPACE_SPAWN_NO_INTERPOSE;
         return 0;
     case OPT_MPI:
         if (strcmp(optarg, "off") == 0)
@@ -268,7 +268,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     if (run->verbose)
         fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
                 launcher->is_rank ? launcher->kind : "none",
-                segment->flags & ONESPACE_SPAWN_UNSTEERED ? "by the kernel (--no-steer)"
+                segment->flags & ONESPACE_SPAWN_NO_INTERPOSE ? "by the kernel (--no-steer)"
                                                           : "in user space");
     if (run->verbose)
         run_say_windows(segment);
@@ -297,7 +297,7 @@ static int check_thread_mode(const struct run_options *run, const struct launche
         return refuse_threads("--on-failure kill", "a signal that ends one of them ends all, this "
                                                    "command too; leave one of the two out");
     for (int s = 0; s < run->segment_count; s++)
-        if (run->segments[s].flags & ONESPACE_SPAWN_UNSTEERED)
+        if (run->segments[s].flags & ONESPACE_SPAWN_NO_INTERPOSE)
             return refuse_threads("--no-steer", "their libc must be steered; leave one of the two "
                                                 "out");
     return 0;

@@ -163,7 +163,7 @@ static void wait_all(const struct run_options *run)
             kill_all(SIGKILL);
         else if (id == -EOWNERDEAD) {
             fprintf(stderr,
-                    "onespace run: the keeper of the space was killed, and the tasks with it\n");
+                    "onespace run: the reaper of the space was killed, and the tasks with it\n");
             tasks.failure = 128 + SIGKILL;
             return;
         } else {

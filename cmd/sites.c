@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch.h"
+#include "arch/patch.h"
 #include "image/image.h"
 
 static const struct {
@@ -39,9 +39,9 @@ static unsigned *field(const struct sites *sites, unsigned index)
 
 static void search_code(const unsigned char *code, size_t size, struct sites *sites)
 {
-    struct arch_found_site site;
-    for (size_t at = arch_next_site(code, size, 0, &site); at < size;
-         at = arch_next_site(code, size, at + 1, &site))
+    struct arch_patch_site site;
+    for (size_t at = arch_next_patch_site(code, size, 0, &site); at < size;
+         at = arch_next_patch_site(code, size, at + 1, &site))
         for (unsigned i = 0; i < SEARCHED; i++)
             *field(sites, i) += site.nr == searched[i].nr;
 }

@@ -83,7 +83,7 @@ struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the
 #define ONESPACE_SPAWN_CLOSE_FDS 2u /* close every descriptor that is not in fds */
 #define ONESPACE_SPAWN_GROUP     4u /* a process group of its own */
 #define ONESPACE_SPAWN_HEAP_LIBC 8u /* leave the allocator's settings alone */
-#define ONESPACE_SPAWN_UNSTEERED                                                                   \
+#define ONESPACE_SPAWN_NO_INTERPOSE                                                                   \
     16u /* do not patch the task's libc: slower, memory not given back */
 #define ONESPACE_SPAWN_TOGETHER                                                                    \
     32u /* enter the program when all of ntasks have loaded their libraries */
@@ -184,7 +184,7 @@ struct onespace_status {
 
 /* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY). A status
  * is given out once; that of a task whose spawner has ended is discarded. Returns the task's id.
- * -ECHILD: no such task, or its status was given out. -ETIMEDOUT. -EOWNERDEAD: the keeper of the
+ * -ECHILD: no such task, or its status was given out. -ETIMEDOUT. -EOWNERDEAD: the reaper of the
  * space was killed. status may be NULL. */
 ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,
                                               int timeout_ms);

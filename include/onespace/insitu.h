@@ -189,7 +189,7 @@ enum onespace_insitu_mode {
  * latest step that is complete then, if the producer has not taken it back, is the first to be had.
  * *channel is the caller's until onespace_insitu_close; it holds the memory of the producers.
  * -ETIMEDOUT: there is no such channel. -EINVAL, -ENAMETOOLONG; -ENOMEM; -ENOSPC: the channel has
- * 2,048 consumers; -EOWNERDEAD: the keeper of the space was killed. */
+ * 2,048 consumers; -EOWNERDEAD: the reaper of the space was killed. */
 ONESPACE_API ONESPACE_CHECK int onespace_insitu_open(const char *name, int mode, int timeout_ms,
                                                      struct onespace_insitu **channel);
 

@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 
 #include "agent/agent.h"
-#include "arch.h"
+#include "arch/patch.h"
 #include "onespace.h"
-#include "task/birth.h"
-#include "raw_syscall.h"
+#include "registry/child.h"
+#include "base/raw.h"
 
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;
@@ -65,7 +65,7 @@ static int find_space(void)
         return 0;
     agent_self = self;
     agent_space = space;
-    if (!(self->flags & ONESPACE_SPAWN_UNSTEERED))
+    if (!(self->flags & ONESPACE_SPAWN_NO_INTERPOSE))
         agent_low = layout_range(space_slot_index(space, self));
     return 1;
 }
@@ -136,10 +136,10 @@ static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
 static int call_start(int argc, char **argv, char **envp)
 {
     (void)argc, (void)argv, (void)envp;
-    const struct birth *birth = (const struct birth *)agent_self->birth_record;
+    const struct child *child = (const struct child *)agent_self->child_record;
     uintptr_t bias = 0;
     dl_iterate_phdr(note_bias, &bias);
-    return ((int (*)(void *))(bias + birth->start))(birth->start_argument);
+    return ((int (*)(void *))(bias + child->start))(child->start_argument);
 }
 
 EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void),
@@ -147,9 +147,9 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
 {
     start_main_function *real = real_start_main();
     /* musl runs constructors later than this. */
-    const struct birth *birth =
-        find_space() ? (const struct birth *)agent_self->birth_record : NULL;
-    if (birth && birth->start)
+    const struct child *child =
+        find_space() ? (const struct child *)agent_self->child_record : NULL;
+    if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
     if (!real || !main)
         raw(__NR_exit_group, 127);
@@ -165,10 +165,10 @@ EXPORTED long syscall(long nr, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(list, long);
     va_end(list);
-    long result = agent_space && !(agent_self->flags & ONESPACE_SPAWN_UNSTEERED)
-                      ? agent_space->operations.steer(agent_self, nr, a)
+    long result = agent_space && !(agent_self->flags & ONESPACE_SPAWN_NO_INTERPOSE)
+                      ? agent_space->operations.interpose(agent_self, nr, a)
                       : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if ((unsigned long)result < -4095ul)
+    if (!raw_failed(result))
         return result;
     if (__errno_location)
         *__errno_location() = (int)-result;

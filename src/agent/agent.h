@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define WEAK     __attribute__((weak))

@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 #include "agent/agent.h"
-#include "raw_syscall.h"
+#include "base/raw.h"
 
 /* Below the root's program break lie its heap and its program, and nothing that the kernel chose.
  */

@@ -13,7 +13,7 @@
 #include "agent/agent.h"
 #include "mpi/functions.h"
 #include "onespace.h"
-#include "raw_syscall.h"
+#include "base/raw.h"
 
 /* libc's; whoever has an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;

@@ -6,14 +6,14 @@
  * sched_yield. Without a crowd nothing changes.
  *
  * Both are counted: tasks that give way by themselves need no turns made for them (host/turns.c).
- * `crowded` of the space is written by the host's threads that make turns, `yields` by the task;
- * the other side reads each as a hint. */
+ * `oversubscribed` of the space is written by the host's threads that make turns, `yields` by the
+ * task; the other side reads each as a hint. */
 #include <sched.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 
 #include "agent/agent.h"
-#include "raw_syscall.h"
+#include "base/raw.h"
 
 typedef int epoll_wait_function(int, struct epoll_event *, int, int);
 
@@ -58,7 +58,7 @@ EXPORTED int epoll_wait(int epoll, struct epoll_event *events, int most, int tim
     int result = get_events(epoll, events, most, timeout);
     /* A forked child has the flag as it was then. */
     if (result == 0 && timeout == 0 && agent_space && space_marked() &&
-        atomic_load_explicit(&agent_space->crowded, memory_order_relaxed))
+        atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed))
         give_way();
     return result;
 }

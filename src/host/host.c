@@ -27,7 +27,7 @@
 #include "host/runtime_dir.h"
 #include "host/turns.h"
 #include "onespace.h"
-#include "space/registry.h"
+#include "registry/space.h"
 
 enum {
     LINGER_MS = 200,
@@ -79,7 +79,7 @@ static void *wait_for_tasks(void *argument)
         int id;
         while ((id = onespace_wait(ONESPACE_ANY, &status, -1)) == -ETIMEDOUT)
             ;
-        if (id < 0) { /* the keeper was killed, and all tasks with it: the shims shall know */
+        if (id < 0) { /* the reaper was killed, and all tasks with it: the shims shall know */
             unlink(host->socket_path);
             _exit(EXIT_FAILURE);
         }

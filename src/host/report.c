@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 void report_stats(const char *program, const struct onespace_status *status)
 {

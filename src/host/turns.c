@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 enum {
     TURN_NS = 62500,      /* for each task of a processor, */
@@ -52,12 +52,12 @@ static void set_slice(int32_t thread, uint64_t slice_ns)
     syscall(SYS_sched_setattr, thread, &attributes, 0);
 }
 
-/* Tasks inherit the keeper's slice; those that are there already get it now. */
+/* Tasks inherit the reaper's slice; those that are there already get it now. */
 static void set_task_slices(void)
 {
     struct space *space = space_registry();
     uint32_t highest = atomic_load(&space->highest);
-    set_slice(atomic_load(&space->keeper_pid), TASK_SLICE_NS);
+    set_slice(atomic_load(&space->reaper_pid), TASK_SLICE_NS);
     for (uint32_t i = 1; i <= highest; i++) {
         int32_t pid = atomic_load(&space->pids[i]);
         if (pid > 0)
@@ -80,12 +80,12 @@ static int count_running(void)
 }
 
 /* Looks whether there is a crowd, and lets the tasks know. */
-static int is_crowded(void)
+static int is_oversubscribed(void)
 {
     int room = atomic_load_explicit(&processors, memory_order_relaxed);
     int result =
         atomic_load_explicit(&tasks, memory_order_relaxed) > room && count_running() - 1 > room;
-    atomic_store_explicit(&space_registry()->crowded, (uint32_t)result, memory_order_relaxed);
+    atomic_store_explicit(&space_registry()->oversubscribed, (uint32_t)result, memory_order_relaxed);
     return result;
 }
 
@@ -130,7 +130,7 @@ static void *make_turns(void *processor)
     set_slice(0, OWN_SLICE_NS);
     uint32_t yields = 0;
     for (;;) {
-        if (!is_crowded() || give_way(&yields))
+        if (!is_oversubscribed() || give_way(&yields))
             sleep_ns(REST_NS);
         else
             for (int i = 0; i < TURNS_PER_LOOK; i++)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "arch_elf.h"
+#include "arch/elf.h"
 #include "image/image.h"
 
 /* Whether [offset, offset + size) lies in [0, limit), without arithmetic that could wrap. */
@@ -19,12 +19,12 @@ static inline bool image_within(uint64_t offset, uint64_t size, uint64_t limit)
 /* Callers check against ARCH_ADDRESS_END first, so that rounding up cannot wrap. */
 static inline uint64_t image_page_floor(uint64_t value)
 {
-    return value & ~(uint64_t)(ARCH_PAGE_SIZE - 1);
+    return value & ~(uint64_t)(ARCH_PAGE - 1);
 }
 
 static inline uint64_t image_page_ceiling(uint64_t value)
 {
-    return image_page_floor(value + ARCH_PAGE_SIZE - 1);
+    return image_page_floor(value + ARCH_PAGE - 1);
 }
 
 /* read.c: fills *problem (which may be NULL) and returns -error. Bytes of the reason that could

@@ -183,7 +183,7 @@ static const char *segment_fault(const ElfW(Phdr) * entry)
         return "a segment is larger in the file than in memory";
     if (!image_within(entry->p_vaddr, entry->p_memsz, ARCH_ADDRESS_END - ALIGN_MAX))
         return "a segment lies outside the addresses of a program";
-    if (entry->p_filesz != 0 && (entry->p_vaddr - entry->p_offset) % ARCH_PAGE_SIZE != 0)
+    if (entry->p_filesz != 0 && (entry->p_vaddr - entry->p_offset) % ARCH_PAGE != 0)
         return "a segment's place in the file does not fit its address";
     if ((entry->p_align & (entry->p_align - 1)) != 0 || entry->p_align > ALIGN_MAX)
         return "a segment has an impossible alignment";
@@ -328,7 +328,7 @@ int image_read(int fd, struct image_info *info, struct image_problem *problem)
                             S_ISDIR(stat.st_mode) ? "is a directory" : "is not a regular file");
     reading.file_size = (uint64_t)stat.st_size;
     memset(info, 0, sizeof(*info));
-    info->align = ARCH_PAGE_SIZE;
+    info->align = ARCH_PAGE;
     info->executable_stack = ARCH_STACK_EXECUTABLE;
     int status = read_header(&reading);
     if (status == 0)

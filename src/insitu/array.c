@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arch.h"
+#include "base/page.h"
 #include "insitu/handle.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /* src/insitu/channel.h: the channels of a space (onespace/insitu.h), in memory of the root's range.
  *
  * Tables of fixed size at a fixed place, mapped when the first channel is made: they outlive every
- * task, the keeper puts them right when one dies, and `onespace ps` reads them from outside. All
+ * task, the reaper puts them right when one dies, and `onespace ps` reads them from outside. All
  * that crosses programs is here; the layout is part of the ABI of the registry.
  *
  * A channel's steps pass through `depth` entries. States of an entry (who moves it on):
@@ -19,12 +19,12 @@
  *              it holds; else clears the bit                else the arrays are the producer's
  *
  * so at least one of the two sees the other. Nothing is locked across programs but the making of
- * channels (`lock`, table.c), which the keeper opens when its owner has died. */
+ * channels (`lock`, table.c), which the reaper opens when its owner has died. */
 #ifndef ONESPACE_INSITU_CHANNEL_H
 #define ONESPACE_INSITU_CHANNEL_H
 
 #include "onespace/insitu.h"
-#include "space/registry.h"
+#include "registry/space.h"
 
 enum {
     INSITU_NAME = ONESPACE_INSITU_NAME_MAX + 1,
@@ -91,7 +91,7 @@ struct insitu_turn {
 };
 
 /* `owner` is id + 1 of the member that has the place, 0: free. Taken by compare-and-swap; given
- * back by the member itself or, when it has died, the keeper: last, with all else as it was. */
+ * back by the member itself or, when it has died, the reaper: last, with all else as it was. */
 struct insitu_rank {
     _Alignas(64) _Atomic uint32_t owner;
     _Atomic uint32_t closed;    /* sticky: no further step of it; before owner goes */
@@ -119,7 +119,7 @@ enum { CHANNEL_KIND_MASK = 0xff, CHANNEL_SLOT_SHIFT = 8, CHANNEL_USE_SHIFT = 32 
 struct insitu_channel {
     /* enum insitu_kind, above it (CLAIMED) the slot of who makes it, above that how often the place
      * was used. FREE -> CLAIMED -> LIVE by the maker, who has the lock; CLAIMED -> FREE by the
-     * keeper when it died; LIVE -> FREEING -> FREE or LIVE by whoever left last (ends.c). */
+     * reaper when it died; LIVE -> FREEING -> FREE or LIVE by whoever left last (ends.c). */
     _Alignas(64) _Atomic uint64_t state;
     /* Constant while LIVE. */
     uint32_t policy, depth, ranks, consumers_wanted;
@@ -133,7 +133,7 @@ struct insitu_channel {
     _Alignas(64) _Atomic uint64_t latest;
     _Atomic uint64_t complete; /* steps complete so far, wanted or not */
     _Atomic uint64_t last;     /* no step after this one; UINT64_MAX: not known. Lowered only */
-    _Atomic uint32_t broken;   /* id + 1 of the producer that died; by the keeper, sticky */
+    _Atomic uint32_t broken;   /* id + 1 of the producer that died; by the reaper, sticky */
     struct insitu_bell news;   /* a step is complete, or the channel ends */
 
     /* To producers. */

@@ -6,7 +6,9 @@
 #include "insitu/handle.h"
 #include "insitu/table.h"
 #include "space/holds.h"
-#include "task/keeper.h"
+#include "space/self.h"
+#include "space/slots.h"
+#include "task/reaper.h"
 
 /* ---- Opening ---- */
 
@@ -35,7 +37,7 @@ static int hold_owners(struct onespace_insitu *handle)
     return 0;
 }
 
-/* How far others must look is raised first: the keeper shall find the place of one who dies here.
+/* How far others must look is raised first: the reaper shall find the place of one who dies here.
  */
 static void raise_high(struct insitu_channel *channel, uint32_t least)
 {
@@ -134,8 +136,8 @@ int onespace_insitu_open(const char *name, int mode, int timeout_ms,
             return -ETIMEDOUT;
         uint64_t slice = futex_deadline(INSITU_SLICE_MS);
         futex_wait(&table->names, seen, deadline < slice ? deadline : slice);
-        if (!keeper_alive(space_registry()))
-            return insitu_fail(-EOWNERDEAD, "the keeper of the space was killed");
+        if (!reaper_alive(space_registry()))
+            return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
     }
 }
 

@@ -2,7 +2,7 @@
  * entry, which grows and is used again. */
 #include <sys/mman.h>
 
-#include "arch.h"
+#include "base/page.h"
 #include "insitu/handle.h"
 
 enum { ALIGNMENT = 64 };

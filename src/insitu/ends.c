@@ -1,6 +1,6 @@
-/* src/insitu/ends.c: who leaves a channel, and what the keeper does for those who died.
+/* src/insitu/ends.c: who leaves a channel, and what the reaper does for those who died.
  *
- * Freestanding: the keeper runs it. A place (struct insitu_rank, struct insitu_consumer) is given
+ * Freestanding: the reaper runs it. A place (struct insitu_rank, struct insitu_consumer) is given
  * back last of all, so whoever dies on the way is found by it and the rest is done again. A channel
  * is freed by whoever sees that no place is taken any more: it sets FREEING and looks again; who
  * takes a place looks at the state afterwards (both sequentially consistent): one gives way. */
@@ -105,7 +105,7 @@ static void finish(struct insitu_channel *channel, unsigned slot)
     }
 }
 
-void insitu_drop(struct space *space, struct space_slot *slot)
+static void drop(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&space->insitu))
         return;
@@ -123,3 +123,5 @@ void insitu_drop(struct space *space, struct space_slot *slot)
         futex_wake(&table->lock, INT32_MAX);
     futex_bump(&table->names);
 }
+
+const struct layer_hooks insitu_hooks = {.member_gone = drop};

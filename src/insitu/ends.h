@@ -1,10 +1,10 @@
-/* src/insitu/ends.h: what the keeper does for members that ended. */
+/* src/insitu/ends.h: what a member's end undoes here. */
 #ifndef ONESPACE_INSITU_ENDS_H
 #define ONESPACE_INSITU_ENDS_H
 
-#include "space/registry.h"
+#include "task/hooks.h"
 
-/* Keeper: the member is gone. What it held goes back, and its channels end. Freestanding. */
-void insitu_drop(struct space *space, struct space_slot *slot);
+/* A gone member gives back what it held, and its channels end. */
+extern const struct layer_hooks insitu_hooks;
 
 #endif

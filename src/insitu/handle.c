@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "space/locking.h"
+#include "onespace.h"
+#include "runtime/locking.h"
+#include "space/self.h"
 
 /* Maps the table when the space has none yet. */
 static int map_table(struct space *space)
@@ -15,7 +17,7 @@ static int map_table(struct space *space)
         return 0;
     long result = raw(__NR_mmap, LAYOUT_INSITU, sizeof(struct insitu_table), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if ((unsigned long)result >= -4095ul && result != -EEXIST)
+    if (raw_failed(result) && result != -EEXIST)
         return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
                            strerror((int)-result));
     /* Release: who sees it may read the table, which is all zero. */

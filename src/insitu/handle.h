@@ -45,7 +45,7 @@ struct onespace_insitu *insitu_new_handle(unsigned ranks);
 int insitu_check_name(const char *what, const char *name);
 
 /* ends.c, freestanding */
-/* Frees the channel when nobody has a place in it any more; by the member in that slot, 0: keeper.
+/* Frees the channel when nobody has a place in it any more; by the member in that slot, 0: reaper.
  */
 void insitu_try_free(struct insitu_channel *channel, unsigned slot);
 /* Gives a consumer's place back, with all it holds. */

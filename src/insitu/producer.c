@@ -5,6 +5,8 @@
 
 #include "insitu/handle.h"
 #include "insitu/table.h"
+#include "onespace.h"
+#include "space/self.h"
 
 int insitu_check_producer(const struct onespace_insitu *handle)
 {

@@ -1,6 +1,6 @@
 /* src/insitu/table.c: make channels and find them by name.
  *
- * Makers take turns by the table's lock, so that a name is given once; the keeper opens it when its
+ * Makers take turns by the table's lock, so that a name is given once; the reaper opens it when its
  * owner has died. Everything else finds channels without it. */
 #include "insitu/table.h"
 
@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 
 #include "insitu/handle.h"
-#include "task/keeper.h"
+#include "space/self.h"
+#include "task/reaper.h"
 
 int insitu_check_name(const char *what, const char *name)
 {
@@ -47,8 +48,8 @@ static int lock_table(struct insitu_table *table, uint32_t me)
 {
     for (uint32_t seen = 0; !atomic_compare_exchange_strong(&table->lock, &seen, me); seen = 0) {
         futex_wait(&table->lock, seen, futex_deadline(INSITU_SLICE_MS));
-        if (!keeper_alive(space_registry()))
-            return insitu_fail(-EOWNERDEAD, "the keeper of the space was killed");
+        if (!reaper_alive(space_registry()))
+            return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
     }
     return 0;
 }
@@ -67,7 +68,7 @@ static struct insitu_channel *claim(struct insitu_table *table, unsigned slot)
         uint64_t state = atomic_load(&channel->state);
         if (kind_of(state) != CHANNEL_FREE)
             continue;
-        /* Nobody else claims: we have the lock. High first: the keeper shall find it. */
+        /* Nobody else claims: we have the lock. High first: the reaper shall find it. */
         if (atomic_load(&table->high) <= i)
             atomic_store(&table->high, i + 1);
         uint64_t use = (state >> CHANNEL_USE_SHIFT) + 1;
@@ -120,7 +121,7 @@ static int make(struct insitu_table *table, const char *name,
         raw(__NR_mmap, insitu_area(channel),
             (uint64_t)options->depth * options->ranks * INSITU_PART_BYTES, PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if ((unsigned long)result >= -4095ul) {
+    if (raw_failed(result)) {
         atomic_store(&channel->state, use | CHANNEL_FREE);
         return insitu_fail(-ENOMEM, "channel '%s': no memory for the descriptions of its arrays",
                            name);

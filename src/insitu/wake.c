@@ -2,7 +2,7 @@
 #include "insitu/wake.h"
 
 #include "insitu/handle.h"
-#include "task/keeper.h"
+#include "task/reaper.h"
 
 /* Two who pass steps back and forth at once spin; who waits longer than that sleeps. To be woken
  * costs the other side a system call, and on a virtual machine much more. */
@@ -21,9 +21,9 @@ static int sleep_a_while(struct insitu_wait *wait, struct insitu_bell *bell)
     futex_wait(&bell->rings, wait->rings, wait->deadline < slice ? wait->deadline : slice);
     /* After its end there is one more look. */
     wait->is_over = wait->deadline != UINT64_MAX && futex_now_ns() >= wait->deadline;
-    return keeper_alive(space_registry())
+    return reaper_alive(space_registry())
                ? 0
-               : insitu_fail(-EOWNERDEAD, "the keeper of the space was killed");
+               : insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
 }
 
 /* Whether it is too early to be woken for. */

@@ -7,11 +7,11 @@
 #ifndef ONESPACE_INSITU_WAKE_H
 #define ONESPACE_INSITU_WAKE_H
 
+#include "base/futex.h"
 #include "insitu/channel.h"
-#include "space/futex.h"
 
 enum {
-    INSITU_SLICE_MS = 1000, /* longest sleep before it is asked whether the keeper lives */
+    INSITU_SLICE_MS = 1000, /* longest sleep before it is asked whether the reaper lives */
 };
 
 static inline void insitu_ring(struct insitu_bell *bell)
@@ -40,7 +40,7 @@ static inline struct insitu_wait insitu_wait_begin(int timeout_ms)
     return (struct insitu_wait){.timeout_ms = timeout_ms};
 }
 
-/* 0: look at the condition again. -ETIMEDOUT; -EOWNERDEAD: the keeper was killed. */
+/* 0: look at the condition again. -ETIMEDOUT; -EOWNERDEAD: the reaper was killed. */
 int insitu_wait_more(struct insitu_wait *wait, struct insitu_bell *bell);
 
 #endif

@@ -19,7 +19,7 @@
 #include "mpi/progress.h"
 #include "mpi/shared.h"
 #include "onespace.h"
-#include "space/registry.h"
+#include "registry/space.h"
 
 static int32_t choose_provider(const struct window_request *request, int32_t *error)
 {

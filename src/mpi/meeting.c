@@ -18,7 +18,7 @@
 #include "mpi/wait.h"
 #include "mpi/window.h"
 #include "onespace.h"
-#include "space/registry.h"
+#include "registry/space.h"
 
 struct meeting_table { /* shared.h */
     struct barrier barrier;

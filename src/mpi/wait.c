@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arch.h"
+#include "arch/entry.h"
 #include "mpi/progress.h"
 #include "mpi/window.h"
 #include "onespace.h"

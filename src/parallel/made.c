@@ -3,6 +3,7 @@
  * The new tasks run the caller's program from its beginning up to onespace_parallel_init. That call
  * knows them by a pointer to the team's block, which reaches them twice: from the spawn, and in the
  * environment. Programs that they start inherit only the second. */
+#include "onespace.h"
 #include "parallel/team.h"
 
 #include <errno.h>

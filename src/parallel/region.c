@@ -9,7 +9,9 @@
 #include <link.h>
 #include <string.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
+#include "space/self.h"
+#include "space/slots.h"
 
 struct search {
     uintptr_t address;

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
-#include "space/futex.h"
-#include "space/registry.h"
+#include "onespace.h"
+#include "registry/space.h"
+#include "space/self.h"
 
 enum { COME_NS = 200000 }; /* between two looks whether member 0 was started */
 
@@ -101,7 +103,7 @@ int team_meet(struct onespace_parallel *team)
     if (result == 0)
         result = team_barrier(team);
     if (result == 0)
-        team_find_crowded(team);
+        team_find_oversubscribed(team);
     return result;
 }
 

@@ -99,7 +99,7 @@ struct onespace_parallel {
     int number, count, owner_id; /* the last: of member 0 */
     int is_made;                 /* by onespace_parallel_init */
     int is_inside;               /* a region */
-    int is_crowded;              /* more tasks than processors: do not spin */
+    int is_oversubscribed;       /* more tasks than processors: do not spin */
     int made_root;               /* onespace_parallel_init made the caller a root */
     int *made_ids;               /* of the tasks it made, by place from 1 on */
     unsigned reductions;         /* small ones so far */
@@ -132,8 +132,8 @@ int team_barrier(struct onespace_parallel *team);
 int team_look(struct onespace_parallel *team);
 /* Whether the task has ended or executed another program. */
 int team_has_ended(int id);
-/* Sets is_crowded, when all members are there. */
-void team_find_crowded(struct onespace_parallel *team);
+/* Sets is_oversubscribed, when all members are there. */
+void team_find_oversubscribed(struct onespace_parallel *team);
 
 /* ---- region.c ---- */
 int team_serve(struct onespace_parallel *team);

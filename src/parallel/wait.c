@@ -10,10 +10,13 @@
 #include <sched.h>
 #include <string.h>
 
-#include "space/futex.h"
-#include "space/registry.h"
+#include "base/futex.h"
+#include "onespace.h"
+#include "registry/space.h"
+#include "space/self.h"
+#include "space/slots.h"
 
-enum { SPINS = 20000, CROWDED_SPINS = 50, SPINS_PER_LOOK = 4096, SLEEP_MS = 50 };
+enum { SPINS = 20000, OVERSUBSCRIBED_SPINS = 50, SPINS_PER_LOOK = 4096, SLEEP_MS = 50 };
 
 static void relax(void)
 {
@@ -30,7 +33,7 @@ int team_has_ended(int id)
         return 0; /* without it nobody is there to ask */
     const struct space_slot *slot = space_slot(space_mine(), id);
     uint32_t state = slot ? space_state(slot) : SLOT_FREE;
-    return state != SLOT_BORN && state != SLOT_RUNNING;
+    return state != SLOT_STARTING && state != SLOT_RUNNING;
 }
 
 static int is_gone(const struct team_block *block, int number)
@@ -68,7 +71,7 @@ static void sleep_while(struct team_block *block, uint32_t generation)
 static int await(struct onespace_parallel *team, uint32_t generation)
 {
     struct team_block *block = team->block;
-    const unsigned spins = team->is_crowded ? CROWDED_SPINS : SPINS;
+    const unsigned spins = team->is_oversubscribed ? OVERSUBSCRIBED_SPINS : SPINS;
     for (unsigned looks = 1; atomic_load(&block->generation) == generation; looks++) {
         if (looks < spins)
             relax();
@@ -107,7 +110,7 @@ int onespace_parallel_barrier(struct onespace_parallel *team)
 
 /* Counts who may run on the caller's processors, and these processors. The root is asked only where
  * it is a member: elsewhere it waits for its tasks. */
-void team_find_crowded(struct onespace_parallel *team)
+void team_find_oversubscribed(struct onespace_parallel *team)
 {
     struct space *space = space_mine();
     cpu_set_t own, theirs, all, common;
@@ -119,7 +122,7 @@ void team_find_crowded(struct onespace_parallel *team)
     for (uint32_t i = is_root_member ? 0 : 1; i <= highest; i++) {
         int32_t pid = i == 0 ? space->root_pid : atomic_load(&space->pids[i]);
         uint32_t state = space_state(&space->slots[i]);
-        if (pid <= 0 || (i > 0 && state != SLOT_BORN && state != SLOT_RUNNING) ||
+        if (pid <= 0 || (i > 0 && state != SLOT_STARTING && state != SLOT_RUNNING) ||
             sched_getaffinity(pid, sizeof(theirs), &theirs) != 0)
             continue;
         CPU_AND(&common, &own, &theirs);
@@ -128,5 +131,5 @@ void team_find_crowded(struct onespace_parallel *team)
         CPU_OR(&all, &all, &theirs);
         sharing++;
     }
-    team->is_crowded = sharing > CPU_COUNT(&all);
+    team->is_oversubscribed = sharing > CPU_COUNT(&all);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "onespace.h"
-#include "space/futex.h"
+#include "base/futex.h"
 #include "state.h"
 
 #define PREFIX "pip:" /* apart from the names of the native interface; and names may be empty */

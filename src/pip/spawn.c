@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "onespace.h"
-#include "space/futex.h"
+#include "base/futex.h"
 #include "state.h"
 
 static cpu_set_t usable_cpus;

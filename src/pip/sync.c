@@ -3,8 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch.h"
-#include "space/futex.h"
+#include "arch/entry.h"
+#include "base/futex.h"
 #include "state.h"
 
 enum { SPINS = 1000, SLICE_MS = 100 };

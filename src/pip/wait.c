@@ -2,7 +2,7 @@
 #include <sys/wait.h>
 
 #include "onespace.h"
-#include "space/futex.h"
+#include "base/futex.h"
 #include "state.h"
 
 static struct record *record_of(struct state *state, int id)
@@ -60,7 +60,7 @@ static int wait_one(int pipid, int *statusp, int timeout_ms)
         return ECHILD;
     int id = atomic_load(&record->id);
     result = onespace_wait(id, &status, timeout_ms);
-    if (result == -EOWNERDEAD) /* the keeper was killed, and the tasks with it */
+    if (result == -EOWNERDEAD) /* the reaper was killed, and the tasks with it */
         return finish(state, id, SIGKILL, NULL, statusp);
     return result < 0 ? ECHILD : finish(state, id, status.status, NULL, statusp);
 }

@@ -1,4 +1,4 @@
-/* src/space/debugger.c: see debugger.h. Freestanding: runs on tasks' threads and in the keeper. */
+/* src/space/debugger.c: see debugger.h. Freestanding: runs on tasks' threads and in the reaper. */
 #include "space/debugger.h"
 
 static uintptr_t address_of(struct space_namespace *entry)

@@ -20,19 +20,14 @@
 #ifndef ONESPACE_SPACE_DEBUGGER_H
 #define ONESPACE_SPACE_DEBUGGER_H
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 /* Shows the caller, a task in `slot`, to debuggers: the program `path` (NULL: the link maps name
  * it) loaded at `bias`, its dynamic section, and the first of its ld.so's link maps or 0. All must
  * stay valid until debugger_hide. Called once, by the task itself. Freestanding. */
 void debugger_show(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
                    uintptr_t dynamic, uintptr_t first_link_map);
-/* Takes that back, by the keeper when the task is no more. Freestanding. */
+/* Takes that back, by the reaper when the task is no more. Freestanding. */
 void debugger_hide(struct space_slot *slot);
-
-/* Hangs the chain behind what the root's ld.so has, found from the link map of the root's program;
- * takes it away. By the root. Does nothing where ld.so has no such chain: glibc before 2.35. */
-void debugger_hang(struct space *space);
-void debugger_take_away(struct space *space);
 
 #endif

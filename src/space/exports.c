@@ -12,7 +12,8 @@
 
 #include <errno.h>
 
-#include "steer/steer.h"
+#include "base/hash.h"
+#include "space/lock.h"
 
 struct way {
     uint64_t hash;
@@ -26,9 +27,7 @@ struct value {
 
 static struct way way_of(int32_t owner, const char *name)
 {
-    uint64_t hash = UINT64_C(14695981039346656037) ^ (uint32_t)owner;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
+    uint64_t hash = hash_text(HASH_SEED ^ (uint32_t)owner, name);
     hash ^= hash >> 29;
     return (struct way){hash, (uint32_t)(hash >> 40) | 1};
 }
@@ -166,20 +165,20 @@ long exports_add(struct space *space, struct space_slot *owner, const char *name
                  uint64_t size)
 {
     struct value value = {(uintptr_t)address, size};
-    uint64_t signals = steer_lock(&owner->steer);
+    uint64_t signals = space_lock(owner);
     long result = add_locked(space, owner, name, &value);
-    steer_unlock(&owner->steer, signals);
+    space_unlock(owner, signals);
     return result;
 }
 
 long exports_remove(struct space *space, struct space_slot *owner, const char *name)
 {
     struct value value;
-    uint64_t signals = steer_lock(&owner->steer);
+    uint64_t signals = space_lock(owner);
     struct space_export *entry = find_entry(space, atomic_load(&owner->id), name, &value);
     if (entry)
         set_kind(entry, EXPORT_FREE);
-    steer_unlock(&owner->steer, signals);
+    space_unlock(owner, signals);
     return entry ? 0 : -ENOENT;
 }
 

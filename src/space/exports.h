@@ -2,7 +2,7 @@
 #ifndef ONESPACE_SPACE_EXPORTS_H
 #define ONESPACE_SPACE_EXPORTS_H
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 /* 0, -EEXIST, -ENOSPC. Called by the owner's threads only. */
 long exports_add(struct space *space, struct space_slot *owner, const char *name, void *address,

@@ -1,9 +1,9 @@
-/* src/space/group.c: see group.h. Freestanding: runs in the keeper and in newborn tasks too. */
+/* src/space/group.c: see group.h. Freestanding: runs in the reaper and in newborn tasks too. */
 #include "space/group.h"
 
 #include <errno.h>
 
-#include "space/futex.h"
+#include "base/futex.h"
 
 enum { LOAD_PATIENCE_MS = 2000 };
 
@@ -26,7 +26,7 @@ static int is_gone(struct space *space, const struct space_slot *joining)
         const struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
         if (slot != joining &&
-            (state == SLOT_CLAIMED || state == SLOT_BORN || state == SLOT_RUNNING) &&
+            (state == SLOT_CLAIMED || state == SLOT_STARTING || state == SLOT_RUNNING) &&
             slot->number >= 0)
             return 0;
     }

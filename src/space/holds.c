@@ -1,12 +1,13 @@
-/* src/space/holds.c: see holds.h for the protocol. Freestanding: part of it runs in the keeper. */
+/* src/space/holds.c: see holds.h for the protocol. Freestanding: part of it runs in the reaper. */
 #include "space/holds.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/futex.h"
 #include "onespace.h"
 #include "space/exports.h"
-#include "space/futex.h"
+#include "space/slots.h"
 
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
@@ -66,10 +67,10 @@ static int is_held(struct space *space, struct space_slot *owner)
     return 0;
 }
 
-static void unmap_foreign(struct space_slot *slot)
+static void unmap_out_of_range(struct space_slot *slot)
 {
-    for (unsigned i = 0; i < SPACE_FOREIGN_MAX; i++) {
-        struct space_foreign *entry = &slot->steer.foreign[i], old = *entry;
+    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
+        struct space_out_of_range *entry = &slot->interpose.out_of_range[i], old = *entry;
         entry->end = 0; /* once unmapped, the place may be anybody's */
         if (old.end)
             raw(__NR_munmap, old.start, old.end - old.start);
@@ -86,7 +87,7 @@ static void let_go(struct space *space, struct space_slot *owner)
     }
     if (owner->flags & ONESPACE_SPAWN_HOLD)
         exports_drop(space, owner);
-    unmap_foreign(owner);
+    unmap_out_of_range(owner);
 }
 
 /* Unmaps the ranges of those that are on their way, in one call for neighbours. */

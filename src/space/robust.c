@@ -3,7 +3,7 @@
 
 #include <linux/futex.h>
 
-#include "raw_syscall.h"
+#include "base/raw.h"
 
 /* Where the word lies relative to `next` is the libc's choice: 32 bytes before it for glibc, 28 for
  * musl. Nothing is linked when it does not fall into the array of words. */

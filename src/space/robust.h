@@ -2,7 +2,7 @@
 #ifndef ONESPACE_SPACE_ROBUST_H
 #define ONESPACE_SPACE_ROBUST_H
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 /* Links the slot's node into the calling thread's robust list. Freestanding; by the task itself. */
 void robust_attach(struct space_slot *slot);

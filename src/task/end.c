@@ -1,30 +1,18 @@
-/* src/task/end.c: undo in the registry what an ended task did. Runs in the keeper alone. */
+/* src/task/end.c: undo in the registry what an ended task did. Runs in the reaper alone. */
 #include "task/end.h"
 
 #include <errno.h>
 #include <signal.h>
 
-#include "insitu/ends.h"
+#include "base/futex.h"
 #include "onespace.h"
 #include "space/debugger.h"
 #include "space/exports.h"
-#include "space/futex.h"
 #include "space/group.h"
 #include "space/holds.h"
-#include "task/birth.h"
+#include "space/slots.h"
+#include "task/hooks.h"
 #include "task/threads.h"
-#include "xpmem/entries.h"
-
-static uint64_t microseconds(struct timeval time)
-{
-    return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
-}
-
-void task_times(struct space_slot *slot, const struct rusage *usage)
-{
-    slot->user_us = microseconds(usage->ru_utime);
-    slot->system_us = microseconds(usage->ru_stime);
-}
 
 /* What the dead member was spawning, and what it had spawned. */
 static void inherit_children(struct space *space, struct space_slot *slot)
@@ -37,9 +25,10 @@ static void inherit_children(struct space *space, struct space_slot *slot)
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *child = &space->slots[i];
         uint32_t state = atomic_load(&child->state);
-        int unborn = (state == (SLOT_CLAIMED | index << 8)) ||
-                     (state == SLOT_BORN && child->spawner == id && !atomic_load(&space->pids[i]));
-        if (unborn) {
+        int not_started =
+            (state == (SLOT_CLAIMED | index << 8)) ||
+            (state == SLOT_STARTING && child->spawner == id && !atomic_load(&space->pids[i]));
+        if (not_started) {
             atomic_store(&child->state, SLOT_BROKEN);
             holds_wanted(space, &child, 1);
         } else if ((state & SLOT_STATE_MASK) != SLOT_FREE && child->spawner == id) {
@@ -58,9 +47,10 @@ static void leave_space(struct space *space, struct space_slot *slot)
     /* Names of an ended task that its spawner holds go with its memory (holds_wanted). */
     if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
         exports_drop(space, slot);
-    insitu_drop(space, slot);
+    for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
+        if ((*layer)->member_gone)
+            (*layer)->member_gone(space, slot);
     holds_drop(space, slot);
-    entry_drop_all(space, slot);
     if (slot->number >= 0)
         group_leave(space);
 }
@@ -78,11 +68,11 @@ void task_left(struct space *space, struct space_slot *slot)
  * before, waking is harmless after. */
 static void hand_over(struct space_slot *slot)
 {
-    int32_t unborn = 0; /* it died before it could say how its birth went */
-    if (atomic_compare_exchange_strong(&slot->birth, &unborn, -ECHILD))
-        futex_wake(&slot->birth, INT32_MAX);
-    /* The spawner collects a failed birth, whatever the flags. */
-    int entered = atomic_load(&slot->birth) == 1;
+    int32_t unknown = 0; /* it died before it could say whether it entered its program */
+    if (atomic_compare_exchange_strong(&slot->child_result, &unknown, -ECHILD))
+        futex_wake(&slot->child_result, INT32_MAX);
+    /* The spawner collects a child that never entered its program, whatever the flags. */
+    int entered = atomic_load(&slot->child_result) == 1;
     int alone = atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
     atomic_store(&slot->ended, 1);
     atomic_store(&slot->state, alone ? SLOT_COLLECTED : SLOT_ENDED);

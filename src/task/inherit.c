@@ -1,4 +1,4 @@
-/* src/task/inherit.c: see inherit.h. The keeper clones for the root, but has its own limits, nice
+/* src/task/inherit.c: see inherit.h. The reaper clones for the root, but has its own limits, nice
  * value, affinity and memory policy, those of the time when it was made. */
 #include "task/inherit.h"
 
@@ -7,61 +7,62 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "raw_syscall.h"
-#include "space/registry.h"
+#include "base/raw.h"
+#include "onespace.h"
+#include "registry/space.h"
 
-static void fill_limits(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_limits(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
-    for (unsigned i = 0; i < BIRTH_LIMITS && i < RLIM_NLIMITS; i++) {
+    for (unsigned i = 0; i < CHILD_LIMITS && i < RLIM_NLIMITS; i++) {
         struct rlimit wanted, present;
         if (attr->limits)
             wanted = attr->limits[i];
         else if (!from_root || getrlimit(i, &wanted) != 0)
             continue;
         if (from_root)
-            present = birth->space->keeper_limits[i];
+            present = child->space->reaper_limits[i];
         if ((from_root || getrlimit(i, &present) == 0) &&
             memcmp(&wanted, &present, sizeof(wanted)) == 0)
             continue;
-        birth->limits[i] = wanted;
-        birth->limit_mask |= 1u << i;
+        child->limits[i] = wanted;
+        child->limit_mask |= 1u << i;
     }
 }
 
-static void fill_affinity(struct birth *birth, const struct onespace_spawn_attr *attr,
+static void fill_affinity(struct child *child, const struct onespace_spawn_attr *attr,
                           int from_root)
 {
     if (attr->cpus) {
-        birth->cpu_bytes = (uint32_t)(attr->cpus_size < sizeof(birth->cpus) ? attr->cpus_size
-                                                                            : sizeof(birth->cpus));
-        memcpy(birth->cpus, attr->cpus, birth->cpu_bytes);
+        child->cpu_bytes = (uint32_t)(attr->cpus_size < sizeof(child->cpus) ? attr->cpus_size
+                                                                            : sizeof(child->cpus));
+        memcpy(child->cpus, attr->cpus, child->cpu_bytes);
     } else if (from_root) {
-        long size = syscall(SYS_sched_getaffinity, 0, sizeof(birth->cpus), birth->cpus);
-        birth->cpu_bytes = size > 0 ? (uint32_t)size : 0;
+        long size = syscall(SYS_sched_getaffinity, 0, sizeof(child->cpus), child->cpus);
+        child->cpu_bytes = size > 0 ? (uint32_t)size : 0;
     }
 }
 
-static void fill_nice(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_nice(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
-    birth->nice = attr->nice;
+    child->nice = attr->nice;
     if (attr->nice == INT32_MIN && from_root) {
         errno = 0;
         int nice = getpriority(PRIO_PROCESS, 0);
-        int keeper = getpriority(PRIO_PROCESS, (id_t)atomic_load(&birth->space->keeper_pid));
-        if (errno == 0 && nice != keeper)
-            birth->nice = nice;
+        int reaper = getpriority(PRIO_PROCESS, (id_t)atomic_load(&child->space->reaper_pid));
+        if (errno == 0 && nice != reaper)
+            child->nice = nice;
     }
 }
 
-static void fill_policy(struct birth *birth, int from_root)
+static void fill_policy(struct child *child, int from_root)
 {
-    birth->policy_mode = -1;
+    child->policy_mode = -1;
     int mode;
     if (from_root &&
-        syscall(SYS_get_mempolicy, &mode, birth->policy_nodes, 8 * sizeof(birth->policy_nodes),
+        syscall(SYS_get_mempolicy, &mode, child->policy_nodes, 8 * sizeof(child->policy_nodes),
                 NULL, 0) == 0 &&
         mode != 0)
-        birth->policy_mode = mode;
+        child->policy_mode = mode;
 }
 
 uint64_t inherit_signals_of(const sigset_t *set)
@@ -85,26 +86,26 @@ uint64_t inherit_ignored_signals(void)
     return ignored;
 }
 
-/* The newborn starts with the signals ignored that its kernel parent (the keeper) or, when a task
+/* The newborn starts with the signals ignored that its kernel parent (the reaper) or, when a task
  * spawns, the spawner has ignored; a task's SIGSEGV and SIGBUS are ours for the kernel. */
-static void fill_ignored(struct birth *birth, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_ignored(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
     uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
     uint64_t mine = inherit_ignored_signals();
-    uint64_t present = from_root ? birth->space->keeper_ignored : mine & ~faults;
+    uint64_t present = from_root ? child->space->reaper_ignored : mine & ~faults;
     uint64_t wanted = attr->ignored_signals ? inherit_signals_of(attr->ignored_signals) : mine;
-    birth->ignore = wanted & ~present;
-    birth->unignore = present & ~wanted;
+    child->ignore = wanted & ~present;
+    child->unignore = present & ~wanted;
 }
 
-void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr,
+void inherit_fill(struct child *child, const struct onespace_spawn_attr *attr,
                   const struct space_slot *spawner)
 {
-    int is_thread = (birth->flags & ONESPACE_SPAWN_THREAD) != 0; /* the kernel copies it all */
-    int from_root = spawner == &birth->space->slots[0] && !is_thread;
-    fill_ignored(birth, attr, from_root);
-    fill_limits(birth, attr, from_root);
-    fill_affinity(birth, attr, from_root);
-    fill_nice(birth, attr, from_root);
-    fill_policy(birth, from_root);
+    int is_thread = (child->flags & ONESPACE_SPAWN_THREAD) != 0; /* the kernel copies it all */
+    int from_root = spawner == &child->space->slots[0] && !is_thread;
+    fill_ignored(child, attr, from_root);
+    fill_limits(child, attr, from_root);
+    fill_affinity(child, attr, from_root);
+    fill_nice(child, attr, from_root);
+    fill_policy(child, from_root);
 }

@@ -5,12 +5,12 @@
 #include <signal.h>
 
 #include "onespace.h"
-#include "task/birth.h"
+#include "registry/child.h"
 
-/* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a birth record from
+/* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a child record from
  * the attributes; what these leave open from the calling thread if that is the root's. What a
  * task's own clone hands on by itself is left alone. */
-void inherit_fill(struct birth *birth, const struct onespace_spawn_attr *attr,
+void inherit_fill(struct child *child, const struct onespace_spawn_attr *attr,
                   const struct space_slot *spawner);
 
 /* The signals that the calling process ignores: bit n-1 for signal n, as the kernel has it. */

@@ -11,12 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arch.h"
+#include "arch/trampoline.h"
+#include "base/page.h"
+#include "interpose/interpose.h"
+#include "interpose/patch.h"
 #include "onespace.h"
-#include "steer/steer.h"
-#include "task/birth.h"
+#include "registry/child.h"
 
-enum { IMAGES = 4, DATA_PAGES = 1 + BIRTH_PAGES };
+enum { IMAGES = 4, DATA_PAGES = 1 + CHILD_PAGES };
 
 struct loader_image {
     int is_made, fd;
@@ -24,7 +26,7 @@ struct loader_image {
     struct stat source, file; /* ld.so's and the memory file's own: descriptors get reused */
     uintptr_t built_at;       /* address for which the recorded sites hold */
     size_t loader, code_size, data, size; /* offsets of ld.so, its data, the stubs' data; the end */
-    uint32_t site_count, cpuid_count;
+    uint32_t trampoline_count, cpuid_count;
 };
 
 static struct loader_image images[IMAGES];
@@ -45,9 +47,9 @@ static size_t data_offset(const struct image_info *info)
     return data > info->low ? data - info->low : 0;
 }
 
-enum steer_kind loader_kind(const char *path)
+enum interpose_code loader_kind(const char *path)
 {
-    return strstr(path, "/ld-linux") ? STEER_LOADER : STEER_LIBC;
+    return strstr(path, "/ld-linux") ? CODE_LDSO : CODE_LIBC;
 }
 
 /* Fills the image at `memory` with everything; the stubs' jumps are recorded in its own data. */
@@ -59,22 +61,22 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
     if (!scratch)
         return -ENOMEM;
     int result = image_load(source, info, memory + image->loader);
-    arch_write_stubs(memory, (int32_t)image->data);
-    scratch->steer.stubs = (uintptr_t)memory;
-    scratch->steer.stub_data = (uintptr_t)memory + image->data;
+    arch_write_trampolines(memory, (int32_t)image->data);
+    scratch->interpose.trampolines = (uintptr_t)memory;
+    scratch->interpose.trampoline_data = (uintptr_t)memory + image->data;
     scratch->flags = image->is_thread ? ONESPACE_SPAWN_THREAD : 0;
     for (unsigned i = 0; i < info->segment_count && result == 0; i++) {
         const struct image_segment *segment = &info->segments[i];
         uint64_t skew = segment->vaddr % ARCH_PAGE;
         if (segment->prot & PROT_EXEC)
-            steer_patch_writable(
+            interpose_patch_writable(
                 scratch, (uintptr_t)memory + image->loader + (segment->vaddr - skew - info->low),
                 segment->filesz + skew, source, (long)(segment->offset - skew),
                 loader_kind(program->interpreter_path));
     }
     image->built_at = (uintptr_t)memory;
-    image->site_count = atomic_load(&scratch->steer.site_count);
-    image->cpuid_count = scratch->steer.cpuid_count;
+    image->trampoline_count = atomic_load(&scratch->interpose.trampoline_count);
+    image->cpuid_count = scratch->interpose.cpuid_count;
     free(scratch);
     return result;
 }
@@ -183,21 +185,21 @@ static int map_at(const struct loader_image *image, uintptr_t base)
  * found. */
 static void settle(const struct loader_image *image, uintptr_t base, struct space_slot *slot)
 {
-    struct arch_stub_data *data = (struct arch_stub_data *)(base + image->data);
+    struct arch_trampoline_data *data = (struct arch_trampoline_data *)(base + image->data);
     uintptr_t moved = base - image->built_at;
-    arch_init_stub_data(data, slot);
-    for (uint32_t i = 0; i < image->site_count; i++) {
-        data->sites[i].self = slot;
-        data->sites[i].resume += moved;
+    interpose_init_data(data, slot);
+    for (uint32_t i = 0; i < image->trampoline_count; i++) {
+        data->calls[i].self = slot;
+        data->calls[i].resume += moved;
     }
     for (uint32_t i = 0; i < image->cpuid_count; i++)
         data->cpuids[i].resume += moved;
-    slot->steer.stubs = base;
-    slot->steer.stub_data = (uintptr_t)data;
-    atomic_store(&slot->steer.site_count, image->site_count);
-    slot->steer.cpuid_count = image->cpuid_count;
-    slot->birth_record = (uintptr_t)data + ARCH_PAGE;
-    atomic_store(&slot->steer.files_next, base + image->size);
+    slot->interpose.trampolines = base;
+    slot->interpose.trampoline_data = (uintptr_t)data;
+    atomic_store(&slot->interpose.trampoline_count, image->trampoline_count);
+    slot->interpose.cpuid_count = image->cpuid_count;
+    slot->child_record = (uintptr_t)data + ARCH_PAGE;
+    atomic_store(&slot->interpose.files_next, base + image->size);
 }
 
 int loader_image_map(struct space *space, struct space_slot *slot,
@@ -205,8 +207,8 @@ int loader_image_map(struct space *space, struct space_slot *slot,
 {
     const struct image_info *info = &program->interpreter_info;
     struct loader_image *image;
-    steer_begin(space, slot);
-    uintptr_t base = atomic_load(&slot->steer.files_next);
+    interpose_begin(space, slot);
+    uintptr_t base = atomic_load(&slot->interpose.files_next);
     pthread_mutex_lock(&lock);
     int result = find(program, space_is_thread(slot), &image);
     if (result == 0)

@@ -15,16 +15,16 @@
 #define ONESPACE_TASK_LOADER_IMAGE_H
 
 #include "image/image.h"
-#include "space/registry.h"
-#include "steer/steer.h"
+#include "interpose/patch.h"
+#include "registry/space.h"
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its
- * steering, instead of steer_prepare, image_map and steer_patch_mapping. Only for the root: the
- * files are its descriptors. 0, or -errno with nothing mapped: then go the longer way. */
+ * steering, instead of interpose_prepare, image_map and interpose_patch_mapping. Only for the root:
+ * the files are its descriptors. 0, or -errno with nothing mapped: then go the longer way. */
 int loader_image_map(struct space *space, struct space_slot *slot,
                      const struct image_program *program, struct image_mapping *mapping);
 /* How the interpreter with that path is to be steered: musl's is the libc itself. */
-enum steer_kind loader_kind(const char *path);
+enum interpose_code loader_kind(const char *path);
 /* Closes the files. No other thread may be spawning. */
 void loader_image_forget(void);
 

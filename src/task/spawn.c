@@ -1,7 +1,7 @@
 /* src/task/spawn.c: onespace_spawn, from the program's name to a task that runs it.
  *
  * Everything that can fail is done by the caller before the kernel task exists; undo() is the one
- * way back. Then the caller (a task) or the keeper (for the root) clones, and the caller waits
+ * way back. Then the caller (a task) or the reaper (for the root) clones, and the caller waits
  * until the newborn has entered the program or said why not. */
 #include "onespace.h"
 
@@ -18,18 +18,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "arch.h"
+#include "base/futex.h"
+#include "base/page.h"
 #include "image/image.h"
-#include "space/futex.h"
+#include "registry/child.h"
+#include "registry/space.h"
 #include "space/group.h"
 #include "space/holds.h"
-#include "space/registry.h"
-#include "steer/steer.h"
+#include "space/self.h"
+#include "space/slots.h"
 #include "task/agent_path.h"
-#include "task/birth.h"
+#include "task/child.h"
 #include "task/inherit.h"
-#include "task/keeper.h"
 #include "task/loader_image.h"
+#include "task/reaper.h"
 #include "task/resolve.h"
 #include "task/stack.h"
 
@@ -37,7 +39,7 @@ extern char **environ;
 
 #define ALL_FLAGS                                                                                  \
     (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
-     ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_UNSTEERED | ONESPACE_SPAWN_TOGETHER |               \
+     ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |            \
      ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
      ONESPACE_SPAWN_NO_MPI_LAYER)
 
@@ -53,7 +55,7 @@ struct spawn {
     struct image_program program;
     const char *file;
     char *const *argv, *const *envp;
-    struct birth *birth;
+    struct child *child;
     uint64_t start; /* of attr.start in the program, without bias */
 };
 
@@ -71,7 +73,7 @@ static int say(const struct onespace_spawn_attr *attr, int error, const char *fi
 static int check_thread_attr(const struct onespace_spawn_attr *attr)
 {
     unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
-                          ONESPACE_SPAWN_UNSTEERED;
+                          ONESPACE_SPAWN_NO_INTERPOSE;
     return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
                    attr->umask >= 0 || attr->limits || attr->ignored_signals
                ? -EINVAL
@@ -86,7 +88,7 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
         return -EINVAL;
     if (given)
         *attr = *given;
-    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > BIRTH_FDS_MAX ||
+    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > CHILD_FDS_MAX ||
         (attr->fd_count && !attr->fds) || attr->number < -1 ||
         (attr->number >= 0 && attr->number >= attr->ntasks) || attr->ntasks > ONESPACE_TASKS_MAX ||
         attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
@@ -131,21 +133,21 @@ static int map_program(struct spawn *spawn, struct image_mapping *mapping)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    uintptr_t place = atomic_load(&spawn->slot->steer.files_next);
+    uintptr_t place = atomic_load(&spawn->slot->interpose.files_next);
     place = (place + info->align - 1) & -(uintptr_t)info->align;
     int result = image_map(fd, info, place, mapping);
     for (unsigned i = 0; result == 0 && i < info->segment_count; i++) {
         const struct image_segment *segment = &info->segments[i];
-        if (!(segment->prot & PROT_EXEC) || (spawn->attr.flags & ONESPACE_SPAWN_UNSTEERED))
+        if (!(segment->prot & PROT_EXEC) || (spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE))
             continue;
         uint64_t skew = segment->vaddr % ARCH_PAGE;
-        steer_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
-                            segment->filesz + skew, fd, (long)(segment->offset - skew),
-                            is_dynamic ? loader_kind(path) : STEER_CODE);
+        interpose_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
+                                segment->filesz + skew, fd, (long)(segment->offset - skew),
+                                is_dynamic ? loader_kind(path) : CODE_PROGRAM);
     }
     close(fd);
     if (result == 0) {
-        atomic_store(&spawn->slot->steer.files_next, mapping->base + mapping->size);
+        atomic_store(&spawn->slot->interpose.files_next, mapping->base + mapping->size);
         spawn->slot->interpreter_bias = mapping->bias;
         spawn->slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
     }
@@ -192,7 +194,7 @@ static int build_stack(struct spawn *spawn, const struct image_mapping *mapping)
         .argv = argv,
         .envp = spawn->envp,
     };
-    int result = stack_make(&request, &spawn->birth->stack_pointer);
+    int result = stack_make(&request, &spawn->child->stack_pointer);
     if (is_dynamic)
         free(argv);
     return result;
@@ -212,41 +214,41 @@ static int makes_sure(const struct spawn *spawn)
 {
     const struct onespace_spawn_attr *attr = &spawn->attr;
     return spawn->self == &spawn->space->slots[0] && !attr->fd_count && attr->directory < 0 &&
-           !attr->cpus && !attr->before && !spawn->birth->limit_mask &&
+           !attr->cpus && !attr->before && !spawn->child->limit_mask &&
            !(attr->flags & (ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_THREAD));
 }
 
-static void fill_birth(struct spawn *spawn, uintptr_t entry, uint64_t signal_mask)
+static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mask)
 {
-    struct birth *birth = spawn->birth;
+    struct child *child = spawn->child;
     const struct onespace_spawn_attr *attr = &spawn->attr;
     const char *name = strrchr(spawn->file, '/'); /* as execve: of the path that was given */
-    birth->space = spawn->space;
-    birth->slot = spawn->slot;
-    birth->entry = entry;
-    birth->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask)
+    child->space = spawn->space;
+    child->slot = spawn->slot;
+    child->entry = entry;
+    child->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask)
                          : attr->flags & ONESPACE_SPAWN_THREAD ? ~FAULT_SIGNALS
                                                                : signal_mask;
-    birth->keeper_pid = atomic_load(&spawn->space->keeper_pid);
-    birth->flags = attr->flags;
-    birth->directory = attr->directory;
-    birth->umask = attr->umask;
-    birth->is_static = !spawn->program.interpreter_path[0];
-    birth->fd_count = (uint32_t)attr->fd_count;
-    birth->fds = (struct birth_fd *)spawn->slot->stack_low;
+    child->reaper_pid = atomic_load(&spawn->space->reaper_pid);
+    child->flags = attr->flags;
+    child->directory = attr->directory;
+    child->umask = attr->umask;
+    child->is_static = !spawn->program.interpreter_path[0];
+    child->fd_count = (uint32_t)attr->fd_count;
+    child->fds = (struct child_fd *)spawn->slot->stack_low;
     for (size_t i = 0; i < attr->fd_count; i++)
-        birth->fds[i] = (struct birth_fd){attr->fds[i].source, attr->fds[i].target};
-    snprintf(birth->name, sizeof(birth->name), "%.15s", name ? name + 1 : spawn->file);
-    strcpy(birth->program, image_program_name(&spawn->program));
-    /* A task's child inherits from it through clone; the root's comes from the keeper. */
-    inherit_fill(birth, attr, spawn->self);
-    birth->before = attr->before;
-    birth->before_argument = attr->before_argument;
-    birth->thread_pointer = (uintptr_t)__builtin_thread_pointer();
-    birth->start = spawn->start;
-    birth->start_argument = attr->start_argument;
-    birth->data = attr->data;
-    birth->keeper_announces = makes_sure(spawn);
+        child->fds[i] = (struct child_fd){attr->fds[i].source, attr->fds[i].target};
+    snprintf(child->name, sizeof(child->name), "%.15s", name ? name + 1 : spawn->file);
+    strcpy(child->program, image_program_name(&spawn->program));
+    /* A task's child inherits from it through clone; the root's comes from the reaper. */
+    inherit_fill(child, attr, spawn->self);
+    child->before = attr->before;
+    child->before_argument = attr->before_argument;
+    child->thread_pointer = (uintptr_t)__builtin_thread_pointer();
+    child->start = spawn->start;
+    child->start_argument = attr->start_argument;
+    child->data = attr->data;
+    child->reaper_announces = makes_sure(spawn);
 }
 
 /* Finds the function that shall run in place of main, before there is anything to undo. */
@@ -286,13 +288,13 @@ static void undo(struct spawn *spawn, int joined)
     space_free_slot(spawn->space, spawn->slot);
 }
 
-/* Stubs, birth record, and the program or its dynamic linker. */
+/* Stubs, child record, and the program or its dynamic linker. */
 static int map_all(struct spawn *spawn, struct image_mapping *mapping)
 {
     struct space_slot *slot = spawn->slot;
     const struct image_info *info = &spawn->program.interpreter_info;
     if (spawn->program.interpreter_path[0] && spawn->self == &spawn->space->slots[0] &&
-        !(spawn->attr.flags & ONESPACE_SPAWN_UNSTEERED) &&
+        !(spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE) &&
         loader_image_map(spawn->space, slot, &spawn->program, mapping) == 0) {
         slot->interpreter_bias = mapping->bias;
         slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
@@ -317,11 +319,11 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, image_program_name(&spawn->program));
     int result = map_all(spawn, &mapping);
-    spawn->birth = (struct birth *)slot->birth_record;
+    spawn->child = (struct child *)slot->child_record;
     if (result == 0)
         result = build_stack(spawn, &mapping);
     if (result == 0)
-        fill_birth(spawn, mapping.entry, signal_mask);
+        fill_child(spawn, mapping.entry, signal_mask);
     return result;
 }
 
@@ -335,29 +337,29 @@ static const char *stage_name(int stage)
                                         "cannot set its CPU affinity",
                                         "cannot make a process group",
                                         "was refused by the spawner's function"};
-    return names[stage > 0 && stage <= BIRTH_BEFORE ? stage : 0];
+    return names[stage > 0 && stage <= CHILD_BEFORE ? stage : 0];
 }
 
 /* Waits until the newborn has entered its program: its id, or -errno. */
-static int await_birth(struct spawn *spawn)
+static int await_child(struct spawn *spawn)
 {
     struct space_slot *slot = spawn->slot;
-    int32_t birth;
-    while ((birth = atomic_load_explicit(&slot->birth, memory_order_acquire)) == 0) {
-        futex_wait(&slot->birth, 0, futex_deadline(1000));
-        if (!keeper_alive(spawn->space))
+    int32_t child;
+    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0) {
+        futex_wait(&slot->child_result, 0, futex_deadline(1000));
+        if (!reaper_alive(spawn->space))
             return -EOWNERDEAD;
     }
-    if (birth == 1)
+    if (child == 1)
         return atomic_load(&slot->id);
-    int stage = atomic_load(&slot->birth_stage);
+    int stage = atomic_load(&slot->child_stage);
     if (space_state(slot) == SLOT_CLAIMED) { /* there never was a process */
         undo(spawn, 1);
     } else {
-        /* It exits; the keeper reaps it, and its status is ours to collect. */
+        /* It exits; the reaper reaps it, and its status is ours to collect. */
         if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
             (void)holds_give(spawn->space, slot, spawn->self);
-        while (space_state(slot) != SLOT_ENDED && keeper_alive(spawn->space)) {
+        while (space_state(slot) != SLOT_ENDED && reaper_alive(spawn->space)) {
             uint32_t seen = atomic_load(&spawn->space->ends);
             if (space_state(slot) != SLOT_ENDED)
                 futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
@@ -367,9 +369,9 @@ static int await_birth(struct spawn *spawn)
     }
     char what[128];
     snprintf(what, sizeof(what), "%s (%s)",
-             birth == -ECHILD ? "was killed while it started" : stage_name(stage),
-             strerror(-birth));
-    return say(&spawn->attr, birth == -ECHILD ? -EAGAIN : birth, spawn->program.path, what, "");
+             child == -ECHILD ? "was killed while it started" : stage_name(stage),
+             strerror(-child));
+    return say(&spawn->attr, child == -ECHILD ? -EAGAIN : child, spawn->program.path, what, "");
 }
 
 static int start(struct spawn *spawn)
@@ -378,12 +380,12 @@ static int start(struct spawn *spawn)
         group_join(spawn->space, spawn->slot);
     int is_thread = (spawn->attr.flags & ONESPACE_SPAWN_THREAD) != 0;
     if (spawn->self == &spawn->space->slots[0] && !is_thread) {
-        keeper_request(spawn->space, spawn->slot);
-        return await_birth(spawn);
+        reaper_request(spawn->space, spawn->slot);
+        return await_child(spawn);
     }
-    long pid = spawn->space->operations.birth_clone(spawn->birth, 1);
+    long pid = spawn->space->operations.child_clone(spawn->child, 1);
     if (pid > 0)
-        return await_birth(spawn);
+        return await_child(spawn);
     undo(spawn, 1);
     return say(&spawn->attr, (int)pid, spawn->program.path, "cannot make a kernel task",
                strerror((int)-pid));

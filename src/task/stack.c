@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "arch.h"
+#include "base/page.h"
 
 enum { AUX_ENTRIES = 48, RANDOM_BYTES = 16 };
 

@@ -3,7 +3,7 @@
 #define ONESPACE_TASK_STACK_H
 
 #include "image/image.h"
-#include "space/registry.h"
+#include "registry/space.h"
 
 struct stack_request {
     struct space *space;

@@ -3,14 +3,12 @@
 
 #include <errno.h>
 
-#include "arch.h"
+#include "base/page.h"
 #include "space/holds.h"
 #include "space/robust.h"
 #include "xpmem.h"
 #include "xpmem/entries.h"
 #include "xpmem/permission.h"
-
-#define USER_END UINT64_C(0x7ffffffff000)
 
 static int is_aligned(uint64_t value)
 {
@@ -24,9 +22,9 @@ int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int p
     if (permit_type != XPMEM_PERMIT_MODE || (permit_value & ~(uintptr_t)0777) || size == 0)
         return -EINVAL;
     if (address == 0 && size == XPMEM_MAXADDR_SIZE)
-        size = USER_END;
-    if (!is_aligned(address) || !is_aligned(size) || address >= USER_END ||
-        size > USER_END - address)
+        size = ARCH_ADDRESS_END;
+    if (!is_aligned(address) || !is_aligned(size) || address >= ARCH_ADDRESS_END ||
+        size > ARCH_ADDRESS_END - address)
         return -EINVAL;
     permission_introduce(space, self);
     struct entry_content segment = {.first = address, .size = size, .mode = (uint32_t)permit_value};
@@ -133,7 +131,7 @@ static long find_permit(struct space *space, struct space_slot *self, int64_t ap
 long call_attach(struct space_slot *self, int64_t apid, int64_t offset, size_t size, uintptr_t at)
 {
     struct entry_content segment;
-    if (apid <= 0 || at >= USER_END || !is_aligned(at) || !is_aligned((uint64_t)offset))
+    if (apid <= 0 || at >= ARCH_ADDRESS_END || !is_aligned(at) || !is_aligned((uint64_t)offset))
         return -EINVAL;
     long result = find_permit(space_registry(), self, apid, &segment);
     if (result < 0)
@@ -147,3 +145,12 @@ long call_attach(struct space_slot *self, int64_t apid, int64_t offset, size_t s
     atomic_fetch_add_explicit(&self->stats.xpmem_attaches, 1, memory_order_relaxed);
     return (long)address;
 }
+
+static void fill_operations(struct space *space)
+{
+    space->operations.xpmem = (struct space_xpmem_operations){call_make, call_remove, call_get,
+                                                              call_release, call_attach};
+}
+
+const struct layer_hooks xpmem_hooks = {.space_begins = fill_operations,
+                                        .member_gone = entry_drop_all};

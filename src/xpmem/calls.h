@@ -10,7 +10,10 @@
 #ifndef ONESPACE_XPMEM_CALLS_H
 #define ONESPACE_XPMEM_CALLS_H
 
-#include "space/registry.h"
+#include "task/hooks.h"
+
+/* What the root puts in the registry, and what a member's end undoes. */
+extern const struct layer_hooks xpmem_hooks;
 
 int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int permit_type,
                   uintptr_t permit_value);

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "raw_syscall.h"
+#include "base/raw.h"
 #include "xpmem.h"
 
 static _Atomic int device = -1; /* set once by whichever thread opens it first */

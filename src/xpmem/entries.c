@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "raw_syscall.h"
+#include "base/raw.h"
 
 /* `id` has one writer at a time: whoever took the entry, until it is given back. Release when it is
  * set and acquire when it is read: the content is that of this id. */
@@ -55,7 +55,7 @@ static int map_step(struct space_xpmem_table *table, struct entry *entries, uint
     long result =
         raw(__NR_mmap, entries + from, STEP * sizeof(struct entry), PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if ((unsigned long)result >= -4095ul && result != -EEXIST)
+    if (raw_failed(result) && result != -EEXIST)
         return -ENOMEM;
     /* Release: who sees the count may read the memory. */
     atomic_compare_exchange_strong_explicit(&table->mapped, &from, from + STEP,

@@ -8,12 +8,12 @@
  * Only the slot's own threads take and give entries; everybody reads. An entry belongs to an id as
  * long as it carries it: whoever reads one looks at the id before and after. An entry that was
  * taken 32,767 times is not taken again, so no id comes back while its process lives. When the
- * process has ended or executed another program, the keeper empties its tables. Memory is mapped as
+ * process has ended or executed another program, the reaper empties its tables. Memory is mapped as
  * it is needed and never unmapped, so no reader faults. Freestanding. */
 #ifndef ONESPACE_XPMEM_ENTRIES_H
 #define ONESPACE_XPMEM_ENTRIES_H
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 enum entry_kind { ENTRY_SEGMENT, ENTRY_PERMIT };
 

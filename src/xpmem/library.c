@@ -6,8 +6,9 @@
  * weak and looked for by name. */
 #include <errno.h>
 
+#include "base/raw.h"
 #include "onespace.h"
-#include "space/registry.h"
+#include "registry/space.h"
 #include "xpmem.h"
 #include "xpmem/device.h"
 
@@ -53,7 +54,7 @@ static const struct space_xpmem_operations *calls(void)
 /* -1 with errno for what failed, else the result. */
 static long answer(long result)
 {
-    if ((unsigned long)result < -4095ul)
+    if (!raw_failed(result))
         return result;
     if (__errno_location)
         *__errno_location() = (int)-result;
@@ -150,7 +151,7 @@ static long command(struct space_slot *self, int number, void *argument)
         return calls()->release(self, *id);
     case DEVICE_ATTACH:
         result = calls()->attach(self, attach->apid, attach->offset, attach->size, attach->address);
-        attach->address = (unsigned long)result < -4095ul ? (uint64_t)result : attach->address;
+        attach->address = !raw_failed(result) ? (uint64_t)result : attach->address;
         break;
     case DEVICE_DETACH:
     case DEVICE_FORK_BEGIN:
@@ -159,7 +160,7 @@ static long command(struct space_slot *self, int number, void *argument)
     default:
         return -ENOTTY;
     }
-    return (unsigned long)result < -4095ul ? 0 : result;
+    return !raw_failed(result) ? 0 : result;
 }
 
 int xpmem_ioctl(int number, void *argument)

@@ -3,7 +3,7 @@
 
 #include <linux/capability.h>
 
-#include "raw_syscall.h"
+#include "base/raw.h"
 #include "xpmem.h"
 
 enum { READ = 4, WRITE = 2, GROUPS_MAX = 1024 };

@@ -6,7 +6,7 @@
 #ifndef ONESPACE_XPMEM_PERMISSION_H
 #define ONESPACE_XPMEM_PERMISSION_H
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 /* The caller's first call: notes who it is, and where others find what it will make. */
 void permission_introduce(struct space *space, struct space_slot *self);

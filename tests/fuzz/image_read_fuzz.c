@@ -61,8 +61,8 @@ static void check_memory(const struct image_info *info, const struct image_mappi
                     memcmp(memory, data + segment->offset, segment->filesz) == 0,
                 "the file's bytes");
         uint64_t rest = segment->memsz - segment->filesz;
-        if (rest > ARCH_PAGE_SIZE)
-            rest = ARCH_PAGE_SIZE;
+        if (rest > ARCH_PAGE)
+            rest = ARCH_PAGE;
         for (uint64_t at = 0; at < rest; at++)
             require(memory[segment->filesz + at] == 0, "zeroes behind the file's bytes");
     }

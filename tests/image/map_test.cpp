@@ -209,7 +209,7 @@ TEST(image_map, refuses_a_place_that_is_partly_taken)
     uintptr_t place = place_for(info);
     size_t size = info.high - info.low;
     char *page = static_cast<char *>(
-        mmap(reinterpret_cast<void *>(place + size - ARCH_PAGE_SIZE), ARCH_PAGE_SIZE,
+        mmap(reinterpret_cast<void *>(place + size - ARCH_PAGE), ARCH_PAGE,
              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
     ASSERT_NE(page, MAP_FAILED);
     page[7] = 'k';
@@ -217,7 +217,7 @@ TEST(image_map, refuses_a_place_that_is_partly_taken)
     EXPECT_EQ(page[7], 'k');
     EXPECT_EQ(areas(place, place + size).size(), 1u) << "only the page that was there";
     EXPECT_EQ(mapping.base, 1u);
-    munmap(page, ARCH_PAGE_SIZE);
+    munmap(page, ARCH_PAGE);
 }
 
 TEST(image_map, refuses_a_misaligned_place)

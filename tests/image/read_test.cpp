@@ -194,7 +194,7 @@ TEST(image_read, accepts_the_crafted_program)
     EXPECT_EQ(result.info.entry, 0x800u);
     EXPECT_EQ(result.info.low, 0u);
     EXPECT_EQ(result.info.high, 0x4000u);
-    EXPECT_EQ(result.info.align, ARCH_PAGE_SIZE);
+    EXPECT_EQ(result.info.align, ARCH_PAGE);
     ASSERT_EQ(result.info.segment_count, 2u);
     EXPECT_EQ(result.info.segments[0].prot, PROT_READ | PROT_EXEC);
     EXPECT_EQ(result.info.segments[1].prot, PROT_READ | PROT_WRITE);

@@ -92,7 +92,7 @@ static int play_produce_for_ever(int argc, char **argv)
     for (;;) {
         struct onespace_insitu *channel;
         int result = create(argc, argv, &channel);
-        if (result == -EEXIST) { /* the keeper is about to find that the last producer has died */
+        if (result == -EEXIST) { /* the reaper is about to find that the last producer has died */
             usleep(1000);
             continue;
         }

@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "onespace.h"
-#include "space/layout.h"
+#include "registry/layout.h"
 
 extern char **environ;
 
@@ -339,7 +339,7 @@ inline std::string added_mappings(const Footprint &before, const Footprint &afte
     return text;
 }
 
-// No more than before, but for what the root's own heap may have taken. The keeper unmaps after the
+// No more than before, but for what the root's own heap may have taken. The reaper unmaps after the
 // status can be collected, hence the patience.
 inline void expect_flat(const Footprint &before, unsigned more_mappings = 2, long more_kib = 1024)
 {

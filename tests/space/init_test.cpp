@@ -30,7 +30,7 @@ TEST(init, works_again_after_fini_and_leaves_nothing)
             before = Footprint::now();
     }
     expect_flat(before, 4);
-    EXPECT_EQ(waitpid(-1, nullptr, __WALL), -1) << "the keeper is gone";
+    EXPECT_EQ(waitpid(-1, nullptr, __WALL), -1) << "the reaper is gone";
 }
 
 TEST(init, from_a_thread_that_is_not_the_first)

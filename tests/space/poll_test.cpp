@@ -17,9 +17,9 @@ class polls : public BuildsTest
 
     // How often a task gave way that asks a hundred times in vain, a hundred times with success,
     // waits once, fails once and calls sched_yield once.
-    static unsigned yields(int crowded)
+    static unsigned yields(int oversubscribed)
     {
-        probe_set_crowded(crowded);
+        probe_set_crowded(oversubscribed);
         Task task({program(GetParam()), "count"});
         EXPECT_EQ(task.line(), "found 100 wrong 0");
         unsigned count = probe_yields(task.id());

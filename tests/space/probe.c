@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 int probe_slots(void)
 {
@@ -29,7 +29,7 @@ void probe_describe(char *text, size_t size)
                 "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u birth %d %s\n", i,
                 state, atomic_load(&slot->memory), atomic_load(&slot->pid),
                 atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->orphan),
-                atomic_load(&slot->birth), slot->program);
+                atomic_load(&slot->child_result), slot->program);
     }
 }
 
@@ -76,9 +76,9 @@ int probe_holds(void)
     return count;
 }
 
-void probe_set_crowded(int crowded)
+void probe_set_crowded(int oversubscribed)
 {
-    atomic_store(&space_registry()->crowded, (uint32_t)crowded);
+    atomic_store(&space_registry()->oversubscribed, (uint32_t)oversubscribed);
 }
 
 unsigned probe_yields(int id)

@@ -14,7 +14,7 @@ int probe_exports(void);                      /* names that are there or half ma
 void probe_reach(int *longest, int *mean);    /* entries that a search for a name looks at */
 int probe_overflows(const char *kind);        /* "files", "sites" or "mappings" */
 int probe_holds(void);                        /* holds of all members on all */
-void probe_set_crowded(int crowded);          /* as the host's threads that make turns do */
+void probe_set_crowded(int oversubscribed);          /* as the host's threads that make turns do */
 unsigned probe_yields(int id);                /* how often that task gave its processor up */
 
 #ifdef __cplusplus

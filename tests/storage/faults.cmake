@@ -3,7 +3,7 @@ set(FAULTS_CALLS open openat fallocate ftruncate fsync fdatasync msync pwrite pr
   syscall)
 list(TRANSFORM FAULTS_CALLS PREPEND -Wl,--wrap=)
 add_executable(storage_faults_test faults.cpp region_faults_test.cpp versions_faults_test.cpp
-  $<TARGET_OBJECTS:storage> $<TARGET_OBJECTS:versions>)
+  $<TARGET_OBJECTS:layer-storage> $<TARGET_OBJECTS:versions>)
 target_include_directories(storage_faults_test PRIVATE ${CMAKE_CURRENT_LIST_DIR} ${PROJECT_SOURCE_DIR}/src)
 target_link_options(storage_faults_test PRIVATE ${FAULTS_CALLS})
 target_link_libraries(storage_faults_test PRIVATE GTest::gtest_main)

@@ -82,7 +82,7 @@ TEST_F(loader_image, is_not_needed)
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
-// A plain task is announced by the keeper, before it has done anything itself.
+// A plain task is announced by the reaper, before it has done anything itself.
 TEST_F(loader_image, plain_tasks_may_be_killed_at_once)
 {
     Words words = {"/bin/sleep", "100"};

@@ -164,7 +164,7 @@ TEST_F(thread_mode, refuses_attributes_of_what_is_shared)
         [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_CLOSE_FDS; },
         [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_GROUP; },
         [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_SESSION; },
-        [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_UNSTEERED; },
+        [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_NO_INTERPOSE; },
     };
     for (const auto &change : changes)
         EXPECT_EQ(Thread("wait", change).id, -EINVAL);

@@ -179,7 +179,7 @@ TEST_F(reaping, the_programs_wait_never_takes_a_task)
     sleep_ms(200);
     EXPECT_EQ(waitpid(-1, nullptr, 0), -1);
     EXPECT_EQ(errno, ECHILD);
-    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), 0); // the keeper lives
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), 0); // the reaper lives
     EXPECT_EQ(task.wait(), 0);
     EXPECT_EQ(exec.wait(), 0);
 }

@@ -75,7 +75,7 @@ TEST_F(xpmem_library, is_not_forced_on_what_tasks_execute)
 
 TEST_F(xpmem_library, without_steering_is_not_found_by_name)
 {
-    auto unsteered = [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_UNSTEERED; };
+    auto unsteered = [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_NO_INTERPOSE; };
     EXPECT_EQ(as_task({program("opens"), "libxpmem.so.0"}, unsteered),
               as_process({program("opens"), "libxpmem.so.0"}));
     // Who brings it along gets what it does.

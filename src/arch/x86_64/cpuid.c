@@ -1,22 +1,13 @@
-/* src/arch/x86_64/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
- *
- * Each ld.so asks some 25 times what processor it runs on. On a virtual machine every cpuid leaves
- * for the hypervisor, 2 to 70 us each: more than half of the start of a small program. The answers
- * that ld.so looks at are the same on all processors of a machine that one process may run on, so
- * the first task of a space asks and the others read. Programs and other libraries are left alone.
+/* src/arch/x86_64/cpuid.c: find cpuid instructions in machine code and turn them into jumps.
  *
  * What is recognised, and replaced by a jump of five bytes:
  *     mov $leaf, %eax  or  mov %reg, %eax
  *     xor %ecx, %ecx   or  mov %reg, %ecx   (or neither)
  *     cpuid */
-#include "arch.h"
-
-#include "space/registry.h"
-
-extern const char arch_cpuid_entry[];
+#include "arch/patch.h"
 
 struct sequence {
-    struct arch_cpuid_site site;
+    struct arch_cpuid cpuid;
     unsigned length;
 };
 
@@ -34,18 +25,18 @@ static unsigned match_move(const unsigned char *at, unsigned target, int16_t *so
 /* At least 12 bytes from `at` are readable. */
 static int match_cpuid(const unsigned char *at, struct sequence *found)
 {
-    struct arch_cpuid_site *site = &found->site;
+    struct arch_cpuid *cpuid = &found->cpuid;
     unsigned length = 5, second;
-    site->leaf_register = ARCH_CPUID_IMMEDIATE;
-    site->leaf = at[1] | at[2] << 8 | at[3] << 16 | (uint32_t)at[4] << 24;
-    if (at[0] != 0xb8 && !(length = match_move(at, 0, &site->leaf_register)))
+    cpuid->leaf_register = ARCH_CPUID_IMMEDIATE;
+    cpuid->leaf = at[1] | at[2] << 8 | at[3] << 16 | (uint32_t)at[4] << 24;
+    if (at[0] != 0xb8 && !(length = match_move(at, 0, &cpuid->leaf_register)))
         return 0;
-    site->subleaf_register = ARCH_CPUID_AS_IT_IS;
+    cpuid->subleaf_register = ARCH_CPUID_AS_IT_IS;
     if (at[length] == 0x31 && at[length + 1] == 0xc9) {
-        site->subleaf_register = ARCH_CPUID_ZERO;
+        cpuid->subleaf_register = ARCH_CPUID_ZERO;
         length += 2;
-    } else if ((second = match_move(at + length, 1, &site->subleaf_register))) {
-        if (site->subleaf_register == 0) /* of the leaf just loaded */
+    } else if ((second = match_move(at + length, 1, &cpuid->subleaf_register))) {
+        if (cpuid->subleaf_register == 0) /* of the leaf just loaded */
             return 0;
         length += second;
     }
@@ -104,71 +95,13 @@ unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offs
     return kept;
 }
 
-int arch_patch_cpuid(uintptr_t address, struct arch_cpuid_site *record, uintptr_t stub)
+int arch_patch_cpuid(uintptr_t address, struct arch_cpuid *record, uintptr_t trampoline)
 {
-    volatile unsigned char *code = (volatile unsigned char *)address;
     struct sequence found;
-    int64_t distance = (int64_t)(stub - (address + 5));
-    if (distance != (int32_t)distance || !match_cpuid((const unsigned char *)address, &found))
+    if (!match_cpuid((const unsigned char *)address, &found) ||
+        arch_write_jump(address, trampoline) != 0)
         return -1;
-    found.site.resume = address + found.length;
-    *record = found.site;
-    code[0] = 0xe9; /* jmp rel32 */
-    for (unsigned i = 0; i < 4; i++)
-        code[1 + i] = (unsigned char)((uint32_t)distance >> (8 * i));
+    found.cpuid.resume = address + found.length;
+    *record = found.cpuid;
     return 0;
-}
-
-static void ask_processor(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
-{
-    __asm__ volatile("cpuid"
-                     : "=a"(answer[0]), "=b"(answer[1]), "=c"(answer[2]), "=d"(answer[3])
-                     : "a"(leaf), "c"(subleaf));
-}
-
-/* EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the answer to the readers.
- */
-static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
-{
-    struct space *space = space_registry();
-    for (unsigned i = 0; i < SPACE_CPUIDS; i++) {
-        struct space_cpuid *entry = &space->cpuids[i];
-        uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
-        if (state == FILE_READY && entry->leaf == leaf && entry->subleaf == subleaf) {
-            for (unsigned w = 0; w < 4; w++)
-                answer[w] = entry->answer[w];
-            return;
-        }
-        if (state != FILE_EMPTY ||
-            !atomic_compare_exchange_strong(&entry->state, &state, FILE_FILLING))
-            continue;
-        entry->leaf = leaf;
-        entry->subleaf = subleaf;
-        ask_processor(leaf, subleaf, entry->answer);
-        for (unsigned w = 0; w < 4; w++)
-            answer[w] = entry->answer[w];
-        atomic_store_explicit(&entry->state, FILE_READY, memory_order_release);
-        return;
-    }
-    space_count(&space->overflows.cpuids, 1);
-    ask_processor(leaf, subleaf, answer);
-}
-
-/* `registers` in hardware order: rax, rcx, rdx, rbx, … Gets the four results. */
-void arch_cpuid_answer(const struct arch_cpuid_site *site, uint64_t registers[16]);
-void arch_cpuid_answer(const struct arch_cpuid_site *site, uint64_t registers[16])
-{
-    uint32_t leaf = site->leaf_register < 0 ? site->leaf : (uint32_t)registers[site->leaf_register];
-    uint32_t subleaf, answer[4];
-    if (site->subleaf_register >= 0)
-        subleaf = (uint32_t)registers[site->subleaf_register];
-    else if (site->subleaf_register == ARCH_CPUID_ZERO || site->leaf_register < 0)
-        subleaf = 0; /* a constant leaf without a subleaf has none */
-    else
-        subleaf = (uint32_t)registers[1];
-    find_answer(leaf, subleaf, answer);
-    registers[0] = answer[0];
-    registers[3] = answer[1];
-    registers[1] = answer[2];
-    registers[2] = answer[3];
 }

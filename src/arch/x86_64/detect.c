@@ -1,5 +1,5 @@
-/* src/arch/x86_64/detect.c: what this processor can do. */
-#include "arch.h"
+/* src/arch/x86_64/detect.c: what this CPU can do. */
+#include "arch/copy.h"
 
 extern unsigned char arch_has_avx __attribute__((visibility("hidden")));
 unsigned char arch_has_avx;

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "space/registry.h"
+#include "registry/space.h"
 
 int main(int argc, char **argv)
 {

@@ -1,0 +1,20 @@
+/* src/arch/x86_64/constants.h: what the CPU and the kernel's interface for it fix. */
+#ifndef ONESPACE_ARCH_CONSTANTS_H
+#define ONESPACE_ARCH_CONSTANTS_H
+
+#include <stdint.h>
+
+enum {
+    ARCH_PAGE = 4096,
+    ARCH_HUGE_PAGE = 2 << 20,
+    ARCH_SIGNAL_SET_BYTES = 8, /* of the kernel's sigset_t */
+};
+
+/* First address that no user mapping reaches (with four-level page tables, as the kernel gives
+ * unless asked for more). */
+#define ARCH_ADDRESS_END UINT64_C(0x7ffffffff000)
+
+/* The kernel's SA_RESTORER, which no libc's header has: rt_sigaction needs arch_signal_restorer. */
+#define ARCH_SA_RESTORER 0x04000000ul
+
+#endif

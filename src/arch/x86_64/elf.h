@@ -1,0 +1,20 @@
+/* src/arch/x86_64/elf.h: which ELF files run here. */
+#ifndef ONESPACE_ARCH_ELF_H
+#define ONESPACE_ARCH_ELF_H
+
+#include <elf.h>
+
+#include "arch/constants.h"
+
+#define ARCH_NAME        "x86-64"
+#define ARCH_ELF_MACHINE EM_X86_64
+#define ARCH_ELF_CLASS   ELFCLASS64
+#define ARCH_ELF_DATA    ELFDATA2LSB
+#define ARCH_ELF_BITS    64
+#define ARCH_MULTIARCH   "x86_64-linux-gnu" /* the library directory of Debian and its kin */
+
+/* What the kernel takes when there is no PT_GNU_STACK: not executable for 64 bit since Linux 5.8.
+ */
+#define ARCH_STACK_EXECUTABLE 0
+
+#endif

@@ -1,0 +1,104 @@
+/* src/arch/x86_64/trampoline.S: from a trampoline to the C function that stands for the replaced
+ * instruction, and back to what follows it. Runs on tasks' threads, in the root's copy of the library. */
+#include "arch/trampoline_offsets.h"
+
+        .text
+
+/* A trampoline came here by a jump with r11 = struct arch_call *, in place of a system call: the
+ * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
+ * rcx, r11 and the flags may change. Vector registers stay as they are because everything that is
+ * called from here is compiled without them, except where it saves them itself. */
+        .globl  arch_call_entry
+        .hidden arch_call_entry
+        .type   arch_call_entry, @function
+arch_call_entry:
+        .cfi_startproc simple
+        .cfi_def_cfa %rsp, 0
+        .cfi_undefined %rip
+        lea     -128(%rsp), %rsp
+        push    %rbp
+        mov     %rsp, %rbp
+        push    %r11
+        push    %r9                     /* long arguments[6], ascending from here: */
+        push    %r8
+        push    %r10
+        push    %rdx
+        push    %rsi
+        push    %rdi
+        mov     %r11, %rdi              /* struct arch_call */
+        mov     %rsp, %rsi              /* arguments */
+        and     $-ARCH_DATA_BYTES, %r11       /* its page: struct arch_trampoline_data */
+        and     $-16, %rsp
+        call    *ARCH_DATA_CALL_HANDLER(%r11)
+        lea     -56(%rbp), %rsp
+        pop     %rdi
+        pop     %rsi
+        pop     %rdx
+        pop     %r10
+        pop     %r8
+        pop     %r9
+        pop     %r11
+        mov     ARCH_CALL_RESUME(%r11), %rcx
+        pop     %rbp
+        lea     128(%rsp), %rsp
+        jmp     *%rcx
+        .cfi_endproc
+        .size   arch_call_entry, .-arch_call_entry
+
+/* A trampoline came here with r11 = struct arch_cpuid *, the old r11 on the stack, above it a free
+ * word and the interrupted code's red zone. */
+        .globl  arch_cpuid_entry
+        .hidden arch_cpuid_entry
+        .type   arch_cpuid_entry, @function
+arch_cpuid_entry:
+        .cfi_startproc simple
+        .cfi_def_cfa %rsp, 0
+        .cfi_undefined %rip
+        push    %r15                    /* registers[16] downwards; r11 comes from the stack */
+        push    %r14
+        push    %r13
+        push    %r12
+        pushq   32(%rsp)
+        push    %r10
+        push    %r9
+        push    %r8
+        push    %rdi
+        push    %rsi
+        push    %rbp
+        push    %rsp
+        push    %rbx
+        push    %rdx
+        push    %rcx
+        push    %rax
+        mov     ARCH_CPUID_RESUME(%r11), %rax
+        mov     %rax, 136(%rsp)         /* the free word, above 16 registers and the old r11 */
+        mov     %r11, %rdi
+        mov     %rsp, %rsi
+        mov     %rsp, %rbp
+        and     $-ARCH_DATA_BYTES, %r11       /* struct arch_trampoline_data */
+        and     $-16, %rsp
+        cld
+        call    *ARCH_DATA_CPUID_HANDLER(%r11)
+        mov     %rbp, %rsp
+        pop     %rax
+        pop     %rcx
+        pop     %rdx
+        pop     %rbx
+        lea     8(%rsp), %rsp
+        pop     %rbp
+        pop     %rsi
+        pop     %rdi
+        pop     %r8
+        pop     %r9
+        pop     %r10
+        pop     %r11
+        pop     %r12
+        pop     %r13
+        pop     %r14
+        pop     %r15
+        lea     8(%rsp), %rsp           /* the old r11 */
+        ret     $128
+        .cfi_endproc
+        .size   arch_cpuid_entry, .-arch_cpuid_entry
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,110 @@
+/* src/arch/x86_64/trampoline.c: the page of trampolines and its data. */
+#include "arch/trampoline.h"
+
+#include <assert.h>
+
+#include "arch/trampoline_offsets.h"
+
+extern const char arch_call_entry[], arch_cpuid_entry[];
+
+enum {
+    CALL_BYTES = 16,
+    CPUID_BYTES = 32,
+    FAULT_AT = ARCH_CALLS_MAX * CALL_BYTES,
+    CPUIDS_AT = FAULT_AT + 64,
+};
+
+static_assert(ARCH_DATA_BYTES == ARCH_PAGE &&
+                  offsetof(struct arch_trampoline_data, handlers.call) == ARCH_DATA_CALL_HANDLER &&
+                  offsetof(struct arch_trampoline_data, handlers.cpuid) ==
+                      ARCH_DATA_CPUID_HANDLER &&
+                  offsetof(struct arch_call, resume) == ARCH_CALL_RESUME &&
+                  offsetof(struct arch_cpuid, resume) == ARCH_CPUID_RESUME,
+              "as trampoline.S has them");
+static_assert(sizeof(struct arch_trampoline_data) <= ARCH_PAGE, "one page of data");
+static_assert(CPUIDS_AT + ARCH_CPUIDS_MAX * CPUID_BYTES <= ARCH_PAGE, "one page of trampolines");
+
+static unsigned char *put_bytes(unsigned char *at, const char *bytes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        *at++ = (unsigned char)bytes[i];
+    return at;
+}
+
+/* The page of trampolines while it is filled. */
+struct page {
+    unsigned char *bytes;
+    int32_t to_data; /* distance of the data page */
+};
+
+/* The distance from the end of an instruction, whose last four bytes go to `at`, to a field of the
+ * data page. */
+static unsigned char *put_distance(unsigned char *at, const struct page *page, size_t field)
+{
+    int32_t distance = (int32_t)((long)field + page->to_data - (at + 4 - page->bytes));
+    for (unsigned i = 0; i < 4; i++)
+        *at++ = (unsigned char)((uint32_t)distance >> (8 * i));
+    return at;
+}
+
+static void put_fault_trampoline(unsigned char *at, const struct page *page)
+{
+    /* On entry rsp is 8 below a multiple of 16, as after a call. */
+    at = put_bytes(at, "\x57\x56\x52", 3); /* push %rdi; push %rsi; push %rdx */
+    at = put_bytes(at, "\x48\x8b\x0d", 3); /* mov self(%rip), %rcx */
+    at = put_distance(at, page, offsetof(struct arch_trampoline_data, self));
+    at = put_bytes(at, "\xff\x15", 2); /* call *handlers.fault(%rip) */
+    at = put_distance(at, page, offsetof(struct arch_trampoline_data, handlers.fault));
+    at = put_bytes(at, "\x5a\x5e\x5f", 3); /* pop %rdx; pop %rsi; pop %rdi */
+    put_bytes(at, "\x48\x85\xc0\x74\x02\xff\xe0\xc3",
+              8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
+}
+
+/* cpuid may stand anywhere, so nothing but its four results may change: not even the red zone. */
+static void put_cpuid_trampoline(unsigned char *at, const struct page *page, unsigned index)
+{
+    at = put_bytes(at, "\x48\x8d\xa4\x24\x78\xff\xff\xff", 8); /* lea -136(%rsp), %rsp */
+    at = put_bytes(at, "\x41\x53\x4c\x8d\x1d", 5);             /* push %r11; lea, %r11 */
+    at = put_distance(at, page, offsetof(struct arch_trampoline_data, cpuids[index]));
+    at = put_bytes(at, "\xff\x25", 2); /* jmp *cpuid_entry(%rip) */
+    put_distance(at, page, offsetof(struct arch_trampoline_data, cpuid_entry));
+}
+
+void arch_write_trampolines(unsigned char bytes[ARCH_PAGE], int32_t distance)
+{
+    const struct page page = {bytes, distance};
+    for (unsigned i = 0; i < ARCH_CALLS_MAX; i++) {
+        unsigned char *at = put_bytes(bytes + i * CALL_BYTES, "\x4c\x8d\x1d", 3); /* lea, %r11 */
+        at = put_distance(at, &page, offsetof(struct arch_trampoline_data, calls[i]));
+        at = put_bytes(at, "\xff\x25", 2); /* jmp *call_entry(%rip) */
+        put_distance(at, &page, offsetof(struct arch_trampoline_data, call_entry));
+    }
+    put_fault_trampoline(bytes + FAULT_AT, &page);
+    for (unsigned i = 0; i < ARCH_CPUIDS_MAX; i++)
+        put_cpuid_trampoline(bytes + CPUIDS_AT + i * CPUID_BYTES, &page, i);
+}
+
+void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
+                               const struct arch_handlers *handlers)
+{
+    /* Addresses in this copy of the library: it must be the root's. */
+    data->call_entry = (uintptr_t)arch_call_entry;
+    data->cpuid_entry = (uintptr_t)arch_cpuid_entry;
+    data->self = self;
+    data->handlers = *handlers;
+}
+
+uintptr_t arch_call_trampoline(uintptr_t trampolines, unsigned index)
+{
+    return trampolines + index * CALL_BYTES;
+}
+
+uintptr_t arch_fault_trampoline(uintptr_t trampolines)
+{
+    return trampolines + FAULT_AT;
+}
+
+uintptr_t arch_cpuid_trampoline(uintptr_t trampolines, unsigned index)
+{
+    return trampolines + CPUIDS_AT + index * CPUID_BYTES;
+}

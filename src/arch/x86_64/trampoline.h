@@ -1,0 +1,63 @@
+/* src/arch/x86_64/trampoline.h: what patched code jumps to.
+ *
+ * Every task has a page of trampolines (the same physical page in all tasks) and, at a fixed
+ * distance, a page of data. Trampoline i reaches record i of the data page by its distance alone
+ * and goes on in this library's code, which calls the handler that the data page names.
+ * Freestanding. */
+#ifndef ONESPACE_ARCH_TRAMPOLINE_H
+#define ONESPACE_ARCH_TRAMPOLINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/constants.h"
+
+/* A replaced system call. */
+struct arch_call {
+    void *self;       /* the task's slot */
+    long nr;          /* the system call's number */
+    uintptr_t resume; /* the instruction after the system call */
+    long is_loader;   /* the patch site is in the dynamic linker, not in a libc */
+};
+/* A replaced cpuid instruction. */
+struct arch_cpuid {
+    uint32_t leaf;
+    int16_t leaf_register, subleaf_register; /* hardware numbers; ARCH_CPUID_* */
+    uintptr_t resume;
+};
+enum { ARCH_CPUID_IMMEDIATE = -1, ARCH_CPUID_ZERO = -2, ARCH_CPUID_AS_IT_IS = -3 };
+
+/* What trampolines call, on the task's thread, with the registers of the replaced instruction
+ * saved. All freestanding, compiled without vector registers. */
+struct arch_handlers {
+    /* A system call: its result or -errno. */
+    long (*call)(const struct arch_call *call, const long arguments[6]);
+    /* cpuid: `registers` in hardware order (rax, rcx, rdx, rbx, …) gets the four results. */
+    void (*cpuid)(const struct arch_cpuid *cpuid, uint64_t registers[16]);
+    /* SIGSEGV or SIGBUS: the program's handler to go on in, or 0 when the signal is dealt with. */
+    uintptr_t (*fault)(int signal, void *information, void *context, void *slot);
+};
+
+enum { ARCH_CALLS_MAX = 80, ARCH_CPUIDS_MAX = 60 };
+struct arch_trampoline_data {
+    uintptr_t call_entry, cpuid_entry; /* code in the root's library */
+    void *self;                        /* the task's slot */
+    struct arch_handlers handlers;
+    struct arch_call calls[ARCH_CALLS_MAX];
+    struct arch_cpuid cpuids[ARCH_CPUIDS_MAX];
+};
+
+/* Fills the page of trampolines for a data page that lies `distance` bytes behind it. */
+void arch_write_trampolines(unsigned char page[ARCH_PAGE], int32_t distance);
+/* Fills the task's data page but for its calls and cpuids. The handlers must be the root's copy's:
+ * they are called for as long as the space lives. */
+void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
+                               const struct arch_handlers *handlers);
+/* The address of a trampoline, given the address of their page. */
+uintptr_t arch_call_trampoline(uintptr_t trampolines, unsigned index);
+uintptr_t arch_cpuid_trampoline(uintptr_t trampolines, unsigned index);
+/* The address of the signal handler that calls handlers.fault with the task's slot and then jumps
+ * to the handler that it names, if any, with registers and stack as the kernel left them. */
+uintptr_t arch_fault_trampoline(uintptr_t trampolines);
+
+#endif

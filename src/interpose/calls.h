@@ -1,0 +1,57 @@
+/* src/interpose/calls.h: the one table of interposed system calls.
+ *
+ * A new call is a row here and a handler; docs/internals/interposed-calls.md is generated from the
+ * rows by scripts/interposed-calls. */
+#ifndef ONESPACE_INTERPOSE_CALLS_H
+#define ONESPACE_INTERPOSE_CALLS_H
+
+#include "registry/space.h"
+
+/* Where the instructions of a call are looked for and become patch sites. */
+enum {
+    IN_LDSO = 1, /* a dynamic linker that is no libc: glibc's ld.so */
+    IN_LIBC = 2, /* glibc's libc and libpthread; musl, which is dynamic linker and libc */
+    IN_PROGRAM =
+        4, /* the program itself, UCX's libucm: patch sites may be anywhere in a function */
+    IN_ALL = IN_LDSO | IN_LIBC | IN_PROGRAM,
+    IN_LDSO_OF_THREAD = 8, /* ld.so of a task in thread mode */
+};
+
+/* Stands for the call `nr` of the task `self`: its result or -errno. */
+typedef long interposed_handler(struct space_slot *self, long nr, const long arguments[6]);
+
+/* CALL(name, where, handler, handler in ld.so, what happens instead). A handler NULL: the system
+ * call itself; in ld.so NULL: the handler. The agent's syscall() calls the handler for each row. */
+/* clang-format off */
+#define INTERPOSED_CALLS(CALL) \
+    CALL(mmap, IN_ALL, interpose_mmap, ldso_mmap, \
+         "without an address: placed in the task's range; what does not fit goes where the kernel puts it " \
+         "and is remembered. In ld.so: fewer, larger mappings for libraries, `ld.so.cache` shared") \
+    CALL(munmap, IN_ALL, interpose_munmap, ldso_munmap, "the place is free for the task's next mapping") \
+    CALL(mremap, IN_ALL, interpose_mremap, NULL, "moves within the task's range") \
+    CALL(mprotect, IN_LDSO, NULL, ldso_mprotect, "relocated data stays writable") \
+    CALL(brk, IN_ALL, interpose_brk, NULL, "a program break of the task's own") \
+    CALL(shmat, IN_ALL, interpose_shmat, NULL, "placed in the task's range") \
+    CALL(shmdt, IN_ALL, interpose_shmdt, NULL, "an attachment outside the range is forgotten") \
+    CALL(rt_sigaction, IN_ALL, interpose_sigaction, NULL, \
+         "of SIGSEGV and SIGBUS: recorded; the kernel keeps our handler, which calls the program's") \
+    CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
+    CALL(readlinkat, IN_ALL, interpose_readlink, NULL, "as `readlink`") \
+    CALL(execve, IN_ALL, interpose_execve, NULL, "announced, since the task leaves the space") \
+    CALL(execveat, IN_ALL, interpose_execve, NULL, "as `execve`") \
+    CALL(process_vm_readv, IN_LIBC, interpose_copy, NULL, "a copy in user space when the target is a member") \
+    CALL(process_vm_writev, IN_LIBC, interpose_copy, NULL, "as `process_vm_readv`") \
+    CALL(openat, IN_LDSO, NULL, ldso_openat, "of `libxpmem.so.0`: the one beside the agent") \
+    CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
+         "in thread mode: ends the task, not the process")
+/* clang-format on */
+
+interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_brk;
+interposed_handler interpose_shmat, interpose_shmdt, interpose_sigaction, interpose_readlink;
+interposed_handler interpose_execve, interpose_copy, interpose_exit_group;
+interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
+
+/* Where the call's instructions become patch sites; 0: it is not interposed. */
+unsigned interposed_where(long nr);
+
+#endif

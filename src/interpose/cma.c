@@ -1,0 +1,134 @@
+/* src/interpose/cma.c: process_vm_readv and process_vm_writev between members, by a copy in user
+ * space.
+ *
+ * The kernel stays the reference: whatever is unusual (flags, bad vectors, a target that is no
+ * member, oneself, an address that faults) is left to the system call, whole and from the start, so
+ * partial transfers and errors are the kernel's own. */
+#include "interpose/calls.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/uio.h>
+
+#include "arch/constants.h"
+#include "arch/copy.h"
+#include "base/page.h"
+#include "base/raw.h"
+#include "space/robust.h"
+
+static const struct space_slot *find_member(struct space_slot *self, int32_t pid)
+{
+    struct space *space = space_registry();
+    uint32_t at = atomic_load_explicit(&self->interpose.peer, memory_order_relaxed);
+    if (atomic_load_explicit(&space->pids[at], memory_order_acquire) == pid)
+        return &space->slots[at];
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    for (at = 0; at <= highest; at++) {
+        if (atomic_load_explicit(&space->pids[at], memory_order_acquire) != pid)
+            continue;
+        atomic_store_explicit(&self->interpose.peer, at, memory_order_relaxed);
+        return &space->slots[at];
+    }
+    return NULL;
+}
+
+/* Walks one side's vector. */
+struct walk {
+    const struct iovec *next;
+    unsigned long left; /* entries not fetched yet */
+    char *at;
+    size_t size;
+};
+
+/* Makes sure that there are bytes to copy: 1; 0 at the end; -1: fall back to the system call. */
+static int fetch(struct walk *walk)
+{
+    while (walk->size == 0) {
+        struct iovec entry;
+        if (walk->left == 0)
+            return 0;
+        if (arch_guarded_copy(&entry, walk->next, sizeof(entry)) != 0 || entry.iov_len > INT_MAX)
+            return -1;
+        walk->at = entry.iov_base;
+        walk->size = entry.iov_len;
+        walk->next++;
+        walk->left--;
+    }
+    return 1;
+}
+
+/* The kernel validates both vectors, whole, before it copies anything. So do we, and fall back to
+ * the system call for whatever is not plainly valid. */
+static int is_plain(const struct walk *walk)
+{
+    for (unsigned long i = 0; i < walk->left; i++) {
+        struct iovec entry;
+        if (arch_guarded_copy(&entry, walk->next + i, sizeof(entry)) != 0 ||
+            entry.iov_len > INT_MAX || (uintptr_t)entry.iov_base + entry.iov_len > ARCH_ADDRESS_END)
+            return 0;
+    }
+    return 1;
+}
+
+/* A fault whose signal is blocked kills the process: such threads use the system call. */
+static int can_fault(void)
+{
+    uint64_t blocked = 0, faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
+    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof(blocked));
+    return !(blocked & faults);
+}
+
+/* Bytes copied; -1: fall back to the system call, from the start. */
+static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
+{
+    long total = 0;
+    for (;;) {
+        int have_local = fetch(local), have_remote = have_local == 1 ? fetch(remote) : have_local;
+        if (have_local < 0 || have_remote < 0)
+            return -1;
+        if (!have_local || !have_remote)
+            return total;
+        size_t size = local->size < remote->size ? local->size : remote->size;
+        if (total + (long)size > INT_MAX - ARCH_PAGE) /* the kernel's limit of one transfer */
+            return -1;
+        char *to = to_remote ? remote->at : local->at;
+        const char *from = to_remote ? local->at : remote->at;
+        if (arch_guarded_copy_wide(to, from, size) != 0)
+            return -1;
+        local->at += size;
+        local->size -= size;
+        remote->at += size;
+        remote->size -= size;
+        total += (long)size;
+    }
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+long interpose_copy(struct space_slot *self, long nr, const long a[6])
+{
+    int32_t pid = (int32_t)a[0];
+    const struct space_slot *target = NULL;
+    if (space_marked() && self->interpose.fault_trampoline && a[5] == 0 &&
+        (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV &&
+        pid != atomic_load(&self->pid))
+        target = find_member(self, pid);
+    if (target && robust_is_here(target)) {
+        struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
+        struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
+        long copied = -1;
+        if (can_fault() && is_plain(&local) && is_plain(&remote))
+            copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
+        if (copied >= 0) {
+            count(&self->stats.cma_calls, 1);
+            count(&self->stats.cma_bytes, (uint64_t)copied);
+            return copied;
+        }
+        count(&self->stats.cma_faults, 1);
+    }
+    count(&self->stats.cma_kernel_calls, 1);
+    return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

@@ -1,0 +1,62 @@
+/* src/interpose/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
+ *
+ * Each ld.so asks some 25 times what CPU it runs on. On a virtual machine every cpuid leaves for
+ * the hypervisor, 2 to 70 us each: more than half of the start of a small program. The answers that
+ * ld.so looks at are the same on all CPUs of a machine that one process may run on, so the first
+ * task of a space asks and the others read. Programs and other libraries are left alone. */
+#include "interpose/cpuid.h"
+
+#include "registry/space.h"
+
+static void ask_cpu(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
+{
+    __asm__ volatile("cpuid"
+                     : "=a"(answer[0]), "=b"(answer[1]), "=c"(answer[2]), "=d"(answer[3])
+                     : "a"(leaf), "c"(subleaf));
+}
+
+/* EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the answer to the readers.
+ */
+static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
+{
+    struct space *space = space_registry();
+    for (unsigned i = 0; i < SPACE_CPUIDS; i++) {
+        struct space_cpuid *entry = &space->cpuids[i];
+        uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+        if (state == FILE_READY && entry->leaf == leaf && entry->subleaf == subleaf) {
+            for (unsigned w = 0; w < 4; w++)
+                answer[w] = entry->answer[w];
+            return;
+        }
+        if (state != FILE_EMPTY ||
+            !atomic_compare_exchange_strong(&entry->state, &state, FILE_FILLING))
+            continue;
+        entry->leaf = leaf;
+        entry->subleaf = subleaf;
+        ask_cpu(leaf, subleaf, entry->answer);
+        for (unsigned w = 0; w < 4; w++)
+            answer[w] = entry->answer[w];
+        atomic_store_explicit(&entry->state, FILE_READY, memory_order_release);
+        return;
+    }
+    space_count(&space->overflows.cpuids, 1);
+    ask_cpu(leaf, subleaf, answer);
+}
+
+void interpose_cpuid(const struct arch_cpuid *cpuid, uint64_t registers[16])
+{
+    uint32_t leaf =
+        cpuid->leaf_register < 0 ? cpuid->leaf : (uint32_t)registers[cpuid->leaf_register];
+    uint32_t subleaf, answer[4];
+    if (cpuid->subleaf_register >= 0)
+        subleaf = (uint32_t)registers[cpuid->subleaf_register];
+    else if (cpuid->subleaf_register == ARCH_CPUID_ZERO || cpuid->leaf_register < 0)
+        subleaf = 0; /* a constant leaf without a subleaf has none */
+    else
+        subleaf = (uint32_t)registers[1];
+    find_answer(leaf, subleaf, answer);
+    registers[0] = answer[0];
+    registers[3] = answer[1];
+    registers[1] = answer[2];
+    registers[2] = answer[3];
+}

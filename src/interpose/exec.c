@@ -1,0 +1,118 @@
+/* src/interpose/exec.c: the task as a program: its /proc/self/exe, and executing another one. */
+#include "interpose/interpose.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "arch/copy.h"
+#include "base/futex.h"
+#include "base/text.h"
+#include "interpose/calls.h"
+#include "interpose/signals.h"
+#include "registry/child.h"
+
+const char *interpose_program(const struct space_slot *self)
+{
+    return ((const struct child *)self->child_record)->program;
+}
+
+/* Longest path prefix examined: /proc/thread-self/exe and the like are shorter. */
+enum { PATH_LOOK = 40 };
+
+/* Copies the beginning of a string of the program's: up to PATH_LOOK bytes, and no further than it
+ * begins with /proc/. 0, or -1 when it cannot be read. */
+static int fetch_path(const char *path, char text[PATH_LOOK])
+{
+    for (unsigned at = 0; at < PATH_LOOK; at++) {
+        if (arch_guarded_copy(text + at, path + at, 1) != 0)
+            return -1;
+        if (text[at] == 0 || (at < 6 && text[at] != "/proc/"[at])) {
+            text[at] = 0;
+            return 0;
+        }
+    }
+    text[PATH_LOOK - 1] = 0;
+    return 0;
+}
+
+/* Whether path names this process's executable: /proc/self/exe, /proc/thread-self/exe or
+ * /proc/PID/exe, which for the kernel is the root's. */
+static int names_own_exe(const char *path)
+{
+    char text[PATH_LOOK];
+    if (!path || fetch_path(path, text) != 0)
+        return 0;
+    const char *rest = text_after(text, "/proc/"), *after;
+    if (!rest)
+        return 0;
+    long pid = 0;
+    for (after = rest; *after >= '0' && *after <= '9' && pid < 1 << 24; after++)
+        pid = pid * 10 + (*after - '0');
+    if (after != rest && pid != raw(__NR_getpid))
+        return 0;
+    if (after == rest && !(after = text_after(rest, "self")) &&
+        !(after = text_after(rest, "thread-self")))
+        return 0;
+    rest = text_after(after, "/exe");
+    return rest && !*rest;
+}
+
+long interpose_readlink(struct space_slot *self, long nr, const long a[6])
+{
+    const long *link = nr == __NR_readlink ? a : a + 1; /* path, buffer, size */
+    if (link[2] <= 0 || !names_own_exe((const char *)link[0]))
+        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    const char *program = interpose_program(self);
+    long length = 0;
+    while (length < link[2] && program[length])
+        length++;
+    return arch_guarded_copy((char *)link[1], program, (size_t)length) == 0 ? length : -EFAULT;
+}
+
+/* What is ignored stays ignored across an exec, so the kernel must know it, where it has our
+ * handler. */
+static void hand_over_ignored(struct space_slot *self)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    for (unsigned i = 0; i < 2; i++) {
+        struct space_sigaction now, ignore = {.handler = (uintptr_t)SIG_IGN};
+        if (self->interpose.fault_trampoline &&
+            self->interpose.actions[i].handler == (uintptr_t)SIG_IGN &&
+            raw(__NR_rt_sigaction, signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) == 0 &&
+            now.handler == self->interpose.fault_trampoline)
+            raw(__NR_rt_sigaction, signals[i], &ignore, NULL, ARCH_SIGNAL_SET_BYTES);
+    }
+}
+
+static void take_back_ignored(struct space_slot *self)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    for (unsigned i = 0; i < 2; i++)
+        if (self->interpose.fault_trampoline &&
+            self->interpose.actions[i].handler == (uintptr_t)SIG_IGN)
+            interpose_install_handler(self, signals[i]);
+}
+
+long interpose_execve(struct space_slot *self, long nr, const long a[6])
+{
+    long b[6] = {a[0], a[1], a[2], a[3], a[4], a[5]};
+    long *path = nr == __NR_execve ? &b[0] : &b[1];
+    struct space *space = space_registry();
+    int leaves = interpose_is_task(self); /* a child, by fork or vfork, leaves nothing */
+    if (leaves && space_is_thread(self))
+        return -EPERM; /* it would end all other threads of the process */
+    if (names_own_exe((const char *)*path))
+        *path = (long)interpose_program(self);
+    if (leaves) {
+        /* Whoever sees `departures` grow (the reaper, with acquire) sees `leaving` too. */
+        atomic_store_explicit(&self->leaving, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
+        futex_bump(&space->events);
+    }
+    hand_over_ignored(self);
+    long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
+    take_back_ignored(self);
+    if (leaves)
+        atomic_store_explicit(&self->leaving, 0, memory_order_release);
+    return result;
+}

@@ -1,0 +1,170 @@
+/* src/interpose/ldso.c: load libraries with fewer changes to the shared address space.
+ *
+ * All tasks share one lock on the memory map and one set of processors that must hear of each
+ * change, so the thousand changes that loading one MPI program's libraries makes are what slows the
+ * start of many ranks. Four things are done otherwise than in a process; each gives up hardening
+ * that means little where every task can write to all memory anyway:
+ *
+ * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
+ *   executable at once and serves code and constants alike; only the writable data is mapped again.
+ * - Writable data is read into memory that comes with its pages: mapped, each page would be
+ * replaced at its first change under the eyes of all processors. It becomes one mapping with the
+ * zeroes behind it; the kernel walks all mappings of the space whenever a task ends.
+ * - ld.so.cache is mapped once for all tasks, and stays.
+ * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/raw.h"
+#include "base/text.h"
+#include "interpose/calls.h"
+#include "interpose/patch.h"
+
+#define POPULATE_DATA   (1 * LAYOUT_MIB)
+#define POPULATE_ZEROES (LAYOUT_MIB / 16)
+
+static int in_files(const struct space_slot *self, uintptr_t address, size_t size)
+{
+    uintptr_t range = layout_range(space_slot_index(space_registry(), self));
+    return address >= range + LAYOUT_FILES && size <= LAYOUT_GIB &&
+           address + size <= range + LAYOUT_MAPPINGS;
+}
+
+/* The extent of the library that is being loaded: ld.so loads one at a time, under its lock. */
+static int serves(const struct space_slot *self, const long a[6])
+{
+    const struct space_interpose *interpose = &self->interpose;
+    uintptr_t address = (uintptr_t)a[0];
+    return interpose->image_low && a[4] == interpose->image_fd && address >= interpose->image_low &&
+           address + (size_t)a[1] <= interpose->image_high &&
+           address - interpose->image_low == (uintptr_t)a[5];
+}
+
+static long map_extent(struct space_slot *self, const long a[6])
+{
+    /* Without the reserve for copies, patched code becomes one mapping with its neighbours again.
+     */
+    long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
+    long result = interpose_mmap(self, __NR_mmap, b);
+    if (raw_failed(result)) /* no execution from this file system: then as it was asked for */
+        return interpose_mmap(self, __NR_mmap, a);
+    self->interpose.image_low = (uintptr_t)result;
+    self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
+    self->interpose.image_fd = (int)a[4];
+    return result;
+}
+
+static long map_populated(struct space_slot *self, const long a[6], long flags, long fd,
+                          long offset)
+{
+    long b[6] = {a[0], a[1], a[2], flags | MAP_POPULATE, fd, offset};
+    return interpose_mmap(self, __NR_mmap, b);
+}
+
+/* Memory with the file's bytes in place of a copy of its pages: it becomes one mapping with the
+ * zeroes that follow. */
+static long read_data(struct space_slot *self, const long a[6])
+{
+    long result = map_populated(self, a, a[3] | MAP_ANONYMOUS, -1, 0);
+    if (raw_failed(result))
+        return result;
+    for (long done = 0; done < a[1];) {
+        long got = raw(__NR_pread64, a[4], a[0] + done, a[1] - done, a[5] + done);
+        if (got <= 0 && got != -EINTR)
+            return got == 0 ? result : map_populated(self, a, a[3], a[4], a[5]);
+        done += got > 0 ? got : 0;
+    }
+    return result;
+}
+
+static int fill_cache(struct space_cache *cache, const struct stat *status, int fd)
+{
+    uint32_t expected = FILE_EMPTY;
+    if (status->st_size > (long)LAYOUT_GIB ||
+        !atomic_compare_exchange_strong(&cache->state, &expected, FILE_FILLING))
+        return 0;
+    cache->device = status->st_dev;
+    cache->inode = status->st_ino;
+    cache->changed_ns = interpose_changed_ns(status);
+    cache->size = (uint64_t)status->st_size;
+    if (raw(__NR_mmap, LAYOUT_CACHE, status->st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+            fd, 0) != (long)LAYOUT_CACHE)
+        return 0; /* and nobody tries again */
+    atomic_store_explicit(&cache->state, FILE_READY, memory_order_release);
+    return 1;
+}
+
+/* Whether the whole file that is to be mapped lies at LAYOUT_CACHE. The first file that is no
+ * library and that any ld.so of the space maps is the one that is shared. */
+static int shared_cache(const long a[6])
+{
+    struct space_cache *cache = &space_registry()->cache;
+    struct stat status;
+    uint32_t state = atomic_load_explicit(&cache->state, memory_order_acquire);
+    if (state == FILE_FILLING || (a[3] & MAP_DENYWRITE) || !space_marked() ||
+        raw(__NR_fstat, a[4], &status) != 0 || status.st_size != a[1])
+        return 0;
+    if (state == FILE_EMPTY)
+        return fill_cache(cache, &status, (int)a[4]);
+    return cache->device == status.st_dev && cache->inode == status.st_ino &&
+           cache->changed_ns == interpose_changed_ns(&status) && cache->size == (uint64_t)a[1];
+}
+
+long ldso_mmap(struct space_slot *self, long nr, const long a[6])
+{
+    (void)nr;
+    int is_file = (a[3] & MAP_PRIVATE) && !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
+    int is_fixed = (a[3] & MAP_FIXED) != 0;
+    if (is_file && !is_fixed) {
+        self->interpose.image_low = 0;
+        /* MAP_DENYWRITE tells a library from ld.so.cache and the like. */
+        if (a[2] == PROT_READ && a[5] == 0 && (a[3] & MAP_DENYWRITE))
+            return map_extent(self, a);
+    }
+    if (is_file && is_fixed && !(a[2] & PROT_WRITE) && (a[2] & PROT_READ) && serves(self, a)) {
+        if (a[2] & PROT_EXEC)
+            interpose_patch_loaded(self, (uintptr_t)a[0], (size_t)a[1], (int)a[4], a[5]);
+        return a[0];
+    }
+    if (is_fixed && (a[2] & PROT_WRITE) &&
+        (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES)) {
+        return is_file ? read_data(self, a) : map_populated(self, a, a[3], -1, 0);
+    }
+    if (is_file && !is_fixed && a[2] == PROT_READ && a[5] == 0 && shared_cache(a))
+        return LAYOUT_CACHE;
+    return interpose_mmap(self, __NR_mmap, a);
+}
+
+long ldso_munmap(struct space_slot *self, long nr, const long a[6])
+{
+    return (uintptr_t)a[0] == LAYOUT_CACHE ? 0 : interpose_munmap(self, nr, a);
+}
+
+long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
+{
+    (void)nr;
+    const struct space_interpose *interpose = &self->interpose;
+    uintptr_t address = (uintptr_t)a[0];
+    if (a[2] == PROT_READ && in_files(self, address, (size_t)a[1]))
+        return 0;
+    /* Holes between segments: everything behind the first one is closed before the others are
+     * mapped over it. Here that would close the extent that serves them. */
+    if (a[2] == PROT_NONE && address >= interpose->image_low && address < interpose->image_high)
+        return 0;
+    return raw(__NR_mprotect, a[0], a[1], a[2]);
+}
+
+/* Wherever ld.so looks for libxpmem.so.0 first, it finds ours: the kernel module's library would
+ * make mappings of what a pointer reaches. So programs that never ask for it pay nothing. */
+long ldso_openat(struct space_slot *self, long nr, const long a[6])
+{
+    (void)self, (void)nr;
+    const char *ours = space_registry()->xpmem_library, *path = (const char *)a[1];
+    if (path && ours[0] && text_equal(text_file_name(path), "libxpmem.so.0")) {
+        long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);
+        if (fd >= 0) /* else it is not to be reached from here: another root directory */
+            return fd;
+    }
+    return raw(__NR_openat, a[0], a[1], a[2], a[3]);
+}

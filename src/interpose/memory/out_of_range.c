@@ -1,0 +1,85 @@
+/* src/interpose/memory/out_of_range.c: remember mappings outside the task's range, to unmap them at
+ * its end.
+ *
+ * An entry that outlives its mapping would one day unmap a stranger's memory, so removal may not
+ * fail. The lock belongs to the task's threads; the reaper reads the table after all are gone and
+ * does not take it. Signals stay blocked while it is held: a handler may map memory. */
+#include "interpose/memory/memory.h"
+
+#include "base/page.h"
+#include "base/raw.h"
+#include "space/lock.h"
+
+static void store_entry(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
+{
+    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
+        if (interpose->out_of_range[i].end == 0) {
+            interpose->out_of_range[i].start = start;
+            interpose->out_of_range[i].end = end;
+            return;
+        }
+    }
+    space_count(&interpose->out_of_range_lost, 1);
+    space_count(&space_registry()->overflows.mappings, 1);
+}
+
+static void cut_entries(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
+{
+    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
+        struct space_out_of_range *entry = &interpose->out_of_range[i], old = *entry;
+        if (old.end <= start || old.start >= end)
+            continue;
+        entry->end = 0;
+        if (old.start < start)
+            store_entry(interpose, old.start, start);
+        if (old.end > end)
+            store_entry(interpose, end, old.end);
+    }
+}
+
+void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
+{
+    /* A forked child's mappings end with it; what lies in another task's range, as when this task
+     * spawns, is that task's. */
+    if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
+        return;
+    uint64_t signals = space_lock(self);
+    cut_entries(&self->interpose, start, start + size); /* MAP_FIXED over an older one */
+    store_entry(&self->interpose, start, start + size);
+    space_unlock(self, signals);
+}
+
+long out_of_range_mmap(struct space_slot *self, const long a[6])
+{
+    /* Locked around the call: a task that is killed between a mapping and its entry leaves the
+     * mapping behind for good. */
+    uint64_t signals = space_lock(self);
+    long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+    uintptr_t start = (uintptr_t)result, size = page_ceiling((uintptr_t)a[1]);
+    if (!raw_failed(result) && space_marked() && layout_slot_of(start) == LAYOUT_SLOTS) {
+        cut_entries(&self->interpose, start, start + size); /* MAP_FIXED over an older one */
+        store_entry(&self->interpose, start, start + size);
+    }
+    space_unlock(self, signals);
+    return result;
+}
+
+void out_of_range_remove(struct space_slot *self, uintptr_t start, size_t size)
+{
+    if (!space_marked())
+        return;
+    uint64_t signals = space_lock(self);
+    cut_entries(&self->interpose, start, start + size);
+    space_unlock(self, signals);
+}
+
+void out_of_range_forget(struct space_slot *self, uintptr_t start)
+{
+    if (!space_marked())
+        return;
+    uint64_t signals = space_lock(self);
+    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++)
+        if (self->interpose.out_of_range[i].end && self->interpose.out_of_range[i].start == start)
+            self->interpose.out_of_range[i].end = 0;
+    space_unlock(self, signals);
+}

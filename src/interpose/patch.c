@@ -1,0 +1,139 @@
+/* src/interpose/patch.c: turn a file's patch sites into jumps to the task's trampolines. */
+#include "interpose/patch.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "arch/patch.h"
+#include "base/numbers.h"
+#include "base/page.h"
+#include "base/raw.h"
+#include "base/text.h"
+#include "interpose/calls.h"
+#include "interpose/interpose.h"
+#include "interpose/patch_sites.h"
+
+/* A program may have any number of patch sites. It leaves the other half of a task's trampolines to
+ * its libc, without which no memory would be interposed. */
+enum { PROGRAM_CALLS = ARCH_CALLS_MAX / 2 };
+
+/* The index of a trampoline, of which the first `most` may be taken; or -1. */
+static int take_trampoline(struct space_interpose *interpose, uint32_t most)
+{
+    uint32_t index = atomic_load_explicit(&interpose->trampoline_count, memory_order_relaxed);
+    do
+        if (index >= most)
+            return -1;
+    while (!atomic_compare_exchange_weak_explicit(&interpose->trampoline_count, &index, index + 1,
+                                                  memory_order_relaxed, memory_order_relaxed));
+    return (int)index;
+}
+
+static void patch(struct space_slot *self, uintptr_t code, const struct space_patch_site *found,
+                  enum interpose_code kind)
+{
+    struct arch_trampoline_data *data =
+        (struct arch_trampoline_data *)self->interpose.trampoline_data;
+    uint32_t *cpuids = &self->interpose.cpuid_count;
+    if (found->nr == SPACE_PATCH_SITE_CPUID) {
+        if (*cpuids < ARCH_CPUIDS_MAX &&
+            arch_patch_cpuid(code + found->at, &data->cpuids[*cpuids],
+                             arch_cpuid_trampoline(self->interpose.trampolines, *cpuids)) == 0)
+            ++*cpuids;
+        return;
+    }
+    int index =
+        take_trampoline(&self->interpose, kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_CALLS_MAX);
+    if (index < 0) {
+        space_count(&space_registry()->overflows.sites, 1);
+        return;
+    }
+    struct arch_call *call = &data->calls[index];
+    struct arch_patch_site form = {found->nr, found->length, found->lead};
+    call->self = self;
+    call->nr = found->nr;
+    call->is_loader = kind == CODE_LDSO;
+    call->resume = code + found->at + found->length;
+    arch_patch_call(code + found->at, &form,
+                    arch_call_trampoline(self->interpose.trampolines, (unsigned)index));
+}
+
+/* What was found is for every kind of code and task: what of it is patched here. */
+static int is_wanted(const struct space_slot *self, const struct space_patch_site *site,
+                     enum interpose_code kind)
+{
+    static const unsigned in_code[] = {
+        [CODE_LDSO] = IN_LDSO, [CODE_LIBC] = IN_LIBC, [CODE_PROGRAM] = IN_PROGRAM};
+    unsigned here = in_code[kind];
+    if (kind == CODE_LDSO && space_is_thread(self))
+        here |= IN_LDSO_OF_THREAD;
+    return site->nr == SPACE_PATCH_SITE_CPUID ? kind == CODE_LDSO
+                                              : (interposed_where(site->nr) & here) != 0;
+}
+
+static void touch_for_writing(uintptr_t address)
+{
+    __atomic_fetch_or((unsigned char *)address, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_or((unsigned char *)(address + ARCH_PATCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
+}
+
+static void find_and_count(uintptr_t code, size_t size, int fd, long offset,
+                           enum interpose_code kind, struct patch_sites *list)
+{
+    patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
+    if (list->left_out)
+        space_count(&space_registry()->overflows.sites, list->left_out);
+}
+
+void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd,
+                              long offset, enum interpose_code kind)
+{
+    struct patch_sites list;
+    find_and_count(code, size, fd, offset, kind, &list);
+    for (uint32_t i = 0; i < list.count; i++)
+        if (is_wanted(self, &list.sites[i], kind))
+            patch(self, code, &list.sites[i], kind);
+}
+
+void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd,
+                             long offset, enum interpose_code kind)
+{
+    struct patch_sites list;
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    find_and_count(code, size, fd, offset, kind, &list);
+    for (uint32_t i = 0; i < list.count; i++) {
+        uintptr_t at = code + list.sites[i].at;
+        if (!is_wanted(self, &list.sites[i], kind))
+            continue;
+        low = at < low ? at & -(uintptr_t)ARCH_PAGE : low;
+        high = at + ARCH_PATCH_SITE_BYTES > high ? at + ARCH_PATCH_SITE_BYTES : high;
+    }
+    if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
+        return;
+    /* Written before it is read, a page is copied at once; the other way round it is mapped, copied
+     * and replaced, and every processor of the space must hear of it. */
+    for (uint32_t i = 0; i < list.count; i++)
+        if (is_wanted(self, &list.sites[i], kind))
+            touch_for_writing(code + list.sites[i].at);
+    for (uint32_t i = 0; i < list.count; i++)
+        if (is_wanted(self, &list.sites[i], kind))
+            patch(self, code, &list.sites[i], kind);
+    raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
+}
+
+void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,
+                            long offset)
+{
+    char link[32], path[4096];
+    numbers_write(text_append(link, "/proc/self/fd/"), fd);
+    long length = raw(__NR_readlink, link, path, sizeof(path) - 1);
+    if (length <= 0)
+        return;
+    path[length] = 0;
+    const char *name = text_file_name(path);
+    if (text_after(name, "libc.so") || text_after(name, "libc-") || text_after(name, "libpthread"))
+        interpose_patch_mapping(self, code, size, fd, offset, CODE_LIBC);
+    else if (text_after(name, "libucm") || /* UCX redirects libc's functions to its own calls */
+             text_equal(path, interpose_program(self)))
+        interpose_patch_mapping(self, code, size, fd, offset, CODE_PROGRAM);
+}

@@ -1,0 +1,31 @@
+/* src/interpose/patch.h: turning the interposed calls of a file into jumps. */
+#ifndef ONESPACE_INTERPOSE_PATCH_H
+#define ONESPACE_INTERPOSE_PATCH_H
+
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "registry/space.h"
+
+/* What kind of code is patched, which decides what is looked for there (calls.h). */
+enum interpose_code { CODE_LDSO, CODE_LIBC, CODE_PROGRAM };
+
+/* Turns the patch sites in [code, code+size), the mapping of file `fd` at `offset`, into jumps. The
+ * mapping is readable and executable, and no other thread runs in it yet. */
+void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd,
+                             long offset, enum interpose_code kind);
+/* The same for code that is writable yet. */
+void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd,
+                              long offset, enum interpose_code kind);
+/* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program.
+ */
+void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,
+                            long offset);
+
+/* When the file was last written, in ns: part of its identity. */
+static inline uint64_t interpose_changed_ns(const struct stat *status)
+{
+    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* src/interpose/patch_sites.c: see patch_sites.h. What was found is kept in the registry, under the
+ * file's identity. */
+#include "interpose/patch_sites.h"
+
+#include <sys/stat.h>
+
+#include "arch/patch.h"
+#include "base/raw.h"
+#include "interpose/calls.h"
+#include "interpose/patch.h"
+
+static void search_calls(const unsigned char *code, size_t size, int is_loader,
+                         struct patch_sites *list)
+{
+    struct arch_patch_site found;
+    list->count = list->left_out = 0;
+    for (size_t at = arch_next_patch_site(code, size, 0, &found); at < size && at <= UINT32_MAX;
+         at = arch_next_patch_site(code, size, at + 1, &found)) {
+        unsigned where = interposed_where(found.nr);
+        if (is_loader ? !where : !(where & (IN_LIBC | IN_PROGRAM)))
+            continue;
+        if (list->count == SPACE_FILE_PATCH_SITES) {
+            list->left_out += list->left_out < UINT16_MAX;
+            continue;
+        }
+        list->sites[list->count++] = (struct space_patch_site){.at = (uint32_t)at,
+                                                               .nr = (uint16_t)found.nr,
+                                                               .length = found.length,
+                                                               .lead = found.lead};
+    }
+}
+
+static void search_cpuids(const unsigned char *code, size_t size, struct patch_sites *list)
+{
+    uint32_t offsets[ARCH_CPUIDS_MAX];
+    unsigned count = arch_find_cpuids(code, size, offsets, ARCH_CPUIDS_MAX);
+    for (unsigned i = 0; i < count && list->count < SPACE_FILE_PATCH_SITES; i++)
+        list->sites[list->count++] =
+            (struct space_patch_site){.at = offsets[i], .nr = SPACE_PATCH_SITE_CPUID};
+}
+
+static int same_file(const struct space_file *file, const struct stat *status, size_t size,
+                     long offset)
+{
+    return file->device == status->st_dev && file->inode == status->st_ino &&
+           file->changed_ns == interpose_changed_ns(status) &&
+           file->size == (uint64_t)status->st_size && file->offset == (uint64_t)offset &&
+           file->length == size;
+}
+
+/* Keeps what was found. EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the
+ * entry to the readers, who acquire it. */
+static void remember(struct space *space, const struct stat *status, size_t size, long offset,
+                     const struct patch_sites *list)
+{
+    for (unsigned i = 0; i < SPACE_FILES; i++) {
+        struct space_file *file = &space->files[i];
+        uint32_t expected = FILE_EMPTY;
+        if (!atomic_compare_exchange_strong(&file->state, &expected, FILE_FILLING))
+            continue;
+        file->device = status->st_dev;
+        file->inode = status->st_ino;
+        file->changed_ns = interpose_changed_ns(status);
+        file->size = (uint64_t)status->st_size;
+        file->offset = (uint64_t)offset;
+        file->length = size;
+        file->count = list->count;
+        file->left_out = list->left_out;
+        for (uint32_t s = 0; s < list->count; s++)
+            file->sites[s] = list->sites[s];
+        atomic_store_explicit(&file->state, FILE_READY, memory_order_release);
+        return;
+    }
+    space_count(&space->overflows.files, 1);
+}
+
+void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
+                      struct patch_sites *list)
+{
+    struct space *space = space_registry();
+    struct stat status;
+    int known = fd >= 0 && raw(__NR_fstat, fd, &status) == 0;
+    for (unsigned i = 0; known && i < SPACE_FILES; i++) {
+        struct space_file *file = &space->files[i];
+        uint32_t state = atomic_load_explicit(&file->state, memory_order_acquire);
+        if (state == FILE_EMPTY)
+            break;
+        if (state != FILE_READY || !same_file(file, &status, size, offset))
+            continue;
+        list->count = file->count;
+        list->left_out = file->left_out;
+        for (uint32_t s = 0; s < file->count; s++)
+            list->sites[s] = file->sites[s];
+        return;
+    }
+    search_calls((const unsigned char *)code, size, is_loader, list);
+    if (is_loader)
+        search_cpuids((const unsigned char *)code, size, list);
+    if (known)
+        remember(space, &status, size, offset, list);
+}

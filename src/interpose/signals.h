@@ -1,0 +1,16 @@
+/* src/interpose/signals.h: SIGSEGV and SIGBUS shared between our copies and the program. */
+#ifndef ONESPACE_INTERPOSE_SIGNALS_H
+#define ONESPACE_INTERPOSE_SIGNALS_H
+
+#include "registry/space.h"
+
+/* Puts our handlers for SIGSEGV and SIGBUS in place; by the child itself, before its program. */
+void interpose_install_handlers(struct space_slot *self);
+/* Tells the kernel to call our handler for `signal` in the way that the program wants its own. */
+long interpose_install_handler(struct space_slot *self, int signal);
+
+/* arch_handlers.fault: 0 when the fault was one of our copies and has been dealt with, or when the
+ * default action was put back; else the program's own handler. */
+uintptr_t interpose_fault(int signal, void *information, void *context, void *slot);
+
+#endif

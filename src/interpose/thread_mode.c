@@ -1,0 +1,85 @@
+/* src/interpose/thread_mode.c: see thread_mode.h. */
+#include "interpose/thread_mode.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "arch/constants.h"
+#include "arch/entry.h"
+#include "base/futex.h"
+#include "interpose/calls.h"
+#include "interpose/interpose.h"
+#include "space/slots.h"
+
+/* What the process had for THREAD_MODE_SIGNAL. Root's copy of the library: written by newborns, by
+ * tasks that set a handler and by exiting ones; read by the handler. Any of the values does. */
+static _Atomic(uintptr_t) next_handler;
+
+static int is_own_signal(const siginfo_t *info)
+{
+    const struct space_slot *slot = info->si_value.sival_ptr;
+    struct space *space = space_registry();
+    return info->si_code == SI_QUEUE && slot > space->slots && slot < space->slots + LAYOUT_SLOTS &&
+           layout_slot_of((uintptr_t)&slot) == space_slot_index(space, slot) && /* on its stack */
+           atomic_load_explicit(&slot->exited, memory_order_acquire);
+}
+
+static void on_end_signal(int number, siginfo_t *info, void *context)
+{
+    if (is_own_signal(info))
+        for (;;)
+            raw(__NR_exit, 0);
+    uintptr_t next = atomic_load_explicit(&next_handler, memory_order_acquire);
+    if (next > (uintptr_t)SIG_IGN)
+        ((void (*)(int, siginfo_t *, void *))next)(number, info, context);
+}
+
+void thread_mode_prepare(void)
+{
+    struct space_sigaction before, ours = {.handler = (uintptr_t)on_end_signal,
+                                           .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
+                                           .restorer = (uintptr_t)arch_signal_restorer};
+    raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, NULL, &before, ARCH_SIGNAL_SET_BYTES);
+    if (before.handler == ours.handler)
+        return;
+    atomic_store_explicit(&next_handler, before.handler, memory_order_release);
+    raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
+}
+
+int thread_mode_took_handler(struct space_slot *self, const long a[6], long *result)
+{
+    if (a[0] != THREAD_MODE_SIGNAL || !a[1] || !space_is_thread(self) || !interpose_is_task(self))
+        return 0;
+    atomic_store_explicit(&next_handler, ((const struct space_sigaction *)a[1])->handler,
+                          memory_order_release);
+    *result = 0;
+    return 1;
+}
+
+_Noreturn void thread_mode_exit(struct space_slot *self, int status)
+{
+    struct rusage usage;
+    uint32_t none = 0;
+    if (!interpose_is_task(self))
+        for (;;)
+            raw(__NR_exit_group, status);
+    thread_mode_prepare(); /* another libc of the process may have taken the signal since, as musl
+                            * does
+                            */
+    if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
+        space_note_times(self, &usage);
+    atomic_compare_exchange_strong_explicit(&self->exited, &none,
+                                            SLOT_EXITED | ((uint32_t)status & 0xff),
+                                            memory_order_release, memory_order_relaxed);
+    futex_bump(&space_registry()->events);
+    for (;;)
+        raw(__NR_exit, 0);
+}
+
+long interpose_exit_group(struct space_slot *self, long nr, const long a[6])
+{
+    if (space_is_thread(self))
+        thread_mode_exit(self, (int)a[0]);
+    return raw(nr, a[0]);
+}

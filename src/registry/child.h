@@ -1,0 +1,68 @@
+/* src/task/child.h: what a newborn task needs to know before it enters its program.
+ *
+ * Written by the spawner into the newborn's own range, before the kernel task exists; it stays
+ * there for the life of the range, because the program's path is asked for later. */
+#ifndef ONESPACE_REGISTRY_CHILD_H
+#define ONESPACE_REGISTRY_CHILD_H
+
+#include <linux/limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/constants.h"
+#include "registry/space.h"
+
+enum {
+    CHILD_PAGES = 2,      /* of the record, behind the trampolines */
+    CHILD_CPU_WORDS = 32, /* 2,048 CPUs */
+    CHILD_FDS_MAX = 2500,
+    CHILD_LIMITS = SPACE_LIMITS,
+    CHILD_FREE = 64 * 1024,
+};
+
+/* What failed, for the message; the error is in slot->child. */
+enum child_stage {
+    CHILD_CLONE = 1,
+    CHILD_DESCRIPTORS,
+    CHILD_DIRECTORY,
+    CHILD_LIMIT,
+    CHILD_AFFINITY,
+    CHILD_GROUP,
+    CHILD_BEFORE,
+};
+
+struct child {
+    struct space *space;
+    struct space_slot *slot;
+    uintptr_t stack_pointer, entry;
+    uint64_t signal_mask;      /* to be restored */
+    uint64_t ignore, unignore; /* signals whose action is not what the kernel made it */
+    int32_t reaper_pid;        /* whose child it is */
+    uint32_t flags;            /* ONESPACE_SPAWN_* */
+    uint32_t is_static;        /* no ld.so, and so no agent */
+    uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */
+    uint32_t reaper_announces; /* nothing can fail once there is a process */
+    int32_t directory, umask, nice;
+    uint32_t limit_mask;   /* bit i: set limits[i] */
+    uint32_t cpu_bytes;    /* 0: leave the affinity alone */
+    int32_t policy_mode;   /* memory policy, or -1 */
+    int (*before)(void *); /* the spawner's, run with its thread pointer; or NULL */
+    void *before_argument;
+    uintptr_t thread_pointer;
+    uintptr_t start; /* of the function in place of main: virtual, without bias; 0: main */
+    void *start_argument;
+    void *data; /* for onespace_spawner */
+    uint32_t fd_count;
+    uint64_t policy_nodes[16];
+    struct rlimit limits[CHILD_LIMITS];
+    uint64_t cpus[CHILD_CPU_WORDS];
+    char name[16];
+    char program[PATH_MAX];
+    struct child_fd {
+        int32_t source, target;
+    } * fds; /* at the far end of the stack, which nothing has used yet */
+};
+
+static_assert(sizeof(struct child) <= CHILD_PAGES * ARCH_PAGE, "fits behind the trampolines");
+
+#endif

@@ -1,0 +1,45 @@
+/* src/registry/interpose.h: a task's own view of what the kernel keeps once per address space. */
+#ifndef ONESPACE_REGISTRY_INTERPOSE_H
+#define ONESPACE_REGISTRY_INTERPOSE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { SPACE_OUT_OF_RANGE_MAX = 256 };
+
+/* A mapping that a task made outside its range, because it asked for the address. */
+struct space_out_of_range {
+    uintptr_t start, end; /* end 0: unused */
+};
+
+/* What a program believes its handler for SIGSEGV or SIGBUS is; the kernel has ours. The layout is
+ * the kernel's struct sigaction. */
+struct space_sigaction {
+    uintptr_t handler;
+    unsigned long flags;
+    uintptr_t restorer;
+    uint64_t mask;
+};
+
+/* Steering: the task's own view of what the kernel keeps once per address space. Written by the
+ * task's threads only, read by the reaper after its end. */
+struct space_interpose {
+    _Atomic uint64_t files_next;       /* next place for a file mapping */
+    _Atomic uint64_t mappings_next;    /* next place for any other mapping */
+    _Atomic uint32_t trampoline_count; /* stubs in use */
+    uint32_t cpuid_count;
+    _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
+    _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */
+    _Atomic uint32_t
+        out_of_range_lost; /* mappings outside the range that found out_of_range[] full */
+    struct space_sigaction actions[2]; /* SIGSEGV, SIGBUS */
+    uintptr_t image_low, image_high;   /* extent of the library that ld.so is loading */
+    int32_t image_fd;
+    _Atomic uint32_t break_kept; /* bytes above the break that a later growth must make zero */
+    uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
+    uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
+    _Atomic uint32_t peer;      /* slot index of the last copy's peer: a hint */
+    struct space_out_of_range out_of_range[SPACE_OUT_OF_RANGE_MAX];
+};
+
+#endif

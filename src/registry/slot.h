@@ -1,0 +1,104 @@
+/* src/registry/slot.h: the record of a member: the root or a task.
+ *
+ * The word `state` of a slot holds, above the state, who claimed it, so that a claim and its author
+ * appear at once.
+ *
+ * States of a slot (who moves it on):
+ *
+ *   FREE      -> CLAIMED    a spawner, by compare-and-swap
+ *   CLAIMED   -> BORN       the spawner (a task) or the reaper (for the root), right before clone
+ *   CLAIMED/BORN -> FREE    the spawner, when there is no process; or the reaper, when the spawner
+ *                           died before there was one (through BROKEN, while it unmaps)
+ *   BORN      -> RUNNING    the newborn itself, right before it enters its program
+ *   RUNNING   -> LEFT       the reaper: it executed another program; the process lives
+ *   BORN/RUNNING/LEFT -> ENDED   the reaper: it was reaped, the status can be collected
+ *   ENDED     -> COLLECTED  a waiter, by compare-and-swap (the reaper if nobody will wait)
+ *   COLLECTED -> FREE       whoever comes last, collector or reaper, when the memory is gone */
+#ifndef ONESPACE_REGISTRY_SLOT_H
+#define ONESPACE_REGISTRY_SLOT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "registry/debugger.h"
+#include "registry/interpose.h"
+#include "registry/robust.h"
+#include "registry/statistics.h"
+#include "registry/xpmem.h"
+
+enum slot_state {
+    SLOT_FREE,
+    SLOT_CLAIMED,
+    SLOT_STARTING,
+    SLOT_RUNNING,
+    SLOT_LEFT,
+    SLOT_ENDED,
+    SLOT_COLLECTED,
+    SLOT_BROKEN,
+    SLOT_EXITED = 0x100,    /* in `exited` */
+    SLOT_STATE_MASK = 0xff, /* above it, while CLAIMED, the index of the spawner's slot */
+};
+
+enum memory_state {
+    MEMORY_NONE,    /* nothing mapped */
+    MEMORY_PRESENT, /* the task's, or an ended task's that is still held */
+    MEMORY_GOING,   /* the reaper is about to unmap it: no new holds */
+};
+
+enum { SPACE_PROGRAM_MAX = 256 };
+
+struct space_slot {
+    _Alignas(64) _Atomic uint32_t state; /* enum slot_state */
+    _Atomic int32_t id;      /* unique while the space lives; slot index = id mod slots */
+    _Atomic uint32_t ended;  /* the futex of onespace_watch; reaper: 0 -> 1 */
+    _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
+    _Atomic int32_t pid;
+    /* Blocks that other tasks have freed, linked through their first words; see agent/free.c. */
+    _Atomic uintptr_t returned;
+    int32_t spawner;         /* id of the member that spawned it */
+    _Atomic uint32_t orphan; /* reaper: the spawner has ended, the root inherits */
+    uint32_t flags;          /* ONESPACE_SPAWN_* */
+    int32_t number, ntasks;
+    int32_t status;           /* wait status, valid from ENDED on */
+    _Atomic uint32_t leaving; /* the task is in execve; set and cleared by its exec hook */
+    /* Thread mode: SLOT_EXITED | the status it gave; written once, by whichever of its threads
+     * calls exit first, with release; read by the reaper with acquire. */
+    _Atomic uint32_t exited;
+    uint32_t sweeps; /* reaper: how often it looked for threads that cannot be told yet */
+    _Atomic int32_t child_result; /* futex: 0, 1 entered its program, or -errno; by the child */
+    _Atomic int32_t child_stage;
+    _Atomic uint32_t loaded; /* futex: 1 when its libraries are loaded; by the task's agent, or by
+                                the spawner where there is none */
+    _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
+    /* Sticky hints that let the reaper skip tables; set before what they announce. */
+    _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported;
+    uint64_t started_ns; /* CLOCK_MONOTONIC */
+    uint64_t user_us, system_us;
+    uintptr_t stack_low, stack_high;
+    uintptr_t link_map;            /* the root's: first of its link maps */
+    uintptr_t interpreter_bias;    /* of its ld.so, or of itself when static */
+    uintptr_t interpreter_dynamic; /* address of the ld.so's PT_DYNAMIC */
+    uintptr_t child_record;
+    struct space_robust robust;
+    struct space_debug debug;
+    struct space_xpmem xpmem;
+    char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
+    struct space_stats stats;
+    struct space_interpose interpose;
+};
+
+static inline uint32_t space_state(const struct space_slot *slot)
+{
+    return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;
+}
+
+/* Whether the slot's task is a thread of another member's process. The flag is
+ * ONESPACE_SPAWN_THREAD, asserted in task/spawn.c: not all that is linked here includes onespace.h.
+ */
+#define SPACE_FLAG_THREAD 128u
+static inline int space_is_thread(const struct space_slot *slot)
+{
+    return (slot->flags & SPACE_FLAG_THREAD) != 0;
+}
+
+#endif

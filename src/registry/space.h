@@ -1,0 +1,110 @@
+/* src/registry/space.h: the registry of a space, in memory that all members see.
+ *
+ * Every program in the space may carry its own copy of the library, so everything here crosses
+ * programs: the layout is part of the ABI and asserted below. A task may be killed between any two
+ * instructions; therefore nothing here is locked across programs. Each word has one writer, or is
+ * changed by compare-and-swap only, and the reaper, which reaps every task, finishes or undoes what
+ * a dead task left half done. */
+#ifndef ONESPACE_REGISTRY_SPACE_H
+#define ONESPACE_REGISTRY_SPACE_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "registry/exports.h"
+#include "registry/files.h"
+#include "registry/layout.h"
+#include "registry/operations.h"
+#include "registry/slot.h"
+#include "registry/statistics.h"
+
+#define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
+#define SPACE_ABI   1u
+
+/* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
+ * agent and library. Outside the kernel's range; inherited by nothing. */
+#define SPACE_AT_REGISTRY 0x6f6e6501ul
+#define SPACE_AT_SLOT     0x6f6e6502ul
+
+enum { SPACE_LIMITS = 16 };
+
+struct space {
+    uint64_t magic;
+    uint32_t abi, size; /* of this struct */
+    struct space_operations operations;
+    int32_t root_pid;
+    _Atomic int32_t reaper_pid;
+    uint64_t created_ns;
+    _Alignas(64) _Atomic uint32_t events; /* futex the reaper sleeps on; bumped to wake it */
+    _Atomic uint32_t departures;          /* tasks that entered execve so far */
+    _Atomic uint32_t reaper_word;         /* robust futex of the reaper, as `member` of a slot */
+    _Atomic uint32_t closing;             /* onespace_fini asks the reaper to end */
+    _Atomic uint32_t had_threads;         /* sticky: a task in thread mode was made */
+    _Atomic uint32_t holds_pending;       /* reaper: ended tasks' memory waits for its holders */
+    _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory went */
+    _Atomic int32_t requests;             /* newest slot whose birth the reaper shall make, or -1 */
+    _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
+    _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
+    _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
+    _Alignas(64) _Atomic uint64_t barrier;   /* generation << 32 | arrived */
+    /* The group of tasks that were started together. With none of them alive, the next group begins
+     * with a number that this one has had, or with another count. */
+    _Atomic uint32_t group_ntasks;
+    _Atomic uint32_t group_numbers[LAYOUT_SLOTS / 32]; /* bit per number that was started */
+    _Atomic uint32_t group_ended;   /* members that ended or left: the barrier is broken */
+    _Atomic uint32_t group_loaded;  /* futex: members whose libraries are loaded */
+    char name[64];                  /* of the job, for ps */
+    uint64_t fence_low, fence_high; /* the page behind the program break */
+    uint64_t reaper_ignored;        /* signals that a child of the reaper has ignored */
+    struct rlimit reaper_limits[SPACE_LIMITS]; /* which such a child has, too */
+    uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
+    /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
+     * mode the main thread's TID until the task has ended. */
+    _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
+    /* Before the first slot's entry and behind the last one's; `version` of the head below
+     * SPACE_NAMESPACES hides what follows: set by `onespace gdb` from outside, while it runs. */
+    struct space_namespace debug_head, debug_tail;
+    _Atomic uint32_t debug_linked;   /* the entries of the slots up to this one are linked */
+    _Atomic uint32_t highest;        /* no slot above this index was ever used */
+    _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
+    _Atomic uint32_t oversubscribed; /* more tasks want to run than there are processors: a hint */
+    struct space_overflows overflows;
+    struct space_cpuid cpuids[SPACE_CPUIDS];
+    struct space_file files[SPACE_FILES];
+    struct space_cache cache;
+    /* How many entries a search for a name must look at, by where it begins. Only ever raised, by
+     * compare-and-swap, before the name that needs it is LIVE. */
+    _Atomic uint16_t export_reach[SPACE_EXPORTS];
+    struct space_export exports[SPACE_EXPORTS];
+    char xpmem_library[SPACE_XPMEM_PATH]; /* what tasks get for libxpmem.so.0; empty: none */
+    /* Slot of a process that has made or got something through XPMEM; true while pids[] agrees. */
+    _Atomic uint16_t xpmem_slots[SPACE_PIDS];
+    _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */
+    struct space_slot slots[LAYOUT_SLOTS];
+};
+
+static inline struct space *space_registry(void)
+{
+    return (struct space *)LAYOUT_REGISTRY;
+}
+
+static inline unsigned space_index(int32_t id)
+{
+    return (uint32_t)id % LAYOUT_SLOTS;
+}
+
+static inline unsigned space_slot_index(const struct space *space, const struct space_slot *slot)
+{
+    return (unsigned)(slot - space->slots);
+}
+
+/* Whether this memory image is the space's (not a forked copy): the mark is there. */
+static inline int space_marked(void)
+{
+    return *(const volatile uint32_t *)LAYOUT_MARK != 0;
+}
+
+#endif

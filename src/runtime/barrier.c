@@ -1,0 +1,69 @@
+/* src/runtime/barrier.c: the barrier of the tasks that were started together.
+ *
+ * One word: generation << 32 | number of arrivals. The last arrival starts the next generation in
+ * the same compare-and-swap, so there is no instruction at which a dying task could leave it half
+ * open; an arrival can be taken back likewise. Waiters sleep on the generation's half; the reaper
+ * wakes them when a participant ends, since nobody else may be left to do it. */
+#include "onespace.h"
+
+#include <errno.h>
+
+#include "base/futex.h"
+#include "registry/space.h"
+#include "space/self.h"
+
+static const void *generation_word(struct space *space)
+{
+    return (const char *)&space->barrier + 4; /* little-endian */
+}
+
+/* 1 when this arrival completed the generation; *generation is the one arrived in. */
+static int arrive(struct space *space, uint32_t ntasks, uint32_t *generation)
+{
+    uint64_t old = atomic_load(&space->barrier), next;
+    do {
+        *generation = (uint32_t)(old >> 32);
+        int last = (uint32_t)old + 1 >= ntasks;
+        next = last ? (uint64_t)(*generation + 1) << 32 : old + 1;
+    } while (!atomic_compare_exchange_weak(&space->barrier, &old, next));
+    return (uint32_t)(next >> 32) != *generation;
+}
+
+/* 0, or -EAGAIN when the generation was completed meanwhile. */
+static int take_back(struct space *space, uint32_t generation)
+{
+    uint64_t old = atomic_load(&space->barrier);
+    do
+        if ((uint32_t)(old >> 32) != generation)
+            return -EAGAIN;
+    while (!atomic_compare_exchange_weak(&space->barrier, &old, old - 1));
+    return 0;
+}
+
+int onespace_barrier(int timeout_ms)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    struct space_slot *self = space_self();
+    if (self->number < 0 || self->ntasks < 1)
+        return -ENOENT;
+    if (atomic_load(&space->group_ended))
+        return -EOWNERDEAD;
+    uint64_t deadline = futex_deadline(timeout_ms);
+    uint32_t generation;
+    if (arrive(space, (uint32_t)self->ntasks, &generation)) {
+        futex_wake(generation_word(space), INT32_MAX);
+        return 0;
+    }
+    for (;;) {
+        /* Sequentially consistent like the arrivals: everything before them is seen after this. */
+        if ((uint32_t)(atomic_load(&space->barrier) >> 32) != generation)
+            return 0;
+        int result = atomic_load(&space->group_ended) ? -EOWNERDEAD : 0;
+        if (result == 0 && futex_wait(generation_word(space), generation, deadline) == -ETIMEDOUT)
+            result = -ETIMEDOUT;
+        if (result < 0 && take_back(space, generation) == 0)
+            return result;
+    }
+}

@@ -1,0 +1,161 @@
+/* src/runtime/init.c: make a space and end it: where the layers below are put together. */
+#include "onespace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "arch/copy.h"
+#include "base/futex.h"
+#include "interpose/interpose.h"
+#include "interpose/thread_mode.h"
+#include "runtime/debugger.h"
+#include "runtime/locking.h"
+#include "runtime/mappings.h"
+#include "space/debugger.h"
+#include "space/group.h"
+#include "space/robust.h"
+#include "space/self.h"
+#include "task/agent_path.h"
+#include "task/child.h"
+#include "task/hooks.h"
+#include "task/inherit.h"
+#include "task/loader_image.h"
+#include "task/reaper.h"
+
+#ifndef PR_FUTEX_HASH
+#define PR_FUTEX_HASH           78
+#define PR_FUTEX_HASH_SET_SLOTS 1
+#endif
+
+enum { FUTEX_HASH_SLOTS = 1024 };
+
+/* By the agent of each task, on the task's main thread, when its libraries are loaded. */
+static void task_attached(struct space_slot *self, uintptr_t link_map)
+{
+    const struct link_map *program = (const struct link_map *)link_map;
+    robust_attach(self);
+    if (program) { /* musl's has a name, and needs no second one */
+        const char *path = *program->l_name ? NULL : interpose_program(self);
+        debugger_show(space_registry(), self, path, program->l_addr, (uintptr_t)program->l_ld,
+                      link_map);
+    }
+    atomic_store_explicit(&self->loaded, 1, memory_order_release);
+    futex_wake(&self->loaded, INT32_MAX);
+    if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
+        group_await_loaded(space_registry(), self);
+}
+
+static void fill_registry(struct space *space)
+{
+    struct space_slot *root = &space->slots[0];
+    space->magic = SPACE_MAGIC;
+    space->abi = SPACE_ABI;
+    space->size = sizeof(*space);
+    space->operations.task_attached = task_attached;
+    space->operations.interpose = interpose_call;
+    space->operations.prepare = interpose_prepare;
+    space->operations.child_clone = child_clone;
+    agent_path_beside("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
+    space->operations.thread_exit = thread_mode_exit;
+    for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
+        if ((*layer)->space_begins)
+            (*layer)->space_begins(space);
+    space->root_pid = getpid();
+    space->reaper_ignored = inherit_ignored_signals() & ~reaper_handled_signals();
+    for (int i = 0; i < SPACE_LIMITS; i++)
+        (void)getrlimit(i, &space->reaper_limits[i]);
+    space->created_ns = futex_now_ns();
+    atomic_store(&space->requests, -1);
+    atomic_store(&space->free_hint, 1);
+    atomic_store(&space->pids[0], space->root_pid);
+    atomic_store(&root->pid, space->root_pid);
+    root->number = root->ntasks = -1;
+    root->started_ns = space->created_ns;
+    ssize_t length = readlink("/proc/self/exe", root->program, SPACE_PROGRAM_MAX - 1);
+    root->program[length > 0 ? length : 0] = 0;
+    struct link_map *first = NULL;
+    void *program = dlopen(NULL, RTLD_LAZY);
+    if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
+        root->link_map = (uintptr_t)first;
+    debugger_hang(space);
+    atomic_store(&root->memory, MEMORY_PRESENT);
+    atomic_store(&root->state, SLOT_RUNNING);
+}
+
+static long create_space(void)
+{
+    struct space *space = space_registry();
+    long result = mappings_make(space);
+    if (result < 0)
+        return result;
+    /* With the hash fixed before the first task, no wake-up is lost while the kernel changes it
+     * (Linux 6.16 and later; older kernels have no such call and no such hash). */
+    prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
+    arch_detect();
+    fill_registry(space);
+    result = reaper_start(space);
+    if (result < 0) {
+        debugger_take_away(space);
+        mappings_clear(space);
+        return result;
+    }
+    space_set_root(space);
+    if (getpid() == gettid())
+        robust_attach(&space->slots[0]);
+    return 0;
+}
+
+/* Valgrind runs one program's threads in turn; the reaper, a process in the same memory, would take
+ * its turn along when valgrind ends it, and the root would wait for ever. */
+static int is_under_valgrind(void)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+    return preloaded && strstr(preloaded, "/vgpreload_");
+}
+
+int onespace_init(void)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&once);
+    struct space_slot *slot = space_self();
+    long result = 0;
+    if (slot)
+        result = atomic_load(&slot->id);
+    else if (space_was_member())
+        result = -EPERM;
+    else if (is_under_valgrind())
+        result = -ENOTSUP;
+    else
+        result = create_space();
+    if (result >= 0 && locking_begin() < 0)
+        result = -EAGAIN;
+    pthread_mutex_unlock(&once);
+    return (int)result;
+}
+
+int onespace_fini(void)
+{
+    struct space *space = space_mine();
+    if (!space || space_self() != &space->slots[0])
+        return -EPERM;
+    long result = reaper_stop(space);
+    if (result < 0)
+        return (int)result;
+    robust_detach(&space->slots[0]);
+    space_set_root(NULL);
+    loader_image_forget();
+    debugger_take_away(space);
+    mappings_clear(space);
+    return 0;
+}
+
+const char *onespace_version(void)
+{
+    return "0.1.0";
+}

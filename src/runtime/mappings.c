@@ -1,0 +1,118 @@
+/* src/runtime/mappings.c: what a space maps at its beginning: registry, mark, trampolines, fence.
+ */
+#include "runtime/mappings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "arch/trampoline.h"
+#include "base/page.h"
+#include "base/raw.h"
+#include "registry/space.h"
+
+enum { FENCE_TRIES = 16 };
+
+/* The registry is a private mapping of a named file: copied on write like anonymous memory, so that
+ * a forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. */
+static long map_registry(void)
+{
+    int fd = memfd_create("onespace-space", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    long result = 0;
+    if (ftruncate(fd, (off_t)sizeof(struct space)) != 0 ||
+        mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0) == MAP_FAILED)
+        result = -errno;
+    close(fd);
+    return result;
+}
+
+static long map_mark(void)
+{
+    void *mark = mmap((void *)LAYOUT_MARK, ARCH_PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mark == MAP_FAILED)
+        return -errno;
+    if (madvise(mark, ARCH_PAGE, MADV_WIPEONFORK) != 0)
+        return -errno;
+    *(volatile uint32_t *)mark = 1;
+    return 0;
+}
+
+static long map_trampolines(struct space *space)
+{
+    void *page = mmap(NULL, ARCH_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    arch_write_trampolines(page, -ARCH_PAGE);
+    space->trampoline_page = (uintptr_t)page;
+    return mprotect(page, ARCH_PAGE, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
+}
+
+/* The address space has one program break, and the libc of every program that is not interposed on
+ * believes that it owns it. A page behind the break makes every brk fail; those libcs then take
+ * their heap from mmap. One page that is taken from the root's own sbrk first keeps the root's libc
+ * from ever lowering the break and so opening the gap again. */
+static long fence_break(struct space *space)
+{
+    for (int tries = 0; tries < FENCE_TRIES; tries++) {
+        if (sbrk(ARCH_PAGE) == (void *)-1)
+            return 0; /* something lies there already, and stays if it is not ours */
+        uintptr_t end = page_ceiling((uintptr_t)raw(__NR_brk, 0));
+        void *fence =
+            mmap((void *)end, ARCH_PAGE, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (fence != MAP_FAILED) {
+            space->fence_low = end;
+            space->fence_high = end + ARCH_PAGE;
+            return 0;
+        }
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+/* Whatever lies in the region would be taken for a task's one day. Only unusual layouts put
+ * anything there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
+static int region_is_free(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long start, end;
+    int is_free = 1;
+    while (maps && is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
+        is_free = end <= LAYOUT_REGION || start >= layout_range(LAYOUT_SLOTS);
+    if (maps)
+        fclose(maps);
+    return is_free;
+}
+
+long mappings_make(struct space *space)
+{
+    if (!region_is_free())
+        return -ENOMEM;
+    long result = map_registry();
+    if (result < 0)
+        return result == -EEXIST ? -ENOMEM : result;
+    result = map_mark();
+    if (result == 0)
+        result = map_trampolines(space);
+    if (result == 0)
+        result = fence_break(space);
+    if (result < 0)
+        mappings_clear(space);
+    return result;
+}
+
+void mappings_clear(struct space *space)
+{
+    if (space->fence_high)
+        munmap((void *)space->fence_low, space->fence_high - space->fence_low);
+    if (space->trampoline_page)
+        munmap((void *)space->trampoline_page, ARCH_PAGE);
+    /* The registry, the mark, and memory of ended tasks that was still held. */
+    munmap((void *)LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
+}

@@ -1,0 +1,141 @@
+/* src/runtime/members.c: who the caller is, and what is known of other members. */
+#include "onespace.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "registry/child.h"
+#include "space/self.h"
+#include "space/slots.h"
+
+int onespace_self(void)
+{
+    struct space_slot *self = space_self();
+    return self ? atomic_load(&self->id) : -EPERM;
+}
+
+int onespace_number(void)
+{
+    struct space_slot *self = space_self();
+    return !self ? -EPERM : self->number < 0 ? -ENOENT : self->number;
+}
+
+int onespace_ntasks(void)
+{
+    struct space_slot *self = space_self();
+    return !self ? -EPERM : self->ntasks < 0 ? -ENOENT : self->ntasks;
+}
+
+int onespace_spawner(void **data)
+{
+    struct space_slot *self = space_self();
+    if (!self)
+        return -EPERM;
+    const struct child *child = (const struct child *)self->child_record;
+    if (!child)
+        return -ENOENT;
+    if (data)
+        *data = child->data;
+    return self->spawner;
+}
+
+int onespace_task(int number)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    if (number < 0 || (uint32_t)number >= atomic_load(&space->group_ntasks))
+        return -EINVAL;
+    /* Asked first: who is in no slot afterwards was there and has gone. */
+    uint32_t word = atomic_load(&space->group_numbers[number / 32]);
+    int started = (word >> number % 32 & 1) != 0;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        const struct space_slot *slot = &space->slots[i];
+        uint32_t state = space_state(slot);
+        if (slot->number != number)
+            continue;
+        if (state == SLOT_STARTING || state == SLOT_RUNNING)
+            return atomic_load(&slot->id);
+        started &= state != SLOT_CLAIMED;
+    }
+    return started ? -EOWNERDEAD : -ESRCH;
+}
+
+/* The pid of a live task's process, or 0. */
+static int pid_of(struct space *space, int id)
+{
+    struct space_slot *slot = space_slot(space, id);
+    if (!slot)
+        return 0;
+    int pid = atomic_load(&space->pids[space_index(id)]);
+    return space_slot(space, id) ? pid : 0; /* still the same task? */
+}
+
+int onespace_pid(int id)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    int pid = pid_of(space, id);
+    struct space_slot *slot = space_slot(space, id);
+    if (pid && slot && space_is_thread(slot))
+        pid = atomic_load(&slot->pid); /* of the process */
+    return pid ? pid : -ESRCH;
+}
+
+int onespace_kill(int id, int signal)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    int pid = pid_of(space, id);
+    if (!pid)
+        return -ESRCH;
+    struct space_slot *slot = space_slot(space, id);
+    if (slot && space_is_thread(slot))
+        return syscall(SYS_tgkill, atomic_load(&slot->pid), pid, signal) == 0 ? 0 : -errno;
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0) /* before Linux 5.3 */
+        return kill(pid, signal) == 0 ? 0 : -errno;
+    /* The task was not reaped when the descriptor was opened if it is not now: no stranger is hit.
+     */
+    int result = -ESRCH;
+    if (pid_of(space, id) == pid)
+        result = syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0) == 0 ? 0 : -errno;
+    close(pidfd);
+    return result;
+}
+
+const uint32_t *onespace_watch(int id)
+{
+    struct space *space = space_mine();
+    struct space_slot *slot = space ? space_slot(space, id) : NULL;
+    return slot ? (const uint32_t *)&slot->ended : NULL;
+}
+
+int onespace_owner(const void *address)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    unsigned char present;
+    if (syscall(SYS_mincore, page_floor((uintptr_t)address), ARCH_PAGE, &present) != 0)
+        return -ENOENT;
+    unsigned index = layout_slot_of((uintptr_t)address);
+    if (index == 0)
+        return ONESPACE_ROOT;
+    uint32_t highest = atomic_load(&space->highest);
+    for (unsigned i = 1; index == LAYOUT_SLOTS && i <= highest; i++) {
+        const struct space_slot *slot = &space->slots[i];
+        for (unsigned f = 0; space_state(slot) != SLOT_FREE && f < SPACE_OUT_OF_RANGE_MAX; f++) {
+            struct space_out_of_range entry = slot->interpose.out_of_range[f];
+            if (entry.start <= (uintptr_t)address && (uintptr_t)address < entry.end)
+                index = i;
+        }
+    }
+    return index == LAYOUT_SLOTS ? ONESPACE_ROOT : atomic_load(&space->slots[index].id);
+}

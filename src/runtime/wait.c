@@ -1,0 +1,91 @@
+/* src/runtime/wait.c: collect the status of ended tasks. */
+#include "onespace.h"
+
+#include <errno.h>
+
+#include "base/futex.h"
+#include "registry/space.h"
+#include "space/self.h"
+#include "space/slots.h"
+#include "task/reaper.h"
+
+/* A task that the caller may wait for. One that never entered its program belongs to the spawning
+ * thread, which will report the failure and collect it. */
+static int is_mine(const struct space_slot *slot, int32_t me)
+{
+    return slot->spawner == me && !(slot->flags & ONESPACE_SPAWN_DETACHED) &&
+           atomic_load(&slot->child_result) == 1;
+}
+
+/* Takes the status if it is there: the id, 0 if the task lives, or -ECHILD. */
+static int collect(struct space_slot *slot, struct onespace_status *status)
+{
+    uint32_t ended = SLOT_ENDED;
+    if (space_state(slot) != SLOT_ENDED) /* acquire: what the reaper wrote before is seen below */
+        return 0;
+    struct onespace_status found = {
+        .id = atomic_load(&slot->id),
+        .pid = atomic_load(&slot->pid),
+        .status = slot->status,
+        .user_us = slot->user_us,
+        .system_us = slot->system_us,
+        .copies = atomic_load(&slot->stats.cma_calls),
+        .copied_bytes = atomic_load(&slot->stats.cma_bytes),
+        .kernel_copies = atomic_load(&slot->stats.cma_kernel_calls),
+        .attaches = atomic_load(&slot->stats.xpmem_attaches),
+    };
+    if (!atomic_compare_exchange_strong(&slot->state, &ended, SLOT_COLLECTED))
+        return -ECHILD; /* another thread was faster */
+    space_release_slot(slot);
+    if (status)
+        *status = found;
+    return found.id;
+}
+
+static int collect_one(struct space *space, int32_t me, int id, struct onespace_status *status)
+{
+    struct space_slot *slot = space_slot(space, id);
+    if (!slot || id == ONESPACE_ROOT || !is_mine(slot, me) || space_state(slot) == SLOT_COLLECTED)
+        return -ECHILD;
+    return collect(slot, status);
+}
+
+static int collect_any(struct space *space, int32_t me, struct onespace_status *status)
+{
+    int result = -ECHILD;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        uint32_t state = space_state(slot);
+        if (state < SLOT_STARTING || state > SLOT_ENDED || !is_mine(slot, me))
+            continue;
+        int found = collect(slot, status);
+        if (found > 0)
+            return found;
+        result = 0;
+    }
+    return result;
+}
+
+int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    int32_t me = atomic_load(&space_self()->id);
+    uint64_t deadline = futex_deadline(timeout_ms);
+    for (;;) {
+        /* Acquire pairs with the bump after each end. */
+        uint32_t seen = atomic_load_explicit(&space->ends, memory_order_acquire);
+        int result = id == ONESPACE_ANY ? collect_any(space, me, status)
+                                        : collect_one(space, me, id, status);
+        if (result != 0)
+            return result;
+        if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
+            return -ETIMEDOUT;
+        if (!reaper_alive(space))
+            return -EOWNERDEAD;
+        uint64_t slice = futex_deadline(1000); /* to notice a killed reaper */
+        futex_wait(&space->ends, seen, slice < deadline ? slice : deadline);
+    }
+}

@@ -1,0 +1,16 @@
+/* src/space/lock.h: the lock among the threads of one member.
+ *
+ * It guards what these threads change in the member's own records (its out-of-range mappings, its
+ * exports). Signals are blocked while it is held: a handler may map memory. Nobody but the member's
+ * threads takes it, so it dies with them: the reaper reads those records without it. Freestanding.
+ */
+#ifndef ONESPACE_SPACE_LOCK_H
+#define ONESPACE_SPACE_LOCK_H
+
+#include "registry/space.h"
+
+/* Takes the lock and blocks all signals; the old mask is for space_unlock. */
+uint64_t space_lock(struct space_slot *slot);
+void space_unlock(struct space_slot *slot, uint64_t signals);
+
+#endif

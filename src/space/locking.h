@@ -1,9 +1,0 @@
-/* src/space/locking.h: tell this program's libc that it is not alone with its memory. */
-#ifndef ONESPACE_SPACE_LOCKING_H
-#define ONESPACE_SPACE_LOCKING_H
-
-/* 0, or -EAGAIN when there is no thread to be had; then it may be called again. Not from signal
- * handlers. */
-int locking_begin(void);
-
-#endif
