@@ -8,7 +8,7 @@ static const struct {
     size_t field;
     const char *consequence; /* of %u of them */
 } kinds[] = {
-    {"sites", offsetof(struct space_overflows, sites),
+    {"sites", offsetof(struct space_overflows, patch_sites),
      "%u system call sites are not steered, because a file or a task has more than its table "
      "holds: "
      "memory mapped there is not given back before the space ends"},

@@ -47,7 +47,7 @@ struct ps_space {
     uid_t user;
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
-    char problem[256];               /* why some of it could not be found out, or empty */
+    char problem[768];               /* why some of it could not be found out, or empty */
     uintptr_t fence_low, fence_high; /* the page behind the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;

@@ -61,15 +61,18 @@ static long copy_head(int pid, struct space *head)
 static int is_ours(struct reading *reading)
 {
     const struct space *head = reading->head;
-    if (head->magic == SPACE_MAGIC && head->abi == SPACE_ABI && head->size == sizeof(*head))
+    if (space_is_ours(head, NULL))
         return 1;
-    if (head->magic == 0) /* about to be filled */
+    if (head->header.magic == 0) /* about to be filled */
         return 0;
+    char found[SHARED_TEXT], known[SHARED_TEXT];
+    struct shared_header own = space_header();
+    shared_describe(found, &head->header);
+    shared_describe(known, &own);
     snprintf(reading->space->problem, sizeof(reading->space->problem),
-             "it was made by another version of onespace (registry %#" PRIx64 ", ABI %" PRIu32
-             ", %" PRIu32 " bytes; this command knows %#" PRIx64 ", ABI %u, %zu bytes): use the "
-             "`onespace ps` of that version",
-             head->magic, head->abi, head->size, SPACE_MAGIC, SPACE_ABI, sizeof(*head));
+             "it was made by another version of onespace (%.255s, whose registry is of %s; this "
+             "command knows %s): use the `onespace ps` of that version",
+             head->library, found, known);
     return 0;
 }
 
@@ -158,7 +161,8 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
         .cpu_seconds = -1,
         .copies = atomic_load_explicit(&slot->stats.cma_calls, memory_order_relaxed),
         .copied_bytes = atomic_load_explicit(&slot->stats.cma_bytes, memory_order_relaxed),
-        .out_of_range_lost = atomic_load_explicit(&slot->interpose.out_of_range_lost, memory_order_relaxed),
+        .out_of_range_lost =
+            atomic_load_explicit(&slot->interpose.out_of_range_lost, memory_order_relaxed),
     };
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);

@@ -24,6 +24,7 @@ extern int *__errno_location(void) WEAK;
 extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 extern void _exit(int) WEAK;
+extern int dladdr(const void *, Dl_info *) WEAK;
 
 long syscall(long nr, ...);
 
@@ -54,14 +55,21 @@ static void settle_heap(void)
     mallopt(OPTION_MMAP_THRESHOLD, HEAP_MMAP);
 }
 
+/* For messages: this file, where there is a libc that tells. */
+static const char *agent_file(void)
+{
+    Dl_info self;
+    return dladdr && dladdr((void *)agent_file, &self) && self.dli_fname ? self.dli_fname
+                                                                         : "libonespace-agent.so";
+}
+
 static int find_space(void)
 {
     if (agent_space || !getauxval)
         return agent_space != NULL;
     struct space *space = (struct space *)getauxval(SPACE_AT_REGISTRY);
     struct space_slot *self = (struct space_slot *)getauxval(SPACE_AT_SLOT);
-    if (!space || !self || space->magic != SPACE_MAGIC || space->abi != SPACE_ABI ||
-        space->size != sizeof(*space))
+    if (!space || !self || !space_is_ours(space, agent_file()))
         return 0;
     agent_self = self;
     agent_space = space;

@@ -16,7 +16,9 @@
 #include <stddef.h>
 
 #include "agent/agent.h"
+#include "base/numbers.h"
 #include "base/raw.h"
+#include "base/text.h"
 
 /* Below the root's program break lie its heap and its program, and nothing that the kernel chose.
  */
@@ -90,38 +92,19 @@ static unsigned other_owner(const void *block)
     return index == LAYOUT_SLOTS && below - 1 < BELOW_BREAK ? 0 : index;
 }
 
-static size_t put(char *text, size_t at, const char *word)
+static char *append_member(char *text, int32_t id)
 {
-    while (*word)
-        text[at++] = *word++;
-    return at;
+    return id == 0 ? text_append(text, "the root")
+                   : numbers_write(text_append(text, "task "), (uint64_t)id, 10);
 }
 
-static size_t put_task(char *text, size_t at, int32_t id)
+static void refuse(const char *call, unsigned index, const char *fix)
 {
-    char digits[12];
-    unsigned count = 0;
-    if (id == 0)
-        return put(text, at, "the root");
-    at = put(text, at, "task ");
-    for (; id > 0; id /= 10)
-        digits[count++] = (char)('0' + id % 10);
-    while (count > 0)
-        text[at++] = digits[--count];
-    return at;
-}
-
-static void refuse(const char *call, unsigned index, const char *mend)
-{
-    char text[256];
-    size_t at = put(text, 0, "onespace: task ");
-    at = put_task(text, at - 5, atomic_load(&agent_self->id));
-    at = put(text, at, " calls ");
-    at = put(text, at, call);
-    at = put(text, at, "() on memory of ");
-    at = put_task(text, at, atomic_load(&agent_space->slots[index].id));
-    at = put(text, at, mend);
-    raw(__NR_write, 2, text, at);
+    char text[256],
+        *end = append_member(text_append(text, "onespace: "), atomic_load(&agent_self->id));
+    end = text_append(text_append(text_append(end, " calls "), call), "() on memory of ");
+    end = text_append(append_member(end, atomic_load(&agent_space->slots[index].id)), fix);
+    raw(__NR_write, 2, text, end - text);
     if (abort)
         abort();
     raw(__NR_exit_group, 134);

@@ -14,6 +14,7 @@
 #include "mpi/functions.h"
 #include "onespace.h"
 #include "base/raw.h"
+#include "base/text.h"
 
 /* libc's; whoever has an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;
@@ -43,20 +44,12 @@ static _Atomic uint32_t lock; /* 1: a thread is resolving; acquire to take, rele
 static void *layer;           /* under the lock */
 static int layer_failed;
 
-static size_t length_of(const char *text)
-{
-    size_t length = 0;
-    while (text[length])
-        length++;
-    return length;
-}
-
 static void say(const char *what, const char *name, const char *why)
 {
     const char *parts[] = {"onespace: ", what, " ", name, ": ", why, "\n"};
     struct iovec pieces[7];
     for (int i = 0; i < 7; i++)
-        pieces[i] = (struct iovec){(void *)parts[i], length_of(parts[i])};
+        pieces[i] = (struct iovec){(void *)parts[i], text_length(parts[i])};
     raw(__NR_writev, 2, pieces, 7);
 }
 
@@ -67,8 +60,8 @@ static void *find_library(const char **layer_name)
 #define LIBRARY(soname, file) soname "\0" file "\0"
         MPI_LIBRARIES(LIBRARY);
     const char *soname = libraries;
-    for (; *soname; soname = *layer_name + length_of(*layer_name) + 1) {
-        *layer_name = soname + length_of(soname) + 1;
+    for (; *soname; soname = *layer_name + text_length(*layer_name) + 1) {
+        *layer_name = soname + text_length(soname) + 1;
         void *library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
         if (library)
             return library;
@@ -84,13 +77,13 @@ static int layer_path(const char *name, char *path, size_t size)
         return -1;
     long length = raw(__NR_readlink, self.dli_fname, path, size);
     if (length < 0 || path[0] != '/') {
-        length = (long)length_of(self.dli_fname);
+        length = (long)text_length(self.dli_fname);
         for (long i = 0; i < length && i < (long)size; i++)
             path[i] = self.dli_fname[i];
     }
     while (length > 0 && length < (long)size && path[length - 1] != '/')
         length--;
-    size_t rest = length_of(name) + 1;
+    size_t rest = text_length(name) + 1;
     if (length <= 0 || (size_t)length + rest > size)
         return -1;
     for (size_t i = 0; i < rest; i++)
@@ -125,7 +118,7 @@ static const char *name_of(unsigned index)
 {
     const char *name = names;
     while (index--)
-        name += length_of(name) + 1;
+        name += text_length(name) + 1;
     return name;
 }
 

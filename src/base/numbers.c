@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "base/raw.h"
+#include "base/text.h"
 
 /* The decimal number that a directory entry's name is, or -1. */
 static int number_of(const char *text)
@@ -19,29 +20,33 @@ static int number_of(const char *text)
 long numbers_each(const char *path, numbers_visit *visit, void *context)
 {
     _Alignas(8) char entries[2048];
-    long folder = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return folder;
-    for (long size; (size = raw(__NR_getdents64, folder, entries, sizeof(entries))) > 0;) {
+    long directory = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return directory;
+    for (long size; (size = raw(__NR_getdents64, directory, entries, sizeof(entries))) > 0;) {
         for (long at = 0; at < size;) {
             /* struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name */
             int number = number_of(entries + at + 19);
             if (number >= 0)
-                visit(context, number, (int)folder);
+                visit(context, number, (int)directory);
             at += *(unsigned short *)(entries + at + 16);
         }
     }
-    raw(__NR_close, folder);
+    raw(__NR_close, directory);
     return 0;
 }
 
-char *numbers_write(char *text, int number)
+char *numbers_write(char *text, uint64_t number, unsigned base)
 {
-    int scale = 1;
-    while (number / scale >= 10)
-        scale *= 10;
-    for (; scale; scale /= 10)
-        *text++ = (char)('0' + number / scale % 10);
+    char digits[64];
+    unsigned count = 0;
+    do
+        digits[count++] = "0123456789abcdef"[number % base];
+    while (number /= base);
+    if (base == 16)
+        text = text_append(text, "0x");
+    while (count > 0)
+        *text++ = digits[--count];
     *text = 0;
     return text;
 }

@@ -1,13 +1,16 @@
-/* src/base/numbers.h: the numbers that name the entries of a folder, as in /proc/self/fd. */
+/* src/base/numbers.h: numbers in text, and those that name the entries of a directory, as in
+ * /proc/self/fd. */
 #ifndef ONESPACE_BASE_NUMBERS_H
 #define ONESPACE_BASE_NUMBERS_H
 
-/* Calls visit for each number; `folder` is the open folder's own descriptor. 0, or -errno when the
- * folder cannot be opened. Freestanding. */
-typedef void numbers_visit(void *context, int number, int folder);
+#include <stdint.h>
+
+/* Calls visit for each number; `directory` is the open directory's own descriptor. 0, or -errno
+ * when the directory cannot be opened. Freestanding. */
+typedef void numbers_visit(void *context, int number, int directory);
 long numbers_each(const char *path, numbers_visit *visit, void *context);
 
-/* Appends a decimal number to a text and gives its end. */
-char *numbers_write(char *text, int number);
+/* Appends a number of base 10 or (with 0x) 16 to a text and returns its end. */
+char *numbers_write(char *text, uint64_t number, unsigned base);
 
 #endif

@@ -47,4 +47,13 @@ static inline char *text_append(char *to, const char *text)
     return to;
 }
 
+/* The same with at most `most` bytes of the text. */
+static inline char *text_append_some(char *to, const char *text, size_t most)
+{
+    for (; most > 0 && *text; most--)
+        *to++ = *text++;
+    *to = 0;
+    return to;
+}
+
 #endif

@@ -45,7 +45,7 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
     int index =
         take_trampoline(&self->interpose, kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_CALLS_MAX);
     if (index < 0) {
-        space_count(&space_registry()->overflows.sites, 1);
+        space_count(&space_registry()->overflows.patch_sites, 1);
         return;
     }
     struct arch_call *call = &data->calls[index];
@@ -82,7 +82,7 @@ static void find_and_count(uintptr_t code, size_t size, int fd, long offset,
 {
     patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
     if (list->left_out)
-        space_count(&space_registry()->overflows.sites, list->left_out);
+        space_count(&space_registry()->overflows.patch_sites, list->left_out);
 }
 
 void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd,
@@ -91,8 +91,8 @@ void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t si
     struct patch_sites list;
     find_and_count(code, size, fd, offset, kind, &list);
     for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(self, &list.sites[i], kind))
-            patch(self, code, &list.sites[i], kind);
+        if (is_wanted(self, &list.items[i], kind))
+            patch(self, code, &list.items[i], kind);
 }
 
 void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd,
@@ -102,8 +102,8 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     uintptr_t low = UINTPTR_MAX, high = 0;
     find_and_count(code, size, fd, offset, kind, &list);
     for (uint32_t i = 0; i < list.count; i++) {
-        uintptr_t at = code + list.sites[i].at;
-        if (!is_wanted(self, &list.sites[i], kind))
+        uintptr_t at = code + list.items[i].at;
+        if (!is_wanted(self, &list.items[i], kind))
             continue;
         low = at < low ? at & -(uintptr_t)ARCH_PAGE : low;
         high = at + ARCH_PATCH_SITE_BYTES > high ? at + ARCH_PATCH_SITE_BYTES : high;
@@ -113,11 +113,11 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     /* Written before it is read, a page is copied at once; the other way round it is mapped, copied
      * and replaced, and every processor of the space must hear of it. */
     for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(self, &list.sites[i], kind))
-            touch_for_writing(code + list.sites[i].at);
+        if (is_wanted(self, &list.items[i], kind))
+            touch_for_writing(code + list.items[i].at);
     for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(self, &list.sites[i], kind))
-            patch(self, code, &list.sites[i], kind);
+        if (is_wanted(self, &list.items[i], kind))
+            patch(self, code, &list.items[i], kind);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
 }
 
@@ -125,7 +125,7 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
                             long offset)
 {
     char link[32], path[4096];
-    numbers_write(text_append(link, "/proc/self/fd/"), fd);
+    numbers_write(text_append(link, "/proc/self/fd/"), (uint64_t)fd, 10);
     long length = raw(__NR_readlink, link, path, sizeof(path) - 1);
     if (length <= 0)
         return;

@@ -23,7 +23,7 @@ static void search_calls(const unsigned char *code, size_t size, int is_loader,
             list->left_out += list->left_out < UINT16_MAX;
             continue;
         }
-        list->sites[list->count++] = (struct space_patch_site){.at = (uint32_t)at,
+        list->items[list->count++] = (struct space_patch_site){.at = (uint32_t)at,
                                                                .nr = (uint16_t)found.nr,
                                                                .length = found.length,
                                                                .lead = found.lead};
@@ -35,7 +35,7 @@ static void search_cpuids(const unsigned char *code, size_t size, struct patch_s
     uint32_t offsets[ARCH_CPUIDS_MAX];
     unsigned count = arch_find_cpuids(code, size, offsets, ARCH_CPUIDS_MAX);
     for (unsigned i = 0; i < count && list->count < SPACE_FILE_PATCH_SITES; i++)
-        list->sites[list->count++] =
+        list->items[list->count++] =
             (struct space_patch_site){.at = offsets[i], .nr = SPACE_PATCH_SITE_CPUID};
 }
 
@@ -67,7 +67,7 @@ static void remember(struct space *space, const struct stat *status, size_t size
         file->count = list->count;
         file->left_out = list->left_out;
         for (uint32_t s = 0; s < list->count; s++)
-            file->sites[s] = list->sites[s];
+            file->patch_sites[s] = list->items[s];
         atomic_store_explicit(&file->state, FILE_READY, memory_order_release);
         return;
     }
@@ -90,7 +90,7 @@ void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_l
         list->count = file->count;
         list->left_out = file->left_out;
         for (uint32_t s = 0; s < file->count; s++)
-            list->sites[s] = file->sites[s];
+            list->items[s] = file->patch_sites[s];
         return;
     }
     search_calls((const unsigned char *)code, size, is_loader, list);

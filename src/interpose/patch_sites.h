@@ -8,7 +8,7 @@
 
 struct patch_sites {
     uint16_t count, left_out; /* kept; those that found the list full */
-    struct space_patch_site sites[SPACE_FILE_PATCH_SITES];
+    struct space_patch_site items[SPACE_FILE_PATCH_SITES];
 };
 
 /* Finds the patch sites of all interposed calls, and in ld.so of cpuid, in [code, code+size): the

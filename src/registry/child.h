@@ -1,7 +1,7 @@
-/* src/task/child.h: what a newborn task needs to know before it enters its program.
+/* src/registry/child.h: what a child sets up before it enters its program.
  *
- * Written by the spawner into the newborn's own range, before the kernel task exists; it stays
- * there for the life of the range, because the program's path is asked for later. */
+ * Written by the spawner into the child's own range, before the kernel task exists. It stays there
+ * for the life of the range, because the program's path is asked for later. */
 #ifndef ONESPACE_REGISTRY_CHILD_H
 #define ONESPACE_REGISTRY_CHILD_H
 

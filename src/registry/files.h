@@ -8,15 +8,15 @@
 
 enum { SPACE_FILES = 256, SPACE_FILE_PATCH_SITES = 96, SPACE_CPUIDS = 96 };
 
-/* The patchable sites of a file that was mapped executable. FILLING entries whose filler died stay
+/* The patch sites of a file that was mapped executable. FILLING entries whose filler died stay
  * unused; readers skip what is not READY. */
 struct space_patch_site {
     uint32_t at;          /* offset from the start of the mapping */
     uint16_t nr;          /* system call number, or SPACE_PATCH_SITE_CPUID */
-    uint8_t length, lead; /* as arch_next_site found them */
+    uint8_t length, lead; /* as arch_next_patch_site found them */
 };
 #define SPACE_PATCH_SITE_CPUID 0xffffu
-/* What the processor answers; state as of a file. */
+/* What the CPU answers to cpuid; state as of a file. */
 struct space_cpuid {
     _Atomic uint32_t state;
     uint32_t leaf, subleaf, answer[4], unused;
@@ -24,9 +24,9 @@ struct space_cpuid {
 enum file_state { FILE_EMPTY, FILE_FILLING, FILE_READY };
 struct space_file {
     _Atomic uint32_t state;
-    uint16_t count, left_out; /* sites kept; those that found sites[] full */
+    uint16_t count, left_out; /* patch sites kept; those that found patch_sites[] full */
     uint64_t device, inode, changed_ns, size, offset, length;
-    struct space_patch_site sites[SPACE_FILE_PATCH_SITES];
+    struct space_patch_site patch_sites[SPACE_FILE_PATCH_SITES];
 };
 
 /* ld.so.cache, mapped once for all tasks: EMPTY -> FILLING -> READY as with files. */

@@ -2,6 +2,7 @@
 #ifndef ONESPACE_REGISTRY_INTERPOSE_H
 #define ONESPACE_REGISTRY_INTERPOSE_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -21,12 +22,14 @@ struct space_sigaction {
     uint64_t mask;
 };
 
-/* Steering: the task's own view of what the kernel keeps once per address space. Written by the
+static_assert(sizeof(struct space_sigaction) == 32, "as the kernel has it");
+
+/* The task's own view of what the kernel keeps once per address space. Written by the
  * task's threads only, read by the reaper after its end. */
 struct space_interpose {
     _Atomic uint64_t files_next;       /* next place for a file mapping */
     _Atomic uint64_t mappings_next;    /* next place for any other mapping */
-    _Atomic uint32_t trampoline_count; /* stubs in use */
+    _Atomic uint32_t trampoline_count; /* trampolines in use */
     uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
     _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */

@@ -6,11 +6,12 @@
  * munmap gives all of a task's memory back:
  *
  *   0        +16 MiB            +1 GiB                  +17 GiB          +26 GiB        +28 GiB
- *   | stubs  | files (images)   | mappings              | program break  | main stack   |
+ *   | tramp. | files (images)   | mappings              | program break  | main stack   |
  *
- * Of tasks that the root spawns the stubs lie beside their ld.so instead (task/loader_image.h).
- * Images stay within 2 GiB of the stubs, the reach of a relative jump. Nothing is reserved: a range
- * costs nothing until it is used. The range of slot 0 holds the registry. */
+ * Of tasks that the root spawns the trampolines lie beside their ld.so instead
+ * (task/loader_image.h). Images stay within 2 GiB of the trampolines, the reach of a relative jump.
+ * Nothing is reserved: a range costs nothing until it is used. The range of slot 0 holds the
+ * registry. */
 #ifndef ONESPACE_REGISTRY_LAYOUT_H
 #define ONESPACE_REGISTRY_LAYOUT_H
 

@@ -6,20 +6,21 @@
  * States of a slot (who moves it on):
  *
  *   FREE      -> CLAIMED    a spawner, by compare-and-swap
- *   CLAIMED   -> BORN       the spawner (a task) or the reaper (for the root), right before clone
- *   CLAIMED/BORN -> FREE    the spawner, when there is no process; or the reaper, when the spawner
- *                           died before there was one (through BROKEN, while it unmaps)
- *   BORN      -> RUNNING    the newborn itself, right before it enters its program
- *   RUNNING   -> LEFT       the reaper: it executed another program; the process lives
- *   BORN/RUNNING/LEFT -> ENDED   the reaper: it was reaped, the status can be collected
- *   ENDED     -> COLLECTED  a waiter, by compare-and-swap (the reaper if nobody will wait)
- *   COLLECTED -> FREE       whoever comes last, collector or reaper, when the memory is gone */
+ *   CLAIMED   -> STARTING   the spawner (a task) or the reaper (for the root), right before clone
+ *   CLAIMED/STARTING -> FREE  the spawner, when there is no process; or the reaper, when the
+ * spawner died before there was one (through BROKEN, while it unmaps) STARTING  -> RUNNING    the
+ * child itself, right before it enters its program RUNNING   -> LEFT       the reaper: it executed
+ * another program; the process lives STARTING/RUNNING/LEFT -> ENDED  the reaper: it was reaped, the
+ * status can be collected ENDED     -> COLLECTED  a waiter, by compare-and-swap (the reaper if
+ * nobody will wait) COLLECTED -> FREE       whoever comes last, collector or reaper, when the
+ * memory is gone */
 #ifndef ONESPACE_REGISTRY_SLOT_H
 #define ONESPACE_REGISTRY_SLOT_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "onespace.h"
 #include "registry/debugger.h"
 #include "registry/interpose.h"
 #include "registry/robust.h"
@@ -92,13 +93,10 @@ static inline uint32_t space_state(const struct space_slot *slot)
     return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;
 }
 
-/* Whether the slot's task is a thread of another member's process. The flag is
- * ONESPACE_SPAWN_THREAD, asserted in task/spawn.c: not all that is linked here includes onespace.h.
- */
-#define SPACE_FLAG_THREAD 128u
+/* Whether the slot's task is a thread of another member's process. */
 static inline int space_is_thread(const struct space_slot *slot)
 {
-    return (slot->flags & SPACE_FLAG_THREAD) != 0;
+    return (slot->flags & ONESPACE_SPAWN_THREAD) != 0;
 }
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+#include "base/shared_header.h"
 #include "registry/exports.h"
 #include "registry/files.h"
 #include "registry/layout.h"
@@ -29,11 +30,11 @@
 #define SPACE_AT_REGISTRY 0x6f6e6501ul
 #define SPACE_AT_SLOT     0x6f6e6502ul
 
-enum { SPACE_LIMITS = 16 };
+enum { SPACE_LIMITS = 16, SPACE_LIBRARY = 256 };
 
 struct space {
-    uint64_t magic;
-    uint32_t abi, size; /* of this struct */
+    struct shared_header header;
+    char library[SPACE_LIBRARY]; /* file of the root's library, for messages */
     struct space_operations operations;
     int32_t root_pid;
     _Atomic int32_t reaper_pid;
@@ -45,7 +46,7 @@ struct space {
     _Atomic uint32_t had_threads;         /* sticky: a task in thread mode was made */
     _Atomic uint32_t holds_pending;       /* reaper: ended tasks' memory waits for its holders */
     _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory went */
-    _Atomic int32_t requests;             /* newest slot whose birth the reaper shall make, or -1 */
+    _Atomic int32_t requests;             /* newest slot whose child the reaper is to make, or -1 */
     _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
     _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
@@ -70,7 +71,7 @@ struct space {
     _Atomic uint32_t debug_linked;   /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;        /* no slot above this index was ever used */
     _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t oversubscribed; /* more tasks want to run than there are processors: a hint */
+    _Atomic uint32_t oversubscribed; /* more tasks want to run than there are CPUs: a hint */
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
@@ -85,6 +86,14 @@ struct space {
     _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */
     struct space_slot slots[LAYOUT_SLOTS];
 };
+
+static_assert(sizeof(struct space) < LAYOUT_GIB, "below the mark");
+
+/* What a program of this version writes there. */
+struct shared_header space_header(void);
+/* Whether the registry is of this version; if not, says so on stderr, with both sides: `file` is
+ * the caller's library. NULL for `file`: says nothing. Freestanding. */
+int space_is_ours(const struct space *space, const char *file);
 
 static inline struct space *space_registry(void)
 {

@@ -11,15 +11,16 @@ struct space_stats {
     _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
     _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
     _Atomic uint64_t xpmem_attaches;
-    _Atomic uint32_t yields; /* how often it gave its processor up; wraps */
+    _Atomic uint32_t yields; /* how often it gave its CPU up; wraps */
 };
 
 /* What found its table full since the space began: all goes on, with less. Relaxed counters that
  * any task's threads raise and ps and the root read. */
 struct space_overflows {
-    _Atomic uint32_t sites;  /* system calls that were left as they are */
-    _Atomic uint32_t files;  /* files that were searched for sites without keeping the result */
-    _Atomic uint32_t cpuids; /* questions to the processor that were not answered from the table */
+    _Atomic uint32_t patch_sites; /* system calls that were left as they are */
+    _Atomic uint32_t
+        files; /* files that were searched for patch sites without keeping the result */
+    _Atomic uint32_t cpuids;   /* cpuid instructions that were not answered from the table */
     _Atomic uint32_t mappings; /* mappings outside their task's range that stay when it ends */
 };
 

@@ -12,6 +12,7 @@
 
 #include "arch/copy.h"
 #include "base/futex.h"
+#include "base/text.h"
 #include "interpose/interpose.h"
 #include "interpose/thread_mode.h"
 #include "runtime/debugger.h"
@@ -54,9 +55,10 @@ static void task_attached(struct space_slot *self, uintptr_t link_map)
 static void fill_registry(struct space *space)
 {
     struct space_slot *root = &space->slots[0];
-    space->magic = SPACE_MAGIC;
-    space->abi = SPACE_ABI;
-    space->size = sizeof(*space);
+    Dl_info library;
+    if (dladdr((void *)fill_registry, &library) && library.dli_fname)
+        text_append_some(space->library, library.dli_fname, sizeof(space->library) - 1);
+    space->header = space_header();
     space->operations.task_attached = task_attached;
     space->operations.interpose = interpose_call;
     space->operations.prepare = interpose_prepare;

@@ -1,6 +1,7 @@
 /* src/space/self.c: see self.h. */
 #include "space/self.h"
 
+#include <dlfcn.h>
 #include <sys/auxv.h>
 
 static struct space *mine;      /* set once, by attach() or space_set_root */
@@ -17,8 +18,12 @@ static void attach(void)
 {
     struct space *space = (struct space *)getauxval(SPACE_AT_REGISTRY);
     struct space_slot *slot = (struct space_slot *)getauxval(SPACE_AT_SLOT);
-    if (!space || !slot || space->magic != SPACE_MAGIC || space->abi != SPACE_ABI ||
-        space->size != sizeof(*space))
+    Dl_info library;
+    if (!space || !slot)
+        return;
+    const char *file = dladdr((void *)attach, &library) ? library.dli_fname : "libonespace";
+    static _Atomic int was_told; /* a program asks more than once */
+    if (!space_is_ours(space, atomic_exchange(&was_told, 1) ? NULL : file))
         return;
     self = slot;
     mine = space;

@@ -61,7 +61,7 @@ static long threads_in(const char *path)
 
 static void count_threads(struct census *census, int32_t process)
 {
-    char path[32] = "/proc/", *end = numbers_write(path + 6, process);
+    char path[32] = "/proc/", *end = numbers_write(path + 6, (uint64_t)process, 10);
     for (const char *tail = "/task"; (*end = *tail); tail++)
         end++;
     census->process = process;

@@ -19,6 +19,7 @@ extern unsigned long getauxval(unsigned long) WEAK;
 extern int *__errno_location(void) WEAK;
 extern int onespace_self(void) WEAK; /* there if the program uses libonespace */
 
+static _Atomic int was_told;            /* that the registry is of another version */
 static struct space_slot *_Atomic task; /* set once, by whichever thread asks first */
 
 /* The caller's slot in the space that it is a task of, if the registry is of our layout. */
@@ -26,8 +27,7 @@ static struct space_slot *find_task(void)
 {
     struct space *space = getauxval ? (struct space *)getauxval(SPACE_AT_REGISTRY) : NULL;
     struct space_slot *slot = space ? (struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
-    if (!slot || space->magic != SPACE_MAGIC || space->abi != SPACE_ABI ||
-        space->size != sizeof(*space))
+    if (!slot || !space_is_ours(space, atomic_exchange(&was_told, 1) ? NULL : "libxpmem.so.0"))
         return NULL;
     /* Release: nothing hangs on it but the pointer, which all threads find the same. */
     atomic_store_explicit(&task, slot, memory_order_release);

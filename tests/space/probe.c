@@ -61,7 +61,7 @@ int probe_overflows(const char *kind)
 {
     struct space_overflows *overflows = &space_registry()->overflows;
     return (int)atomic_load(strcmp(kind, "files") == 0   ? &overflows->files
-                            : strcmp(kind, "sites") == 0 ? &overflows->sites
+                            : strcmp(kind, "sites") == 0 ? &overflows->patch_sites
                                                          : &overflows->mappings);
 }
 

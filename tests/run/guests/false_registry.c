@@ -28,9 +28,9 @@ int main(int argc, char **argv)
     if (strcmp(kind, "garbage") == 0)
         memset(space, 0xff, sizeof(*space));
     if (strcmp(kind, "empty") != 0) {
-        space->magic = SPACE_MAGIC;
-        space->abi = strcmp(kind, "version") == 0 ? 99 : SPACE_ABI;
-        space->size = sizeof(*space);
+        space->header = space_header();
+        if (strcmp(kind, "version") == 0)
+            space->header.abi = 99;
     }
     if (strcmp(kind, "garbage") == 0) {
         atomic_store(&space->slots[0].state, SLOT_RUNNING);

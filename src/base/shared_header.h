@@ -1,0 +1,48 @@
+/* src/base/shared_header.h: what a structure that crosses programs begins with.
+ *
+ * Programs of one space may carry different versions of the library. Whoever comes upon a structure
+ * that another program made compares its header with the one that it would write itself. The hash
+ * covers offset and size of every field, so that a layout that changed without its ABI number being
+ * raised is noticed as well. Freestanding. */
+#ifndef ONESPACE_BASE_SHARED_HEADER_H
+#define ONESPACE_BASE_SHARED_HEADER_H
+
+#include <stdint.h>
+
+#include "base/hash.h"
+
+struct shared_header {
+    uint64_t magic;  /* which structure it is */
+    uint32_t abi;    /* raised when fields change their meaning */
+    uint32_t size;   /* of the structure, in bytes */
+    uint64_t layout; /* of its fields, and of those of structures in it */
+};
+
+/* Rows of a table of fields, ROW(type, field, offset, bytes), become assertions and hashed numbers.
+ */
+#define SHARED_ASSERT(type, field, at, bytes)                                                      \
+    static_assert(offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes),          \
+                  #type ": " #field " moved: raise the ABI number and correct the table");
+#define SHARED_HASHED(type, field, at, bytes) at, bytes,
+
+static inline uint64_t shared_layout(const uint32_t *numbers, unsigned count)
+{
+    uint64_t hash = HASH_SEED;
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned shift = 0; shift < 32; shift += 8)
+            hash = hash_byte(hash, (unsigned char)(numbers[i] >> shift));
+    return hash;
+}
+
+static inline int shared_matches(const struct shared_header *found, const struct shared_header *own)
+{
+    return found->magic == own->magic && found->abi == own->abi && found->size == own->size &&
+           found->layout == own->layout;
+}
+
+/* Appends "ABI 1, 123 bytes, layout 0x…" to a text that has room for SHARED_TEXT more bytes, and
+ * returns its end. */
+enum { SHARED_TEXT = 96 };
+char *shared_describe(char *text, const struct shared_header *header);
+
+#endif
