@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
+#include "cmd/lib/commands.h"
 #include "host/host.h"
 #include "onespace.h"
 

@@ -1,0 +1,319 @@
+/* cmd/run/command.c: onespace run: options, and the choice between running by hand and joining a
+ * job. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/lib/commands.h"
+#include "host/defaults.h"
+#include "host/launcher.h"
+#include "host/shim.h"
+#include "cmd/run/run.h"
+#include "task/resolve.h"
+
+static const char usage[] =
+    "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
+    "[ARGUMENT...]]...\n"
+    "\n"
+    "Runs programs as tasks of one address space. Started by a launcher (mpiexec, mpirun, srun, "
+    "prterun)\n"
+    "each instance runs one rank, in the space that the ranks of the node share. Started by hand "
+    "it\n"
+    "makes a space and runs N tasks.\n"
+    "\n"
+    "  -n, --ntasks, --np N    run N tasks of the next program (by hand; default 1)\n"
+    "      --space NAME        join the space of that name, or make it\n"
+    "      --cpu-bind POLICY   none (default), core, or a list of processors: 0,2-4\n"
+    "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit "
+    "-s)\n"
+    "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
+    "      --thread-mode       tasks are threads of one process, with globals and a libc of their "
+    "own (by hand)\n"
+    "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
+    "      --no-steer          leave the programs' libc unpatched (for comparisons)\n"
+    "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
+    "      --turns WHICH       auto (default): short ones where tasks outnumber processors; off\n"
+    "  -v, --verbose           name the space, what was set and why\n"
+    "      --stats             at the end, what each task copied and by which way\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0 when all tasks ended with 0, else that of the first that failed; 128+N for "
+    "signal\n"
+    "N; 127 program not found; 126 it cannot be a task (see `onespace check`); 2 wrong usage.\n";
+
+enum {
+    OPT_SPACE = 256,
+    OPT_BIND,
+    OPT_STACK,
+    OPT_FAILURE,
+    OPT_HEAP,
+    OPT_NO_STEER,
+    OPT_STATS,
+    OPT_MPI,
+    OPT_TURNS,
+    OPT_THREADS
+};
+
+static const struct option options[] = {
+    {"ntasks", required_argument, NULL, 'n'},
+    {"np", required_argument, NULL, 'n'},
+    {"space", required_argument, NULL, OPT_SPACE},
+    {"cpu-bind", required_argument, NULL, OPT_BIND},
+    {"stack", required_argument, NULL, OPT_STACK},
+    {"on-failure", required_argument, NULL, OPT_FAILURE},
+    {"heap", required_argument, NULL, OPT_HEAP},
+    {"no-steer", no_argument, NULL, OPT_NO_STEER},
+    {"stats", no_argument, NULL, OPT_STATS},
+    {"mpi-layer", required_argument, NULL, OPT_MPI},
+    {"turns", required_argument, NULL, OPT_TURNS},
+    {"thread-mode", no_argument, NULL, OPT_THREADS},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int bad_value(const char *option, const char *value, const char *allowed)
+{
+    fprintf(stderr, "onespace run: %s %s: not %s\n", option, value, allowed);
+    return -1;
+}
+
+static int parse_size(const char *text, size_t *size)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                     : *end == 'M' || *end == 'm' ? 20
+                     : *end == 'G' || *end == 'g' ? 30
+                                                  : 0;
+    if (end == text || errno || *text == '-' || (shift ? end[1] : *end) ||
+        value > (1ull << 30 >> shift << 0) || (value << shift) < 65536)
+        return bad_value("--stack", text, "a size from 64K to 1G, such as 16M");
+    *size = (size_t)(value << shift);
+    return 0;
+}
+
+static int parse_count(const char *text, int *count)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > ONESPACE_TASKS_MAX)
+        return bad_value("-n", text, "a number of tasks from 1 to 2047");
+    *count = (int)value;
+    return 0;
+}
+
+static int is_space_name(const char *text)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+    return *text && *text != '.' && strlen(text) <= 40 && strspn(text, allowed) == strlen(text);
+}
+
+static int parse_option(int option, struct run_options *run, struct run_segment *segment)
+{
+    switch (option) {
+    case 'n':
+        run->counted = 1;
+        return parse_count(optarg, &segment->count);
+    case OPT_SPACE:
+        if (!is_space_name(optarg))
+            return bad_value("--space", optarg, "a name of at most 40 letters, digits and ._-");
+        run->space = optarg;
+        return 0;
+    case OPT_BIND:
+        run->bind = optarg;
+        return 0;
+    case OPT_STACK:
+        return parse_size(optarg, &segment->stack_size);
+    case OPT_FAILURE:
+        run->kill_on_failure = strcmp(optarg, "kill") == 0;
+        return run->kill_on_failure || strcmp(optarg, "keep") == 0
+                   ? 0
+                   : bad_value("--on-failure", optarg, "kill or keep");
+    case OPT_HEAP:
+        if (strcmp(optarg, "libc") == 0)
+            segment->flags |= ONESPACE_SPAWN_HEAP_LIBC;
+        else if (strcmp(optarg, "tuned") != 0)
+            return bad_value("--heap", optarg, "tuned or libc");
+        return 0;
+    case OPT_NO_STEER:
+        segment->flags |= ONESPACE_SPAWN_UNSTEERED;
+        return 0;
+    case OPT_MPI:
+        if (strcmp(optarg, "off") == 0)
+            segment->flags |= ONESPACE_SPAWN_NO_MPI_LAYER;
+        else if (strcmp(optarg, "auto") != 0)
+            return bad_value("--mpi-layer", optarg, "auto or off");
+        return 0;
+    case OPT_TURNS:
+        run->long_turns = strcmp(optarg, "off") == 0;
+        return run->long_turns || strcmp(optarg, "auto") == 0
+                   ? 0
+                   : bad_value("--turns", optarg, "auto or off");
+    case OPT_THREADS:
+        run->thread_mode = 1;
+        return 0;
+    case OPT_STATS:
+        run->stats = 1;
+        return 0;
+    case 'v':
+        run->verbose = 1;
+        return 0;
+    case 'h':
+        fputs(usage, stdout);
+        exit(0);
+    default:
+        fprintf(stderr, "Try `onespace run --help`.\n");
+        return -1;
+    }
+}
+
+/* One program with its options: argv[0] is "run" or the ':' before it. */
+static int parse_segment(int argc, char **argv, struct run_options *run,
+                         struct run_segment *segment)
+{
+    argv[0] = "onespace run"; /* for getopt's messages */
+    optind = 0;
+    for (int option; (option = getopt_long(argc, argv, "+n:vh", options, NULL)) != -1;)
+        if (parse_option(option, run, segment) < 0)
+            return -1;
+    if (optind >= argc) {
+        fprintf(stderr, "onespace run: no program given. Try `onespace run --help`.\n");
+        return -1;
+    }
+    segment->argv = argv + optind;
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct run_options *run)
+{
+    for (int start = 0; start < argc;) {
+        int end = start + 1;
+        while (end < argc && strcmp(argv[end], ":") != 0)
+            end++;
+        if (run->segment_count == RUN_SEGMENTS_MAX) {
+            fprintf(stderr, "onespace run: more than %d programs\n", RUN_SEGMENTS_MAX);
+            return -1;
+        }
+        struct run_segment *segment = &run->segments[run->segment_count++];
+        *segment = (struct run_segment){.count = 1};
+        if (run->segment_count > 1) { /* options carry over to the next program */
+            segment->flags = segment[-1].flags;
+            segment->stack_size = segment[-1].stack_size;
+        }
+        argv[end] = NULL; /* the ':' ends this program's arguments */
+        if (parse_segment(end - start, argv + start, run, segment) < 0)
+            return -1;
+        if (start > 0)
+            argv[start] = NULL; /* and those of the one before, again */
+        start = end;
+    }
+    return 0;
+}
+
+void run_say_windows(const struct run_segment *segment)
+{
+    int is_off = (segment->flags & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
+    fprintf(stderr, "onespace run: MPI windows are %s\n",
+            is_off ? "left to the MPI library (--mpi-layer off)"
+                   : "one memory for all ranks of the space (--mpi-layer auto)");
+}
+
+void run_say_python(const struct run_segment *segment)
+{
+    static struct image_program program;
+    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+        return; /* the spawn will say why */
+    if (program.stands_in_for[0])
+        fprintf(stderr,
+                "onespace run: %s is linked for fixed addresses: its tasks run the same Python "
+                "from %s\n",
+                program.stands_in_for, program.argv[1]);
+    image_program_free(&program);
+}
+
+static int run_joined(const struct run_options *run, const struct launcher *launcher)
+{
+    const struct run_segment *segment = &run->segments[0];
+    if (run->segment_count > 1 || segment->count > 1) {
+        fprintf(stderr,
+                "onespace run: with --space or under a launcher each instance runs one task; "
+                "give the launcher the count instead\n");
+        return 2;
+    }
+    if (run->kill_on_failure)
+        fprintf(stderr, "onespace run: --on-failure is the launcher's business here: ignored\n");
+    struct shim_job job = {
+        .space = run->space ? run->space : launcher->space,
+        .argv = segment->argv,
+        .flags = segment->flags,
+        .stack_size = segment->stack_size,
+        .launcher = launcher->daemon,
+        .number = launcher->local_size > 0 ? launcher->local_rank : -1,
+        .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
+        .stats = run->stats,
+        .is_rank = launcher->is_rank,
+        .launch = launcher->space,
+        .bind = run->bind,
+        .long_turns = run->long_turns,
+    };
+    if (run->verbose)
+        fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,
+                run->space ? "--space" : launcher->found_by, job.number, job.ntasks);
+    if (run->verbose)
+        fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
+                launcher->is_rank ? launcher->kind : "none",
+                segment->flags & ONESPACE_SPAWN_UNSTEERED ? "by the kernel (--no-steer)"
+                                                          : "in user space");
+    if (run->verbose)
+        run_say_windows(segment);
+    if (run->verbose)
+        run_say_python(segment);
+    defaults_set(run->verbose);
+    return shim_run(&job);
+}
+
+static int refuse_threads(const char *with, const char *why)
+{
+    fprintf(stderr, "onespace run: --thread-mode with %s: %s\n", with, why);
+    return 2;
+}
+
+/* What threads of one process cannot have: 0, or 2 with a message. */
+static int check_thread_mode(const struct run_options *run, const struct launcher *launcher)
+{
+    if (run->space)
+        return refuse_threads("--space", "what joins a space is a process of its own; leave one of "
+                                         "the two out");
+    if (launcher->is_rank && !run->counted)
+        return refuse_threads("a launcher", "its ranks are processes; leave --thread-mode out, or "
+                                            "start the tasks by hand with -n N");
+    if (run->kill_on_failure)
+        return refuse_threads("--on-failure kill", "a signal that ends one of them ends all, this "
+                                                   "command too; leave one of the two out");
+    for (int s = 0; s < run->segment_count; s++)
+        if (run->segments[s].flags & ONESPACE_SPAWN_UNSTEERED)
+            return refuse_threads("--no-steer", "their libc must be steered; leave one of the two "
+                                                "out");
+    return 0;
+}
+
+int command_run(int argc, char **argv)
+{
+    static struct run_options run;
+    struct launcher launcher;
+    if (parse(argc, argv, &run) < 0)
+        return 2;
+    launcher_find(&launcher);
+    if (run.thread_mode && check_thread_mode(&run, &launcher))
+        return 2;
+    if (run.space || (launcher.is_rank && !run.counted))
+        return run_joined(&run, &launcher);
+    return run_by_hand(&run);
+}
