@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "cmd/lib/commands.h"
-#include "image/image.h"
-#include "image/internal.h"
+#include "elf/elf.h"
+#include "elf/internal.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/patch_sites.h"
 #include "task/resolve.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "host/runtime_dir.h"
-#include "image/image.h"
+#include "elf/elf.h"
 #include "onespace.h"
 #include "cmd/lib/patch_sites.h"
 #include "space/layout.h"

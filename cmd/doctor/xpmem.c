@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "image/image.h"
+#include "elf/elf.h"
 #include "cmd/lib/patch_sites.h"
 #include "task/agent_path.h"
 

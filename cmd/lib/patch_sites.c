@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "arch.h"
-#include "image/image.h"
+#include "elf/elf.h"
 
 static const struct {
     const char *name;

@@ -14,7 +14,7 @@
 #ifndef ONESPACE_TASK_LOADER_IMAGE_H
 #define ONESPACE_TASK_LOADER_IMAGE_H
 
-#include "image/image.h"
+#include "elf/elf.h"
 #include "space/registry.h"
 #include "steer/steer.h"
 

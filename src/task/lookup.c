@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "image/image.h"
+#include "elf/elf.h"
 #include "space/futex.h"
 #include "space/holds.h"
 #include "space/registry.h"

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_TASK_RESOLVE_H
 #define ONESPACE_TASK_RESOLVE_H
 
-#include "image/image.h"
+#include "elf/elf.h"
 
 /* image_resolve, with the start program for Pythons that lies beside the agent. */
 int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,

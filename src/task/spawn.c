@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "arch.h"
-#include "image/image.h"
+#include "elf/elf.h"
 #include "space/futex.h"
 #include "space/group.h"
 #include "space/holds.h"

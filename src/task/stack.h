@@ -2,7 +2,7 @@
 #ifndef ONESPACE_TASK_STACK_H
 #define ONESPACE_TASK_STACK_H
 
-#include "image/image.h"
+#include "elf/elf.h"
 #include "space/registry.h"
 
 struct stack_request {

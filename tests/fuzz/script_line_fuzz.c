@@ -1,5 +1,5 @@
 /* tests/fuzz/script_line_fuzz.c: any bytes as the first line of a script. */
-#include "image/script.h"
+#include "elf/script.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* src/image/internal.h: what the sources of image share: checked arithmetic, reading, refusing. */
-#ifndef ONESPACE_IMAGE_INTERNAL_H
-#define ONESPACE_IMAGE_INTERNAL_H
+/* src/elf/internal.h: what the sources of image share: checked arithmetic, reading, refusing. */
+#ifndef ONESPACE_ELF_INTERNAL_H
+#define ONESPACE_ELF_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "arch_elf.h"
-#include "image/image.h"
+#include "elf/elf.h"
 
 /* Whether [offset, offset + size) lies in [0, limit), without arithmetic that could wrap. */
 static inline bool image_within(uint64_t offset, uint64_t size, uint64_t limit)

@@ -1,9 +1,9 @@
-/* src/image/python.c: Pythons that are linked for fixed addresses, as most distributions' are, and
+/* src/elf/python.c: Pythons that are linked for fixed addresses, as most distributions' are, and
  * the shared libraries that hold the same interpreter.
  *
  * pythonX.Y is all of libpythonX.Y.so.1.0 and a main function, linked for fixed addresses because
  * that is a little faster. The library is position independent. */
-#include "image/internal.h"
+#include "elf/internal.h"
 
 #include <ctype.h>
 #include <elf.h>

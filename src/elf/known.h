@@ -1,14 +1,14 @@
-/* src/image/known.h: files that were read and found good before.
+/* src/elf/known.h: files that were read and found good before.
  *
  * Starting a thousand tasks of one program reads and judges it once. A file is known by device,
  * inode, size and both time stamps; changing it, its mode or its capabilities changes the stamps.
  */
-#ifndef ONESPACE_IMAGE_KNOWN_H
-#define ONESPACE_IMAGE_KNOWN_H
+#ifndef ONESPACE_ELF_KNOWN_H
+#define ONESPACE_ELF_KNOWN_H
 
 #include <stdbool.h>
 
-#include "image/image.h"
+#include "elf/elf.h"
 
 /* What a file was found good for. */
 enum image_known_role { IMAGE_KNOWN_PROGRAM = 1, IMAGE_KNOWN_INTERPRETER };

@@ -1,12 +1,12 @@
-/* src/image/script.h: the #! line of a script, read as the kernel's fs/binfmt_script.c reads it. */
-#ifndef ONESPACE_IMAGE_SCRIPT_H
-#define ONESPACE_IMAGE_SCRIPT_H
+/* src/elf/script.h: the #! line of a script, read as the kernel's fs/binfmt_script.c reads it. */
+#ifndef ONESPACE_ELF_SCRIPT_H
+#define ONESPACE_ELF_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "image/image.h"
+#include "elf/elf.h"
 
 struct script_line {
     char interpreter[IMAGE_SCRIPT_LINE];

@@ -1,10 +1,10 @@
-/* src/image/read.c: reads an ELF file's headers and checks all that the rest relies on.
+/* src/elf/read.c: reads an ELF file's headers and checks all that the rest relies on.
  *
  * After image_read has accepted a file: every segment's file part lies in the file as it was
  * measured, segments ascend and share no page, all addresses are below ARCH_ADDRESS_END, and the
  * entry point is in an executable segment. The file may still be cut or rewritten by others later;
  * whoever reads it again must expect that. */
-#include "image/internal.h"
+#include "elf/internal.h"
 
 #include <errno.h>
 #include <link.h>

@@ -1,9 +1,9 @@
-/* tests/fuzz/image_read_fuzz.c: any bytes as an ELF file: read, searched, and mapped if accepted.
+/* tests/fuzz/elf_read_fuzz.c: any bytes as an ELF file: read, searched, and mapped if accepted.
  *
  * Beyond not crashing: what image_read promises about an accepted file is checked, and what
  * image_map mapped is compared with the file. One input in four is cut after it was read, as a
  * file is that somebody rewrites at that moment. */
-#include "image/internal.h"
+#include "elf/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* src/image/resolve.c: from what the user typed to the ELF file that runs, as execvpe and the
+/* src/elf/resolve.c: from what the user typed to the ELF file that runs, as execvpe and the
  * kernel would go: along PATH, through #! lines, to the interpreter.
  *
  * Reasons are predicates of the file that the user named ("is ..."). What is found further on is
  * told with its own path ("runs /usr/bin/python3, which is ..."). */
-#include "image/internal.h"
-#include "image/known.h"
-#include "image/script.h"
+#include "elf/internal.h"
+#include "elf/known.h"
+#include "elf/script.h"
 
 #include <errno.h>
 #include <fcntl.h>

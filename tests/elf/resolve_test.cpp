@@ -1,4 +1,4 @@
-// tests/image/resolve_test.cpp: image_resolve from a typed name to the program, and its refusals.
+// tests/elf/resolve_test.cpp: image_resolve from a typed name to the program, and its refusals.
 #include "files.hpp"
 
 #include "failing_malloc.hpp"

@@ -1,4 +1,4 @@
-// tests/image/failing_malloc.cpp
+// tests/elf/failing_malloc.cpp
 #include "failing_malloc.hpp"
 
 #include <cstddef>

@@ -1,10 +1,10 @@
-/* src/image/map.c: maps the segments of a file that image_read accepted.
+/* src/elf/map.c: maps the segments of a file that image_read accepted.
  *
  * The whole extent is reserved first, without access, and only then filled: nothing of others can
  * be replaced, nobody can take a gap between two segments, and one munmap undoes all of it. No
  * byte of the file is touched through a mapping here: a file cut by others at that moment would
  * raise SIGBUS in the caller, who is not the task. */
-#include "image/internal.h"
+#include "elf/internal.h"
 
 #include <errno.h>
 #include <sys/mman.h>

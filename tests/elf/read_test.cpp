@@ -1,4 +1,4 @@
-// tests/image/read_test.cpp: image_read on real programs and on headers that lie.
+// tests/elf/read_test.cpp: image_read on real programs and on headers that lie.
 #include "files.hpp"
 
 using files::Bytes;

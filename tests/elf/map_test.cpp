@@ -1,4 +1,4 @@
-// tests/image/map_test.cpp: image_map's pages, protections and zeroes; and what is left on failure.
+// tests/elf/map_test.cpp: image_map's pages, protections and zeroes; and what is left on failure.
 #include "files.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// tests/image/failing_malloc.hpp: makes one allocation of the code under test fail.
+// tests/elf/failing_malloc.hpp: makes one allocation of the code under test fail.
 #ifndef ONESPACE_TESTS_IMAGE_FAILING_MALLOC_HPP
 #define ONESPACE_TESTS_IMAGE_FAILING_MALLOC_HPP
 

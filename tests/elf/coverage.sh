@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the line coverage of src/image by its tests: tests/image/coverage.sh [processor]
+# Prints the line coverage of src/elf by its tests: tests/elf/coverage.sh [processor]
 # Builds with gcc in a temporary folder; fails below 90 %.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -9,15 +9,15 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 includes="-I$root/src -iquote $root/src/arch/$arch -D_GNU_SOURCE"
 for source in read resolve map symbol; do
-    gcc -std=gnu11 -O0 -g --coverage $includes -c "$root/src/image/$source.c" -o "$source.o"
+    gcc -std=gnu11 -O0 -g --coverage $includes -c "$root/src/elf/$source.c" -o "$source.o"
 done
-for source in "$root"/tests/image/*.cpp; do
+for source in "$root"/tests/elf/*.cpp; do
     g++ -std=c++20 -O0 $includes -c "$source" -o "test_$(basename "$source" .cpp).o"
 done
-g++ --coverage -Wl,--wrap=malloc ./*.o -o image_test -lgtest_main -lgtest -lpthread
-./image_test --gtest_brief=1
+g++ --coverage -Wl,--wrap=malloc ./*.o -o elf_test -lgtest_main -lgtest -lpthread
+./elf_test --gtest_brief=1
 for source in read resolve map symbol; do
-    gcov -n "$source.o" -s "$root" -r | grep -A1 "src/image/"
+    gcov -n "$source.o" -s "$root" -r | grep -A1 "src/elf/"
 done | tee lines
 awk -F'[:% ]' '/^Lines/ { all += $NF; hit += $NF * $3 / 100 }
-    END { printf "src/image: %.1f %% of %d lines\n", 100 * hit / all, all; exit hit < 0.9 * all }' lines
+    END { printf "src/elf: %.1f %% of %d lines\n", 100 * hit / all, all; exit hit < 0.9 * all }' lines

@@ -1,6 +1,6 @@
-/* src/image/open.c: open a file that is to be executed, as the kernel would allow it, and find the
+/* src/elf/open.c: open a file that is to be executed, as the kernel would allow it, and find the
  * path by which others find it again. */
-#include "image/internal.h"
+#include "elf/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

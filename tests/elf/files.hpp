@@ -1,4 +1,4 @@
-// tests/image/files.hpp: files for the tests, made at run time in a folder that goes with the test.
+// tests/elf/files.hpp: files for the tests, made at run time in a folder that goes with the test.
 #ifndef ONESPACE_TESTS_IMAGE_FILES_HPP
 #define ONESPACE_TESTS_IMAGE_FILES_HPP
 
@@ -20,7 +20,7 @@
 #include <vector>
 
 extern "C" {
-#include "image/internal.h"
+#include "elf/internal.h"
 }
 
 namespace files

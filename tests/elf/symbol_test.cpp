@@ -1,4 +1,4 @@
-// tests/image/symbol_test.cpp: symbols in real files and in section headers that lie.
+// tests/elf/symbol_test.cpp: symbols in real files and in section headers that lie.
 #include "files.hpp"
 
 #include "failing_malloc.hpp"

@@ -1,9 +1,9 @@
-/* src/image/symbol.c: names in an ELF file: its symbols, and the libraries that it needs.
+/* src/elf/symbol.c: names in an ELF file: its symbols, and the libraries that it needs.
  *
  * Reads the file, never a task's memory, so that it may be called on any thread for any task. Each
  * size is bounded before memory is taken for it, for a file can claim anything (and a sparse one
  * can even have it). */
-#include "image/internal.h"
+#include "elf/internal.h"
 
 #include <errno.h>
 #include <link.h>

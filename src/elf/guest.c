@@ -1,5 +1,5 @@
-/* src/image/guest.c: which programs, sound as they are, cannot be tasks. */
-#include "image/internal.h"
+/* src/elf/guest.c: which programs, sound as they are, cannot be tasks. */
+#include "elf/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* src/image/known.c: see known.h. */
-#include "image/known.h"
+/* src/elf/known.c: see known.h. */
+#include "elf/known.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-// tests/image/script_test.cpp: the #! line, each case also put to the running kernel.
+// tests/elf/script_test.cpp: the #! line, each case also put to the running kernel.
 #include "files.hpp"
 
 #include <spawn.h>
 #include <sys/wait.h>
 
 extern "C" {
-#include "image/script.h"
+#include "elf/script.h"
 }
 
 using files::Bytes;

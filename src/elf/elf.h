@@ -1,9 +1,9 @@
-/* src/image/image.h: read, check and map ELF files, and resolve a command to the file that runs.
+/* src/elf/elf.h: read, check and map ELF files, and resolve a command to the file that runs.
  *
  * Knows nothing of tasks. Everything here takes hostile input: a header field is never used before
  * it has been checked against the file's size, and no arithmetic on one may wrap. */
-#ifndef ONESPACE_IMAGE_H
-#define ONESPACE_IMAGE_H
+#ifndef ONESPACE_ELF_H
+#define ONESPACE_ELF_H
 
 #include <limits.h>
 #include <stddef.h>
