@@ -37,8 +37,8 @@ enum { NOTES_MAX = 6, NOTE_SIZE = 2 * PATH_MAX };
 struct verdict {
     const char *name; /* as given */
     int can;
-    struct image_program program; /* valid if can */
-    struct image_problem problem; /* valid if not */
+    struct elf_program program; /* valid if can */
+    struct elf_problem problem; /* valid if not */
     const char *libc;
     unsigned note_count;
     char notes[NOTES_MAX][NOTE_SIZE];
@@ -70,7 +70,7 @@ static int starts_with(const char *text, const char *prefix)
 
 /* ---- What the program is ---- */
 
-static const char *libc_of(const struct image_program *program)
+static const char *libc_of(const struct elf_program *program)
 {
     const char *interpreter = base_name(program->info.interpreter);
     if (!*interpreter)
@@ -88,12 +88,12 @@ static int stop_at_first(const char *name, void *context)
 }
 
 /* Go programs make their system calls themselves and need no library. */
-static int needs_libraries(const struct image_program *program)
+static int needs_libraries(const struct elf_program *program)
 {
     int fd = open(program->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 1;
-    int found = image_each_needed(fd, &program->info, stop_at_first, NULL);
+    int found = elf_each_needed(fd, &program->info, stop_at_first, NULL);
     close(fd);
     return found != 0;
 }
@@ -121,7 +121,7 @@ static int is_go(const char *path)
 
 static void note_steering(struct verdict *verdict)
 {
-    const struct image_program *program = &verdict->program;
+    const struct elf_program *program = &verdict->program;
     int is_static = !program->interpreter_path[0];
     int bare = is_static || !needs_libraries(program);
     char libc[PATH_MAX], missing[128];
@@ -143,14 +143,14 @@ static void note_steering(struct verdict *verdict)
 
 static void note_script(struct verdict *verdict)
 {
-    const struct image_program *program = &verdict->program;
-    const char *shell = base_name(image_program_name(program));
+    const struct elf_program *program = &verdict->program;
+    const char *shell = base_name(elf_program_name(program));
     char real[PATH_MAX];
     if (!program->argv[0] || strcmp(program->argv[0], verdict->name) == 0)
         return;
     int is_path = strchr(verdict->name, '/') && realpath(verdict->name, real);
     add_note(verdict, "%s is a script: the task is %s", is_path ? real : verdict->name,
-             image_program_name(program));
+             elf_program_name(program));
     if (strcmp(shell, "env") == 0)
         add_note(verdict,
                  "env executes another program, and that leaves the space and is an ordinary "
@@ -204,7 +204,7 @@ static void find_refused(const char *name, char path[PATH_MAX])
 static void mend_language(struct verdict *verdict)
 {
     char path[PATH_MAX];
-    struct image_problem *problem = &verdict->problem;
+    struct elf_problem *problem = &verdict->problem;
     if (problem->error != ENOEXEC || !strstr(problem->reason, "position independent"))
         return;
     find_refused(verdict->name, path);
@@ -236,18 +236,18 @@ static void print_verdict(const struct verdict *verdict, unsigned width)
     snprintf(name, sizeof(name), "%s", verdict->name);
     output_clean(name);
     if (!verdict->can) {
-        char text[sizeof(name) + sizeof(struct image_problem) + 64];
+        char text[sizeof(name) + sizeof(struct elf_problem) + 64];
         snprintf(text, sizeof(text), "%s: cannot be a task: %s: %s", name, verdict->problem.reason,
                  verdict->problem.mend);
         output_wrapped(stdout, width, 0, 4, text);
         putchar('\n');
         return;
     }
-    const struct image_program *program = &verdict->program;
+    const struct elf_program *program = &verdict->program;
     char text[4 * PATH_MAX];
-    snprintf(text, sizeof(text), "%s: can be a task (%s, %s%s%s)", name,
-             image_program_name(program), verdict->libc,
-             program->interpreter_path[0] ? ", interpreter " : "", program->interpreter_path);
+    snprintf(text, sizeof(text), "%s: can be a task (%s, %s%s%s)", name, elf_program_name(program),
+             verdict->libc, program->interpreter_path[0] ? ", interpreter " : "",
+             program->interpreter_path);
     output_wrapped(stdout, width, 0, 4, output_clean(text));
     putchar('\n');
     for (unsigned i = 0; i < verdict->note_count; i++) {
@@ -259,11 +259,11 @@ static void print_verdict(const struct verdict *verdict, unsigned width)
 
 static void write_verdict(struct output_json *json, const struct verdict *verdict)
 {
-    const struct image_program *program = &verdict->program;
+    const struct elf_program *program = &verdict->program;
     json_open(json, NULL, '{');
     json_text(json, "program", verdict->name);
     json_boolean(json, "can_be_task", verdict->can);
-    json_text(json, "path", verdict->can ? image_program_name(program) : NULL);
+    json_text(json, "path", verdict->can ? elf_program_name(program) : NULL);
     json_text(json, "libc", verdict->can ? verdict->libc : NULL);
     json_text(json, "interpreter",
               verdict->can && program->interpreter_path[0] ? program->interpreter_path : NULL);
@@ -313,7 +313,7 @@ int command_check(int argc, char **argv)
             print_verdict(&verdict, width);
         status |= !verdict.can;
         if (verdict.can)
-            image_program_free(&verdict.program);
+            elf_program_free(&verdict.program);
     }
     if (as_json)
         json_close(&json, ']');

@@ -74,14 +74,14 @@ static void say_region(void)
 
 static void say_sites(void)
 {
-    struct image_program program;
-    struct image_problem problem;
+    struct elf_program program;
+    struct elf_problem problem;
     struct sites loader = {0}, libc = {0};
     char path[PATH_MAX], missing_loader[128], missing_libc[128];
     char *argv[] = {"sh", NULL};
     static const char mend[] =
         "Report this libc's version and distribution to the onespace project.";
-    if (image_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0) {
+    if (elf_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0) {
         doctor_say(DOCTOR_WARNING, "steering", problem.mend,
                    "/bin/sh cannot tell which libc programs use here: it %s", problem.reason);
         return;
@@ -108,7 +108,7 @@ static void say_sites(void)
             *missing_loader && *missing_libc ? "; " : "", missing_libc, *missing_libc ? " in " : "",
             *missing_libc ? path : "");
     }
-    image_program_free(&program);
+    elf_program_free(&program);
 }
 
 static void say_sockets(void)

@@ -32,16 +32,16 @@ static void find_installed(char *path, size_t size)
 /* Whether the place where ld.so opens libraries is one that can be steered: 1, or 0 and whose. */
 static int can_redirect(char *interpreter, size_t size)
 {
-    struct image_program program;
-    struct image_problem problem;
+    struct elf_program program;
+    struct elf_problem problem;
     struct sites sites = {0};
     char *argv[] = {"sh", NULL};
     snprintf(interpreter, size, "/bin/sh");
-    if (image_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0)
+    if (elf_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0)
         return 0;
     snprintf(interpreter, size, "%s", program.interpreter_path);
     int found = sites_count(program.interpreter_path, &sites) == 0 && sites.openat > 0;
-    image_program_free(&program);
+    elf_program_free(&program);
     return found;
 }
 

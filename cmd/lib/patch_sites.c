@@ -48,13 +48,13 @@ static void search_code(const unsigned char *code, size_t size, struct sites *si
 
 int sites_count(const char *path, struct sites *sites)
 {
-    struct image_info info;
+    struct elf_info info;
     struct sites found = {0};
     struct stat stat;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
-    int result = image_read(fd, &info, NULL);
+    int result = elf_read(fd, &info, NULL);
     void *file = MAP_FAILED;
     if (result == 0 && (fstat(fd, &stat) != 0 || (file = mmap(NULL, (size_t)stat.st_size, PROT_READ,
                                                               MAP_PRIVATE, fd, 0)) == MAP_FAILED))
@@ -63,8 +63,8 @@ int sites_count(const char *path, struct sites *sites)
     if (result != 0)
         return result;
     for (unsigned i = 0; i < info.segment_count; i++) {
-        const struct image_segment *segment = &info.segments[i];
-        /* image_read has checked against the size; the file may have been cut since. */
+        const struct elf_segment *segment = &info.segments[i];
+        /* elf_read has checked against the size; the file may have been cut since. */
         if ((segment->prot & PROT_EXEC) &&
             segment->offset + segment->filesz <= (uint64_t)stat.st_size)
             search_code((unsigned char *)file + segment->offset, segment->filesz, &found);

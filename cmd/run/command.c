@@ -227,7 +227,7 @@ void run_say_windows(const struct run_segment *segment)
 
 void run_say_python(const struct run_segment *segment)
 {
-    static struct image_program program;
+    static struct elf_program program;
     if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
         return; /* the spawn will say why */
     if (program.stands_in_for[0])
@@ -235,7 +235,7 @@ void run_say_python(const struct run_segment *segment)
                 "onespace run: %s is linked for fixed addresses: its tasks run the same Python "
                 "from %s\n",
                 program.stands_in_for, program.argv[1]);
-    image_program_free(&program);
+    elf_program_free(&program);
 }
 
 static int run_joined(const struct run_options *run, const struct launcher *launcher)

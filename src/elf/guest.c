@@ -15,30 +15,30 @@ static const char *base_name(const char *path)
 }
 
 /* Debian's valgrind is a script that runs valgrind.bin: judge every step by its name. */
-int image_check_name(const char *path, struct image_problem *problem)
+int elf_check_name(const char *path, struct elf_problem *problem)
 {
     const char *name = base_name(path);
     if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
         return 0;
-    return image_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
-                        "cannot be a task: it is linked for fixed addresses and loads the program "
-                        "itself");
+    return elf_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
+                      "cannot be a task: it is linked for fixed addresses and loads the program "
+                      "itself");
 }
 
-static int check_privileges(int fd, struct image_problem *problem)
+static int check_privileges(int fd, struct elf_problem *problem)
 {
     static const char mend[] = "Run it as a process of its own, without onespace run.";
     struct stat stat;
     if (fstat(fd, &stat) != 0)
-        return image_refuse_open(problem, errno);
+        return elf_refuse_open(problem, errno);
     /* Without group execution the bit once meant mandatory locking; the kernel ignores it. */
     bool setgid = (stat.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
     if ((stat.st_mode & S_ISUID) != 0 || setgid)
-        return image_refuse(problem, EPERM, mend, "is %s, and a task cannot change its user",
-                            setgid ? "setgid" : "setuid");
+        return elf_refuse(problem, EPERM, mend, "is %s, and a task cannot change its user",
+                          setgid ? "setgid" : "setuid");
     if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
-        return image_refuse(problem, EPERM, mend,
-                            "has file capabilities, and a task cannot gain any");
+        return elf_refuse(problem, EPERM, mend,
+                          "has file capabilities, and a task cannot gain any");
     return 0;
 }
 
@@ -81,29 +81,29 @@ static int note_library(const char *name, void *context)
 }
 
 /* Damaged tables are no reason to refuse here: the program's own dynamic linker judges those. */
-static int check_libraries(int fd, const struct image_info *info, struct image_problem *problem)
+static int check_libraries(int fd, const struct elf_info *info, struct elf_problem *problem)
 {
     struct libraries libraries = {0};
-    (void)image_each_needed(fd, info, note_library, &libraries);
+    (void)elf_each_needed(fd, info, note_library, &libraries);
     const struct sanitizer *sanitizer = libraries.sanitizer;
-    int index = sanitizer == NULL ? image_defines(fd, sanitizer_symbols) : -ENOENT;
+    int index = sanitizer == NULL ? elf_defines(fd, sanitizer_symbols) : -ENOENT;
     if (index >= 0)
         sanitizer = &sanitizers[index];
     if (sanitizer != NULL)
-        return image_refuse(problem, ENOEXEC,
-                            "Rebuild it without that flag (-fsanitize=undefined works), or run it "
-                            "without onespace run.",
-                            "is built with %s (-fsanitize=%s), whose memory needs an address "
-                            "space of its own",
-                            sanitizer->name, sanitizer->flag);
+        return elf_refuse(problem, ENOEXEC,
+                          "Rebuild it without that flag (-fsanitize=undefined works), or run it "
+                          "without onespace run.",
+                          "is built with %s (-fsanitize=%s), whose memory needs an address "
+                          "space of its own",
+                          sanitizer->name, sanitizer->flag);
     /* Some linkers give libraries an entry point; but only an interpreter could load others. */
     if (libraries.count > 0 && info->interpreter[0] == '\0')
-        return image_refuse(problem, ENOEXEC, "Give a program that uses it.",
-                            "is a shared library, not a program");
+        return elf_refuse(problem, ENOEXEC, "Give a program that uses it.",
+                          "is a shared library, not a program");
     return 0;
 }
 
-int image_check_guest(int fd, const struct image_info *info, struct image_problem *problem)
+int elf_check_guest(int fd, const struct elf_info *info, struct elf_problem *problem)
 {
     int status = check_privileges(fd, problem);
     return status == 0 ? check_libraries(fd, info, problem) : status;
@@ -121,7 +121,7 @@ static bool is_go(int fd)
 {
     static const char size[] = {4, 0, 0, 0}, rest[] = {4, 0, 0, 0, 'G', 'o', 0, 0};
     char head[4096];
-    ssize_t length = image_read_some(fd, head, sizeof(head), 0);
+    ssize_t length = elf_read_some(fd, head, sizeof(head), 0);
     for (ssize_t at = 0; at + 16 <= length; at += 4)
         if (memcmp(head + at, size, sizeof(size)) == 0 &&
             memcmp(head + at + 8, rest, sizeof(rest)) == 0)
@@ -129,21 +129,20 @@ static bool is_go(int fd)
     return false;
 }
 
-int image_check_thread(const struct image_program *program, struct image_problem *problem)
+int elf_check_thread(const struct elf_program *program, struct elf_problem *problem)
 {
     static const char mend[] = "Run it in process mode.";
     if (strstr(program->interpreter_path, "/ld-linux") == NULL)
-        return image_refuse(problem, ENOTSUP, mend, "does not use glibc, which thread mode needs");
+        return elf_refuse(problem, ENOTSUP, mend, "does not use glibc, which thread mode needs");
     int fd = open(program->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return image_refuse_open(problem, errno);
-    const char *kind = is_go(fd)                                                  ? "Go program"
-                       : image_each_needed(fd, &program->info, is_java, NULL) > 0 ? "Java machine"
-                                                                                  : NULL;
+        return elf_refuse_open(problem, errno);
+    const char *kind = is_go(fd)                                                ? "Go program"
+                       : elf_each_needed(fd, &program->info, is_java, NULL) > 0 ? "Java machine"
+                                                                                : NULL;
     close(fd);
-    return kind
-               ? image_refuse(problem, ENOTSUP, mend,
-                              "is a %s, which takes the signal handlers of its process for its own",
-                              kind)
-               : 0;
+    return kind ? elf_refuse(problem, ENOTSUP, mend,
+                             "is a %s, which takes the signal handlers of its process for its own",
+                             kind)
+                : 0;
 }

@@ -8,9 +8,9 @@
 enum { KNOWN_FILES = 8 };
 
 struct known_file {
-    enum image_known_role role; /* 0: unused */
+    enum elf_known_role role; /* 0: unused */
     struct stat identity;
-    struct image_info info;
+    struct elf_info info;
     char name[PATH_MAX],
         path[PATH_MAX]; /* of an interpreter: as programs name it, and its real path */
 };
@@ -24,7 +24,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-int image_same_file(const struct stat *a, const struct stat *b)
+int elf_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
@@ -33,17 +33,17 @@ int image_same_file(const struct stat *a, const struct stat *b)
 static bool leads_to(const char *path, const struct stat *file)
 {
     struct stat identity;
-    return stat(path, &identity) == 0 && image_same_file(&identity, file);
+    return stat(path, &identity) == 0 && elf_same_file(&identity, file);
 }
 
-bool image_known_interpreter(const char *name, struct image_program *program)
+bool elf_known_interpreter(const char *name, struct elf_program *program)
 {
     const mode_t anybody = S_IXUSR | S_IXGRP | S_IXOTH;
     bool is_known = false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < KNOWN_FILES && !is_known; i++) {
         const struct known_file *file = &files[i];
-        is_known = file->role == IMAGE_KNOWN_INTERPRETER && strcmp(file->name, name) == 0 &&
+        is_known = file->role == ELF_KNOWN_INTERPRETER && strcmp(file->name, name) == 0 &&
                    (file->identity.st_mode & anybody) == anybody &&
                    leads_to(name, &file->identity) && leads_to(file->path, &file->identity);
         if (is_known) {
@@ -55,7 +55,7 @@ bool image_known_interpreter(const char *name, struct image_program *program)
     return is_known;
 }
 
-bool image_known_find(int fd, enum image_known_role role, struct image_info *info)
+bool elf_known_find(int fd, enum elf_known_role role, struct elf_info *info)
 {
     struct stat identity;
     bool is_known = false;
@@ -63,7 +63,7 @@ bool image_known_find(int fd, enum image_known_role role, struct image_info *inf
         return false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < KNOWN_FILES && !is_known; i++) {
-        is_known = files[i].role == role && image_same_file(&files[i].identity, &identity);
+        is_known = files[i].role == role && elf_same_file(&files[i].identity, &identity);
         if (is_known)
             *info = files[i].info;
     }
@@ -71,7 +71,7 @@ bool image_known_find(int fd, enum image_known_role role, struct image_info *inf
     return is_known;
 }
 
-static void add(int fd, enum image_known_role role, const struct image_info *info, const char *name,
+static void add(int fd, enum elf_known_role role, const struct elf_info *info, const char *name,
                 const char *path)
 {
     struct stat identity;
@@ -88,13 +88,13 @@ static void add(int fd, enum image_known_role role, const struct image_info *inf
     pthread_mutex_unlock(&lock);
 }
 
-void image_known_add(int fd, enum image_known_role role, const struct image_info *info)
+void elf_known_add(int fd, enum elf_known_role role, const struct elf_info *info)
 {
     add(fd, role, info, "", "");
 }
 
-void image_known_add_interpreter(int fd, const struct image_program *program)
+void elf_known_add_interpreter(int fd, const struct elf_program *program)
 {
-    add(fd, IMAGE_KNOWN_INTERPRETER, &program->interpreter_info, program->info.interpreter,
+    add(fd, ELF_KNOWN_INTERPRETER, &program->interpreter_info, program->info.interpreter,
         program->interpreter_path);
 }

@@ -11,14 +11,14 @@
 #include "elf/elf.h"
 
 /* What a file was found good for. */
-enum image_known_role { IMAGE_KNOWN_PROGRAM = 1, IMAGE_KNOWN_INTERPRETER };
+enum elf_known_role { ELF_KNOWN_PROGRAM = 1, ELF_KNOWN_INTERPRETER };
 
 /* The same by name, for an interpreter that anybody may execute: fills what read_interpreter would.
  */
-bool image_known_interpreter(const char *name, struct image_program *program);
-void image_known_add_interpreter(int fd, const struct image_program *program);
+bool elf_known_interpreter(const char *name, struct elf_program *program);
+void elf_known_add_interpreter(int fd, const struct elf_program *program);
 
-bool image_known_find(int fd, enum image_known_role role, struct image_info *info);
-void image_known_add(int fd, enum image_known_role role, const struct image_info *info);
+bool elf_known_find(int fd, enum elf_known_role role, struct elf_info *info);
+void elf_known_add(int fd, enum elf_known_role role, const struct elf_info *info);
 
 #endif

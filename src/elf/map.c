@@ -1,4 +1,4 @@
-/* src/elf/map.c: maps the segments of a file that image_read accepted.
+/* src/elf/map.c: maps the segments of a file that elf_read accepted.
  *
  * The whole extent is reserved first, without access, and only then filled: nothing of others can
  * be replaced, nobody can take a gap between two segments, and one munmap undoes all of it. No
@@ -35,16 +35,16 @@ static int map_fixed(uintptr_t from, uintptr_t to, int prot, int flags, int fd, 
  * is only partly file has to end in zeroes; it is made anonymous and read, which costs what the
  * copy-on-write of zeroing it would cost. Dynamic linkers allocate from that rest of the page
  * beyond .bss, so it is zero even where the segment's memory ends earlier. */
-static int map_segment(int fd, const struct image_segment *segment, uintptr_t bias)
+static int map_segment(int fd, const struct elf_segment *segment, uintptr_t bias)
 {
-    uintptr_t low = image_page_floor(bias + segment->vaddr);
+    uintptr_t low = elf_page_floor(bias + segment->vaddr);
     uintptr_t file_end = bias + segment->vaddr + segment->filesz;
-    uintptr_t high = image_page_ceiling(bias + segment->vaddr + segment->memsz);
+    uintptr_t high = elf_page_ceiling(bias + segment->vaddr + segment->memsz);
     bool zero_tail = (segment->prot & PROT_WRITE) != 0 || segment->memsz > segment->filesz;
-    uintptr_t whole = zero_tail ? image_page_floor(file_end) : image_page_ceiling(file_end);
+    uintptr_t whole = zero_tail ? elf_page_floor(file_end) : elf_page_ceiling(file_end);
     if (segment->filesz == 0)
         whole = low;
-    int status = map_fixed(low, whole, segment->prot, 0, fd, image_page_floor(segment->offset));
+    int status = map_fixed(low, whole, segment->prot, 0, fd, elf_page_floor(segment->offset));
     if (status != 0)
         return status;
     bool partial = segment->filesz != 0 && whole < file_end;
@@ -53,16 +53,15 @@ static int map_segment(int fd, const struct image_segment *segment, uintptr_t bi
     if (status != 0 || !partial)
         return status;
     /* From the page's start, so that bytes before the segment's own are there as in a mapping. */
-    uint64_t offset = image_page_floor(segment->offset) + (whole - low);
-    status = image_read_exact(fd, (void *)whole, file_end - whole, offset);
+    uint64_t offset = elf_page_floor(segment->offset) + (whole - low);
+    status = elf_read_exact(fd, (void *)whole, file_end - whole, offset);
     if (status == 0 && first_prot != segment->prot &&
         mprotect((void *)whole, high - whole, segment->prot) != 0)
         status = -errno;
     return status;
 }
 
-int image_map(int fd, const struct image_info *info, uintptr_t address,
-              struct image_mapping *mapping)
+int elf_map(int fd, const struct elf_info *info, uintptr_t address, struct elf_mapping *mapping)
 {
     size_t size = info->high - info->low;
     if (address == 0 || address % info->align != 0 || address > UINTPTR_MAX - size)
@@ -78,7 +77,7 @@ int image_map(int fd, const struct image_info *info, uintptr_t address,
         munmap((void *)address, size);
         return status;
     }
-    *mapping = (struct image_mapping){
+    *mapping = (struct elf_mapping){
         .base = address,
         .bias = bias,
         .size = size,
@@ -88,16 +87,16 @@ int image_map(int fd, const struct image_info *info, uintptr_t address,
     return 0;
 }
 
-int image_load(int fd, const struct image_info *info, unsigned char *memory)
+int elf_load(int fd, const struct elf_info *info, unsigned char *memory)
 {
     int status = 0;
     for (unsigned i = 0; i < info->segment_count && status == 0; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         /* From the page's start: a mapping shows the bytes before the segment's own, too. */
-        uint64_t skew = segment->vaddr - image_page_floor(segment->vaddr);
+        uint64_t skew = segment->vaddr - elf_page_floor(segment->vaddr);
         if (segment->filesz != 0)
-            status = image_read_exact(fd, memory + (segment->vaddr - skew - info->low),
-                                      segment->filesz + skew, segment->offset - skew);
+            status = elf_read_exact(fd, memory + (segment->vaddr - skew - info->low),
+                                    segment->filesz + skew, segment->offset - skew);
     }
     return status;
 }

@@ -11,35 +11,34 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-int image_refuse_open(struct image_problem *problem, int error)
+int elf_refuse_open(struct elf_problem *problem, int error)
 {
     switch (error) {
     case ENOENT:
-        return image_refuse(problem, ENOENT, "Check the spelling, or install it.",
-                            "does not exist");
+        return elf_refuse(problem, ENOENT, "Check the spelling, or install it.", "does not exist");
     case ENOTDIR:
-        return image_refuse(problem, ENOTDIR, "Check the spelling.",
-                            "has a part of its path that is not a directory");
+        return elf_refuse(problem, ENOTDIR, "Check the spelling.",
+                          "has a part of its path that is not a directory");
     case EACCES:
-        return image_refuse(problem, EACCES,
-                            "Allow reading with chmod +r, and searching its directories with "
-                            "chmod +x.",
-                            "may not be read by this user");
+        return elf_refuse(problem, EACCES,
+                          "Allow reading with chmod +r, and searching its directories with "
+                          "chmod +x.",
+                          "may not be read by this user");
     default:
-        return image_refuse(problem, error, "Check the path.", "cannot be opened: %s",
-                            strerror(error));
+        return elf_refuse(problem, error, "Check the path.", "cannot be opened: %s",
+                          strerror(error));
     }
 }
 
-static int check_regular(const struct stat *stat, struct image_problem *problem)
+static int check_regular(const struct stat *stat, struct elf_problem *problem)
 {
     if (S_ISREG(stat->st_mode))
         return 0;
-    return image_refuse(problem, EACCES, "Give the path of a program.",
-                        S_ISDIR(stat->st_mode) ? "is a directory" : "is not a regular file");
+    return elf_refuse(problem, EACCES, "Give the path of a program.",
+                      S_ISDIR(stat->st_mode) ? "is a directory" : "is not a regular file");
 }
 
-static int check_executable(int fd, int dirfd, const char *path, struct image_problem *problem)
+static int check_executable(int fd, int dirfd, const char *path, struct elf_problem *problem)
 {
     int status = faccessat(fd, "", X_OK, AT_EACCESS | AT_EMPTY_PATH);
     /* Linux before 5.8, or a filter that does not know the newer call. */
@@ -49,25 +48,24 @@ static int check_executable(int fd, int dirfd, const char *path, struct image_pr
         return 0;
     struct statvfs system;
     if (fstatvfs(fd, &system) == 0 && (system.f_flag & ST_NOEXEC) != 0)
-        return image_refuse(problem, EACCES, "Copy it elsewhere, or mount without noexec.",
-                            "is on a file system mounted noexec");
-    return image_refuse(problem, EACCES, "Allow it with chmod +x.",
-                        "is not executable by this user");
+        return elf_refuse(problem, EACCES, "Copy it elsewhere, or mount without noexec.",
+                          "is on a file system mounted noexec");
+    return elf_refuse(problem, EACCES, "Allow it with chmod +x.", "is not executable by this user");
 }
 
-int image_open_executable(int dirfd, const char *path, struct image_problem *problem)
+int elf_open_executable(int dirfd, const char *path, struct elf_problem *problem)
 {
     struct stat stat;
     if (fstatat(dirfd, path, &stat, 0) != 0)
-        return image_refuse_open(problem, errno);
+        return elf_refuse_open(problem, errno);
     int status = check_regular(&stat, problem);
     if (status != 0)
         return status;
     int fd = openat(dirfd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return image_refuse_open(problem, errno);
+        return elf_refuse_open(problem, errno);
     status =
-        fstat(fd, &stat) != 0 ? image_refuse_open(problem, errno) : check_regular(&stat, problem);
+        fstat(fd, &stat) != 0 ? elf_refuse_open(problem, errno) : check_regular(&stat, problem);
     if (status == 0)
         status = check_executable(fd, dirfd, path, problem);
     if (status == 0)
@@ -85,8 +83,8 @@ static bool same_file(int fd, const char *path)
 
 /* The path of the open file without links. /proc tells it whatever dirfd is; it also tells of
  * deleted and unreachable files, in words that are no path, so the answer is checked. */
-int image_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
-                    struct image_problem *problem)
+int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
+                  struct elf_problem *problem)
 {
     char link[PATH_MAX + 64];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -106,6 +104,6 @@ int image_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
         strcpy(out, real);
     free(real);
     return fits ? 0
-                : image_refuse(problem, ENOENT, "Give a file with a path, and mount /proc.",
-                               "has no path by which it can be found again");
+                : elf_refuse(problem, ENOENT, "Give a file with a path, and mount /proc.",
+                             "has no path by which it can be found again");
 }

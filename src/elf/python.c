@@ -14,12 +14,12 @@
 
 static char start_program[PATH_MAX];
 
-void image_use_python_start(const char *path)
+void elf_use_python_start(const char *path)
 {
     snprintf(start_program, sizeof(start_program), "%s", path);
 }
 
-const char *image_python_start(void)
+const char *elf_python_start(void)
 {
     return start_program;
 }
@@ -27,7 +27,7 @@ const char *image_python_start(void)
 static bool is_fixed(int fd)
 {
     unsigned char head[EI_NIDENT + 2];
-    return image_read_exact(fd, head, sizeof(head), 0) == 0 && memcmp(head, ELFMAG, SELFMAG) == 0 &&
+    return elf_read_exact(fd, head, sizeof(head), 0) == 0 && memcmp(head, ELFMAG, SELFMAG) == 0 &&
            head[EI_NIDENT] == ET_EXEC;
 }
 
@@ -99,8 +99,8 @@ static bool find_copied(const char *path, char original[PATH_MAX])
     return snprintf(original, PATH_MAX, "%s/python%s", home, version) < PATH_MAX;
 }
 
-int image_python_library(int fd, const char *path, char library[PATH_MAX],
-                         struct image_problem *problem)
+int elf_python_library(int fd, const char *path, char library[PATH_MAX],
+                       struct elf_problem *problem)
 {
     char original[PATH_MAX];
     if (path[0] != '/' || !is_fixed(fd))
@@ -111,17 +111,17 @@ int image_python_library(int fd, const char *path, char library[PATH_MAX],
     if (version == NULL)
         return 0;
     if (start_program[0] == '\0')
-        return image_refuse(problem, ENOEXEC,
-                            "Install onespace completely, or use a Python that is built position "
-                            "independent.",
-                            "is not position independent, and the start program that runs it from "
-                            "its library (onespace/python beside libonespace-agent.so) is missing");
+        return elf_refuse(problem, ENOEXEC,
+                          "Install onespace completely, or use a Python that is built position "
+                          "independent.",
+                          "is not position independent, and the start program that runs it from "
+                          "its library (onespace/python beside libonespace-agent.so) is missing");
     if (find_library(path, version, library))
         return 1;
-    return image_refuse(problem, ENOEXEC,
-                        "Install that library (on Debian and Ubuntu the package of that name, "
-                        "without .so.1.0), or use a Python that is built position independent.",
-                        "is not position independent (it is linked for fixed addresses), and its "
-                        "installation has no libpython%.20s.so.1.0 to run it from",
-                        version);
+    return elf_refuse(problem, ENOEXEC,
+                      "Install that library (on Debian and Ubuntu the package of that name, "
+                      "without .so.1.0), or use a Python that is built position independent.",
+                      "is not position independent (it is linked for fixed addresses), and its "
+                      "installation has no libpython%.20s.so.1.0 to run it from",
+                      version);
 }

@@ -1,6 +1,6 @@
 /* src/elf/read.c: reads an ELF file's headers and checks all that the rest relies on.
  *
- * After image_read has accepted a file: every segment's file part lies in the file as it was
+ * After elf_read has accepted a file: every segment's file part lies in the file as it was
  * measured, segments ascend and share no page, all addresses are below ARCH_ADDRESS_END, and the
  * entry point is in an executable segment. The file may still be cut or rewritten by others later;
  * whoever reads it again must expect that. */
@@ -24,18 +24,17 @@ struct reading { /* one file while it is being checked */
     int fd;
     uint64_t file_size;
     ElfW(Ehdr) header;
-    ElfW(Phdr) table[IMAGE_PHDRS_MAX];
-    struct image_info *info;
-    struct image_problem *problem;
+    ElfW(Phdr) table[ELF_PHDRS_MAX];
+    struct elf_info *info;
+    struct elf_problem *problem;
 };
 
-int image_refuse(struct image_problem *problem, int error, const char *mend, const char *reason,
-                 ...)
+int elf_refuse(struct elf_problem *problem, int error, const char *mend, const char *reason, ...)
 {
     if (problem == NULL)
         return -error;
     /* Composed apart: the arguments may quote the same problem's earlier text. */
-    struct image_problem composed = {.error = error};
+    struct elf_problem composed = {.error = error};
     va_list arguments;
     va_start(arguments, reason);
     vsnprintf(composed.reason, sizeof(composed.reason), reason, arguments);
@@ -49,7 +48,7 @@ int image_refuse(struct image_problem *problem, int error, const char *mend, con
     return -error;
 }
 
-ssize_t image_read_some(int fd, void *buffer, size_t size, uint64_t offset)
+ssize_t elf_read_some(int fd, void *buffer, size_t size, uint64_t offset)
 {
     size_t done = 0;
     while (done < size) {
@@ -65,20 +64,20 @@ ssize_t image_read_some(int fd, void *buffer, size_t size, uint64_t offset)
     return (ssize_t)done;
 }
 
-int image_read_exact(int fd, void *buffer, size_t size, uint64_t offset)
+int elf_read_exact(int fd, void *buffer, size_t size, uint64_t offset)
 {
-    ssize_t count = image_read_some(fd, buffer, size, offset);
+    ssize_t count = elf_read_some(fd, buffer, size, offset);
     if (count < 0)
         return (int)count;
     return (size_t)count == size ? 0 : -ELIBBAD;
 }
 
-static int refuse_unread(struct image_problem *problem, int status, const char *what)
+static int refuse_unread(struct elf_problem *problem, int status, const char *what)
 {
     if (status == -ELIBBAD)
-        return image_refuse(problem, ELIBBAD, REBUILD, "is truncated: it ends within %s", what);
-    return image_refuse(problem, -status, "Check the file system that it lies on.",
-                        "cannot be read: %s", strerror(-status));
+        return elf_refuse(problem, ELIBBAD, REBUILD, "is truncated: it ends within %s", what);
+    return elf_refuse(problem, -status, "Check the file system that it lies on.",
+                      "cannot be read: %s", strerror(-status));
 }
 
 static const char *machine_name(unsigned machine)
@@ -100,44 +99,43 @@ static const char *machine_name(unsigned machine)
 }
 
 /* The kind of file: what a person may fix, as opposed to a damaged file. */
-static int check_kind(const ElfW(Ehdr) * header, struct image_problem *problem)
+static int check_kind(const ElfW(Ehdr) * header, struct elf_problem *problem)
 {
     static const char rebuild_here[] = "Build it for " ARCH_NAME ".";
     if (header->e_ident[EI_CLASS] != ARCH_ELF_CLASS)
-        return image_refuse(problem, ENOEXEC, rebuild_here, "is not a %d-bit program",
-                            ARCH_ELF_BITS);
+        return elf_refuse(problem, ENOEXEC, rebuild_here, "is not a %d-bit program", ARCH_ELF_BITS);
     if (header->e_ident[EI_DATA] != ARCH_ELF_DATA || header->e_machine != ARCH_ELF_MACHINE)
-        return image_refuse(
+        return elf_refuse(
             problem, ENOEXEC, rebuild_here, "is built for %s and this machine is " ARCH_NAME,
             header->e_ident[EI_DATA] != ARCH_ELF_DATA ? "the other byte order"
                                                       : machine_name(header->e_machine));
     if (header->e_type == ET_EXEC)
-        return image_refuse(problem, ENOEXEC,
-                            "Rebuild it with -fPIE -pie; for a distribution's node see "
-                            "docs/programs.md.",
-                            "is not position independent (it is linked for fixed addresses)");
+        return elf_refuse(problem, ENOEXEC,
+                          "Rebuild it with -fPIE -pie; for a distribution's node see "
+                          "docs/programs.md.",
+                          "is not position independent (it is linked for fixed addresses)");
     if (header->e_type != ET_DYN)
-        return image_refuse(problem, ENOEXEC, "Give the linked program instead.",
-                            "is %s, not a program",
-                            header->e_type == ET_REL    ? "an object file"
-                            : header->e_type == ET_CORE ? "a core dump"
-                                                        : "an ELF file of unknown type");
+        return elf_refuse(problem, ENOEXEC, "Give the linked program instead.",
+                          "is %s, not a program",
+                          header->e_type == ET_REL    ? "an object file"
+                          : header->e_type == ET_CORE ? "a core dump"
+                                                      : "an ELF file of unknown type");
     return 0;
 }
 
 static int read_header(struct reading *reading)
 {
     ElfW(Ehdr) *header = &reading->header;
-    struct image_problem *problem = reading->problem;
+    struct elf_problem *problem = reading->problem;
     memset(header, 0, sizeof(*header));
-    ssize_t count = image_read_some(reading->fd, header, sizeof(*header), 0);
+    ssize_t count = elf_read_some(reading->fd, header, sizeof(*header), 0);
     if (count < 0)
         return refuse_unread(problem, (int)count, "its header");
     if (count == 0)
-        return image_refuse(problem, ENOEXEC, REBUILD, "is empty");
+        return elf_refuse(problem, ENOEXEC, REBUILD, "is empty");
     if (count < SELFMAG || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-        return image_refuse(problem, ENOEXEC, "Give an ELF program or a script that names one.",
-                            "is not an ELF program");
+        return elf_refuse(problem, ENOEXEC, "Give an ELF program or a script that names one.",
+                          "is not an ELF program");
     /* A 32-bit header is shorter than this one, so the class is judged before the length. */
     if (count > EI_CLASS && header->e_ident[EI_CLASS] == ELFCLASS32)
         return check_kind(header, problem);
@@ -147,24 +145,24 @@ static int read_header(struct reading *reading)
     if (status != 0)
         return status;
     if (header->e_ident[EI_VERSION] != EV_CURRENT || header->e_version != EV_CURRENT)
-        return image_refuse(problem, ELIBBAD, REBUILD, "has an ELF version that does not exist");
+        return elf_refuse(problem, ELIBBAD, REBUILD, "has an ELF version that does not exist");
     return 0;
 }
 
 static int read_table(struct reading *reading)
 {
     const ElfW(Ehdr) *header = &reading->header;
-    struct image_problem *problem = reading->problem;
+    struct elf_problem *problem = reading->problem;
     if (header->e_phnum == 0 || header->e_phentsize != sizeof(ElfW(Phdr)))
-        return image_refuse(problem, ELIBBAD, REBUILD, "is corrupt: it has no program headers");
-    if (header->e_phnum > IMAGE_PHDRS_MAX)
-        return image_refuse(problem, ENOEXEC, "Link it with fewer segments.",
-                            "has %u program headers, more than the %d that onespace reads",
-                            (unsigned)header->e_phnum, IMAGE_PHDRS_MAX);
+        return elf_refuse(problem, ELIBBAD, REBUILD, "is corrupt: it has no program headers");
+    if (header->e_phnum > ELF_PHDRS_MAX)
+        return elf_refuse(problem, ENOEXEC, "Link it with fewer segments.",
+                          "has %u program headers, more than the %d that onespace reads",
+                          (unsigned)header->e_phnum, ELF_PHDRS_MAX);
     size_t size = header->e_phnum * sizeof(ElfW(Phdr));
-    if (!image_within(header->e_phoff, size, reading->file_size))
+    if (!elf_within(header->e_phoff, size, reading->file_size))
         return refuse_unread(problem, -ELIBBAD, "its program headers");
-    int status = image_read_exact(reading->fd, reading->table, size, header->e_phoff);
+    int status = elf_read_exact(reading->fd, reading->table, size, header->e_phoff);
     if (status != 0)
         return refuse_unread(problem, status, "its program headers");
     return 0;
@@ -181,7 +179,7 @@ static const char *segment_fault(const ElfW(Phdr) * entry)
 {
     if (entry->p_filesz > entry->p_memsz)
         return "a segment is larger in the file than in memory";
-    if (!image_within(entry->p_vaddr, entry->p_memsz, ARCH_ADDRESS_END - ALIGN_MAX))
+    if (!elf_within(entry->p_vaddr, entry->p_memsz, ARCH_ADDRESS_END - ALIGN_MAX))
         return "a segment lies outside the addresses of a program";
     if (entry->p_filesz != 0 && (entry->p_vaddr - entry->p_offset) % ARCH_PAGE_SIZE != 0)
         return "a segment's place in the file does not fit its address";
@@ -192,28 +190,28 @@ static const char *segment_fault(const ElfW(Phdr) * entry)
 
 static int add_segment(struct reading *reading, const ElfW(Phdr) * entry)
 {
-    struct image_info *info = reading->info;
+    struct elf_info *info = reading->info;
     if (entry->p_memsz == 0 && entry->p_filesz == 0)
         return 0;
     const char *fault = segment_fault(entry);
-    uint64_t low = image_page_floor(entry->p_vaddr);
+    uint64_t low = elf_page_floor(entry->p_vaddr);
     /* Neighbours in one page would need one protection; the linkers never make that. */
     if (fault == NULL && info->segment_count > 0 && low < info->high)
         fault = "its segments overlap or do not ascend";
     if (fault != NULL)
-        return image_refuse(reading->problem, ELIBBAD, REBUILD, "is corrupt: %s", fault);
-    if (!image_within(entry->p_offset, entry->p_filesz, reading->file_size) && entry->p_filesz != 0)
+        return elf_refuse(reading->problem, ELIBBAD, REBUILD, "is corrupt: %s", fault);
+    if (!elf_within(entry->p_offset, entry->p_filesz, reading->file_size) && entry->p_filesz != 0)
         return refuse_unread(reading->problem, -ELIBBAD, "a segment");
-    if (info->segment_count == IMAGE_SEGMENTS_MAX)
-        return image_refuse(reading->problem, ENOEXEC, "Link it with fewer segments.",
-                            "has more than the %d loaded segments that onespace maps",
-                            IMAGE_SEGMENTS_MAX);
+    if (info->segment_count == ELF_SEGMENTS_MAX)
+        return elf_refuse(reading->problem, ENOEXEC, "Link it with fewer segments.",
+                          "has more than the %d loaded segments that onespace maps",
+                          ELF_SEGMENTS_MAX);
     if (info->segment_count == 0)
         info->low = low;
-    info->high = image_page_ceiling(entry->p_vaddr + entry->p_memsz);
+    info->high = elf_page_ceiling(entry->p_vaddr + entry->p_memsz);
     if (entry->p_align > info->align)
         info->align = entry->p_align;
-    info->segments[info->segment_count++] = (struct image_segment){
+    info->segments[info->segment_count++] = (struct elf_segment){
         .vaddr = entry->p_vaddr,
         .memsz = entry->p_memsz,
         .filesz = entry->p_filesz,
@@ -229,22 +227,22 @@ static int read_interpreter(struct reading *reading, const ElfW(Phdr) * entry)
     if (name[0] != '\0')
         return 0; /* as in the kernel, the first counts */
     if (entry->p_filesz < 2 || entry->p_filesz > sizeof(reading->info->interpreter))
-        return image_refuse(reading->problem, ELIBBAD, REBUILD,
-                            "is corrupt: its interpreter's name has an impossible length");
+        return elf_refuse(reading->problem, ELIBBAD, REBUILD,
+                          "is corrupt: its interpreter's name has an impossible length");
     int status = -ELIBBAD;
-    if (image_within(entry->p_offset, entry->p_filesz, reading->file_size))
-        status = image_read_exact(reading->fd, name, entry->p_filesz, entry->p_offset);
+    if (elf_within(entry->p_offset, entry->p_filesz, reading->file_size))
+        status = elf_read_exact(reading->fd, name, entry->p_filesz, entry->p_offset);
     if (status != 0)
         return refuse_unread(reading->problem, status, "its interpreter's name");
     if (name[entry->p_filesz - 1] != '\0' || name[0] == '\0')
-        return image_refuse(reading->problem, ELIBBAD, REBUILD,
-                            "is corrupt: its interpreter's name is not a string");
+        return elf_refuse(reading->problem, ELIBBAD, REBUILD,
+                          "is corrupt: its interpreter's name is not a string");
     return 0;
 }
 
 static int read_entries(struct reading *reading)
 {
-    struct image_info *info = reading->info;
+    struct elf_info *info = reading->info;
     for (unsigned i = 0; i < reading->header.e_phnum; i++) {
         const ElfW(Phdr) *entry = &reading->table[i];
         int status = 0;
@@ -262,20 +260,19 @@ static int read_entries(struct reading *reading)
             return status;
     }
     if (info->segment_count == 0)
-        return image_refuse(reading->problem, ELIBBAD, REBUILD,
-                            "is corrupt: it has nothing to load");
+        return elf_refuse(reading->problem, ELIBBAD, REBUILD, "is corrupt: it has nothing to load");
     /* An address aligned to `align` must keep every segment's alignment: `low` is a multiple. */
     info->low &= ~(info->align - 1);
     return 0;
 }
 
 /* The segment that holds [vaddr, vaddr + size) in memory, or NULL. */
-static const struct image_segment *segment_of(const struct image_info *info, uint64_t vaddr,
-                                              uint64_t size)
+static const struct elf_segment *segment_of(const struct elf_info *info, uint64_t vaddr,
+                                            uint64_t size)
 {
     for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
-        if (vaddr >= segment->vaddr && image_within(vaddr - segment->vaddr, size, segment->memsz))
+        const struct elf_segment *segment = &info->segments[i];
+        if (vaddr >= segment->vaddr && elf_within(vaddr - segment->vaddr, size, segment->memsz))
             return segment;
     }
     return NULL;
@@ -285,13 +282,13 @@ static const struct image_segment *segment_of(const struct image_info *info, uin
  * PT_PHDR claims. That is how the kernel computes AT_PHDR. */
 static void place_table(struct reading *reading)
 {
-    struct image_info *info = reading->info;
+    struct elf_info *info = reading->info;
     uint64_t offset = reading->header.e_phoff;
     uint64_t size = reading->header.e_phnum * sizeof(ElfW(Phdr));
     for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         if (offset >= segment->offset &&
-            image_within(offset - segment->offset, size, segment->filesz)) {
+            elf_within(offset - segment->offset, size, segment->filesz)) {
             info->phdr_vaddr = segment->vaddr + (offset - segment->offset);
             return;
         }
@@ -300,32 +297,32 @@ static void place_table(struct reading *reading)
 
 static int check_entry(struct reading *reading)
 {
-    struct image_info *info = reading->info;
+    struct elf_info *info = reading->info;
     info->entry = reading->header.e_entry;
     if (info->entry == 0)
-        return image_refuse(reading->problem, ENOEXEC,
-                            "Give a program that uses it, or link it with -pie.",
-                            "is a shared library, not a program");
-    const struct image_segment *code = segment_of(info, info->entry, 1);
+        return elf_refuse(reading->problem, ENOEXEC,
+                          "Give a program that uses it, or link it with -pie.",
+                          "is a shared library, not a program");
+    const struct elf_segment *code = segment_of(info, info->entry, 1);
     if (code == NULL || (code->prot & PROT_EXEC) == 0)
-        return image_refuse(reading->problem, ELIBBAD, REBUILD,
-                            "is corrupt: its entry point is outside its code");
+        return elf_refuse(reading->problem, ELIBBAD, REBUILD,
+                          "is corrupt: its entry point is outside its code");
     if (info->dynamic_size != 0 &&
         segment_of(info, info->dynamic_vaddr, info->dynamic_size) == NULL)
-        return image_refuse(reading->problem, ELIBBAD, REBUILD,
-                            "is corrupt: its dynamic section is in no segment");
+        return elf_refuse(reading->problem, ELIBBAD, REBUILD,
+                          "is corrupt: its dynamic section is in no segment");
     return 0;
 }
 
-int image_read(int fd, struct image_info *info, struct image_problem *problem)
+int elf_read(int fd, struct elf_info *info, struct elf_problem *problem)
 {
     struct reading reading = {.fd = fd, .info = info, .problem = problem};
     struct stat stat;
     if (fstat(fd, &stat) != 0)
         return refuse_unread(problem, -errno, "its header");
     if (!S_ISREG(stat.st_mode))
-        return image_refuse(problem, EACCES, "Give the path of a program.",
-                            S_ISDIR(stat.st_mode) ? "is a directory" : "is not a regular file");
+        return elf_refuse(problem, EACCES, "Give the path of a program.",
+                          S_ISDIR(stat.st_mode) ? "is a directory" : "is not a regular file");
     reading.file_size = (uint64_t)stat.st_size;
     memset(info, 0, sizeof(*info));
     info->align = ARCH_PAGE_SIZE;

@@ -28,7 +28,7 @@ struct chain { /* one candidate on its way through #! lines */
     unsigned depth;
     char current[PATH_MAX]; /* the file that is looked at now */
     char **argv;            /* owned; as it stands for `current` */
-    struct image_problem *problem;
+    struct elf_problem *problem;
 };
 
 /* A vector of `count` strings and then those of `rest`, in one allocation; NULL without memory. */
@@ -51,70 +51,69 @@ static char **compose(const char *const head[], size_t count, char *const rest[]
     return vector;
 }
 
-static int refuse_memory(struct image_problem *problem)
+static int refuse_memory(struct elf_problem *problem)
 {
-    return image_refuse(problem, ENOMEM, "Free memory and try again.",
-                        "cannot be resolved: out of memory");
+    return elf_refuse(problem, ENOMEM, "Free memory and try again.",
+                      "cannot be resolved: out of memory");
 }
 
 /* Puts a chain's place in front of what was found wrong there. */
 static int explain_step(struct chain *chain, int status)
 {
-    struct image_problem *problem = chain->problem;
+    struct elf_problem *problem = chain->problem;
     if (chain->depth == 0 || status == NOT_A_PROGRAM)
         return status;
-    return image_refuse(problem, problem->error, problem->mend, "runs %.200s, which %s",
-                        chain->current, problem->reason);
+    return elf_refuse(problem, problem->error, problem->mend, "runs %.200s, which %s",
+                      chain->current, problem->reason);
 }
 
 /* The program's interpreter, like the kernel: a path as it stands, no PATH, no #!. */
-static int read_interpreter(struct chain *chain, struct image_program *program)
+static int read_interpreter(struct chain *chain, struct elf_program *program)
 {
     const char *name = program->info.interpreter;
-    struct image_problem inner = {0};
-    if (name[0] == '/' && image_known_interpreter(name, program))
+    struct elf_problem inner = {0};
+    if (name[0] == '/' && elf_known_interpreter(name, program))
         return 0;
-    int fd = image_open_executable(chain->dirfd, name, &inner);
+    int fd = elf_open_executable(chain->dirfd, name, &inner);
     int status = fd < 0 ? fd : 0;
     if (status == 0)
-        status = image_read(fd, &program->interpreter_info, &inner);
+        status = elf_read(fd, &program->interpreter_info, &inner);
     if (status == 0)
-        status = image_real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
+        status = elf_real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
     if (status == 0)
-        image_known_add_interpreter(fd, program);
+        elf_known_add_interpreter(fd, program);
     if (fd >= 0)
         close(fd);
     if (status == 0)
         return 0;
     bool missing = inner.error == ENOENT || inner.error == ENOTDIR;
-    return image_refuse(chain->problem, inner.error,
-                        missing ? "Install the libc it was built for, or set another interpreter "
-                                  "with patchelf --set-interpreter."
-                                : inner.mend,
-                        "needs the interpreter %.200s, which %s", name, inner.reason);
+    return elf_refuse(chain->problem, inner.error,
+                      missing ? "Install the libc it was built for, or set another interpreter "
+                                "with patchelf --set-interpreter."
+                              : inner.mend,
+                      "needs the interpreter %.200s, which %s", name, inner.reason);
 }
 
 /* Reads and judges the ELF file at fd, which `name` led to. */
-static int read_program(struct chain *chain, int fd, const char *name,
-                        struct image_program *program)
+static int read_program(struct chain *chain, int fd, const char *name, struct elf_program *program)
 {
-    struct image_problem *problem = chain->problem;
-    bool is_known = image_known_find(fd, IMAGE_KNOWN_PROGRAM, &program->info);
-    int status = is_known ? 0 : image_read(fd, &program->info, problem);
+    struct elf_problem *problem = chain->problem;
+    bool is_known = elf_known_find(fd, ELF_KNOWN_PROGRAM, &program->info);
+    int status = is_known ? 0 : elf_read(fd, &program->info, problem);
     if (status == 0)
-        status = image_real_path(fd, chain->dirfd, name, program->path, problem);
+        status = elf_real_path(fd, chain->dirfd, name, program->path, problem);
     if (status == 0)
-        status = image_check_name(program->path, problem);
+        status = elf_check_name(program->path, problem);
     if (status == 0 && !is_known)
-        status = image_check_guest(fd, &program->info, problem);
+        status = elf_check_guest(fd, &program->info, problem);
     if (status == 0 && !is_known)
-        image_known_add(fd, IMAGE_KNOWN_PROGRAM, &program->info);
+        elf_known_add(fd, ELF_KNOWN_PROGRAM, &program->info);
     return status;
 }
 
 /* Puts the start program in the place of the Python that the chain has come to: the library and the
  * name by which Python finds its virtual environment become its first arguments. */
-static int start_python(struct chain *chain, const char *library, struct image_program *program)
+static int start_python(struct chain *chain, const char *library, struct elf_program *program)
 {
     char name[PATH_MAX + 2];
     bool has_slash = strchr(chain->current, '/') != NULL;
@@ -125,35 +124,35 @@ static int start_python(struct chain *chain, const char *library, struct image_p
         return refuse_memory(chain->problem);
     free(chain->argv);
     chain->argv = longer;
-    int fd = image_open_executable(AT_FDCWD, image_python_start(), chain->problem);
-    int status = fd < 0 ? fd : read_program(chain, fd, image_python_start(), program);
+    int fd = elf_open_executable(AT_FDCWD, elf_python_start(), chain->problem);
+    int status = fd < 0 ? fd : read_program(chain, fd, elf_python_start(), program);
     if (fd >= 0)
         close(fd);
     return status == 0 ? 0
-                       : image_refuse(chain->problem, ENOEXEC, chain->problem->mend,
-                                      "needs the start program %.200s, which %s",
-                                      image_python_start(), chain->problem->reason);
+                       : elf_refuse(chain->problem, ENOEXEC, chain->problem->mend,
+                                    "needs the start program %.200s, which %s", elf_python_start(),
+                                    chain->problem->reason);
 }
 
-/* What image_read refused: 0 when it is a Python and runs from its library. */
-static int try_python(struct chain *chain, int fd, struct image_program *program)
+/* What elf_read refused: 0 when it is a Python and runs from its library. */
+static int try_python(struct chain *chain, int fd, struct elf_program *program)
 {
-    static const struct image_info nothing;
+    static const struct elf_info nothing;
     char library[PATH_MAX];
-    struct image_problem other;
-    if (image_real_path(fd, chain->dirfd, chain->current, program->stands_in_for, &other) != 0)
+    struct elf_problem other;
+    if (elf_real_path(fd, chain->dirfd, chain->current, program->stands_in_for, &other) != 0)
         program->stands_in_for[0] = '\0';
-    int found = image_python_library(fd, program->stands_in_for, library, chain->problem);
+    int found = elf_python_library(fd, program->stands_in_for, library, chain->problem);
     if (found <= 0) {
         program->stands_in_for[0] = '\0';
         return -ENOEXEC;
     }
-    int status = image_check_guest(fd, &nothing, chain->problem);
+    int status = elf_check_guest(fd, &nothing, chain->problem);
     return status == 0 ? start_python(chain, library, program) : status;
 }
 
 /* The end of the chain: an ELF file at fd. On success the chain's argv belongs to the program. */
-static int finish(struct chain *chain, int fd, struct image_program *program)
+static int finish(struct chain *chain, int fd, struct elf_program *program)
 {
     int status = read_program(chain, fd, chain->current, program);
     if (status == -ENOEXEC)
@@ -205,14 +204,14 @@ static int follow_line(struct chain *chain, const struct script_line *line)
 {
     char found[PATH_MAX];
     const char *interpreter = line->interpreter;
-    if (chain->depth == IMAGE_SCRIPT_DEPTH)
-        return image_refuse(chain->problem, ELOOP, "Let the script name a program.",
-                            "is a script at the end of %d #! lines, and the kernel follows no more",
-                            IMAGE_SCRIPT_DEPTH);
+    if (chain->depth == ELF_SCRIPT_DEPTH)
+        return elf_refuse(chain->problem, ELOOP, "Let the script name a program.",
+                          "is a script at the end of %d #! lines, and the kernel follows no more",
+                          ELF_SCRIPT_DEPTH);
     /* The kernel opens the empty path, which is the working directory, and says the same. */
     if (line->interpreter[0] == '\0')
-        return image_refuse(chain->problem, EACCES, "Write the path of one behind the #!.",
-                            "is a script whose #! line names no interpreter");
+        return elf_refuse(chain->problem, EACCES, "Write the path of one behind the #!.",
+                          "is a script whose #! line names no interpreter");
     const char *head[3] = {interpreter};
     size_t count = 1;
     if (find_for_env(chain, line, found))
@@ -232,19 +231,19 @@ static int follow_line(struct chain *chain, const struct script_line *line)
 
 /* Looks at the current file. 0 with *done when it was the program, 0 without after one #! line,
  * NOT_A_PROGRAM, or -errno. */
-static int step(struct chain *chain, struct image_program *program, bool *done)
+static int step(struct chain *chain, struct elf_program *program, bool *done)
 {
-    char start[IMAGE_SCRIPT_LINE];
+    char start[ELF_SCRIPT_LINE];
     struct script_line line;
-    int fd = image_open_executable(chain->dirfd, chain->current, chain->problem);
+    int fd = elf_open_executable(chain->dirfd, chain->current, chain->problem);
     if (fd < 0)
         return fd;
     chain->opened = true;
-    ssize_t length = image_read_some(fd, start, sizeof(start), 0);
+    ssize_t length = elf_read_some(fd, start, sizeof(start), 0);
     *done = length >= 0 && length >= SELFMAG && memcmp(start, ELFMAG, SELFMAG) == 0;
-    int status = image_check_name(chain->current, chain->problem);
+    int status = elf_check_name(chain->current, chain->problem);
     if (status == 0 && length < 0)
-        status = image_refuse_open(chain->problem, (int)-length);
+        status = elf_refuse_open(chain->problem, (int)-length);
     if (status != 0) {
         close(fd);
         return status;
@@ -261,7 +260,7 @@ static int step(struct chain *chain, struct image_program *program, bool *done)
 
 /* Follows a file to its program with the given argv: 0, NOT_A_PROGRAM or -errno. */
 static int follow(struct chain *chain, const char *file, char *const argv[],
-                  struct image_program *program)
+                  struct elf_program *program)
 {
     /* The kernel, too, gives an empty vector one empty string. */
     static const char *const empty[] = {""};
@@ -285,7 +284,7 @@ static int follow(struct chain *chain, const char *file, char *const argv[],
 
 /* One candidate, and as execvp does, the shell for what the kernel would not know. */
 static int try_file(struct chain *chain, const char *file, char *const argv[],
-                    struct image_program *program)
+                    struct elf_program *program)
 {
     chain->opened = false;
     int status = follow(chain, file, argv, program);
@@ -302,10 +301,10 @@ static int try_file(struct chain *chain, const char *file, char *const argv[],
     if (status == 0)
         return 0;
     if (status == NOT_A_PROGRAM)
-        image_refuse(chain->problem, ENOEXEC, "Install a shell there.", "is no program either");
-    return image_refuse(chain->problem, chain->problem->error, chain->problem->mend,
-                        "is neither a program nor a script with #! and needs %s, which %s", SHELL,
-                        chain->problem->reason);
+        elf_refuse(chain->problem, ENOEXEC, "Install a shell there.", "is no program either");
+    return elf_refuse(chain->problem, chain->problem->error, chain->problem->mend,
+                      "is neither a program nor a script with #! and needs %s, which %s", SHELL,
+                      chain->problem->reason);
 }
 
 /* The errors after which execvpe tries the next folder. */
@@ -318,9 +317,9 @@ static bool search_goes_on(int status)
 /* Of several failures along PATH the most telling one is kept: a file without permission, else one
  * that was there but lacks something (its interpreter), else that nothing was found. */
 static int search(struct chain *chain, const char *file, char *const argv[], const char *path,
-                  struct image_program *program)
+                  struct elf_program *program)
 {
-    struct image_problem denied = {0}, lacking = {0}, *problem = chain->problem;
+    struct elf_problem denied = {0}, lacking = {0}, *problem = chain->problem;
     char candidate[PATH_MAX];
     for (const char *at = path, *end;; at = end + 1) {
         int status = -ENOENT;
@@ -329,8 +328,8 @@ static int search(struct chain *chain, const char *file, char *const argv[], con
             if (!search_goes_on(status))
                 return status;
             if (status == -EACCES && denied.error == 0)
-                image_refuse(&denied, EACCES, problem->mend, "was found as %.200s, which %s",
-                             candidate, problem->reason);
+                elf_refuse(&denied, EACCES, problem->mend, "was found as %.200s, which %s",
+                           candidate, problem->reason);
             else if (chain->opened && lacking.error == 0)
                 lacking = *problem;
         }
@@ -338,27 +337,26 @@ static int search(struct chain *chain, const char *file, char *const argv[], con
             break;
     }
     if (denied.error == 0 && lacking.error == 0)
-        return image_refuse(problem, ENOENT,
-                            "Give its path with a slash, or add its folder to PATH.",
-                            "was not found in PATH");
+        return elf_refuse(problem, ENOENT, "Give its path with a slash, or add its folder to PATH.",
+                          "was not found in PATH");
     *problem = denied.error != 0 ? denied : lacking;
     return -problem->error;
 }
 
-int image_resolve(int dirfd, const char *file, char *const argv[], const char *path,
-                  struct image_program *program, struct image_problem *problem)
+int elf_resolve(int dirfd, const char *file, char *const argv[], const char *path,
+                struct elf_program *program, struct elf_problem *problem)
 {
-    struct image_problem met = {0};
+    struct elf_problem met = {0};
     path = path != NULL ? path : DEFAULT_PATH;
     struct chain chain = {.dirfd = dirfd, .path = path, .problem = &met};
-    struct image_program found;
+    struct elf_program found;
     memset(&found, 0, sizeof(found));
     bool has_slash = strchr(file, '/') != NULL;
     int status;
     if (file[0] == '\0')
-        status = image_refuse(&met, ENOENT, GIVE_PROGRAM, "is an empty name");
+        status = elf_refuse(&met, ENOENT, GIVE_PROGRAM, "is an empty name");
     else if (strlen(file) >= (has_slash ? PATH_MAX : NAME_MAX + 1))
-        status = image_refuse(&met, ENAMETOOLONG, "Give a shorter path.", "has too long a name");
+        status = elf_refuse(&met, ENAMETOOLONG, "Give a shorter path.", "has too long a name");
     else if (has_slash)
         status = try_file(&chain, file, argv, &found);
     else
@@ -370,7 +368,7 @@ int image_resolve(int dirfd, const char *file, char *const argv[], const char *p
     return status;
 }
 
-void image_program_free(struct image_program *program)
+void elf_program_free(struct elf_program *program)
 {
     free(program->argv);
     program->argv = NULL;

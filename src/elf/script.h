@@ -9,8 +9,8 @@
 #include "elf/elf.h"
 
 struct script_line {
-    char interpreter[IMAGE_SCRIPT_LINE];
-    char argument[IMAGE_SCRIPT_LINE];
+    char interpreter[ELF_SCRIPT_LINE];
+    char argument[ELF_SCRIPT_LINE];
     bool has_argument; /* it may be there and be empty */
 };
 
@@ -35,7 +35,7 @@ static inline size_t script_word_end(const char *line, size_t from, size_t last)
     return from;
 }
 
-/* Parses the start of a file; no more than IMAGE_SCRIPT_LINE bytes are looked at. False when it is
+/* Parses the start of a file; no more than ELF_SCRIPT_LINE bytes are looked at. False when it is
  * no script to the kernel (ENOEXEC): no #!, no interpreter, or one that may be cut off.
  *
  * The kernel's view is kept to the byte, because scripts rely on it: the buffer counts as padded
@@ -43,8 +43,8 @@ static inline size_t script_word_end(const char *line, size_t from, size_t last)
  * belong to the argument and an over-long argument is cut. */
 static inline bool parse_script_line(const char *start, size_t length, struct script_line *parsed)
 {
-    char line[IMAGE_SCRIPT_LINE + 1] = {0};
-    const size_t last = IMAGE_SCRIPT_LINE - 1;
+    char line[ELF_SCRIPT_LINE + 1] = {0};
+    const size_t last = ELF_SCRIPT_LINE - 1;
     memcpy(line, start, length <= last ? length : last + 1);
     if (line[0] != '#' || line[1] != '!')
         return false;

@@ -45,8 +45,8 @@ static int read_section(const struct elf_file *file, uint64_t index, ElfW(Shdr) 
 {
     if (index >= file->section_count)
         return -ELIBBAD;
-    return image_read_exact(file->fd, section, sizeof(*section),
-                            file->header.e_shoff + index * sizeof(*section));
+    return elf_read_exact(file->fd, section, sizeof(*section),
+                          file->header.e_shoff + index * sizeof(*section));
 }
 
 /* Extended numbering: with 65,280 sections and more the first one's size holds the count. */
@@ -60,7 +60,7 @@ static int count_sections(struct elf_file *file)
     file->section_count = header->e_shnum;
     if (header->e_shnum == 0) {
         ElfW(Shdr) first;
-        int status = image_read_exact(file->fd, &first, sizeof(first), header->e_shoff);
+        int status = elf_read_exact(file->fd, &first, sizeof(first), header->e_shoff);
         if (status != 0)
             return status;
         file->section_count = first.sh_size;
@@ -79,7 +79,7 @@ static int open_sections(int fd, struct elf_file *file)
     if (!S_ISREG(stat.st_mode))
         return -EACCES;
     *file = (struct elf_file){.fd = fd, .size = (uint64_t)stat.st_size};
-    int status = image_read_exact(fd, &file->header, sizeof(file->header), 0);
+    int status = elf_read_exact(fd, &file->header, sizeof(file->header), 0);
     if (status != 0)
         return status;
     const unsigned char *ident = file->header.e_ident;
@@ -111,14 +111,14 @@ static int read_strings(const struct elf_file *file, uint64_t index, struct symb
     if (status != 0)
         return status;
     if (section.sh_type != SHT_STRTAB ||
-        !image_within(section.sh_offset, section.sh_size, file->size))
+        !elf_within(section.sh_offset, section.sh_size, file->size))
         return -ELIBBAD;
     if (section.sh_size > TABLE_BYTES_MAX)
         return -EFBIG;
     char *strings = malloc(section.sh_size + 1);
     if (strings == NULL)
         return -ENOMEM;
-    status = image_read_exact(file->fd, strings, section.sh_size, section.sh_offset);
+    status = elf_read_exact(file->fd, strings, section.sh_size, section.sh_offset);
     if (status != 0) {
         free(strings);
         return status;
@@ -142,7 +142,7 @@ static int find_versions(const struct elf_file *file, uint64_t symbols_index,
         return status;
     if (section.sh_link != symbols_index)
         return 0;
-    if (!image_within(section.sh_offset, section.sh_size, file->size) ||
+    if (!elf_within(section.sh_offset, section.sh_size, file->size) ||
         section.sh_size / sizeof(ElfW(Half)) < table->count)
         return -ELIBBAD;
     table->versions = section.sh_offset;
@@ -161,7 +161,7 @@ static int open_table(int fd, unsigned type, struct symbol_table *table)
     if (status != 0)
         return status;
     if (section.sh_entsize != sizeof(ElfW(Sym)) ||
-        !image_within(section.sh_offset, section.sh_size, file.size))
+        !elf_within(section.sh_offset, section.sh_size, file.size))
         return -ELIBBAD;
     if (section.sh_size > TABLE_BYTES_MAX)
         return -EFBIG;
@@ -220,11 +220,11 @@ static int scan_symbols(const struct symbol_table *table, const char *name, stru
     for (uint64_t first = 0; first < table->count; first += SYMBOLS_AT_ONCE) {
         uint64_t left = table->count - first;
         size_t count = left < SYMBOLS_AT_ONCE ? (size_t)left : SYMBOLS_AT_ONCE;
-        int status = image_read_exact(table->fd, symbols, count * sizeof(symbols[0]),
-                                      table->symbols + first * sizeof(symbols[0]));
+        int status = elf_read_exact(table->fd, symbols, count * sizeof(symbols[0]),
+                                    table->symbols + first * sizeof(symbols[0]));
         if (status == 0 && table->versions != 0)
-            status = image_read_exact(table->fd, versions, count * sizeof(versions[0]),
-                                      table->versions + first * sizeof(versions[0]));
+            status = elf_read_exact(table->fd, versions, count * sizeof(versions[0]),
+                                    table->versions + first * sizeof(versions[0]));
         if (status != 0)
             return status;
         for (size_t i = 0; i < count; i++) {
@@ -254,7 +254,7 @@ static int find_symbol(int fd, unsigned type, const char *name, ElfW(Sym) * symb
     return status;
 }
 
-int image_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type)
+int elf_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type)
 {
     ElfW(Sym) symbol;
     if (name[0] == '\0')
@@ -287,20 +287,18 @@ static int find_any(int fd, unsigned type, const char *const names[])
     return best.rank != 0 ? index - 1 : -ENOENT;
 }
 
-int image_defines(int fd, const char *const names[])
+int elf_defines(int fd, const char *const names[])
 {
     int index = find_any(fd, SHT_DYNSYM, names);
     return index == -ENOENT ? find_any(fd, SHT_SYMTAB, names) : index;
 }
 
 /* Where [vaddr, vaddr + size) lies in the file; false when it is not wholly in one segment's. */
-static bool offset_of(const struct image_info *info, uint64_t vaddr, uint64_t size,
-                      uint64_t *offset)
+static bool offset_of(const struct elf_info *info, uint64_t vaddr, uint64_t size, uint64_t *offset)
 {
     for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
-        if (vaddr >= segment->vaddr &&
-            image_within(vaddr - segment->vaddr, size, segment->filesz)) {
+        const struct elf_segment *segment = &info->segments[i];
+        if (vaddr >= segment->vaddr && elf_within(vaddr - segment->vaddr, size, segment->filesz)) {
             *offset = segment->offset + (vaddr - segment->vaddr);
             return true;
         }
@@ -308,7 +306,7 @@ static bool offset_of(const struct image_info *info, uint64_t vaddr, uint64_t si
     return false;
 }
 
-static int visit_needed(int fd, const struct image_info *info, const ElfW(Dyn) * entries,
+static int visit_needed(int fd, const struct elf_info *info, const ElfW(Dyn) * entries,
                         size_t count, int (*visit)(const char *name, void *context), void *context)
 {
     uint64_t strings_vaddr = 0, strings_size = 0, strings_offset;
@@ -328,7 +326,7 @@ static int visit_needed(int fd, const struct image_info *info, const ElfW(Dyn) *
             continue;
         if (at >= strings_size)
             return -ELIBBAD;
-        ssize_t length = image_read_some(fd, name, LIBRARY_NAME_MAX, strings_offset + at);
+        ssize_t length = elf_read_some(fd, name, LIBRARY_NAME_MAX, strings_offset + at);
         if (length < 0)
             return (int)length;
         status = visit(name, context);
@@ -336,8 +334,8 @@ static int visit_needed(int fd, const struct image_info *info, const ElfW(Dyn) *
     return status;
 }
 
-int image_each_needed(int fd, const struct image_info *info,
-                      int (*visit)(const char *name, void *context), void *context)
+int elf_each_needed(int fd, const struct elf_info *info,
+                    int (*visit)(const char *name, void *context), void *context)
 {
     uint64_t offset;
     size_t count = info->dynamic_size / sizeof(ElfW(Dyn));
@@ -349,7 +347,7 @@ int image_each_needed(int fd, const struct image_info *info,
     ElfW(Dyn) *entries = malloc(count * sizeof(*entries));
     if (entries == NULL)
         return -ENOMEM;
-    int status = image_read_exact(fd, entries, count * sizeof(*entries), offset);
+    int status = elf_read_exact(fd, entries, count * sizeof(*entries), offset);
     size_t used = 0;
     while (used < count && entries[used].d_tag != DT_NULL && status == 0)
         used++;

@@ -19,10 +19,10 @@
 #include "steer/steer.h"
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its
- * steering, instead of steer_prepare, image_map and steer_patch_mapping. Only for the root: the
+ * steering, instead of steer_prepare, elf_map and steer_patch_mapping. Only for the root: the
  * files are its descriptors. 0, or -errno with nothing mapped: then go the longer way. */
 int loader_image_map(struct space *space, struct space_slot *slot,
-                     const struct image_program *program, struct image_mapping *mapping);
+                     const struct elf_program *program, struct elf_mapping *mapping);
 /* How the interpreter with that path is to be steered: musl's is the libc itself. */
 enum steer_kind loader_kind(const char *path);
 /* Closes the files. No other thread may be spawning. */

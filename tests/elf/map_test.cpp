@@ -1,4 +1,4 @@
-// tests/elf/map_test.cpp: image_map's pages, protections and zeroes; and what is left on failure.
+// tests/elf/map_test.cpp: elf_map's pages, protections and zeroes; and what is left on failure.
 #include "files.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::vector<Area> areas(uintptr_t low, uintptr_t high)
 }
 
 // A free place for the image, found by letting the kernel choose one and giving it back.
-uintptr_t place_for(const image_info &info)
+uintptr_t place_for(const elf_info &info)
 {
     size_t size = info.high - info.low + info.align;
     void *room = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -53,37 +53,37 @@ const unsigned char *memory(uintptr_t address)
 
 // A mapped image, unmapped at the end of the test.
 struct Mapped {
-    image_info info{};
-    image_mapping mapping{};
+    elf_info info{};
+    elf_mapping mapping{};
     int status;
 
     explicit Mapped(int fd)
     {
-        image_problem problem{};
-        status = image_read(fd, &info, &problem);
+        elf_problem problem{};
+        status = elf_read(fd, &info, &problem);
         EXPECT_EQ(status, 0) << problem.reason;
         if (status == 0)
-            status = image_map(fd, &info, place_for(info), &mapping);
+            status = elf_map(fd, &info, place_for(info), &mapping);
     }
     ~Mapped()
     {
         if (status == 0)
             munmap(reinterpret_cast<void *>(mapping.base), mapping.size);
     }
-    uintptr_t end(const image_segment &segment) const
+    uintptr_t end(const elf_segment &segment) const
     {
-        return image_page_ceiling(mapping.bias + segment.vaddr + segment.memsz);
+        return elf_page_ceiling(mapping.bias + segment.vaddr + segment.memsz);
     }
 };
 
-TEST(image_map, gives_each_segment_its_protection)
+TEST(elf_map, gives_each_segment_its_protection)
 {
     Descriptor fd(LINKER);
     Mapped mapped(fd);
     ASSERT_EQ(mapped.status, 0);
     for (unsigned i = 0; i < mapped.info.segment_count; i++) {
-        const image_segment &segment = mapped.info.segments[i];
-        uintptr_t low = image_page_floor(mapped.mapping.bias + segment.vaddr);
+        const elf_segment &segment = mapped.info.segments[i];
+        uintptr_t low = elf_page_floor(mapped.mapping.bias + segment.vaddr);
         uintptr_t covered = 0;
         for (const Area &area : areas(low, mapped.end(segment))) {
             EXPECT_EQ(area.prot, segment.prot) << "segment " << i;
@@ -93,14 +93,14 @@ TEST(image_map, gives_each_segment_its_protection)
     }
 }
 
-TEST(image_map, shows_the_bytes_of_the_file)
+TEST(elf_map, shows_the_bytes_of_the_file)
 {
     Bytes file = files::contents(LINKER);
     Descriptor fd(LINKER);
     Mapped mapped(fd);
     ASSERT_EQ(mapped.status, 0);
     for (unsigned i = 0; i < mapped.info.segment_count; i++) {
-        const image_segment &segment = mapped.info.segments[i];
+        const elf_segment &segment = mapped.info.segments[i];
         EXPECT_EQ(std::memcmp(memory(mapped.mapping.bias + segment.vaddr),
                               file.data() + segment.offset, segment.filesz),
                   0)
@@ -108,13 +108,13 @@ TEST(image_map, shows_the_bytes_of_the_file)
     }
 }
 
-TEST(image_map, zeroes_the_rest_of_a_writable_segments_last_page)
+TEST(elf_map, zeroes_the_rest_of_a_writable_segments_last_page)
 {
     Descriptor fd(LINKER);
     Mapped mapped(fd);
     ASSERT_EQ(mapped.status, 0);
     for (unsigned i = 0; i < mapped.info.segment_count; i++) {
-        const image_segment &segment = mapped.info.segments[i];
+        const elf_segment &segment = mapped.info.segments[i];
         if ((segment.prot & PROT_WRITE) == 0)
             continue;
         uintptr_t at = mapped.mapping.bias + segment.vaddr + segment.filesz;
@@ -122,7 +122,7 @@ TEST(image_map, zeroes_the_rest_of_a_writable_segments_last_page)
     }
 }
 
-TEST(image_map, tells_where_everything_went)
+TEST(elf_map, tells_where_everything_went)
 {
     Crafted crafted;
     crafted.entries[Crafted::CODE].p_vaddr = 0x400000;
@@ -137,7 +137,7 @@ TEST(image_map, tells_where_everything_went)
     EXPECT_EQ(mapped.mapping.phdr, mapped.mapping.base + sizeof(Elf64_Ehdr));
 }
 
-TEST(image_map, gives_no_table_address_where_there_is_none)
+TEST(elf_map, gives_no_table_address_where_there_is_none)
 {
     Crafted crafted;
     crafted.header.e_phoff = 0x2000;
@@ -148,7 +148,7 @@ TEST(image_map, gives_no_table_address_where_there_is_none)
     EXPECT_EQ(mapped.mapping.phdr, 0u);
 }
 
-TEST(image_map, leaves_gaps_without_access)
+TEST(elf_map, leaves_gaps_without_access)
 {
     Descriptor fd(files::memory_file(Crafted().bytes()));
     Mapped mapped(fd);
@@ -159,7 +159,7 @@ TEST(image_map, leaves_gaps_without_access)
     EXPECT_EQ(gap[0].high - gap[0].low, 0x1000u);
 }
 
-TEST(image_map, zeroes_behind_a_read_only_segment_too)
+TEST(elf_map, zeroes_behind_a_read_only_segment_too)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_flags = PF_R;
@@ -173,7 +173,7 @@ TEST(image_map, zeroes_behind_a_read_only_segment_too)
         EXPECT_EQ(area.prot, PROT_READ);
 }
 
-TEST(image_map, maps_a_segment_that_starts_within_a_page)
+TEST(elf_map, maps_a_segment_that_starts_within_a_page)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_offset = 0x1010;
@@ -189,7 +189,7 @@ TEST(image_map, maps_a_segment_that_starts_within_a_page)
     EXPECT_EQ(memory(mapped.mapping.bias + 0x2010)[0x20], 0);
 }
 
-TEST(image_map, maps_a_segment_of_zeroes_only)
+TEST(elf_map, maps_a_segment_of_zeroes_only)
 {
     Crafted crafted;
     crafted.add(PT_LOAD, PF_R | PF_W, 0, 0x5123, 0, 0x2000);
@@ -200,12 +200,12 @@ TEST(image_map, maps_a_segment_of_zeroes_only)
     EXPECT_EQ(std::count(memory(low), memory(low + 0x3000), 0), 0x3000);
 }
 
-TEST(image_map, refuses_a_place_that_is_partly_taken)
+TEST(elf_map, refuses_a_place_that_is_partly_taken)
 {
-    image_info info;
-    image_mapping mapping = {1, 2, 3, 4, 5};
+    elf_info info;
+    elf_mapping mapping = {1, 2, 3, 4, 5};
     Descriptor fd(LINKER);
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
     uintptr_t place = place_for(info);
     size_t size = info.high - info.low;
     char *page = static_cast<char *>(
@@ -213,71 +213,71 @@ TEST(image_map, refuses_a_place_that_is_partly_taken)
              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
     ASSERT_NE(page, MAP_FAILED);
     page[7] = 'k';
-    EXPECT_EQ(image_map(fd, &info, place, &mapping), -EEXIST);
+    EXPECT_EQ(elf_map(fd, &info, place, &mapping), -EEXIST);
     EXPECT_EQ(page[7], 'k');
     EXPECT_EQ(areas(place, place + size).size(), 1u) << "only the page that was there";
     EXPECT_EQ(mapping.base, 1u);
     munmap(page, ARCH_PAGE_SIZE);
 }
 
-TEST(image_map, refuses_a_misaligned_place)
+TEST(elf_map, refuses_a_misaligned_place)
 {
-    image_info info;
-    image_mapping mapping;
+    elf_info info;
+    elf_mapping mapping;
     Crafted crafted;
     crafted.entries[Crafted::CODE].p_align = 0x200000;
     Descriptor fd(files::memory_file(crafted.bytes()));
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
-    EXPECT_EQ(image_map(fd, &info, place_for(info) + 0x1000, &mapping), -EINVAL);
-    EXPECT_EQ(image_map(fd, &info, 0, &mapping), -EINVAL);
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
+    EXPECT_EQ(elf_map(fd, &info, place_for(info) + 0x1000, &mapping), -EINVAL);
+    EXPECT_EQ(elf_map(fd, &info, 0, &mapping), -EINVAL);
 }
 
-TEST(image_map, leaves_nothing_when_the_file_was_cut)
+TEST(elf_map, leaves_nothing_when_the_file_was_cut)
 {
-    image_info info;
-    image_mapping mapping;
+    elf_info info;
+    elf_mapping mapping;
     Descriptor fd(files::memory_file(Crafted().bytes()));
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
     ASSERT_EQ(ftruncate(fd, 0x1080), 0);
     uintptr_t place = place_for(info);
-    EXPECT_EQ(image_map(fd, &info, place, &mapping), -ELIBBAD);
+    EXPECT_EQ(elf_map(fd, &info, place, &mapping), -ELIBBAD);
     EXPECT_TRUE(areas(place, place + info.high - info.low).empty());
 }
 
-TEST(image_map, leaves_nothing_when_the_file_cannot_be_mapped)
+TEST(elf_map, leaves_nothing_when_the_file_cannot_be_mapped)
 {
-    image_info info;
-    image_mapping mapping;
+    elf_info info;
+    elf_mapping mapping;
     Descriptor fd(LINKER), other("/proc/self", O_RDONLY | O_DIRECTORY);
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
     uintptr_t place = place_for(info);
-    EXPECT_EQ(image_map(other, &info, place, &mapping), -ENODEV);
+    EXPECT_EQ(elf_map(other, &info, place, &mapping), -ENODEV);
     EXPECT_TRUE(areas(place, place + info.high - info.low).empty());
 }
 
-TEST(image_map, reports_addresses_that_cannot_be_reserved)
+TEST(elf_map, reports_addresses_that_cannot_be_reserved)
 {
-    image_info info;
-    image_mapping mapping;
+    elf_info info;
+    elf_mapping mapping;
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_memsz = UINT64_C(1) << 46;
     Descriptor fd(files::memory_file(crafted.bytes()));
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
-    EXPECT_EQ(image_map(fd, &info, UINT64_C(0x700000000000), &mapping), -ENOMEM);
-    EXPECT_EQ(image_map(fd, &info, UINT64_C(0xfffff00000000000), &mapping), -EINVAL) << "wraps";
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
+    EXPECT_EQ(elf_map(fd, &info, UINT64_C(0x700000000000), &mapping), -ENOMEM);
+    EXPECT_EQ(elf_map(fd, &info, UINT64_C(0xfffff00000000000), &mapping), -EINVAL) << "wraps";
 }
 
 } // namespace
 
-TEST(image_load, gives_what_a_mapping_shows)
+TEST(elf_load, gives_what_a_mapping_shows)
 {
     Descriptor fd(LINKER);
     Mapped image(fd);
     ASSERT_EQ(image.status, 0);
     std::vector<unsigned char> loaded(image.info.high - image.info.low);
-    ASSERT_EQ(image_load(fd, &image.info, loaded.data()), 0);
+    ASSERT_EQ(elf_load(fd, &image.info, loaded.data()), 0);
     for (unsigned i = 0; i < image.info.segment_count; i++) {
-        const image_segment &segment = image.info.segments[i];
+        const elf_segment &segment = image.info.segments[i];
         EXPECT_EQ(std::memcmp(loaded.data() + (segment.vaddr - image.info.low),
                               memory(image.mapping.bias + segment.vaddr), segment.memsz),
                   0)
@@ -285,12 +285,12 @@ TEST(image_load, gives_what_a_mapping_shows)
     }
 }
 
-TEST(image_load, says_when_the_file_was_cut)
+TEST(elf_load, says_when_the_file_was_cut)
 {
-    image_info info;
+    elf_info info;
     Descriptor fd(files::memory_file(Crafted().bytes()));
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
     ASSERT_EQ(ftruncate(fd, 0x1080), 0);
     std::vector<unsigned char> loaded(info.high - info.low);
-    EXPECT_EQ(image_load(fd, &info, loaded.data()), -ELIBBAD);
+    EXPECT_EQ(elf_load(fd, &info, loaded.data()), -ELIBBAD);
 }

@@ -1,4 +1,4 @@
-// tests/elf/read_test.cpp: image_read on real programs and on headers that lie.
+// tests/elf/read_test.cpp: elf_read on real programs and on headers that lie.
 #include "files.hpp"
 
 using files::Bytes;
@@ -8,14 +8,14 @@ using files::Descriptor;
 namespace
 {
 
-class image_read_real : public files::Folder
+class elf_read_real : public files::Folder
 {
 };
 
 struct Result {
     int status;
-    image_info info;
-    image_problem problem;
+    elf_info info;
+    elf_problem problem;
     std::string reason() const
     {
         return problem.reason;
@@ -25,7 +25,7 @@ struct Result {
 Result read(int fd)
 {
     Result result{};
-    result.status = image_read(fd, &result.info, &result.problem);
+    result.status = elf_read(fd, &result.info, &result.problem);
     if (result.status != 0) {
         EXPECT_EQ(result.problem.error, -result.status);
         EXPECT_NE(result.reason(), "");
@@ -48,7 +48,7 @@ Result read(const Crafted &crafted)
 #define EXPECT_REASON(result, part)                                                                \
     EXPECT_NE((result).reason().find(part), std::string::npos) << (result).reason()
 
-TEST_F(image_read_real, accepts_a_pie)
+TEST_F(elf_read_real, accepts_a_pie)
 {
     Descriptor fd(compile("pie", "-fPIE -pie"));
     Result result = read(fd);
@@ -61,7 +61,7 @@ TEST_F(image_read_real, accepts_a_pie)
     EXPECT_EQ(result.info.executable_stack, 0);
 }
 
-TEST_F(image_read_real, accepts_a_static_pie_without_interpreter)
+TEST_F(elf_read_real, accepts_a_static_pie_without_interpreter)
 {
     std::string path = compile("static", "-static-pie -fPIE");
     if (path.empty())
@@ -72,7 +72,7 @@ TEST_F(image_read_real, accepts_a_static_pie_without_interpreter)
     EXPECT_STREQ(result.info.interpreter, "");
 }
 
-TEST_F(image_read_real, accepts_a_musl_program)
+TEST_F(elf_read_real, accepts_a_musl_program)
 {
     std::string path = compile("musl", "-fPIE -pie", "int main(void) { return 0; }", "musl-gcc");
     if (path.empty())
@@ -83,7 +83,7 @@ TEST_F(image_read_real, accepts_a_musl_program)
     EXPECT_NE(std::string(result.info.interpreter).find("ld-musl"), std::string::npos);
 }
 
-TEST_F(image_read_real, reports_an_executable_stack)
+TEST_F(elf_read_real, reports_an_executable_stack)
 {
     Descriptor fd(compile("pie", "-fPIE -pie -Wl,-z,execstack"));
     Result result = read(fd);
@@ -91,7 +91,7 @@ TEST_F(image_read_real, reports_an_executable_stack)
     EXPECT_EQ(result.info.executable_stack, 1);
 }
 
-TEST_F(image_read_real, reports_the_largest_alignment)
+TEST_F(elf_read_real, reports_the_largest_alignment)
 {
     Descriptor fd(compile("pie", "-fPIE -pie -Wl,-z,max-page-size=0x200000"));
     Result result = read(fd);
@@ -99,7 +99,7 @@ TEST_F(image_read_real, reports_the_largest_alignment)
     EXPECT_EQ(result.info.align, 0x200000u);
 }
 
-TEST_F(image_read_real, refuses_a_fixed_program)
+TEST_F(elf_read_real, refuses_a_fixed_program)
 {
     Descriptor fd(compile("fixed", "-no-pie"));
     Result result = read(fd);
@@ -108,7 +108,7 @@ TEST_F(image_read_real, refuses_a_fixed_program)
     EXPECT_NE(std::string(result.problem.mend).find("-fPIE -pie"), std::string::npos);
 }
 
-TEST_F(image_read_real, refuses_an_object_file)
+TEST_F(elf_read_real, refuses_an_object_file)
 {
     Descriptor fd(compile("object.o", "-c"));
     Result result = read(fd);
@@ -116,7 +116,7 @@ TEST_F(image_read_real, refuses_an_object_file)
     EXPECT_REASON(result, "is an object file");
 }
 
-TEST_F(image_read_real, refuses_a_shared_library)
+TEST_F(elf_read_real, refuses_a_shared_library)
 {
     Descriptor fd(compile("lib.so", "-shared -fPIC -Wl,-e,0"));
     Result result = read(fd);
@@ -124,7 +124,7 @@ TEST_F(image_read_real, refuses_a_shared_library)
     EXPECT_REASON(result, "is a shared library, not a program");
 }
 
-TEST_F(image_read_real, refuses_every_truncation)
+TEST_F(elf_read_real, refuses_every_truncation)
 {
     Bytes whole = files::contents(compile("pie", "-fPIE -pie"));
     Elf64_Ehdr header;
@@ -136,7 +136,7 @@ TEST_F(image_read_real, refuses_every_truncation)
     }
 }
 
-TEST_F(image_read_real, survives_any_byte_of_the_headers)
+TEST_F(elf_read_real, survives_any_byte_of_the_headers)
 {
     Bytes whole = files::contents(compile("pie", "-fPIE -pie"));
     Elf64_Ehdr header;
@@ -151,7 +151,7 @@ TEST_F(image_read_real, survives_any_byte_of_the_headers)
     }
 }
 
-TEST_F(image_read_real, refuses_a_directory)
+TEST_F(elf_read_real, refuses_a_directory)
 {
     Descriptor fd(folder, O_RDONLY | O_DIRECTORY);
     Result result = read(fd);
@@ -159,12 +159,12 @@ TEST_F(image_read_real, refuses_a_directory)
     EXPECT_EQ(result.reason(), "is a directory");
 }
 
-TEST(image_read, refuses_a_closed_descriptor)
+TEST(elf_read, refuses_a_closed_descriptor)
 {
     EXPECT_EQ(read(-1).status, -EBADF);
 }
 
-TEST(image_read, refuses_a_descriptor_that_cannot_be_read)
+TEST(elf_read, refuses_a_descriptor_that_cannot_be_read)
 {
     Descriptor fd(open("/tmp", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
     Result result = read(fd);
@@ -172,7 +172,7 @@ TEST(image_read, refuses_a_descriptor_that_cannot_be_read)
     EXPECT_REASON(result, "cannot be read");
 }
 
-TEST(image_read, refuses_a_pipe)
+TEST(elf_read, refuses_a_pipe)
 {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -180,14 +180,14 @@ TEST(image_read, refuses_a_pipe)
     EXPECT_EQ(read(reader).status, -EACCES);
 }
 
-TEST(image_read, does_without_a_problem)
+TEST(elf_read, does_without_a_problem)
 {
-    image_info info;
+    elf_info info;
     Descriptor fd(files::memory_file("#!/bin/sh\n"));
-    EXPECT_EQ(image_read(fd, &info, nullptr), -ENOEXEC);
+    EXPECT_EQ(elf_read(fd, &info, nullptr), -ENOEXEC);
 }
 
-TEST(image_read, accepts_the_crafted_program)
+TEST(elf_read, accepts_the_crafted_program)
 {
     Result result = read(Crafted());
     ASSERT_EQ(result.status, 0) << result.reason();
@@ -200,21 +200,21 @@ TEST(image_read, accepts_the_crafted_program)
     EXPECT_EQ(result.info.segments[1].prot, PROT_READ | PROT_WRITE);
 }
 
-TEST(image_read, refuses_an_empty_file)
+TEST(elf_read, refuses_an_empty_file)
 {
     Result result = read(Bytes());
     EXPECT_EQ(result.status, -ENOEXEC);
     EXPECT_EQ(result.reason(), "is empty");
 }
 
-TEST(image_read, refuses_text)
+TEST(elf_read, refuses_text)
 {
     Result result = read(Bytes("hello, world; no program is in here"));
     EXPECT_EQ(result.status, -ENOEXEC);
     EXPECT_EQ(result.reason(), "is not an ELF program");
 }
 
-TEST(image_read, refuses_32_bits_even_when_shorter_than_a_header)
+TEST(elf_read, refuses_32_bits_even_when_shorter_than_a_header)
 {
     Crafted crafted;
     crafted.header.e_ident[EI_CLASS] = ELFCLASS32;
@@ -223,7 +223,7 @@ TEST(image_read, refuses_32_bits_even_when_shorter_than_a_header)
     EXPECT_REASON(result, "is not a 64-bit program");
 }
 
-TEST(image_read, refuses_another_processor_by_name)
+TEST(elf_read, refuses_another_processor_by_name)
 {
     Crafted crafted;
     crafted.header.e_machine = EM_AARCH64;
@@ -234,7 +234,7 @@ TEST(image_read, refuses_another_processor_by_name)
     EXPECT_REASON(read(crafted), "is built for another processor");
 }
 
-TEST(image_read, refuses_the_other_byte_order)
+TEST(elf_read, refuses_the_other_byte_order)
 {
     Crafted crafted;
     crafted.header.e_ident[EI_DATA] = ELFDATA2MSB;
@@ -243,28 +243,28 @@ TEST(image_read, refuses_the_other_byte_order)
     EXPECT_REASON(result, "byte order");
 }
 
-TEST(image_read, refuses_a_core_dump)
+TEST(elf_read, refuses_a_core_dump)
 {
     Crafted crafted;
     crafted.header.e_type = ET_CORE;
     EXPECT_REASON(read(crafted), "is a core dump");
 }
 
-TEST(image_read, refuses_an_unknown_type)
+TEST(elf_read, refuses_an_unknown_type)
 {
     Crafted crafted;
     crafted.header.e_type = 77;
     EXPECT_EQ(read(crafted).status, -ENOEXEC);
 }
 
-TEST(image_read, refuses_an_unknown_version)
+TEST(elf_read, refuses_an_unknown_version)
 {
     Crafted crafted;
     crafted.header.e_version = 2;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_odd_program_headers)
+TEST(elf_read, refuses_odd_program_headers)
 {
     Crafted crafted;
     crafted.header.e_phentsize = 57;
@@ -274,7 +274,7 @@ TEST(image_read, refuses_odd_program_headers)
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_a_huge_number_of_program_headers)
+TEST(elf_read, refuses_a_huge_number_of_program_headers)
 {
     Crafted crafted;
     crafted.header.e_phnum = 0xffff;
@@ -283,14 +283,14 @@ TEST(image_read, refuses_a_huge_number_of_program_headers)
     EXPECT_REASON(result, "has 65535 program headers");
 }
 
-TEST(image_read, refuses_program_headers_whose_end_wraps)
+TEST(elf_read, refuses_program_headers_whose_end_wraps)
 {
     Crafted crafted;
     crafted.header.e_phoff = UINT64_MAX - 8;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_a_program_that_loads_nothing)
+TEST(elf_read, refuses_a_program_that_loads_nothing)
 {
     Crafted crafted;
     for (Elf64_Phdr &entry : crafted.entries)
@@ -300,7 +300,7 @@ TEST(image_read, refuses_a_program_that_loads_nothing)
     EXPECT_REASON(result, "nothing to load");
 }
 
-TEST(image_read, ignores_empty_segments)
+TEST(elf_read, ignores_empty_segments)
 {
     Crafted crafted;
     crafted.add(PT_LOAD, PF_R, 5, 17, 0, 0).p_align = 3;
@@ -309,14 +309,14 @@ TEST(image_read, ignores_empty_segments)
     EXPECT_EQ(result.info.segment_count, 2u);
 }
 
-TEST(image_read, refuses_a_segment_larger_in_the_file_than_in_memory)
+TEST(elf_read, refuses_a_segment_larger_in_the_file_than_in_memory)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_memsz = 0x80;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_a_segment_whose_memory_wraps)
+TEST(elf_read, refuses_a_segment_whose_memory_wraps)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_memsz = UINT64_MAX - 0x1000;
@@ -326,14 +326,14 @@ TEST(image_read, refuses_a_segment_whose_memory_wraps)
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_a_segment_in_the_kernels_addresses)
+TEST(elf_read, refuses_a_segment_in_the_kernels_addresses)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_vaddr = 0x7ffffffff000;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_a_segment_beyond_the_file)
+TEST(elf_read, refuses_a_segment_beyond_the_file)
 {
     Crafted crafted;
     crafted.size = 0x10ff;
@@ -342,28 +342,28 @@ TEST(image_read, refuses_a_segment_beyond_the_file)
     EXPECT_REASON(result, "is truncated");
 }
 
-TEST(image_read, refuses_a_segment_whose_place_in_the_file_wraps)
+TEST(elf_read, refuses_a_segment_whose_place_in_the_file_wraps)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_offset = UINT64_MAX - 0xfff;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_a_segment_that_cannot_be_mapped_at_its_address)
+TEST(elf_read, refuses_a_segment_that_cannot_be_mapped_at_its_address)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_offset = 0xff0;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, accepts_a_segment_of_zeroes_wherever_its_offset_points)
+TEST(elf_read, accepts_a_segment_of_zeroes_wherever_its_offset_points)
 {
     Crafted crafted;
     crafted.add(PT_LOAD, PF_R | PF_W, UINT64_MAX, 0x5000, 0, 0x1000);
     EXPECT_EQ(read(crafted).status, 0);
 }
 
-TEST(image_read, refuses_impossible_alignments)
+TEST(elf_read, refuses_impossible_alignments)
 {
     for (uint64_t align : {UINT64_C(0x1800), UINT64_C(1) << 40, UINT64_MAX}) {
         Crafted crafted;
@@ -372,7 +372,7 @@ TEST(image_read, refuses_impossible_alignments)
     }
 }
 
-TEST(image_read, rounds_low_down_to_the_alignment)
+TEST(elf_read, rounds_low_down_to_the_alignment)
 {
     Crafted crafted;
     crafted.entries[Crafted::CODE].p_vaddr = 0x203000;
@@ -385,7 +385,7 @@ TEST(image_read, rounds_low_down_to_the_alignment)
     EXPECT_EQ(result.info.phdr_vaddr, 0x203000u + sizeof(Elf64_Ehdr));
 }
 
-TEST(image_read, refuses_overlapping_segments)
+TEST(elf_read, refuses_overlapping_segments)
 {
     Crafted crafted;
     crafted.entries[Crafted::DATA].p_vaddr = 0;
@@ -394,17 +394,17 @@ TEST(image_read, refuses_overlapping_segments)
     EXPECT_REASON(result, "overlap");
 }
 
-TEST(image_read, refuses_segments_that_share_a_page)
+TEST(elf_read, refuses_segments_that_share_a_page)
 {
     Crafted crafted;
     crafted.entries[Crafted::CODE].p_memsz = 0x2001;
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_more_segments_than_it_maps)
+TEST(elf_read, refuses_more_segments_than_it_maps)
 {
     Crafted crafted;
-    for (uint64_t i = 0; i < IMAGE_SEGMENTS_MAX - 1; i++)
+    for (uint64_t i = 0; i < ELF_SEGMENTS_MAX - 1; i++)
         crafted.add(PT_LOAD, PF_R, 0, 0x10000 + i * 0x1000, 0, 0x1000);
     Result result = read(crafted);
     EXPECT_EQ(result.status, -ENOEXEC);
@@ -414,7 +414,7 @@ TEST(image_read, refuses_more_segments_than_it_maps)
     EXPECT_EQ(read(crafted).status, 0);
 }
 
-TEST(image_read, reads_the_first_interpreter)
+TEST(elf_read, reads_the_first_interpreter)
 {
     Crafted crafted;
     crafted.add(PT_INTERP, PF_R, 0x900, 0x900, 8, 8);
@@ -429,7 +429,7 @@ TEST(image_read, reads_the_first_interpreter)
     EXPECT_STREQ(result.info.interpreter, "/ld.so");
 }
 
-TEST(image_read, refuses_an_interpreter_of_impossible_length)
+TEST(elf_read, refuses_an_interpreter_of_impossible_length)
 {
     for (uint64_t length : {UINT64_C(0), UINT64_C(1), UINT64_C(PATH_MAX + 1), UINT64_MAX}) {
         Crafted crafted;
@@ -439,7 +439,7 @@ TEST(image_read, refuses_an_interpreter_of_impossible_length)
     }
 }
 
-TEST(image_read, refuses_an_empty_interpreter)
+TEST(elf_read, refuses_an_empty_interpreter)
 {
     Crafted crafted;
     crafted.add(PT_INTERP, PF_R, 0x900, 0x900, 2, 2);
@@ -448,14 +448,14 @@ TEST(image_read, refuses_an_empty_interpreter)
     EXPECT_EQ(read(bytes).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_an_interpreter_beyond_the_file)
+TEST(elf_read, refuses_an_interpreter_beyond_the_file)
 {
     Crafted crafted;
     crafted.add(PT_INTERP, PF_R, UINT64_MAX - 4, 0x900, 16, 16);
     EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
-TEST(image_read, refuses_an_entry_outside_the_code)
+TEST(elf_read, refuses_an_entry_outside_the_code)
 {
     Crafted crafted;
     for (uint64_t entry : {UINT64_C(0x2010), UINT64_C(0x1800), UINT64_C(0x9000), UINT64_MAX}) {
@@ -466,7 +466,7 @@ TEST(image_read, refuses_an_entry_outside_the_code)
     }
 }
 
-TEST(image_read, refuses_a_dynamic_section_outside_the_segments)
+TEST(elf_read, refuses_a_dynamic_section_outside_the_segments)
 {
     Crafted crafted;
     crafted.add(PT_DYNAMIC, PF_R, 0x1000, 0x3ff0, 0x20, 0x20);
@@ -475,7 +475,7 @@ TEST(image_read, refuses_a_dynamic_section_outside_the_segments)
     EXPECT_EQ(read(crafted).status, 0);
 }
 
-TEST(image_read, finds_no_table_address_when_it_is_in_no_segment)
+TEST(elf_read, finds_no_table_address_when_it_is_in_no_segment)
 {
     Crafted crafted;
     crafted.header.e_phoff = 0x2000;
@@ -485,10 +485,10 @@ TEST(image_read, finds_no_table_address_when_it_is_in_no_segment)
     EXPECT_EQ(result.info.phdr_vaddr, 0u);
 }
 
-TEST(image_refuse, replaces_what_could_steer_a_terminal)
+TEST(elf_refuse, replaces_what_could_steer_a_terminal)
 {
-    image_problem problem;
-    EXPECT_EQ(image_refuse(&problem, EIO, "Mend it.", "has %s in it", "\033[2J\x7f"), -EIO);
+    elf_problem problem;
+    EXPECT_EQ(elf_refuse(&problem, EIO, "Mend it.", "has %s in it", "\033[2J\x7f"), -EIO);
     EXPECT_STREQ(problem.reason, "has ?[2J? in it");
 }
 

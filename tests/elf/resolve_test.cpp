@@ -1,4 +1,4 @@
-// tests/elf/resolve_test.cpp: image_resolve from a typed name to the program, and its refusals.
+// tests/elf/resolve_test.cpp: elf_resolve from a typed name to the program, and its refusals.
 #include "files.hpp"
 
 #include "failing_malloc.hpp"
@@ -19,7 +19,7 @@ using Strings = std::vector<std::string>;
 
 struct Resolved {
     int status;
-    image_problem problem;
+    elf_problem problem;
     std::string path, interpreter;
     Strings argv;
     std::string reason() const
@@ -28,7 +28,7 @@ struct Resolved {
     }
 };
 
-class image_resolve_real : public files::Folder
+class elf_resolve_real : public files::Folder
 {
   protected:
     // Resolves argv[0] relative to `dirfd`.
@@ -38,12 +38,12 @@ class image_resolve_real : public files::Folder
         for (const std::string &argument : argv)
             pointers.push_back(const_cast<char *>(argument.c_str()));
         pointers.push_back(nullptr);
-        image_program program;
+        elf_program program;
         std::memset(&program, 0x5a, sizeof(program));
-        image_program untouched = program;
+        elf_program untouched = program;
         Resolved resolved{};
         resolved.status =
-            image_resolve(dirfd, pointers[0], pointers.data(), path, &program, &resolved.problem);
+            elf_resolve(dirfd, pointers[0], pointers.data(), path, &program, &resolved.problem);
         if (resolved.status != 0) {
             EXPECT_EQ(resolved.problem.error, -resolved.status);
             EXPECT_NE(resolved.reason(), "");
@@ -55,7 +55,7 @@ class image_resolve_real : public files::Folder
         resolved.interpreter = program.interpreter_path;
         for (char **at = program.argv; *at != nullptr; at++)
             resolved.argv.push_back(*at);
-        image_program_free(&program);
+        elf_program_free(&program);
         return resolved;
     }
     std::string program(const std::string &name)
@@ -76,7 +76,7 @@ std::string real(const char *path)
     return std::filesystem::canonical(path);
 }
 
-TEST_F(image_resolve_real, takes_a_path_as_it_stands)
+TEST_F(elf_resolve_real, takes_a_path_as_it_stands)
 {
     std::string path = program("program");
     Resolved resolved = resolve({path, "one", ""});
@@ -86,7 +86,7 @@ TEST_F(image_resolve_real, takes_a_path_as_it_stands)
     EXPECT_EQ(resolved.argv, (Strings{path, "one", ""}));
 }
 
-TEST_F(image_resolve_real, accepts_a_static_pie)
+TEST_F(elf_resolve_real, accepts_a_static_pie)
 {
     std::string path = compile("static", "-static-pie -fPIE");
     if (path.empty())
@@ -96,7 +96,7 @@ TEST_F(image_resolve_real, accepts_a_static_pie)
     EXPECT_EQ(resolved.interpreter, "");
 }
 
-TEST_F(image_resolve_real, accepts_a_musl_program)
+TEST_F(elf_resolve_real, accepts_a_musl_program)
 {
     std::string path = compile("musl", "-fPIE -pie", "int main(void) { return 0; }", "musl-gcc");
     if (path.empty())
@@ -106,7 +106,7 @@ TEST_F(image_resolve_real, accepts_a_musl_program)
     EXPECT_NE(resolved.interpreter.find("musl"), std::string::npos);
 }
 
-TEST_F(image_resolve_real, follows_links_and_keeps_the_typed_name)
+TEST_F(elf_resolve_real, follows_links_and_keeps_the_typed_name)
 {
     std::string path = program("bin/program");
     std::filesystem::create_symlink("bin/program", at("link"));
@@ -116,27 +116,27 @@ TEST_F(image_resolve_real, follows_links_and_keeps_the_typed_name)
     EXPECT_EQ(resolved.argv, (Strings{at("link"), "x"}));
 }
 
-TEST_F(image_resolve_real, gives_an_empty_vector_one_empty_string)
+TEST_F(elf_resolve_real, gives_an_empty_vector_one_empty_string)
 {
     std::string path = program("program");
     char *none[] = {nullptr};
     for (char **argv : {static_cast<char **>(none), static_cast<char **>(nullptr)}) {
-        image_program found;
-        ASSERT_EQ(image_resolve(AT_FDCWD, path.c_str(), argv, nullptr, &found, nullptr), 0);
+        elf_program found;
+        ASSERT_EQ(elf_resolve(AT_FDCWD, path.c_str(), argv, nullptr, &found, nullptr), 0);
         EXPECT_STREQ(found.argv[0], "");
         EXPECT_EQ(found.argv[1], nullptr);
-        image_program_free(&found);
+        elf_program_free(&found);
     }
 }
 
-TEST_F(image_resolve_real, does_without_a_problem)
+TEST_F(elf_resolve_real, does_without_a_problem)
 {
-    image_program found;
+    elf_program found;
     char *none[] = {nullptr};
-    EXPECT_EQ(image_resolve(AT_FDCWD, "/no/such", none, nullptr, &found, nullptr), -ENOENT);
+    EXPECT_EQ(elf_resolve(AT_FDCWD, "/no/such", none, nullptr, &found, nullptr), -ENOENT);
 }
 
-TEST_F(image_resolve_real, takes_a_path_relative_to_the_folder)
+TEST_F(elf_resolve_real, takes_a_path_relative_to_the_folder)
 {
     std::string path = program("bin/program");
     Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
@@ -148,7 +148,7 @@ TEST_F(image_resolve_real, takes_a_path_relative_to_the_folder)
 
 // PATH
 
-TEST_F(image_resolve_real, searches_path_in_order)
+TEST_F(elf_resolve_real, searches_path_in_order)
 {
     std::string path = program("second/program");
     program("third/program");
@@ -159,14 +159,14 @@ TEST_F(image_resolve_real, searches_path_in_order)
     EXPECT_EQ(resolved.argv, (Strings{"program"}));
 }
 
-TEST_F(image_resolve_real, has_a_default_path)
+TEST_F(elf_resolve_real, has_a_default_path)
 {
     Resolved resolved = resolve({"sh"});
     ASSERT_EQ(resolved.status, 0) << resolved.reason();
     EXPECT_EQ(resolved.path, real("/bin/sh"));
 }
 
-TEST_F(image_resolve_real, takes_relative_and_empty_path_elements_from_the_folder)
+TEST_F(elf_resolve_real, takes_relative_and_empty_path_elements_from_the_folder)
 {
     std::string inner = program("bin/inner"), outer = program("outer");
     Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
@@ -175,7 +175,7 @@ TEST_F(image_resolve_real, takes_relative_and_empty_path_elements_from_the_folde
         EXPECT_EQ(resolve({"outer"}, path, dirfd).path, outer) << path;
 }
 
-TEST_F(image_resolve_real, searches_on_behind_what_may_not_be_executed)
+TEST_F(elf_resolve_real, searches_on_behind_what_may_not_be_executed)
 {
     write("first/program", "data", 0644);
     std::string path = program("second/program");
@@ -183,7 +183,7 @@ TEST_F(image_resolve_real, searches_on_behind_what_may_not_be_executed)
     EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
 }
 
-TEST_F(image_resolve_real, remembers_what_may_not_be_executed)
+TEST_F(elf_resolve_real, remembers_what_may_not_be_executed)
 {
     write("first/program", "data", 0644);
     std::string search = at("first") + ":" + at("second");
@@ -192,7 +192,7 @@ TEST_F(image_resolve_real, remembers_what_may_not_be_executed)
     EXPECT_REASON(resolved, "was found as " + at("first/program") + ", which is not executable");
 }
 
-TEST_F(image_resolve_real, remembers_a_folder_of_the_name)
+TEST_F(elf_resolve_real, remembers_a_folder_of_the_name)
 {
     std::filesystem::create_directories(at("first/program"));
     Resolved resolved = resolve({"program"}, at("first").c_str());
@@ -200,7 +200,7 @@ TEST_F(image_resolve_real, remembers_a_folder_of_the_name)
     EXPECT_REASON(resolved, "is a directory");
 }
 
-TEST_F(image_resolve_real, remembers_what_lacks_its_interpreter)
+TEST_F(elf_resolve_real, remembers_what_lacks_its_interpreter)
 {
     script("first/program", "#!/no/such/interpreter");
     std::string search = at("first") + ":" + at("second");
@@ -211,7 +211,7 @@ TEST_F(image_resolve_real, remembers_what_lacks_its_interpreter)
     EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
 }
 
-TEST_F(image_resolve_real, stops_at_a_program_that_cannot_be_a_task)
+TEST_F(elf_resolve_real, stops_at_a_program_that_cannot_be_a_task)
 {
     compile("first/program", "-no-pie");
     program("second/program");
@@ -219,14 +219,14 @@ TEST_F(image_resolve_real, stops_at_a_program_that_cannot_be_a_task)
     EXPECT_EQ(resolve({"program"}, search.c_str()).status, -ENOEXEC);
 }
 
-TEST_F(image_resolve_real, says_that_nothing_was_found)
+TEST_F(elf_resolve_real, says_that_nothing_was_found)
 {
     Resolved resolved = resolve({"no-such-program"}, (folder + ":" + at("messages")).c_str());
     EXPECT_EQ(resolved.status, -ENOENT);
     EXPECT_EQ(resolved.reason(), "was not found in PATH");
 }
 
-TEST_F(image_resolve_real, searches_on_behind_what_is_no_folder)
+TEST_F(elf_resolve_real, searches_on_behind_what_is_no_folder)
 {
     write("file", "");
     std::string path = program("second/program");
@@ -234,14 +234,14 @@ TEST_F(image_resolve_real, searches_on_behind_what_is_no_folder)
     EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
 }
 
-TEST_F(image_resolve_real, skips_path_elements_that_are_too_long)
+TEST_F(elf_resolve_real, skips_path_elements_that_are_too_long)
 {
     std::string path = program("bin/program");
     std::string search = "/" + std::string(2 * PATH_MAX, 'x') + ":" + at("bin");
     EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
 }
 
-TEST_F(image_resolve_real, refuses_names_that_are_empty_or_too_long)
+TEST_F(elf_resolve_real, refuses_names_that_are_empty_or_too_long)
 {
     EXPECT_EQ(resolve({""}).status, -ENOENT);
     EXPECT_EQ(resolve({std::string(NAME_MAX + 1, 'x')}).status, -ENAMETOOLONG);
@@ -251,7 +251,7 @@ TEST_F(image_resolve_real, refuses_names_that_are_empty_or_too_long)
 
 // Files that cannot run
 
-TEST_F(image_resolve_real, refuses_a_missing_file)
+TEST_F(elf_resolve_real, refuses_a_missing_file)
 {
     Resolved resolved = resolve({at("nothing")});
     EXPECT_EQ(resolved.status, -ENOENT);
@@ -261,14 +261,14 @@ TEST_F(image_resolve_real, refuses_a_missing_file)
     EXPECT_EQ(resolve({at("file/x")}).status, -ENOTDIR);
 }
 
-TEST_F(image_resolve_real, refuses_a_directory)
+TEST_F(elf_resolve_real, refuses_a_directory)
 {
     Resolved resolved = resolve({folder});
     EXPECT_EQ(resolved.status, -EACCES);
     EXPECT_EQ(resolved.reason(), "is a directory");
 }
 
-TEST_F(image_resolve_real, refuses_a_fifo_without_blocking)
+TEST_F(elf_resolve_real, refuses_a_fifo_without_blocking)
 {
     ASSERT_EQ(mkfifo(at("fifo").c_str(), 0755), 0);
     Resolved resolved = resolve({at("fifo")});
@@ -276,20 +276,20 @@ TEST_F(image_resolve_real, refuses_a_fifo_without_blocking)
     EXPECT_EQ(resolved.reason(), "is not a regular file");
 }
 
-TEST_F(image_resolve_real, refuses_devices)
+TEST_F(elf_resolve_real, refuses_devices)
 {
     EXPECT_EQ(resolve({"/dev/null"}).status, -EACCES);
     EXPECT_EQ(resolve({"/dev/tty"}).status, -EACCES);
 }
 
-TEST_F(image_resolve_real, refuses_an_empty_file)
+TEST_F(elf_resolve_real, refuses_an_empty_file)
 {
     Resolved resolved = resolve({write("empty", "")});
     EXPECT_EQ(resolved.status, -ENOEXEC);
     EXPECT_EQ(resolved.reason(), "is empty");
 }
 
-TEST_F(image_resolve_real, refuses_a_file_that_is_not_executable)
+TEST_F(elf_resolve_real, refuses_a_file_that_is_not_executable)
 {
     std::string path = program("program");
     ASSERT_EQ(chmod(path.c_str(), 0644), 0);
@@ -298,7 +298,7 @@ TEST_F(image_resolve_real, refuses_a_file_that_is_not_executable)
     EXPECT_EQ(resolved.reason(), "is not executable by this user");
 }
 
-TEST_F(image_resolve_real, refuses_a_file_that_may_not_be_read)
+TEST_F(elf_resolve_real, refuses_a_file_that_may_not_be_read)
 {
     std::string path = program("program");
     ASSERT_EQ(chmod(path.c_str(), 0111), 0);
@@ -314,7 +314,7 @@ TEST_F(image_resolve_real, refuses_a_file_that_may_not_be_read)
     EXPECT_EQ(resolved.reason(), "may not be read by this user");
 }
 
-TEST_F(image_resolve_real, refuses_a_loop_of_links)
+TEST_F(elf_resolve_real, refuses_a_loop_of_links)
 {
     std::filesystem::create_symlink("loop", at("loop"));
     EXPECT_EQ(resolve({at("loop")}).status, -ELOOP);
@@ -336,7 +336,7 @@ static bool own_mounts()
     return true;
 }
 
-TEST_F(image_resolve_real, refuses_a_file_system_without_execution)
+TEST_F(elf_resolve_real, refuses_a_file_system_without_execution)
 {
     std::filesystem::create_directories(at("mount"));
     if (!own_mounts())
@@ -350,7 +350,7 @@ TEST_F(image_resolve_real, refuses_a_file_system_without_execution)
     EXPECT_REASON(resolved, "noexec");
 }
 
-TEST_F(image_resolve_real, refuses_a_file_that_was_deleted)
+TEST_F(elf_resolve_real, refuses_a_file_that_was_deleted)
 {
     std::string path = program("program");
     Descriptor fd(path);
@@ -363,20 +363,20 @@ TEST_F(image_resolve_real, refuses_a_file_that_was_deleted)
 
 // Programs that cannot be tasks
 
-TEST_F(image_resolve_real, refuses_a_fixed_program)
+TEST_F(elf_resolve_real, refuses_a_fixed_program)
 {
     Resolved resolved = resolve({compile("fixed", "-no-pie")});
     EXPECT_EQ(resolved.status, -ENOEXEC);
     EXPECT_REASON(resolved, "is not position independent");
 }
 
-TEST_F(image_resolve_real, refuses_a_truncated_program)
+TEST_F(elf_resolve_real, refuses_a_truncated_program)
 {
     Bytes whole = files::contents(program("program"));
     EXPECT_EQ(resolve({write("cut", whole.substr(0, 700))}).status, -ELIBBAD);
 }
 
-TEST_F(image_resolve_real, refuses_setuid_and_setgid)
+TEST_F(elf_resolve_real, refuses_setuid_and_setgid)
 {
     std::string path = program("program");
     ASSERT_EQ(chmod(path.c_str(), 04755), 0);
@@ -389,21 +389,21 @@ TEST_F(image_resolve_real, refuses_setuid_and_setgid)
     EXPECT_REASON(resolved, "is setgid");
 }
 
-TEST_F(image_resolve_real, ignores_setgid_without_group_execution)
+TEST_F(elf_resolve_real, ignores_setgid_without_group_execution)
 {
     std::string path = program("program");
     ASSERT_EQ(chmod(path.c_str(), 02745), 0);
     EXPECT_EQ(resolve({path}).status, 0);
 }
 
-TEST_F(image_resolve_real, ignores_setuid_of_a_script)
+TEST_F(elf_resolve_real, ignores_setuid_of_a_script)
 {
     std::string path = script("script", "#!/bin/sh");
     ASSERT_EQ(chmod(path.c_str(), 04755), 0);
     EXPECT_EQ(resolve({path}).status, 0);
 }
 
-TEST_F(image_resolve_real, refuses_file_capabilities)
+TEST_F(elf_resolve_real, refuses_file_capabilities)
 {
     std::string path = program("program");
     vfs_cap_data capabilities{};
@@ -416,14 +416,14 @@ TEST_F(image_resolve_real, refuses_file_capabilities)
     EXPECT_REASON(resolved, "has file capabilities");
 }
 
-TEST_F(image_resolve_real, refuses_a_missing_interpreter_by_name)
+TEST_F(elf_resolve_real, refuses_a_missing_interpreter_by_name)
 {
     Resolved resolved = resolve({compile("program", "-Wl,--dynamic-linker=/no/such/ld.so")});
     EXPECT_EQ(resolved.status, -ENOENT);
     EXPECT_REASON(resolved, "needs the interpreter /no/such/ld.so, which does not exist");
 }
 
-TEST_F(image_resolve_real, refuses_an_interpreter_that_is_not_position_independent)
+TEST_F(elf_resolve_real, refuses_an_interpreter_that_is_not_position_independent)
 {
     std::string fixed = compile("fixed", "-no-pie");
     Resolved resolved = resolve({compile("program", "-Wl,--dynamic-linker=" + fixed)});
@@ -431,19 +431,19 @@ TEST_F(image_resolve_real, refuses_an_interpreter_that_is_not_position_independe
     EXPECT_REASON(resolved, "needs the interpreter " + fixed + ", which is not position");
 }
 
-TEST_F(image_resolve_real, refuses_a_script_as_interpreter_of_a_program)
+TEST_F(elf_resolve_real, refuses_a_script_as_interpreter_of_a_program)
 {
     std::string shell = script("script", "#!/bin/sh");
     EXPECT_EQ(resolve({compile("program", "-Wl,--dynamic-linker=" + shell)}).status, -ENOEXEC);
 }
 
-TEST_F(image_resolve_real, refuses_an_interpreter_that_is_not_executable)
+TEST_F(elf_resolve_real, refuses_an_interpreter_that_is_not_executable)
 {
     std::string data = write("data", "data", 0644);
     EXPECT_EQ(resolve({compile("program", "-Wl,--dynamic-linker=" + data)}).status, -EACCES);
 }
 
-TEST_F(image_resolve_real, takes_a_relative_interpreter_from_the_folder)
+TEST_F(elf_resolve_real, takes_a_relative_interpreter_from_the_folder)
 {
     std::filesystem::create_symlink("/lib64/ld-linux-x86-64.so.2", at("ld.so"));
     compile("program", "-Wl,--dynamic-linker=ld.so");
@@ -452,7 +452,7 @@ TEST_F(image_resolve_real, takes_a_relative_interpreter_from_the_folder)
               real("/lib64/ld-linux-x86-64.so.2"));
 }
 
-TEST_F(image_resolve_real, refuses_a_shared_library_with_an_entry)
+TEST_F(elf_resolve_real, refuses_a_shared_library_with_an_entry)
 {
     std::string path = compile("lib.so", "-shared -fPIC -Wl,-e,main -Wl,--no-as-needed -lm");
     Resolved resolved = resolve({path});
@@ -460,7 +460,7 @@ TEST_F(image_resolve_real, refuses_a_shared_library_with_an_entry)
     EXPECT_REASON(resolved, "is a shared library");
 }
 
-TEST_F(image_resolve_real, refuses_valgrind_wherever_it_stands)
+TEST_F(elf_resolve_real, refuses_valgrind_wherever_it_stands)
 {
     std::filesystem::create_symlink(program("valgrind"), at("checker"));
     for (const std::string &path : {at("valgrind"), at("checker")}) {
@@ -482,12 +482,11 @@ void PrintTo(const Sanitized &sanitized, std::ostream *out)
     *out << sanitized.compiler << " " << sanitized.options;
 }
 
-class image_resolve_sanitizer : public image_resolve_real,
-                                public testing::WithParamInterface<Sanitized>
+class elf_resolve_sanitizer : public elf_resolve_real, public testing::WithParamInterface<Sanitized>
 {
 };
 
-TEST_P(image_resolve_sanitizer, is_judged_by_its_memory)
+TEST_P(elf_resolve_sanitizer, is_judged_by_its_memory)
 {
     std::string path =
         compile("program", std::string("-fPIE -pie ") + GetParam().options,
@@ -502,7 +501,7 @@ TEST_P(image_resolve_sanitizer, is_judged_by_its_memory)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    each, image_resolve_sanitizer,
+    each, elf_resolve_sanitizer,
     testing::Values(
         Sanitized{"gcc_address", "gcc", "-fsanitize=address", false},
         Sanitized{"gcc_address_static", "gcc", "-fsanitize=address -static-libasan", false},
@@ -518,7 +517,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Scripts
 
-TEST_F(image_resolve_real, puts_the_interpreter_before_the_script)
+TEST_F(elf_resolve_real, puts_the_interpreter_before_the_script)
 {
     std::string path = script("script", "#!/bin/sh");
     Resolved resolved = resolve({path, "one"});
@@ -527,13 +526,13 @@ TEST_F(image_resolve_real, puts_the_interpreter_before_the_script)
     EXPECT_EQ(resolved.argv, (Strings{"/bin/sh", path, "one"}));
 }
 
-TEST_F(image_resolve_real, keeps_the_scripts_one_argument_whole)
+TEST_F(elf_resolve_real, keeps_the_scripts_one_argument_whole)
 {
     std::string path = script("script", "#! /bin/sh \t-e  -u \t");
     EXPECT_EQ(resolve({path, "one"}).argv, (Strings{"/bin/sh", "-e  -u", path, "one"}));
 }
 
-TEST_F(image_resolve_real, looks_for_the_program_of_env_itself)
+TEST_F(elf_resolve_real, looks_for_the_program_of_env_itself)
 {
     std::string path = script("script", "#!/usr/bin/env tool"), tool = program("bin/tool");
     std::filesystem::create_directories(at("first/tool")); // no program
@@ -543,7 +542,7 @@ TEST_F(image_resolve_real, looks_for_the_program_of_env_itself)
     EXPECT_EQ(resolved.argv, (Strings{"tool", path, "one"}));
 }
 
-TEST_F(image_resolve_real, leaves_to_env_what_is_more_than_a_name)
+TEST_F(elf_resolve_real, leaves_to_env_what_is_more_than_a_name)
 {
     program("bin/tool");
     for (std::string more : {"missing", "-S tool -x", "A=1 tool", "tool -x"}) {
@@ -553,14 +552,14 @@ TEST_F(image_resolve_real, leaves_to_env_what_is_more_than_a_name)
     }
 }
 
-TEST_F(image_resolve_real, names_the_script_as_it_was_found)
+TEST_F(elf_resolve_real, names_the_script_as_it_was_found)
 {
     script("bin/script", "#!/bin/sh");
     Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
     EXPECT_EQ(resolve({"script"}, "bin", dirfd).argv, (Strings{"/bin/sh", "bin/script"}));
 }
 
-TEST_F(image_resolve_real, takes_a_relative_script_interpreter_from_the_folder)
+TEST_F(elf_resolve_real, takes_a_relative_script_interpreter_from_the_folder)
 {
     std::string path = program("tool");
     script("script", "#!tool");
@@ -570,11 +569,11 @@ TEST_F(image_resolve_real, takes_a_relative_script_interpreter_from_the_folder)
     EXPECT_EQ(resolved.argv, (Strings{"tool", "./script"}));
 }
 
-TEST_F(image_resolve_real, follows_five_script_lines_and_no_more)
+TEST_F(elf_resolve_real, follows_five_script_lines_and_no_more)
 {
     script("script1", "#!/bin/sh -1");
     Strings expected = {"/bin/sh", "-1", at("script1")};
-    for (int i = 2; i <= IMAGE_SCRIPT_DEPTH + 1; i++) {
+    for (int i = 2; i <= ELF_SCRIPT_DEPTH + 1; i++) {
         std::string number = std::to_string(i);
         script("script" + number, "#!" + at("script" + std::to_string(i - 1)) + " -" + number);
         expected.push_back("-" + number);
@@ -587,19 +586,19 @@ TEST_F(image_resolve_real, follows_five_script_lines_and_no_more)
     EXPECT_EQ(resolve({at("script6")}).status, -ELOOP);
 }
 
-TEST_F(image_resolve_real, refuses_a_script_that_names_itself)
+TEST_F(elf_resolve_real, refuses_a_script_that_names_itself)
 {
     EXPECT_EQ(resolve({script("script", "#!" + at("script"))}).status, -ELOOP);
 }
 
-TEST_F(image_resolve_real, refuses_a_script_line_without_interpreter)
+TEST_F(elf_resolve_real, refuses_a_script_line_without_interpreter)
 {
     Resolved resolved = resolve({write("script", "#!")});
     EXPECT_EQ(resolved.status, -EACCES);
     EXPECT_REASON(resolved, "names no interpreter");
 }
 
-TEST_F(image_resolve_real, tells_which_program_of_a_script_cannot_be_a_task)
+TEST_F(elf_resolve_real, tells_which_program_of_a_script_cannot_be_a_task)
 {
     std::string fixed = compile("fixed", "-no-pie");
     Resolved resolved = resolve({script("script", "#!" + fixed)});
@@ -607,7 +606,7 @@ TEST_F(image_resolve_real, tells_which_program_of_a_script_cannot_be_a_task)
     EXPECT_REASON(resolved, "runs " + fixed + ", which is not position independent");
 }
 
-TEST_F(image_resolve_real, runs_text_with_the_shell)
+TEST_F(elf_resolve_real, runs_text_with_the_shell)
 {
     std::string path = write("text", "echo hello\n");
     Resolved resolved = resolve({path, "one"});
@@ -616,13 +615,13 @@ TEST_F(image_resolve_real, runs_text_with_the_shell)
     EXPECT_EQ(resolved.argv, (Strings{"/bin/sh", path, "one"}));
 }
 
-TEST_F(image_resolve_real, runs_a_script_with_the_shell_when_its_interpreter_is_text)
+TEST_F(elf_resolve_real, runs_a_script_with_the_shell_when_its_interpreter_is_text)
 {
     std::string path = script("script", "#!" + write("text", "echo hello\n") + " -x");
     EXPECT_EQ(resolve({path, "one"}).argv, (Strings{"/bin/sh", path, "one"}));
 }
 
-TEST_F(image_resolve_real, reports_missing_memory_wherever_it_is_missing)
+TEST_F(elf_resolve_real, reports_missing_memory_wherever_it_is_missing)
 {
     Strings argv = {script("script", "#!" + script("inner", "#!" + write("text", "echo\n")))};
     for (int successes = 0;; successes++) {

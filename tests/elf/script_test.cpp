@@ -134,7 +134,7 @@ TEST_F(script_line_kernel, agrees)
 {
     const Bytes start = "#!" + shower;
     const Bytes zero(1, '\0');
-    const size_t room = IMAGE_SCRIPT_LINE - start.size();
+    const size_t room = ELF_SCRIPT_LINE - start.size();
     std::vector<Bytes> texts = {start,
                                 start + "\n",
                                 start + " ",

@@ -32,11 +32,11 @@ struct Symbol {
 Symbol look_up(int fd, const char *name)
 {
     Symbol symbol;
-    symbol.status = image_symbol(fd, name, &symbol.value, &symbol.size, &symbol.type);
+    symbol.status = elf_symbol(fd, name, &symbol.value, &symbol.size, &symbol.type);
     return symbol;
 }
 
-class image_symbol_real : public files::Folder
+class elf_symbol_real : public files::Folder
 {
   protected:
     std::string library(const std::string &options = "")
@@ -48,7 +48,7 @@ class image_symbol_real : public files::Folder
     }
 };
 
-TEST_F(image_symbol_real, finds_functions_and_data_in_symtab)
+TEST_F(elf_symbol_real, finds_functions_and_data_in_symtab)
 {
     Descriptor fd(library());
     Symbol data = look_up(fd, "data_words");
@@ -62,14 +62,14 @@ TEST_F(image_symbol_real, finds_functions_and_data_in_symtab)
     EXPECT_EQ(look_up(fd, "per_thread").type, unsigned{STT_TLS});
 }
 
-TEST_F(image_symbol_real, finds_local_and_weak_symbols)
+TEST_F(elf_symbol_real, finds_local_and_weak_symbols)
 {
     Descriptor fd(library());
     EXPECT_EQ(look_up(fd, "hidden_one").status, 0);
     EXPECT_EQ(look_up(fd, "weakling").status, 0);
 }
 
-TEST_F(image_symbol_real, finds_dynamic_symbols_in_a_stripped_file)
+TEST_F(elf_symbol_real, finds_dynamic_symbols_in_a_stripped_file)
 {
     Descriptor whole(library());
     Symbol before = look_up(whole, "data_words");
@@ -80,7 +80,7 @@ TEST_F(image_symbol_real, finds_dynamic_symbols_in_a_stripped_file)
     EXPECT_EQ(look_up(fd, "hidden_one").status, -ENOENT);
 }
 
-TEST_F(image_symbol_real, prefers_the_default_version_in_symtab)
+TEST_F(elf_symbol_real, prefers_the_default_version_in_symtab)
 {
     Descriptor fd(library());
     Symbol answer = look_up(fd, "answer");
@@ -89,7 +89,7 @@ TEST_F(image_symbol_real, prefers_the_default_version_in_symtab)
     EXPECT_NE(answer.value, look_up(fd, "old_answer").value);
 }
 
-TEST_F(image_symbol_real, prefers_the_default_version_in_dynsym)
+TEST_F(elf_symbol_real, prefers_the_default_version_in_dynsym)
 {
     Descriptor whole(library());
     uint64_t expected = look_up(whole, "new_answer").value;
@@ -99,26 +99,26 @@ TEST_F(image_symbol_real, prefers_the_default_version_in_dynsym)
     EXPECT_EQ(look_up(fd, "answer").value, expected);
 }
 
-TEST_F(image_symbol_real, takes_an_old_version_when_there_is_no_other)
+TEST_F(elf_symbol_real, takes_an_old_version_when_there_is_no_other)
 {
     Descriptor fd(library("-s"));
     EXPECT_EQ(look_up(fd, "relic").status, 0);
 }
 
-TEST_F(image_symbol_real, does_not_find_what_is_only_used)
+TEST_F(elf_symbol_real, does_not_find_what_is_only_used)
 {
     Descriptor fd(library());
     EXPECT_EQ(look_up(fd, "elsewhere").status, -ENOENT);
 }
 
-TEST_F(image_symbol_real, does_not_find_parts_of_names)
+TEST_F(elf_symbol_real, does_not_find_parts_of_names)
 {
     Descriptor fd(library());
     for (const char *name : {"data_word", "ata_words", "data_words2", "", "no such thing"})
         EXPECT_EQ(look_up(fd, name).status, -ENOENT) << name;
 }
 
-TEST_F(image_symbol_real, finds_the_dynamic_linkers_own)
+TEST_F(elf_symbol_real, finds_the_dynamic_linkers_own)
 {
     Descriptor fd("/lib64/ld-linux-x86-64.so.2");
     Symbol found = look_up(fd, "_r_debug");
@@ -126,7 +126,7 @@ TEST_F(image_symbol_real, finds_the_dynamic_linkers_own)
     EXPECT_EQ(found.type, unsigned{STT_OBJECT});
 }
 
-TEST_F(image_symbol_real, needs_section_headers)
+TEST_F(elf_symbol_real, needs_section_headers)
 {
     Bytes bytes = files::contents(library());
     Elf64_Ehdr header;
@@ -137,25 +137,25 @@ TEST_F(image_symbol_real, needs_section_headers)
     EXPECT_EQ(look_up(fd, "caller").status, -ENOENT);
 }
 
-TEST_F(image_symbol_real, leaves_the_results_alone_on_failure)
+TEST_F(elf_symbol_real, leaves_the_results_alone_on_failure)
 {
     Descriptor fd(library());
     uint64_t value = 1, size = 2;
     unsigned type = 3;
-    EXPECT_EQ(image_symbol(fd, "no_such", &value, &size, &type), -ENOENT);
+    EXPECT_EQ(elf_symbol(fd, "no_such", &value, &size, &type), -ENOENT);
     EXPECT_EQ(value, 1u);
     EXPECT_EQ(size, 2u);
     EXPECT_EQ(type, 3u);
 }
 
-TEST_F(image_symbol_real, reports_missing_memory)
+TEST_F(elf_symbol_real, reports_missing_memory)
 {
     Descriptor fd(library());
     FailingMalloc failing(0);
     EXPECT_EQ(look_up(fd, "caller").status, -ENOMEM);
 }
 
-TEST_F(image_symbol_real, survives_truncation_anywhere)
+TEST_F(elf_symbol_real, survives_truncation_anywhere)
 {
     Bytes bytes = files::contents(library());
     for (size_t length = 0; length < bytes.size(); length += 97) {
@@ -164,7 +164,7 @@ TEST_F(image_symbol_real, survives_truncation_anywhere)
     }
 }
 
-TEST(image_symbol, refuses_what_is_no_file)
+TEST(elf_symbol, refuses_what_is_no_file)
 {
     Descriptor folder("/", O_RDONLY | O_DIRECTORY);
     EXPECT_EQ(look_up(folder, "main").status, -EACCES);
@@ -218,12 +218,12 @@ struct Sections {
     }
 };
 
-TEST(image_symbol, finds_the_crafted_symbol)
+TEST(elf_symbol, finds_the_crafted_symbol)
 {
     EXPECT_EQ(Sections().status(), 0);
 }
 
-TEST(image_symbol, counts_extended_sections)
+TEST(elf_symbol, counts_extended_sections)
 {
     Sections file;
     file.header.e_shnum = 0;
@@ -235,7 +235,7 @@ TEST(image_symbol, counts_extended_sections)
     EXPECT_EQ(file.status(), -ELIBBAD);
 }
 
-TEST(image_symbol, refuses_section_headers_beyond_the_file)
+TEST(elf_symbol, refuses_section_headers_beyond_the_file)
 {
     Sections file;
     file.header.e_shoff = UINT64_MAX - 63;
@@ -245,7 +245,7 @@ TEST(image_symbol, refuses_section_headers_beyond_the_file)
     EXPECT_EQ(file.status(), -ELIBBAD);
 }
 
-TEST(image_symbol, refuses_symbols_beyond_the_file)
+TEST(elf_symbol, refuses_symbols_beyond_the_file)
 {
     Sections file;
     file.sections[Sections::DYNSYM].sh_offset = UINT64_MAX - 7;
@@ -255,7 +255,7 @@ TEST(image_symbol, refuses_symbols_beyond_the_file)
     EXPECT_EQ(file.status(), -ELIBBAD);
 }
 
-TEST(image_symbol, refuses_strings_that_are_none)
+TEST(elf_symbol, refuses_strings_that_are_none)
 {
     Sections file;
     file.sections[Sections::DYNSYM].sh_link = 77;
@@ -267,14 +267,14 @@ TEST(image_symbol, refuses_strings_that_are_none)
     EXPECT_EQ(file.status(), -ELIBBAD);
 }
 
-TEST(image_symbol, ignores_names_outside_the_strings)
+TEST(elf_symbol, ignores_names_outside_the_strings)
 {
     Sections file;
     file.symbols[1].st_name = UINT32_MAX;
     EXPECT_EQ(file.status(), -ENOENT);
 }
 
-TEST(image_symbol, refuses_versions_that_are_too_few)
+TEST(elf_symbol, refuses_versions_that_are_too_few)
 {
     Sections file;
     file.sections[Sections::VERSIONS].sh_size = 2;
@@ -283,7 +283,7 @@ TEST(image_symbol, refuses_versions_that_are_too_few)
     EXPECT_EQ(file.status(), 0) << "versions of another table do not matter";
 }
 
-TEST(image_symbol, refuses_tables_made_to_exhaust_memory)
+TEST(elf_symbol, refuses_tables_made_to_exhaust_memory)
 {
     const uint64_t huge = UINT64_C(3) << 30;
     Sections file;
@@ -305,21 +305,21 @@ int stop_at_once(const char *, void *)
     return 7;
 }
 
-class image_each_needed_real : public files::Folder
+class elf_each_needed_real : public files::Folder
 {
 };
 
-TEST_F(image_each_needed_real, names_the_libraries)
+TEST_F(elf_each_needed_real, names_the_libraries)
 {
     Descriptor fd(compile("program", "-fPIE -pie -Wl,--no-as-needed -lm"));
-    image_info info;
-    ASSERT_EQ(image_read(fd, &info, nullptr), 0);
+    elf_info info;
+    ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
     std::vector<std::string> names;
-    EXPECT_EQ(image_each_needed(fd, &info, collect, &names), 0);
+    EXPECT_EQ(elf_each_needed(fd, &info, collect, &names), 0);
     EXPECT_EQ(names, (std::vector<std::string>{"libm.so.6", "libc.so.6"}));
-    EXPECT_EQ(image_each_needed(fd, &info, stop_at_once, nullptr), 7);
+    EXPECT_EQ(elf_each_needed(fd, &info, stop_at_once, nullptr), 7);
     FailingMalloc failing(0);
-    EXPECT_EQ(image_each_needed(fd, &info, collect, &names), -ENOMEM);
+    EXPECT_EQ(elf_each_needed(fd, &info, collect, &names), -ENOMEM);
 }
 
 // A crafted program whose data segment holds these dynamic entries and then "\0libx.so\0".
@@ -335,14 +335,14 @@ struct Dynamic {
         bytes.replace(0x1000, size, reinterpret_cast<char *>(entries.data()), size);
         bytes.replace(0x10f0, 10, Bytes("\0libx.so\0x", 10));
         Descriptor fd(files::memory_file(bytes));
-        image_info info;
-        EXPECT_EQ(image_read(fd, &info, nullptr), 0);
-        return image_each_needed(fd, &info, collect, &names);
+        elf_info info;
+        EXPECT_EQ(elf_read(fd, &info, nullptr), 0);
+        return elf_each_needed(fd, &info, collect, &names);
     }
     std::vector<std::string> names;
 };
 
-TEST(image_each_needed, reads_up_to_the_end_mark)
+TEST(elf_each_needed, reads_up_to_the_end_mark)
 {
     Dynamic dynamic;
     dynamic.entries = {{DT_NEEDED, {1}},
@@ -354,28 +354,28 @@ TEST(image_each_needed, reads_up_to_the_end_mark)
     EXPECT_EQ(dynamic.names, std::vector<std::string>{"libx.so"});
 }
 
-TEST(image_each_needed, refuses_strings_outside_the_file)
+TEST(elf_each_needed, refuses_strings_outside_the_file)
 {
     Dynamic dynamic;
     dynamic.entries = {{DT_NEEDED, {1}}, {DT_STRTAB, {0x20f0}}, {DT_STRSZ, {UINT64_MAX}}};
     EXPECT_EQ(dynamic.status(), -ELIBBAD);
 }
 
-TEST(image_each_needed, refuses_a_name_outside_the_strings)
+TEST(elf_each_needed, refuses_a_name_outside_the_strings)
 {
     Dynamic dynamic;
     dynamic.entries = {{DT_NEEDED, {16}}, {DT_STRTAB, {0x20f0}}, {DT_STRSZ, {16}}};
     EXPECT_EQ(dynamic.status(), -ELIBBAD);
 }
 
-TEST(image_each_needed, refuses_a_dynamic_section_that_is_not_in_the_file)
+TEST(elf_each_needed, refuses_a_dynamic_section_that_is_not_in_the_file)
 {
     Dynamic dynamic;
     dynamic.entries = {};
     EXPECT_EQ(dynamic.status(), 0) << "none is fine";
-    image_info info{};
+    elf_info info{};
     info.dynamic_size = 1024;
-    EXPECT_EQ(image_each_needed(-1, &info, collect, nullptr), -ELIBBAD);
+    EXPECT_EQ(elf_each_needed(-1, &info, collect, nullptr), -ELIBBAD);
 }
 
 } // namespace

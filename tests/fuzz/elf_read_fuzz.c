@@ -1,7 +1,7 @@
 /* tests/fuzz/elf_read_fuzz.c: any bytes as an ELF file: read, searched, and mapped if accepted.
  *
- * Beyond not crashing: what image_read promises about an accepted file is checked, and what
- * image_map mapped is compared with the file. One input in four is cut after it was read, as a
+ * Beyond not crashing: what elf_read promises about an accepted file is checked, and what
+ * elf_map mapped is compared with the file. One input in four is cut after it was read, as a
  * file is that somebody rewrites at that moment. */
 #include "elf/internal.h"
 
@@ -31,29 +31,29 @@ static int file_of(const uint8_t *data, size_t size)
     return fd;
 }
 
-static void check_info(const struct image_info *info, size_t size)
+static void check_info(const struct elf_info *info, size_t size)
 {
     uint64_t end = info->low;
-    require(info->segment_count > 0 && info->segment_count <= IMAGE_SEGMENTS_MAX, "segments");
+    require(info->segment_count > 0 && info->segment_count <= ELF_SEGMENTS_MAX, "segments");
     require(info->low % info->align == 0 && info->low < info->high, "an aligned extent");
     require(info->high <= ARCH_ADDRESS_END, "addresses of a program");
     for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         require(segment->filesz <= segment->memsz, "file part within memory");
         require(segment->vaddr >= end, "ascending segments");
-        require(segment->filesz == 0 || image_within(segment->offset, segment->filesz, size),
+        require(segment->filesz == 0 || elf_within(segment->offset, segment->filesz, size),
                 "segment within the file");
-        end = image_page_ceiling(segment->vaddr + segment->memsz);
+        end = elf_page_ceiling(segment->vaddr + segment->memsz);
     }
     require(end == info->high, "the extent's end");
     require(strlen(info->interpreter) < sizeof(info->interpreter), "a string");
 }
 
-static void check_memory(const struct image_info *info, const struct image_mapping *mapping,
+static void check_memory(const struct elf_info *info, const struct elf_mapping *mapping,
                          const uint8_t *data)
 {
     for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         if ((segment->prot & PROT_READ) == 0)
             continue;
         const uint8_t *memory = (const uint8_t *)(mapping->bias + segment->vaddr);
@@ -68,7 +68,7 @@ static void check_memory(const struct image_info *info, const struct image_mappi
     }
 }
 
-static void map_and_check(int fd, const struct image_info *info, const uint8_t *data, size_t size)
+static void map_and_check(int fd, const struct elf_info *info, const uint8_t *data, size_t size)
 {
     uint64_t extent = info->high - info->low;
     if (extent > EXTENT_MAX)
@@ -81,12 +81,12 @@ static void map_and_check(int fd, const struct image_info *info, const uint8_t *
     bool cut = size > 0 && data[size - 1] % 4 == 1;
     if (cut)
         require(ftruncate(fd, (off_t)(size / 2)) == 0, "cutting the file");
-    struct image_mapping mapping;
-    if (image_map(fd, info, address, &mapping) == 0) {
+    struct elf_mapping mapping;
+    if (elf_map(fd, info, address, &mapping) == 0) {
         if (!cut)
             check_memory(info, &mapping, data);
-        struct image_mapping second;
-        require(image_map(fd, info, address, &second) != 0, "a taken place is refused");
+        struct elf_mapping second;
+        require(elf_map(fd, info, address, &second) != 0, "a taken place is refused");
         munmap((void *)mapping.base, mapping.size);
     }
 }
@@ -102,20 +102,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {"__asan_init", "other", NULL};
-    struct image_info info;
-    struct image_problem problem;
+    struct elf_info info;
+    struct elf_problem problem;
     uint64_t value, length;
     unsigned type;
     int fd = file_of(data, size);
-    image_symbol(fd, "main", &value, &length, &type);
-    image_defines(fd, names);
-    int status = image_read(fd, &info, &problem);
+    elf_symbol(fd, "main", &value, &length, &type);
+    elf_defines(fd, names);
+    int status = elf_read(fd, &info, &problem);
     if (status != 0) {
         require(problem.error == -status && problem.reason[0] != '\0', "a reason");
         return 0;
     }
     check_info(&info, size);
-    image_each_needed(fd, &info, ignore_name, NULL);
+    elf_each_needed(fd, &info, ignore_name, NULL);
     map_and_check(fd, &info, data, size);
     return 0;
 }
