@@ -15,7 +15,6 @@
 
 #include "cmd/lib/commands.h"
 #include "elf/elf.h"
-#include "elf/internal.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/patch_sites.h"
 #include "task/resolve.h"

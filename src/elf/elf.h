@@ -113,4 +113,10 @@ int elf_load(int fd, const struct elf_info *info, unsigned char *memory);
  * 0, -ENOENT, or another -errno. */
 int elf_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type);
 
+/* Calls visit for the name of each library that the file needs (DT_NEEDED), until visit
+ * returns something other than 0, which is returned. 0 when there are no more; -errno when the
+ * dynamic section cannot be read. */
+int elf_each_needed(int fd, const struct elf_info *info,
+                    int (*visit)(const char *name, void *context), void *context);
+
 #endif

@@ -65,12 +65,6 @@ int elf_python_library(int fd, const char *path, char library[PATH_MAX],
 /* python.c: the start program's path, empty: none. */
 const char *elf_python_start(void);
 
-/* symbol.c: calls visit for the name of each library that the file needs (DT_NEEDED), until visit
- * returns something other than 0, which is returned. 0 when there are no more; -errno when the
- * dynamic section cannot be read. */
-int elf_each_needed(int fd, const struct elf_info *info,
-                    int (*visit)(const char *name, void *context), void *context);
-
 /* symbol.c: the index of the first of the NULL-terminated names that .dynsym, else .symtab,
  * defines; -ENOENT when neither defines any, or another -errno. Both count: clang exports what it
  * links statically into a program, gcc does not. */
