@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/defaults.h"
+#include "shim/defaults.h"
 
 extern char **environ;
 

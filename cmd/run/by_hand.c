@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/binding.h"
-#include "host/defaults.h"
+#include "shim/binding.h"
+#include "shim/defaults.h"
 #include "host/report.h"
-#include "host/turns.h"
+#include "host/time_slices.h"
 #include "cmd/lib/overflows.h"
 #include "cmd/run/run.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "cmd/lib/commands.h"
-#include "host/defaults.h"
-#include "host/launcher.h"
-#include "host/shim.h"
+#include "shim/defaults.h"
+#include "shim/launcher.h"
+#include "shim/shim.h"
 #include "cmd/run/run.h"
 #include "task/resolve.h"
 

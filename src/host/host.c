@@ -25,7 +25,7 @@
 #include "host/job.h"
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
-#include "host/turns.h"
+#include "host/time_slices.h"
 #include "onespace.h"
 #include "space/registry.h"
 

@@ -1,5 +1,5 @@
-/* src/host/binding.c: see binding.h. hwloc knows cores, caches and what we are allowed to use. */
-#include "host/binding.h"
+/* src/shim/binding.c: see binding.h. hwloc knows cores, caches and what we are allowed to use. */
+#include "shim/binding.h"
 
 #include <errno.h>
 #include <hwloc.h>

@@ -1,6 +1,6 @@
-/* src/host/shim.h: stand in for a task that runs in the host of a named space. */
-#ifndef ONESPACE_HOST_SHIM_H
-#define ONESPACE_HOST_SHIM_H
+/* src/shim/shim.h: stand in for a task that runs in the host of a named space. */
+#ifndef ONESPACE_SHIM_H
+#define ONESPACE_SHIM_H
 
 #include <stddef.h>
 

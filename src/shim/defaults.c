@@ -1,5 +1,5 @@
-/* src/host/defaults.c: see defaults.h. docs/launchers.md explains each. */
-#include "host/defaults.h"
+/* src/shim/defaults.c: see defaults.h. docs/launchers.md explains each. */
+#include "shim/defaults.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* src/host/launcher.h: what started us, and which space our rank belongs to. */
-#ifndef ONESPACE_HOST_LAUNCHER_H
-#define ONESPACE_HOST_LAUNCHER_H
+/* src/shim/launcher.h: what started us, and which space our rank belongs to. */
+#ifndef ONESPACE_SHIM_LAUNCHER_H
+#define ONESPACE_SHIM_LAUNCHER_H
 
 #include <stddef.h>
 

@@ -1,9 +1,9 @@
-/* src/host/launcher.c: see launcher.h.
+/* src/shim/launcher.c: see launcher.h.
  *
  * The launcher's daemon on this node is an ancestor of every rank, also behind wrapper scripts and
  * env(1), and two daemons on one machine stand for two nodes: its PID and start time name the
  * space best. */
-#include "host/launcher.h"
+#include "shim/launcher.h"
 
 #include <fcntl.h>
 #include <stdio.h>

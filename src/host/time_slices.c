@@ -1,5 +1,5 @@
-/* src/host/turns.c: see turns.h. */
-#include "host/turns.h"
+/* src/host/time_slices.c: see time_slices.h. */
+#include "host/time_slices.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
-/* src/host/binding.h: --cpu-bind. */
-#ifndef ONESPACE_HOST_BINDING_H
-#define ONESPACE_HOST_BINDING_H
+/* src/shim/binding.h: --cpu-bind. */
+#ifndef ONESPACE_SHIM_BINDING_H
+#define ONESPACE_SHIM_BINDING_H
 
 #include <sched.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* src/host/shim.c: see shim.h. */
-#include "host/shim.h"
+/* src/shim/shim.c: see shim.h. */
+#include "shim/shim.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/binding.h"
-#include "host/defaults.h"
+#include "shim/binding.h"
+#include "shim/defaults.h"
 #include "host/host.h"
 #include "host/protocol.h"
 #include "host/report.h"
