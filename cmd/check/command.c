@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "cmd/lib/commands.h"
-#include "elf/elf.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/patch_sites.h"
+#include "elf/elf.h"
 #include "task/resolve.h"
 
 static const char usage[] =

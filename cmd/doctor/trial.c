@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/runtime_dir.h"
-#include "elf/elf.h"
-#include "onespace.h"
 #include "cmd/lib/patch_sites.h"
+#include "elf/elf.h"
+#include "host/runtime_dir.h"
+#include "onespace.h"
 #include "space/layout.h"
 #include "task/agent_path.h"
 

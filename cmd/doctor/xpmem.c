@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elf/elf.h"
 #include "cmd/lib/patch_sites.h"
+#include "elf/elf.h"
 #include "task/agent_path.h"
 
 static const char name[] = "libxpmem.so.0";

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/lib/commands.h"
 #include "cmd/gdb/gdb.h"
+#include "cmd/lib/commands.h"
 
 enum { GDB_OLDEST = 13 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cmd/lib/commands.h"
-#include "cmd/map/map.h"
 #include "cmd/lib/output.h"
+#include "cmd/map/map.h"
 
 static const char usage[] =
     "usage: onespace map [--all] [--json | --svg FILE] [SPACE | PID]\n"

@@ -1,6 +1,6 @@
 /* cmd/map/print.c: the memory of a space as tables for people and as JSON for programs. */
-#include "cmd/map/map.h"
 #include "cmd/lib/output.h"
+#include "cmd/map/map.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * one scale. Few owners get tall bars and a second line of label, many get thin ones. */
 #include <string.h>
 
-#include "cmd/map/map.h"
 #include "cmd/lib/output.h"
+#include "cmd/map/map.h"
 
 enum {
     WIDTH = 960,

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "insitu/channel.h"
 #include "cmd/lib/output.h"
+#include "insitu/channel.h"
 
 /* Copies the channels out of the memory of a process: their count, or -errno. *channels is the
  * caller's to free. Called for a space that has a table of channels. */

@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "cmd/ps/channels.h"
 #include "cmd/lib/commands.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/overflows.h"
+#include "cmd/ps/channels.h"
 #include "cmd/ps/ps.h"
 
 static const char usage[] =

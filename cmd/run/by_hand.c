@@ -8,12 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/binding.h"
-#include "shim/defaults.h"
-#include "host/report.h"
-#include "host/time_slices.h"
 #include "cmd/lib/overflows.h"
 #include "cmd/run/run.h"
+#include "host/report.h"
+#include "host/time_slices.h"
+#include "shim/binding.h"
+#include "shim/defaults.h"
 
 enum { GRACE_MS = 3000 };
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/run/run.h"
 #include "shim/defaults.h"
 #include "shim/launcher.h"
 #include "shim/shim.h"
-#include "cmd/run/run.h"
 #include "task/resolve.h"
 
 static const char usage[] =
