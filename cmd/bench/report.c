@@ -1,4 +1,4 @@
-/* cmd/bench/report.c: onespace report: becomes the Python program that makes a page of benchmarks'
+/* cmd/bench/report.c: onespace report: executes the Python program that makes a page of benchmarks'
  * results. */
 #include <getopt.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@ static const char usage[] =
     "figure\n"
     "for each question, the paper's figure and claim beside what was found, machine and versions.\n"
     "\n"
-    "      --results FOLDER  with the JSON files of benchmarks; may be given several times\n"
-    "                        (default: where benchmarks write them: ONESPACE_BENCH_RESULTS, else\n"
-    "                        bench/results, in an installation ~/.cache/onespace/bench)\n"
-    "  -o, --output FILE     the page (default: report.html in the first folder)\n"
+    "      --results DIRECTORY  with the JSON files of benchmarks; may be given several times\n"
+    "                           (default: where benchmarks write them: ONESPACE_BENCH_RESULTS,\n"
+    "                           else bench/results, in an installation ~/.cache/onespace/bench)\n"
+    "  -o, --output FILE        the page (default: report.html in the first directory)\n"
     "  -h, --help\n"
     "\n"
-    "Files that are no results are named and left out.\n"
+    "Files that are not results are named and left out.\n"
     "Exit status: 0; 1 when no results are left or the page cannot be written; 2 wrong usage.\n";
 
 enum { OPT_RESULTS = 256 };
@@ -56,10 +56,11 @@ int command_report(int argc, char **argv)
         words[count++] = optarg;
     }
     if (optind < argc)
-        fprintf(stderr,
-                "onespace report: unexpected '%s': folders are named with --results. Try `onespace "
-                "report --help`.\n",
-                argv[optind]);
+        fprintf(
+            stderr,
+            "onespace report: unexpected '%s': directories are named with --results. Try `onespace "
+            "report --help`.\n",
+            argv[optind]);
     else
         status = driver_become("report", "lib/onespace_report.py", words);
 out:

@@ -86,7 +86,7 @@ static int stop_at_first(const char *name, void *context)
     return 1;
 }
 
-/* Go programs make their system calls themselves and need no library. */
+/* Go programs make system calls themselves and need no library. */
 static int needs_libraries(const struct elf_program *program)
 {
     int fd = open(program->path, O_RDONLY | O_CLOEXEC);
@@ -97,7 +97,7 @@ static int needs_libraries(const struct elf_program *program)
     return found != 0;
 }
 
-/* Whether the file holds what every program of Go's linker holds. */
+/* Whether the file contains the mark that Go's linker puts into every program. */
 static int is_go(const char *path)
 {
     static const char mark[] = "\xff Go buildinf:";
@@ -118,22 +118,22 @@ static int is_go(const char *path)
 
 /* ---- Notes ---- */
 
-static void note_steering(struct verdict *verdict)
+static void note_interposition(struct verdict *verdict)
 {
     const struct elf_program *program = &verdict->program;
     int is_static = !program->interpreter_path[0];
     int bare = is_static || !needs_libraries(program);
     char libc[PATH_MAX], missing[128];
-    struct sites sites = {0};
+    struct patch_sites sites = {0};
     if (bare)
         snprintf(libc, sizeof(libc), "%s", program->path);
     else
-        sites_libc_path(program->interpreter_path, libc, sizeof(libc));
-    if (sites_count(libc, &sites) < 0)
+        patch_sites_libc_path(program->interpreter_path, libc, sizeof(libc));
+    if (patch_sites_count(libc, &sites) < 0)
         return;
     if (bare && !is_static && sites.mmap)
-        return; /* has a heap of its own making, in mappings only */
-    if (sites_missing(&sites, 1, missing, sizeof(missing)))
+        return; /* has its own allocator, which uses mappings only */
+    if (patch_sites_missing(&sites, 1, missing, sizeof(missing)))
         add_note(verdict,
                  "its memory cannot all be given back before the space ends: in %s onespace "
                  "does not recognise the system calls of %s",
@@ -159,7 +159,7 @@ static void note_script(struct verdict *verdict)
              strcmp(shell, "zsh") == 0)
         add_note(verdict,
                  "what the script starts or executes are ordinary processes, outside the space: "
-                 "call the program itself with onespace run where it shall be a task");
+                 "call the program itself with onespace run where it is to be a task");
 }
 
 static void note_program(struct verdict *verdict)
@@ -168,8 +168,7 @@ static void note_program(struct verdict *verdict)
     if (strcmp(name, "java") == 0)
         add_note(verdict, "the Java VM works as a task, several at once too");
     if (verdict->program.stands_in_for[0])
-        add_note(verdict,
-                 "is linked for fixed addresses: the task runs the same Python from its library %s",
+        add_note(verdict, "is non-PIE: the task runs the same Python from its library %s",
                  verdict->program.argv[1]);
     if (verdict->program.info.executable_stack)
         add_note(verdict, "asks for an executable stack, and gets it");
@@ -179,16 +178,16 @@ static void note_program(struct verdict *verdict)
                  "with --argv0 and --preload, and may refuse that");
 }
 
-/* The file that was refused, to look at it once more: "" when it cannot be found. */
+/* The path of the refused file, to inspect it again: "" when it cannot be found. */
 static void find_refused(const char *name, char path[PATH_MAX])
 {
-    const char *folders = getenv("PATH");
+    const char *directories = getenv("PATH");
     path[0] = 0;
     if (strchr(name, '/')) {
         snprintf(path, PATH_MAX, "%s", name);
         return;
     }
-    for (const char *at = folders ? folders : "/bin:/usr/bin", *end;; at = end + 1) {
+    for (const char *at = directories ? directories : "/bin:/usr/bin", *end;; at = end + 1) {
         end = strchrnul(at, ':');
         snprintf(path, PATH_MAX, "%.*s/%s", (int)(end - at), at, name);
         if (access(path, X_OK) == 0)
@@ -199,8 +198,8 @@ static void find_refused(const char *name, char path[PATH_MAX])
     }
 }
 
-/* A mend that fits the language, where the general one does not help. */
-static void mend_language(struct verdict *verdict)
+/* Replaces the general fix where the language needs another one. */
+static void fix_for_language(struct verdict *verdict)
 {
     char path[PATH_MAX];
     struct elf_problem *problem = &verdict->problem;
@@ -208,7 +207,7 @@ static void mend_language(struct verdict *verdict)
         return;
     find_refused(verdict->name, path);
     if (path[0] && is_go(path))
-        snprintf(problem->mend, sizeof(problem->mend), "Build it with go build -buildmode=pie.");
+        snprintf(problem->fix, sizeof(problem->fix), "Build it with go build -buildmode=pie.");
 }
 
 static void check_program(const char *name, struct verdict *verdict)
@@ -218,13 +217,13 @@ static void check_program(const char *name, struct verdict *verdict)
     verdict->can = task_resolve(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
                                 &verdict->problem) == 0;
     if (!verdict->can) {
-        mend_language(verdict);
+        fix_for_language(verdict);
         return;
     }
     verdict->libc = libc_of(&verdict->program);
     note_script(verdict);
     note_program(verdict);
-    note_steering(verdict);
+    note_interposition(verdict);
 }
 
 /* ---- Output ---- */
@@ -237,7 +236,7 @@ static void print_verdict(const struct verdict *verdict, unsigned width)
     if (!verdict->can) {
         char text[sizeof(name) + sizeof(struct elf_problem) + 64];
         snprintf(text, sizeof(text), "%s: cannot be a task: %s: %s", name, verdict->problem.reason,
-                 verdict->problem.mend);
+                 verdict->problem.fix);
         output_wrapped(stdout, width, 0, 4, text);
         putchar('\n');
         return;
@@ -267,7 +266,7 @@ static void write_verdict(struct output_json *json, const struct verdict *verdic
     json_text(json, "interpreter",
               verdict->can && program->interpreter_path[0] ? program->interpreter_path : NULL);
     json_text(json, "reason", verdict->can ? NULL : verdict->problem.reason);
-    json_text(json, "mend", verdict->can ? NULL : verdict->problem.mend);
+    json_text(json, "fix", verdict->can ? NULL : verdict->problem.fix);
     json_open(json, "notes", '[');
     for (unsigned i = 0; i < verdict->note_count; i++)
         json_text(json, NULL, verdict->notes[i]);

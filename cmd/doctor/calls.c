@@ -1,5 +1,5 @@
 /* cmd/doctor/calls.c: system calls that a container or a security module may forbid. Each is tried
- * in a child: a filter may end the process instead of returning an error. */
+ * in a child: a seccomp filter may kill the process instead of returning an error. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static int call_memfd_create(void)
 
 static int call_clone3(void)
 {
-    /* An impossible size: a kernel that has the call says EINVAL. */
+    /* Size 0 is invalid: a kernel that has the call returns EINVAL. */
     syscall(SYS_clone3, NULL, (size_t)0);
     return errno == EINVAL ? 0 : errno;
 }
@@ -30,7 +30,7 @@ static int call_process_vm_readv(void)
     static int word;
     int copy;
     struct iovec local = {&copy, sizeof(copy)}, remote = {&word, sizeof(word)};
-    /* The parent has this program at the same addresses. */
+    /* The parent runs this program at the same addresses. */
     return process_vm_readv(getppid(), &local, 1, &remote, 1, 0) == sizeof(copy) ? 0 : errno;
 }
 
@@ -40,7 +40,7 @@ static void try_call(int out, void *context)
     dprintf(out, "%d", call());
 }
 
-/* 0, an errno, or -1 when the filter ends the caller. */
+/* 0, an errno, or -1 when the filter kills the caller. */
 static int outcome(int (*call)(void))
 {
     char answer[16];

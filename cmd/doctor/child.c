@@ -49,7 +49,7 @@ static void enter_child(int out, void (*function)(int, void *), void *context)
 {
     struct rlimit no_core = {0, 0};
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    setpgid(0, 0); /* so that what it starts can be ended with it */
+    setpgid(0, 0); /* so that its own children can be killed with it */
     setrlimit(RLIMIT_CORE, &no_core);
     for (int fd = 0; fd < 3 && nowhere >= 0; fd++)
         dup2(nowhere, fd);
@@ -74,7 +74,7 @@ int doctor_child(void (*function)(int, void *), void *context, char *answer, siz
     }
     if (child == 0)
         enter_child(ends[1], function, context);
-    setpgid(child, child); /* whoever of the two comes first */
+    setpgid(child, child); /* in both processes: either may be first */
     close(ends[1]);
     int result = read_answer(ends[0], answer, size, now_ms() + timeout_ms);
     close(ends[0]);

@@ -1,4 +1,4 @@
-/* cmd/doctor/command.c: onespace doctor: looks at this machine and says what to mend. */
+/* cmd/doctor/command.c: onespace doctor: looks at this machine and says what to fix. */
 #include "cmd/doctor/doctor.h"
 
 #include <ctype.h>
@@ -14,10 +14,11 @@ static const char usage[] =
     "usage: onespace doctor [--json]\n"
     "\n"
     "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the\n"
-    "current folder's file system, makes a few tasks, and says what is good, what could be better\n"
-    "and what is wrong, with the mend. Changes nothing.\n"
+    "current directory's file system, makes a few tasks, and says what is good, what could be "
+    "better\n"
+    "and what is wrong, with the fix. Changes nothing.\n"
     "\n"
-    "      --json   an array of {status, subject, finding, mend}, for programs\n"
+    "      --json   an array of {status, subject, finding, fix}, for programs\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0 when nothing is wrong, 1 when something is, 2 wrong usage.\n";
@@ -29,30 +30,30 @@ static struct output_json json = {NULL, 0, 0};
 static unsigned width, counts[3];
 
 static void write_line(enum doctor_status status, const char *subject, const char *finding,
-                       const char *mend)
+                       const char *fix)
 {
     json_open(&json, NULL, '{');
     json_text(&json, "status", status_names[status]);
     json_text(&json, "subject", subject);
     json_text(&json, "finding", finding);
-    json_text(&json, "mend", mend);
+    json_text(&json, "fix", fix);
     json_close(&json, '}');
 }
 
-/* "; " and the mend as the rest of a sentence: without its capital, unless it starts with a name,
+/* "; " and the fix as the rest of a sentence: without its capital, unless it starts with a name,
  * and without its full stop. */
-static void append_mend(char *text, size_t size, const char *mend)
+static void append_fix(char *text, size_t size, const char *fix)
 {
     size_t length = strlen(text);
-    snprintf(text + length, size - length, "; %s", mend);
+    snprintf(text + length, size - length, "; %s", fix);
     char *first = text + length + 2, *last = text + strlen(text) - 1;
-    if (length + 3 < size && islower((unsigned char)first[1]) && strncmp(mend, "Linux", 5) != 0)
+    if (length + 3 < size && islower((unsigned char)first[1]) && strncmp(fix, "Linux", 5) != 0)
         *first = (char)tolower((unsigned char)*first);
     if (*last == '.')
         *last = 0;
 }
 
-void doctor_say(enum doctor_status status, const char *subject, const char *mend,
+void doctor_say(enum doctor_status status, const char *subject, const char *fix,
                 const char *finding, ...)
 {
     char text[4096];
@@ -63,15 +64,15 @@ void doctor_say(enum doctor_status status, const char *subject, const char *mend
     output_clean(text);
     counts[status]++;
     if (json.out) {
-        write_line(status, subject, text, mend);
+        write_line(status, subject, text, fix);
         return;
     }
-    if (mend)
-        append_mend(text, sizeof(text), mend);
+    if (fix)
+        append_fix(text, sizeof(text), fix);
     printf("%-*s%-*s ", SUBJECT_AT, status_names[status], FINDING_AT - SUBJECT_AT - 1, subject);
     output_wrapped(stdout, width, FINDING_AT, FINDING_AT, text);
     putchar('\n');
-    fflush(stdout); /* some of the next take a while */
+    fflush(stdout); /* some of the next checks take a while */
 }
 
 int command_doctor(int argc, char **argv)

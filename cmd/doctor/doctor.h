@@ -7,27 +7,27 @@
 
 enum doctor_status {
     DOCTOR_GOOD,
-    DOCTOR_WARNING, /* it works, but slower, or with less protection, or not for all */
+    DOCTOR_WARNING, /* works, but slower, with less protection, or not for all programs */
     DOCTOR_WRONG,   /* tasks cannot run, or not reliably */
 };
 
-/* One line of the report. mend: a sentence, or NULL when there is nothing to do. */
+/* One line of the report. fix: a sentence, or NULL when there is nothing to do. */
 __attribute__((format(printf, 4, 5))) void doctor_say(enum doctor_status status,
-                                                      const char *subject, const char *mend,
+                                                      const char *subject, const char *fix,
                                                       const char *finding, ...);
 
 void doctor_kernel(void);   /* doctor_kernel.c */
 void doctor_memory(void);   /* doctor_memory.c */
 void doctor_limits(void);   /* doctor_limits.c */
 void doctor_calls(void);    /* doctor_calls.c */
-void doctor_install(void);  /* doctor_trial.c: agent, address region, steering, sockets */
+void doctor_install(void);  /* doctor_trial.c: agent, address region, interposition, sockets */
 void doctor_trial(void);    /* doctor_trial.c */
 void doctor_xpmem(void);    /* doctor_xpmem.c */
 void doctor_mpi(void);      /* doctor_mpi.c: launchers and libraries */
 void doctor_storage(void);  /* doctor_storage.c */
 void doctor_settings(void); /* doctor_settings.c: environment */
 
-/* ---- doctor_child.c: what may hang, die or leave something behind is tried in a child ---- */
+/* ---- doctor_child.c: checks that may hang, crash or leave something behind run in a child ---- */
 
 /* Runs function in a child, which may write an answer to its descriptor and whose standard output
  * and error are discarded. Its wait status, or -errno (-ETIMEDOUT: it was killed). answer is always

@@ -1,6 +1,5 @@
-/* cmd/doctor/kernel.c: what depends on the kernel's version. Versions are those of kernel.org; a
- * distribution may have mended an older one, which is why old means warning and the trial decides.
- */
+/* cmd/doctor/kernel.c: what depends on the kernel's version. Versions are those of kernel.org. A
+ * distribution may have backported a fix, so an old version is a warning and the trial decides. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -29,10 +28,9 @@ static void say_crashes(struct version kernel, const char *release)
         doctor_say(DOCTOR_WRONG, "kernel", "Use Linux 5.16 or later.",
                    "Linux %s lacks what a space needs (it came with 4.17)", release);
     else if (!at_least(kernel, 5, 16, 0))
-        doctor_say(
-            DOCTOR_WARNING, "kernel",
-            "Use Linux 5.16 or later, or see below whether your distribution brought it back.",
-            "Linux %s: one task that crashes takes all tasks of its space with it", release);
+        doctor_say(DOCTOR_WARNING, "kernel",
+                   "Use Linux 5.16 or later, or see below whether your distribution backported it.",
+                   "Linux %s: one task that crashes takes all tasks of its space with it", release);
     else
         doctor_say(DOCTOR_GOOD, "kernel", NULL,
                    "Linux %s: a crash ends the task that crashes alone", release);
@@ -93,7 +91,7 @@ static void say_cve(struct version kernel, const char *release)
         doctor_say(
             DOCTOR_WARNING, "CVE-2026-52973",
             "Update the kernel to 6.18.33, 7.0.10 or later, unless your distribution's notes say "
-            "that it mended this.",
+            "that it fixed this.",
             "Linux %s can use freed memory in its futex hash when processes share memory, as tasks "
             "do: the machine may crash",
             release);

@@ -11,14 +11,14 @@
 /* The registry, the command and one small task. */
 #define LEAST_SPACE (UINT64_C(256) << 20)
 
-static void say_memory_limit(int resource, const char *subject, const char *mend)
+static void say_memory_limit(int resource, const char *subject, const char *fix)
 {
     struct rlimit limit;
     char text[OUTPUT_SHORT];
     if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         doctor_say(DOCTOR_GOOD, subject, NULL, "unlimited");
     else
-        doctor_say(limit.rlim_cur < LEAST_SPACE ? DOCTOR_WRONG : DOCTOR_WARNING, subject, mend,
+        doctor_say(limit.rlim_cur < LEAST_SPACE ? DOCTOR_WRONG : DOCTOR_WARNING, subject, fix,
                    "%s for all tasks of a space together, not for each",
                    output_bytes(text, limit.rlim_cur));
 }
@@ -35,7 +35,7 @@ static void say_files(void)
     doctor_say(few ? DOCTOR_WARNING : DOCTOR_GOOD, "ulimit -n",
                few ? "Raise it: ulimit -n 65536 (or limits.conf, LimitNOFILE=)." : NULL,
                "%llu open files%s", (unsigned long long)limit.rlim_cur,
-               few ? ": too few for a rank on every processor" : "");
+               few ? ": too few for a rank on every CPU" : "");
 }
 
 static void say_processes(void)

@@ -12,13 +12,13 @@
 
 #include "cmd/lib/output.h"
 
-/* Mappings of one MPI rank: 130 to 315 were counted with MPICH, Open MPI and UCX. */
+/* Mappings of one MPI rank: 130 to 315 with MPICH, Open MPI and UCX. */
 enum { RANK_MAPPINGS = 320 };
 #define UNLIMITED UINT64_MAX
 
 static void say_mappings(void)
 {
-    char text[64], mend[160];
+    char text[64], fix[160];
     static const char subject[] = "vm.max_map_count";
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (doctor_read("/proc/sys/vm/max_map_count", text, sizeof(text)) != 0) {
@@ -29,13 +29,13 @@ static void say_mappings(void)
     long wanted = 1 << 18;
     while (wanted < 4 * cores * RANK_MAPPINGS)
         wanted *= 2;
-    snprintf(mend, sizeof(mend), "Raise it: sysctl -w vm.max_map_count=%ld (and in /etc/sysctl.d).",
+    snprintf(fix, sizeof(fix), "Raise it: sysctl -w vm.max_map_count=%ld (and in /etc/sysctl.d).",
              wanted);
     int few = ranks < cores;
     doctor_say(
-        few ? DOCTOR_WARNING : DOCTOR_GOOD, subject, few ? mend : NULL,
+        few ? DOCTOR_WARNING : DOCTOR_GOOD, subject, few ? fix : NULL,
         "%ld mappings for all tasks of a space together: about %ld MPI ranks; this machine has %ld "
-        "processors",
+        "CPUs",
         most, ranks, cores);
 }
 
@@ -97,9 +97,9 @@ static void say_huge_pages(void)
 
 /* ---- Control groups ---- */
 
-/* The folder of our group for a controller: version 1 where that has it, else version 2. 0 or -1.
- * *mount is the length of the part that is the mount point. */
-static int find_group(const char *controller, char folder[PATH_MAX], size_t *mount)
+/* The directory of our group for a controller: version 1 where that has it, else version 2. 0 or
+ * -1. *mount is the length of the part that is the mount point. */
+static int find_group(const char *controller, char directory[PATH_MAX], size_t *mount)
 {
     char line[PATH_MAX], unified[PATH_MAX] = "", path[PATH_MAX] = "";
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -120,38 +120,38 @@ static int find_group(const char *controller, char folder[PATH_MAX], size_t *mou
     }
     fclose(file);
     const char *base = "/sys/fs/cgroup";
-    int length = path[0] ? snprintf(folder, PATH_MAX, "%s/%s", base, controller)
-                         : snprintf(folder, PATH_MAX, "%s", base);
+    int length = path[0] ? snprintf(directory, PATH_MAX, "%s/%s", base, controller)
+                         : snprintf(directory, PATH_MAX, "%s", base);
     *mount = (size_t)length;
     if (!path[0] && !unified[0])
         return -1;
     const char *below = path[0] ? path : unified;
     if (strlen(below) + *mount >= PATH_MAX)
         return -1;
-    strcpy(folder + *mount, strcmp(below, "/") == 0 ? "" : below);
+    strcpy(directory + *mount, strcmp(below, "/") == 0 ? "" : below);
     return 0;
 }
 
-/* The least limit on the way up from our group, UNLIMITED when there is none. In a container the
- * group's path may not be visible: then the mount point is what counts. */
+/* The lowest limit of this process's group and its ancestors, UNLIMITED when there is none. In a
+ * container the group's path may not be visible: then the mount point counts. */
 static uint64_t group_limit(const char *controller, const char *const names[2])
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64], text[64];
+    char directory[PATH_MAX], path[PATH_MAX + 64], text[64];
     size_t mount;
     uint64_t least = UNLIMITED;
-    if (find_group(controller, folder, &mount) < 0)
+    if (find_group(controller, directory, &mount) < 0)
         return UNLIMITED;
     for (;;) {
         for (unsigned i = 0; i < 2; i++) {
-            snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+            snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
             if (doctor_read(path, text, sizeof(text)) != 0 || !text[0] || text[0] == 'm')
                 continue;
             uint64_t limit = strtoull(text, NULL, 10);
             least = limit < least ? limit : least;
         }
-        if (strlen(folder) <= mount)
+        if (strlen(directory) <= mount)
             break;
-        *strrchr(folder, '/') = 0;
+        *strrchr(directory, '/') = 0;
     }
     return least;
 }

@@ -1,5 +1,5 @@
-/* cmd/doctor/mpi.c: the MPI launchers and libraries of this machine, and by which way each library
- * will copy large messages between tasks. */
+/* cmd/doctor/mpi.c: the MPI launchers and libraries of this machine, and how each library will copy
+ * large messages between tasks. */
 #include "cmd/doctor/doctor.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ struct found { /* files by their real paths, each once */
     char *paths[FOUND_MAX]; /* real */
 };
 
-/* Wheels cannot hold links: libmpi.so.12.0.0 is a copy of libmpi.so.12 beside it. */
+/* Python wheels cannot contain links: libmpi.so.12.0.0 is a copy of libmpi.so.12. */
 static int is_copy(const char *path, const char *other)
 {
     size_t length = strlen(other);
@@ -121,13 +121,15 @@ static void find_launchers(struct found *found)
         "mpiexec",       "mpirun",  "mpiexec.mpich", "mpiexec.openmpi",
         "mpiexec.hydra", "prterun", "srun"};
     const char *environment = getenv("VIRTUAL_ENV"), *path = getenv("PATH");
-    char folders[2 * PATH_MAX], candidate[3 * PATH_MAX], *save;
-    /* An active environment's folder leads PATH; it may have been activated without that. */
-    snprintf(folders, sizeof(folders), "%s%s%s", environment ? environment : "",
+    char directories[2 * PATH_MAX], candidate[3 * PATH_MAX], *save;
+    /* An active virtual environment's directory leads PATH; some activate it without changing PATH.
+     */
+    snprintf(directories, sizeof(directories), "%s%s%s", environment ? environment : "",
              environment ? "/bin:" : "", path ? path : "/usr/bin:/bin");
-    for (char *folder = strtok_r(folders, ":", &save); folder; folder = strtok_r(NULL, ":", &save))
+    for (char *directory = strtok_r(directories, ":", &save); directory;
+         directory = strtok_r(NULL, ":", &save))
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            snprintf(candidate, sizeof(candidate), "%s/%s", folder, names[i]);
+            snprintf(candidate, sizeof(candidate), "%s/%s", directory, names[i]);
             if (access(candidate, X_OK) == 0)
                 add_found(found, candidate);
         }
@@ -165,8 +167,8 @@ static void find_libraries(struct found *found, const struct found *launchers)
     }
 }
 
-/* MPI_Get_library_version may be called before MPI_Init. In a child: a library's constructors may
- * do anything. */
+/* MPI_Get_library_version may be called before MPI_Init. In a child, because a library's
+ * constructors may do anything. */
 static void ask_version(int out, void *context)
 {
     static char text[16384];
@@ -184,7 +186,7 @@ static void ask_version(int out, void *context)
         dprintf(out, "%.1000s", text);
 }
 
-/* Whether the file, a library, has this text anywhere: the name of a function that it calls. */
+/* Whether the library contains this text: the name of a function that it calls. */
 static int file_names(const char *path, const char *text)
 {
     struct stat stat;
@@ -202,7 +204,7 @@ static int file_names(const char *path, const char *text)
     return found;
 }
 
-/* Whether a file beside the library, that matches, names the text. */
+/* Whether a file beside the library that matches the pattern contains the text. */
 static int neighbour_names(const char *library, const char *pattern, const char *text)
 {
     char path[2 * PATH_MAX];
@@ -288,7 +290,7 @@ static void say_open_mpi(const char *path, const char *text)
                    path, version);
 }
 
-/* It does not use CMA between tasks; since 2021.19 it opens libxpmem.so.0 when told. */
+/* It does not use CMA between tasks; since 2021.19 it can open libxpmem.so.0. */
 static void say_intel_mpi(const char *path, const char *version)
 {
     if (file_names(path, "libxpmem.so.0"))

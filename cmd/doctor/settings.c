@@ -11,8 +11,8 @@
 
 extern char **environ;
 
-/* What defaults_set adds is what the environment has afterwards and had not before. In a child, so
- * that it does not reach what this command starts later. */
+/* Lists what defaults_set adds to the environment. In a child, so that programs which this command
+ * starts later do not inherit it. */
 static void list_defaults(int out, void *context)
 {
     (void)context;

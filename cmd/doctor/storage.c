@@ -1,5 +1,5 @@
 /* cmd/doctor/storage.c: what MPI windows on storage would cost on the file system of the current
- * folder. A file without a name is tried, which goes with the child that tries it. */
+ * directory. Tried with an unnamed file, which disappears with the child that opened it. */
 #include "cmd/doctor/doctor.h"
 
 #include <fcntl.h>
@@ -19,10 +19,10 @@ enum { SIZE = 8 << 20, SMALL = 64 << 10, TIMEOUT_MS = 20000 };
 /* What the child found; written as one line of numbers. */
 struct storage_trial {
     long written; /* bytes, by a store of one */
-    int is_reserved, is_past_cache, is_tracked, is_shared;
+    int is_reserved, can_direct, is_tracked, is_shared;
 };
 
-static const char *const folders[] = {".", "/var/tmp"};
+static const char *const directories[] = {".", "/var/tmp"};
 
 static long written_bytes(void)
 {
@@ -46,16 +46,16 @@ static int opens_again(int fd, int flags)
     return again >= 0;
 }
 
-static int can_share(const char *folder, int fd)
+static int can_share(const char *directory, int fd)
 {
-    int other = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int other = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     int is_shared = other >= 0 && ioctl(other, FICLONE, fd) == 0;
     if (other >= 0)
         close(other);
     return is_shared;
 }
 
-static int try_file(const char *folder, int fd, struct storage_trial *trial)
+static int try_file(const char *directory, int fd, struct storage_trial *trial)
 {
     struct storage_region region = {.file.fd = fd};
     struct storage_error error = {""};
@@ -70,23 +70,23 @@ static int try_file(const char *folder, int fd, struct storage_trial *trial)
     region.base[SIZE / 2] = 1;
     int result = storage_region_flush(&region, all, &error);
     trial->written = written_bytes() - before;
-    trial->is_past_cache = opens_again(fd, O_DIRECT);
-    trial->is_shared = can_share(folder, fd);
+    trial->can_direct = opens_again(fd, O_DIRECT);
+    trial->is_shared = can_share(directory, fd);
     storage_region_unmap(&region);
     return result;
 }
 
-static void try_folder(int out, void *context)
+static void try_directory(int out, void *context)
 {
-    const char *folder = context;
+    const char *directory = context;
     struct storage_trial trial = {0};
-    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 && try_file(folder, fd, &trial) == 0)
-        dprintf(out, "%ld %d %d %d %d\n", trial.written, trial.is_reserved, trial.is_past_cache,
+    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 && try_file(directory, fd, &trial) == 0)
+        dprintf(out, "%ld %d %d %d %d\n", trial.written, trial.is_reserved, trial.can_direct,
                 trial.is_tracked, trial.is_shared);
 }
 
-static const char *file_system_of(const char *folder, int *is_memory)
+static const char *file_system_of(const char *directory, int *is_memory)
 {
     static const struct {
         unsigned long magic;
@@ -96,7 +96,7 @@ static const char *file_system_of(const char *folder, int *is_memory)
                  {RAMFS_MAGIC, "ramfs"},       {NFS_SUPER_MAGIC, "nfs"},
                  {0x0bd00bd0, "lustre"},       {OVERLAYFS_SUPER_MAGIC, "overlay"}};
     struct statfs status = {0};
-    (void)statfs(folder, &status);
+    (void)statfs(directory, &status);
     unsigned long magic = (unsigned long)status.f_type;
     *is_memory = magic == TMPFS_MAGIC || magic == RAMFS_MAGIC;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -105,13 +105,13 @@ static const char *file_system_of(const char *folder, int *is_memory)
     return "a file system unknown here";
 }
 
-static void say(const char *folder, const struct storage_trial *trial)
+static void say(const char *directory, const struct storage_trial *trial)
 {
     char place[4096], where[4200];
     int is_memory;
-    const char *name = file_system_of(folder, &is_memory);
-    if (!realpath(folder, place))
-        snprintf(place, sizeof(place), "%s", folder);
+    const char *name = file_system_of(directory, &is_memory);
+    if (!realpath(directory, place))
+        snprintf(place, sizeof(place), "%s", directory);
     snprintf(where, sizeof(where), "%s (%s)", place, name);
     if (is_memory)
         doctor_say(DOCTOR_WARNING, "storage windows",
@@ -130,8 +130,8 @@ static void say(const char *folder, const struct storage_trial *trial)
                    "%s: space is reserved without writing, a store of one byte writes %ld KiB, "
                    "large transfers %s",
                    where, trial->written >> 10,
-                   trial->is_past_cache ? "can go past the page cache (write_once, read_once)"
-                                        : "go through the page cache");
+                   trial->can_direct ? "can use direct I/O (write_once, read_once)"
+                                     : "go through the page cache");
     const char *copies =
         trial->is_shared ? "share what did not change (reflinks)" : "are whole: no reflinks";
     if (trial->is_tracked)
@@ -147,16 +147,17 @@ static void say(const char *folder, const struct storage_trial *trial)
 
 void doctor_storage(void)
 {
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
         char answer[128];
         struct storage_trial trial;
-        doctor_child(try_folder, (void *)folders[i], answer, sizeof(answer), TIMEOUT_MS);
-        if (sscanf(answer, "%ld %d %d %d %d", &trial.written, &trial.is_reserved,
-                   &trial.is_past_cache, &trial.is_tracked, &trial.is_shared) == 5) {
-            say(folders[i], &trial);
+        doctor_child(try_directory, (void *)directories[i], answer, sizeof(answer), TIMEOUT_MS);
+        if (sscanf(answer, "%ld %d %d %d %d", &trial.written, &trial.is_reserved, &trial.can_direct,
+                   &trial.is_tracked, &trial.is_shared) == 5) {
+            say(directories[i], &trial);
             return;
         }
     }
-    doctor_say(DOCTOR_WARNING, "storage windows", "Start it in a folder where windows shall lie.",
-               "neither the current folder nor /var/tmp takes a file");
+    doctor_say(DOCTOR_WARNING, "storage windows",
+               "Start it in a directory where windows are to lie.",
+               "neither the current directory nor /var/tmp takes a file");
 }

@@ -1,6 +1,6 @@
 /* cmd/doctor/trial.c: onespace's own parts, and a trial: tasks are made, one crashes.
  *
- * The trial's space is made in a child, so that nothing of it stays in this process. */
+ * The trial's space is made in a child process, so that this process keeps nothing of it. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void say_agent(void)
         doctor_say(
             DOCTOR_WRONG, "agent",
             "Install libonespace-agent.so with the command, or set ONESPACE_AGENT to its path.",
-            "libonespace-agent.so was not found beside the command or its lib folder");
+            "libonespace-agent.so was not found beside the command or its lib directory");
     else if (access(path, R_OK) != 0)
         doctor_say(DOCTOR_WRONG, "agent", "Make it readable, or install it again.", "%s: %s", path,
                    strerror(errno));
@@ -66,43 +66,44 @@ static void say_region(void)
                 ? "Limit the stack: ulimit -s 8192."
                 : "Start without what maps there: a sanitizer, a preloaded library, setarch -L, "
                   "vm.legacy_va_layout.",
-            "%u TiB to %u TiB is not free, and many tasks would meet what lies there: %s", low,
-            high, taken);
+            "%u TiB to %u TiB is not free, and many tasks would collide with: %s", low, high,
+            taken);
     else
         doctor_say(DOCTOR_GOOD, "address region", NULL, "%u TiB to %u TiB is free", low, high);
 }
 
-static void say_sites(void)
+static void say_interposition(void)
 {
     struct elf_program program;
     struct elf_problem problem;
-    struct sites loader = {0}, libc = {0};
+    struct patch_sites loader = {0}, libc = {0};
     char path[PATH_MAX], missing_loader[128], missing_libc[128];
     char *argv[] = {"sh", NULL};
-    static const char mend[] =
+    static const char fix[] =
         "Report this libc's version and distribution to the onespace project.";
     if (elf_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0) {
-        doctor_say(DOCTOR_WARNING, "steering", problem.mend,
+        doctor_say(DOCTOR_WARNING, "interposition", problem.fix,
                    "/bin/sh cannot tell which libc programs use here: it %s", problem.reason);
         return;
     }
     if (!program.interpreter_path[0]) /* a static shell: busybox, for one */
         strcpy(program.interpreter_path, program.path);
-    sites_libc_path(program.interpreter_path, path, sizeof(path));
-    if (sites_count(program.interpreter_path, &loader) < 0 || sites_count(path, &libc) < 0) {
-        doctor_say(DOCTOR_WARNING, "steering", NULL, "%s cannot be read", path);
-    } else if (sites_missing(&loader, 1, missing_loader, sizeof(missing_loader)) +
-                   sites_missing(&libc, 0, missing_libc, sizeof(missing_libc)) ==
+    patch_sites_libc_path(program.interpreter_path, path, sizeof(path));
+    if (patch_sites_count(program.interpreter_path, &loader) < 0 ||
+        patch_sites_count(path, &libc) < 0) {
+        doctor_say(DOCTOR_WARNING, "interposition", NULL, "%s cannot be read", path);
+    } else if (patch_sites_missing(&loader, 1, missing_loader, sizeof(missing_loader)) +
+                   patch_sites_missing(&libc, 0, missing_libc, sizeof(missing_libc)) ==
                0) {
-        doctor_say(DOCTOR_GOOD, "steering", NULL,
-                   "all system calls that matter are found in %s and %s", program.interpreter_path,
+        doctor_say(DOCTOR_GOOD, "interposition", NULL,
+                   "all system calls to interpose are found in %s and %s", program.interpreter_path,
                    path);
     } else {
         doctor_say(
-            DOCTOR_WARNING, "steering", mend,
-            "not found: %s%s%s%s%s%s%s; tasks work, but what they cannot be steered in stays "
-            "with the kernel: memory that is not given back (mmap, munmap, brk, mremap), or copies "
-            "through it (process_vm_readv)",
+            DOCTOR_WARNING, "interposition", fix,
+            "not found: %s%s%s%s%s%s%s; tasks work, but these calls are not interposed: memory is "
+            "not given back (mmap, munmap, brk, mremap), or copies go through the kernel "
+            "(process_vm_readv)",
             missing_loader, *missing_loader ? " in " : "",
             *missing_loader ? program.interpreter_path : "",
             *missing_loader && *missing_libc ? "; " : "", missing_libc, *missing_libc ? " in " : "",
@@ -116,12 +117,12 @@ static void say_sockets(void)
     char path[128], message[512];
     int result = runtime_dir_open(path, sizeof(path), message, sizeof(message));
     if (result < 0) {
-        doctor_say(DOCTOR_WRONG, "socket folder",
-                   "Mend the folder's owner and mode, or set XDG_RUNTIME_DIR.", "%s", message);
+        doctor_say(DOCTOR_WRONG, "socket directory",
+                   "Fix the directory's owner and mode, or set XDG_RUNTIME_DIR.", "%s", message);
         return;
     }
-    rmdir(path); /* when we made it; with a host's socket in it, it stays */
-    doctor_say(DOCTOR_GOOD, "socket folder", NULL, "%s can be made, and is this user's alone",
+    rmdir(path); /* fails, as it should, when a host's socket is in it */
+    doctor_say(DOCTOR_GOOD, "socket directory", NULL, "%s can be made, and is this user's alone",
                path);
 }
 
@@ -129,7 +130,7 @@ void doctor_install(void)
 {
     say_agent();
     say_region();
-    say_sites();
+    say_interposition();
     say_sockets();
 }
 
@@ -209,12 +210,12 @@ void doctor_trial(void)
     if (failed) {
         failed[strcspn(failed, "\n")] = 0;
         char *text = strchr(failed + 7, ' ');
-        doctor_say(DOCTOR_WRONG, "trial", "Mend what is called wrong above, then try again.", "%s",
-                   text ? text + 1 : failed);
+        doctor_say(DOCTOR_WRONG, "trial", "Fix what is reported as wrong above, then try again.",
+                   "%s", text ? text + 1 : failed);
         return;
     }
     if (!ran) {
-        doctor_say(DOCTOR_WRONG, "trial", "Mend what is called wrong above, then try again.",
+        doctor_say(DOCTOR_WRONG, "trial", "Fix what is reported as wrong above, then try again.",
                    "/bin/true as a task: %s",
                    status == -ETIMEDOUT  ? "it hangs"
                    : status < 0          ? strerror(-status)

@@ -13,7 +13,7 @@
 
 static const char name[] = "libxpmem.so.0";
 
-/* By ldconfig's cache; "none". */
+/* From ldconfig's cache; "none" if it is not there. */
 static void find_installed(char *path, size_t size)
 {
     static char cache[1 << 20];
@@ -29,18 +29,18 @@ static void find_installed(char *path, size_t size)
     }
 }
 
-/* Whether the place where ld.so opens libraries is one that can be steered: 1, or 0 and whose. */
+/* Whether ld.so's openat can be interposed: 1, or 0. *interpreter says which ld.so. */
 static int can_redirect(char *interpreter, size_t size)
 {
     struct elf_program program;
     struct elf_problem problem;
-    struct sites sites = {0};
+    struct patch_sites sites = {0};
     char *argv[] = {"sh", NULL};
     snprintf(interpreter, size, "/bin/sh");
     if (elf_resolve(AT_FDCWD, "/bin/sh", argv, NULL, &program, &problem) != 0)
         return 0;
     snprintf(interpreter, size, "%s", program.interpreter_path);
-    int found = sites_count(program.interpreter_path, &sites) == 0 && sites.openat > 0;
+    int found = patch_sites_count(program.interpreter_path, &sites) == 0 && sites.openat > 0;
     elf_program_free(&program);
     return found;
 }
@@ -59,7 +59,7 @@ void doctor_xpmem(void)
     else if (!can_redirect(interpreter, sizeof(interpreter)))
         doctor_say(DOCTOR_WARNING, "XPMEM",
                    "Report this libc's version and distribution to the onespace project, and put "
-                   "the library's folder into LD_LIBRARY_PATH.",
+                   "the library's directory into LD_LIBRARY_PATH.",
                    "where %s opens libraries was not recognised: in tasks %s is found as elsewhere "
                    "(%s; kernel module %s)",
                    interpreter, name, installed, module);

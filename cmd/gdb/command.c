@@ -34,7 +34,7 @@ extern char **environ;
 static volatile sig_atomic_t gdb_pid;
 
 struct request {
-    const char *wanted, *added; /* added: only print, with this folder for copies */
+    const char *wanted, *added; /* added: only print, with this directory for copies */
     char **options;
     int status;
     unsigned spaces;
@@ -80,7 +80,7 @@ int gdb_tracer(int pid)
     return tracer;
 }
 
-/* The kernel asks the same for opening that file as for attaching. */
+/* The kernel makes the same checks for opening that file as for attaching. */
 static int check_access(int pid)
 {
     char path[64];
@@ -132,8 +132,7 @@ static int check_members(const struct ps_space *space)
 
 /* ---- Running it ---- */
 
-/* Whether the root's debugger sees the tasks: see gdb_script.c. The root may have gone meanwhile.
- */
+/* Whether the root's debugger sees the tasks: see script.c. The root may have ended meanwhile. */
 static void show_tasks_to_root(const struct ps_space *space, int32_t version)
 {
     char path[64];
@@ -153,8 +152,8 @@ static void pass_on(int signal)
         kill(gdb_pid, signal);
 }
 
-/* Keyboard signals reach gdb by themselves. What asks this command to end asks gdb, so that the end
- * is tidy. */
+/* Keyboard signals reach gdb directly. A signal that asks this command to end is passed to gdb, so
+ * that it detaches first. */
 static void set_signals(void)
 {
     struct sigaction action = {.sa_handler = pass_on};
@@ -199,13 +198,13 @@ static int remove_entry(const char *path, const struct stat *stat, int type, str
 static int debug_space(const struct request *request, const struct ps_space *space)
 {
     struct gdb_job job = {
-        .space = space, .wanted = request->wanted, .folder = "/tmp/onespace-gdb.XXXXXX"};
+        .space = space, .wanted = request->wanted, .directory = "/tmp/onespace-gdb.XXXXXX"};
     unsigned options = 0;
     while (request->options[options])
         options++;
     job.argv = calloc(2 * (space->task_count + 3) + options + 2, sizeof(*job.argv));
-    if (!job.argv || !mkdtemp(job.folder)) {
-        perror("onespace gdb: cannot make a folder in /tmp");
+    if (!job.argv || !mkdtemp(job.directory)) {
+        perror("onespace gdb: cannot make a directory in /tmp");
         free(job.argv);
         return 1;
     }
@@ -218,7 +217,7 @@ static int debug_space(const struct request *request, const struct ps_space *spa
         status = run_gdb(job.argv);
         show_tasks_to_root(space, SPACE_NAMESPACES);
     }
-    nftw(job.folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(job.directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     for (unsigned i = 3; i < job.argc; i += 2)
         free(job.argv[i]);
     free(job.argv);

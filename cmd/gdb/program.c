@@ -1,9 +1,9 @@
-/* cmd/gdb/program.c: make a copy of a program that gdb tells from the original.
+/* cmd/gdb/program.c: copies a program so that gdb can tell it from the original.
  *
- * Whatever process of a space gdb attaches to, the kernel describes the root's program. gdb
- * compares that description, the program headers, with those of the file which it was given, and
- * takes the file for being the root's when they agree. For a task that runs the same file as the
- * root this is wrong; a copy with another alignment of the stack, which means nothing, ends it. */
+ * Whatever process of a space gdb attaches to, the kernel reports the root's program headers. gdb
+ * compares them with those of the file that it was given; if they agree, it assumes that the file
+ * is loaded where the root's program is. For a task that runs the root's file this is wrong. A copy
+ * with another p_align of PT_GNU_STACK, which has no effect, makes them differ. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,16 +47,16 @@ static int alter(int fd)
     return -ENOEXEC;
 }
 
-int gdb_copy_program(const char *path, const char *folder, int pid, char copy[PATH_MAX])
+int gdb_copy_program(const char *path, const char *directory, int pid, char copy[PATH_MAX])
 {
     const char *name = strrchr(path, '/');
-    snprintf(copy, PATH_MAX, "%s/%d-%.64s", folder, pid, name ? name + 1 : path);
+    snprintf(copy, PATH_MAX, "%s/%d-%.64s", directory, pid, name ? name + 1 : path);
     int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0)
         return -errno;
     int to = open(copy, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int result = to < 0 ? -errno : copy_bytes(from, to);
-    if (result == -EEXIST) /* of an earlier attachment */
+    if (result == -EEXIST) /* by an earlier onespace-attach */
         result = 0;
     else if (result == 0)
         result = alter(to);

@@ -1,12 +1,13 @@
 /* cmd/gdb/script.c: the commands that attach gdb to the members of a space.
  *
- * Each member becomes an inferior with a view of its own: gdb is given a task's program and where
- * it was loaded, and finds the task's libraries, later ones too, by the program's own DT_DEBUG
- * entry. The root's inferior would see all tasks through the chain of space/debugger.h; that is
- * hidden meanwhile, because gdb must know each place of code in one inferior only: it writes a
- * breakpoint into each inferior's memory, which here is one, takes the second's for the original
- * code, and leaves it behind. The code of the space itself is known in all inferiors, since all run
- * it; marked as read-only it gets hardware breakpoints, which are each thread's own. */
+ * Each member becomes an inferior with symbols of its own: gdb is given a task's program and its
+ * load address, and finds the task's libraries, later ones too, through the program's own DT_DEBUG
+ * entry. The root's inferior would see all tasks through the chain of space/debugger.h; that chain
+ * is hidden meanwhile, because each code address must belong to one inferior only. gdb inserts a
+ * breakpoint into the memory of each inferior; here that is the same memory, so it would take the
+ * first breakpoint for the original code of the second and leave it behind. The code of the space
+ * itself belongs to all inferiors, since all run it; marked as read-only it gets hardware
+ * breakpoints, which are per thread. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,8 +61,8 @@ static void print_quoted(FILE *out, const char *path)
     fputs("\"", out);
 }
 
-/* What the task shows to debuggers: its program and where that is loaded. -1 when it has not got
- * that far. */
+/* The task's program and its load address, as the task shows them to debuggers. -1 when it has not
+ * done so yet. */
 static int read_program(const struct ps_space *space, const struct ps_task *task,
                         char path[PATH_MAX], uintptr_t *bias)
 {
@@ -96,13 +97,13 @@ static void print_code(FILE *out, const struct code *code)
 }
 
 static void print_task(FILE *out, const struct ps_space *space, const struct ps_task *task,
-                       const struct code *code, const char *folder)
+                       const struct code *code, const char *directory)
 {
     char path[PATH_MAX], copy[PATH_MAX];
     uintptr_t bias;
     int has_program = read_program(space, task, path, &bias) == 0;
     if (has_program && is_roots_program(space, path) &&
-        gdb_copy_program(path, folder, task->pid, copy) == 0)
+        gdb_copy_program(path, directory, task->pid, copy) == 0)
         strcpy(path, copy);
     fprintf(out, "add-inferior\nset $onespace_last = $onespace_last + 1\n"
                  "eval \"inferior %%d\", $onespace_last\n");
@@ -123,9 +124,8 @@ static int is_alive(const struct ps_task *task)
     return task->id != 0 && task->pid && !task->ended && strcmp(task->state, "executed") != 0;
 }
 
-/* To step over a breakpoint gdb may run a copy of the instruction, at the program's entry; for all
- * members that is the same place, the root's, and they would overwrite each other's: hence not
- * displaced. */
+/* For displaced stepping over a breakpoint gdb copies the instruction to the program's entry point.
+ * For all members that is the root's, and they would overwrite each other's copies: off. */
 static void print_settings(FILE *out, const struct code *code)
 {
     fprintf(out,
@@ -147,7 +147,7 @@ static void print_end(FILE *out, const struct gdb_job *job, unsigned chosen)
             "shell '%s' gdb --added '%s' %d > '%s/added'\n"
             "source %s/added\nend\n"
             "document onespace-attach\nAttach to the tasks that were spawned since.\nend\n",
-            self, job->folder, job->space->root_pid, job->folder, job->folder);
+            self, job->directory, job->space->root_pid, job->directory, job->directory);
     fprintf(
         out,
         "set schedule-multiple on\nset confirm on\nset pagination on\ninferior %u\n"
@@ -159,7 +159,7 @@ static void print_end(FILE *out, const struct gdb_job *job, unsigned chosen)
 static FILE *next_script(struct gdb_job *job)
 {
     char *path;
-    if (asprintf(&path, "%s/%u", job->folder, job->argc) < 0)
+    if (asprintf(&path, "%s/%u", job->directory, job->argc) < 0)
         return NULL;
     job->argv[job->argc++] = "-x";
     job->argv[job->argc++] = path;
@@ -170,7 +170,7 @@ static int finish(FILE *script)
 {
     if (script && fclose(script) == 0)
         return 0;
-    perror("onespace gdb: cannot write gdb's commands to a folder in /tmp");
+    perror("onespace gdb: cannot write gdb's commands to a directory in /tmp");
     return -1;
 }
 
@@ -202,7 +202,7 @@ int gdb_write_scripts(struct gdb_job *job)
             chosen = inferior;
         script = next_script(job);
         if (script)
-            print_task(script, space, task, &code, job->folder);
+            print_task(script, space, task, &code, job->directory);
         if (finish(script) != 0)
             return -1;
     }
@@ -212,12 +212,12 @@ int gdb_write_scripts(struct gdb_job *job)
     return finish(script);
 }
 
-void gdb_print_added(const struct ps_space *space, const char *folder)
+void gdb_print_added(const struct ps_space *space, const char *directory)
 {
     struct code code;
     if (find_code(space, &code) != 0)
         return;
     for (unsigned i = 0; i < space->task_count; i++)
         if (is_alive(&space->tasks[i]) && !gdb_tracer(space->tasks[i].pid))
-            print_task(stdout, space, &space->tasks[i], &code, folder);
+            print_task(stdout, space, &space->tasks[i], &code, directory);
 }

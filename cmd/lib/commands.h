@@ -12,6 +12,6 @@ int command_gdb(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_windows(int argc, char **argv);
-int command_host(int argc, char **argv); /* started by shims, not by people */
+int command_host(int argc, char **argv); /* started by shims, not by users */
 
 #endif

@@ -1,4 +1,4 @@
-/* cmd/lib/driver.c: subcommands that are Python programs: finds the program and becomes it. */
+/* cmd/lib/driver.c: subcommands that are Python programs: finds the program and executes it. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "cmd/lib/driver.h"
 
-/* The installed program, beside the command's folder; else that of the source tree around the
+/* The installed program, beside the command's directory; else that of the source tree around the
  * build. */
 static int find(const char *path, char driver[PATH_MAX], char self[PATH_MAX])
 {
@@ -17,16 +17,16 @@ static int find(const char *path, char driver[PATH_MAX], char self[PATH_MAX])
     if (size <= 0)
         return -errno;
     self[size] = 0;
-    int folder = (int)(strrchr(self, '/') - self);
+    int directory = (int)(strrchr(self, '/') - self);
     for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
-        int length = snprintf(driver, PATH_MAX, "%.*s/%s/%s", folder, self, below[i], path);
+        int length = snprintf(driver, PATH_MAX, "%.*s/%s/%s", directory, self, below[i], path);
         if (length < PATH_MAX && access(driver, R_OK) == 0)
             return 0;
     }
     return -ENOENT;
 }
 
-/* The distribution's Python first: it is the one that its matplotlib belongs to. */
+/* The distribution's Python first: the distribution's matplotlib belongs to it. */
 static void execute(char **words)
 {
     words[0] = "/usr/bin/python3";

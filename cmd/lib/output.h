@@ -2,7 +2,7 @@
  * people.
  *
  * Texts may come from hostile places (paths, other people's processes): JSON stays valid UTF-8, and
- * nothing that could steer a terminal reaches one. Running out of memory ends the command. */
+ * nothing that could control a terminal reaches one. Running out of memory ends the command. */
 #ifndef ONESPACE_CMD_LIB_OUTPUT_H
 #define ONESPACE_CMD_LIB_OUTPUT_H
 

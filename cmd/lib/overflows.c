@@ -8,15 +8,14 @@ static const struct {
     size_t field;
     const char *consequence; /* of %u of them */
 } kinds[] = {
-    {"sites", offsetof(struct space_overflows, sites),
-     "%u system call sites are not steered, because a file or a task has more than its table "
-     "holds: "
+    {"patch_sites", offsetof(struct space_overflows, sites),
+     "%u patch sites are not interposed, because a file or a task has more than its table holds: "
      "memory mapped there is not given back before the space ends"},
     {"files", offsetof(struct space_overflows, files),
      "%u times a file was searched for system calls again, because the table of files is full: "
      "tasks of these files start more slowly"},
     {"cpuids", offsetof(struct space_overflows, cpuids),
-     "%u questions for the processor's identity were not answered from the table, which is full: "
+     "%u cpuid instructions were not answered from the table, which is full: "
      "tasks start more slowly"},
     {"mappings", offsetof(struct space_overflows, mappings),
      "%u mappings outside the range of their task were not remembered, because its table is full: "

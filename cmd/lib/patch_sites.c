@@ -1,4 +1,4 @@
-/* cmd/lib/patch_sites.c: see sites.h. */
+/* cmd/lib/patch_sites.c: see patch_sites.h. */
 #include "cmd/lib/patch_sites.h"
 
 #include <errno.h>
@@ -21,23 +21,25 @@ static const struct {
     size_t field;
     int is_memory, is_optional;
 } searched[] = {
-    {"mmap", SYS_mmap, offsetof(struct sites, mmap), 1, 0},
-    {"munmap", SYS_munmap, offsetof(struct sites, munmap), 1, 0},
-    {"brk", SYS_brk, offsetof(struct sites, brk), 1, 0},
-    {"mremap", SYS_mremap, offsetof(struct sites, mremap), 0, 0},
-    {"rt_sigaction", SYS_rt_sigaction, offsetof(struct sites, rt_sigaction), 0, 0},
-    {"process_vm_readv", SYS_process_vm_readv, offsetof(struct sites, process_vm_readv), 0, 0},
-    {"process_vm_writev", SYS_process_vm_writev, offsetof(struct sites, process_vm_writev), 0, 0},
-    {"openat", SYS_openat, offsetof(struct sites, openat), 0, 1},
+    {"mmap", SYS_mmap, offsetof(struct patch_sites, mmap), 1, 0},
+    {"munmap", SYS_munmap, offsetof(struct patch_sites, munmap), 1, 0},
+    {"brk", SYS_brk, offsetof(struct patch_sites, brk), 1, 0},
+    {"mremap", SYS_mremap, offsetof(struct patch_sites, mremap), 0, 0},
+    {"rt_sigaction", SYS_rt_sigaction, offsetof(struct patch_sites, rt_sigaction), 0, 0},
+    {"process_vm_readv", SYS_process_vm_readv, offsetof(struct patch_sites, process_vm_readv), 0,
+     0},
+    {"process_vm_writev", SYS_process_vm_writev, offsetof(struct patch_sites, process_vm_writev), 0,
+     0},
+    {"openat", SYS_openat, offsetof(struct patch_sites, openat), 0, 1},
 };
 enum { SEARCHED = sizeof(searched) / sizeof(searched[0]) };
 
-static unsigned *field(const struct sites *sites, unsigned index)
+static unsigned *field(const struct patch_sites *sites, unsigned index)
 {
     return (unsigned *)((char *)sites + searched[index].field);
 }
 
-static void search_code(const unsigned char *code, size_t size, struct sites *sites)
+static void search_code(const unsigned char *code, size_t size, struct patch_sites *sites)
 {
     struct arch_found_site site;
     for (size_t at = arch_next_site(code, size, 0, &site); at < size;
@@ -46,10 +48,10 @@ static void search_code(const unsigned char *code, size_t size, struct sites *si
             *field(sites, i) += site.nr == searched[i].nr;
 }
 
-int sites_count(const char *path, struct sites *sites)
+int patch_sites_count(const char *path, struct patch_sites *sites)
 {
     struct elf_info info;
-    struct sites found = {0};
+    struct patch_sites found = {0};
     struct stat stat;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -64,7 +66,7 @@ int sites_count(const char *path, struct sites *sites)
         return result;
     for (unsigned i = 0; i < info.segment_count; i++) {
         const struct elf_segment *segment = &info.segments[i];
-        /* elf_read has checked against the size; the file may have been cut since. */
+        /* elf_read has checked against the size; the file may have been truncated since. */
         if ((segment->prot & PROT_EXEC) &&
             segment->offset + segment->filesz <= (uint64_t)stat.st_size)
             search_code((unsigned char *)file + segment->offset, segment->filesz, &found);
@@ -74,13 +76,14 @@ int sites_count(const char *path, struct sites *sites)
     return 0;
 }
 
-void sites_add(struct sites *to, const struct sites *more)
+void patch_sites_add(struct patch_sites *to, const struct patch_sites *more)
 {
     for (unsigned i = 0; i < SEARCHED; i++)
         *field(to, i) += *field(more, i);
 }
 
-unsigned sites_missing(const struct sites *sites, int memory_only, char *text, size_t size)
+unsigned patch_sites_missing(const struct patch_sites *sites, int memory_only, char *text,
+                             size_t size)
 {
     unsigned missing = 0;
     size_t used = 0;
@@ -97,13 +100,13 @@ unsigned sites_missing(const struct sites *sites, int memory_only, char *text, s
     return missing;
 }
 
-void sites_libc_path(const char *interpreter, char *path, size_t size)
+void patch_sites_libc_path(const char *interpreter, char *path, size_t size)
 {
     char candidate[PATH_MAX];
     const char *slash = strrchr(interpreter, '/');
-    int folder = slash ? (int)(slash - interpreter) : 0;
+    int directory = slash ? (int)(slash - interpreter) : 0;
     char *real = NULL;
-    if (snprintf(candidate, sizeof(candidate), "%.*s/libc.so.6", folder, interpreter) < PATH_MAX)
+    if (snprintf(candidate, sizeof(candidate), "%.*s/libc.so.6", directory, interpreter) < PATH_MAX)
         real = realpath(candidate, NULL);
     snprintf(path, size, "%s", real ? real : interpreter);
     free(real);

@@ -20,7 +20,7 @@ static const char usage[] =
     "      --svg FILE  draw one space: a bar for each owner, as long as its resident memory\n"
     "  -h, --help\n"
     "\n"
-    "  OWNER     root, registry, keeper, task ID; unknown: root or a task without steering\n"
+    "  OWNER     root, registry, reaper, task ID; unknown: root or a task without interposition\n"
     "  KIND      program, library, heap, anonymous (other memory without a file), stack, thread "
     "stack,\n"
     "            shared (memory segments), file, onespace (its own), unknown\n"
@@ -76,7 +76,7 @@ static int show(struct request *request, const struct map *map)
         map_print(map, rows, count, request->all);
     request->drawn++;
     free(rows);
-    return result < 0 ? -ECANCELED : 0; /* and said why */
+    return result < 0 ? -ECANCELED : 0; /* draw has said why */
 }
 
 static void visit(struct ps_space *space, void *context)

@@ -8,7 +8,7 @@
 
 #include "cmd/ps/ps.h"
 
-enum map_owner { MAP_ROOT, MAP_REGISTRY, MAP_KEEPER, MAP_TASK, MAP_NOBODY };
+enum map_owner { MAP_ROOT, MAP_REGISTRY, MAP_REAPER, MAP_TASK, MAP_NOBODY };
 
 /* In the order in which they are listed and drawn. */
 enum map_kind {
@@ -30,7 +30,7 @@ struct map_region {
     char permissions[5];
     enum map_owner owner;
     unsigned slot;              /* of a task */
-    const struct ps_task *task; /* of a task and the root; NULL: it came or went meanwhile */
+    const struct ps_task *task; /* of a task and the root; NULL: it started or ended meanwhile */
     enum map_kind kind;
     uint64_t resident, huge; /* bytes; huge: the part of it in huge pages */
     char *name;              /* the file or what the kernel calls it, or NULL */
@@ -38,7 +38,7 @@ struct map_region {
 
 struct map {
     const struct ps_space *space;
-    int counted; /* whether the kernel told of resident memory */
+    int counted; /* whether the kernel reported resident memory */
     struct map_region *regions;
     size_t count, room;
 };

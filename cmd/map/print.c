@@ -185,7 +185,7 @@ void map_write(struct output_json *json, const struct map *map, const struct map
     const struct ps_space *space = map->space;
     json_open(json, NULL, '{');
     integer_or_null(json, "root_pid", space->root_pid);
-    integer_or_null(json, "keeper_pid", space->keeper_pid);
+    integer_or_null(json, "reaper_pid", space->reaper_pid);
     json_text(json, "name", space->name);
     json_text(json, "problem", space->problem[0] ? space->problem : NULL);
     write_tasks(json, space);

@@ -1,8 +1,8 @@
-/* cmd/map/read.c: the mappings of a space, from /proc/PID/smaps of one of its processes: they all
- * have the same memory.
+/* cmd/map/read.c: the mappings of a space, from /proc/PID/smaps of one of its processes: all have
+ * the same memory.
  *
- * A process may end while its file is read; then the file just stops, or gives an error, and
- * another one is asked. */
+ * A process may end while its file is read. Then the file ends early, or gives an error, and
+ * another process is tried. */
 #include "cmd/map/map.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static int begin_region(struct map *map, char *line)
     int name_at = 0;
     if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &start, &end, permissions,
                &name_at) != 3 ||
-        start > INTPTR_MAX) /* [vsyscall], in the kernel's half of the addresses */
+        start > INTPTR_MAX) /* [vsyscall], in the kernel's half of the address space */
         return 0;
     struct map_region *region = append(map);
     if (!region)
@@ -104,7 +104,7 @@ static int read_process(int pid, struct map *map)
 int map_read(const struct ps_space *space, struct map *map)
 {
     *map = (struct map){.space = space};
-    const int first[] = {space->source_pid, space->root_pid, space->keeper_pid};
+    const int first[] = {space->source_pid, space->root_pid, space->reaper_pid};
     int refused = 0, result = -ESRCH;
     for (unsigned i = 0; i < 3 + space->task_count && result != 0; i++) {
         const struct ps_task *task = i < 3 ? NULL : &space->tasks[i - 3];

@@ -1,9 +1,9 @@
-/* cmd/map/sort.c: whose each mapping is, and what for.
+/* cmd/map/sort.c: the owner and the kind of each mapping.
  *
- * The owner follows from the address: the range that it lies in, or the list of what a task had put
- * elsewhere. The kind follows from the part of the range (src/space/layout.h), from the mapping's
- * name, and for what the kernel leaves without one from its neighbour below. What serves a thread
- * as its stack is told by the kernel: each thread's libc has registered an address in it. */
+ * The owner follows from the address: the range that contains it, or a task's list of out-of-range
+ * mappings. The kind follows from the part of the range (src/space/layout.h), from the mapping's
+ * name and, for mappings without a name, from the neighbour below. A thread's stack is found
+ * through the kernel: the thread's libc has registered an address in it. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ const char *map_kind_name(enum map_kind kind)
 
 const char *map_owner_name(enum map_owner owner)
 {
-    static const char *const names[] = {"root", "registry", "keeper", "task", "unknown"};
+    static const char *const names[] = {"root", "registry", "reaper", "task", "unknown"};
     return names[owner];
 }
 
@@ -59,7 +59,7 @@ static const struct ps_task *task_of_slot(const struct ps_space *space, unsigned
     return NULL;
 }
 
-static int any_unsteered(const struct ps_space *space)
+static int any_not_interposed(const struct ps_space *space)
 {
     for (unsigned i = 0; i < space->task_count; i++)
         if (space->tasks[i].flags & ONESPACE_SPAWN_UNSTEERED)
@@ -67,19 +67,19 @@ static int any_unsteered(const struct ps_space *space)
     return 0;
 }
 
-/* Outside all ranges: the root's, except what a task asked to have there. What tasks without
- * steering have lies there too, and only the root's own program and the like can be told from it.
- */
-static void set_outside_owner(const struct map *map, struct map_region *region, int unsteered)
+/* Outside all ranges: the root's, except the out-of-range mappings of tasks. If there are tasks
+ * without interposition, their mappings are there, too, and only the root's own program and the
+ * kernel's named mappings are certainly the root's. */
+static void set_outside_owner(const struct map *map, struct map_region *region, int not_interposed)
 {
-    const struct ps_task *foreign = ps_foreign_owner(map->space, region->start);
+    const struct ps_task *owner = ps_out_of_range_owner(map->space, region->start);
     const struct ps_task *root = task_of_slot(map->space, 0);
-    int certain = !unsteered || starts_with(region->name, "[") ||
+    int certain = !not_interposed || starts_with(region->name, "[") ||
                   (region->name && root && strcmp(region->name, root->program) == 0);
-    if (foreign) {
+    if (owner) {
         region->owner = MAP_TASK;
-        region->slot = foreign->slot;
-        region->task = foreign;
+        region->slot = owner->slot;
+        region->task = owner;
     } else if (certain) {
         region->owner = MAP_ROOT;
         region->task = root;
@@ -88,14 +88,14 @@ static void set_outside_owner(const struct map *map, struct map_region *region, 
     }
 }
 
-static void set_owner(const struct map *map, struct map_region *region, int unsteered)
+static void set_owner(const struct map *map, struct map_region *region, int not_interposed)
 {
     unsigned slot = layout_slot_of(region->start);
     if (slot == LAYOUT_SLOTS) {
-        set_outside_owner(map, region, unsteered);
+        set_outside_owner(map, region, not_interposed);
     } else if (slot == 0) {
         region->owner = region->start >= LAYOUT_KEEPER && region->start < LAYOUT_CACHE
-                            ? MAP_KEEPER
+                            ? MAP_REAPER
                             : MAP_REGISTRY;
     } else {
         region->owner = MAP_TASK;
@@ -116,7 +116,7 @@ static int is_onespace(const struct map *map, const struct map_region *region)
     const struct ps_space *space = map->space;
     const char *base = region->name ? strrchr(region->name, '/') : NULL;
     return region->owner == MAP_REGISTRY || starts_with(base, "/libonespace") ||
-           (space->stub_page && region->start == space->stub_page) ||
+           (space->trampoline_page && region->start == space->trampoline_page) ||
            (region->start < space->fence_high && region->end > space->fence_low);
 }
 
@@ -130,7 +130,7 @@ static int is_shared_memory(const struct map_region *region)
            starts_with(region->name, "/anon_hugepage") || starts_with(region->name, "[anon_shmem:");
 }
 
-/* A file of which the owner has code mapped is a library; others are data. */
+/* A file of which the owner has mapped code is a library; others are data. */
 static int has_code(const struct map *map, size_t at)
 {
     const struct map_region *region = &map->regions[at];
@@ -187,8 +187,8 @@ static int is_arena(const struct map *map, size_t at)
            region[-1].kind == MAP_HEAP && region[-1].end == region->start;
 }
 
-/* Without a name: by its place, or data of the file below: its uninitialised part (bss), and where
- * a task's ld.so puts libraries all of it (src/steer/loader.c). */
+/* Without a name: by its part of the range, or data of the file mapped below it. That is the file's
+ * bss, or, where a task's ld.so puts libraries, all of its data (src/steer/loader.c). */
 static enum map_kind kind_of_place(const struct map *map, size_t at)
 {
     const struct map_region *region = &map->regions[at], *below = at ? region - 1 : region;
@@ -214,11 +214,11 @@ static enum map_kind kind_of_place(const struct map *map, size_t at)
 static void set_kind(struct map *map, size_t at)
 {
     struct map_region *region = &map->regions[at];
-    if (region->owner == MAP_KEEPER)
+    if (region->owner == MAP_REAPER)
         region->kind = MAP_STACK;
     else if (is_onespace(map, region))
         region->kind = MAP_OWN;
-    /* A task's stubs are one shared page. */
+    /* A task's trampolines are one shared page. */
     else if (region->owner == MAP_TASK && layout_slot_of(region->start) != LAYOUT_SLOTS &&
              (region->start - LAYOUT_REGION) % LAYOUT_RANGE < LAYOUT_FILES)
         region->kind = MAP_OWN;
@@ -273,9 +273,9 @@ static void mark_threads(struct map *map, int pid)
 
 void map_sort(struct map *map)
 {
-    int unsteered = any_unsteered(map->space);
+    int not_interposed = any_not_interposed(map->space);
     for (size_t i = 0; i < map->count; i++)
-        set_owner(map, &map->regions[i], unsteered);
+        set_owner(map, &map->regions[i], not_interposed);
     for (size_t i = 0; i < map->count; i++)
         set_kind(map, i);
     for (unsigned i = 0; i < map->space->task_count; i++)

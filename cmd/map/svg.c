@@ -1,5 +1,5 @@
 /* cmd/map/svg.c: the memory of a space as a picture: a bar for each owner, cut into kinds, all on
- * one scale. Few owners get tall bars and a second line of label, many get thin ones. */
+ * one scale. Few owners get tall bars and two lines of label, many get thin bars. */
 #include <string.h>
 
 #include "cmd/lib/output.h"
@@ -202,7 +202,7 @@ static void draw_segment(const struct drawing *drawing, const struct map_row *ro
                 y + drawing->height / 2 + 4.5, bytes);
 }
 
-/* The program's name without its folder, its end if it is long. */
+/* The program's name without its directory, its end if it is long. */
 static void short_program(const struct map_row *row, char text[64])
 {
     enum { MOST = 20 };

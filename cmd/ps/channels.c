@@ -1,5 +1,5 @@
-/* cmd/ps/channels.c: see channels.h. What was copied may be anything: it is checked before it is
- * used as an index or a text. */
+/* cmd/ps/channels.c: see channels.h. The copied memory may contain anything: it is checked before
+ * it is used as an index or a text. */
 #include "cmd/ps/channels.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static uint32_t load32(const _Atomic uint32_t *word)
     return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-/* Keeps the indices below within the tables. */
+/* Bounds the counts that are used as indices below. */
 static void make_sane(struct insitu_channel *channel)
 {
     channel->name[INSITU_NAME - 1] = 0;
@@ -89,7 +89,7 @@ static const char *mode_of(const struct insitu_consumer *consumer)
     case 1 + ONESPACE_INSITU_EVERY:
         return "every";
     default:
-        return NULL; /* it is about to come or to go */
+        return NULL; /* it is joining or leaving */
     }
 }
 

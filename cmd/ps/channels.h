@@ -1,4 +1,4 @@
-/* cmd/ps/channels.h: what `onespace ps` tells of the channels of a space (onespace/insitu.h). */
+/* cmd/ps/channels.h: what `onespace ps` shows of the channels of a space (onespace/insitu.h). */
 #ifndef ONESPACE_CMD_PS_CHANNELS_H
 #define ONESPACE_CMD_PS_CHANNELS_H
 

@@ -126,7 +126,7 @@ static void print_space(const struct ps_space *space, unsigned width)
     overflows_print(stdout, width, "", &space->overflows);
     for (unsigned i = 0; i < space->task_count; i++)
         overflows_print_forgotten(stdout, "  ", space->tasks[i].id, space->tasks[i].pid,
-                                  space->tasks[i].foreign_lost);
+                                  space->tasks[i].out_of_range_lost);
 }
 
 /* ---- For programs ---- */
@@ -179,7 +179,7 @@ static void write_task(struct output_json *json, const struct ps_task *task)
     write_memory(json, &task->memory);
     json_integer(json, "copies", (int64_t)task->copies);
     json_integer(json, "copied_bytes", (int64_t)task->copied_bytes);
-    json_integer(json, "forgotten_mappings", task->foreign_lost);
+    json_integer(json, "forgotten_mappings", task->out_of_range_lost);
     json_close(json, '}');
 }
 
@@ -187,7 +187,7 @@ static void write_space(struct output_json *json, const struct ps_space *space)
 {
     json_open(json, NULL, '{');
     integer_or_null(json, "root_pid", space->root_pid, 1);
-    integer_or_null(json, "keeper_pid", space->keeper_pid, 1);
+    integer_or_null(json, "reaper_pid", space->reaper_pid, 1);
     json_text(json, "name", space->name);
     json_integer(json, "uid", space->user);
     seconds_or_null(json, "created", space->created);

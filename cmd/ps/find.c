@@ -1,4 +1,4 @@
-/* cmd/ps/find.c: find the processes that have a space's registry in their memory.
+/* cmd/ps/find.c: finds the processes that have a space's registry in their memory.
  *
  * The registry is a mapping with a name of its own at a fixed address, low in the address space: an
  * early line of /proc/PID/maps, so a large process costs no more than a small one. */
@@ -42,7 +42,7 @@ static uint64_t find_registry(int pid)
     return found;
 }
 
-/* Name, parent, user and innermost pid, from /proc/PID/status. 0 or -1 when the process has gone.
+/* Name, parent, user and innermost pid, from /proc/PID/status. 0 or -1 when the process has ended.
  */
 static int read_status(struct ps_member *member)
 {
@@ -123,7 +123,7 @@ static int is_wanted(const struct ps_space *space, const char *wanted)
         return 1;
     if (end == wanted || *end || pid <= 0)
         return 0;
-    if (pid == space->root_pid || pid == space->keeper_pid)
+    if (pid == space->root_pid || pid == space->reaper_pid)
         return 1;
     for (unsigned i = 0; i < space->task_count; i++)
         if (space->tasks[i].pid == pid)
@@ -154,7 +154,7 @@ int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *cont
     return visited;
 }
 
-/* Whose process it is, if its memory may not be looked at; else NULL. */
+/* The user of the process, if its memory may not be read; else NULL. */
 static const char *forbidden_to(const char *wanted, char text[32])
 {
     char path[64], *end;

@@ -1,8 +1,8 @@
-/* cmd/ps/memory.c: whose memory is resident: the ranges of the slots tell tasks apart, and within a
- * range the part tells what it is for (src/space/layout.h). What lies in no task's range is the
- * root's, except what a task had put there because it asked for the address.
+/* cmd/ps/memory.c: resident memory by owner. The range of a slot tells the task, and the part of
+ * the range tells the use (src/space/layout.h). Memory in no task's range is the root's, except
+ * what a task mapped there because it asked for the address.
  *
- * One pass over smaps, by any process of the space: they all have the same memory. */
+ * One pass over the smaps of any process of the space: all have the same memory. */
 #include "cmd/ps/ps.h"
 
 #include <inttypes.h>
@@ -24,12 +24,12 @@ static void count_in_range(struct ps_memory *memory, uintptr_t start, uint64_t b
                                   : &memory->files) += bytes;
 }
 
-struct ps_task *ps_foreign_owner(const struct ps_space *space, uintptr_t address)
+struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address)
 {
     for (unsigned i = 0; i < space->task_count; i++)
         for (unsigned f = 0; f < SPACE_FOREIGN_MAX; f++)
-            if (address >= space->tasks[i].foreign[f].start &&
-                address < space->tasks[i].foreign[f].end)
+            if (address >= space->tasks[i].out_of_range[f].start &&
+                address < space->tasks[i].out_of_range[f].end)
                 return &space->tasks[i];
     return NULL;
 }
@@ -44,9 +44,9 @@ static void count_mapping(const struct owners *owners, uintptr_t start, const ch
             count_in_range(&owners->space->tasks[owner].memory, start, bytes);
         return;
     }
-    struct ps_task *foreign = ps_foreign_owner(owners->space, start);
-    if (foreign)
-        foreign->memory.mappings += bytes;
+    struct ps_task *mapper = ps_out_of_range_owner(owners->space, start);
+    if (mapper)
+        mapper->memory.mappings += bytes;
     else if (owners->of_slot[0] >= 0) {
         struct ps_memory *root = &owners->space->tasks[owners->of_slot[0]].memory;
         *(strcmp(name, "[heap]") == 0    ? &root->heap

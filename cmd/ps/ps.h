@@ -1,4 +1,5 @@
-/* cmd/ps/ps.h: what `onespace ps` finds out about spaces, from outside and without their help. */
+/* cmd/ps/ps.h: what `onespace ps` finds out about spaces, from outside and without their
+ * cooperation. */
 #ifndef ONESPACE_CMD_PS_PS_H
 #define ONESPACE_CMD_PS_PS_H
 
@@ -36,20 +37,20 @@ struct ps_task {
     double cpu_seconds; /* -1: not known */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
-    struct space_foreign foreign[SPACE_FOREIGN_MAX]; /* its mappings outside its range */
-    unsigned foreign_lost;                           /* and how many more there were */
+    struct space_foreign out_of_range[SPACE_FOREIGN_MAX]; /* its mappings outside its range */
+    unsigned out_of_range_lost;                           /* and how many more there were */
 };
 
 struct ps_space {
     int root_pid; /* as this command sees it; 0: not known */
-    int keeper_pid;
+    int reaper_pid;
     int source_pid; /* a process that has the memory; 0: the registry could not be read */
     uid_t user;
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
-    char problem[256];               /* why some of it could not be found out, or empty */
+    char problem[256];               /* why some of it is unknown, or empty */
     uintptr_t fence_low, fence_high; /* the page behind the program break */
-    uintptr_t stub_page;
+    uintptr_t trampoline_page;
     struct space_overflows overflows;
     struct ps_task *tasks;
     unsigned task_count;
@@ -57,32 +58,31 @@ struct ps_space {
     unsigned channel_count;
 };
 
-/* ps_find.c: the members of all spaces that this user may look at, sorted by space and pid. Their
+/* find.c: the members of all spaces that this user may look at, sorted by space and pid. Their
  * count or -errno; *members is the caller's to free. */
 int ps_find(struct ps_member **members);
 
-/* ps_find.c: reads each space that is meant by `wanted` (NULL: every one), a name or the pid of one
- * of its processes, and hands it to `visit`. The number of spaces, or -errno. */
+/* find.c: reads each space that `wanted` names (NULL: all of them), by its name or the pid of one
+ * of its processes, and passes it to `visit`. The number of spaces, or -errno. */
 int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *context),
             void *context);
-/* Says on stderr why ps_each found nothing, or what its error means; `command` is the name in front
- * of it. */
+/* Says on stderr why ps_each found nothing, or what its error means, after the name of the
+ * `command`. */
 void ps_explain(const char *command, const char *wanted, int result);
 
-/* ps_read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
- * ended meanwhile. The caller frees space->tasks and
- * space->channels. */
+/* read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
+ * ended meanwhile. The caller frees space->tasks and space->channels. */
 int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
 
-/* ps_read.c: copies from the memory of a process. 0 or -errno. */
+/* read.c: copies from the memory of a process. 0 or -errno. */
 long ps_copy(int pid, uintptr_t address, void *to, size_t size);
 
-/* ps.c: the line above a space's table, and what is wrong with it. */
+/* command.c: the line above a space's table, and what is wrong with it. */
 void ps_print_title(const struct ps_space *space, unsigned width);
 
-/* ps_memory.c: fills the memory of the tasks, as far as /proc tells. */
+/* memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);
-/* The task that had this address mapped although it lies outside its range, or NULL. */
-struct ps_task *ps_foreign_owner(const struct ps_space *space, uintptr_t address);
+/* The task that has this address among its out-of-range mappings, or NULL. */
+struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address);
 
 #endif

@@ -1,7 +1,8 @@
-/* cmd/ps/read.c: copy the registry of a space out of the memory of one of its processes.
+/* cmd/ps/read.c: copies the registry of a space out of the memory of one of its processes.
  *
- * The space goes on meanwhile, and it may be anything: what was copied is checked before it is used
- * as an index or a text. A process may end between any two steps; then another member is asked. */
+ * The space runs on meanwhile, and its memory may contain anything: what was copied is checked
+ * before it is used as an index or a text. A process may end between any two steps; then another
+ * member is tried. */
 #include "cmd/ps/ps.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "cmd/ps/channels.h"
 #include "space/futex.h"
 
-#define KEEPER_NAME "onespace-keeper"
+#define REAPER_NAME "onespace-reaper"
 
 struct reading {
     const struct ps_member *members;
@@ -46,7 +47,7 @@ long ps_copy(int pid, uintptr_t address, void *to, size_t size)
     return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
 }
 
-/* A forked child still has a copy of the registry, but the mark was wiped. */
+/* A forked child still has a copy of the registry, but the mark was cleared (MADV_WIPEONFORK). */
 static long copy_head(int pid, struct space *head)
 {
     uint32_t mark;
@@ -78,11 +79,11 @@ static int process_here(const struct reading *reading, int inner_pid)
     for (unsigned i = 0; i < reading->count; i++)
         if (reading->members[i].inner_pid == inner_pid)
             return reading->members[i].pid;
-    /* It executed another program, or is younger than the search. */
+    /* It executed another program, or started after the search. */
     return reading->source->pid == reading->source->inner_pid ? inner_pid : 0;
 }
 
-/* Processor time and, if wanted, seconds since the start, from /proc/PID/stat. */
+/* CPU time and, if wanted, seconds since the start, from /proc/PID/stat. */
 static void read_times(int pid, double *cpu_seconds, double *seconds)
 {
     char path[64], text[1024];
@@ -127,7 +128,7 @@ static const char *state_name(uint32_t state)
     }
 }
 
-/* What runs now in place of the task. */
+/* The program that the task has executed. */
 static void read_executed(struct ps_task *task)
 {
     char path[64], program[4096];
@@ -158,11 +159,11 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
         .cpu_seconds = -1,
         .copies = atomic_load_explicit(&slot->stats.cma_calls, memory_order_relaxed),
         .copied_bytes = atomic_load_explicit(&slot->stats.cma_bytes, memory_order_relaxed),
-        .foreign_lost = atomic_load_explicit(&slot->steer.foreign_lost, memory_order_relaxed),
+        .out_of_range_lost = atomic_load_explicit(&slot->steer.foreign_lost, memory_order_relaxed),
     };
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);
-    memcpy(task->foreign, slot->steer.foreign, sizeof(task->foreign));
+    memcpy(task->out_of_range, slot->steer.foreign, sizeof(task->out_of_range));
     task->pid = inner_pid > 0 ? process_here(reading, inner_pid) : 0;
     if (task->ended)
         task->cpu_seconds = (double)(slot->user_us + slot->system_us) / 1e6;
@@ -172,8 +173,7 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
         read_executed(task);
 }
 
-/* Whether there is something to tell of the slot: COLLECTED and without memory it is as good as
- * free. */
+/* A slot that is COLLECTED and has no memory counts as free. */
 static int is_in_use(struct space_slot *slot)
 {
     uint32_t state = space_state(slot);
@@ -215,10 +215,10 @@ static long read_space(struct reading *reading)
     space->source_pid = reading->source->pid;
     space->fence_low = head->fence_low;
     space->fence_high = head->fence_high;
-    space->stub_page = head->stub_page;
+    space->trampoline_page = head->stub_page;
     memcpy(&space->overflows, &head->overflows, sizeof(space->overflows));
     space->root_pid = process_here(reading, head->root_pid);
-    space->keeper_pid =
+    space->reaper_pid =
         process_here(reading, atomic_load_explicit(&head->keeper_pid, memory_order_relaxed));
     clock_gettime(CLOCK_REALTIME, &real);
     space->created = (double)real.tv_sec + (double)real.tv_nsec / 1e9 -
@@ -249,8 +249,8 @@ static long list_members(struct reading *reading, long error)
         int parent_inside = 0;
         for (unsigned m = 0; m < reading->count; m++)
             parent_inside |= reading->members[m].pid == member->parent;
-        if (strcmp(member->command, KEEPER_NAME) == 0) {
-            space->keeper_pid = member->pid;
+        if (strcmp(member->command, REAPER_NAME) == 0) {
+            space->reaper_pid = member->pid;
             continue;
         }
         struct ps_task *task = &space->tasks[space->task_count++];
@@ -273,7 +273,7 @@ int ps_read(const struct ps_member *members, unsigned count, struct ps_space *sp
     struct reading reading = {.members = members, .count = count, .space = space};
     *space = (struct ps_space){.user = members[0].user, .created = -1};
     long result = -ESRCH, refused = 0;
-    reading.head = calloc(1, sizeof(*reading.head)); /* what is not touched costs nothing */
+    reading.head = calloc(1, sizeof(*reading.head)); /* pages that are not written cost nothing */
     if (!reading.head)
         return -ENOMEM;
     for (unsigned i = 0; i < count && result != 0; i++) {

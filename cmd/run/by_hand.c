@@ -40,8 +40,8 @@ static void kill_all(int number)
             (void)!onespace_kill(tasks.ids[i], number);
 }
 
-/* Signals of the terminal reach the tasks by themselves: they are in our process group. Those that
- * somebody sends to this process alone are passed on. */
+/* Signals of the terminal reach the tasks directly: they are in this process's group. Those that
+ * are sent to this process alone are passed on. */
 static void *forward_signals(void *argument)
 {
     const sigset_t *set = argument;
@@ -53,7 +53,7 @@ static void *forward_signals(void *argument)
     return NULL;
 }
 
-/* The signals to pass on. They wait, blocked, from before the first task is there until all are. */
+/* The signals to pass on. They stay blocked until all tasks are started. */
 static void hold_signals(sigset_t *set, sigset_t *mask)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -72,7 +72,8 @@ static void start_forwarding(sigset_t *set)
     if (pthread_create(&thread, NULL, forward_signals, set) == 0)
         pthread_detach(thread);
     else
-        pthread_sigmask(SIG_UNBLOCK, set, NULL); /* then they end us, and the tasks with us */
+        pthread_sigmask(SIG_UNBLOCK, set,
+                        NULL); /* then they end this process, and the tasks with it */
 }
 
 static int spawn_one(const struct run_options *run, const struct run_segment *segment, int number,
@@ -100,8 +101,8 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
     int id = bound < 0 ? bound : onespace_spawn(segment->argv[0], segment->argv, NULL, &attr);
     if (id < 0)
         fprintf(stderr, "onespace run: %s\n", message[0] ? message : strerror(-id));
-    else if (!run->long_turns)
-        turns_add(attr.cpus, attr.cpus_size);
+    else if (!run->kernel_slices)
+        time_slices_add(attr.cpus, attr.cpus_size);
     return id;
 }
 
@@ -142,8 +143,8 @@ static void note_end(const struct run_options *run, const struct onespace_status
         tasks.ids[i] = 0;
     }
     tasks.alive--;
-    if (!run->long_turns)
-        turns_remove();
+    if (!run->kernel_slices)
+        time_slices_remove();
     if (code && !tasks.failure) {
         tasks.failure = code;
         if (run->kill_on_failure)
@@ -163,7 +164,7 @@ static void wait_all(const struct run_options *run)
             kill_all(SIGKILL);
         else if (id == -EOWNERDEAD) {
             fprintf(stderr,
-                    "onespace run: the keeper of the space was killed, and the tasks with it\n");
+                    "onespace run: the reaper of the space was killed, and the tasks with it\n");
             tasks.failure = 128 + SIGKILL;
             return;
         } else {
@@ -199,8 +200,8 @@ int run_by_hand(const struct run_options *run)
         hold_signals(&forwarded, &mask);
     int failed = spawn_all(run, &mask);
     if (failed < 0 && run->thread_mode)
-        return report_exit_code(failed); /* and the tasks end with this process */
-    if (!run->thread_mode)               /* else signals are for the process that all are in */
+        return report_exit_code(failed); /* the tasks end with this process */
+    if (!run->thread_mode)               /* else signals are for the one process of all */
         start_forwarding(&forwarded);
     if (failed < 0) {
         kill_all(SIGKILL);

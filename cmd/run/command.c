@@ -27,16 +27,16 @@ static const char usage[] =
     "\n"
     "  -n, --ntasks, --np N    run N tasks of the next program (by hand; default 1)\n"
     "      --space NAME        join the space of that name, or make it\n"
-    "      --cpu-bind POLICY   none (default), core, or a list of processors: 0,2-4\n"
+    "      --cpu-bind POLICY   none (default), core, or a list of CPUs: 0,2-4\n"
     "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit "
     "-s)\n"
     "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
     "      --thread-mode       tasks are threads of one process, with globals and a libc of their "
     "own (by hand)\n"
     "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
-    "      --no-steer          leave the programs' libc unpatched (for comparisons)\n"
+    "      --no-interpose      leave the programs' libc unpatched (for comparisons)\n"
     "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
-    "      --turns WHICH       auto (default): short ones where tasks outnumber processors; off\n"
+    "      --time-slices WHICH auto (default): short ones where tasks outnumber CPUs; off\n"
     "  -v, --verbose           name the space, what was set and why\n"
     "      --stats             at the end, what each task copied and by which way\n"
     "  -h, --help\n"
@@ -51,10 +51,10 @@ enum {
     OPT_STACK,
     OPT_FAILURE,
     OPT_HEAP,
-    OPT_NO_STEER,
+    OPT_NO_INTERPOSE,
     OPT_STATS,
     OPT_MPI,
-    OPT_TURNS,
+    OPT_TIME_SLICES,
     OPT_THREADS
 };
 
@@ -66,10 +66,10 @@ static const struct option options[] = {
     {"stack", required_argument, NULL, OPT_STACK},
     {"on-failure", required_argument, NULL, OPT_FAILURE},
     {"heap", required_argument, NULL, OPT_HEAP},
-    {"no-steer", no_argument, NULL, OPT_NO_STEER},
+    {"no-interpose", no_argument, NULL, OPT_NO_INTERPOSE},
     {"stats", no_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
-    {"turns", required_argument, NULL, OPT_TURNS},
+    {"time-slices", required_argument, NULL, OPT_TIME_SLICES},
     {"thread-mode", no_argument, NULL, OPT_THREADS},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -142,7 +142,7 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         else if (strcmp(optarg, "tuned") != 0)
             return bad_value("--heap", optarg, "tuned or libc");
         return 0;
-    case OPT_NO_STEER:
+    case OPT_NO_INTERPOSE:
         segment->flags |= ONESPACE_SPAWN_UNSTEERED;
         return 0;
     case OPT_MPI:
@@ -151,11 +151,11 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         else if (strcmp(optarg, "auto") != 0)
             return bad_value("--mpi-layer", optarg, "auto or off");
         return 0;
-    case OPT_TURNS:
-        run->long_turns = strcmp(optarg, "off") == 0;
-        return run->long_turns || strcmp(optarg, "auto") == 0
+    case OPT_TIME_SLICES:
+        run->kernel_slices = strcmp(optarg, "off") == 0;
+        return run->kernel_slices || strcmp(optarg, "auto") == 0
                    ? 0
-                   : bad_value("--turns", optarg, "auto or off");
+                   : bad_value("--time-slices", optarg, "auto or off");
     case OPT_THREADS:
         run->thread_mode = 1;
         return 0;
@@ -211,7 +211,7 @@ static int parse(int argc, char **argv, struct run_options *run)
         if (parse_segment(end - start, argv + start, run, segment) < 0)
             return -1;
         if (start > 0)
-            argv[start] = NULL; /* and those of the one before, again */
+            argv[start] = NULL; /* and the arguments of the program before it */
         start = end;
     }
     return 0;
@@ -231,9 +231,7 @@ void run_say_python(const struct run_segment *segment)
     if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
         return; /* the spawn will say why */
     if (program.stands_in_for[0])
-        fprintf(stderr,
-                "onespace run: %s is linked for fixed addresses: its tasks run the same Python "
-                "from %s\n",
+        fprintf(stderr, "onespace run: %s is non-PIE: its tasks run the same Python from %s\n",
                 program.stands_in_for, program.argv[1]);
     elf_program_free(&program);
 }
@@ -261,7 +259,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .is_rank = launcher->is_rank,
         .launch = launcher->space,
         .bind = run->bind,
-        .long_turns = run->long_turns,
+        .kernel_slices = run->kernel_slices,
     };
     if (run->verbose)
         fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,
@@ -269,7 +267,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     if (run->verbose)
         fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
                 launcher->is_rank ? launcher->kind : "none",
-                segment->flags & ONESPACE_SPAWN_UNSTEERED ? "by the kernel (--no-steer)"
+                segment->flags & ONESPACE_SPAWN_UNSTEERED ? "by the kernel (--no-interpose)"
                                                           : "in user space");
     if (run->verbose)
         run_say_windows(segment);
@@ -299,8 +297,8 @@ static int check_thread_mode(const struct run_options *run, const struct launche
                                                    "command too; leave one of the two out");
     for (int s = 0; s < run->segment_count; s++)
         if (run->segments[s].flags & ONESPACE_SPAWN_UNSTEERED)
-            return refuse_threads("--no-steer", "their libc must be steered; leave one of the two "
-                                                "out");
+            return refuse_threads("--no-interpose", "system calls of their libc must be "
+                                                    "interposed; leave one of the two out");
     return 0;
 }
 

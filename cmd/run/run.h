@@ -20,14 +20,15 @@ struct run_options {
     int segment_count;
     int counted; /* -n was given: by hand, whatever launcher is around */
     const char *space, *bind;
-    int kill_on_failure, verbose, stats, long_turns;
-    int thread_mode; /* by hand: tasks are threads of this process */
+    int kill_on_failure, verbose, stats;
+    int kernel_slices; /* --time-slices off */
+    int thread_mode;   /* by hand: tasks are threads of this process */
 };
 
 /* For --verbose: who serves the windows of MPI programs. */
 void run_say_windows(const struct run_segment *segment);
 
-/* For --verbose: a Python that runs from its library. */
+/* For --verbose: a Python interpreter that runs from its library. */
 void run_say_python(const struct run_segment *segment);
 
 /* Makes a space in this process and runs all programs in it. The exit status. */

@@ -15,7 +15,7 @@ static const char usage[] =
     "usage: onespace windows [--verify | --repair] [--json] FILE...\n"
     "\n"
     "Lists the versions of windows on storage (onespace_window_commit), the newest first. FILE is\n"
-    "what the hint storage_alloc_filename says; with a file per rank give all of them.\n"
+    "the value of the hint storage_alloc_filename; with a file per rank give all of them.\n"
     "\n"
     "      --verify  read all data and compare them with their checksums\n"
     "      --repair  verify; give up versions that are damaged or unfinished, so that the window\n"
@@ -24,7 +24,7 @@ static const char usage[] =
     "  -h, --help\n"
     "\n"
     "  STATE     complete: a window opens with the newest of these\n"
-    "            unfinished: the commit did not come to its end\n"
+    "            unfinished: the commit did not complete\n"
     "            damaged: the data of a rank are not what was written (with --verify)\n"
     "            elsewhere: parts of some ranks are in none of the files given\n"
     "  RANKS     whose parts are in the files, of how many\n"
@@ -165,7 +165,7 @@ static int show(char **files, unsigned count, const struct request *request)
         print_versions(&list);
     if (!list.version_count)
         fprintf(stderr,
-                "onespace windows: %s.versions holds no version: no commit has come to its end, or "
+                "onespace windows: %s.versions holds no version: no commit has completed, or "
                 "all were given up\n",
                 files[0]);
     int status = status_of(&list);

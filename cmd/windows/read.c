@@ -17,14 +17,14 @@ const char *windows_state_name(enum windows_state state)
 
 /* ---- Reading ---- */
 
-static int open_folder(struct windows_list *list, unsigned index, const char *file, int lock,
-                       struct storage_error *error)
+static int open_directory(struct windows_list *list, unsigned index, const char *file, int lock,
+                          struct storage_error *error)
 {
     char *name = versions_folder_name(file);
     if (!name)
         return storage_fail(error, -ENOMEM, "out of memory");
-    list->folders[index] = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int result = list->folders[index] < 0 ? -errno : 0;
+    list->directories[index] = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int result = list->directories[index] < 0 ? -errno : 0;
     free(name);
     if (result != 0)
         return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
@@ -32,14 +32,15 @@ static int open_folder(struct windows_list *list, unsigned index, const char *fi
                                 ? "run it as the user whose job made them"
                                 : "give the data files of windows with versions, the value of "
                                   "their hint storage_alloc_filename");
-    return lock ? versions_lock(list->folders[index], file, 0, 0, &list->locks[index], error) : 0;
+    return lock ? versions_lock(list->directories[index], file, 0, 0, &list->locks[index], error)
+                : 0;
 }
 
 static int add_parts(struct windows_list *list, unsigned index, const char *file,
                      struct storage_error *error)
 {
     struct version_slots slots;
-    int result = slots_scan(list->folders[index], file, &slots, error);
+    int result = slots_scan(list->directories[index], file, &slots, error);
     if (result != 0)
         return result;
     struct windows_part *more =
@@ -51,7 +52,7 @@ static int add_parts(struct windows_list *list, unsigned index, const char *file
     for (size_t i = 0; more && i < slots.count; i++)
         if (slots.slot[i].state != SLOT_EMPTY)
             list->parts[list->part_count++] =
-                (struct windows_part){file, list->folders[index], slots.slot[i], 0, 0};
+                (struct windows_part){file, list->directories[index], slots.slot[i], 0, 0};
     free(slots.slot);
     return result;
 }
@@ -68,7 +69,7 @@ static int by_version(const void *left, const void *right)
     return nonce ? nonce : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static void judge(struct windows_version *version)
+static void set_state(struct windows_version *version)
 {
     int is_marked = 0, is_damaged = 0;
     for (unsigned i = 0; i < version->count; i++) {
@@ -105,7 +106,7 @@ static void verify_part(struct windows_part *part)
 {
     struct storage_error ignored;
     const struct version_slot *slot = &part->slot;
-    int fd = slot_open(part->folder, part->file, slot->rank, slot->number, O_RDONLY, &ignored);
+    int fd = slot_open(part->directory, part->file, slot->rank, slot->number, O_RDONLY, &ignored);
     part->damage = fd < 0 ? fd
                           : slot_each_block(fd, &slot->record, 0, slot->record.length, NULL, NULL,
                                             &part->damage_at);
@@ -117,15 +118,15 @@ int windows_read(struct windows_list *list, char **files, unsigned count, int ve
                  struct storage_error *error)
 {
     *list = (struct windows_list){.files = count};
-    list->folders = malloc(count * sizeof(int));
+    list->directories = malloc(count * sizeof(int));
     list->locks = malloc(count * sizeof(int));
-    if (!list->folders || !list->locks)
+    if (!list->directories || !list->locks)
         return storage_fail(error, -ENOMEM, "out of memory");
     for (unsigned i = 0; i < count; i++)
-        list->folders[i] = list->locks[i] = -1;
+        list->directories[i] = list->locks[i] = -1;
     int result = 0;
     for (unsigned i = 0; result == 0 && i < count; i++) {
-        result = open_folder(list, i, files[i], lock, error);
+        result = open_directory(list, i, files[i], lock, error);
         if (result == 0)
             result = add_parts(list, i, files[i], error);
     }
@@ -134,19 +135,19 @@ int windows_read(struct windows_list *list, char **files, unsigned count, int ve
     for (size_t i = 0; result == 0 && verify && i < list->part_count; i++)
         verify_part(&list->parts[i]);
     for (size_t i = 0; result == 0 && i < list->version_count; i++)
-        judge(&list->versions[i]);
+        set_state(&list->versions[i]);
     return result;
 }
 
 void windows_free(struct windows_list *list)
 {
-    for (unsigned i = 0; list->folders && list->locks && i < list->files; i++) {
-        if (list->folders[i] >= 0)
-            close(list->folders[i]);
+    for (unsigned i = 0; list->directories && list->locks && i < list->files; i++) {
+        if (list->directories[i] >= 0)
+            close(list->directories[i]);
         if (list->locks[i] >= 0)
             close(list->locks[i]);
     }
-    free(list->folders);
+    free(list->directories);
     free(list->locks);
     free(list->versions);
     free(list->parts);
@@ -157,7 +158,7 @@ void windows_free(struct windows_list *list)
 static int change_part(const struct windows_part *part, int gives_up, struct storage_error *error)
 {
     const struct version_slot *slot = &part->slot;
-    int fd = slot_open(part->folder, part->file, slot->rank, slot->number, O_RDWR, error);
+    int fd = slot_open(part->directory, part->file, slot->rank, slot->number, O_RDWR, error);
     if (fd < 0)
         return fd;
     int result = gives_up ? slot_invalidate(&versions_io_system, fd)

@@ -1,4 +1,4 @@
-/* cmd/windows/windows.h: what `onespace windows` finds in the folders of versions of some files. */
+/* cmd/windows/windows.h: what `onespace windows` finds in the version directories of some files. */
 #ifndef ONESPACE_CMD_WINDOWS_WINDOWS_H
 #define ONESPACE_CMD_WINDOWS_WINDOWS_H
 
@@ -7,7 +7,7 @@
 /* One rank's part of a version. */
 struct windows_part {
     const char *file; /* the data file, as given */
-    int folder;       /* descriptor of its versions; of all parts of one file the same */
+    int directory;    /* descriptor of its versions; the same for all parts of one file */
     struct version_slot slot;
     int damage;         /* 0, or the error that reading it gave (-EUCLEAN: a sum is wrong) */
     uint64_t damage_at; /* byte of the part */
@@ -33,12 +33,12 @@ struct windows_list {
     size_t part_count;
     struct windows_version *versions;
     size_t version_count;
-    int *folders; /* by file */
-    int *locks;   /* by file, -1: not locked */
+    int *directories; /* by file */
+    int *locks;       /* by file, -1: not locked */
     unsigned files;
 };
 
-/* Looks at all files. verify: reads every part of complete versions. lock: keeps jobs off until
+/* Reads all files. verify: reads every part of complete versions. lock: jobs cannot open them until
  * windows_free. 0, or -errno with the error's text set; windows_free in both cases. */
 int windows_read(struct windows_list *list, char **files, unsigned count, int verify, int lock,
                  struct storage_error *error);

@@ -1,5 +1,5 @@
-/* src/elf/chain.c: the end of the way that resolve.c goes: the ELF file, its interpreter, and for a
- * Python that is linked for fixed addresses its shared library. */
+/* src/elf/chain.c: the end of the chain that resolve.c follows: the ELF file, its interpreter, and
+ * for a non-PIE Python its shared library. */
 #include "elf/chain.h"
 
 #include <errno.h>
@@ -59,11 +59,11 @@ static int read_interpreter(struct elf_chain *chain, struct elf_program *program
     return elf_refuse(chain->problem, inner.error,
                       missing ? "Install the libc it was built for, or set another interpreter "
                                 "with patchelf --set-interpreter."
-                              : inner.mend,
+                              : inner.fix,
                       "needs the interpreter %.200s, which %s", name, inner.reason);
 }
 
-/* Reads and judges the ELF file at fd, which `name` led to. */
+/* Reads and checks the ELF file at fd, which `name` led to. */
 static int read_program(struct elf_chain *chain, int fd, const char *name,
                         struct elf_program *program)
 {
@@ -81,8 +81,8 @@ static int read_program(struct elf_chain *chain, int fd, const char *name,
     return status;
 }
 
-/* Puts the start program in the place of the Python that the chain has come to: the library and the
- * name by which Python finds its virtual environment become its first arguments. */
+/* Replaces the Python interpreter at the end of the chain by the start program. Its first arguments
+ * are the library and the name by which Python finds its virtual environment. */
 static int start_python(struct elf_chain *chain, const char *library, struct elf_program *program)
 {
     char name[PATH_MAX + 2];
@@ -99,7 +99,7 @@ static int start_python(struct elf_chain *chain, const char *library, struct elf
     if (fd >= 0)
         close(fd);
     return status == 0 ? 0
-                       : elf_refuse(chain->problem, ENOEXEC, chain->problem->mend,
+                       : elf_refuse(chain->problem, ENOEXEC, chain->problem->fix,
                                     "needs the start program %.200s, which %s", elf_python_start(),
                                     chain->problem->reason);
 }

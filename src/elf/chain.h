@@ -1,5 +1,5 @@
-/* src/elf/chain.h: the way from a name through #! lines to an ELF file, in two parts: resolve.c
- * goes it, chain.c judges what it leads to. */
+/* src/elf/chain.h: the chain from a name through #! lines to an ELF file. resolve.c follows it,
+ * chain.c reads and checks the ELF file at its end. */
 #ifndef ONESPACE_ELF_CHAIN_H
 #define ONESPACE_ELF_CHAIN_H
 

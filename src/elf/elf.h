@@ -17,11 +17,11 @@ enum {
     ELF_SCRIPT_LINE = 256, /* bytes of the first line that the kernel looks at */
 };
 
-/* Why a file cannot be used, for a person: what is wrong and how to mend it. */
+/* Why a file cannot be used, for a person: what is wrong and how to fix it. */
 struct elf_problem {
     int error;        /* positive errno that says the same to a program */
     char reason[512]; /* a predicate of the file as it was named: "is not position independent" */
-    char mend[512];   /* a sentence: "Rebuild it with -fPIE -pie." */
+    char fix[512];    /* a sentence: "Rebuild it with -fPIE -pie." */
 };
 
 struct elf_segment { /* one PT_LOAD */
@@ -87,10 +87,10 @@ int elf_read(int fd, struct elf_info *info, struct elf_problem *problem);
  * and *program untouched. ENOEXEC and EPERM: it cannot be a task; ELIBBAD: truncated or corrupt. */
 int elf_resolve(int dirfd, const char *file, char *const argv[], const char *path,
                 struct elf_program *program, struct elf_problem *problem);
-/* The program (src/python/start.c) that runs a Python from its shared library. With it a Python
- * that is linked for fixed addresses is no longer refused: its elf_program is the start
- * program's, with argv [as given, LIBRARY, PYTHON, arguments...]. Empty: none. Not to be called
- * while others resolve; the path is copied. */
+/* Sets the start program (src/python/start.c), which runs a Python interpreter from its shared
+ * library. With it a non-PIE interpreter is no longer refused: its elf_program is the start
+ * program's, with argv [as given, LIBRARY, PYTHON, arguments...]. Empty: none. The path is copied.
+ * Not thread-safe: no other thread may resolve meanwhile. */
 void elf_use_python_start(const char *path);
 
 /* Whether the program can share its process, and so its signal handlers, with others (thread mode):

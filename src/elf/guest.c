@@ -1,4 +1,4 @@
-/* src/elf/guest.c: which programs, sound as they are, cannot be tasks. */
+/* src/elf/guest.c: which valid programs cannot be tasks. */
 #include "elf/internal.h"
 
 #include <errno.h>
@@ -14,31 +14,29 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Debian's valgrind is a script that runs valgrind.bin: judge every step by its name. */
+/* Debian's valgrind is a script that runs valgrind.bin: check the name at every step. */
 int elf_check_name(const char *path, struct elf_problem *problem)
 {
     const char *name = base_name(path);
     if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
         return 0;
     return elf_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
-                      "cannot be a task: it is linked for fixed addresses and loads the program "
-                      "itself");
+                      "cannot be a task: it is non-PIE and loads the program itself");
 }
 
 static int check_privileges(int fd, struct elf_problem *problem)
 {
-    static const char mend[] = "Run it as a process of its own, without onespace run.";
+    static const char fix[] = "Run it as a process of its own, without onespace run.";
     struct stat stat;
     if (fstat(fd, &stat) != 0)
         return elf_refuse_open(problem, errno);
     /* Without group execution the bit once meant mandatory locking; the kernel ignores it. */
     bool setgid = (stat.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
     if ((stat.st_mode & S_ISUID) != 0 || setgid)
-        return elf_refuse(problem, EPERM, mend, "is %s, and a task cannot change its user",
+        return elf_refuse(problem, EPERM, fix, "is %s, and a task cannot change its user",
                           setgid ? "setgid" : "setuid");
     if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
-        return elf_refuse(problem, EPERM, mend,
-                          "has file capabilities, and a task cannot gain any");
+        return elf_refuse(problem, EPERM, fix, "has file capabilities, and a task cannot gain any");
     return 0;
 }
 
@@ -48,8 +46,8 @@ struct sanitizer {
     const char *libraries[3]; /* how the names of its libraries start */
 };
 
-/* Their shadow memory has one fixed place in an address space, so the second guest would fail and
- * the first would have to be the root. Order as in sanitizer_symbols. */
+/* Their shadow memory has one fixed address, so the first such program would have to be the root
+ * and a second one would fail. Order as in sanitizer_symbols. */
 static const struct sanitizer sanitizers[] = {
     {"AddressSanitizer", "address", {"libasan.so", "libclang_rt.asan"}},
     {"ThreadSanitizer", "thread", {"libtsan.so", "libclang_rt.tsan"}},
@@ -80,7 +78,7 @@ static int note_library(const char *name, void *context)
     return 0;
 }
 
-/* Damaged tables are no reason to refuse here: the program's own dynamic linker judges those. */
+/* Corrupt tables are not refused here: the program's own dynamic linker reports them. */
 static int check_libraries(int fd, const struct elf_info *info, struct elf_problem *problem)
 {
     struct libraries libraries = {0};
@@ -131,9 +129,9 @@ static bool is_go(int fd)
 
 int elf_check_thread(const struct elf_program *program, struct elf_problem *problem)
 {
-    static const char mend[] = "Run it in process mode.";
+    static const char fix[] = "Run it in process mode.";
     if (strstr(program->interpreter_path, "/ld-linux") == NULL)
-        return elf_refuse(problem, ENOTSUP, mend, "does not use glibc, which thread mode needs");
+        return elf_refuse(problem, ENOTSUP, fix, "does not use glibc, which thread mode needs");
     int fd = open(program->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return elf_refuse_open(problem, errno);
@@ -141,7 +139,7 @@ int elf_check_thread(const struct elf_program *program, struct elf_problem *prob
                        : elf_each_needed(fd, &program->info, is_java, NULL) > 0 ? "Java machine"
                                                                                 : NULL;
     close(fd);
-    return kind ? elf_refuse(problem, ENOTSUP, mend,
+    return kind ? elf_refuse(problem, ENOTSUP, fix,
                              "is a %s, which takes the signal handlers of its process for its own",
                              kind)
                 : 0;

@@ -28,9 +28,9 @@ static inline uint64_t elf_page_ceiling(uint64_t value)
 }
 
 /* read.c: fills *problem (which may be NULL) and returns -error. Bytes of the reason that could
- * steer a terminal are replaced: it may quote a hostile file. */
+ * control a terminal are replaced: it may quote a hostile file. */
 __attribute__((format(printf, 4, 5))) int elf_refuse(struct elf_problem *problem, int error,
-                                                     const char *mend, const char *reason, ...);
+                                                     const char *fix, const char *reason, ...);
 
 /* read.c: reads up to `size` bytes; the count (short only at the end of the file) or -errno. */
 ssize_t elf_read_some(int fd, void *buffer, size_t size, uint64_t offset);
@@ -39,9 +39,9 @@ ssize_t elf_read_some(int fd, void *buffer, size_t size, uint64_t offset);
  * since it was measured), or another -errno. */
 int elf_read_exact(int fd, void *buffer, size_t size, uint64_t offset);
 
-/* open.c: a descriptor of a regular file that the user may execute, or -errno. Looks before it
- * opens: opening a device can set it off (a tape rewinds, a watchdog starts). What the name stands
- * for may change in between, so what was opened is judged, and opening never blocks. */
+/* open.c: a descriptor of a regular file that the user may execute, or -errno. Calls stat before it
+ * opens: opening a device can have effects (a tape rewinds, a watchdog starts). The name may refer
+ * to another file by then, so the opened file is checked again, and opening never blocks. */
 int elf_open_executable(int dirfd, const char *path, struct elf_problem *problem);
 
 /* open.c: the path of the open file without links: 0 or -errno. */
@@ -51,15 +51,15 @@ int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
 /* open.c: says what `error` means for a file that was to be opened, and returns -error. */
 int elf_refuse_open(struct elf_problem *problem, int error);
 
-/* guest.c: refuses what is told by the name at any step of the way. 0 or -errno. */
+/* guest.c: refuses by name, at each step of the chain. 0 or -errno. */
 int elf_check_name(const char *path, struct elf_problem *problem);
 
-/* guest.c: refuses programs that are sound but cannot be tasks. 0 or -errno. */
+/* guest.c: refuses valid programs that cannot be tasks. 0 or -errno. */
 int elf_check_guest(int fd, const struct elf_info *info, struct elf_problem *problem);
 
-/* python.c: whether the file, whose real path is given, is a Python that has to run from its shared
- * library: 1 with the library's path, 0 when it is something else, or -ENOEXEC with *problem filled
- * when there is no such library. */
+/* python.c: whether the file, whose real path is given, is a Python interpreter that has to run
+ * from its shared library: 1 with the library's path, 0 when it is something else, or -ENOEXEC with
+ * *problem filled when there is no such library. */
 int elf_python_library(int fd, const char *path, char library[PATH_MAX],
                        struct elf_problem *problem);
 /* python.c: the start program's path, empty: none. */

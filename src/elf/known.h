@@ -1,7 +1,8 @@
-/* src/elf/known.h: files that were read and found good before.
+/* src/elf/known.h: a cache of files that were read and accepted.
  *
- * Starting a thousand tasks of one program reads and judges it once. A file is known by device,
- * inode, size and both time stamps; changing it, its mode or its capabilities changes the stamps.
+ * Starting a thousand tasks of one program reads and checks it once. A file is identified by
+ * device, inode, size and both time stamps; changing it, its mode or its capabilities changes the
+ * stamps.
  */
 #ifndef ONESPACE_ELF_KNOWN_H
 #define ONESPACE_ELF_KNOWN_H
@@ -10,11 +11,11 @@
 
 #include "elf/elf.h"
 
-/* What a file was found good for. */
+/* What a file was accepted as. */
 enum elf_known_role { ELF_KNOWN_PROGRAM = 1, ELF_KNOWN_INTERPRETER };
 
-/* The same by name, for an interpreter that anybody may execute: fills what read_interpreter would.
- */
+/* The same by name, for an interpreter that every user may execute: fills what read_interpreter
+ * would. */
 bool elf_known_interpreter(const char *name, struct elf_program *program);
 void elf_known_add_interpreter(int fd, const struct elf_program *program);
 

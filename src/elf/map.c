@@ -1,9 +1,9 @@
 /* src/elf/map.c: maps the segments of a file that elf_read accepted.
  *
- * The whole extent is reserved first, without access, and only then filled: nothing of others can
- * be replaced, nobody can take a gap between two segments, and one munmap undoes all of it. No
- * byte of the file is touched through a mapping here: a file cut by others at that moment would
- * raise SIGBUS in the caller, who is not the task. */
+ * The whole extent is reserved first, without access, and only then filled: no other mapping can be
+ * replaced, none can appear in a gap between two segments, and one munmap undoes all of it. No byte
+ * of the file is accessed through a mapping here: if the file were truncated at that moment, SIGBUS
+ * would hit the caller, which is not the task. */
 #include "elf/internal.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static int reserve(uintptr_t address, size_t size)
         return -errno;
     if (place == (void *)address)
         return 0;
-    /* Linux before 4.17 takes the flag for a hint and goes elsewhere when the place is taken. */
+    /* Linux before 4.17 ignores the flag: the address is a hint, and the mapping goes elsewhere. */
     munmap(place, size);
     return -EEXIST;
 }
@@ -31,10 +31,10 @@ static int map_fixed(uintptr_t from, uintptr_t to, int prot, int flags, int fd, 
     return place == MAP_FAILED ? -errno : 0;
 }
 
-/* Maps one segment at `bias`: whole pages from the file, then anonymous memory. A last page that
- * is only partly file has to end in zeroes; it is made anonymous and read, which costs what the
- * copy-on-write of zeroing it would cost. Dynamic linkers allocate from that rest of the page
- * beyond .bss, so it is zero even where the segment's memory ends earlier. */
+/* Maps one segment at `bias`: whole pages from the file, then anonymous memory. If the file part
+ * ends within a page, the rest of that page must be zero; the page is made anonymous and read,
+ * which costs what the copy-on-write of zeroing it would cost. Dynamic linkers allocate from the
+ * rest of the page beyond .bss, so it is zeroed even where the segment's memory ends earlier. */
 static int map_segment(int fd, const struct elf_segment *segment, uintptr_t bias)
 {
     uintptr_t low = elf_page_floor(bias + segment->vaddr);
@@ -52,7 +52,7 @@ static int map_segment(int fd, const struct elf_segment *segment, uintptr_t bias
     status = map_fixed(whole, high, first_prot, MAP_ANONYMOUS, -1, 0);
     if (status != 0 || !partial)
         return status;
-    /* From the page's start, so that bytes before the segment's own are there as in a mapping. */
+    /* From the page's start: a file mapping shows the bytes before the segment, too. */
     uint64_t offset = elf_page_floor(segment->offset) + (whole - low);
     status = elf_read_exact(fd, (void *)whole, file_end - whole, offset);
     if (status == 0 && first_prot != segment->prot &&
@@ -69,7 +69,7 @@ int elf_map(int fd, const struct elf_info *info, uintptr_t address, struct elf_m
     int status = reserve(address, size);
     if (status != 0)
         return status;
-    /* May wrap below zero: for a file linked at high addresses that is right, modulo 2^64. */
+    /* May wrap: for a file linked at high addresses that is right, modulo 2^64. */
     uintptr_t bias = address - info->low;
     for (unsigned i = 0; i < info->segment_count && status == 0; i++)
         status = map_segment(fd, &info->segments[i], bias);

@@ -9,7 +9,7 @@
 
 enum {
     DYNAMIC_ENTRIES_MAX = 65536,
-    LIBRARY_NAME_MAX = 256, /* longer names are cut: nobody compares that many bytes */
+    LIBRARY_NAME_MAX = 256, /* longer names are truncated: no caller compares that many bytes */
 };
 
 /* Where [vaddr, vaddr + size) lies in the file; false when it is not wholly in one segment's. */

@@ -1,5 +1,5 @@
-/* src/elf/open.c: open a file that is to be executed, as the kernel would allow it, and find the
- * path by which others find it again. */
+/* src/elf/open.c: opens a file that is to be executed, with the checks of the kernel, and finds its
+ * real path. */
 #include "elf/internal.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static int check_regular(const struct stat *stat, struct elf_problem *problem)
 static int check_executable(int fd, int dirfd, const char *path, struct elf_problem *problem)
 {
     int status = faccessat(fd, "", X_OK, AT_EACCESS | AT_EMPTY_PATH);
-    /* Linux before 5.8, or a filter that does not know the newer call. */
+    /* Linux before 5.8, or a seccomp filter that does not know the newer call. */
     if (status != 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM))
         status = faccessat(dirfd, path, X_OK, AT_EACCESS);
     if (status == 0)
@@ -81,8 +81,8 @@ static bool same_file(int fd, const char *path)
            ours.st_ino == theirs.st_ino;
 }
 
-/* The path of the open file without links. /proc tells it whatever dirfd is; it also tells of
- * deleted and unreachable files, in words that are no path, so the answer is checked. */
+/* The path of the open file without links. /proc gives it whatever dirfd is; but for deleted and
+ * unreachable files it gives a text that is no path, so the result is checked. */
 int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
                   struct elf_problem *problem)
 {

@@ -1,8 +1,8 @@
-/* src/elf/python.c: Pythons that are linked for fixed addresses, as most distributions' are, and
- * the shared libraries that hold the same interpreter.
+/* src/elf/python.c: non-PIE Python interpreters, as most distributions build them, and the shared
+ * libraries that contain the same interpreter.
  *
- * pythonX.Y is all of libpythonX.Y.so.1.0 and a main function, linked for fixed addresses because
- * that is a little faster. The library is position independent. */
+ * pythonX.Y is all of libpythonX.Y.so.1.0 and a main function, linked as a non-PIE executable
+ * because that is a little faster. The library is position independent. */
 #include "elf/internal.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ static bool is_fixed(int fd)
 }
 
 /* "3.11" of "/usr/bin/python3.11", with what follows it in builds of other kinds ("3.13t"); NULL
- * when the name is no Python's. */
+ * when it is no name of a Python interpreter. */
 static const char *version_of(const char *path)
 {
     static const char name[] = "python";
@@ -43,24 +43,23 @@ static const char *version_of(const char *path)
     return base + sizeof(name) - 1;
 }
 
-/* Where the library of the Python at `path` lies: in a library folder of the same installation. */
+/* The library of the interpreter at `path`: in a library directory of the same installation. */
 static bool find_library(const char *path, const char *version, char library[PATH_MAX])
 {
-    static const char *const folders[] = {"lib/" ARCH_MULTIARCH, "lib", "lib64"};
+    static const char *const directories[] = {"lib/" ARCH_MULTIARCH, "lib", "lib64"};
     const char *end = strrchr(path, '/'); /* of .../bin */
     while (end > path && end[-1] != '/')
         end--;
-    for (size_t i = 0; end > path && i < sizeof(folders) / sizeof(folders[0]); i++) {
+    for (size_t i = 0; end > path && i < sizeof(directories) / sizeof(directories[0]); i++) {
         int size = snprintf(library, PATH_MAX, "%.*s%s/libpython%s.so.1.0", (int)(end - path), path,
-                            folders[i], version);
+                            directories[i], version);
         if (size < PATH_MAX && access(library, R_OK) == 0)
             return true;
     }
     return false;
 }
 
-/* What "KEY = VALUE" says in the pyvenv.cfg of the virtual environment in which the program lies.
- */
+/* The VALUE of "KEY = VALUE" in the pyvenv.cfg of the program's virtual environment. */
 static bool read_environment(const char *path, const char *key, char *value, size_t size)
 {
     char file[PATH_MAX], line[PATH_MAX + 16];
@@ -84,8 +83,8 @@ static bool read_environment(const char *path, const char *key, char *value, siz
     return found;
 }
 
-/* The program of which a virtual environment made with --copies has a copy, by any name:
- * home/pythonX.Y. */
+/* A virtual environment made with --copies has a copy of the interpreter, by any name: this gives
+ * the original, home/pythonX.Y. */
 static bool find_copied(const char *path, char original[PATH_MAX])
 {
     char home[PATH_MAX], version[32];
@@ -121,7 +120,7 @@ int elf_python_library(int fd, const char *path, char library[PATH_MAX],
     return elf_refuse(problem, ENOEXEC,
                       "Install that library (on Debian and Ubuntu the package of that name, "
                       "without .so.1.0), or use a Python that is built position independent.",
-                      "is not position independent (it is linked for fixed addresses), and its "
-                      "installation has no libpython%.20s.so.1.0 to run it from",
+                      "is not position independent (non-PIE), and its installation has no "
+                      "libpython%.20s.so.1.0 to run it from",
                       version);
 }

@@ -1,9 +1,9 @@
 /* src/elf/read.c: reads an ELF file's headers and checks all that the rest relies on.
  *
- * After elf_read has accepted a file: every segment's file part lies in the file as it was
- * measured, segments ascend and share no page, all addresses are below ARCH_ADDRESS_END, and the
- * entry point is in an executable segment. The file may still be cut or rewritten by others later;
- * whoever reads it again must expect that. */
+ * Invariants after elf_read has accepted a file: the file part of every segment lies within the
+ * size that the file had, segments ascend and share no page, all addresses are below
+ * ARCH_ADDRESS_END, and the entry point is in an executable segment. Others may still truncate or
+ * rewrite the file; code that reads it again must handle that. */
 #include "elf/internal.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* No page on earth is larger; beyond it an alignment is an attempt to exhaust the addresses. */
+/* No page size is larger; a greater alignment is an attempt to exhaust the address space. */
 #define ALIGN_MAX (1UL << 30)
 
 static const char REBUILD[] = "Copy or build the file again.";
@@ -29,17 +29,17 @@ struct reading { /* one file while it is being checked */
     struct elf_problem *problem;
 };
 
-int elf_refuse(struct elf_problem *problem, int error, const char *mend, const char *reason, ...)
+int elf_refuse(struct elf_problem *problem, int error, const char *fix, const char *reason, ...)
 {
     if (problem == NULL)
         return -error;
-    /* Composed apart: the arguments may quote the same problem's earlier text. */
+    /* In a copy: the arguments may quote the earlier text of *problem. */
     struct elf_problem composed = {.error = error};
     va_list arguments;
     va_start(arguments, reason);
     vsnprintf(composed.reason, sizeof(composed.reason), reason, arguments);
     va_end(arguments);
-    snprintf(composed.mend, sizeof(composed.mend), "%s", mend);
+    snprintf(composed.fix, sizeof(composed.fix), "%s", fix);
     for (char *at = composed.reason; *at != '\0'; at++) {
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';
@@ -95,10 +95,10 @@ static const char *machine_name(unsigned machine)
         if (known[i].machine == machine)
             return known[i].name;
     }
-    return "another processor";
+    return "another architecture";
 }
 
-/* The kind of file: what a person may fix, as opposed to a damaged file. */
+/* The kind of file, which the user can correct, as opposed to corruption. */
 static int check_kind(const ElfW(Ehdr) * header, struct elf_problem *problem)
 {
     static const char rebuild_here[] = "Build it for " ARCH_NAME ".";
@@ -113,7 +113,7 @@ static int check_kind(const ElfW(Ehdr) * header, struct elf_problem *problem)
         return elf_refuse(problem, ENOEXEC,
                           "Rebuild it with -fPIE -pie; for a distribution's node see "
                           "docs/programs.md.",
-                          "is not position independent (it is linked for fixed addresses)");
+                          "is not position independent (non-PIE)");
     if (header->e_type != ET_DYN)
         return elf_refuse(problem, ENOEXEC, "Give the linked program instead.",
                           "is %s, not a program",
@@ -136,7 +136,7 @@ static int read_header(struct reading *reading)
     if (count < SELFMAG || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
         return elf_refuse(problem, ENOEXEC, "Give an ELF program or a script that names one.",
                           "is not an ELF program");
-    /* A 32-bit header is shorter than this one, so the class is judged before the length. */
+    /* A 32-bit header is shorter than this one, so the class is checked before the length. */
     if (count > EI_CLASS && header->e_ident[EI_CLASS] == ELFCLASS32)
         return check_kind(header, problem);
     if ((size_t)count < sizeof(*header))
@@ -195,7 +195,7 @@ static int add_segment(struct reading *reading, const ElfW(Phdr) * entry)
         return 0;
     const char *fault = segment_fault(entry);
     uint64_t low = elf_page_floor(entry->p_vaddr);
-    /* Neighbours in one page would need one protection; the linkers never make that. */
+    /* Two segments in one page would need the same protection; no linker makes that. */
     if (fault == NULL && info->segment_count > 0 && low < info->high)
         fault = "its segments overlap or do not ascend";
     if (fault != NULL)
@@ -225,7 +225,7 @@ static int read_interpreter(struct reading *reading, const ElfW(Phdr) * entry)
 {
     char *name = reading->info->interpreter;
     if (name[0] != '\0')
-        return 0; /* as in the kernel, the first counts */
+        return 0; /* the first one counts, as in the kernel */
     if (entry->p_filesz < 2 || entry->p_filesz > sizeof(reading->info->interpreter))
         return elf_refuse(reading->problem, ELIBBAD, REBUILD,
                           "is corrupt: its interpreter's name has an impossible length");
@@ -261,7 +261,8 @@ static int read_entries(struct reading *reading)
     }
     if (info->segment_count == 0)
         return elf_refuse(reading->problem, ELIBBAD, REBUILD, "is corrupt: it has nothing to load");
-    /* An address aligned to `align` must keep every segment's alignment: `low` is a multiple. */
+    /* `low` is a multiple of `align`, so that a base aligned to it keeps every segment's alignment.
+     */
     info->low &= ~(info->align - 1);
     return 0;
 }

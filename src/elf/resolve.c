@@ -1,8 +1,8 @@
-/* src/elf/resolve.c: from what the user typed to the ELF file that runs, as execvpe and the
- * kernel would go: along PATH, through #! lines, to the interpreter.
+/* src/elf/resolve.c: from the typed name to the ELF file that runs, as execvpe and the kernel find
+ * it: along PATH, through #! lines, to the interpreter.
  *
- * Reasons are predicates of the file that the user named ("is ..."). What is found further on is
- * told with its own path ("runs /usr/bin/python3, which is ..."). */
+ * Reasons are predicates of the file that the user named ("is ..."). A fault of a later file in the
+ * chain names that file ("runs /usr/bin/python3, which is ..."). */
 #include "elf/chain.h"
 #include "elf/script.h"
 
@@ -20,18 +20,18 @@ static const char GIVE_PROGRAM[] = "Give the path of a program.";
 /* Positive, so that no -errno equals it: execve would say ENOEXEC and execvp would try /bin/sh. */
 enum { NOT_A_PROGRAM = 1 };
 
-/* Puts a chain's place in front of what was found wrong there. */
+/* Prefixes the reason with the file of the chain that it is about. */
 static int explain_step(struct elf_chain *chain, int status)
 {
     struct elf_problem *problem = chain->problem;
     if (chain->depth == 0 || status == NOT_A_PROGRAM)
         return status;
-    return elf_refuse(problem, problem->error, problem->mend, "runs %.200s, which %s",
+    return elf_refuse(problem, problem->error, problem->fix, "runs %.200s, which %s",
                       chain->current, problem->reason);
 }
 
-/* The file of that name in the folder of PATH that begins at `at`; *end: where that folder ends.
- * False: too long. */
+/* The file of that name in the directory of PATH that begins at `at`; *end: where that directory
+ * ends. False: too long. */
 static bool name_candidate(const char *at, const char *file, char candidate[PATH_MAX],
                            const char **end)
 {
@@ -41,9 +41,9 @@ static bool name_candidate(const char *at, const char *file, char candidate[PATH
            PATH_MAX;
 }
 
-/* The program that a line of `env NAME` executes: searched for here as env would, since what a task
- * executes is no task. Anything else that env can do, and to say that there is no such program, is
- * left to it. */
+/* The program that a line of `env NAME` executes. Searched for here, as env does, because a program
+ * that a task executes is no task. All other uses of env, and the error if there is no such
+ * program, are left to env itself. */
 static bool find_for_env(const struct elf_chain *chain, const struct script_line *line,
                          char found[PATH_MAX])
 {
@@ -72,7 +72,7 @@ static int follow_line(struct elf_chain *chain, const struct script_line *line)
         return elf_refuse(chain->problem, ELOOP, "Let the script name a program.",
                           "is a script at the end of %d #! lines, and the kernel follows no more",
                           ELF_SCRIPT_DEPTH);
-    /* The kernel opens the empty path, which is the working directory, and says the same. */
+    /* The kernel opens the empty path, which is the working directory: the same error. */
     if (line->interpreter[0] == '\0')
         return elf_refuse(chain->problem, EACCES, "Write the path of one behind the #!.",
                           "is a script whose #! line names no interpreter");
@@ -147,7 +147,7 @@ static int follow(struct elf_chain *chain, const char *file, char *const argv[],
     return status;
 }
 
-/* One candidate, and as execvp does, the shell for what the kernel would not know. */
+/* One candidate; as in execvp, /bin/sh runs what the kernel does not recognise. */
 static int try_file(struct elf_chain *chain, const char *file, char *const argv[],
                     struct elf_program *program)
 {
@@ -167,20 +167,20 @@ static int try_file(struct elf_chain *chain, const char *file, char *const argv[
         return 0;
     if (status == NOT_A_PROGRAM)
         elf_refuse(chain->problem, ENOEXEC, "Install a shell there.", "is no program either");
-    return elf_refuse(chain->problem, chain->problem->error, chain->problem->mend,
+    return elf_refuse(chain->problem, chain->problem->error, chain->problem->fix,
                       "is neither a program nor a script with #! and needs %s, which %s", SHELL,
                       chain->problem->reason);
 }
 
-/* The errors after which execvpe tries the next folder. */
+/* The errors after which execvpe tries the next directory of PATH. */
 static bool search_goes_on(int status)
 {
     return status == -EACCES || status == -ENOENT || status == -ESTALE || status == -ENOTDIR ||
            status == -ENODEV || status == -ETIMEDOUT;
 }
 
-/* Of several failures along PATH the most telling one is kept: a file without permission, else one
- * that was there but lacks something (its interpreter), else that nothing was found. */
+/* Of several failures along PATH the most specific one is reported: a file without permission, else
+ * one that exists but lacks something (its interpreter), else that nothing was found. */
 static int search(struct elf_chain *chain, const char *file, char *const argv[], const char *path,
                   struct elf_program *program)
 {
@@ -193,7 +193,7 @@ static int search(struct elf_chain *chain, const char *file, char *const argv[],
             if (!search_goes_on(status))
                 return status;
             if (status == -EACCES && denied.error == 0)
-                elf_refuse(&denied, EACCES, problem->mend, "was found as %.200s, which %s",
+                elf_refuse(&denied, EACCES, problem->fix, "was found as %.200s, which %s",
                            candidate, problem->reason);
             else if (chain->opened && lacking.error == 0)
                 lacking = *problem;
@@ -202,7 +202,8 @@ static int search(struct elf_chain *chain, const char *file, char *const argv[],
             break;
     }
     if (denied.error == 0 && lacking.error == 0)
-        return elf_refuse(problem, ENOENT, "Give its path with a slash, or add its folder to PATH.",
+        return elf_refuse(problem, ENOENT,
+                          "Give its path with a slash, or add its directory to PATH.",
                           "was not found in PATH");
     *problem = denied.error != 0 ? denied : lacking;
     return -problem->error;

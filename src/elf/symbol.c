@@ -1,8 +1,8 @@
 /* src/elf/symbol.c: looks names up in the symbol tables of an ELF file.
  *
- * Reads the file, never a task's memory, so that it may be called on any thread for any task. Each
- * size is bounded before memory is taken for it, for a file can claim anything (and a sparse one
- * can even have it). */
+ * Reads the file, never a task's memory, so that it may be called on any thread for any task. Every
+ * size is bounded before memory is allocated for it: a file can claim any size, and a sparse one
+ * can even have it. */
 #include "elf/internal.h"
 
 #include <errno.h>
@@ -127,7 +127,7 @@ static int read_strings(const struct elf_file *file, uint64_t index, struct symb
     return 0;
 }
 
-/* .gnu.version runs parallel to .dynsym; a damaged one is an error, a missing one is not. */
+/* .gnu.version is parallel to .dynsym; a corrupt one is an error, a missing one is not. */
 static int find_versions(const struct elf_file *file, uint64_t symbols_index,
                          struct symbol_table *table)
 {
@@ -180,9 +180,9 @@ static void close_table(struct symbol_table *table)
     free(table->strings);
 }
 
-/* How well a definition answers to `name`; 0 if it does not, the greatest wins. A global one
- * precedes a weak, that a local. In .symtab the linker writes versions into the name: name@@V is
- * the default, name@V an old one. An old version is better than none, for a task may need it. */
+/* How well a definition matches `name`: 0 if it does not; the greatest wins. Global precedes weak,
+ * weak precedes local. In .symtab the linker writes versions into the name: name@@V is the default,
+ * name@V an old one. An old version is better than none: a task may need it. */
 static int rank_of(const struct symbol_table *table, const ElfW(Sym) * symbol, bool hidden,
                    const char *name, size_t length)
 {
@@ -202,7 +202,7 @@ static int rank_of(const struct symbol_table *table, const ElfW(Sym) * symbol, b
     return old ? rank : rank + 3;
 }
 
-/* Whether the strings hold it at all: spares reading the symbols, which mostly are many. */
+/* Whether the string table contains it at all: avoids reading the symbols, which are many. */
 static bool may_hold(const struct symbol_table *table, const char *name, size_t length)
 {
     return memmem(table->strings, table->strings_size, name, length) != NULL;

@@ -11,9 +11,9 @@
 
 enum { REQUEST_TIMEOUT_S = 2 };
 
-/* Takes one shim's job on. When the launcher said how many ranks it starts here, they are started
- * together: ranks that spin until the last one has come would take the processors that the last
- * ones need to start. A malformed job closes the connection. */
+/* Receives a shim's job. If the launcher told how many ranks it starts on this node, the host
+ * starts them together: ranks that spin until the last one has come would take the CPUs that the
+ * last ones need to start. A malformed job closes the connection. */
 static void serve_new(struct host *host, int socket)
 {
     struct timeval patience = {REQUEST_TIMEOUT_S, 0};
@@ -46,20 +46,20 @@ void host_accept(struct host *host)
     }
     static const char greeting = PROTOCOL_GREETING;
     (void)protocol_send(socket, &greeting,
-                        sizeof(greeting)); /* a gone shim shows when it is read */
+                        sizeof(greeting)); /* if the shim is gone, reading tells */
     *arrival = (struct arrival){socket, 0, host->arrivals};
     host->arrivals = arrival;
 }
 
-/* Whether the head of a request is there, or the shim is gone: a stopped shim must not hold up the
- * others. */
+/* Whether the head of a request has arrived, or the shim is gone. Never blocks: a stopped shim must
+ * not delay the others. */
 static int has_request(struct arrival *arrival)
 {
     struct protocol_request request;
     ssize_t size = recv(arrival->socket, &request, sizeof(request), MSG_PEEK | MSG_DONTWAIT);
     struct pollfd peer = {arrival->socket, POLLRDHUP, 0};
     if (poll(&peer, 1, 0) > 0)
-        return 1; /* gone: reading it will tell */
+        return 1; /* gone: the next read tells */
     arrival->is_partial = size > 0;
     return size == 0 || size == (ssize_t)sizeof(request) ||
            (size < 0 && errno != EAGAIN && errno != EINTR);

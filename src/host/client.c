@@ -14,9 +14,10 @@
 
 enum { ALONE_S = 2 };
 
-/* A space has one group of numbered tasks at a time, with one barrier. Another launcher's ranks (in
- * a space of a name given by the user) would take numbers of that group and be waited for in their
- * stead; so they get none, all of them, also when the group ends while they are started. */
+/* Invariant: a space has one group of numbered tasks at a time, with one barrier. The ranks of a
+ * second launcher (in a space that the user named) would take numbers of that group, and the
+ * barrier would count them. So none of them gets a number, even if the group ends while they are
+ * started. */
 static int must_be_apart(const struct host *host, uint64_t launch)
 {
     for (const struct client *client = host->clients; client; client = client->next)
@@ -38,8 +39,8 @@ static void set_apart(const struct host *host, struct job *job, struct client *c
     }
 }
 
-/* Once per launch is enough: to its first rank. */
-static void warn_of_others(const struct client *client, struct protocol_reply *reply)
+/* Once per launch: only its first rank is told. */
+static void warn_of_other_launcher(const struct client *client, struct protocol_reply *reply)
 {
     if (client->is_apart && client->is_first)
         snprintf(reply->message, sizeof(reply->message),
@@ -55,9 +56,9 @@ static time_t now(void)
     return time.tv_sec;
 }
 
-/* Said at the end, when it is certain, and not of tasks that were gone before others could come. */
-static void warn_of_solitude(const struct host *host, const struct client *client,
-                             struct protocol_reply *reply)
+/* Only when the task has ended, when it is certain; not if it ended before others could come. */
+static void warn_if_alone(const struct host *host, const struct client *client,
+                          struct protocol_reply *reply)
 {
     if (host->seen == 1 && host->expected > 1 && now() - client->started >= ALONE_S)
         snprintf(reply->message, sizeof(reply->message),
@@ -79,10 +80,10 @@ static void start_job(struct host *host, struct job *job)
     if (id > 0) {
         reply.status.id = client->task = id;
         reply.status.pid = client->pid = onespace_pid(id);
-        warn_of_others(client, &reply);
-        client->takes_turns = !job->request.long_turns;
-        if (client->takes_turns)
-            turns_add(job->request.cpus, job->request.cpus_size);
+        warn_of_other_launcher(client, &reply);
+        client->has_time_slices = !job->request.kernel_slices;
+        if (client->has_time_slices)
+            time_slices_add(job->request.cpus, job->request.cpus_size);
         sem_post(&host->spawned);
     }
     job_free(job);
@@ -114,7 +115,7 @@ void host_start_held(struct host *host, int complete)
     }
 }
 
-/* The shim is gone: its task and what that has in its process group must not stay behind. */
+/* The shim is gone: kill its task and the rest of its process group, so that nothing is left. */
 static void abandon(struct client *client)
 {
     close(client->socket);
@@ -159,12 +160,12 @@ void host_pass_end_on(struct host *host)
             continue;
         add_up(host, &reply);
         if (client->socket >= 0) {
-            warn_of_solitude(host, client, &reply);
+            warn_if_alone(host, client, &reply);
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }
-        if (client->takes_turns)
-            turns_remove();
+        if (client->has_time_slices)
+            time_slices_remove();
         *at = client->next;
         free(client);
         return;

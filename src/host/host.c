@@ -1,8 +1,9 @@
 /* src/host/host.c: see host.h.
  *
- * One thread polls the sockets; another waits for tasks, since their ends are told by futex, and
- * passes each status on through a pipe. After the first task the host opens no library and asks no
- * name service: a debugger's breakpoint in shared code would kill it (docs/programs.md). */
+ * One thread polls the sockets. Another waits for tasks to end, which a futex tells, and writes
+ * each status to a pipe that the first one polls. After the first task the host loads no library
+ * and uses no name service: a debugger's breakpoint in shared code would kill it
+ * (docs/programs.md). */
 #include "host/host.h"
 
 #include <errno.h>
@@ -38,7 +39,8 @@ static void *wait_for_tasks(void *argument)
         int id;
         while ((id = onespace_wait(ONESPACE_ANY, &status, -1)) == -ETIMEDOUT)
             ;
-        if (id < 0) { /* the keeper was killed, and all tasks with it: the shims shall know */
+        if (id <
+            0) { /* the reaper was killed, and all tasks with it: end, so that the shims notice */
             unlink(host->socket_path);
             _exit(EXIT_FAILURE);
         }
@@ -54,7 +56,7 @@ static unsigned watch_all(struct host *host, struct pollfd *watched)
     watched[0] = (struct pollfd){host->listener, POLLIN, 0};
     watched[1] = (struct pollfd){host->ends[0], POLLIN, 0};
     for (struct client *client = host->clients; client; client = client->next)
-        watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* -1 is passed over */
+        watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* poll skips -1 */
     for (struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
         watched[at++] = (struct pollfd){arrival->is_partial ? -1 : arrival->socket, POLLIN, 0};
     return at;
@@ -96,26 +98,27 @@ static int serve_round(struct host *host, int timeout_ms)
     if (ready > 0 && watched[0].revents)
         host_accept(host);
     if (ready == 0 && !partial)
-        host_start_held(host, 0); /* the others are late, or not ours */
+        host_start_held(host, 0); /* the others are late, or join another space */
     free(watched);
     while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
         ;
     return ready != 0;
 }
 
-/* Leaves only if no shim is at the door; new ones are kept out by the folder's lock. */
-static int close_door(struct host *host, const char *folder)
+/* Stops listening unless a shim waits to be accepted; new ones wait for the directory's lock, and
+ * then start a host of their own. */
+static int stop_listening(struct host *host, const char *directory)
 {
-    int lock = runtime_dir_lock(folder);
-    struct pollfd door = {host->listener, POLLIN, 0};
-    if (poll(&door, 1, 0) > 0) {
+    int lock = runtime_dir_lock(directory);
+    struct pollfd listener = {host->listener, POLLIN, 0};
+    if (poll(&listener, 1, 0) > 0) {
         close(lock);
         return 0;
     }
     unlink(host->socket_path);
     close(host->listener);
-    host_sweep(folder);
-    rmdir(folder); /* when no other host needs it */
+    host_sweep(directory);
+    rmdir(directory); /* when no other host needs it */
     if (lock >= 0)
         close(lock);
     return 1;
@@ -137,11 +140,11 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int host_serve(int listener, const char *folder, const char *name, int expected, int launcher)
+int host_serve(int listener, const char *directory, const char *name, int expected, int launcher)
 {
     struct host host = {.listener = listener, .expected = expected};
     pthread_t waiter;
-    snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", folder, name);
+    snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", directory, name);
     prctl(PR_SET_NAME, "onespace-host");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);
@@ -152,7 +155,7 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
         pthread_create(&waiter, NULL, wait_for_tasks, &host) != 0) {
         fprintf(stderr, "onespace host: cannot make a space: %s\n",
                 strerror(self < 0 ? -self : errno));
-        close_door(&host, folder);
+        stop_listening(&host, directory);
         return EXIT_FAILURE;
     }
     snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
@@ -164,7 +167,7 @@ int host_serve(int listener, const char *folder, const char *name, int expected,
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
         if (!idle || busy || (early && now_ms() - started < EXPECT_MS))
             continue;
-        if (close_door(&host, folder))
+        if (stop_listening(&host, directory))
             return EXIT_SUCCESS;
     }
 }

@@ -16,7 +16,7 @@ struct client {
     int socket; /* -1: the shim is gone */
     int task;   /* id, 0: none */
     int pid;
-    int takes_turns;
+    int has_time_slices;                 /* counted by time_slices_add */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     uint64_t launch;
     time_t started; /* seconds of CLOCK_MONOTONIC */
@@ -26,7 +26,7 @@ struct client {
 /* A shim that has connected but not sent the head of its request yet. */
 struct arrival {
     int socket;
-    int is_partial; /* some of it is there: poll would return at once, again and again */
+    int is_partial; /* part of it has arrived: poll would return at once, again and again */
     struct arrival *next;
 };
 
@@ -40,7 +40,7 @@ struct host {
     sem_t spawned;
     int seen;                  /* tasks started so far */
     int expected;              /* tasks that the launcher starts on this node, or -1 */
-    struct report_total total; /* of the tasks that ended since there were none */
+    struct report_total total; /* of the tasks that ended since the space was last empty */
 };
 
 /* accept.c: takes a connection on; and the jobs of shims whose request has arrived, or closes the

@@ -1,11 +1,11 @@
-/* src/host/time_slices.h: short turns where tasks outnumber processors.
+/* src/host/time_slices.h: short time slices while tasks outnumber CPUs.
  *
- * MPI libraries wait in loops. A rank that waits for one that has no processor keeps its own until
- * the kernel's next tick takes it away, 4 ms later at 250 Hz, and so does every other rank that is
- * in line: starting 16 ranks of MPICH on two processors mostly consists of that. Here a thread for
- * each processor wakes every millisecond while more wants to run than there are processors, unless
- * tasks give way by themselves. Waking makes the scheduler choose anew, and what has just run is
- * not chosen. No privilege is needed. Tasks are told of the crowd (agent/poll.c).
+ * MPI libraries wait in loops. A rank that waits for one that has no CPU keeps its own until the
+ * kernel's next tick preempts it, 4 ms later at 250 Hz, and so does every other rank in the queue:
+ * starting 16 ranks of MPICH on two CPUs mostly consists of that. So one thread per CPU wakes every
+ * millisecond while more threads are runnable than there are CPUs, unless tasks yield by
+ * themselves. Each wake-up makes the scheduler choose again, and it does not choose the thread that
+ * has just run. No privilege is needed. Tasks learn of the oversubscription (agent/poll.c).
  *
  * Belongs to the program that is the root of the space: the host, or `onespace run` by hand. Called
  * by one thread; the process's own affinity counts for tasks that bring none. */
@@ -14,10 +14,10 @@
 
 #include <stddef.h>
 
-/* A task was started that may run on these processors (as sched_setaffinity has it; size 0: on the
+/* A task was started that may run on these CPUs (as sched_setaffinity has it; size 0: on the
  * caller's). */
-void turns_add(const void *cpus, size_t size);
+void time_slices_add(const void *cpus, size_t size);
 /* A task has ended. */
-void turns_remove(void);
+void time_slices_remove(void);
 
 #endif

@@ -103,13 +103,13 @@ static int before_program(void *argument)
 static int open_program(const char *program)
 {
     char path[PATH_MAX];
-    const char *folder = getenv("PATH");
+    const char *directory = getenv("PATH");
     int fd = strchr(program, '/') ? open(program, O_RDONLY | O_CLOEXEC) : -1;
-    while (fd < 0 && !strchr(program, '/') && folder && *folder) {
-        size_t length = strcspn(folder, ":");
-        snprintf(path, sizeof(path), "%.*s/%s", (int)length, length ? folder : ".", program);
+    while (fd < 0 && !strchr(program, '/') && directory && *directory) {
+        size_t length = strcspn(directory, ":");
+        snprintf(path, sizeof(path), "%.*s/%s", (int)length, length ? directory : ".", program);
         fd = open(path, O_RDONLY | O_CLOEXEC);
-        folder += length + (folder[length] == ':');
+        directory += length + (directory[length] == ':');
     }
     return fd;
 }

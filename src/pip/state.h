@@ -81,7 +81,7 @@ int state_is_alive(const struct record *record);
 
 extern pthread_mutex_t root_lock;
 
-/* spawn.c: the processors that the root may use, for core numbers. */
+/* spawn.c: the CPUs that the root may use, for core numbers. */
 void spawn_note_cpus(void);
 /* export.c: gives the memory of all that the caller imported from back. */
 void export_release_all(void);

@@ -1,4 +1,5 @@
-/* src/shim/binding.c: see binding.h. hwloc knows cores, caches and what we are allowed to use. */
+/* src/shim/binding.c: see binding.h. hwloc tells cores, caches and the CPUs that this process may
+ * use. */
 #include "shim/binding.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, s
 
 static int bind_to_list(const char *list, int number, cpu_set_t *cpus, char *message, size_t size)
 {
-    int processors[CPU_SETSIZE], count = 0;
+    int listed[CPU_SETSIZE], count = 0;
     for (const char *at = list; *at;) {
         char *end;
         long first = strtol(at, &end, 10), last = first;
@@ -44,20 +45,19 @@ static int bind_to_list(const char *list, int number, cpu_set_t *cpus, char *mes
         if (end == at || first < 0 || last < first || last >= CPU_SETSIZE ||
             (*end && *end != ',')) {
             snprintf(message, size,
-                     "--cpu-bind %s: not 'none', 'core' or a list of processors such as 0,2-4",
-                     list);
+                     "--cpu-bind %s: not 'none', 'core' or a list of CPUs such as 0,2-4", list);
             return -EINVAL;
         }
         for (long cpu = first; cpu <= last && count < CPU_SETSIZE; cpu++)
-            processors[count++] = (int)cpu;
+            listed[count++] = (int)cpu;
         at = *end ? end + 1 : end;
     }
     if (count == 0) {
-        snprintf(message, size, "--cpu-bind: the list of processors is empty");
+        snprintf(message, size, "--cpu-bind: the list of CPUs is empty");
         return -EINVAL;
     }
     CPU_ZERO(cpus);
-    CPU_SET(processors[number % count], cpus);
+    CPU_SET(listed[number % count], cpus);
     return 1;
 }
 

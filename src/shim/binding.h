@@ -5,9 +5,9 @@
 #include <sched.h>
 #include <stddef.h>
 
-/* The processors of task `number` of `count` under `policy`: "none", "core" (one core each, spread
- * over the machine), or a list "0,2-4" whose entries are dealt out in turn. 1 when *cpus was set, 0
- * when the task is not to be bound, -EINVAL with *message for a bad policy. */
+/* The CPUs of task `number` of `count` under `policy`: "none", "core" (one core each, spread
+ * over the machine), or a list "0,2-4" whose entries are assigned round-robin. 1 when *cpus was
+ * set, 0 when the task is not to be bound, -EINVAL with *message for a bad policy. */
 int binding_find(const char *policy, int number, int count, cpu_set_t *cpus, char *message,
                  size_t size);
 

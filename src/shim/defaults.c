@@ -1,4 +1,4 @@
-/* src/shim/defaults.c: see defaults.h. docs/launchers.md explains each. */
+/* src/shim/defaults.c: see defaults.h. docs/launchers.md explains them. */
 #include "shim/defaults.h"
 
 #include <stdio.h>

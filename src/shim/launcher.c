@@ -1,7 +1,7 @@
 /* src/shim/launcher.c: see launcher.h.
  *
- * The launcher's daemon on this node is an ancestor of every rank, also behind wrapper scripts and
- * env(1), and two daemons on one machine stand for two nodes: its PID and start time name the
+ * The launcher's daemon on this node is an ancestor of every rank, wrapper scripts and env(1) or
+ * not, and two daemons on one machine count as two nodes. So its PID and start time identify the
  * space best. */
 #include "shim/launcher.h"
 
@@ -20,7 +20,7 @@ static const struct {
     {"PALS_RANKID", "pals"}, {"ALPS_APP_PE", "alps"},
 };
 
-/* The names are cut to 15 bytes by the kernel. */
+/* The kernel truncates names to 15 bytes. */
 static const char *const daemons[] = {
     "hydra_pmi_proxy", "prted",           "prterun",         "orted",
     "orterun",         "mpirun",          "mpirun.openmpi",  "mpiexec.openmpi",

@@ -22,14 +22,14 @@ static int collect_fds(struct sent_fds *sent, int socket)
     DIR *list = opendir("/proc/self/fd");
     if (!list)
         return -errno;
-    int folder = open(".", O_PATH | O_CLOEXEC);
-    if (folder >= 0) {
-        sent->fds[sent->count] = folder;
+    int directory = open(".", O_PATH | O_CLOEXEC);
+    if (directory >= 0) {
+        sent->fds[sent->count] = directory;
         sent->numbers[sent->count++] = -1;
     }
     for (struct dirent *entry; (entry = readdir(list));) {
         int fd = atoi(entry->d_name);
-        if (entry->d_name[0] == '.' || fd == socket || fd == dirfd(list) || fd == folder ||
+        if (entry->d_name[0] == '.' || fd == socket || fd == dirfd(list) || fd == directory ||
             (fcntl(fd, F_GETFD) & FD_CLOEXEC))
             continue;
         if (sent->count == PROTOCOL_FDS_MAX) {
@@ -71,7 +71,8 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     request->ignored = inherit_ignored_signals();
     request->magic = PROTOCOL_MAGIC;
     request->flags = job->flags;
-    /* Hydra gives each rank a session, and the kernel shares processors out by session. */
+    /* Hydra gives each rank a session, and the kernel divides CPU time among sessions (autogroup).
+     */
     if (getsid(0) == getpid())
         request->flags |= ONESPACE_SPAWN_SESSION;
     request->number = job->number;
@@ -80,7 +81,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     for (const char *at = job->launch; *at; at++)
         request->launch = (request->launch ^ (unsigned char)*at) * UINT64_C(1099511628211);
     request->stack_size = job->stack_size;
-    request->long_turns = job->long_turns;
+    request->kernel_slices = job->kernel_slices;
     mode_t creation_mask = umask(0);
     umask(creation_mask);
     request->umask = (int32_t)creation_mask;
@@ -94,10 +95,9 @@ static void fill_request(struct protocol_request *request, const struct shim_job
         request->policy_mode = 0;
 }
 
-/* Launchers take an open descriptor for a living rank, so the shim's own copies are closed once the
- * task has them. Two stay: standard error for our own messages, and Hydra's socket, whose
- * end-of-file shall not come before the shim's exit status, since Hydra takes that for a crash of
- * the rank. */
+/* To a launcher an open descriptor means a living rank, so the shim closes its own copies once the
+ * task has them. It keeps two: standard error for its own messages, and Hydra's socket, because
+ * Hydra takes end-of-file before the shim's exit status for a crash of the rank. */
 void request_close_copies(const struct sent_fds *sent)
 {
     const char *text = getenv("PMI_FD");

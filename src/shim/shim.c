@@ -45,8 +45,8 @@ static int open_signals(sigset_t *old)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* The shell or launcher sees us stop. As for any program, the kernel ignores the signal where
- * nobody could let us go on: in a session of our own. */
+/* Stops as the task does, so that the shell or launcher sees it. As for any program, the kernel
+ * ignores the signal in an orphaned process group, where no process could continue this one. */
 static void stop_as_asked(void)
 {
     sigset_t set, old;
@@ -98,7 +98,7 @@ static int end_as(int status, const sigset_t *mask)
     return 128 + number;
 }
 
-/* The limits of the job's own process are what the task gets. */
+/* The task gets the affinity of this process. */
 static int bind_self(const struct shim_job *job)
 {
     char message[256];
@@ -108,7 +108,7 @@ static int bind_self(const struct shim_job *job)
     if (bound < 0)
         return complain(message);
     if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
-        return complain("--cpu-bind: none of these processors may be used here");
+        return complain("--cpu-bind: none of these CPUs may be used here");
     return 0;
 }
 
@@ -123,8 +123,8 @@ static void set_numbers(const struct shim_job *job)
     setenv("ONESPACE_NTASKS", text, 1);
 }
 
-/* A host that was just ending closes the connection without a greeting: then there will be another
- * one. A socket, or an exit status negated. */
+/* A host that is ending closes the connection without a greeting; then the next try finds or starts
+ * another one. A socket, or a negated exit status. */
 static int find_host(const struct shim_job *job)
 {
     char message[512], greeting;
@@ -140,7 +140,7 @@ static int find_host(const struct shim_job *job)
                      "onespace-run(1)");
 }
 
-/* Hands the job over, once: a host that ends after that may have started the task. */
+/* Sends the job, once only: a host that ends after that may have started the task. */
 static int submit(const struct shim_job *job, struct sent_fds *sent, const sigset_t *mask,
                   int *socket_out, struct protocol_reply *reply)
 {

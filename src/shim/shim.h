@@ -13,9 +13,9 @@ struct shim_job {
     int number, ntasks; /* for ONESPACE_TASK_ID, or -1 */
     const char *launch; /* a name that ranks of one launcher have in common */
     int stats;
-    int is_rank;      /* of a launcher */
-    const char *bind; /* --cpu-bind, or NULL */
-    int long_turns;   /* --turns off */
+    int is_rank;       /* of a launcher */
+    const char *bind;  /* --cpu-bind, or NULL */
+    int kernel_slices; /* --time-slices off */
 };
 
 /* Runs the job and returns the exit status for the caller, or does not return: a task that died of

@@ -174,7 +174,7 @@ static void keeper_main(void *argument)
     struct space *space = argument;
     uint32_t departures = 0;
     unsigned leaving = 0;
-    raw(__NR_prctl, PR_SET_NAME, "onespace-keeper");
+    raw(__NR_prctl, PR_SET_NAME, "onespace-reaper");
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGTERM);
     set_robust_word(space);
     set_signals();

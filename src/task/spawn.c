@@ -59,11 +59,11 @@ struct spawn {
 
 /* Writes the message, if the caller wants one, and passes the error on. */
 static int say(const struct onespace_spawn_attr *attr, int error, const char *file,
-               const char *what, const char *mend)
+               const char *what, const char *fix)
 {
     if (attr->message && attr->message_size)
         snprintf(attr->message, attr->message_size, "%s: %s%s%s", file, what,
-                 mend && *mend ? ": " : "", mend ? mend : "");
+                 fix && *fix ? ": " : "", fix ? fix : "");
     return error;
 }
 
@@ -264,12 +264,12 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
     if (result == 0 && type != STT_FUNC)
         result = -ENOSYS;
     snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
-    strcpy(problem->mend, "name a function of the program itself, and do not strip it or link it "
+    strcpy(problem->fix, "name a function of the program itself, and do not strip it or link it "
                           "with -rdynamic");
     if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
         result = -ENOSYS;
         strcpy(problem->reason, "cannot start at a function");
-        strcpy(problem->mend,
+        strcpy(problem->fix,
                "link it dynamically, and see that libonespace-agent.so is installed");
     }
     return result == -ENOENT ? -ENOSYS : result;
@@ -430,9 +430,9 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
         (result = elf_check_thread(&spawn.program, &problem)) < 0)
         elf_program_free(&spawn.program);
     if (result < 0)
-        return say(&spawn.attr, result, file, problem.reason, problem.mend);
+        return say(&spawn.attr, result, file, problem.reason, problem.fix);
     result = find_start(&spawn, &problem);
-    result = result < 0 ? say(&spawn.attr, result, file, problem.reason, problem.mend)
+    result = result < 0 ? say(&spawn.attr, result, file, problem.reason, problem.fix)
                         : spawn_resolved(&spawn);
     elf_program_free(&spawn.program);
     return result;

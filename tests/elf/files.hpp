@@ -1,4 +1,4 @@
-// tests/elf/files.hpp: files for the tests, made at run time in a folder that goes with the test.
+// tests/elf/files.hpp: files for the tests, made at run time in a directory that goes with the test.
 #ifndef ONESPACE_TESTS_IMAGE_FILES_HPP
 #define ONESPACE_TESTS_IMAGE_FILES_HPP
 
@@ -61,25 +61,25 @@ class Descriptor
     int fd_;
 };
 
-// The folder of a test, readable by everybody so that tests may give up root's rights.
-class Folder : public testing::Test
+// The directory of a test, readable by everybody so that tests may give up root's rights.
+class Directory : public testing::Test
 {
   protected:
     void SetUp() override
     {
         char name[] = "/tmp/image-XXXXXX";
         ASSERT_NE(mkdtemp(name), nullptr);
-        folder = std::filesystem::canonical(name);
+        directory = std::filesystem::canonical(name);
         ASSERT_EQ(chmod(name, 0755), 0);
     }
     void TearDown() override
     {
-        std::filesystem::remove_all(folder);
+        std::filesystem::remove_all(directory);
     }
 
     std::string at(const std::string &name) const
     {
-        return folder + "/" + name;
+        return directory + "/" + name;
     }
 
     std::string write(const std::string &name, const Bytes &bytes, mode_t mode = 0755) const
@@ -102,7 +102,7 @@ class Folder : public testing::Test
         return std::system(command.c_str()) == 0 ? at(name) : "";
     }
 
-    std::string folder;
+    std::string directory;
 };
 
 // A small ELF program whose header fields a test changes before it is written.

@@ -8,7 +8,7 @@ using files::Descriptor;
 namespace
 {
 
-class elf_read_real : public files::Folder
+class elf_read_real : public files::Directory
 {
 };
 
@@ -29,7 +29,7 @@ Result read(int fd)
     if (result.status != 0) {
         EXPECT_EQ(result.problem.error, -result.status);
         EXPECT_NE(result.reason(), "");
-        EXPECT_NE(std::string(result.problem.mend), "");
+        EXPECT_NE(std::string(result.problem.fix), "");
     }
     return result;
 }
@@ -105,7 +105,7 @@ TEST_F(elf_read_real, refuses_a_fixed_program)
     Result result = read(fd);
     EXPECT_EQ(result.status, -ENOEXEC);
     EXPECT_REASON(result, "is not position independent");
-    EXPECT_NE(std::string(result.problem.mend).find("-fPIE -pie"), std::string::npos);
+    EXPECT_NE(std::string(result.problem.fix).find("-fPIE -pie"), std::string::npos);
 }
 
 TEST_F(elf_read_real, refuses_an_object_file)
@@ -153,7 +153,7 @@ TEST_F(elf_read_real, survives_any_byte_of_the_headers)
 
 TEST_F(elf_read_real, refuses_a_directory)
 {
-    Descriptor fd(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor fd(directory, O_RDONLY | O_DIRECTORY);
     Result result = read(fd);
     EXPECT_EQ(result.status, -EACCES);
     EXPECT_EQ(result.reason(), "is a directory");
@@ -223,7 +223,7 @@ TEST(elf_read, refuses_32_bits_even_when_shorter_than_a_header)
     EXPECT_REASON(result, "is not a 64-bit program");
 }
 
-TEST(elf_read, refuses_another_processor_by_name)
+TEST(elf_read, refuses_another_architecture_by_name)
 {
     Crafted crafted;
     crafted.header.e_machine = EM_AARCH64;
@@ -231,7 +231,7 @@ TEST(elf_read, refuses_another_processor_by_name)
     EXPECT_EQ(result.status, -ENOEXEC);
     EXPECT_REASON(result, "is built for aarch64");
     crafted.header.e_machine = 0xfeed;
-    EXPECT_REASON(read(crafted), "is built for another processor");
+    EXPECT_REASON(read(crafted), "is built for another architecture");
 }
 
 TEST(elf_read, refuses_the_other_byte_order)
@@ -488,7 +488,7 @@ TEST(elf_read, finds_no_table_address_when_it_is_in_no_segment)
 TEST(elf_refuse, replaces_what_could_steer_a_terminal)
 {
     elf_problem problem;
-    EXPECT_EQ(elf_refuse(&problem, EIO, "Mend it.", "has %s in it", "\033[2J\x7f"), -EIO);
+    EXPECT_EQ(elf_refuse(&problem, EIO, "Fix it.", "has %s in it", "\033[2J\x7f"), -EIO);
     EXPECT_STREQ(problem.reason, "has ?[2J? in it");
 }
 

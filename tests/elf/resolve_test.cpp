@@ -28,7 +28,7 @@ struct Resolved {
     }
 };
 
-class elf_resolve_real : public files::Folder
+class elf_resolve_real : public files::Directory
 {
   protected:
     // Resolves argv[0] relative to `dirfd`.
@@ -47,7 +47,7 @@ class elf_resolve_real : public files::Folder
         if (resolved.status != 0) {
             EXPECT_EQ(resolved.problem.error, -resolved.status);
             EXPECT_NE(resolved.reason(), "");
-            EXPECT_NE(std::string(resolved.problem.mend), "");
+            EXPECT_NE(std::string(resolved.problem.fix), "");
             EXPECT_EQ(std::memcmp(&program, &untouched, sizeof(program)), 0);
             return resolved;
         }
@@ -136,10 +136,10 @@ TEST_F(elf_resolve_real, does_without_a_problem)
     EXPECT_EQ(elf_resolve(AT_FDCWD, "/no/such", none, nullptr, &found, nullptr), -ENOENT);
 }
 
-TEST_F(elf_resolve_real, takes_a_path_relative_to_the_folder)
+TEST_F(elf_resolve_real, takes_a_path_relative_to_the_directory)
 {
     std::string path = program("bin/program");
-    Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor dirfd(directory, O_RDONLY | O_DIRECTORY);
     Resolved resolved = resolve({"bin/program"}, nullptr, dirfd);
     ASSERT_EQ(resolved.status, 0) << resolved.reason();
     EXPECT_EQ(resolved.path, path);
@@ -166,10 +166,10 @@ TEST_F(elf_resolve_real, has_a_default_path)
     EXPECT_EQ(resolved.path, real("/bin/sh"));
 }
 
-TEST_F(elf_resolve_real, takes_relative_and_empty_path_elements_from_the_folder)
+TEST_F(elf_resolve_real, takes_relative_and_empty_path_elements_from_the_directory)
 {
     std::string inner = program("bin/inner"), outer = program("outer");
-    Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor dirfd(directory, O_RDONLY | O_DIRECTORY);
     EXPECT_EQ(resolve({"inner"}, "no:bin", dirfd).path, inner);
     for (const char *path : {"", ":no", "no:", "no::no"})
         EXPECT_EQ(resolve({"outer"}, path, dirfd).path, outer) << path;
@@ -192,7 +192,7 @@ TEST_F(elf_resolve_real, remembers_what_may_not_be_executed)
     EXPECT_REASON(resolved, "was found as " + at("first/program") + ", which is not executable");
 }
 
-TEST_F(elf_resolve_real, remembers_a_folder_of_the_name)
+TEST_F(elf_resolve_real, remembers_a_directory_of_the_name)
 {
     std::filesystem::create_directories(at("first/program"));
     Resolved resolved = resolve({"program"}, at("first").c_str());
@@ -221,12 +221,12 @@ TEST_F(elf_resolve_real, stops_at_a_program_that_cannot_be_a_task)
 
 TEST_F(elf_resolve_real, says_that_nothing_was_found)
 {
-    Resolved resolved = resolve({"no-such-program"}, (folder + ":" + at("messages")).c_str());
+    Resolved resolved = resolve({"no-such-program"}, (directory + ":" + at("messages")).c_str());
     EXPECT_EQ(resolved.status, -ENOENT);
     EXPECT_EQ(resolved.reason(), "was not found in PATH");
 }
 
-TEST_F(elf_resolve_real, searches_on_behind_what_is_no_folder)
+TEST_F(elf_resolve_real, searches_on_behind_what_is_no_directory)
 {
     write("file", "");
     std::string path = program("second/program");
@@ -263,7 +263,7 @@ TEST_F(elf_resolve_real, refuses_a_missing_file)
 
 TEST_F(elf_resolve_real, refuses_a_directory)
 {
-    Resolved resolved = resolve({folder});
+    Resolved resolved = resolve({directory});
     EXPECT_EQ(resolved.status, -EACCES);
     EXPECT_EQ(resolved.reason(), "is a directory");
 }
@@ -443,11 +443,11 @@ TEST_F(elf_resolve_real, refuses_an_interpreter_that_is_not_executable)
     EXPECT_EQ(resolve({compile("program", "-Wl,--dynamic-linker=" + data)}).status, -EACCES);
 }
 
-TEST_F(elf_resolve_real, takes_a_relative_interpreter_from_the_folder)
+TEST_F(elf_resolve_real, takes_a_relative_interpreter_from_the_directory)
 {
     std::filesystem::create_symlink("/lib64/ld-linux-x86-64.so.2", at("ld.so"));
     compile("program", "-Wl,--dynamic-linker=ld.so");
-    Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor dirfd(directory, O_RDONLY | O_DIRECTORY);
     EXPECT_EQ(resolve({"./program"}, nullptr, dirfd).interpreter,
               real("/lib64/ld-linux-x86-64.so.2"));
 }
@@ -466,7 +466,7 @@ TEST_F(elf_resolve_real, refuses_valgrind_wherever_it_stands)
     for (const std::string &path : {at("valgrind"), at("checker")}) {
         Resolved resolved = resolve({path});
         EXPECT_EQ(resolved.status, -ENOEXEC);
-        EXPECT_REASON(resolved, "linked for fixed addresses");
+        EXPECT_REASON(resolved, "non-PIE");
     }
     EXPECT_EQ(resolve({"valgrind"}, at("elsewhere").c_str()).status, -ENOENT);
 }
@@ -555,15 +555,15 @@ TEST_F(elf_resolve_real, leaves_to_env_what_is_more_than_a_name)
 TEST_F(elf_resolve_real, names_the_script_as_it_was_found)
 {
     script("bin/script", "#!/bin/sh");
-    Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor dirfd(directory, O_RDONLY | O_DIRECTORY);
     EXPECT_EQ(resolve({"script"}, "bin", dirfd).argv, (Strings{"/bin/sh", "bin/script"}));
 }
 
-TEST_F(elf_resolve_real, takes_a_relative_script_interpreter_from_the_folder)
+TEST_F(elf_resolve_real, takes_a_relative_script_interpreter_from_the_directory)
 {
     std::string path = program("tool");
     script("script", "#!tool");
-    Descriptor dirfd(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor dirfd(directory, O_RDONLY | O_DIRECTORY);
     Resolved resolved = resolve({"./script"}, nullptr, dirfd);
     EXPECT_EQ(resolved.path, path);
     EXPECT_EQ(resolved.argv, (Strings{"tool", "./script"}));

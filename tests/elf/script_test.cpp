@@ -72,12 +72,12 @@ TEST(script_line, cuts_an_argument_that_is_too_long)
 }
 
 // The interpreter is a program that prints its arguments; what the kernel gives it is compared.
-class script_line_kernel : public files::Folder
+class script_line_kernel : public files::Directory
 {
   protected:
     void SetUp() override
     {
-        Folder::SetUp();
+        Directory::SetUp();
         shower = compile("i", "", R"(
             #include <stdio.h>
             int main(int count, char **v)

@@ -36,7 +36,7 @@ Symbol look_up(int fd, const char *name)
     return symbol;
 }
 
-class elf_symbol_real : public files::Folder
+class elf_symbol_real : public files::Directory
 {
   protected:
     std::string library(const std::string &options = "")
@@ -166,8 +166,8 @@ TEST_F(elf_symbol_real, survives_truncation_anywhere)
 
 TEST(elf_symbol, refuses_what_is_no_file)
 {
-    Descriptor folder("/", O_RDONLY | O_DIRECTORY);
-    EXPECT_EQ(look_up(folder, "main").status, -EACCES);
+    Descriptor directory("/", O_RDONLY | O_DIRECTORY);
+    EXPECT_EQ(look_up(directory, "main").status, -EACCES);
     EXPECT_EQ(look_up(-1, "main").status, -EBADF);
     Descriptor text(files::memory_file(Bytes(100, 'x')));
     EXPECT_EQ(look_up(text, "main").status, -ENOEXEC);
@@ -305,7 +305,7 @@ int stop_at_once(const char *, void *)
     return 7;
 }
 
-class elf_each_needed_real : public files::Folder
+class elf_each_needed_real : public files::Directory
 {
 };
 
