@@ -1,6 +1,7 @@
 /* cmd/doctor/mpi.c: the MPI launchers and libraries of this machine, and how each library will copy
  * large messages between tasks. */
 #include "cmd/doctor/doctor.h"
+#include "cmd/doctor/mpi_files.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,46 +18,7 @@
 
 #include "task/agent_path.h"
 
-enum { FOUND_MAX = 64, VERSION_TIMEOUT_MS = 5000 };
-
-struct found { /* files by their real paths, each once */
-    unsigned count;
-    char *names[FOUND_MAX]; /* as found */
-    char *paths[FOUND_MAX]; /* real */
-};
-
-/* Python wheels cannot contain links: libmpi.so.12.0.0 is a copy of libmpi.so.12. */
-static int is_copy(const char *path, const char *other)
-{
-    size_t length = strlen(other);
-    struct stat ours, theirs;
-    return strncmp(path, other, length) == 0 && path[length] == '.' && stat(path, &ours) == 0 &&
-           stat(other, &theirs) == 0 && ours.st_size == theirs.st_size;
-}
-
-static void add_found(struct found *found, const char *name)
-{
-    char *real = realpath(name, NULL);
-    int known = !real || found->count == FOUND_MAX;
-    for (unsigned i = 0; !known && i < found->count; i++)
-        known = strcmp(found->paths[i], real) == 0 || is_copy(real, found->paths[i]);
-    if (known) {
-        free(real);
-        return;
-    }
-    found->paths[found->count] = real;
-    found->names[found->count] = strdup(name);
-    found->count++;
-}
-
-static void free_found(struct found *found)
-{
-    for (unsigned i = 0; i < found->count; i++) {
-        free(found->names[i]);
-        free(found->paths[i]);
-    }
-    found->count = 0;
-}
+enum { VERSION_TIMEOUT_MS = 5000 };
 
 /* Copies the word behind `before` in text, up to a blank or one of ",)". 0 or -1. */
 static int word_after(const char *text, const char *before, char *word, size_t size)
@@ -115,57 +77,7 @@ static void say_launcher(const char *name, const char *path)
         doctor_say(DOCTOR_GOOD, "launcher", NULL, "%s (%s): %s", name, path, kind);
 }
 
-static void find_launchers(struct found *found)
-{
-    static const char *const names[] = {
-        "mpiexec",       "mpirun",  "mpiexec.mpich", "mpiexec.openmpi",
-        "mpiexec.hydra", "prterun", "srun"};
-    const char *environment = getenv("VIRTUAL_ENV"), *path = getenv("PATH");
-    char directories[2 * PATH_MAX], candidate[3 * PATH_MAX], *save;
-    /* An active virtual environment's directory leads PATH; some activate it without changing PATH.
-     */
-    snprintf(directories, sizeof(directories), "%s%s%s", environment ? environment : "",
-             environment ? "/bin:" : "", path ? path : "/usr/bin:/bin");
-    for (char *directory = strtok_r(directories, ":", &save); directory;
-         directory = strtok_r(NULL, ":", &save))
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            snprintf(candidate, sizeof(candidate), "%s/%s", directory, names[i]);
-            if (access(candidate, X_OK) == 0)
-                add_found(found, candidate);
-        }
-}
-
 /* ---- Libraries ---- */
-
-static void find_libraries(struct found *found, const struct found *launchers)
-{
-    static char cache[1 << 20];
-    char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
-    static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*",
-                                           "openmpi/lib/libmpi.so.*"};
-    char pattern[PATH_MAX + 64];
-    /* Beside each launcher: installations that are not in the cache. They come first. */
-    for (unsigned i = 0; i < launchers->count; i++) {
-        char *bin = strrchr(launchers->names[i], '/');
-        for (size_t p = 0; bin && p < sizeof(patterns) / sizeof(patterns[0]); p++) {
-            glob_t hits;
-            snprintf(pattern, sizeof(pattern), "%.*s/../lib/%s", (int)(bin - launchers->names[i]),
-                     launchers->names[i], patterns[p]);
-            if (glob(pattern, 0, NULL, &hits) == 0) {
-                for (size_t h = 0; h < hits.gl_pathc; h++)
-                    add_found(found, hits.gl_pathv[h]);
-                globfree(&hits);
-            }
-        }
-    }
-    doctor_command(argv, cache, sizeof(cache), VERSION_TIMEOUT_MS);
-    for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *name = line + strspn(line, " \t"), *path = strstr(line, "=> ");
-        if (path &&
-            (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0))
-            add_found(found, path + 3);
-    }
-}
 
 /* MPI_Get_library_version may be called before MPI_Init. In a child, because a library's
  * constructors may do anything. */
@@ -333,19 +245,19 @@ static void say_library(const char *path)
 
 void doctor_mpi(void)
 {
-    struct found launchers = {.count = 0}, libraries = {.count = 0};
-    find_launchers(&launchers);
+    struct mpi_files launchers = {.count = 0}, libraries = {.count = 0};
+    mpi_find_launchers(&launchers);
     for (unsigned i = 0; i < launchers.count; i++)
         say_launcher(launchers.names[i], launchers.paths[i]);
     if (launchers.count == 0)
         doctor_say(DOCTOR_GOOD, "launcher", NULL,
                    "none found in PATH: `onespace run -n N` works without");
-    find_libraries(&libraries, &launchers);
+    mpi_find_libraries(&libraries, &launchers);
     for (unsigned i = 0; i < libraries.count; i++)
         say_library(libraries.paths[i]);
     if (libraries.count == 0)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "none found beside a launcher or in ldconfig's cache");
-    free_found(&libraries);
-    free_found(&launchers);
+    mpi_files_free(&libraries);
+    mpi_files_free(&launchers);
 }

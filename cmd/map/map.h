@@ -63,8 +63,8 @@ void map_free(struct map *map);
 
 /* map_sort.c: fills owner, slot, task and kind of every region. */
 void map_sort(struct map *map);
-/* One row per owner, in the order of enum map_owner and of the slots; NULL: out of memory. The
- * caller frees it. */
+/* rows.c: one row per owner, in the order of enum map_owner and of the slots; NULL: out of memory.
+ * The caller frees it. */
 struct map_row *map_rows(const struct map *map, size_t *count);
 const char *map_kind_name(enum map_kind kind);
 const char *map_owner_name(enum map_owner owner);

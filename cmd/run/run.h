@@ -25,6 +25,9 @@ struct run_options {
     int thread_mode;   /* by hand: tasks are threads of this process */
 };
 
+/* options.c: fills *run, which is zeroed. 0, or -1 with a message. --help ends the process. */
+int run_parse(int argc, char **argv, struct run_options *run);
+
 /* For --verbose: who serves the windows of MPI programs. */
 void run_say_windows(const struct run_segment *segment);
 

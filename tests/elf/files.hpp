@@ -1,4 +1,5 @@
-// tests/elf/files.hpp: files for the tests, made at run time in a directory that goes with the test.
+// tests/elf/files.hpp: files for the tests, made at run time in a directory that goes with the
+// test.
 #ifndef ONESPACE_TESTS_IMAGE_FILES_HPP
 #define ONESPACE_TESTS_IMAGE_FILES_HPP
 
