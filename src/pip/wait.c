@@ -60,7 +60,7 @@ static int wait_one(int pipid, int *statusp, int timeout_ms)
         return ECHILD;
     int id = atomic_load(&record->id);
     result = onespace_wait(id, &status, timeout_ms);
-    if (result == -EOWNERDEAD) /* the keeper was killed, and the tasks with it */
+    if (result == -EOWNERDEAD) /* the reaper was killed, and the tasks with it */
         return finish(state, id, SIGKILL, NULL, statusp);
     return result < 0 ? ECHILD : finish(state, id, status.status, NULL, statusp);
 }
@@ -99,7 +99,7 @@ static int wait_any(int *pipidp, int *statusp, int timeout_ms)
                                        : finish(state, id, status.status, pipidp, statusp);
         if (id < 0 || result == 0)
             return result;
-        /* A task of the native interface: not ours. */
+        /* A task of the native interface, not of PiP. */
     }
 }
 

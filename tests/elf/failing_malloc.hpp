@@ -3,7 +3,7 @@
 #define ONESPACE_TESTS_IMAGE_FAILING_MALLOC_HPP
 
 // The linker sends malloc calls of the linked objects through __wrap_malloc (see CMakeLists.txt).
-// While one of these lives, that which comes after `successes` others returns NULL.
+// While an object of this class lives, the call after `successes` others returns NULL.
 class FailingMalloc
 {
   public:

@@ -62,7 +62,7 @@ class Descriptor
     int fd_;
 };
 
-// The directory of a test, readable by everybody so that tests may give up root's rights.
+// The directory of a test, readable by all users so that tests may give up root's rights.
 class Directory : public testing::Test
 {
   protected:
@@ -137,7 +137,7 @@ struct Crafted {
         return entries.back();
     }
 
-    // The file: the headers, and behind them bytes of which none is zero.
+    // The file: the headers, followed by bytes of which none is zero.
     Bytes bytes() const
     {
         Bytes file(size, 'x');

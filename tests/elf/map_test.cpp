@@ -1,4 +1,5 @@
-// tests/elf/map_test.cpp: elf_map's pages, protections and zeroes; and what is left on failure.
+// tests/elf/map_test.cpp: elf_map's pages, protections and zeroes, and that nothing is left on
+// failure.
 #include "files.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ struct Area {
     int prot;
 };
 
-// What /proc/self/maps tells of [low, high), cut to it.
+// The lines of /proc/self/maps for [low, high), clipped to it.
 std::vector<Area> areas(uintptr_t low, uintptr_t high)
 {
     std::vector<Area> found;
@@ -36,7 +37,7 @@ std::vector<Area> areas(uintptr_t low, uintptr_t high)
     return found;
 }
 
-// A free place for the image, found by letting the kernel choose one and giving it back.
+// A free address for the image: the kernel chooses it, and it is unmapped again.
 uintptr_t place_for(const elf_info &info)
 {
     size_t size = info.high - info.low + info.align;

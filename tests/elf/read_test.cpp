@@ -485,7 +485,7 @@ TEST(elf_read, finds_no_table_address_when_it_is_in_no_segment)
     EXPECT_EQ(result.info.phdr_vaddr, 0u);
 }
 
-TEST(elf_refuse, replaces_what_could_steer_a_terminal)
+TEST(elf_refuse, replaces_what_could_control_a_terminal)
 {
     elf_problem problem;
     EXPECT_EQ(elf_refuse(&problem, EIO, "Fix it.", "has %s in it", "\033[2J\x7f"), -EIO);

@@ -320,8 +320,8 @@ TEST_F(elf_resolve_real, refuses_a_loop_of_links)
     EXPECT_EQ(resolve({at("loop")}).status, -ELOOP);
 }
 
-// A mount namespace of our own; an ordinary user needs a user namespace for it, in which no file
-// can be made before somebody there is its owner.
+// A private mount namespace. An ordinary user needs a user namespace for it, in which no file can
+// be created before its owner is mapped there.
 static bool own_mounts()
 {
     auto uid = getuid();
@@ -630,7 +630,7 @@ TEST_F(elf_resolve_real, reports_missing_memory_wherever_it_is_missing)
         Resolved resolved = resolve(argv);
         if (!failing.has_failed())
             break;
-        // What only looks for sanitizers may fail: the program's own linker will judge.
+        // The search for sanitizers may fail: the program's own dynamic linker reports the error.
         EXPECT_TRUE(resolved.status == -ENOMEM || resolved.status == 0) << resolved.status;
     }
 }

@@ -71,7 +71,7 @@ TEST(script_line, cuts_an_argument_that_is_too_long)
     EXPECT_EQ(std::strlen(parsed.line.argument), 245u);
 }
 
-// The interpreter is a program that prints its arguments; what the kernel gives it is compared.
+// The interpreter prints its arguments, and those that the kernel passes to it are compared.
 class script_line_kernel : public files::Directory
 {
   protected:

@@ -2,7 +2,7 @@
  *
  * Beyond not crashing: what elf_read promises about an accepted file is checked, and what
  * elf_map mapped is compared with the file. One input in four is cut after it was read, as a
- * file is that somebody rewrites at that moment. */
+ * file is that another process rewrites at that moment. */
 #include "elf/internal.h"
 
 #include <stdio.h>

@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(strpbrk(line.interpreter, " \t\n") == NULL);
     require(strchr(line.argument, '\n') == NULL && !script_is_blank(line.argument[0]));
     require(line.has_argument || argument == 0);
-    /* Whatever stands behind the first line changes nothing. */
+    /* What follows the first line has no effect. */
     const uint8_t *newline = memchr(data, '\n', size < ELF_SCRIPT_LINE ? size : ELF_SCRIPT_LINE);
     struct script_line again;
     if (newline != NULL) {

@@ -12,7 +12,7 @@ class pip_spawn_of : public PipTest
     char *argv_[3] = {nullptr, nullptr, nullptr};
     std::string path_ = guest();
 
-    // Each argument is right but what the test changes.
+    // Each argument is valid except what the test changes.
     int with(int coreno, int pipid, const char *file = nullptr)
     {
         argv_[0] = const_cast<char *>(file ? file : path_.c_str());
@@ -345,21 +345,21 @@ TEST_F(pip_wait_for, one_task_by_two_threads_gives_it_to_one)
     EXPECT_EQ(results[0] + results[1], ECHILD);
 }
 
-// The tasks die with the keeper; the root is told.
-TEST_F(pip_wait_for, tasks_whose_keeper_was_killed_ends)
+// The tasks die with the reaper; the root is told.
+TEST_F(pip_wait_for, tasks_whose_reaper_was_killed_ends)
 {
     ASSERT_EQ(spawn({"pause"}, 0), 0);
     ASSERT_EQ(spawn({"pause"}, 1), 0);
     pip_id_t id = 0;
     ASSERT_EQ(pip_get_system_id(0, &id), 0);
     std::ifstream status("/proc/" + std::to_string(id) + "/status");
-    int keeper = 0;
+    int reaper = 0;
     for (std::string line; std::getline(status, line);)
         if (line.starts_with("PPid:"))
-            keeper = std::stoi(line.substr(5));
-    ASSERT_GT(keeper, 1);
-    ASSERT_NE(keeper, getpid());
-    kill(keeper, SIGKILL);
+            reaper = std::stoi(line.substr(5));
+    ASSERT_GT(reaper, 1);
+    ASSERT_NE(reaper, getpid());
+    kill(reaper, SIGKILL);
     EXPECT_EQ(wait(0), SIGKILL);
     int pipid = -1;
     EXPECT_EQ(pip_wait_any(&pipid, nullptr), 0);
