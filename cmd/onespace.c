@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
+#include "cmd/lib/commands.h"
 #include "host/host.h"
 #include "onespace.h"
 
@@ -16,7 +16,7 @@ static const struct {
     {"ps", command_ps, "list spaces and their tasks"},
     {"map", command_map, "show what lies where in a space's memory, as a table or a picture"},
     {"check", command_check, "say whether programs can be tasks, and if not why"},
-    {"doctor", command_doctor, "look at this machine and say what to mend"},
+    {"doctor", command_doctor, "look at this machine and say what to fix"},
     {"gdb", command_gdb, "attach gdb to all members of a space"},
     {"bench", command_bench, "measure what your MPI gains here"},
     {"report", command_report, "make a page of what benchmarks have measured"},

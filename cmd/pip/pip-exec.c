@@ -13,7 +13,7 @@ static const char usage[] =
     "\n"
     "  -n N         N tasks of the next program (default 1; 300 in all)\n"
     "  -f FUNCTION  start at `int FUNCTION(void *)` instead of main\n"
-    "  -c CORE      bind the first of them to the CORE-th processor, the next to the next one...\n"
+    "  -c CORE      bind the first of them to the CORE-th CPU, the next to the next one...\n"
     "               (default: not bound)\n"
     "\n"
     "Exit status: the largest of the tasks', 128+N when one was ended by signal N, 2 wrong "

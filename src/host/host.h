@@ -5,17 +5,17 @@
 #include <stddef.h>
 
 /* Serves on the listening socket until the last task has ended and the last shim is gone, then
- * removes the socket. Until `expected` tasks have come it waits longer, but not longer than process
- * `launcher` lives (0: unknown). */
-int host_serve(int listener, const char *folder, const char *name, int expected, int launcher);
+ * removes the socket. While fewer than `expected` tasks have come it lingers longer, as long as
+ * process `launcher` lives (0: unknown). Returns an exit status. */
+int host_serve(int listener, const char *directory, const char *name, int expected, int launcher);
 
-/* Starts a host for space `name` in the background (the caller holds the folder's lock) and waits
- * until it listens. 0 or -errno. */
-int host_start(const char *folder, const char *name, int expected, int launcher);
+/* Starts a host for space `name` in the background (the caller holds the directory's lock) and
+ * waits until it listens. 0 or -errno. */
+int host_start(const char *directory, const char *name, int expected, int launcher);
 
-/* Removes the sockets in the folder that nobody listens on: those of hosts that were killed. The
- * caller holds the folder's lock. */
-void host_sweep(const char *folder);
+/* Removes the sockets in the directory that no process listens on: those of hosts that were killed.
+ * The caller holds the directory's lock. */
+void host_sweep(const char *directory);
 
 /* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with
  * a message. */

@@ -33,7 +33,7 @@ struct protocol_request {
     uint32_t fd_count;  /* descriptors that follow, the working directory first */
     int32_t umask, nice;
     int32_t number, ntasks;
-    uint32_t long_turns; /* of the kernel, also where tasks outnumber processors */
+    uint32_t kernel_slices; /* --time-slices off */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
     int32_t policy_mode; /* memory policy, 0: default */

@@ -35,8 +35,8 @@ void report_close(struct report_total *total)
         total->exported = atomic_load_explicit(&space->export_reach[i], memory_order_relaxed) != 0;
 }
 
-/* How many bytes an MPI moved in its own shared memory or through sockets nobody can see from
- * outside it; docs/launchers.md says more. So the warning names both reasons. */
+/* What an MPI library moves through its own shared memory or sockets cannot be observed from
+ * outside (docs/launchers.md), so the warning names both possible reasons. */
 void report_total(const struct report_total *total, int are_ranks)
 {
     if (total->tasks < 2)

@@ -7,7 +7,7 @@
 /* One line about an ended task on standard error. */
 void report_stats(const char *program, const struct onespace_status *status);
 
-/* What the tasks of a space did that have ended since there were none. */
+/* Sums over the tasks that have ended since the space was last empty. */
 struct report_total {
     uint32_t tasks;
     uint32_t exported; /* an address was exported since the space began, as for an MPI window */
@@ -16,7 +16,8 @@ struct report_total {
 void report_add(struct report_total *total, const struct onespace_status *status);
 /* After the last of them, in a process of the space. */
 void report_close(struct report_total *total);
-/* One line about more than one task; and a warning when they are ranks that used no drop-in. */
+/* One line if there was more than one task, and a warning if they are ranks that used no drop-in.
+ */
 void report_total(const struct report_total *total, int are_ranks);
 
 /* The exit status for a task that could not be started: 127 not found, 126 the program cannot be a

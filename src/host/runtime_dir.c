@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_private_folder(const char *path)
+static int is_private_directory(const char *path)
 {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
@@ -20,7 +20,7 @@ static int is_private_folder(const char *path)
 int runtime_dir_open(char *path, size_t size, char *message, size_t message_size)
 {
     const char *given = getenv("XDG_RUNTIME_DIR");
-    if (given && given[0] == '/' && is_private_folder(given) && strlen(given) < 48)
+    if (given && given[0] == '/' && is_private_directory(given) && strlen(given) < 48)
         snprintf(path, size, "%s/onespace", given);
     else
         snprintf(path, size, "/tmp/onespace-%u", (unsigned)geteuid());
@@ -29,11 +29,12 @@ int runtime_dir_open(char *path, size_t size, char *message, size_t message_size
         snprintf(message, message_size, "cannot make %s: %s", path, strerror(error));
         return -error;
     }
-    if (!is_private_folder(path)) {
-        snprintf(message, message_size,
-                 "%s is not a folder that only you can use: remove it, or set XDG_RUNTIME_DIR to a "
-                 "folder of yours with mode 0700",
-                 path);
+    if (!is_private_directory(path)) {
+        snprintf(
+            message, message_size,
+            "%s is not a directory that only you can use: remove it, or set XDG_RUNTIME_DIR to a "
+            "directory of yours with mode 0700",
+            path);
         return -EPERM;
     }
     return 0;

@@ -1,14 +1,14 @@
-/* src/host/runtime_dir.h: the folder where the sockets of a user's spaces lie. */
+/* src/host/runtime_dir.h: the directory where the sockets of a user's spaces lie. */
 #ifndef ONESPACE_HOST_RUNTIME_DIR_H
 #define ONESPACE_HOST_RUNTIME_DIR_H
 
 #include <stddef.h>
 
-/* Makes the folder if needed and checks that it is the user's alone (mode 0700, no link): in
+/* Makes the directory if needed and checks that it is the user's alone (mode 0700, no link): in
  * XDG_RUNTIME_DIR, else in /tmp. 0 or -errno with *message. */
 int runtime_dir_open(char *path, size_t size, char *message, size_t message_size);
-/* Takes the folder's lock, which orders the start and the end of hosts: a descriptor to close, or
- * -errno. -ESTALE: the folder was removed meanwhile, open it again. */
+/* Takes the directory's lock, which orders the start and the end of hosts: a descriptor to close,
+ * or -errno. -ESTALE: the directory was removed meanwhile, open it again. */
 int runtime_dir_lock(const char *path);
 
 #endif

@@ -78,8 +78,8 @@ void pip_debug_info(void)
         run_gdb(gdb);
 }
 
-/* Not async-signal-safe in the letter: the process is lost anyway, and whoever set the variables
- * wants to know why. The signal comes again, with its default action, on return. */
+/* Not strictly async-signal-safe: the process is lost anyway, and the variables ask for the reason.
+ * On return the signal is raised again, with its default action. */
 static void on_crash(int number)
 {
     signal(number, SIG_DFL);
@@ -88,7 +88,7 @@ static void on_crash(int number)
     raise(number);
 }
 
-/* Names joined by + and -, from left to right; "all" is all that are known. */
+/* Names joined by + and -, from left to right; "all" means all that are known. */
 static void parse_signals(const char *text, char wanted[KNOWN])
 {
     for (char sign = '+'; *text;) {

@@ -22,7 +22,7 @@ int pip_kill_all_child_tasks(void)
     return 0;
 }
 
-/* A root that catches SIGABRT and goes on does not keep us from ending. */
+/* Ends even if the root catches SIGABRT and continues. */
 void pip_abort(void)
 {
     enum { PATIENCE_S = 2 };

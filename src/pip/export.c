@@ -6,7 +6,8 @@
 #include "base/futex.h"
 #include "state.h"
 
-#define PREFIX "pip:" /* apart from the names of the native interface; and names may be empty */
+#define PREFIX "pip:" /* keeps them apart from names of the native interface; names may be empty   \
+                       */
 
 enum { SLICE_MS = 1000 };
 
@@ -33,8 +34,8 @@ int pip_named_export(void *exp, const char *format, ...)
     return result == -EEXIST ? EBUSY : result == -ENOSPC ? ENOMEM : -result;
 }
 
-/* The members whose memory we hold, by PiP id; the root's is at the end. One hold each is enough:
- * further imports give theirs back. */
+/* The members whose memory the caller holds, by PiP id; the root is the last entry. One hold on
+ * each is enough: further imports release theirs. */
 static int held[PIP_NTASKS_MAX + 1];
 static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
 
@@ -79,7 +80,7 @@ static int await_spawn(struct state *state, const struct record *record, int non
         if (nonblocking)
             return EAGAIN;
         if (now == RECORD_FREE && state_is_root())
-            return EDEADLK; /* only we could spawn it */
+            return EDEADLK; /* only the caller could spawn it */
         futex_wait(&state->changes, seen, futex_deadline(SLICE_MS));
     }
 }
@@ -134,7 +135,7 @@ int pip_export(void *exp)
         return EPERM;
     if (!exp)
         return EINVAL;
-    /* Release: what the address leads to is seen by who loads it with acquire. */
+    /* Release: pairs with the acquire of importers, which read what the address points to. */
     return atomic_compare_exchange_strong_explicit(&self->export, &none, exp, memory_order_release,
                                                    memory_order_relaxed)
                ? 0

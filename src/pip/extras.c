@@ -6,11 +6,11 @@
 #include "onespace.h"
 #include "state.h"
 
-/* ---- Memory that others may give back ----
+/* ---- Memory that others may free ----
  *
  * A block belongs to the libc of the task that allocated it, and only that task's threads may free
- * it. pip_free of another member's block pushes it on that member's list; the member frees what is
- * there at its next call. A block is at least as large as a pointer. */
+ * it. pip_free of another member's block pushes it on that member's list; the member frees the
+ * list at its next call. A block is at least as large as a pointer. */
 
 static void free_returned(void)
 {
@@ -58,7 +58,7 @@ void pip_free(void *memory)
         push_returned(record, memory);
     else if (!record)
         pip_err_mesg("pip_free: %p is no member's memory", memory);
-    /* What an ended task had goes as a whole. */
+    /* The memory of an ended task is freed as a whole. */
 }
 
 void *pip_malloc(size_t size)

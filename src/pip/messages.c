@@ -1,4 +1,4 @@
-/* src/pip/messages.c: one line to a person, in one write. */
+/* src/pip/messages.c: messages to the user: one line each, by one write. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>

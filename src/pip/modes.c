@@ -1,4 +1,4 @@
-/* src/pip/modes.c: which execution mode is meant by pip_init's options and by PIP_MODE. */
+/* src/pip/modes.c: the execution mode that pip_init's options and PIP_MODE select. */
 #include <stdlib.h>
 #include <strings.h>
 
@@ -15,7 +15,7 @@ static const struct {
     {PIP_ENV_MODE_PTHREAD, PIP_MODE_PTHREAD},
 };
 
-/* The modes that the environment allows; 0: it asks for one that there is not. */
+/* The modes that the environment allows; 0: it names one that does not exist. */
 static unsigned allowed_by_environment(void)
 {
     const char *wanted = getenv(PIP_ENV_MODE);

@@ -1,4 +1,4 @@
-/* src/pip/questions.c: who and where one is. */
+/* src/pip/questions.c: the caller's identity, mode and state. */
 #include <sys/time.h>
 
 #include "onespace.h"

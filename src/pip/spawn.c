@@ -12,8 +12,8 @@
 
 static cpu_set_t usable_cpus;
 
-/* What the kernel lets us use, not only what we are bound to: the kernel takes from a full set what
- * it allows. */
+/* The CPUs that the kernel allows, not only those of the current affinity: given a full set, it
+ * keeps those that it allows. */
 void spawn_note_cpus(void)
 {
     cpu_set_t mine, all;
@@ -95,7 +95,7 @@ static int before_program(void *argument)
     snprintf(name, sizeof(name), "%d%c%.13s", start->pipid % 10, mode_sign(start->mode),
              slash ? slash + 1 : start->program);
     prctl(PR_SET_NAME, name);
-    if (start->mode != PIP_MODE_PTHREAD) /* it would stop the root too */
+    if (start->mode != PIP_MODE_PTHREAD) /* it would stop the root, too */
         stop_on_start(start->stop, start->pipid, start->program);
     return start->hook.before ? start->hook.before(start->hook.hookarg) : 0;
 }
@@ -103,13 +103,13 @@ static int before_program(void *argument)
 static int open_program(const char *program)
 {
     char path[PATH_MAX];
-    const char *folder = getenv("PATH");
+    const char *directory = getenv("PATH");
     int fd = strchr(program, '/') ? open(program, O_RDONLY | O_CLOEXEC) : -1;
-    while (fd < 0 && !strchr(program, '/') && folder && *folder) {
-        size_t length = strcspn(folder, ":");
-        snprintf(path, sizeof(path), "%.*s/%s", (int)length, length ? folder : ".", program);
+    while (fd < 0 && !strchr(program, '/') && directory && *directory) {
+        size_t length = strcspn(directory, ":");
+        snprintf(path, sizeof(path), "%.*s/%s", (int)length, length ? directory : ".", program);
         fd = open(path, O_RDONLY | O_CLOEXEC);
-        folder += length + (folder[length] == ':');
+        directory += length + (directory[length] == ':');
     }
     return fd;
 }
@@ -179,7 +179,7 @@ static int find_free(struct state *state, int pipid, struct record **found)
     return pipid == PIP_PIPID_ANY ? EAGAIN : EBUSY;
 }
 
-/* What imports, other tasks' questions and the last task of that PiP id left. */
+/* Clears what imports, queries of other tasks and the last task of that PiP id left. */
 static void prepare_record(struct record *record, const pip_spawn_program_t *program,
                            const pip_spawn_hook_t *hook)
 {
@@ -205,7 +205,7 @@ static int spawn_locked(pip_spawn_program_t *program, uint32_t coreno, int *pipi
     prepare_record(record, program, hook);
     result = start_task(state, record, program, coreno, hook);
     *pipid = record->pipid;
-    /* Release: who sees it alive sees its id. */
+    /* Release: a reader that sees ALIVE sees the id. */
     atomic_store_explicit(&record->state, result ? RECORD_FREE : RECORD_ALIVE,
                           memory_order_release);
     futex_bump(&state->changes);

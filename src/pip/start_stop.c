@@ -8,8 +8,8 @@
 
 #include "state.h"
 
-/* The script starts when the task has stopped. It is nobody's child for long: the task shall not
- * find one that it did not make. $1 PID, $2 the script, $3 PiP id, $4 program. */
+/* The script starts when the task has stopped. It is orphaned at once, so that the task does not
+ * find a child that it did not make. $1 PID, $2 the script, $3 PiP id, $4 program. */
 static const char await_and_run[] = "(while ! grep -q '^State:[[:space:]]*T' /proc/$1/status; do "
                                     "sleep 0.02; done; exec \"$2\" \"$1\" \"$3\" \"$4\") &";
 

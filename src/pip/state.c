@@ -9,7 +9,7 @@ pthread_mutex_t root_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_mutex_t attaching = PTHREAD_MUTEX_INITIALIZER;
 static struct state *mine;
-/* Release when it is set, acquire where it is read: `mine` is set before. */
+/* Stored with release, loaded with acquire: `mine` is set before. */
 static _Atomic(struct record *) self;
 static _Atomic int finished; /* the task called pip_fin */
 
@@ -19,7 +19,7 @@ static int is_one(const struct state *state)
            state->size == sizeof(*state);
 }
 
-/* The import holds the root's memory for as long as we live: the root may be a task itself. */
+/* The import holds the root's memory for the caller's lifetime: the root may be a task itself. */
 static int attach_locked(void)
 {
     void *data = NULL, *found = NULL;

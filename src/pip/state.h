@@ -1,8 +1,8 @@
 /* src/pip/state.h: what a PiP root and its tasks share.
  *
  * The state lies in the root's memory. The root exports its address under STATE_EXPORT; a task gets
- * the address of its own record from its spawner, and believes it when it lies in the state that
- * the spawner exports. Only the root writes records, but for what says otherwise; its threads
+ * the address of its own record from its spawner, and accepts it when it lies in the state that
+ * the spawner exports. Only the root writes records, except where noted; its threads
  * exclude one another by root_lock.
  *
  * States of a record (always the root):
@@ -71,7 +71,7 @@ void state_set_root(struct state *state);
 /* By pip_fin in a task. */
 void state_detach(void);
 
-/* The record that a PiP id means for the caller: 0, EPERM, EINVAL or ERANGE. */
+/* The record of a PiP id as the caller names it: 0, EPERM, EINVAL or ERANGE. */
 int state_find(int pipid, struct record **record);
 /* The same if that member is alive, else ESRCH. */
 int state_find_alive(int pipid, struct record **record);
@@ -81,9 +81,9 @@ int state_is_alive(const struct record *record);
 
 extern pthread_mutex_t root_lock;
 
-/* spawn.c: the processors that the root may use, for core numbers. */
+/* spawn.c: the CPUs that the root may use, for core numbers. */
 void spawn_note_cpus(void);
-/* export.c: gives the memory of all that the caller imported from back. */
+/* export.c: releases the memory of all members that the caller imported from. */
 void export_release_all(void);
 /* modes.c: the mode that opts and the environment agree on: 0, EINVAL or EPERM. */
 int mode_choose(int opts, int *mode);
@@ -91,7 +91,7 @@ const char *mode_name(int mode);
 char mode_sign(int mode); /* for names in ps */
 /* debug.c: handlers for PIP_SHOW_MAPS, PIP_SHOW_PIPS and PIP_GDB_PATH, if the environment asks. */
 void debug_prepare(void);
-/* start_stop.c: stops the new task, if PIP_STOP_ON_START means it; called by itself. */
+/* start_stop.c: stops the new task, if PIP_STOP_ON_START names it; called by that task. */
 void stop_on_start(const char *wanted, int pipid, const char *program);
 
 #endif

@@ -18,7 +18,7 @@ int pip_yield(int flag)
     return 0;
 }
 
-/* ---- Barrier: the last of count_init arrivals turns gsense over ---- */
+/* ---- Barrier: the last of count_init arrivals flips gsense ---- */
 
 int pip_barrier_init(pip_barrier_t *barrp, int n)
 {
@@ -38,11 +38,11 @@ int pip_barrier_wait(pip_barrier_t *barrp)
         return EPERM;
     if (!barrp || barrp->count_init <= 0)
         return EINVAL;
-    int sense = barrp->gsense; /* cannot turn before we have arrived */
+    int sense = barrp->gsense; /* cannot flip before the caller has arrived */
     /* Each arrival releases what its thread wrote; the last one acquires all of it, and hands it on
      * by the release of gsense, which those that wait acquire. */
     if (__atomic_sub_fetch(&barrp->count, 1, __ATOMIC_ACQ_REL) == 0) {
-        barrp->count = (uint32_t)barrp->count_init; /* nobody arrives before gsense turns */
+        barrp->count = (uint32_t)barrp->count_init; /* no arrival before gsense flips */
         __atomic_store_n(&barrp->gsense, !sense, __ATOMIC_RELEASE);
         futex_wake((const void *)(uintptr_t)&barrp->gsense, INT32_MAX);
         return 0;
@@ -67,10 +67,10 @@ int pip_barrier_fin(pip_barrier_t *barrp)
 
 /* ---- Mutex ----
  *
- * word: 0 free, else the owner's thread id, with WAITERS when somebody may sleep. Whoever locks or
- * unlocks changes it by compare-and-swap, with acquire and release. An owner may die: a waiter
- * looks from time to time whether that thread id still exists, and takes the mutex over from it. A
- * thread id that was given to another thread meanwhile only delays that. */
+ * word: 0 free, else the owner's thread id, with WAITERS when a thread may sleep. Locking and
+ * unlocking change it by compare-and-swap, with acquire and release. An owner may die: a waiter
+ * periodically checks whether that thread id still exists, and takes the mutex over if not. A
+ * thread id that was reused meanwhile only delays that. */
 
 #define WAITERS 0x80000000u
 #define OWNER   0x3fffffffu
@@ -91,7 +91,8 @@ int pip_mutex_init(pip_mutex_t *mutex)
     return 0;
 }
 
-/* Sleeps while `seen` holds the mutex: 1 when that owner is gone and the mutex is ours now. */
+/* Sleeps while `seen` holds the mutex: 1 when that owner is gone and the caller now owns the mutex.
+ */
 static int await_owner(pip_mutex_t *mutex, uint32_t seen, uint32_t me)
 {
     if (!(seen & WAITERS) && !change(mutex, seen, seen | WAITERS))
@@ -123,7 +124,7 @@ int pip_mutex_lock(pip_mutex_t *mutex)
         } else {
             if (await_owner(mutex, seen, me))
                 return EOWNERDEAD;
-            waiters = WAITERS; /* others may sleep too, and were not woken with us */
+            waiters = WAITERS; /* others may sleep, too, and were not woken */
         }
     }
 }

@@ -99,7 +99,7 @@ static int wait_any(int *pipidp, int *statusp, int timeout_ms)
                                        : finish(state, id, status.status, pipidp, statusp);
         if (id < 0 || result == 0)
             return result;
-        /* A task of the native interface: not ours. */
+        /* A task of the native interface, not of PiP. */
     }
 }
 

@@ -5,7 +5,7 @@
  * runs the interpreter in LIBRARY (libpython3.11.so.1.0) as PYTHON (/usr/bin/python3.11, or
  * .venv/bin/python) would run. From that name Python finds its prefix, and from a pyvenv.cfg beside
  * it its virtual environment; it is what sys.executable says, so what a script starts with that is
- * the Python that the user named. (src/image/python.c makes this command line.) */
+ * the Python that the user named. (src/elf/python.c makes this command line.) */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -17,7 +17,7 @@
 
 #include "base/futex.h"
 #include "base/raw.h"
-#include "image/image.h"
+#include "elf/elf.h"
 #include "registry/child.h"
 #include "registry/space.h"
 #include "runtime/locking.h"
@@ -184,7 +184,7 @@ static int find_in_file(const char *path, uintptr_t bias, const char *name, void
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -ENOENT;
-    int result = image_symbol(fd, name, &value, &length, &type);
+    int result = elf_symbol(fd, name, &value, &length, &type);
     close(fd);
     return result < 0 ? -ENOENT : result_of(bias, value, length, type, address, size);
 }

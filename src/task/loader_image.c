@@ -34,11 +34,11 @@ static unsigned oldest;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Offset from `low` where the writable segments begin, or 0 when others follow them. */
-static size_t data_offset(const struct image_info *info)
+static size_t data_offset(const struct elf_info *info)
 {
     uint64_t data = 0;
     for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         if ((segment->prot & PROT_WRITE) && !data)
             data = segment->vaddr & -(uint64_t)ARCH_PAGE;
         else if (!(segment->prot & PROT_WRITE) && data)
@@ -54,19 +54,19 @@ enum interpose_code loader_kind(const char *path)
 
 /* Fills the image at `memory` with everything; the stubs' jumps are recorded in its own data. */
 static int fill(struct loader_image *image, unsigned char *memory, int source,
-                const struct image_program *program)
+                const struct elf_program *program)
 {
-    const struct image_info *info = &program->interpreter_info;
+    const struct elf_info *info = &program->interpreter_info;
     struct space_slot *scratch = calloc(1, sizeof(*scratch));
     if (!scratch)
         return -ENOMEM;
-    int result = image_load(source, info, memory + image->loader);
+    int result = elf_load(source, info, memory + image->loader);
     arch_write_trampolines(memory, (int32_t)image->data);
     scratch->interpose.trampolines = (uintptr_t)memory;
     scratch->interpose.trampoline_data = (uintptr_t)memory + image->data;
     scratch->flags = image->is_thread ? ONESPACE_SPAWN_THREAD : 0;
     for (unsigned i = 0; i < info->segment_count && result == 0; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         uint64_t skew = segment->vaddr % ARCH_PAGE;
         if (segment->prot & PROT_EXEC)
             interpose_patch_writable(
@@ -96,9 +96,9 @@ static int make_file(size_t size)
     return error;
 }
 
-static int build(struct loader_image *image, int source, const struct image_program *program)
+static int build(struct loader_image *image, int source, const struct elf_program *program)
 {
-    const struct image_info *info = &program->interpreter_info;
+    const struct elf_info *info = &program->interpreter_info;
     size_t data = data_offset(info);
     if (!data)
         return -ENOTSUP;
@@ -136,7 +136,7 @@ static int is_intact(const struct loader_image *image)
 }
 
 /* With the lock held. */
-static int find(const struct image_program *program, int is_thread, struct loader_image **found)
+static int find(const struct elf_program *program, int is_thread, struct loader_image **found)
 {
     struct stat source;
     if (stat(program->interpreter_path, &source) != 0)
@@ -144,7 +144,7 @@ static int find(const struct image_program *program, int is_thread, struct loade
     for (unsigned i = 0; i < IMAGES; i++) {
         struct loader_image *image = &images[i];
         if (image->is_made && image->is_thread == is_thread &&
-            image_same_file(&image->source, &source)) {
+            elf_same_file(&image->source, &source)) {
             *found = image;
             if (is_intact(image))
                 return 0;
@@ -203,9 +203,9 @@ static void settle(const struct loader_image *image, uintptr_t base, struct spac
 }
 
 int loader_image_map(struct space *space, struct space_slot *slot,
-                     const struct image_program *program, struct image_mapping *mapping)
+                     const struct elf_program *program, struct elf_mapping *mapping)
 {
-    const struct image_info *info = &program->interpreter_info;
+    const struct elf_info *info = &program->interpreter_info;
     struct loader_image *image;
     interpose_begin(space, slot);
     uintptr_t base = atomic_load(&slot->interpose.files_next);
@@ -216,7 +216,7 @@ int loader_image_map(struct space *space, struct space_slot *slot,
     if (result == 0) {
         settle(image, base, slot);
         uintptr_t bias = base + image->loader - info->low;
-        *mapping = (struct image_mapping){.base = base + image->loader,
+        *mapping = (struct elf_mapping){.base = base + image->loader,
                                           .bias = bias,
                                           .size = info->high - info->low,
                                           .entry = bias + info->entry,

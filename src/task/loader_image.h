@@ -14,15 +14,15 @@
 #ifndef ONESPACE_TASK_LOADER_IMAGE_H
 #define ONESPACE_TASK_LOADER_IMAGE_H
 
-#include "image/image.h"
+#include "elf/elf.h"
 #include "interpose/patch.h"
 #include "registry/space.h"
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its
- * steering, instead of interpose_prepare, image_map and interpose_patch_mapping. Only for the root:
+ * steering, instead of interpose_prepare, elf_map and interpose_patch_mapping. Only for the root:
  * the files are its descriptors. 0, or -errno with nothing mapped: then go the longer way. */
 int loader_image_map(struct space *space, struct space_slot *slot,
-                     const struct image_program *program, struct image_mapping *mapping);
+                     const struct elf_program *program, struct elf_mapping *mapping);
 /* How the interpreter with that path is to be steered: musl's is the libc itself. */
 enum interpose_code loader_kind(const char *path);
 /* Closes the files. No other thread may be spawning. */

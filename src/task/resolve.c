@@ -9,13 +9,13 @@ static void find_python_start(void)
 {
     char path[PATH_MAX];
     agent_path_beside("onespace/python", path, sizeof(path));
-    image_use_python_start(path);
+    elf_use_python_start(path);
 }
 
 int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,
-                 struct image_program *program, struct image_problem *problem)
+                 struct elf_program *program, struct elf_problem *problem)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_python_start);
-    return image_resolve(dirfd, file, argv, path, program, problem);
+    return elf_resolve(dirfd, file, argv, path, program, problem);
 }

@@ -2,10 +2,10 @@
 #ifndef ONESPACE_TASK_RESOLVE_H
 #define ONESPACE_TASK_RESOLVE_H
 
-#include "image/image.h"
+#include "elf/elf.h"
 
-/* image_resolve, with the start program for Pythons that lies beside the agent. */
+/* elf_resolve, with the start program for Pythons that lies beside the agent. */
 int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,
-                 struct image_program *program, struct image_problem *problem);
+                 struct elf_program *program, struct elf_problem *problem);
 
 #endif

@@ -20,7 +20,7 @@
 
 #include "base/futex.h"
 #include "base/page.h"
-#include "image/image.h"
+#include "elf/elf.h"
 #include "registry/child.h"
 #include "registry/space.h"
 #include "space/group.h"
@@ -52,7 +52,7 @@ struct spawn {
     struct space *space;
     struct space_slot *self, *slot;
     struct onespace_spawn_attr attr;
-    struct image_program program;
+    struct elf_program program;
     const char *file;
     char *const *argv, *const *envp;
     struct child *child;
@@ -61,11 +61,11 @@ struct spawn {
 
 /* Writes the message, if the caller wants one, and passes the error on. */
 static int say(const struct onespace_spawn_attr *attr, int error, const char *file,
-               const char *what, const char *mend)
+               const char *what, const char *fix)
 {
     if (attr->message && attr->message_size)
         snprintf(attr->message, attr->message_size, "%s: %s%s%s", file, what,
-                 mend && *mend ? ": " : "", mend ? mend : "");
+                 fix && *fix ? ": " : "", fix ? fix : "");
     return error;
 }
 
@@ -124,20 +124,20 @@ static char **interpreter_argv(const struct spawn *spawn)
     return vector;
 }
 
-static int map_program(struct spawn *spawn, struct image_mapping *mapping)
+static int map_program(struct spawn *spawn, struct elf_mapping *mapping)
 {
     int is_dynamic = spawn->program.interpreter_path[0] != 0;
     const char *path = is_dynamic ? spawn->program.interpreter_path : spawn->program.path;
-    const struct image_info *info =
+    const struct elf_info *info =
         is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     uintptr_t place = atomic_load(&spawn->slot->interpose.files_next);
     place = (place + info->align - 1) & -(uintptr_t)info->align;
-    int result = image_map(fd, info, place, mapping);
+    int result = elf_map(fd, info, place, mapping);
     for (unsigned i = 0; result == 0 && i < info->segment_count; i++) {
-        const struct image_segment *segment = &info->segments[i];
+        const struct elf_segment *segment = &info->segments[i];
         if (!(segment->prot & PROT_EXEC) || (spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE))
             continue;
         uint64_t skew = segment->vaddr % ARCH_PAGE;
@@ -176,7 +176,7 @@ static size_t stack_size_of(const struct spawn *spawn, size_t limit)
     return (size + ARCH_PAGE - 1) & -(size_t)ARCH_PAGE;
 }
 
-static int build_stack(struct spawn *spawn, const struct image_mapping *mapping)
+static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
 {
     int is_dynamic = spawn->program.interpreter_path[0] != 0;
     char **argv = is_dynamic ? interpreter_argv(spawn) : spawn->program.argv;
@@ -239,7 +239,7 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     for (size_t i = 0; i < attr->fd_count; i++)
         child->fds[i] = (struct child_fd){attr->fds[i].source, attr->fds[i].target};
     snprintf(child->name, sizeof(child->name), "%.15s", name ? name + 1 : spawn->file);
-    strcpy(child->program, image_program_name(&spawn->program));
+    strcpy(child->program, elf_program_name(&spawn->program));
     /* A task's child inherits from it through clone; the root's comes from the reaper. */
     inherit_fill(child, attr, spawn->self);
     child->before = attr->before;
@@ -252,7 +252,7 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
 }
 
 /* Finds the function that shall run in place of main, before there is anything to undo. */
-static int find_start(struct spawn *spawn, struct image_problem *problem)
+static int find_start(struct spawn *spawn, struct elf_problem *problem)
 {
     const char *name = spawn->attr.start;
     uint64_t size;
@@ -260,18 +260,18 @@ static int find_start(struct spawn *spawn, struct image_problem *problem)
     if (!name)
         return 0;
     int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);
-    int result = fd < 0 ? -errno : image_symbol(fd, name, &spawn->start, &size, &type);
+    int result = fd < 0 ? -errno : elf_symbol(fd, name, &spawn->start, &size, &type);
     if (fd >= 0)
         close(fd);
     if (result == 0 && type != STT_FUNC)
         result = -ENOSYS;
     snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
-    strcpy(problem->mend, "name a function of the program itself, and do not strip it or link it "
+    strcpy(problem->fix, "name a function of the program itself, and do not strip it or link it "
                           "with -rdynamic");
     if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
         result = -ENOSYS;
         strcpy(problem->reason, "cannot start at a function");
-        strcpy(problem->mend,
+        strcpy(problem->fix,
                "link it dynamically, and see that libonespace-agent.so is installed");
     }
     return result == -ENOENT ? -ENOSYS : result;
@@ -289,10 +289,10 @@ static void undo(struct spawn *spawn, int joined)
 }
 
 /* Stubs, child record, and the program or its dynamic linker. */
-static int map_all(struct spawn *spawn, struct image_mapping *mapping)
+static int map_all(struct spawn *spawn, struct elf_mapping *mapping)
 {
     struct space_slot *slot = spawn->slot;
-    const struct image_info *info = &spawn->program.interpreter_info;
+    const struct elf_info *info = &spawn->program.interpreter_info;
     if (spawn->program.interpreter_path[0] && spawn->self == &spawn->space->slots[0] &&
         !(spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE) &&
         loader_image_map(spawn->space, slot, &spawn->program, mapping) == 0) {
@@ -307,7 +307,7 @@ static int map_all(struct spawn *spawn, struct image_mapping *mapping)
 /* Prepares the claimed slot's memory. */
 static int prepare(struct spawn *spawn, uint64_t signal_mask)
 {
-    struct image_mapping mapping;
+    struct elf_mapping mapping;
     struct space_slot *slot = spawn->slot;
     atomic_store(&slot->memory, MEMORY_PRESENT);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
@@ -317,7 +317,7 @@ static int prepare(struct spawn *spawn, uint64_t signal_mask)
     slot->flags = spawn->attr.flags;
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
-    store_program(slot, image_program_name(&spawn->program));
+    store_program(slot, elf_program_name(&spawn->program));
     int result = map_all(spawn, &mapping);
     spawn->child = (struct child *)slot->child_record;
     if (result == 0)
@@ -418,7 +418,7 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
                    const struct onespace_spawn_attr *given)
 {
     struct spawn spawn = {.space = space_mine(), .self = space_self()};
-    struct image_problem problem = {0};
+    struct elf_problem problem = {0};
     if (!spawn.space)
         return -EPERM;
     if (!file || !argv || check_attr(given, &spawn.attr) < 0)
@@ -429,13 +429,13 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
     int result = task_resolve(directory, file, argv, path, &spawn.program, &problem);
     if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
-        (result = image_check_thread(&spawn.program, &problem)) < 0)
-        image_program_free(&spawn.program);
+        (result = elf_check_thread(&spawn.program, &problem)) < 0)
+        elf_program_free(&spawn.program);
     if (result < 0)
-        return say(&spawn.attr, result, file, problem.reason, problem.mend);
+        return say(&spawn.attr, result, file, problem.reason, problem.fix);
     result = find_start(&spawn, &problem);
-    result = result < 0 ? say(&spawn.attr, result, file, problem.reason, problem.mend)
+    result = result < 0 ? say(&spawn.attr, result, file, problem.reason, problem.fix)
                         : spawn_resolved(&spawn);
-    image_program_free(&spawn.program);
+    elf_program_free(&spawn.program);
     return result;
 }

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_TASK_STACK_H
 #define ONESPACE_TASK_STACK_H
 
-#include "image/image.h"
+#include "elf/elf.h"
 #include "registry/space.h"
 
 struct stack_request {
@@ -10,8 +10,8 @@ struct stack_request {
     struct space_slot *slot;
     size_t size;  /* bytes of the stack */
     size_t limit; /* beyond which the kernel lets no stack of the task grow */
-    const struct image_mapping *mapping; /* what is entered: an interpreter or a static program */
-    const struct image_info *info;
+    const struct elf_mapping *mapping; /* what is entered: an interpreter or a static program */
+    const struct elf_info *info;
     const char *program; /* AT_EXECFN */
     char *const *argv, *const *envp;
 };

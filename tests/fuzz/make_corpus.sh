@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-elf=corpus/image_read_fuzz
+elf=corpus/elf_read_fuzz
 script=corpus/script_line_fuzz
 rm -rf "$elf" "$script"
 mkdir -p "$elf" "$script"

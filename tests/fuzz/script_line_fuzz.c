@@ -1,5 +1,5 @@
 /* tests/fuzz/script_line_fuzz.c: any bytes as the first line of a script. */
-#include "image/script.h"
+#include "elf/script.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,13 +21,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(size >= 2 && data[0] == '#' && data[1] == '!');
     size_t name = strnlen(line.interpreter, sizeof(line.interpreter));
     size_t argument = strnlen(line.argument, sizeof(line.argument));
-    require(name + argument + 2 <= IMAGE_SCRIPT_LINE);
+    require(name + argument + 2 <= ELF_SCRIPT_LINE);
     require(strpbrk(line.interpreter, " \t\n") == NULL);
     require(strchr(line.argument, '\n') == NULL && !script_is_blank(line.argument[0]));
     require(line.has_argument || argument == 0);
-    /* Whatever stands behind the first line changes nothing. */
-    const uint8_t *newline =
-        memchr(data, '\n', size < IMAGE_SCRIPT_LINE ? size : IMAGE_SCRIPT_LINE);
+    /* What follows the first line has no effect. */
+    const uint8_t *newline = memchr(data, '\n', size < ELF_SCRIPT_LINE ? size : ELF_SCRIPT_LINE);
     struct script_line again;
     if (newline != NULL) {
         require(parse_script_line((const char *)data, (size_t)(newline - data) + 1, &again));

@@ -29,7 +29,7 @@ class PipTest : public ::testing::Test
         ASSERT_EQ(pip_init(&pipid, &ntasks, &exported, 0), 0);
         ASSERT_EQ(pipid, PIP_PIPID_ROOT);
     }
-    // All is given back: tasks, memory, the space.
+    // Everything is freed: tasks, memory, the space.
     void TearDown() override
     {
         if (!pip_is_initialized())

@@ -12,7 +12,7 @@ class pip_spawn_of : public PipTest
     char *argv_[3] = {nullptr, nullptr, nullptr};
     std::string path_ = guest();
 
-    // Each argument is right but what the test changes.
+    // Each argument is valid except what the test changes.
     int with(int coreno, int pipid, const char *file = nullptr)
     {
         argv_[0] = const_cast<char *>(file ? file : path_.c_str());
@@ -53,9 +53,9 @@ TEST_F(pip_spawn_of, bad_arguments_are_refused)
 
 TEST_F(pip_spawn_of, files_that_cannot_be_tasks_says_why)
 {
-    char folder[] = "/tmp/onespace-pip-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    std::string text = std::string(folder) + "/text", plain = std::string(folder) + "/plain";
+    char directory[] = "/tmp/onespace-pip-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    std::string text = std::string(directory) + "/text", plain = std::string(directory) + "/plain";
     std::ofstream(text) << std::string("\0\1\2\3 no program", 15);
     std::ofstream(plain) << "#!/bin/sh\n";
     setenv("PIP_QUIET", "1", 1);
@@ -63,13 +63,13 @@ TEST_F(pip_spawn_of, files_that_cannot_be_tasks_says_why)
     EXPECT_EQ(with(AsIs, 0, "no-such-program-in-the-path"), ENOENT);
     EXPECT_EQ(with(AsIs, 0, ""), ENOENT);
     EXPECT_EQ(with(AsIs, 0, plain.c_str()), EACCES) << "not executable";
-    EXPECT_EQ(with(AsIs, 0, folder), EACCES) << "a folder";
+    EXPECT_EQ(with(AsIs, 0, directory), EACCES) << "a directory";
     EXPECT_EQ(with(AsIs, 0, program("fixed").c_str()), ELIBEXEC);
     std::filesystem::copy_file(path_, text, std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(text, 5000);
     chmod(text.c_str(), 0755);
     EXPECT_EQ(with(AsIs, 0, text.c_str()), ELIBBAD) << "truncated";
-    std::filesystem::remove_all(folder);
+    std::filesystem::remove_all(directory);
     EXPECT_EQ(with(AsIs, 0), 0) << "the PiP id is free still";
     EXPECT_EQ(wait(0), 0);
 }
@@ -112,7 +112,7 @@ TEST_F(pip_spawn_of, the_same_id_again_and_again_keeps_no_memory)
     expect_flat(before, 8, 2048);
 }
 
-TEST_F(pip_spawn_of, a_task_binds_it_to_the_processor)
+TEST_F(pip_spawn_of, a_task_binds_it_to_the_cpu)
 {
     cpu_set_t mine;
     ASSERT_EQ(sched_getaffinity(0, sizeof(mine), &mine), 0);
@@ -346,7 +346,7 @@ TEST_F(pip_wait_for, one_task_by_two_threads_gives_it_to_one)
 }
 
 // The tasks die with the reaper; the root is told.
-TEST_F(pip_wait_for, tasks_whose_keeper_was_killed_ends)
+TEST_F(pip_wait_for, tasks_whose_reaper_was_killed_ends)
 {
     ASSERT_EQ(spawn({"pause"}, 0), 0);
     ASSERT_EQ(spawn({"pause"}, 1), 0);

@@ -542,7 +542,7 @@ def test_schema_wants_every_promised_field(missing):
 
 
 def test_bench_command_prints_the_table(job, tmp_path):
-    result = job.run([ONESPACE, "bench", "--quick", "--turns", "1", "--mpi", need("mpich")], timeout=400,
+    result = job.run([ONESPACE, "bench", "--quick", "--repeats", "1", "--mpi", need("mpich")], timeout=400,
                      env={"ONESPACE_BENCH_RESULTS": str(tmp_path)})
     assert result.code == 0, result
     jsonschema.validate(json.loads((tmp_path / "p2p.json").read_text()), SCHEMA)

@@ -1,4 +1,4 @@
-"""onespace check: the verdict, its reason and mend, and the notes."""
+"""onespace check: the verdict, its reason and fix, and the notes."""
 import os
 import pathlib
 import shutil
@@ -43,7 +43,7 @@ def test_position_independent_program_can(check, guests):
     verdict = check(program)
     assert verdict == {"program": program, "can_be_task": True, "path": os.path.realpath(program),
                        "libc": "glibc", "interpreter": os.path.realpath(interpreter_of(program)),
-                       "reason": None, "mend": None, "notes": []}
+                       "reason": None, "fix": None, "notes": []}
 
 
 def test_program_is_searched_along_path(check):
@@ -64,21 +64,21 @@ def test_musl_program_can(check, guests, tool):
 def test_fixed_program_cannot(check, guests):
     verdict = check(guests.c("program.c", "-no-pie", name="program-fixed"))
     assert not verdict["can_be_task"] and "position independent" in verdict["reason"]
-    assert "-fPIE -pie" in verdict["mend"] and verdict["path"] is None
+    assert "-fPIE -pie" in verdict["fix"] and verdict["path"] is None
 
 
-def test_fixed_go_program_gets_gos_mend(check, guests):
+def test_fixed_go_program_gets_gos_fix(check, guests):
     verdict = check(guests.c("program.c", "-no-pie", "-DGO", name="program-go"))
-    assert not verdict["can_be_task"] and "go build -buildmode=pie" in verdict["mend"], verdict
+    assert not verdict["can_be_task"] and "go build -buildmode=pie" in verdict["fix"], verdict
 
 
-def test_fixed_python_gets_a_mend_of_its_own(check, guests, tmp_path):
+def test_fixed_python_gets_a_fix_of_its_own(check, guests, tmp_path):
     python = tmp_path / "python3.99"
     shutil.copy(guests.c("program.c", "-no-pie", name="program-fixed"), python)
     (tmp_path / "python3").symlink_to(python)
     verdict = check("python3", env={"PATH": str(tmp_path)})
     assert not verdict["can_be_task"] and "libpython3.99.so.1.0" in verdict["reason"], verdict
-    assert "Install that library" in verdict["mend"], verdict
+    assert "Install that library" in verdict["fix"], verdict
 
 
 def test_privileged_program_cannot(check, guests, tmp_path):
@@ -95,7 +95,7 @@ def test_privileged_program_cannot(check, guests, tmp_path):
                                          ("/", "directory"), ("", "empty name")])
 def test_what_is_no_program_cannot(check, name, reason):
     verdict = check(name)
-    assert not verdict["can_be_task"] and reason in verdict["reason"] and verdict["mend"], verdict
+    assert not verdict["can_be_task"] and reason in verdict["reason"] and verdict["fix"], verdict
 
 
 def test_script_names_the_program_that_runs(check, script):
@@ -135,7 +135,7 @@ def test_program_has_no_notes_when_it_is_called_by_a_link(check, guests, tmp_pat
     assert check(str(tmp_path / "link"))["notes"] == []
 
 
-def test_libc_without_sites_is_told(check, guests, tmp_path):
+def test_libc_without_patch_sites_is_told(check, guests, tmp_path):
     """A copy of the libc whose one mmap looks different to the search: two bytes of it swapped."""
     interpreter = os.path.realpath(interpreter_of(guests.c("program.c", "-pie", "-fPIE")))
     libc = pathlib.Path(interpreter).parent / "libc.so.6"
@@ -162,7 +162,7 @@ def test_verdict_is_that_of_run(job, check, guests, script):
         assert job.run([*RUN, program]).code == 0 if can else job.run([*RUN, program]).code in (126, 127)
 
 
-def test_text_names_reason_and_mend(job, guests):
+def test_text_names_reason_and_fix(job, guests):
     fixed = guests.c("program.c", "-no-pie", name="program-fixed")
     result = job.run([*CHECK, fixed, "true"])
     refused, accepted = result.out.splitlines()

@@ -15,7 +15,7 @@ PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().sta
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = [p for folder in ("src", "cmd") for p in sorted((ROOT / folder).rglob("*.c"))]
-NO_SPEAKERS = [ROOT / "cmd" / "map_svg.c"]  # whose texts are parts of a picture
+NO_SPEAKERS = [ROOT / "cmd/map/svg.c"]  # whose texts are parts of a picture
 
 
 # ---- Messages ----
@@ -213,7 +213,7 @@ def test_files_that_documents_name_exist():
 
 
 def test_environment_defaults_are_explained():
-    source = (ROOT / "src" / "host" / "defaults.c").read_text()
+    source = (ROOT / "src/shim/defaults.c").read_text()
     defaults = re.findall(r'\{"(\w+)",\s*"([^"]*)"', source)
     assert defaults
     text = (ROOT / "docs" / "launchers.md").read_text()

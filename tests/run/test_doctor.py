@@ -1,4 +1,4 @@
-"""onespace doctor: each finding, its status and its mend. What this machine is not, it is made to look
+"""onespace doctor: each finding, its status and its fix. What this machine is not, it is made to look
 like: by limits, filters, files in other places, programs and libraries that stand in for MPI's."""
 import errno
 import os
@@ -52,12 +52,12 @@ def limit(kind, value):
 def test_findings_have_their_four_parts(doctor):
     found = doctor()
     for line in found:
-        assert list(line) == ["status", "subject", "finding", "mend"]
+        assert list(line) == ["status", "subject", "finding", "fix"]
         assert line["status"] in ("good", "warning", "wrong") and line["subject"] and line["finding"]
-        assert line["status"] == "good" or line["mend"], line
+        assert line["status"] == "good" or line["fix"], line
     assert {"kernel", "page faults", "futex hash", "CVE-2026-52973", "vm.max_map_count", "overcommit",
             "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
-            "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "steering", "trial", "launcher",
+            "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "interposition", "trial", "launcher",
             "MPI library", "storage windows", "versions", "MPI settings"} <= {line["subject"] for line in found}
 
 
@@ -76,7 +76,7 @@ def test_text_fits_the_terminal(job, tmp_path):
     assert all(len(line) <= 80 for line in lines if "/" not in line), lines
 
 
-def test_text_has_the_mend_in_the_same_line(job):
+def test_text_has_the_fix_in_the_same_line(job):
     result = job.run(DOCTOR, preexec_fn=limit(resource.RLIMIT_NOFILE, 200))
     line, = [line for line in result.out.splitlines() if line.split()[1:3] == ["ulimit", "-n"]]
     assert line.startswith("warning  ulimit -n ") and "200 open files" in line
@@ -91,7 +91,7 @@ def test_text_has_the_mend_in_the_same_line(job):
 def test_kernel_before_5_16_cannot_contain_crashes(doctor, machine, release, status):
     line = only(doctor(env=machine(FAKE_RELEASE=release)), "kernel")
     assert line["status"] == status and release in line["finding"]
-    assert status == "good" or "5.16" in line["mend"]
+    assert status == "good" or "5.16" in line["fix"]
 
 
 @pytest.mark.parametrize("release,status", [("5.19.1", "warning"), ("6.3.13", "warning"), ("6.4.0", "good"),
@@ -108,7 +108,7 @@ def test_kernel_before_6_4_has_one_lock(doctor, machine, release, status):
 def test_kernel_with_the_cve_is_told(doctor, machine, release, status):
     line = only(doctor(env=machine(FAKE_RELEASE=release)), "CVE-2026-52973")
     assert line["status"] == status
-    assert status == "good" or "6.18.33" in line["mend"] and "7.0.10" in line["mend"]
+    assert status == "good" or "6.18.33" in line["fix"] and "7.0.10" in line["fix"]
 
 
 def test_kernel_before_6_16_has_no_private_futex_hash(doctor, machine):
@@ -126,10 +126,10 @@ def test_version_that_cannot_be_read_is_said(doctor, machine):
 @pytest.mark.parametrize("count,status", [("65530", "good"), ("300", "warning")])
 def test_few_mappings_are_told(doctor, machine, count, status):
     if int(count) > 300 and os.cpu_count() > 100:
-        pytest.skip("65530 is few for so many processors")
+        pytest.skip("65530 is few for so many CPUs")
     line = only(doctor(env=machine({"/proc/sys/vm/max_map_count": count + "\n"})), "vm.max_map_count")
     assert line["status"] == status and line["finding"].startswith(count)
-    assert status == "good" or "sysctl -w vm.max_map_count=262144" in line["mend"]
+    assert status == "good" or "sysctl -w vm.max_map_count=262144" in line["fix"]
 
 
 @pytest.mark.parametrize("mode,status", [("0", "good"), ("1", "good"), ("2", "warning")])
@@ -169,7 +169,7 @@ def test_few_processes_in_a_cgroup_are_told(doctor, machine):
 @pytest.mark.parametrize("size,status", [(1 << 27, "wrong"), (1 << 33, "warning")])
 def test_limited_address_space_is_told(doctor, size, status):
     line = only(doctor(preexec_fn=limit(resource.RLIMIT_AS, size)), "ulimit -v")
-    assert line["status"] == status and "together" in line["finding"] and "unlimited" in line["mend"]
+    assert line["status"] == status and "together" in line["finding"] and "unlimited" in line["fix"]
 
 
 def test_unlimited_stack_is_told(doctor):
@@ -226,7 +226,7 @@ def test_missing_agent_is_wrong(job, tmp_path):
     shutil.copy(ONESPACE, alone)
     result = job.run([alone, "doctor", "--json"])
     line = only(as_json(result), "agent")
-    assert result.code == 1 and line["status"] == "wrong" and "ONESPACE_AGENT" in line["mend"]
+    assert result.code == 1 and line["status"] == "wrong" and "ONESPACE_AGENT" in line["fix"]
 
 
 def test_address_region_that_is_taken_is_wrong(doctor, machine):
@@ -235,8 +235,8 @@ def test_address_region_that_is_taken_is_wrong(doctor, machine):
     assert line["status"] == "wrong" and "in-the-way.so" in line["finding"]
 
 
-def test_steering_finds_this_libc(doctor):
-    line = only(doctor(), "steering")
+def test_interposition_finds_this_libc(doctor):
+    line = only(doctor(), "interposition")
     assert line["status"] == "good" and "ld-" in line["finding"] and "libc" in line["finding"]
 
 
@@ -244,7 +244,7 @@ def test_folder_that_is_not_ones_own_is_wrong(doctor, job, tmp_path):
     folder = pathlib.Path(job.runtime) / "onespace"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-    line = only(doctor(), "socket folder")
+    line = only(doctor(), "socket directory")
     folder.rmdir()
     assert line["status"] == "wrong" and str(folder) in line["finding"]
 

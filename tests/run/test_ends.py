@@ -77,7 +77,7 @@ def test_killed_task_is_a_killed_rank(job, guests, stock_mpi):
     expect_the_same(job, stock_mpi, program, lambda command: os.kill(ranks_ready(command)[-1], signal.SIGKILL))
 
 
-@pytest.mark.parametrize("victim", ["onespace-host", "onespace-keeper"])
+@pytest.mark.parametrize("victim", ["onespace-host", "onespace-reaper"])
 def test_killed_host_fails_the_job(job, guests, stock_mpi, victim):
     mpi = stock_mpi
     job.may_leave_socket = True
@@ -221,9 +221,9 @@ def test_killed_root_takes_its_tasks_along(job):
 def test_killed_keeper_ends_the_job(job):
     command = job.start([*RUN, "-n", "2", *sh("echo up; exec sleep 30")], timeout=15)
     command.wait_for("up", 2)
-    os.kill(job.named("onespace-keeper")[0].pid, signal.SIGKILL)
+    os.kill(job.named("onespace-reaper")[0].pid, signal.SIGKILL)
     result = command.finish()
-    assert result.code != 0 and "keeper" in result.err, str(result)
+    assert result.code != 0 and "reaper" in result.err, str(result)
 
 
 def test_killed_shim_takes_its_task_along_and_no_other(job):

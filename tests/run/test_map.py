@@ -81,10 +81,10 @@ def test_summary_is_the_sum_of_the_mappings(job, started, observed):
     assert sum(row["mappings"] for row in space["summary"]) == len(space["mappings"])
 
 
-def test_owners_are_root_registry_keeper_and_tasks(job, started, observed):
+def test_owners_are_root_registry_reaper_and_tasks(job, started, observed):
     run = started("-n", "2", observed, count=2)
     space = look(job, run.pid)
-    assert {row["owner"] for row in space["summary"]} == {"root", "registry", "keeper", "task"}
+    assert {row["owner"] for row in space["summary"]} == {"root", "registry", "reaper", "task"}
     assert {row["task"] for row in space["summary"]} == {None, *(task["id"] for task in space["tasks"])}
     assert [task["program"] for task in space["tasks"]] == [os.path.realpath(observed)] * 2
     assert space["root_pid"] == run.pid
@@ -113,8 +113,8 @@ def test_space_is_found_by_the_pid_of_a_task(job, started, observed):
     assert look(job, task["pid"])["root_pid"] == run.pid
 
 
-def test_memory_outside_the_ranges_is_nobodys_beside_unsteered_tasks(job, started, observed):
-    run = started("--no-steer", observed)
+def test_memory_outside_the_ranges_is_nobodys_beside_tasks_without_interposition(job, started, observed):
+    run = started("--no-interpose", observed)
     space = look(job, run.pid, "--all")
     libc = {m["owner"] for m in space["mappings"] if m["name"] and "/libc.so" in m["name"]}
     assert libc == {"unknown"}
@@ -166,7 +166,7 @@ def test_picture_has_a_bar_for_each_owner(job, started, observed, tmp_path, coun
     run = started("-n", str(count), observed, count=count)
     root = picture(job, run.pid, tmp_path / "map.svg")
     names = [text.text for text in root.iter(f"{SVG}text") if text.get("class") == "name"]
-    assert names == ["root", "registry", "keeper", *(f"task {i + 1}" for i in range(count))]
+    assert names == ["root", "registry", "reaper", *(f"task {i + 1}" for i in range(count))]
     assert len({y for y, _, _ in bars(root)}) == count + 3
     width = float(root.get("viewBox").split()[2])
     assert all(0 <= x and x + long <= width for _, x, long in bars(root))
@@ -182,7 +182,7 @@ def test_picture_is_to_scale(job, started, observed, tmp_path):
     assert 0.5 < second / first < 0.6
 
 
-def test_picture_names_no_folder(job, started, observed, tmp_path):
+def test_picture_names_no_directory(job, started, observed, tmp_path):
     run = started(observed)
     text = "".join(picture(job, run.pid, tmp_path / "map.svg").itertext())
     assert "observed" in text and "/" not in text
@@ -221,7 +221,7 @@ def test_users_see_their_own_space(job, started, somebody):
     assert resident(space, "library")[0] > 0
 
 
-def test_others_space_is_refused_and_the_mend_said(job, started, observed, somebody):
+def test_others_space_is_refused_and_the_fix_said(job, started, observed, somebody):
     run = started(observed)
     result = job.run([*MAP, str(run.pid)], preexec_fn=somebody)
     assert result.code == 1 and result.out == "", str(result)

@@ -178,8 +178,8 @@ def test_full_tables_are_told(job, started, guests):
     run = started(guests.c("../../programs/sites.c"), "many", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("near")
     overflows = look(job, run.pid)["overflows"]
-    assert overflows["sites"] > 0 and overflows["mappings"] == 0, overflows
-    assert f"{overflows['sites']} system call sites are not steered" in job.run([*PS, str(run.pid)]).out
+    assert overflows["patch_sites"] > 0 and overflows["mappings"] == 0, overflows
+    assert f"{overflows['patch_sites']} patch sites are not interposed" in job.run([*PS, str(run.pid)]).out
 
 
 def test_task_with_forgotten_mappings_is_named(job, started, guests):

@@ -107,7 +107,7 @@ def test_own_program_is_the_python_that_was_named(job, run, python):
 
 def test_verbose_names_the_library(job, run, python):
     result = job.run([*run, "--verbose", "python3", "-c", ""], env={"PATH": "/usr/bin"})
-    assert re.search(rf"{python} is linked for fixed addresses: .* from /\S+/lib{os.path.basename(python)}\.so\.1\.0",
+    assert re.search(rf"{python} is non-PIE: .* from /\S+/lib{os.path.basename(python)}\.so\.1\.0",
                      result.err), str(result)
 
 

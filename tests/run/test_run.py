@@ -84,7 +84,7 @@ def test_on_failure_kill_ends_those_that_ignore_it(job):
 
 @pytest.mark.parametrize("argv,word", [
     ([], "no program"), (["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"),
-    (["-n", "99999", "true"], "-n 99999"), (["--on-failure", "perhaps", "true"], "perhaps"), (["--turns", "slow", "true"], "slow"),
+    (["-n", "99999", "true"], "-n 99999"), (["--on-failure", "perhaps", "true"], "perhaps"), (["--time-slices", "slow", "true"], "slow"),
     (["--stack", "1K", "true"], "--stack 1K"), (["--space", "a/b", "true"], "a/b"),
     (["--cpu-bind", "everywhere", "true"], "everywhere"), (["--no-such", "true"], "no-such"),
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])
@@ -184,8 +184,8 @@ def test_verbose_names_the_space(job):
 def test_verbose_tells_of_full_tables(job, guests):
     sites = guests.c("../../programs/sites.c")
     result = job.run([*RUN, "--verbose", sites, "many"])
-    assert result.code == 0 and re.search(r"\d+ system call sites are not steered", result.err), str(result)
-    assert "not steered" not in job.run([*RUN, "--verbose", "true"]).err
+    assert result.code == 0 and re.search(r"\d+ patch sites are not interposed", result.err), str(result)
+    assert "not interposed" not in job.run([*RUN, "--verbose", "true"]).err
 
 
 def test_stats_count_copies(job):
@@ -231,7 +231,7 @@ def test_stack_follows_the_limit(job, run, guests):
     assert result.code == 0, str(result)
 
 
-@pytest.mark.parametrize("option", ["--heap=libc", "--heap=tuned", "--no-steer"])
+@pytest.mark.parametrize("option", ["--heap=libc", "--heap=tuned", "--no-interpose"])
 def test_heap_options_run_programs(job, run, option, guests):
     result = job.run([*run, option, guests.c("patterns.c"), "1"])
     assert result.code == 0, str(result)

@@ -44,7 +44,7 @@ def test_a_program_that_is_not_found_ends_the_others(job, guest):
 
 @pytest.mark.parametrize("option, reason", [
     (["--space", "test"], "with --space: what joins a space is a process"),
-    (["--no-steer"], "with --no-steer: their libc must be steered"),
+    (["--no-interpose"], "with --no-interpose: system calls of their libc must be interposed"),
     (["--on-failure", "kill"], "with --on-failure kill: a signal that ends one of them ends all"),
 ])
 def test_is_refused_with(job, option, reason):

@@ -19,7 +19,7 @@ def turns_of(pid):
     """The processors of the threads that make turns, in that process."""
     found = []
     for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        if (thread / "comm").read_text() == "onespace-turns\n":
+        if (thread / "comm").read_text() == "onespace-slices\n":
             status = (thread / "status").read_text()
             found += [int(line.split()[1]) for line in status.splitlines() if line.startswith("Cpus_allowed_list")]
     return sorted(found)
@@ -67,7 +67,7 @@ def test_tasks_that_fit_take_none(crowd):
 
 
 def test_turns_can_be_left_to_the_kernel(crowd):
-    assert turns_of(crowd(CROWD, "--turns", "off").pid) == []
+    assert turns_of(crowd(CROWD, "--time-slices", "off").pid) == []
 
 
 def test_tasks_in_a_crowd_ask_for_short_slices(crowd):

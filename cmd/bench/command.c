@@ -1,0 +1,72 @@
+/* cmd/bench/command.c: onespace bench: executes the benchmark's driver, a Python program. */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "cmd/lib/commands.h"
+#include "cmd/lib/driver.h"
+
+static const char usage[] =
+    "usage: onespace bench [OPTION...]\n"
+    "\n"
+    "Measures what two ranks gain as tasks of one address space, on this machine and with your "
+    "MPI:\n"
+    "MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy between two "
+    "threads.\n"
+    "\n"
+    "      --mpi NAME  path (default): the MPI of mpicc and mpiexec along PATH; mpich, openmpi: "
+    "Debian's;\n"
+    "                  all: every one that is found\n"
+    "      --quick     fewer sizes and repeats: a few seconds\n"
+    "      --repeats N runs of processes and of tasks each; few of them scatter more\n"
+    "      --fresh     send what has just been written, not the same buffer again and again\n"
+    "      --json      print the results as JSON (onespace-bench/1) in place of the table\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
+
+enum { OPT_MPI = 256, OPT_QUICK, OPT_REPEATS, OPT_FRESH, OPT_JSON };
+
+static const struct option options[] = {
+    {"mpi", required_argument, NULL, OPT_MPI},
+    {"quick", no_argument, NULL, OPT_QUICK},
+    {"repeats", required_argument, NULL, OPT_REPEATS},
+    {"fresh", no_argument, NULL, OPT_FRESH},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+int command_bench(int argc, char **argv)
+{
+    char *command[20] = {NULL, NULL, "--mpi", "path"};
+    int count = 4, plots = 1;
+    argv[0] = "onespace bench"; /* for getopt's messages */
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (option == '?' || count > 12) {
+            fprintf(stderr, "Try `onespace bench --help`.\n");
+            return 2;
+        }
+        if (option == OPT_MPI)
+            command[3] = optarg;
+        else
+            command[count++] = option == OPT_QUICK     ? "--quick"
+                               : option == OPT_REPEATS ? "--repeats"
+                               : option == OPT_FRESH   ? "--fresh"
+                                                       : "--json";
+        if (option == OPT_REPEATS)
+            command[count++] = optarg;
+        plots &= option != OPT_JSON;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "onespace bench: unexpected '%s'. Try `onespace bench --help`.\n",
+                argv[optind]);
+        return 2;
+    }
+    if (!plots)
+        command[count++] = "--no-plot";
+    return driver_become("bench", "p2p/run", command);
+}

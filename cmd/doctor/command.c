@@ -1,0 +1,114 @@
+/* cmd/doctor/command.c: onespace doctor: looks at this machine and says what to fix. */
+#include "cmd/doctor/doctor.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/lib/commands.h"
+#include "cmd/lib/output.h"
+
+static const char usage[] =
+    "usage: onespace doctor [--json]\n"
+    "\n"
+    "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the\n"
+    "current directory's file system, makes a few tasks, and says what is good, what could be "
+    "better\n"
+    "and what is wrong, with the fix. Changes nothing.\n"
+    "\n"
+    "      --json   an array of {status, subject, finding, fix}, for programs\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0 when nothing is wrong, 1 when something is, 2 wrong usage.\n";
+
+enum { SUBJECT_AT = 9, FINDING_AT = 28 };
+
+static const char *const status_names[] = {"good", "warning", "wrong"};
+static struct output_json json = {NULL, 0, 0};
+static unsigned width, counts[3];
+
+static void write_line(enum doctor_status status, const char *subject, const char *finding,
+                       const char *fix)
+{
+    json_open(&json, NULL, '{');
+    json_text(&json, "status", status_names[status]);
+    json_text(&json, "subject", subject);
+    json_text(&json, "finding", finding);
+    json_text(&json, "fix", fix);
+    json_close(&json, '}');
+}
+
+/* "; " and the fix as the rest of a sentence: without its capital, unless it starts with a name,
+ * and without its full stop. */
+static void append_fix(char *text, size_t size, const char *fix)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "; %s", fix);
+    char *first = text + length + 2, *last = text + strlen(text) - 1;
+    if (length + 3 < size && islower((unsigned char)first[1]) && strncmp(fix, "Linux", 5) != 0)
+        *first = (char)tolower((unsigned char)*first);
+    if (*last == '.')
+        *last = 0;
+}
+
+void doctor_say(enum doctor_status status, const char *subject, const char *fix,
+                const char *finding, ...)
+{
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, finding);
+    vsnprintf(text, sizeof(text), finding, arguments);
+    va_end(arguments);
+    output_clean(text);
+    counts[status]++;
+    if (json.out) {
+        write_line(status, subject, text, fix);
+        return;
+    }
+    if (fix)
+        append_fix(text, sizeof(text), fix);
+    printf("%-*s%-*s ", SUBJECT_AT, status_names[status], FINDING_AT - SUBJECT_AT - 1, subject);
+    output_wrapped(stdout, width, FINDING_AT, FINDING_AT, text);
+    putchar('\n');
+    fflush(stdout); /* some of the next checks take a while */
+}
+
+int command_doctor(int argc, char **argv)
+{
+    enum { OPT_JSON = 256 };
+    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    static void (*const parts[])(void) = {
+        doctor_kernel, doctor_memory, doctor_limits, doctor_calls,   doctor_install,
+        doctor_trial,  doctor_xpmem,  doctor_mpi,    doctor_storage, doctor_settings};
+    argv[0] = "onespace doctor";
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (option != OPT_JSON) {
+            fprintf(stderr, "Try `onespace doctor --help`.\n");
+            return 2;
+        }
+        json.out = stdout;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "onespace doctor: takes no argument. Try `onespace doctor --help`.\n");
+        return 2;
+    }
+    width = output_width(stdout);
+    if (json.out)
+        json_open(&json, NULL, '[');
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        parts[i]();
+    if (json.out)
+        json_close(&json, ']');
+    else
+        printf("\n%u good, %u to look at, %u wrong\n", counts[DOCTOR_GOOD], counts[DOCTOR_WARNING],
+               counts[DOCTOR_WRONG]);
+    return counts[DOCTOR_WRONG] ? 1 : 0;
+}

@@ -1,0 +1,116 @@
+/* cmd/doctor/kernel.c: what depends on the kernel's version. Versions are those of kernel.org. A
+ * distribution may have backported a fix, so an old version is a warning and the trial decides. */
+#include "cmd/doctor/doctor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct version {
+    unsigned major, minor, patch;
+};
+
+static int at_least(struct version kernel, unsigned major, unsigned minor, unsigned patch)
+{
+    if (kernel.major != major)
+        return kernel.major > major;
+    return kernel.minor != minor ? kernel.minor > minor : kernel.patch >= patch;
+}
+
+static void say_crashes(struct version kernel, const char *release)
+{
+    if (!at_least(kernel, 4, 17, 0))
+        doctor_say(DOCTOR_WRONG, "kernel", "Use Linux 5.16 or later.",
+                   "Linux %s lacks what a space needs (it came with 4.17)", release);
+    else if (!at_least(kernel, 5, 16, 0))
+        doctor_say(DOCTOR_WARNING, "kernel",
+                   "Use Linux 5.16 or later, or see below whether your distribution backported it.",
+                   "Linux %s: one task that crashes takes all tasks of its space with it", release);
+    else
+        doctor_say(DOCTOR_GOOD, "kernel", NULL,
+                   "Linux %s: a crash ends the task that crashes alone", release);
+}
+
+static void say_locks(struct version kernel)
+{
+    if (at_least(kernel, 6, 4, 0))
+        doctor_say(DOCTOR_GOOD, "page faults", NULL,
+                   "locked per mapping, so tasks do not wait for one "
+                   "another (Linux 6.4 and later)");
+    else
+        doctor_say(
+            DOCTOR_WARNING, "page faults", "Use Linux 6.4 or later.",
+            "one lock for the whole space: while one task maps memory the others wait, which "
+            "shows at the start of many ranks");
+}
+
+static void set_futex_slots(int out, void *context)
+{
+    enum { PR_FUTEX_HASH_ = 78, SET_SLOTS = 1, SLOTS = 1024 };
+    (void)context;
+    int error = prctl(PR_FUTEX_HASH_, SET_SLOTS, SLOTS, 0, 0) == 0 ? 0 : errno;
+    dprintf(out, "%d", error);
+}
+
+static void say_futex_hash(struct version kernel)
+{
+    char answer[16];
+    static const char subject[] = "futex hash";
+    if (!at_least(kernel, 6, 16, 0)) {
+        doctor_say(DOCTOR_GOOD, subject, NULL,
+                   "one for the whole machine (before Linux 6.16): no "
+                   "wake-up can be lost when a private one comes");
+        return;
+    }
+    int status = doctor_child(set_futex_slots, NULL, answer, sizeof(answer), 5000);
+    if (status == 0 && strcmp(answer, "0") == 0)
+        doctor_say(DOCTOR_GOOD, subject, NULL,
+                   "private, and its size can be fixed before the first task, "
+                   "as onespace does: no wake-up is lost");
+    else if (status == 0 && atoi(answer) == EINVAL)
+        doctor_say(DOCTOR_GOOD, subject, NULL, "this kernel is built without private ones");
+    else
+        doctor_say(
+            DOCTOR_WARNING, subject,
+            "Let the container's filter pass prctl(PR_FUTEX_HASH), or update the kernel.",
+            "its size cannot be fixed (%s): wake-ups between tasks can be lost when the kernel "
+            "installs it",
+            status == 0 ? strerror(atoi(answer)) : "the call ends the process");
+}
+
+static void say_cve(struct version kernel, const char *release)
+{
+    int in_first = at_least(kernel, 6, 17, 0) && !at_least(kernel, 6, 18, 33);
+    int in_second = at_least(kernel, 6, 19, 0) && !at_least(kernel, 7, 0, 10);
+    if (in_first || in_second)
+        doctor_say(
+            DOCTOR_WARNING, "CVE-2026-52973",
+            "Update the kernel to 6.18.33, 7.0.10 or later, unless your distribution's notes say "
+            "that it fixed this.",
+            "Linux %s can use freed memory in its futex hash when processes share memory, as tasks "
+            "do: the machine may crash",
+            release);
+    else
+        doctor_say(DOCTOR_GOOD, "CVE-2026-52973", NULL, "Linux %s does not have it", release);
+}
+
+void doctor_kernel(void)
+{
+    struct utsname names;
+    struct version kernel = {0, 0, 0};
+    uname(&names);
+    if (sscanf(names.release, "%u.%u.%u", &kernel.major, &kernel.minor, &kernel.patch) < 2) {
+        doctor_say(DOCTOR_WARNING, "kernel", "See the list of kernels in the documentation.",
+                   "%s %s is not a version that can be told", names.sysname, names.release);
+        return;
+    }
+    say_crashes(kernel, names.release);
+    say_locks(kernel);
+    say_futex_hash(kernel);
+    say_cve(kernel, names.release);
+}

@@ -1,0 +1,208 @@
+/* cmd/doctor/memory.c: mappings, overcommit, huge pages, memory cgroups, shared memory. */
+#include "cmd/doctor/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "cmd/lib/output.h"
+
+/* Mappings of one MPI rank: 130 to 315 with MPICH, Open MPI and UCX. */
+enum { RANK_MAPPINGS = 320 };
+#define UNLIMITED UINT64_MAX
+
+static void say_mappings(void)
+{
+    char text[64], fix[160];
+    static const char subject[] = "vm.max_map_count";
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (doctor_read("/proc/sys/vm/max_map_count", text, sizeof(text)) != 0) {
+        doctor_say(DOCTOR_WARNING, subject, "Mount /proc.", "cannot be read");
+        return;
+    }
+    long most = atol(text), ranks = most / RANK_MAPPINGS;
+    long wanted = 1 << 18;
+    while (wanted < 4 * cores * RANK_MAPPINGS)
+        wanted *= 2;
+    snprintf(fix, sizeof(fix), "Raise it: sysctl -w vm.max_map_count=%ld (and in /etc/sysctl.d).",
+             wanted);
+    int few = ranks < cores;
+    doctor_say(
+        few ? DOCTOR_WARNING : DOCTOR_GOOD, subject, few ? fix : NULL,
+        "%ld mappings for all tasks of a space together: about %ld MPI ranks; this machine has %ld "
+        "CPUs",
+        most, ranks, cores);
+}
+
+/* A number of kB from /proc/meminfo, in bytes. */
+static uint64_t meminfo(const char *key)
+{
+    char line[128];
+    uint64_t value = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':')
+            value = strtoull(line + strlen(key) + 1, NULL, 10) * 1024;
+    fclose(file);
+    return value;
+}
+
+static void say_overcommit(void)
+{
+    char text[32], limit[OUTPUT_SHORT], used[OUTPUT_SHORT];
+    static const char subject[] = "overcommit";
+    doctor_read("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+    if (text[0] == '2')
+        doctor_say(DOCTOR_WARNING, subject,
+                   "sysctl -w vm.overcommit_memory=0, or keep enough room below the limit.",
+                   "strict (2): what tasks reserve counts, not what they use; %s of %s are taken",
+                   output_bytes(used, meminfo("Committed_AS")),
+                   output_bytes(limit, meminfo("CommitLimit")));
+    else
+        doctor_say(DOCTOR_GOOD, subject, NULL, "%s",
+                   text[0] == '1' ? "always allowed (1)" : "heuristic (0)");
+}
+
+static void say_huge_pages(void)
+{
+    char text[64], size[64], reserved[32];
+    doctor_read("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
+    char *chosen = strchr(text, '['), *end = chosen ? strchr(chosen, ']') : NULL;
+    if (end)
+        *end = 0;
+    doctor_read("/proc/sys/vm/nr_hugepages", reserved, sizeof(reserved));
+    uint64_t bytes = meminfo("Hugepagesize");
+    output_bytes(size, bytes);
+    if (!chosen)
+        doctor_say(DOCTOR_WARNING, "huge pages", "Use a kernel with CONFIG_TRANSPARENT_HUGEPAGE.",
+                   "no transparent ones: large data take more page faults; %s reserved",
+                   reserved[0] ? reserved : "0");
+    else if (strcmp(chosen + 1, "never") == 0)
+        doctor_say(DOCTOR_WARNING, "huge pages",
+                   "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+                   "transparent ones are switched off: large data take more page faults; %s of %s "
+                   "reserved",
+                   reserved, size);
+    else
+        doctor_say(DOCTOR_GOOD, "huge pages", NULL, "transparent: %s; %s of %s reserved",
+                   chosen + 1, reserved, size);
+}
+
+/* ---- Control groups ---- */
+
+/* The directory of our group for a controller: version 1 where that has it, else version 2. 0 or
+ * -1. *mount is the length of the part that is the mount point. */
+static int find_group(const char *controller, char directory[PATH_MAX], size_t *mount)
+{
+    char line[PATH_MAX], unified[PATH_MAX] = "", path[PATH_MAX] = "";
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (!file)
+        return -1;
+    while (fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *names = strchr(line, ':'), *where = names ? strchr(names + 1, ':') : NULL;
+        if (!where)
+            continue;
+        *where++ = 0;
+        if (!names[1])
+            snprintf(unified, sizeof(unified), "%s", where);
+        for (char *save, *name = strtok_r(names + 1, ",", &save); name;
+             name = strtok_r(NULL, ",", &save))
+            if (strcmp(name, controller) == 0)
+                snprintf(path, sizeof(path), "%s", where);
+    }
+    fclose(file);
+    const char *base = "/sys/fs/cgroup";
+    int length = path[0] ? snprintf(directory, PATH_MAX, "%s/%s", base, controller)
+                         : snprintf(directory, PATH_MAX, "%s", base);
+    *mount = (size_t)length;
+    if (!path[0] && !unified[0])
+        return -1;
+    const char *below = path[0] ? path : unified;
+    if (strlen(below) + *mount >= PATH_MAX)
+        return -1;
+    strcpy(directory + *mount, strcmp(below, "/") == 0 ? "" : below);
+    return 0;
+}
+
+/* The lowest limit of this process's group and its ancestors, UNLIMITED when there is none. In a
+ * container the group's path may not be visible: then the mount point counts. */
+static uint64_t group_limit(const char *controller, const char *const names[2])
+{
+    char directory[PATH_MAX], path[PATH_MAX + 64], text[64];
+    size_t mount;
+    uint64_t least = UNLIMITED;
+    if (find_group(controller, directory, &mount) < 0)
+        return UNLIMITED;
+    for (;;) {
+        for (unsigned i = 0; i < 2; i++) {
+            snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+            if (doctor_read(path, text, sizeof(text)) != 0 || !text[0] || text[0] == 'm')
+                continue;
+            uint64_t limit = strtoull(text, NULL, 10);
+            least = limit < least ? limit : least;
+        }
+        if (strlen(directory) <= mount)
+            break;
+        *strrchr(directory, '/') = 0;
+    }
+    return least;
+}
+
+static void say_groups(void)
+{
+    static const char *const memory_names[2] = {"memory.max", "memory.limit_in_bytes"};
+    static const char *const pids_names[2] = {"pids.max", "pids.max"};
+    char text[OUTPUT_SHORT];
+    uint64_t memory = group_limit("memory", memory_names), pids = group_limit("pids", pids_names);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (memory < meminfo("MemTotal"))
+        doctor_say(DOCTOR_WARNING, "memory cgroup",
+                   "Keep the job below it, or ask for more memory.",
+                   "limited to %s; beyond it the kernel ends the whole space, not one task",
+                   output_bytes(text, memory));
+    else
+        doctor_say(DOCTOR_GOOD, "memory cgroup", NULL,
+                   "no limit below the machine's memory (%s); when that "
+                   "is full the kernel ends a whole space, not one task",
+                   output_bytes(text, meminfo("MemTotal")));
+    if (pids < (uint64_t)cores * 8)
+        doctor_say(DOCTOR_WARNING, "pids cgroup", "Raise pids.max of the job or container.",
+                   "%" PRIu64 " processes and threads at most", pids);
+}
+
+static void say_shared_memory(void)
+{
+    struct statvfs system;
+    char size[OUTPUT_SHORT], left[OUTPUT_SHORT];
+    if (statvfs("/dev/shm", &system) != 0) {
+        doctor_say(DOCTOR_WARNING, "/dev/shm", "Mount a tmpfs there.",
+                   "%s: MPI libraries cannot start ranks on one node without it", strerror(errno));
+        return;
+    }
+    uint64_t bytes = (uint64_t)system.f_blocks * system.f_frsize;
+    uint64_t available = (uint64_t)system.f_bavail * system.f_frsize;
+    int small = bytes <= 64u << 20 || available < 16u << 20;
+    doctor_say(
+        small ? DOCTOR_WARNING : DOCTOR_GOOD, "/dev/shm",
+        small ? "Enlarge it (--shm-size for containers), or remove what is left behind in it."
+              : NULL,
+        "%s, %s free%s", output_bytes(size, bytes), output_bytes(left, available),
+        small ? ": MPI libraries put their segments there, and ranks die when it is full" : "");
+}
+
+void doctor_memory(void)
+{
+    say_mappings();
+    say_overcommit();
+    say_huge_pages();
+    say_groups();
+    say_shared_memory();
+}

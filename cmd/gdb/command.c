@@ -1,0 +1,270 @@
+/* cmd/gdb/command.c: onespace gdb: stock gdb, attached to all members of a space. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/gdb/gdb.h"
+#include "cmd/lib/commands.h"
+
+enum { GDB_OLDEST = 13 };
+
+static const char usage[] =
+    "usage: onespace gdb SPACE | PID [-- GDB-OPTION...]\n"
+    "\n"
+    "Attaches gdb (13 or later) to the root and to all tasks of the space of that name, or the one "
+    "that\n"
+    "this process belongs to: an inferior each, with its own program and libraries. The process "
+    "given is\n"
+    "selected. All stop and go on together. When gdb ends they go on without it.\n"
+    "\n"
+    "  onespace-attach   a command within gdb: attach to the tasks that were spawned since\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: gdb's; 1 when it cannot attach, 127 when there is no gdb; 2 wrong usage.\n";
+
+extern char **environ;
+static volatile sig_atomic_t gdb_pid;
+
+struct request {
+    const char *wanted, *added; /* added: only print, with this directory for copies */
+    char **options;
+    int status;
+    unsigned spaces;
+};
+
+/* ---- May it, can it ---- */
+
+static int check_gdb(void)
+{
+    char line[256] = "";
+    FILE *version = popen("gdb --version 2>/dev/null", "re");
+    if (version) {
+        if (!fgets(line, sizeof(line), version))
+            line[0] = 0;
+        pclose(version);
+    }
+    line[strcspn(line, "\n")] = 0;
+    const char *last = strrchr(line, ' ');
+    if (!last) {
+        fprintf(stderr, "onespace gdb: there is no gdb on your PATH: install the package gdb, 13 "
+                        "or later\n");
+        return 127;
+    }
+    if (atoi(last + 1) >= GDB_OLDEST)
+        return 0;
+    fprintf(stderr,
+            "onespace gdb: this is %s, which cannot show tasks: install gdb %d or later and put it "
+            "on your PATH\n",
+            line, GDB_OLDEST);
+    return 1;
+}
+
+int gdb_tracer(int pid)
+{
+    char path[64], line[256];
+    int tracer = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof(line), status))
+        sscanf(line, "TracerPid: %d", &tracer);
+    if (status)
+        fclose(status);
+    return tracer;
+}
+
+/* The kernel makes the same checks for opening that file as for attaching. */
+static int check_access(int pid)
+{
+    char path[64];
+    int scope = 0, tracer = gdb_tracer(pid);
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    if (tracer) {
+        fprintf(stderr,
+                "onespace gdb: process %d is traced by process %d already, and a process has one "
+                "tracer: end or detach that first\n",
+                pid, tracer);
+        return 1;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 || errno == ENOENT) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    int error = errno;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file && fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    if (file)
+        fclose(file);
+    if (scope > 0)
+        fprintf(stderr,
+                "onespace gdb: gdb may not attach to process %d, since kernel.yama.ptrace_scope is "
+                "%d: run this as root, or `sysctl kernel.yama.ptrace_scope=0`\n",
+                pid, scope);
+    else
+        fprintf(stderr,
+                "onespace gdb: gdb may not attach to process %d (%s): run this as root, or as the "
+                "user of the space\n",
+                pid, strerror(error));
+    return 1;
+}
+
+static int check_members(const struct ps_space *space)
+{
+    if (space->problem[0] || !space->source_pid) {
+        fprintf(stderr, "onespace gdb: the space of pid %d: %s\n", space->root_pid, space->problem);
+        return 1;
+    }
+    for (unsigned i = 0; i < space->task_count; i++)
+        if (space->tasks[i].pid && check_access(space->tasks[i].pid) != 0)
+            return 1;
+    return 0;
+}
+
+/* ---- Running it ---- */
+
+/* Whether the root's debugger sees the tasks: see script.c. The root may have ended meanwhile. */
+static void show_tasks_to_root(const struct ps_space *space, int32_t version)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/mem", space->root_pid);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    uintptr_t at = LAYOUT_REGISTRY + offsetof(struct space, debug_head.version);
+    if (fd < 0)
+        return;
+    ssize_t done = pwrite(fd, &version, sizeof(version), (off_t)at);
+    (void)done;
+    close(fd);
+}
+
+static void pass_on(int signal)
+{
+    if (gdb_pid > 0)
+        kill(gdb_pid, signal);
+}
+
+/* Keyboard signals reach gdb directly. A signal that asks this command to end is passed to gdb, so
+ * that it detaches first. */
+static void set_signals(void)
+{
+    struct sigaction action = {.sa_handler = pass_on};
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+static int run_gdb(char **argv)
+{
+    posix_spawnattr_t attr;
+    sigset_t defaults;
+    pid_t pid;
+    int status;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGINT);
+    sigaddset(&defaults, SIGQUIT);
+    set_signals();
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigdefault(&attr, &defaults);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+    int error = posix_spawnp(&pid, "gdb", NULL, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    if (error) {
+        fprintf(stderr, "onespace gdb: gdb cannot be started: %s\n", strerror(error));
+        return 1;
+    }
+    gdb_pid = pid;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    gdb_pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
+{
+    (void)stat, (void)type, (void)walk;
+    return remove(path);
+}
+
+static int debug_space(const struct request *request, const struct ps_space *space)
+{
+    struct gdb_job job = {
+        .space = space, .wanted = request->wanted, .directory = "/tmp/onespace-gdb.XXXXXX"};
+    unsigned options = 0;
+    while (request->options[options])
+        options++;
+    job.argv = calloc(2 * (space->task_count + 3) + options + 2, sizeof(*job.argv));
+    if (!job.argv || !mkdtemp(job.directory)) {
+        perror("onespace gdb: cannot make a directory in /tmp");
+        free(job.argv);
+        return 1;
+    }
+    job.argv[job.argc++] = "gdb";
+    job.argv[job.argc++] = "-quiet";
+    int status = 1;
+    if (gdb_write_scripts(&job) == 0) {
+        memcpy(job.argv + job.argc, request->options, options * sizeof(*job.argv));
+        show_tasks_to_root(space, SPACE_NAMESPACES - 1);
+        status = run_gdb(job.argv);
+        show_tasks_to_root(space, SPACE_NAMESPACES);
+    }
+    nftw(job.directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    for (unsigned i = 3; i < job.argc; i += 2)
+        free(job.argv[i]);
+    free(job.argv);
+    return status;
+}
+
+static void visit(struct ps_space *space, void *context)
+{
+    struct request *request = context;
+    if (request->spaces++ > 0)
+        return;
+    if (request->added) {
+        gdb_print_added(space, request->added);
+        request->status = 0;
+    } else {
+        request->status = check_members(space);
+        if (request->status == 0)
+            request->status = debug_space(request, space);
+    }
+}
+
+int command_gdb(int argc, char **argv)
+{
+    struct request request = {.status = 1};
+    int at = 1;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    if (argc > 3 && strcmp(argv[1], "--added") == 0) { /* by onespace-attach, within gdb */
+        request.added = argv[2];
+        at = 3;
+    }
+    if (at >= argc || argv[at][0] == '-' || (at + 1 < argc && strcmp(argv[at + 1], "--") != 0)) {
+        fprintf(stderr, "onespace gdb: give a space or a process, then -- and gdb's options if "
+                        "any. Try `onespace gdb --help`.\n");
+        return 2;
+    }
+    request.wanted = argv[at];
+    request.options = at + 1 < argc ? argv + at + 2 : argv + argc;
+    int status = request.added ? 0 : check_gdb();
+    if (status != 0)
+        return status;
+    int count = ps_each(request.wanted, visit, &request);
+    if (count <= 0) {
+        ps_explain("onespace gdb", request.wanted, count);
+        return 1;
+    }
+    return request.status;
+}

@@ -1,0 +1,30 @@
+/* cmd/gdb/gdb.h: what the parts of `onespace gdb` share. */
+#ifndef ONESPACE_CMD_GDB_GDB_H
+#define ONESPACE_CMD_GDB_GDB_H
+
+#include <limits.h>
+
+#include "cmd/ps/ps.h"
+
+struct gdb_job {
+    const struct ps_space *space;
+    const char *wanted; /* space or pid, as given */
+    char directory[64]; /* for the scripts; removed when gdb has ended */
+    char **argv;        /* gdb's: room for the scripts, then the user's words */
+    unsigned argc;
+};
+
+/* script.c: writes the commands by which gdb attaches to each member, one file for each, so that an
+ * error in one does not stop the next, and puts them into argv. 0 or -1, having said why. */
+int gdb_write_scripts(struct gdb_job *job);
+/* Prints the commands for the tasks that have no tracer yet. */
+void gdb_print_added(const struct ps_space *space, const char *directory);
+
+/* command.c: the process that traces this one, or 0. */
+int gdb_tracer(int pid);
+
+/* program.c: a copy, in `directory`, of the task's program at `path`, which is the root's too, that
+ * gdb does not take for the root's. 0 or -errno. */
+int gdb_copy_program(const char *path, const char *directory, int pid, char copy[PATH_MAX]);
+
+#endif

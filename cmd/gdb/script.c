@@ -1,0 +1,223 @@
+/* cmd/gdb/script.c: the commands that attach gdb to the members of a space.
+ *
+ * Each member becomes an inferior with symbols of its own: gdb is given a task's program and its
+ * load address, and finds the task's libraries, later ones too, through the program's own DT_DEBUG
+ * entry. The root's inferior would see all tasks through the chain of space/debugger.h; that chain
+ * is hidden meanwhile, because each code address must belong to one inferior only. gdb inserts a
+ * breakpoint into the memory of each inferior; here that is the same memory, so it would take the
+ * first breakpoint for the original code of the second and leave it behind. The code of the space
+ * itself belongs to all inferiors, since all run it; marked as read-only it gets hardware
+ * breakpoints, which are per thread. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/gdb/gdb.h"
+#include "registry/child.h"
+
+struct code { /* the file that holds the code of the space */
+    char path[PATH_MAX];
+    uintptr_t base, low, high; /* where its file begins; its code */
+};
+
+/* Where the root has that code, by an address in it. */
+static int find_code(const struct ps_space *space, struct code *code)
+{
+    uintptr_t inside, start, end, offset, base = 0;
+    char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
+    const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
+    snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
+    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose), &inside,
+                sizeof(inside)) != 0)
+        return -1;
+    FILE *maps = fopen(path, "re");
+    code->low = 0;
+    while (maps && !code->low && fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNxPTR " %*s %*s %4095[^\n]", &start,
+                   &end, rights, &offset, code->path) != 5)
+            continue;
+        if (offset == 0)
+            base = start;
+        if (inside >= start && inside < end)
+            code->base = base, code->low = start, code->high = end;
+    }
+    if (maps)
+        fclose(maps);
+    return code->low ? 0 : -1;
+}
+
+/* In quotes, as gdb's commands that take file names understand it. */
+static void print_quoted(FILE *out, const char *path)
+{
+    fputs("\"", out);
+    for (; *path; path++) {
+        if (strchr("\"\\", *path))
+            fputs("\\", out);
+        fputc(*path, out);
+    }
+    fputs("\"", out);
+}
+
+/* The task's program and its load address, as the task shows them to debuggers. -1 when it has not
+ * done so yet. */
+static int read_program(const struct ps_space *space, const struct ps_task *task,
+                        char path[PATH_MAX], uintptr_t *bias)
+{
+    static struct space_slot slot;
+    uintptr_t at = LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(slot);
+    if (ps_copy(space->source_pid, at, &slot, sizeof(slot)) != 0 ||
+        !(atomic_load(&slot.debug.program.maps) || atomic_load(&slot.debug.libraries.maps)) ||
+        ps_copy(space->source_pid, slot.child_record + offsetof(struct child, program), path,
+                PATH_MAX) != 0)
+        return -1;
+    path[PATH_MAX - 1] = 0;
+    *bias = slot.debug.map.bias;
+    return 0;
+}
+
+static int is_roots_program(const struct ps_space *space, const char *path)
+{
+    char link[64], root[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/%d/exe", space->root_pid);
+    ssize_t length = readlink(link, root, sizeof(root) - 1);
+    root[length > 0 ? length : 0] = 0;
+    return strcmp(root, path) == 0;
+}
+
+static void print_code(FILE *out, const struct code *code)
+{
+    if (access(code->path, R_OK) != 0)
+        return; /* replaced by another file meanwhile */
+    fprintf(out, "add-symbol-file ");
+    print_quoted(out, code->path);
+    fprintf(out, " -o %#" PRIxPTR "\n", code->base);
+}
+
+static void print_task(FILE *out, const struct ps_space *space, const struct ps_task *task,
+                       const struct code *code, const char *directory)
+{
+    char path[PATH_MAX], copy[PATH_MAX];
+    uintptr_t bias;
+    int has_program = read_program(space, task, path, &bias) == 0;
+    if (has_program && is_roots_program(space, path) &&
+        gdb_copy_program(path, directory, task->pid, copy) == 0)
+        strcpy(path, copy);
+    fprintf(out, "add-inferior\nset $onespace_last = $onespace_last + 1\n"
+                 "eval \"inferior %%d\", $onespace_last\n");
+    if (has_program) {
+        fprintf(out, "file ");
+        print_quoted(out, path);
+        fprintf(out, "\nsymbol-file ");
+        print_quoted(out, path);
+        fprintf(out, " -o %#" PRIxPTR "\n", bias);
+    }
+    fprintf(out, "attach %d\n", task->pid);
+    if (has_program)
+        print_code(out, code);
+}
+
+static int is_alive(const struct ps_task *task)
+{
+    return task->id != 0 && task->pid && !task->ended && strcmp(task->state, "executed") != 0;
+}
+
+/* For displaced stepping over a breakpoint gdb copies the instruction to the program's entry point.
+ * For all members that is the root's, and they would overwrite each other's copies: off. */
+static void print_settings(FILE *out, const struct code *code)
+{
+    fprintf(out,
+            "set pagination off\nset confirm off\nset exec-file-mismatch off\n"
+            "set displaced-stepping off\nset mem inaccessible-by-default off\nmem %#" PRIxPTR
+            " %#" PRIxPTR " ro\n"
+            "set $onespace_last = 1\n",
+            code->low, code->high);
+}
+
+static void print_end(FILE *out, const struct gdb_job *job, unsigned chosen)
+{
+    char self[PATH_MAX] = "onespace";
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length > 0)
+        self[length] = 0;
+    fprintf(out,
+            "define onespace-attach\n"
+            "shell '%s' gdb --added '%s' %d > '%s/added'\n"
+            "source %s/added\nend\n"
+            "document onespace-attach\nAttach to the tasks that were spawned since.\nend\n",
+            self, job->directory, job->space->root_pid, job->directory, job->directory);
+    fprintf(
+        out,
+        "set schedule-multiple on\nset confirm on\nset pagination on\ninferior %u\n"
+        "echo onespace: the root and its tasks are attached; onespace-attach adds later ones\\n\n",
+        chosen);
+}
+
+/* Opens the next script and puts it into argv. */
+static FILE *next_script(struct gdb_job *job)
+{
+    char *path;
+    if (asprintf(&path, "%s/%u", job->directory, job->argc) < 0)
+        return NULL;
+    job->argv[job->argc++] = "-x";
+    job->argv[job->argc++] = path;
+    return fopen(path, "we");
+}
+
+static int finish(FILE *script)
+{
+    if (script && fclose(script) == 0)
+        return 0;
+    perror("onespace gdb: cannot write gdb's commands to a directory in /tmp");
+    return -1;
+}
+
+int gdb_write_scripts(struct gdb_job *job)
+{
+    const struct ps_space *space = job->space;
+    struct code code;
+    unsigned inferior = 1, chosen = 1;
+    if (find_code(space, &code) != 0) {
+        fprintf(stderr,
+                "onespace gdb: the space of pid %d has ended, or its registry cannot be "
+                "read\n",
+                space->root_pid);
+        return -1;
+    }
+    FILE *script = next_script(job);
+    if (script) {
+        print_settings(script, &code);
+        fprintf(script, "attach %d\n", space->root_pid);
+    }
+    if (finish(script) != 0)
+        return -1;
+    for (unsigned i = 0; i < space->task_count; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        if (!is_alive(task))
+            continue;
+        inferior++;
+        if (atoi(job->wanted) == task->pid)
+            chosen = inferior;
+        script = next_script(job);
+        if (script)
+            print_task(script, space, task, &code, job->directory);
+        if (finish(script) != 0)
+            return -1;
+    }
+    script = next_script(job);
+    if (script)
+        print_end(script, job, chosen);
+    return finish(script);
+}
+
+void gdb_print_added(const struct ps_space *space, const char *directory)
+{
+    struct code code;
+    if (find_code(space, &code) != 0)
+        return;
+    for (unsigned i = 0; i < space->task_count; i++)
+        if (is_alive(&space->tasks[i]) && !gdb_tracer(space->tasks[i].pid))
+            print_task(stdout, space, &space->tasks[i], &code, directory);
+}

@@ -1,0 +1,17 @@
+/* cmd/lib/commands.h: the subcommands of `onespace`. Each gets its own name as argv[0] and returns
+ * an exit status. */
+#ifndef ONESPACE_CMD_LIB_COMMANDS_H
+#define ONESPACE_CMD_LIB_COMMANDS_H
+
+int command_run(int argc, char **argv);
+int command_ps(int argc, char **argv);
+int command_map(int argc, char **argv);
+int command_check(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_gdb(int argc, char **argv);
+int command_bench(int argc, char **argv);
+int command_report(int argc, char **argv);
+int command_windows(int argc, char **argv);
+int command_host(int argc, char **argv); /* started by shims, not by users */
+
+#endif

@@ -1,0 +1,155 @@
+/* cmd/map/command.c: onespace map: shows what lies where in a space's memory. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/lib/commands.h"
+#include "cmd/lib/output.h"
+#include "cmd/map/map.h"
+
+static const char usage[] =
+    "usage: onespace map [--all] [--json | --svg FILE] [SPACE | PID]\n"
+    "\n"
+    "Shows what lies where in the memory of the spaces that you may look at; with an argument only "
+    "of the\n"
+    "space of that name, or the one that this process belongs to. The tasks go on meanwhile.\n"
+    "\n"
+    "      --all       every mapping, in place of a sum for each owner and kind\n"
+    "      --json      an array of spaces, for programs\n"
+    "      --svg FILE  draw one space: a bar for each owner, as long as its resident memory\n"
+    "  -h, --help\n"
+    "\n"
+    "  OWNER     root, registry, reaper, task ID; unknown: root or a task without interposition\n"
+    "  KIND      program, library, heap, anonymous (other memory without a file), stack, thread "
+    "stack,\n"
+    "            shared (memory segments), file, onespace (its own), unknown\n"
+    "  SIZE      bytes of addresses\n"
+    "  RESIDENT  the part of it that is in memory; a page that two tasks share counts for both\n"
+    "  HUGE      the part of that in huge pages\n"
+    "\n"
+    "Exit status: 0; 1 when the space is not there, may not be looked at or cannot be drawn; 2 "
+    "wrong usage.\n";
+
+struct request {
+    int all, failed;
+    struct output_json *json; /* or NULL */
+    const char *svg;          /* or NULL */
+    unsigned drawn;
+};
+
+static int complain(const char *path)
+{
+    fprintf(stderr, "onespace map: %s: %s: give a file that can be written\n", path,
+            strerror(errno));
+    return -1;
+}
+
+static int draw(const struct request *request, const struct map *map, const struct map_row *rows,
+                size_t count)
+{
+    if (request->drawn > 0) {
+        fprintf(stderr, "onespace map: there are several spaces and a picture shows one: give its "
+                        "name or a pid (see `onespace ps`)\n");
+        return -1;
+    }
+    FILE *out = fopen(request->svg, "we");
+    if (!out)
+        return complain(request->svg);
+    map_draw(out, map, rows, count);
+    int wrong = ferror(out);
+    return fclose(out) != 0 || wrong ? complain(request->svg) : 0;
+}
+
+static int show(struct request *request, const struct map *map)
+{
+    size_t count;
+    struct map_row *rows = map_rows(map, &count);
+    int result = 0;
+    if (!rows)
+        return -ENOMEM;
+    if (request->svg)
+        result = draw(request, map, rows, count);
+    else if (request->json)
+        map_write(request->json, map, rows, count, request->all);
+    else
+        map_print(map, rows, count, request->all);
+    request->drawn++;
+    free(rows);
+    return result < 0 ? -ECANCELED : 0; /* draw has said why */
+}
+
+static void visit(struct ps_space *space, void *context)
+{
+    struct request *request = context;
+    struct map map;
+    int result = map_read(space, &map);
+    if (result == 0) {
+        map_sort(&map);
+        result = show(request, &map);
+        map_free(&map);
+    }
+    if (result != 0)
+        request->failed = 1;
+    if (result != 0 && result != -ECANCELED)
+        fprintf(stderr, "onespace map: the memory of the space of pid %d cannot be read: %s\n",
+                space->root_pid, result == -ESRCH ? "it has ended meanwhile" : strerror(-result));
+}
+
+static int parse(int argc, char **argv, struct request *request, struct output_json *json)
+{
+    enum { OPT_JSON = 256, OPT_ALL, OPT_SVG };
+    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
+                                            {"all", no_argument, NULL, OPT_ALL},
+                                            {"svg", required_argument, NULL, OPT_SVG},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        if (option == OPT_JSON)
+            request->json = json;
+        else if (option == OPT_ALL)
+            request->all = 1;
+        else if (option == OPT_SVG)
+            request->svg = optarg;
+        else
+            return fprintf(stderr, "Try `onespace map --help`.\n"), -1;
+    }
+    if (request->svg && (request->json || request->all))
+        return fprintf(stderr, "onespace map: --svg goes with neither --json nor --all. Try "
+                               "`onespace map --help`.\n"),
+               -1;
+    if (argc - optind > 1)
+        return fprintf(stderr, "onespace map: one space or process at most. Try `onespace map "
+                               "--help`.\n"),
+               -1;
+    return 0;
+}
+
+int command_map(int argc, char **argv)
+{
+    struct output_json json = {.out = stdout};
+    struct request request = {0};
+    argv[0] = "onespace map";
+    if (parse(argc, argv, &request, &json) < 0)
+        return 2;
+    const char *wanted = argv[optind];
+    if (request.json)
+        json_open(&json, NULL, '[');
+    int count = ps_each(wanted, visit, &request);
+    if (request.json)
+        json_close(&json, ']');
+    if (count < 0 || (count == 0 && wanted)) {
+        ps_explain("onespace map", wanted, count);
+        return 1;
+    }
+    if (count == 0 && request.svg)
+        fprintf(stderr, "onespace map: there is no space to draw: start one, or run this as its "
+                        "user\n");
+    if (count == 0 && !request.json && !request.svg)
+        printf("no spaces\n");
+    return request.failed || (count == 0 && request.svg);
+}

@@ -1,0 +1,88 @@
+/* cmd/ps/ps.h: what `onespace ps` finds out about spaces, from outside and without their
+ * cooperation. */
+#ifndef ONESPACE_CMD_PS_PS_H
+#define ONESPACE_CMD_PS_PS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "registry/space.h"
+
+/* A process whose memory holds a registry. */
+struct ps_member {
+    int pid;       /* as this command sees it */
+    int inner_pid; /* as it sees itself: differs in containers */
+    int parent;
+    uint64_t space; /* the registry's inode: one per space */
+    uid_t user;
+    char command[32]; /* its name in the kernel */
+};
+
+struct ps_memory { /* resident bytes */
+    int known;
+    uint64_t resident, files, mappings, heap, stack;
+};
+
+struct ps_task {
+    int id;         /* -1: not known */
+    int pid;        /* as this command sees it; 0: no process any more */
+    unsigned slot;  /* whose range is its own; 0 when it is not known, and the root's */
+    unsigned flags; /* ONESPACE_SPAWN_* */
+    const char *state;
+    int number;        /* ONESPACE_TASK_ID, or -1 */
+    int ended, status; /* wait status, valid when ended */
+    char program[SPACE_PROGRAM_MAX];
+    double seconds;     /* since its start; -1: not known */
+    double cpu_seconds; /* -1: not known */
+    struct ps_memory memory;
+    uint64_t copies, copied_bytes;
+    struct space_out_of_range out_of_range[SPACE_OUT_OF_RANGE_MAX]; /* its mappings outside its range */
+    unsigned out_of_range_lost;                           /* and how many more there were */
+};
+
+struct ps_space {
+    int root_pid; /* as this command sees it; 0: not known */
+    int reaper_pid;
+    int source_pid; /* a process that has the memory; 0: the registry could not be read */
+    uid_t user;
+    char name[64];
+    double created;                  /* seconds since 1970; -1: not known */
+    char problem[768];               /* why some of it is unknown, or empty */
+    uintptr_t fence_low, fence_high; /* the page behind the program break */
+    uintptr_t trampoline_page;
+    struct space_overflows overflows;
+    struct ps_task *tasks;
+    unsigned task_count;
+    struct insitu_channel *channels;
+    unsigned channel_count;
+};
+
+/* find.c: the members of all spaces that this user may look at, sorted by space and pid. Their
+ * count or -errno; *members is the caller's to free. */
+int ps_find(struct ps_member **members);
+
+/* find.c: reads each space that `wanted` names (NULL: all of them), by its name or the pid of one
+ * of its processes, and passes it to `visit`. The number of spaces, or -errno. */
+int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *context),
+            void *context);
+/* Says on stderr why ps_each found nothing, or what its error means, after the name of the
+ * `command`. */
+void ps_explain(const char *command, const char *wanted, int result);
+
+/* read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
+ * ended meanwhile. The caller frees space->tasks and space->channels. */
+int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
+
+/* read.c: copies from the memory of a process. 0 or -errno. */
+long ps_copy(int pid, uintptr_t address, void *to, size_t size);
+
+/* command.c: the line above a space's table, and what is wrong with it. */
+void ps_print_title(const struct ps_space *space, unsigned width);
+
+/* memory.c: fills the memory of the tasks, as far as /proc tells. */
+void ps_memory(struct ps_space *space);
+/* The task that has this address among its out-of-range mappings, or NULL. */
+struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address);
+
+#endif

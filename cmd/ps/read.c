@@ -1,0 +1,302 @@
+/* cmd/ps/read.c: copies the registry of a space out of the memory of one of its processes.
+ *
+ * The space runs on meanwhile, and its memory may contain anything: what was copied is checked
+ * before it is used as an index or a text. A process may end between any two steps; then another
+ * member is tried. */
+#include "cmd/ps/ps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/ps/channels.h"
+#include "base/futex.h"
+
+#define REAPER_NAME "onespace-reaper"
+
+struct reading {
+    const struct ps_member *members;
+    unsigned count;
+    const struct ps_member *source; /* whose memory is read */
+    struct ps_space *space;
+    struct space *head; /* the registry up to the files, as copied */
+};
+
+/* /proc/PID/mem where the system call is filtered, as in many containers. */
+long ps_copy(int pid, uintptr_t address, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)address, size};
+    ssize_t done = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    if (done < 0 && (errno == EPERM || errno == ENOSYS)) {
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            return -errno;
+        done = pread(fd, to, size, (off_t)address);
+        int error = errno;
+        close(fd);
+        errno = error;
+    }
+    return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
+}
+
+/* A forked child still has a copy of the registry, but the mark was cleared (MADV_WIPEONFORK). */
+static long copy_head(int pid, struct space *head)
+{
+    uint32_t mark;
+    long result = ps_copy(pid, LAYOUT_MARK, &mark, sizeof(mark));
+    if (result == 0 && mark == 0)
+        return -ESRCH;
+    if (result == 0)
+        result = ps_copy(pid, LAYOUT_REGISTRY, head, offsetof(struct space, files));
+    return result;
+}
+
+static int is_ours(struct reading *reading)
+{
+    const struct space *head = reading->head;
+    char found[SHARED_TEXT], known[SHARED_TEXT];
+    struct shared_header own = space_header();
+    if (space_is_ours(head, NULL))
+        return 1;
+    if (head->header.magic == 0) /* about to be filled */
+        return 0;
+    shared_describe(found, &head->header);
+    shared_describe(known, &own);
+    snprintf(reading->space->problem, sizeof(reading->space->problem),
+             "it was made by another version of onespace (%.255s, whose registry is of %s; this "
+             "command knows %s): use the `onespace ps` of that version",
+             head->library, found, known);
+    return 0;
+}
+
+static int process_here(const struct reading *reading, int inner_pid)
+{
+    for (unsigned i = 0; i < reading->count; i++)
+        if (reading->members[i].inner_pid == inner_pid)
+            return reading->members[i].pid;
+    /* It executed another program, or started after the search. */
+    return reading->source->pid == reading->source->inner_pid ? inner_pid : 0;
+}
+
+/* CPU time and, if wanted, seconds since the start, from /proc/PID/stat. */
+static void read_times(int pid, double *cpu_seconds, double *seconds)
+{
+    char path[64], text[1024];
+    unsigned long user, system;
+    unsigned long long start;
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *stat = fopen(path, "re");
+    if (!stat)
+        return;
+    size_t size = fread(text, 1, sizeof(text) - 1, stat);
+    fclose(stat);
+    text[size] = 0;
+    const char *after_name = strrchr(text, ')');
+    if (!after_name ||
+        sscanf(after_name + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d "
+               "%*d %*d %llu",
+               &user, &system, &start) != 3)
+        return;
+    double ticks = (double)sysconf(_SC_CLK_TCK);
+    struct timespec up;
+    *cpu_seconds = (double)(user + system) / ticks;
+    if (seconds && clock_gettime(CLOCK_BOOTTIME, &up) == 0)
+        *seconds = (double)up.tv_sec + (double)up.tv_nsec / 1e9 - (double)start / ticks;
+}
+
+static const char *state_name(uint32_t state)
+{
+    switch (state) {
+    case SLOT_CLAIMED:
+    case SLOT_STARTING:
+        return "starting";
+    case SLOT_RUNNING:
+        return "running";
+    case SLOT_LEFT:
+        return "executed";
+    case SLOT_ENDED:
+    case SLOT_COLLECTED:
+        return "ended";
+    default:
+        return NULL;
+    }
+}
+
+/* The program that the task has executed. */
+static void read_executed(struct ps_task *task)
+{
+    char path[64], program[4096];
+    snprintf(path, sizeof(path), "/proc/%d/exe", task->pid);
+    ssize_t length = readlink(path, program, sizeof(program) - 1);
+    if (length <= 0)
+        return;
+    program[length] = 0;
+    ssize_t cut = length < SPACE_PROGRAM_MAX ? 0 : length - (SPACE_PROGRAM_MAX - 1);
+    memcpy(task->program, program + cut, (size_t)(length - cut) + 1);
+}
+
+static void fill_task(const struct reading *reading, struct ps_task *task, unsigned index,
+                      struct space_slot *slot)
+{
+    uint32_t state = space_state(slot);
+    uint64_t now = futex_now_ns();
+    int inner_pid = atomic_load_explicit(&slot->pid, memory_order_relaxed);
+    *task = (struct ps_task){
+        .id = atomic_load_explicit(&slot->id, memory_order_relaxed),
+        .slot = index,
+        .flags = slot->flags,
+        .state = state_name(state),
+        .number = slot->number,
+        .ended = state == SLOT_ENDED || state == SLOT_COLLECTED,
+        .status = slot->status,
+        .seconds = now > slot->started_ns ? (double)(now - slot->started_ns) / 1e9 : 0,
+        .cpu_seconds = -1,
+        .copies = atomic_load_explicit(&slot->stats.cma_calls, memory_order_relaxed),
+        .copied_bytes = atomic_load_explicit(&slot->stats.cma_bytes, memory_order_relaxed),
+        .out_of_range_lost = atomic_load_explicit(&slot->interpose.out_of_range_lost, memory_order_relaxed),
+    };
+    slot->program[SPACE_PROGRAM_MAX - 1] = 0;
+    strcpy(task->program, slot->program);
+    memcpy(task->out_of_range, slot->interpose.out_of_range, sizeof(task->out_of_range));
+    task->pid = inner_pid > 0 ? process_here(reading, inner_pid) : 0;
+    if (task->ended)
+        task->cpu_seconds = (double)(slot->user_us + slot->system_us) / 1e6;
+    else if (task->pid > 0)
+        read_times(task->pid, &task->cpu_seconds, NULL);
+    if (state == SLOT_LEFT && task->pid > 0)
+        read_executed(task);
+}
+
+/* A slot that is COLLECTED and has no memory counts as free. */
+static int is_in_use(struct space_slot *slot)
+{
+    uint32_t state = space_state(slot);
+    return state_name(state) &&
+           (state != SLOT_COLLECTED ||
+            atomic_load_explicit(&slot->memory, memory_order_relaxed) != MEMORY_NONE);
+}
+
+static void read_tasks(struct reading *reading, unsigned highest)
+{
+    struct ps_space *space = reading->space;
+    static struct space_slot slot;
+    const uintptr_t slots = LAYOUT_REGISTRY + offsetof(struct space, slots);
+    for (unsigned i = 0; i <= highest; i++) {
+        if (ps_copy(reading->source->pid, slots + i * sizeof(slot), &slot, sizeof(slot)) != 0 ||
+            !is_in_use(&slot))
+            continue;
+        fill_task(reading, &space->tasks[space->task_count++], i, &slot);
+    }
+}
+
+static void read_channels(struct reading *reading)
+{
+    if (!atomic_load_explicit(&reading->head->insitu, memory_order_relaxed))
+        return;
+    int count = channels_read(reading->source->pid, &reading->space->channels);
+    reading->space->channel_count = count > 0 ? (unsigned)count : 0;
+}
+
+static long read_space(struct reading *reading)
+{
+    struct ps_space *space = reading->space;
+    const struct space *head = reading->head;
+    uint64_t now = futex_now_ns();
+    struct timespec real;
+    unsigned highest = atomic_load_explicit(&head->highest, memory_order_relaxed);
+    highest = highest < LAYOUT_SLOTS ? highest : LAYOUT_SLOTS - 1;
+    memcpy(space->name, head->name, sizeof(space->name) - 1);
+    space->source_pid = reading->source->pid;
+    space->fence_low = head->fence_low;
+    space->fence_high = head->fence_high;
+    space->trampoline_page = head->trampoline_page;
+    memcpy(&space->overflows, &head->overflows, sizeof(space->overflows));
+    space->root_pid = process_here(reading, head->root_pid);
+    space->reaper_pid =
+        process_here(reading, atomic_load_explicit(&head->reaper_pid, memory_order_relaxed));
+    clock_gettime(CLOCK_REALTIME, &real);
+    space->created = (double)real.tv_sec + (double)real.tv_nsec / 1e9 -
+                     (double)(int64_t)(now - head->created_ns) / 1e9;
+    space->tasks = calloc(highest + 1, sizeof(*space->tasks));
+    if (!space->tasks)
+        return -ENOMEM;
+    read_tasks(reading, highest);
+    read_channels(reading);
+    return space->task_count ? 0 : -ESRCH;
+}
+
+/* Without access to the memory: what /proc tells of the members. */
+static long list_members(struct reading *reading, long error)
+{
+    struct ps_space *space = reading->space;
+    if (!space->problem[0])
+        snprintf(
+            space->problem, sizeof(space->problem),
+            "its registry cannot be read (%s): run this as root, or set kernel.yama.ptrace_scope "
+            "to 0; what follows is what /proc tells",
+            strerror((int)-error));
+    space->tasks = calloc(reading->count, sizeof(*space->tasks));
+    if (!space->tasks)
+        return -ENOMEM;
+    for (unsigned i = 0; i < reading->count; i++) {
+        const struct ps_member *member = &reading->members[i];
+        int parent_inside = 0;
+        for (unsigned m = 0; m < reading->count; m++)
+            parent_inside |= reading->members[m].pid == member->parent;
+        if (strcmp(member->command, REAPER_NAME) == 0) {
+            space->reaper_pid = member->pid;
+            continue;
+        }
+        struct ps_task *task = &space->tasks[space->task_count++];
+        *task = (struct ps_task){.id = parent_inside ? -1 : 0,
+                                 .pid = member->pid,
+                                 .number = -1,
+                                 .state = "running",
+                                 .seconds = -1,
+                                 .cpu_seconds = -1};
+        strcpy(task->program, member->command);
+        read_times(member->pid, &task->cpu_seconds, &task->seconds);
+        if (!parent_inside)
+            space->root_pid = member->pid;
+    }
+    return 0;
+}
+
+int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space)
+{
+    struct reading reading = {.members = members, .count = count, .space = space};
+    *space = (struct ps_space){.user = members[0].user, .created = -1};
+    long result = -ESRCH, refused = 0;
+    reading.head = calloc(1, sizeof(*reading.head)); /* pages that are not written cost nothing */
+    if (!reading.head)
+        return -ENOMEM;
+    for (unsigned i = 0; i < count && result != 0; i++) {
+        reading.source = &members[i];
+        result = copy_head(members[i].pid, reading.head);
+        if (result == -EPERM || result == -EACCES)
+            refused = result;
+        if (result != 0)
+            continue;
+        result = is_ours(&reading) ? read_space(&reading) : -ESRCH;
+        if (space->problem[0])
+            break;
+    }
+    if (result != 0 && (refused || space->problem[0])) {
+        free(space->tasks);
+        space->tasks = NULL;
+        space->task_count = 0;
+        space->source_pid = 0;
+        result = list_members(&reading, refused);
+    }
+    free(reading.head);
+    return (int)result;
+}

@@ -1,0 +1,218 @@
+/* cmd/run/by_hand.c: `onespace run` without a launcher: this process is the root. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/lib/overflows.h"
+#include "cmd/run/run.h"
+#include "host/report.h"
+#include "host/time_slices.h"
+#include "shim/binding.h"
+#include "shim/defaults.h"
+
+enum { GRACE_MS = 3000 };
+
+extern char **environ;
+
+struct tasks {
+    int ids[ONESPACE_TASKS_MAX], count, alive;
+    const char *programs[ONESPACE_TASKS_MAX];
+    int failure; /* exit status of the first that failed, 0: none */
+    struct report_total total;
+};
+
+static struct tasks tasks;
+
+static int exit_status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void kill_all(int number)
+{
+    for (int i = 0; i < tasks.count; i++)
+        if (tasks.ids[i] > 0)
+            (void)!onespace_kill(tasks.ids[i], number);
+}
+
+/* Signals of the terminal reach the tasks directly: they are in this process's group. Those that
+ * are sent to this process alone are passed on. */
+static void *forward_signals(void *argument)
+{
+    const sigset_t *set = argument;
+    for (;;) {
+        siginfo_t info;
+        if (sigwaitinfo(set, &info) > 0 && info.si_code != SI_KERNEL)
+            kill_all(info.si_signo);
+    }
+    return NULL;
+}
+
+/* The signals to pass on. They stay blocked until all tasks are started. */
+static void hold_signals(sigset_t *set, sigset_t *mask)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct sigaction action;
+        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(set, numbers[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, set, mask);
+}
+
+static void start_forwarding(sigset_t *set)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, forward_signals, set) == 0)
+        pthread_detach(thread);
+    else
+        pthread_sigmask(SIG_UNBLOCK, set,
+                        NULL); /* then they end this process, and the tasks with it */
+}
+
+static int spawn_one(const struct run_options *run, const struct run_segment *segment, int number,
+                     int total, const sigset_t *mask)
+{
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    char text[16], message[1024] = "";
+    cpu_set_t cpus;
+    attr.flags = segment->flags | (run->thread_mode ? ONESPACE_SPAWN_THREAD : 0);
+    attr.stack_size = segment->stack_size;
+    attr.signal_mask = run->thread_mode ? NULL : mask; /* NULL: all but faults are blocked */
+    attr.number = number;
+    attr.ntasks = total;
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    int bound = binding_find(run->bind, number, total, &cpus, message, sizeof(message));
+    if (bound > 0) {
+        attr.cpus = &cpus;
+        attr.cpus_size = sizeof(cpus);
+    }
+    snprintf(text, sizeof(text), "%d", number);
+    setenv("ONESPACE_TASK_ID", text, 1);
+    snprintf(text, sizeof(text), "%d", total);
+    setenv("ONESPACE_NTASKS", text, 1);
+    int id = bound < 0 ? bound : onespace_spawn(segment->argv[0], segment->argv, NULL, &attr);
+    if (id < 0)
+        fprintf(stderr, "onespace run: %s\n", message[0] ? message : strerror(-id));
+    else if (!run->kernel_slices)
+        time_slices_add(attr.cpus, attr.cpus_size);
+    return id;
+}
+
+static int spawn_all(const struct run_options *run, const sigset_t *mask)
+{
+    int total = 0, number = 0;
+    for (int s = 0; s < run->segment_count; s++)
+        total += run->segments[s].count;
+    if (total > ONESPACE_TASKS_MAX) {
+        fprintf(stderr, "onespace run: %d tasks: one space holds %d\n", total, ONESPACE_TASKS_MAX);
+        return -EINVAL;
+    }
+    for (int s = 0; s < run->segment_count; s++)
+        for (int i = 0; i < run->segments[s].count; i++, number++) {
+            int id = spawn_one(run, &run->segments[s], number, total, mask);
+            if (id < 0)
+                return id;
+            tasks.ids[tasks.count] = id;
+            tasks.programs[tasks.count++] = run->segments[s].argv[0];
+            tasks.alive++;
+        }
+    return 0;
+}
+
+static void note_end(const struct run_options *run, const struct onespace_status *status)
+{
+    int code = exit_status_of(status->status);
+    for (int i = 0; i < tasks.count; i++) {
+        if (tasks.ids[i] != status->id)
+            continue;
+        if (run->stats)
+            report_stats(tasks.programs[i], status);
+        report_add(&tasks.total, status);
+        if (WIFSIGNALED(status->status) && WTERMSIG(status->status) != SIGPIPE && !tasks.failure)
+            fprintf(stderr, "onespace run: task %d (%s, pid %d) was ended by signal %d (%s)\n", i,
+                    tasks.programs[i], status->pid, WTERMSIG(status->status),
+                    strsignal(WTERMSIG(status->status)));
+        tasks.ids[i] = 0;
+    }
+    tasks.alive--;
+    if (!run->kernel_slices)
+        time_slices_remove();
+    if (code && !tasks.failure) {
+        tasks.failure = code;
+        if (run->kill_on_failure)
+            kill_all(SIGTERM);
+    }
+}
+
+static void wait_all(const struct run_options *run)
+{
+    while (tasks.alive > 0) {
+        struct onespace_status status;
+        int patience = run->kill_on_failure && tasks.failure ? GRACE_MS : -1;
+        int id = onespace_wait(ONESPACE_ANY, &status, patience);
+        if (id > 0)
+            note_end(run, &status);
+        else if (id == -ETIMEDOUT)
+            kill_all(SIGKILL);
+        else if (id == -EOWNERDEAD) {
+            fprintf(stderr,
+                    "onespace run: the reaper of the space was killed, and the tasks with it\n");
+            tasks.failure = 128 + SIGKILL;
+            return;
+        } else {
+            return;
+        }
+    }
+}
+
+int run_by_hand(const struct run_options *run)
+{
+    int self = onespace_init();
+    if (self == -ENOTSUP) {
+        fprintf(stderr, "onespace run: valgrind cannot follow processes that share memory: run the "
+                        "program itself under it, without onespace\n");
+        return EXIT_FAILURE;
+    }
+    if (self < 0) {
+        fprintf(stderr, "onespace run: cannot make a space: %s (see `onespace doctor`)\n",
+                strerror(-self));
+        return EXIT_FAILURE;
+    }
+    if (run->verbose)
+        fprintf(stderr, "onespace run: a space of its own, root pid %d\n", getpid());
+    if (run->verbose && run->thread_mode)
+        fprintf(stderr, "onespace run: tasks are threads of this process\n");
+    if (run->verbose)
+        run_say_windows(&run->segments[0]);
+    for (int s = 0; run->verbose && s < run->segment_count; s++)
+        run_say_python(&run->segments[s]);
+    defaults_set(run->verbose);
+    static sigset_t forwarded, mask;
+    if (!run->thread_mode)
+        hold_signals(&forwarded, &mask);
+    int failed = spawn_all(run, &mask);
+    if (failed < 0 && run->thread_mode)
+        return report_exit_code(failed); /* the tasks end with this process */
+    if (!run->thread_mode)               /* else signals are for the one process of all */
+        start_forwarding(&forwarded);
+    if (failed < 0) {
+        kill_all(SIGKILL);
+        wait_all(run);
+        return report_exit_code(failed);
+    }
+    wait_all(run);
+    if (run->stats)
+        report_total(&tasks.total, 0);
+    if (run->verbose)
+        overflows_print(stderr, output_width(stderr),
+                        "onespace run: ", &space_registry()->overflows);
+    return tasks.failure;
+}

@@ -1,0 +1,111 @@
+/* cmd/run/command.c: onespace run: the choice between running by hand and joining a
+ * job. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd/lib/commands.h"
+#include "cmd/run/run.h"
+#include "shim/defaults.h"
+#include "shim/launcher.h"
+#include "shim/shim.h"
+#include "task/resolve.h"
+
+void run_say_windows(const struct run_segment *segment)
+{
+    int is_off = (segment->flags & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
+    fprintf(stderr, "onespace run: MPI windows are %s\n",
+            is_off ? "left to the MPI library (--mpi-layer off)"
+                   : "one memory for all ranks of the space (--mpi-layer auto)");
+}
+
+void run_say_python(const struct run_segment *segment)
+{
+    static struct elf_program program;
+    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+        return; /* the spawn will say why */
+    if (program.stands_in_for[0])
+        fprintf(stderr, "onespace run: %s is non-PIE: its tasks run the same Python from %s\n",
+                program.stands_in_for, program.argv[1]);
+    elf_program_free(&program);
+}
+
+static int run_joined(const struct run_options *run, const struct launcher *launcher)
+{
+    const struct run_segment *segment = &run->segments[0];
+    if (run->segment_count > 1 || segment->count > 1) {
+        fprintf(stderr,
+                "onespace run: with --space or under a launcher each instance runs one task; "
+                "give the launcher the count instead\n");
+        return 2;
+    }
+    if (run->kill_on_failure)
+        fprintf(stderr, "onespace run: --on-failure is the launcher's business here: ignored\n");
+    struct shim_job job = {
+        .space = run->space ? run->space : launcher->space,
+        .argv = segment->argv,
+        .flags = segment->flags,
+        .stack_size = segment->stack_size,
+        .launcher = launcher->daemon,
+        .number = launcher->local_size > 0 ? launcher->local_rank : -1,
+        .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
+        .stats = run->stats,
+        .is_rank = launcher->is_rank,
+        .launch = launcher->space,
+        .bind = run->bind,
+        .kernel_slices = run->kernel_slices,
+    };
+    if (run->verbose)
+        fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,
+                run->space ? "--space" : launcher->found_by, job.number, job.ntasks);
+    if (run->verbose)
+        fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
+                launcher->is_rank ? launcher->kind : "none",
+                segment->flags & ONESPACE_SPAWN_NO_INTERPOSE ? "by the kernel (--no-interpose)"
+                                                          : "in user space");
+    if (run->verbose)
+        run_say_windows(segment);
+    if (run->verbose)
+        run_say_python(segment);
+    defaults_set(run->verbose);
+    return shim_run(&job);
+}
+
+static int refuse_threads(const char *with, const char *why)
+{
+    fprintf(stderr, "onespace run: --thread-mode with %s: %s\n", with, why);
+    return 2;
+}
+
+/* What threads of one process cannot have: 0, or 2 with a message. */
+static int check_thread_mode(const struct run_options *run, const struct launcher *launcher)
+{
+    if (run->space)
+        return refuse_threads("--space", "what joins a space is a process of its own; leave one of "
+                                         "the two out");
+    if (launcher->is_rank && !run->counted)
+        return refuse_threads("a launcher", "its ranks are processes; leave --thread-mode out, or "
+                                            "start the tasks by hand with -n N");
+    if (run->kill_on_failure)
+        return refuse_threads("--on-failure kill", "a signal that ends one of them ends all, this "
+                                                   "command too; leave one of the two out");
+    for (int s = 0; s < run->segment_count; s++)
+        if (run->segments[s].flags & ONESPACE_SPAWN_NO_INTERPOSE)
+            return refuse_threads("--no-interpose", "system calls of their libc must be "
+                                                    "interposed; leave one of the two out");
+    return 0;
+}
+
+int command_run(int argc, char **argv)
+{
+    static struct run_options run;
+    struct launcher launcher;
+    if (run_parse(argc, argv, &run) < 0)
+        return 2;
+    launcher_find(&launcher);
+    if (run.thread_mode && check_thread_mode(&run, &launcher))
+        return 2;
+    if (run.space || (launcher.is_rank && !run.counted))
+        return run_joined(&run, &launcher);
+    return run_by_hand(&run);
+}

@@ -1,0 +1,210 @@
+/* cmd/run/options.c: the options of onespace run, and its programs. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/run/run.h"
+
+static const char usage[] =
+    "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
+    "[ARGUMENT...]]...\n"
+    "\n"
+    "Runs programs as tasks of one address space. Started by a launcher (mpiexec, mpirun, srun, "
+    "prterun)\n"
+    "each instance runs one rank, in the space that the ranks of the node share. Started by hand "
+    "it\n"
+    "makes a space and runs N tasks.\n"
+    "\n"
+    "  -n, --ntasks, --np N    run N tasks of the next program (by hand; default 1)\n"
+    "      --space NAME        join the space of that name, or make it\n"
+    "      --cpu-bind POLICY   none (default), core, or a list of CPUs: 0,2-4\n"
+    "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit "
+    "-s)\n"
+    "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
+    "      --thread-mode       tasks are threads of one process, with globals and a libc of their "
+    "own (by hand)\n"
+    "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
+    "      --no-interpose      leave the programs' libc unpatched (for comparisons)\n"
+    "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
+    "      --time-slices WHICH auto (default): short ones where tasks outnumber CPUs; off\n"
+    "  -v, --verbose           name the space, what was set and why\n"
+    "      --stats             at the end, what each task copied and by which way\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0 when all tasks ended with 0, else that of the first that failed; 128+N for "
+    "signal\n"
+    "N; 127 program not found; 126 it cannot be a task (see `onespace check`); 2 wrong usage.\n";
+
+enum {
+    OPT_SPACE = 256,
+    OPT_BIND,
+    OPT_STACK,
+    OPT_FAILURE,
+    OPT_HEAP,
+    OPT_NO_INTERPOSE,
+    OPT_STATS,
+    OPT_MPI,
+    OPT_TIME_SLICES,
+    OPT_THREADS
+};
+
+static const struct option options[] = {
+    {"ntasks", required_argument, NULL, 'n'},
+    {"np", required_argument, NULL, 'n'},
+    {"space", required_argument, NULL, OPT_SPACE},
+    {"cpu-bind", required_argument, NULL, OPT_BIND},
+    {"stack", required_argument, NULL, OPT_STACK},
+    {"on-failure", required_argument, NULL, OPT_FAILURE},
+    {"heap", required_argument, NULL, OPT_HEAP},
+    {"no-interpose", no_argument, NULL, OPT_NO_INTERPOSE},
+    {"stats", no_argument, NULL, OPT_STATS},
+    {"mpi-layer", required_argument, NULL, OPT_MPI},
+    {"time-slices", required_argument, NULL, OPT_TIME_SLICES},
+    {"thread-mode", no_argument, NULL, OPT_THREADS},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int bad_value(const char *option, const char *value, const char *allowed)
+{
+    fprintf(stderr, "onespace run: %s %s: not %s\n", option, value, allowed);
+    return -1;
+}
+
+static int parse_size(const char *text, size_t *size)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                     : *end == 'M' || *end == 'm' ? 20
+                     : *end == 'G' || *end == 'g' ? 30
+                                                  : 0;
+    if (end == text || errno || *text == '-' || (shift ? end[1] : *end) ||
+        value > (1ull << 30 >> shift << 0) || (value << shift) < 65536)
+        return bad_value("--stack", text, "a size from 64K to 1G, such as 16M");
+    *size = (size_t)(value << shift);
+    return 0;
+}
+
+static int parse_count(const char *text, int *count)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > ONESPACE_TASKS_MAX)
+        return bad_value("-n", text, "a number of tasks from 1 to 2047");
+    *count = (int)value;
+    return 0;
+}
+
+static int is_space_name(const char *text)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+    return *text && *text != '.' && strlen(text) <= 40 && strspn(text, allowed) == strlen(text);
+}
+
+static int parse_option(int option, struct run_options *run, struct run_segment *segment)
+{
+    switch (option) {
+    case 'n':
+        run->counted = 1;
+        return parse_count(optarg, &segment->count);
+    case OPT_SPACE:
+        if (!is_space_name(optarg))
+            return bad_value("--space", optarg, "a name of at most 40 letters, digits and ._-");
+        run->space = optarg;
+        return 0;
+    case OPT_BIND:
+        run->bind = optarg;
+        return 0;
+    case OPT_STACK:
+        return parse_size(optarg, &segment->stack_size);
+    case OPT_FAILURE:
+        run->kill_on_failure = strcmp(optarg, "kill") == 0;
+        return run->kill_on_failure || strcmp(optarg, "keep") == 0
+                   ? 0
+                   : bad_value("--on-failure", optarg, "kill or keep");
+    case OPT_HEAP:
+        if (strcmp(optarg, "libc") == 0)
+            segment->flags |= ONESPACE_SPAWN_HEAP_LIBC;
+        else if (strcmp(optarg, "tuned") != 0)
+            return bad_value("--heap", optarg, "tuned or libc");
+        return 0;
+    case OPT_NO_INTERPOSE:
+        segment->flags |= ONESPACE_SPAWN_NO_INTERPOSE;
+        return 0;
+    case OPT_MPI:
+        if (strcmp(optarg, "off") == 0)
+            segment->flags |= ONESPACE_SPAWN_NO_MPI_LAYER;
+        else if (strcmp(optarg, "auto") != 0)
+            return bad_value("--mpi-layer", optarg, "auto or off");
+        return 0;
+    case OPT_TIME_SLICES:
+        run->kernel_slices = strcmp(optarg, "off") == 0;
+        return run->kernel_slices || strcmp(optarg, "auto") == 0
+                   ? 0
+                   : bad_value("--time-slices", optarg, "auto or off");
+    case OPT_THREADS:
+        run->thread_mode = 1;
+        return 0;
+    case OPT_STATS:
+        run->stats = 1;
+        return 0;
+    case 'v':
+        run->verbose = 1;
+        return 0;
+    case 'h':
+        fputs(usage, stdout);
+        exit(0);
+    default:
+        fprintf(stderr, "Try `onespace run --help`.\n");
+        return -1;
+    }
+}
+
+/* One program with its options: argv[0] is "run" or the ':' before it. */
+static int parse_segment(int argc, char **argv, struct run_options *run,
+                         struct run_segment *segment)
+{
+    argv[0] = "onespace run"; /* for getopt's messages */
+    optind = 0;
+    for (int option; (option = getopt_long(argc, argv, "+n:vh", options, NULL)) != -1;)
+        if (parse_option(option, run, segment) < 0)
+            return -1;
+    if (optind >= argc) {
+        fprintf(stderr, "onespace run: no program given. Try `onespace run --help`.\n");
+        return -1;
+    }
+    segment->argv = argv + optind;
+    return 0;
+}
+
+int run_parse(int argc, char **argv, struct run_options *run)
+{
+    for (int start = 0; start < argc;) {
+        int end = start + 1;
+        while (end < argc && strcmp(argv[end], ":") != 0)
+            end++;
+        if (run->segment_count == RUN_SEGMENTS_MAX) {
+            fprintf(stderr, "onespace run: more than %d programs\n", RUN_SEGMENTS_MAX);
+            return -1;
+        }
+        struct run_segment *segment = &run->segments[run->segment_count++];
+        *segment = (struct run_segment){.count = 1};
+        if (run->segment_count > 1) { /* options carry over to the next program */
+            segment->flags = segment[-1].flags;
+            segment->stack_size = segment[-1].stack_size;
+        }
+        argv[end] = NULL; /* the ':' ends this program's arguments */
+        if (parse_segment(end - start, argv + start, run, segment) < 0)
+            return -1;
+        if (start > 0)
+            argv[start] = NULL; /* and the arguments of the program before it */
+        start = end;
+    }
+    return 0;
+}

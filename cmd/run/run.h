@@ -1,0 +1,40 @@
+/* cmd/run/run.h: what `onespace run` was asked to do. */
+#ifndef ONESPACE_CMD_RUN_RUN_H
+#define ONESPACE_CMD_RUN_RUN_H
+
+#include <stddef.h>
+
+#include "onespace.h"
+
+enum { RUN_SEGMENTS_MAX = 64 };
+
+struct run_segment { /* one program */
+    char **argv;
+    int count;
+    unsigned flags; /* ONESPACE_SPAWN_* */
+    size_t stack_size;
+};
+
+struct run_options {
+    struct run_segment segments[RUN_SEGMENTS_MAX];
+    int segment_count;
+    int counted; /* -n was given: by hand, whatever launcher is around */
+    const char *space, *bind;
+    int kill_on_failure, verbose, stats;
+    int kernel_slices; /* --time-slices off */
+    int thread_mode;   /* by hand: tasks are threads of this process */
+};
+
+/* options.c: fills *run, which is zeroed. 0, or -1 with a message. --help ends the process. */
+int run_parse(int argc, char **argv, struct run_options *run);
+
+/* For --verbose: who serves the windows of MPI programs. */
+void run_say_windows(const struct run_segment *segment);
+
+/* For --verbose: a Python interpreter that runs from its library. */
+void run_say_python(const struct run_segment *segment);
+
+/* Makes a space in this process and runs all programs in it. The exit status. */
+int run_by_hand(const struct run_options *run);
+
+#endif

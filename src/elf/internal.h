@@ -1,0 +1,73 @@
+/* src/elf/internal.h: what the sources of image share: checked arithmetic, reading, refusing. */
+#ifndef ONESPACE_ELF_INTERNAL_H
+#define ONESPACE_ELF_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "arch/elf.h"
+#include "elf/elf.h"
+
+/* Whether [offset, offset + size) lies in [0, limit), without arithmetic that could wrap. */
+static inline bool elf_within(uint64_t offset, uint64_t size, uint64_t limit)
+{
+    return offset <= limit && size <= limit - offset;
+}
+
+/* Callers check against ARCH_ADDRESS_END first, so that rounding up cannot wrap. */
+static inline uint64_t elf_page_floor(uint64_t value)
+{
+    return value & ~(uint64_t)(ARCH_PAGE - 1);
+}
+
+static inline uint64_t elf_page_ceiling(uint64_t value)
+{
+    return elf_page_floor(value + ARCH_PAGE - 1);
+}
+
+/* read.c: fills *problem (which may be NULL) and returns -error. Bytes of the reason that could
+ * control a terminal are replaced: it may quote a hostile file. */
+__attribute__((format(printf, 4, 5))) int elf_refuse(struct elf_problem *problem, int error,
+                                                     const char *fix, const char *reason, ...);
+
+/* read.c: reads up to `size` bytes; the count (short only at the end of the file) or -errno. */
+ssize_t elf_read_some(int fd, void *buffer, size_t size, uint64_t offset);
+
+/* read.c: reads exactly `size` bytes: 0, -ELIBBAD when the file ends before (it may have been cut
+ * since it was measured), or another -errno. */
+int elf_read_exact(int fd, void *buffer, size_t size, uint64_t offset);
+
+/* open.c: a descriptor of a regular file that the user may execute, or -errno. Calls stat before it
+ * opens: opening a device can have effects (a tape rewinds, a watchdog starts). The name may refer
+ * to another file by then, so the opened file is checked again, and opening never blocks. */
+int elf_open_executable(int dirfd, const char *path, struct elf_problem *problem);
+
+/* open.c: the path of the open file without links: 0 or -errno. */
+int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
+                  struct elf_problem *problem);
+
+/* open.c: says what `error` means for a file that was to be opened, and returns -error. */
+int elf_refuse_open(struct elf_problem *problem, int error);
+
+/* guest.c: refuses by name, at each step of the chain. 0 or -errno. */
+int elf_check_name(const char *path, struct elf_problem *problem);
+
+/* guest.c: refuses valid programs that cannot be tasks. 0 or -errno. */
+int elf_check_guest(int fd, const struct elf_info *info, struct elf_problem *problem);
+
+/* python.c: whether the file, whose real path is given, is a Python interpreter that has to run
+ * from its shared library: 1 with the library's path, 0 when it is something else, or -ENOEXEC with
+ * *problem filled when there is no such library. */
+int elf_python_library(int fd, const char *path, char library[PATH_MAX],
+                       struct elf_problem *problem);
+/* python.c: the start program's path, empty: none. */
+const char *elf_python_start(void);
+
+/* symbol.c: the index of the first of the NULL-terminated names that .dynsym, else .symtab,
+ * defines; -ENOENT when neither defines any, or another -errno. Both count: clang exports what it
+ * links statically into a program, gcc does not. */
+int elf_defines(int fd, const char *const names[]);
+
+#endif

@@ -1,9 +1,0 @@
-/* src/host/defaults.h: settings that MPI libraries need in one address space. */
-#ifndef ONESPACE_HOST_DEFAULTS_H
-#define ONESPACE_HOST_DEFAULTS_H
-
-/* Sets them in the environment of the calling process, except where the user did; says so on
- * standard error if verbose. */
-void defaults_set(int verbose);
-
-#endif

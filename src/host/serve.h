@@ -1,0 +1,59 @@
+/* src/host/serve.h: the state of a host, shared by the files that serve its shims.
+ *
+ * Only the thread that polls uses it; the one that waits for tasks sees `spawned`, `ends` and
+ * `socket_path` alone. */
+#ifndef ONESPACE_HOST_SERVE_H
+#define ONESPACE_HOST_SERVE_H
+
+#include <semaphore.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "host/job.h"
+#include "host/report.h"
+
+struct client {
+    int socket; /* -1: the shim is gone */
+    int task;   /* id, 0: none */
+    int pid;
+    int has_time_slices;                 /* counted by time_slices_add */
+    int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
+    uint64_t launch;
+    time_t started; /* seconds of CLOCK_MONOTONIC */
+    struct client *next;
+};
+
+/* A shim that has connected but not sent the head of its request yet. */
+struct arrival {
+    int socket;
+    int is_partial; /* part of it has arrived: poll would return at once, again and again */
+    struct arrival *next;
+};
+
+struct host {
+    char socket_path[128];
+    int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
+    struct client *clients;
+    struct arrival *arrivals;
+    struct job *held; /* received, not started yet */
+    int held_count;
+    sem_t spawned;
+    int seen;                  /* tasks started so far */
+    int expected;              /* tasks that the launcher starts on this node, or -1 */
+    struct report_total total; /* of the tasks that ended since the space was last empty */
+};
+
+/* accept.c: takes a connection on; and the jobs of shims whose request has arrived, or closes the
+ * connections of those that went away. */
+void host_accept(struct host *host);
+void host_serve_arrivals(struct host *host);
+
+/* client.c: starts the jobs that were held back. complete: they are all that the launcher starts on
+ * this node. */
+void host_start_held(struct host *host, int complete);
+/* client.c: reads a shim's socket: a signal to pass on, or the end of the shim. */
+void host_serve_client(struct client *client);
+/* client.c: tells the shim of a task that has ended. */
+void host_pass_end_on(struct host *host);
+
+#endif

@@ -1,0 +1,169 @@
+/* src/shim/launcher.c: see launcher.h.
+ *
+ * The launcher's daemon on this node is an ancestor of every rank, wrapper scripts and env(1) or
+ * not, and two daemons on one machine count as two nodes. So its PID and start time identify the
+ * space best. */
+#include "shim/launcher.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *variable, *kind;
+} rank_variables[] = {
+    {"PMIX_RANK", "pmix"},   {"OMPI_COMM_WORLD_RANK", "openmpi"},
+    {"PMI_RANK", "hydra"},   {"PMI_ID", "hydra"},
+    {"PMI_FD", "hydra"},     {"SLURM_STEP_ID", "slurm"},
+    {"PALS_RANKID", "pals"}, {"ALPS_APP_PE", "alps"},
+};
+
+/* The kernel truncates names to 15 bytes. */
+static const char *const daemons[] = {
+    "hydra_pmi_proxy", "prted",           "prterun",         "orted",
+    "orterun",         "mpirun",          "mpirun.openmpi",  "mpiexec.openmpi",
+    "slurmstepd",      "mpiexec.gforker", "hydra_bstrap_pr", "pals_daemon",
+    "palsd",           "apinit",          "pbs_mom",         "mpiexec",
+};
+
+struct process {
+    int pid, parent;
+    unsigned long long started;
+    char name[32];
+};
+
+static int read_process(int pid, struct process *process)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (size <= 0)
+        return -1;
+    text[size] = 0;
+    char *open_bracket = strchr(text, '('), *close_bracket = strrchr(text, ')');
+    if (!open_bracket || !close_bracket)
+        return -1;
+    process->pid = pid;
+    snprintf(process->name, sizeof(process->name), "%.*s", (int)(close_bracket - open_bracket - 1),
+             open_bracket + 1);
+    /* state, ppid, and start time as the 20th field behind the name */
+    return sscanf(
+               close_bracket + 1,
+               " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &process->parent, &process->started) == 2
+               ? 0
+               : -1;
+}
+
+static int is_daemon(const char *name)
+{
+    for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)
+        if (strcmp(name, daemons[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* The nearest ancestor that is a launcher's daemon. */
+static int find_daemon(struct process *found)
+{
+    int pid = getppid();
+    for (int depth = 0; pid > 1 && depth < 64; depth++) {
+        if (read_process(pid, found) != 0)
+            return 0;
+        if (is_daemon(found->name))
+            return 1;
+        pid = found->parent;
+    }
+    return 0;
+}
+
+static int number_from(const char *first, const char *second, const char *third)
+{
+    const char *const names[] = {first, second, third};
+    for (int i = 0; i < 3; i++) {
+        const char *value = names[i] ? getenv(names[i]) : NULL;
+        if (value && *value >= '0' && *value <= '9')
+            return atoi(value);
+    }
+    return -1;
+}
+
+/* Slurm's list of tasks per node, "2(x3),1" for 2,2,2,1: the entry of our node, or -1. */
+static int slurm_local_size(void)
+{
+    const char *list = getenv("SLURM_STEP_TASKS_PER_NODE"), *node = getenv("SLURM_NODEID");
+    long left = node ? atol(node) : -1;
+    while (list && left >= 0 && *list >= '0' && *list <= '9') {
+        char *end;
+        long tasks = strtol(list, &end, 10), nodes = 1;
+        if (strncmp(end, "(x", 2) == 0)
+            nodes = strtol(end + 2, &end, 10);
+        if (left < nodes)
+            return (int)tasks;
+        left -= nodes;
+        end += *end == ')';
+        list = *end == ',' ? end + 1 : end;
+    }
+    return -1;
+}
+
+/* A name made of what may be long or hold any character. */
+static void name_from_text(struct launcher *launcher, const char *prefix, const char *text,
+                           const char *more)
+{
+    unsigned long long hash = 14695981039346656037ull;
+    for (int part = 0; part < 2; part++)
+        for (const char *at = part ? more : text; at && *at; at++)
+            hash = (hash ^ (unsigned char)*at) * 1099511628211ull;
+    snprintf(launcher->space, sizeof(launcher->space), "%s-%016llx", prefix, hash);
+}
+
+static void name_space(struct launcher *launcher)
+{
+    struct process daemon;
+    const char *job;
+    if (find_daemon(&daemon)) {
+        launcher->daemon = daemon.pid;
+        snprintf(launcher->space, sizeof(launcher->space), "%.15s-%d-%llu", daemon.name, daemon.pid,
+                 daemon.started);
+        snprintf(launcher->found_by, sizeof(launcher->found_by), "ancestor %s (pid %d)",
+                 daemon.name, daemon.pid);
+    } else if ((job = getenv("PMIX_NAMESPACE"))) {
+        name_from_text(launcher, "pmix", job, NULL);
+        snprintf(launcher->found_by, sizeof(launcher->found_by), "PMIX_NAMESPACE");
+    } else if ((job = getenv("SLURM_JOB_ID"))) {
+        name_from_text(launcher, "slurm", job, getenv("SLURM_STEP_ID"));
+        snprintf(launcher->found_by, sizeof(launcher->found_by), "SLURM_JOB_ID and SLURM_STEP_ID");
+    } else if (read_process(getppid(), &daemon) == 0) {
+        snprintf(launcher->space, sizeof(launcher->space), "parent-%d-%llu", daemon.pid,
+                 daemon.started);
+        snprintf(launcher->found_by, sizeof(launcher->found_by), "parent %s (pid %d)", daemon.name,
+                 daemon.pid);
+    }
+}
+
+void launcher_find(struct launcher *launcher)
+{
+    memset(launcher, 0, sizeof(*launcher));
+    launcher->local_rank =
+        number_from("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                    getenv("PALS_LOCAL_RANKID") ? "PALS_LOCAL_RANKID" : "SLURM_LOCALID");
+    launcher->local_size =
+        number_from("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE");
+    if (launcher->local_size < 0)
+        launcher->local_size = slurm_local_size();
+    for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
+        if (!getenv(rank_variables[i].variable))
+            continue;
+        launcher->is_rank = 1;
+        launcher->kind = rank_variables[i].kind;
+        name_space(launcher);
+        return;
+    }
+}

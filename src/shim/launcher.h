@@ -1,0 +1,19 @@
+/* src/shim/launcher.h: what started us, and which space our rank belongs to. */
+#ifndef ONESPACE_SHIM_LAUNCHER_H
+#define ONESPACE_SHIM_LAUNCHER_H
+
+#include <stddef.h>
+
+struct launcher {
+    int is_rank;                /* a launcher started us as one of its ranks */
+    const char *kind;           /* "hydra", "pmix", "openmpi", "slurm", ... for --verbose */
+    int local_rank, local_size; /* on this node, -1 if it does not say */
+    int daemon;         /* pid of the launcher's process that the space is named after, or 0 */
+    char space[64];     /* the name of the space; fits into a socket's path */
+    char found_by[128]; /* how that name was found, for --verbose */
+};
+
+/* Looks at the environment and the ancestors. Never fails. */
+void launcher_find(struct launcher *launcher);
+
+#endif

@@ -1,0 +1,130 @@
+/* src/shim/request.c: see request.h. */
+#include "shim/request.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "task/inherit.h"
+
+extern char **environ;
+
+/* Every open descriptor but the socket; the first is the working directory, with number -1. */
+static int collect_fds(struct sent_fds *sent, int socket)
+{
+    DIR *list = opendir("/proc/self/fd");
+    if (!list)
+        return -errno;
+    int directory = open(".", O_PATH | O_CLOEXEC);
+    if (directory >= 0) {
+        sent->fds[sent->count] = directory;
+        sent->numbers[sent->count++] = -1;
+    }
+    for (struct dirent *entry; (entry = readdir(list));) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd == socket || fd == dirfd(list) || fd == directory ||
+            (fcntl(fd, F_GETFD) & FD_CLOEXEC))
+            continue;
+        if (sent->count == PROTOCOL_FDS_MAX) {
+            closedir(list);
+            return -EMFILE;
+        }
+        sent->fds[sent->count] = fd;
+        sent->numbers[sent->count++] = fd;
+    }
+    closedir(list);
+    return 0;
+}
+
+static char *join_texts(char *const *argv, char *const *envp, struct protocol_request *request)
+{
+    size_t size = 0, at = 0;
+    char *const *vectors[] = {argv, envp};
+    for (int v = 0; v < 2; v++)
+        for (char *const *text = vectors[v]; *text; text++)
+            size += strlen(*text) + 1;
+    char *texts = size <= PROTOCOL_TEXT_MAX ? malloc(size + 1) : NULL;
+    if (!texts)
+        return NULL;
+    for (int v = 0; v < 2; v++)
+        for (char *const *text = vectors[v]; *text; text++) {
+            size_t length = strlen(*text) + 1;
+            memcpy(texts + at, *text, length);
+            at += length;
+            v == 0 ? request->argc++ : request->envc++;
+        }
+    request->text_size = (uint32_t)size;
+    return texts;
+}
+
+static void fill_request(struct protocol_request *request, const struct shim_job *job,
+                         const sigset_t *mask)
+{
+    request->signal_mask = inherit_signals_of(mask);
+    request->ignored = inherit_ignored_signals();
+    request->magic = PROTOCOL_MAGIC;
+    request->flags = job->flags;
+    /* Hydra gives each rank a session, and the kernel divides CPU time among sessions (autogroup).
+     */
+    if (getsid(0) == getpid())
+        request->flags |= ONESPACE_SPAWN_SESSION;
+    request->number = job->number;
+    request->ntasks = job->ntasks;
+    request->launch = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (const char *at = job->launch; *at; at++)
+        request->launch = (request->launch ^ (unsigned char)*at) * UINT64_C(1099511628211);
+    request->stack_size = job->stack_size;
+    request->kernel_slices = job->kernel_slices;
+    mode_t creation_mask = umask(0);
+    umask(creation_mask);
+    request->umask = (int32_t)creation_mask;
+    request->nice = getpriority(PRIO_PROCESS, 0);
+    for (unsigned i = 0; i < 16 && i < RLIM_NLIMITS; i++)
+        getrlimit(i, &request->limits[i]);
+    long size = syscall(SYS_sched_getaffinity, 0, sizeof(request->cpus), request->cpus);
+    request->cpus_size = size > 0 ? (uint32_t)size : 0;
+    if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
+        0)
+        request->policy_mode = 0;
+}
+
+/* To a launcher an open descriptor means a living rank, so the shim closes its own copies once the
+ * task has them. It keeps two: standard error for its own messages, and Hydra's socket, because
+ * Hydra takes end-of-file before the shim's exit status for a crash of the rank. */
+void request_close_copies(const struct sent_fds *sent)
+{
+    const char *text = getenv("PMI_FD");
+    int hydra = text ? atoi(text) : -1;
+    for (unsigned i = 0; i < sent->count; i++)
+        if (sent->numbers[i] >= 0 && sent->numbers[i] != STDERR_FILENO && sent->numbers[i] != hydra)
+            close(sent->fds[i]);
+}
+
+int request_send(int socket, const struct shim_job *job, struct sent_fds *sent,
+                 const sigset_t *mask)
+{
+    struct protocol_request request = {0};
+    sent->count = 0;
+    fill_request(&request, job, mask);
+    int result = collect_fds(sent, socket);
+    char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
+    if (!texts)
+        return result < 0 ? result : -E2BIG;
+    request.fd_count = sent->count;
+    result = protocol_send(socket, &request, sizeof(request));
+    if (result == 0)
+        result = protocol_send_fds(socket, sent->fds, sent->numbers, sent->count);
+    if (result == 0)
+        result = protocol_send(socket, texts, request.text_size);
+    free(texts);
+    if (sent->count && sent->numbers[0] == -1)
+        close(sent->fds[0]);
+    return result;
+}

@@ -1,0 +1,199 @@
+/* src/shim/shim.c: see shim.h. */
+#include "shim/shim.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "host/protocol.h"
+#include "host/report.h"
+#include "shim/binding.h"
+#include "shim/request.h"
+
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGUSR1, SIGUSR2,
+                                SIGALRM, SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
+
+#define HOST_GONE                                                                                  \
+    "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
+    "memory? see the kernel's log)"
+
+static int complain(const char *message)
+{
+    fprintf(stderr, "onespace run: %s\n", message);
+    return EXIT_FAILURE;
+}
+
+static int open_signals(sigset_t *old)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        if (signal(forwarded[i], SIG_DFL) == SIG_IGN)
+            signal(forwarded[i], SIG_IGN); /* nohup and the like: stays ignored */
+        else
+            sigaddset(&set, forwarded[i]);
+    sigprocmask(SIG_BLOCK, &set, old);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* Stops as the task does, so that the shell or launcher sees it. As for any program, the kernel
+ * ignores the signal in an orphaned process group, where no process could continue this one. */
+static void stop_as_asked(void)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, &old);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static void forward_signal(int socket, int signals)
+{
+    struct signalfd_siginfo info;
+    if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    int32_t number = (int32_t)info.ssi_signo;
+    protocol_send(socket, &number, sizeof(number));
+    if (number == SIGTSTP)
+        stop_as_asked();
+}
+
+/* Forwards signals until the task has ended. */
+static int await_end(int socket, int signals, struct protocol_reply *reply)
+{
+    struct pollfd watched[] = {{socket, POLLIN, 0}, {signals, POLLIN, 0}};
+    for (;;) {
+        if (poll(watched, 2, -1) < 0)
+            continue;
+        if (watched[1].revents & POLLIN)
+            forward_signal(socket, signals);
+        if (watched[0].revents)
+            return protocol_receive(socket, reply, sizeof(*reply));
+    }
+}
+
+/* Ends as the task ended. */
+static int end_as(int status, const sigset_t *mask)
+{
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    int number = WTERMSIG(status);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* the task had its core dump */
+    signal(number, SIG_DFL);
+    sigset_t set = *mask;
+    sigdelset(&set, number);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    raise(number);
+    return 128 + number;
+}
+
+/* The task gets the affinity of this process. */
+static int bind_self(const struct shim_job *job)
+{
+    char message[256];
+    cpu_set_t cpus;
+    int number = job->number < 0 ? 0 : job->number, count = job->ntasks < 1 ? 1 : job->ntasks;
+    int bound = binding_find(job->bind, number, count, &cpus, message, sizeof(message));
+    if (bound < 0)
+        return complain(message);
+    if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
+        return complain("--cpu-bind: none of these CPUs may be used here");
+    return 0;
+}
+
+static void set_numbers(const struct shim_job *job)
+{
+    char text[16];
+    if (job->number < 0)
+        return;
+    snprintf(text, sizeof(text), "%d", job->number);
+    setenv("ONESPACE_TASK_ID", text, 1);
+    snprintf(text, sizeof(text), "%d", job->ntasks);
+    setenv("ONESPACE_NTASKS", text, 1);
+}
+
+/* A host that is ending closes the connection without a greeting; then the next try finds or starts
+ * another one. A socket, or a negated exit status. */
+static int find_host(const struct shim_job *job)
+{
+    char message[512], greeting;
+    for (int tries = 0; tries < 20; tries++) {
+        int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
+        if (socket < 0)
+            return -complain(message);
+        if (protocol_receive(socket, &greeting, 1) == 0 && greeting == PROTOCOL_GREETING)
+            return socket;
+        close(socket);
+    }
+    return -complain("the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+                     "onespace-run(1)");
+}
+
+/* Sends the job, once only: a host that ends after that may have started the task. */
+static int submit(const struct shim_job *job, struct sent_fds *sent, const sigset_t *mask,
+                  int *socket_out, struct protocol_reply *reply)
+{
+    char message[512];
+    int socket = find_host(job);
+    if (socket < 0)
+        return -socket;
+    int result = request_send(socket, job, sent, mask);
+    if (result == 0)
+        result = protocol_receive(socket, reply, sizeof(*reply));
+    if (result == 0) {
+        *socket_out = socket;
+        return 0;
+    }
+    close(socket);
+    if (result == -EPIPE || result == -ECONNRESET)
+        return complain(HOST_GONE);
+    snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
+             job->space, strerror(-result));
+    return complain(message);
+}
+
+int shim_run(const struct shim_job *job)
+{
+    static struct sent_fds sent;
+    struct protocol_reply reply;
+    sigset_t old;
+    if (bind_self(job) != 0)
+        return 2;
+    set_numbers(job);
+    int socket, signals = open_signals(&old);
+    if (signals < 0)
+        return complain("cannot watch signals");
+    int failed = submit(job, &sent, &old, &socket, &reply);
+    if (failed)
+        return failed;
+    if (reply.error < 0) {
+        complain(reply.message);
+        return report_exit_code(reply.error);
+    }
+    if (reply.message[0])
+        complain(reply.message);
+    request_close_copies(&sent);
+    int result = await_end(socket, signals, &reply);
+    if (result < 0) {
+        complain(HOST_GONE);
+        return EXIT_FAILURE;
+    }
+    if (reply.message[0])
+        complain(reply.message);
+    if (job->stats) {
+        report_stats(job->argv[0], &reply.status);
+        report_total(&reply.total, job->is_rank);
+    }
+    return end_as(reply.status.status, &old);
+}

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Prints the line coverage of src/elf by its tests: tests/elf/coverage.sh [architecture]
+# Builds with gcc in a temporary directory; fails below 90 %.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+arch=${1:-x86_64}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+includes="-I$root/src -iquote $root/src/arch/$arch -D_GNU_SOURCE"
+for source in "$root"/src/elf/*.c; do
+    gcc -std=gnu11 -O0 -g --coverage $includes -c "$source" -o "$(basename "$source" .c).o"
+done
+for source in "$root"/tests/elf/*.cpp; do
+    g++ -std=c++20 -O0 $includes -c "$source" -o "test_$(basename "$source" .cpp).o"
+done
+g++ --coverage -Wl,--wrap=malloc ./*.o -o elf_test -lgtest_main -lgtest -lpthread
+./elf_test --gtest_brief=1
+# python.c needs interpreters of several kinds: tests/run covers it.
+for source in "$root"/src/elf/*.c; do
+    [ "$(basename "$source")" = python.c ] || gcov -n "$(basename "$source" .c).o" -s "$root" -r
+done | grep -A1 "src/elf/.*[.]c'" | tee lines
+awk -F'[:% ]' '/^Lines/ { all += $NF; hit += $NF * $3 / 100 }
+    END { printf "src/elf: %.1f %% of %d lines\n", 100 * hit / all, all; exit hit < 0.9 * all }' lines
