@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "mpi/reduce_loops.h"
+#include "mpi/types/reduce_loops.h"
 }
 
 namespace

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "storage/storage.h"
+#include "storage/region/region.h"
 
 enum { PAGE = 4096, PAGES = 1088, OFFSET = 1000 }; /* the region is no multiple of pages anywhere */
 

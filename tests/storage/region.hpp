@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #define _Atomic volatile
 extern "C" {
-#include "storage/storage.h"
+#include "storage/region/region.h"
 }
 #undef _Atomic
 

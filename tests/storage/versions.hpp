@@ -5,9 +5,9 @@
 
 #define _Atomic
 extern "C" {
-#include "storage/versions.h"
-#include "storage/versions_crc.h"
-#include "storage/versions_format.h"
+#include "storage/versions/versions.h"
+#include "storage/versions/crc.h"
+#include "storage/versions/format.h"
 }
 #undef _Atomic
 

@@ -1,0 +1,101 @@
+/* src/mpi/rma/direct.h: a window whose ranks share one address space: communication is loads and
+ * stores, synchronisation is words in shared memory.
+ *
+ * The MPI library is not told of it: its own windows would serve such memory through messages or
+ * the kernel, and making one costs more than all of this. It gives the handle only. */
+#ifndef ONESPACE_MPI_RMA_DIRECT_H
+#define ONESPACE_MPI_RMA_DIRECT_H
+
+#include "mpi/group/wait.h"
+#include "mpi/window/window.h"
+
+/* direct_update.c: who updates elements. Any thread of any rank takes such a word from 0 and gives
+ * it back. */
+enum { DIRECT_LINE = 64, DIRECT_STRIPES = 16 };
+
+struct direct_updating {
+    _Alignas(DIRECT_LINE) _Atomic uint32_t by; /* rank + 1, 0: nobody */
+};
+
+/* What all ranks know of one rank's part. */
+struct direct_rank {
+    /* direct_lock.c: who may access this part. Any rank changes it by compare-and-swap: acquire to
+     * take, release to give. LOCK_EXCLUSIVE or the number of shared locks. */
+    _Alignas(128) _Atomic uint32_t lock;
+    /* direct_post.c: access epochs to this part that were completed: the origins add (release), its
+     * rank reads (acquire). */
+    _Atomic uint32_t completed;
+    /* Of windows on storage: struct storage_region's `failed`, which all ranks share. */
+    _Atomic int failed;
+    struct direct_updating all, stripes[DIRECT_STRIPES];
+    int disp_unit;
+    char *base; /* these three: written by the rank itself before the window is anybody's */
+    size_t size;
+};
+
+struct direct {
+    struct barrier barrier; /* MPI_Win_fence, MPI_Win_free */
+    /* direct_lock.c: holders of MPI_Win_lock_all in the low half, of exclusive locks in the high
+     * half; only one half is non-zero. Changed by compare-and-swap, as `lock` is. */
+    _Alignas(128) _Atomic uint64_t everybody;
+    int ranks;
+    struct direct_rank rank[];
+    /* behind them: _Atomic uint32_t posted[target][origin]; see direct_posted() */
+};
+
+/* Exposure epochs that `target` has opened for `origin`: the target adds (release), the origin
+ * reads (acquire). */
+static inline _Atomic uint32_t *direct_posted(struct direct *direct, int target, int origin)
+{
+    _Atomic uint32_t *table = (_Atomic uint32_t *)&direct->rank[direct->ranks];
+    return &table[(size_t)target * (size_t)direct->ranks + (size_t)origin];
+}
+
+size_t direct_size(int ranks);
+/* In rank 0's memory (shared.h); NULL: none left. */
+struct direct *direct_new(int ranks);
+/* Tells the others where this rank's part lies; they look after a gather. */
+void direct_join(struct window *window);
+
+/* One side of a transfer. */
+struct transfer {
+    void *address;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+
+static inline struct wait direct_wait(const struct window *window)
+{
+    return (struct wait)WAIT_INIT(window->party);
+}
+
+/* direct_lock.c, direct_post.c, direct_fence.c: what the MPI functions of that name do. */
+int direct_fence(struct window *window);
+int direct_lock(struct window *window, int type, int rank, int assertion);
+int direct_unlock(struct window *window, int rank);
+int direct_lock_all(struct window *window, int assertion);
+int direct_unlock_all(struct window *window);
+int direct_post(struct window *window, MPI_Group group);
+int direct_start(struct window *window, MPI_Group group);
+int direct_complete(struct window *window);
+int direct_await(struct window *window);
+int direct_test(struct window *window, int *flag);
+/* MPI_Win_flush and its kin: everything is done when the call returns; only order remains. */
+int direct_flush(struct window *window);
+
+/* direct_copy.c: MPI_Put and MPI_Get. `displacement` in units of the target. */
+int direct_put(struct window *window, const struct transfer *origin, int rank,
+               MPI_Aint displacement, MPI_Count count, MPI_Datatype type);
+int direct_get(struct window *window, const struct transfer *origin, int rank,
+               MPI_Aint displacement, MPI_Count count, MPI_Datatype type);
+/* direct_accumulate.c: all accumulating functions. result NULL: nothing is fetched. */
+int direct_accumulate(struct window *window, const struct transfer *origin,
+                      const struct transfer *result, int rank, MPI_Aint displacement,
+                      MPI_Count count, MPI_Datatype type, MPI_Op op);
+int direct_compare_and_swap(struct window *window, const void *origin, const void *compare,
+                            void *result, MPI_Datatype type, int rank, MPI_Aint displacement);
+
+/* The address in the target's part, or NULL with an error class set. */
+char *direct_target(struct window *window, int rank, MPI_Aint displacement, int *error);
+
+#endif

@@ -1,0 +1,162 @@
+/* src/mpi/space/provider.c: windows of ranks that are tasks of one space.
+ *
+ * Rank 0 allocates for all, and the others use the same addresses: they map nothing, and a page
+ * that any rank has touched faults for no other (Process-in-Process, HPDC'18, sections 4.1 and
+ * 7.1). Which memory node a page comes from is still decided by the rank that touches it first. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "mpi/rma/direct.h"
+
+enum {
+    LINE = 64,
+    PAGE = 4096,
+    MAP_FROM = 128 * 1024,   /* below, the heap, which is warm; above, pages that come on demand */
+    HUGE_FROM = 4096 * 1024, /* from here on, huge pages where the system has them */
+};
+
+struct memory { /* rank 0's window->memory */
+    char *base;
+    size_t size;
+    int is_mapped;
+};
+
+static int accepts(const struct window_request *request, int *is_ours)
+{
+    *is_ours = request->meeting->party->is_one_space && meeting_in_space();
+    return MPI_SUCCESS;
+}
+
+static int info_is(MPI_Info info, const char *key, char *value)
+{
+    int found = 0;
+    return info != MPI_INFO_NULL &&
+           real()->Info_get(info, (char *)key, MPI_MAX_INFO_VAL - 1, value, &found) ==
+               MPI_SUCCESS &&
+           found;
+}
+
+/* The alignment of parts that need not be contiguous; 1: they shall be. */
+static size_t alignment_of(const struct window_request *request)
+{
+    char value[MPI_MAX_INFO_VAL];
+    if (request->is_shared &&
+        !(info_is(request->info, "alloc_shared_noncontig", value) && strcmp(value, "true") == 0))
+        return 1;
+    if (info_is(request->info, "mpi_minimum_memory_alignment", value)) {
+        unsigned long wanted = strtoul(value, NULL, 10);
+        if (wanted > LINE && wanted <= (1ul << 30) && (wanted & (wanted - 1)) == 0)
+            return wanted;
+    }
+    return LINE;
+}
+
+/* Where each rank's part begins; the sum of all, or SIZE_MAX when that is too large to say. */
+static size_t lay_out(const struct window_request *request, size_t *offsets)
+{
+    const struct window_wish *wishes = request->wishes;
+    size_t at = 0, least = alignment_of(request);
+    for (int i = 0; i < request->meeting->party->ranks; i++) {
+        size_t align = least > 1 && least < PAGE && wishes[i].size >= PAGE ? PAGE : least;
+        if (__builtin_add_overflow(at, align - 1, &at))
+            return SIZE_MAX;
+        offsets[i] = at &= -align;
+        if (__builtin_add_overflow(at, wishes[i].size, &at) || at > SIZE_MAX / 2)
+            return SIZE_MAX;
+    }
+    return at;
+}
+
+/* Zeroed, as windows in shared memory are. */
+static int take_memory(struct memory *memory, size_t align)
+{
+    align = align < PAGE ? PAGE : align;
+    memory->is_mapped = memory->size >= MAP_FROM && align == PAGE;
+    if (!memory->is_mapped) {
+        memory->size = (memory->size + align) & -align;
+        memory->base = aligned_alloc(align, memory->size);
+        if (memory->base)
+            memset(memory->base, 0, memory->size);
+        return memory->base ? 0 : -ENOMEM;
+    }
+    memory->base =
+        mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory->base == MAP_FAILED)
+        return -errno;
+    if (memory->size >= HUGE_FROM)
+        (void)madvise(memory->base, memory->size, MADV_HUGEPAGE); /* not there: small ones do */
+    return 0;
+}
+
+static int say_failure(const struct window_request *request, size_t size, int error)
+{
+    if (size == SIZE_MAX)
+        layer_message(0, "%s: the sizes of all ranks together are more than an address space holds",
+                      request->call);
+    else
+        layer_message(0,
+                      "%s: cannot allocate the %zu bytes of all ranks together: %s; ask for less, "
+                      "or see vm.overcommit_memory and `ulimit -v`",
+                      request->call, size, strerror(-error));
+    return MPI_ERR_NO_MEM;
+}
+
+/* Rank 0, for all. */
+static int allocate_all(struct window *window, const struct window_request *request)
+{
+    int ranks = window->party->ranks;
+    size_t *offsets = malloc((size_t)ranks * sizeof(*offsets));
+    struct memory *memory = calloc(1, sizeof(*memory));
+    size_t size = offsets && memory ? lay_out(request, offsets) : 0;
+    int error = !offsets || !memory ? -ENOMEM : size == SIZE_MAX ? -EOVERFLOW : 0;
+    if (error == 0) {
+        memory->size = size;
+        error = take_memory(memory, alignment_of(request));
+    }
+    /* An empty part has no address, as in MPICH and Open MPI. */
+    for (int i = 0; error == 0 && i < ranks; i++)
+        window->direct->rank[i].base = request->wishes[i].size ? memory->base + offsets[i] : NULL;
+    free(offsets);
+    if (error == 0) {
+        window->memory = memory;
+        return MPI_SUCCESS;
+    }
+    free(memory);
+    return say_failure(request, size, error);
+}
+
+static int allocate(struct window *window, const struct window_request *request)
+{
+    int32_t error = MPI_SUCCESS;
+    const void *all;
+    if (window->party->rank == 0)
+        error = allocate_all(window, request);
+    int result = meeting_gather(request->meeting, &error, sizeof(error), &all);
+    if (result == MPI_SUCCESS)
+        result = *(const int32_t *)all; /* rank 0's */
+    if (result == MPI_SUCCESS)
+        window->base = window->direct->rank[window->party->rank].base;
+    return result;
+}
+
+static int give_back(struct window *window)
+{
+    struct memory *memory = window->memory;
+    if (!memory)
+        return MPI_SUCCESS;
+    if (memory->is_mapped)
+        munmap(memory->base, memory->size);
+    else
+        free(memory->base);
+    free(memory);
+    return MPI_SUCCESS;
+}
+
+const struct window_provider provider_space = {
+    .name = "space",
+    .accepts = accepts,
+    .allocate = allocate,
+    .free = give_back,
+};

@@ -1,0 +1,268 @@
+/* src/mpi/storage/provider.c: windows on files and block devices ("MPI windows on storage").
+ *
+ * Asked for by the hint alloc_type=storage; docs/storage.md says what each hint does. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mpi/rma/count.h"
+#include "mpi/storage/window.h"
+
+/* ---- Hints and errors ---- */
+
+struct lookup {
+    MPI_Info info;
+    char value[MPI_MAX_INFO_VAL + 1];
+};
+
+static const char *look_up(void *context, const char *key)
+{
+    struct lookup *lookup = context;
+    int found = 0;
+    if (lookup->info == MPI_INFO_NULL ||
+        real()->Info_get(lookup->info, (char *)key, MPI_MAX_INFO_VAL, lookup->value, &found) !=
+            MPI_SUCCESS ||
+        !found)
+        return NULL;
+    return lookup->value;
+}
+
+int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage_error *error)
+{
+    struct lookup lookup = {.info = info};
+    return storage_hints_read(hints, look_up, &lookup, error);
+}
+
+int storage_class(int result)
+{
+    static const struct {
+        int number, class;
+    } classes[] = {
+        {0, MPI_SUCCESS},
+        {EINVAL, MPI_ERR_INFO_VALUE},
+        {ENOSPC, MPI_ERR_NO_SPACE},
+        {EDQUOT, MPI_ERR_QUOTA},
+        {ENOMEM, MPI_ERR_NO_MEM},
+        {EACCES, MPI_ERR_ACCESS},
+        {EPERM, MPI_ERR_ACCESS},
+        {EROFS, MPI_ERR_READ_ONLY},
+        {ENOENT, MPI_ERR_NO_SUCH_FILE},
+        {EWOULDBLOCK, MPI_ERR_FILE_IN_USE},
+        {EISDIR, MPI_ERR_BAD_FILE},
+        {ENAMETOOLONG, MPI_ERR_BAD_FILE},
+    };
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (classes[i].number == -result)
+            return classes[i].class;
+    return MPI_ERR_IO;
+}
+
+int storage_report(int rank, const char *call, int result, const struct storage_error *error)
+{
+    if (result < 0)
+        layer_message(rank, "%s: %s", call, error->text[0] ? error->text : strerror(-result));
+    return storage_class(result < 0 ? result : 0);
+}
+
+struct storage_window *storage_window_of(MPI_Win handle)
+{
+    struct window *window = window_find(handle);
+    return window && window->provider == &provider_storage ? window->memory : NULL;
+}
+
+/* ---- Counting ---- */
+
+uint64_t storage_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result)
+{
+    atomic_fetch_add_explicit(&count->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&count->nanoseconds, storage_now() - since, memory_order_relaxed);
+    if (result < 0)
+        atomic_fetch_add_explicit(&count->failures, 1, memory_order_relaxed);
+}
+
+/* ---- The provider ---- */
+
+static int accepts(const struct window_request *request, int *is_ours)
+{
+    struct storage_hints hints;
+    struct storage_error error = {""};
+    int result = storage_info_read(&hints, request->info, &error);
+    *is_ours = hints.is_storage;
+    storage_hints_clear(&hints);
+    return storage_report(request->meeting->party->rank, request->call, result, &error);
+}
+
+/* What lies in memory has nothing to flush. */
+static int flush_part(struct storage_part *part, uint64_t offset, uint64_t length,
+                      struct storage_error *error)
+{
+    const struct storage_layout *layout = &part->layout;
+    uint64_t begin = layout->storage_first ? 0 : layout->memory_length, end = offset + length;
+    uint64_t stop = begin + layout->storage_length;
+    offset = offset < begin ? begin : offset;
+    end = end > stop ? stop : end;
+    return offset < end
+               ? storage_region_flush(&part->region,
+                                      (struct storage_range){offset - begin, end - offset}, error)
+               : 0;
+}
+
+int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
+                      struct storage_error *error)
+{
+    return flush_part(&storage->own, offset, length, error);
+}
+
+static uint64_t part_size(const struct storage_part *part)
+{
+    return part->layout.storage_length + part->layout.memory_length;
+}
+
+/* Who wrote into a part by pointers is not known: those of a shared window count as written. */
+static int was_written(struct window *window, int rank)
+{
+    return window->flavor == MPI_WIN_FLAVOR_SHARED ||
+           (window->use &&
+            atomic_exchange_explicit(&window->use[rank].is_written, 0, memory_order_relaxed));
+}
+
+/* This rank's part, and those that it wrote to. All of them, also when one fails. */
+static int flush_all(struct window *window, uint64_t *bytes, struct storage_error *error)
+{
+    struct storage_window *storage = window->memory;
+    int outcome = 0;
+    for (int i = 0; i < storage->ranks; i++) {
+        struct storage_part *part = i == storage->rank ? &storage->own
+                                    : storage->others  ? &storage->others[i]
+                                                       : NULL;
+        if (!part || (i != storage->rank && !was_written(window, i)))
+            continue;
+        *bytes += part->layout.storage_length;
+        int result = flush_part(part, 0, part_size(part), error);
+        outcome = outcome < 0 ? outcome : result;
+    }
+    return outcome;
+}
+
+static int sync_window(struct window *window)
+{
+    struct storage_window *storage = window->memory;
+    struct storage_error error = {""};
+    uint64_t began = storage_now(), bytes = 0;
+    int result = flush_all(window, &bytes, &error);
+    storage_count(&storage->counts->sync, bytes, began, result);
+    return storage_report(storage->rank, "MPI_Win_sync", result, &error);
+}
+
+/* Other ranks have left. Each makes its part durable, and says how that went. */
+static void close_storage(struct window *window)
+{
+    struct storage_window *storage = window->memory;
+    struct storage_error error = {""};
+    int result = 0;
+    storage_requests_end(storage);
+    if (storage->hints.unlink) {
+        if (storage->is_leader && storage->own.region.file.fd >= 0)
+            result = storage_file_unlink(&storage->own.region.file, &error);
+    } else if (!storage->hints.discard) {
+        result = flush_part(&storage->own, 0, part_size(&storage->own), &error);
+    }
+    int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
+    storage->is_closing = storage_least_begin(storage, -class) == 0;
+    if (!storage->is_closing)
+        storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
+}
+
+/* The first error of all ranks; without close, the others never had the window. */
+static int free_storage(struct window *window)
+{
+    struct storage_window *storage = window->memory;
+    int64_t least = -storage->closed;
+    if (storage->is_closing && storage_least_end(storage, &least) < 0) {
+        layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
+                                     "what it had stored is in its file is not known");
+        least = -MPI_ERR_OTHER;
+    }
+    storage_dismantle(window);
+    return (int)-least;
+}
+
+/* ---- What MPI_Win_get_info gives: what is in force ---- */
+
+static int describe_file(const struct storage_window *storage, MPI_Info info)
+{
+    const struct storage_file *file = &storage->own.region.file;
+    char text[MPI_MAX_INFO_VAL];
+    int result = MPI_SUCCESS;
+    if (file->fd < 0)
+        return result;
+    snprintf(text, sizeof(text), "%04o", (unsigned)file->mode & 0777);
+    if (!file->is_device)
+        result = real()->Info_set(info, "file_perm", text);
+    if (result == MPI_SUCCESS && file->striping_factor) {
+        snprintf(text, sizeof(text), "%u", file->striping_factor);
+        result = real()->Info_set(info, "striping_factor", text);
+    }
+    if (result == MPI_SUCCESS && file->striping_unit) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)file->striping_unit);
+        result = real()->Info_set(info, "striping_unit", text);
+    }
+    return result;
+}
+
+static int describe(struct window *window, MPI_Info info)
+{
+    const struct storage_window *storage = window->memory;
+    const struct storage_hints *hints = &storage->hints;
+    const struct storage_layout *layout = &storage->own.layout;
+    char offset[32], factor[32], versions[16], style[128];
+    snprintf(offset, sizeof(offset), "%llu", (unsigned long long)layout->file_offset);
+    snprintf(factor, sizeof(factor), "%.6g",
+             part_size(&storage->own)
+                 ? (double)layout->storage_length / (double)part_size(&storage->own)
+                 : 1.0);
+    snprintf(versions, sizeof(versions), "%u", hints->versions);
+    storage_style_name(hints->style, style, sizeof(style));
+    const struct {
+        const char *key, *value;
+    } pairs[] = {
+        {"alloc_type", "storage"},
+        {"storage_alloc_filename", hints->filename},
+        {"storage_alloc_offset", offset},
+        {"storage_alloc_factor", factor},
+        {"storage_alloc_order", hints->storage_first ? "storage_first" : "memory_first"},
+        {"storage_alloc_unlink", hints->unlink ? "true" : "false"},
+        {"storage_alloc_discard", hints->discard ? "true" : "false"},
+        {"storage_alloc_versions", versions},
+        {"access_style", style},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        int result = MPI_SUCCESS;
+        if (pairs[i].value[0]) /* access_style may be nothing */
+            result = real()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
+        if (result != MPI_SUCCESS)
+            return result;
+    }
+    return describe_file(storage, info);
+}
+
+const struct window_provider provider_storage = {
+    .name = "on storage",
+    .accepts = accepts,
+    .allocate = storage_build,
+    .copy = storage_copy,
+    .sync = sync_window,
+    .describe = describe,
+    .close = close_storage,
+    .free = free_storage,
+};

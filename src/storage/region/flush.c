@@ -1,0 +1,86 @@
+/* src/storage/region/flush.c: making ranges of a region durable.
+ *
+ * msync(MS_SYNC) writes the pages of the range that are dirty, through whichever mapping or process
+ * they became so, then what is needed to find them (fdatasync), and waits for the device. The
+ * kernel finds dirty pages by an index, so the cost goes with what changed.
+ *
+ * A failure is reported by the kernel once; the pages count as clean afterwards although they are
+ * not on the device. So it is never tried again into success: the region stays failed. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/region/internal.h"
+
+static void set_failed(struct storage_region *region, int number)
+{
+    int none = 0;
+    atomic_compare_exchange_strong_explicit(region->failed, &none, number, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+int storage_file_is_short(int fd, uint64_t end)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
+}
+
+static int is_truncated(const struct storage_region *region)
+{
+    return region->file.fd >= 0 &&
+           storage_file_is_short(region->file.fd, region->file_offset + region->length);
+}
+
+static const char *name_of(const struct storage_region *region)
+{
+    return region->file.path ? region->file.path : "another rank's file";
+}
+
+static int report(const struct storage_region *region, struct storage_error *error)
+{
+    int number = atomic_load_explicit(region->failed, memory_order_relaxed);
+    if (is_truncated(region))
+        return storage_fail(error, -EIO,
+                            "%s: the file was cut below the end of this window (byte %llu) while "
+                            "it was in use: what was stored there is lost; free the window",
+                            name_of(region),
+                            (unsigned long long)(region->file_offset + region->length));
+    return storage_fail(
+        error, -number,
+        "%s: %s: the file system lost data of this window, and nothing stored since "
+        "the last synchronisation that succeeded is safe; free the window, check "
+        "the device (dmesg) and go back to a copy",
+        name_of(region), strerror(number));
+}
+
+/* Whoever a mapping is borrowed from may unmap it first when the window is freed: the file is what
+ * stays. */
+static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
+{
+    if (region->is_borrowed && region->file.fd >= 0)
+        return fdatasync(region->file.fd);
+    return msync((void *)first, last - first, MS_SYNC);
+}
+
+int storage_region_flush(struct storage_region *region, struct storage_range range,
+                         struct storage_error *error)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (region->length == 0 || range.length == 0)
+        return 0;
+    uintptr_t first = (uintptr_t)region->base + range.offset;
+    uintptr_t last = first + range.length;
+    first &= -page;
+    if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0) {
+        if (is_truncated(region))
+            set_failed(region, EIO);
+        else if (write_back(region, first, last) < 0)
+            set_failed(region, errno);
+    }
+    /* Again: the guard may have replaced a page meanwhile. */
+    if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
+        return 0;
+    return report(region, error);
+}
