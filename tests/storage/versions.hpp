@@ -1,5 +1,5 @@
 // tests/storage/versions.hpp: the C interface of versions, for C++. C++20 has no _Atomic; what is
-// atomic in storage.h no test of versions looks at.
+// atomic in region.h no test of versions looks at.
 #ifndef TESTS_STORAGE_VERSIONS_HPP
 #define TESTS_STORAGE_VERSIONS_HPP
 

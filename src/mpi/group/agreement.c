@@ -1,22 +1,19 @@
-/* src/mpi/group/agreement.c: see meeting.h.
+/* src/mpi/group/agreement.c: see agreement.h.
  *
  * The table has two sets of records, used in turn: a rank that is already in the next gather writes
  * into the other set, and it cannot be two gathers ahead, since each ends when all have come. */
 #include "mpi/group/agreement.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mpi/lifetime/finalize.h"
+#include "mpi/group/barrier.h"
 #include "mpi/group/hold.h"
 #include "mpi/group/progress.h"
 #include "mpi/group/shared.h"
-#include "mpi/group/wait.h"
-#include "mpi/window/window.h"
 #include "onespace.h"
 #include "space/registry.h"
 
@@ -33,17 +30,6 @@ struct identity { /* what a rank tells the others about itself, once per communi
 };
 
 static _Atomic int keyval = MPI_KEYVAL_INVALID; /* set once, by whoever is first */
-
-int meeting_in_space(void)
-{
-    return onespace_self() >= 0;
-}
-
-void party_release(struct party *party)
-{
-    if (party && atomic_fetch_sub_explicit(&party->users, 1, memory_order_acq_rel) == 1)
-        free(party);
-}
 
 static void free_meeting(struct meeting *meeting)
 {
@@ -172,7 +158,6 @@ static struct meeting *new_meeting(MPI_Comm comm)
         free(meeting);
         return NULL;
     }
-    finalize_watch();
     (void)progress_hold(); /* without it waiting works, but lets MPI do nothing meanwhile */
     meeting->comm = comm;
     meeting->party = calloc(1, sizeof(struct party) + 2 * (size_t)ranks * sizeof(int));

@@ -6,35 +6,13 @@
 #ifndef ONESPACE_MPI_GROUP_AGREEMENT_H
 #define ONESPACE_MPI_GROUP_AGREEMENT_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mpi/group/group.h"
 #include "mpi/real/real.h"
 
 enum { MEETING_RECORD_MAX = 64 };
-
-/* Who takes part; counted, since windows outlive their communicator. */
-struct party {
-    _Atomic uint32_t users; /* any thread; the last one (acquire-release) frees */
-    int rank, ranks;
-    int is_one_space;
-    uint32_t spins; /* of a wait, before the processor is given to others (wait.c) */
-    int *pids;      /* by rank; 0: the rank runs elsewhere, where its pid says nothing */
-    int members[];  /* ids of the tasks by rank; -1: not of this rank's space. Then the pids */
-};
-
-/* Whether the rank runs on this node. All ranks of a node say the same of one another. */
-static inline int party_is_near(const struct party *party, int rank)
-{
-    return rank == party->rank || party->is_one_space || party->pids[rank];
-}
-
-/* Whether its addresses are valid here. */
-static inline int party_in_space(const struct party *party, int rank)
-{
-    return party->members[rank] >= 0;
-}
 
 struct meeting {
     struct party *party;
@@ -54,10 +32,5 @@ struct meeting *meeting_of(MPI_Comm comm, int *error);
  * those that return. MPI_SUCCESS or an error class, perhaps not on all ranks alike: then some rank
  * has ended or MPI itself failed. */
 int meeting_gather(struct meeting *meeting, const void *mine, size_t size, const void **all);
-
-void party_release(struct party *party);
-
-/* Whether this process is a task of a space (or its root). */
-int meeting_in_space(void);
 
 #endif

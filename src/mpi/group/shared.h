@@ -7,7 +7,6 @@
 #define ONESPACE_MPI_GROUP_SHARED_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 enum { SHARED_LINE = 128 }; /* bytes that processors pass on together */
 

@@ -10,16 +10,17 @@
 #include "mpi/lifetime/create.h"
 
 #include <stdlib.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 
-#include "mpi/rma/direct.h"
 #include "mpi/group/hold.h"
-#include "mpi/rma/intra_node.h"
 #include "mpi/group/progress.h"
 #include "mpi/group/shared.h"
-#include "onespace.h"
-#include "space/registry.h"
+#include "mpi/group/space.h"
+#include "mpi/lifetime/finalize.h"
+#include "mpi/lifetime/free.h"
+#include "mpi/lifetime/handle.h"
+#include "mpi/lifetime/providers.h"
+#include "mpi/real/message.h"
+#include "mpi/rma/direct.h"
 
 static int32_t choose_provider(const struct window_request *request, int32_t *error)
 {
@@ -55,34 +56,6 @@ static struct window *new_window(const struct window_request *request)
     window->locked = calloc((size_t)party->ranks, 1);
     window->starts = calloc((size_t)party->ranks, sizeof(uint32_t));
     return window;
-}
-
-static void free_window(struct window *window)
-{
-    if (!window)
-        return;
-    if (window->group != MPI_GROUP_NULL)
-        real()->Group_free(&window->group);
-    if (window->owns_self)
-        real()->Comm_free(&window->self);
-    if (window->direct_mapped)
-        munmap(window->direct, window->direct_mapped);
-    else if (window->direct && window->party->rank == 0)
-        shared_retire(window->direct);
-    else if (window->direct) {
-        shared_leave(window->direct);
-        hold_give(window->party->members[0]);
-    }
-    near_free(window->near);
-    progress_release();
-    party_release(window->party);
-    free(window->access.ranks);
-    free(window->exposure.ranks);
-    free(window->bases);
-    free(window->use);
-    free(window->locked);
-    free(window->starts);
-    free(window);
 }
 
 static int check(const struct window_request *request, const struct window *window)
@@ -149,56 +122,13 @@ static int agree(struct meeting *meeting, int error)
     return result;
 }
 
-/* A communicator of this rank alone: in programs that use sessions there is no MPI_COMM_SELF. */
-static int find_self(struct window *window, const struct window_request *request)
-{
-    int has_world = 0;
-    int result = real()->Initialized(&has_world);
-    if (result != MPI_SUCCESS || has_world)
-        return result;
-    MPI_Group self;
-    result = real()->Group_incl(window->group, 1, &window->party->rank, &self);
-    if (result != MPI_SUCCESS)
-        return result;
-    result = real()->Comm_create_group(request->comm, self, 0, &window->self);
-    window->owns_self = result == MPI_SUCCESS;
-    real()->Group_free(&self);
-    return result;
-}
-
-/* Whatever costs least: Intel MPI takes 30 us for a shared window of one rank, a tenth of that for
- * a dynamic one, and Open MPI 4 refuses a dynamic one of one rank. */
-static int make_empty_window(MPI_Info info, MPI_Comm self, MPI_Win *handle)
-{
-#ifdef OPEN_MPI
-    void *nothing;
-    return real()->Win_allocate_shared(0, 1, info, self, &nothing, handle);
-#else
-    return real()->Win_create_dynamic(info, self, handle);
-#endif
-}
-
-/* What copying needs of MPI, where this process does it: no other rank takes part. */
-static int find_own(struct window *window, const struct window_request *request)
-{
-    int result = real()->Comm_group(request->comm, &window->group);
-    return result == MPI_SUCCESS ? find_self(window, request) : result;
-}
-
-/* The handle is a window of this rank alone and without memory: no other rank is needed for it. */
-static int make_own_handle(struct window *window, const struct window_request *request)
-{
-    int result = make_empty_window(request->info, window->self, &window->handle);
-    return result == MPI_SUCCESS ? window_add(window) : result;
-}
-
 static int make_handle(struct window *window, const struct window_request *request, int memory)
 {
     int result = memory;
     if ((window->direct || window->near) && result == MPI_SUCCESS)
-        result = find_own(window, request);
+        result = handle_find_own(window, request);
     if (window->direct && result == MPI_SUCCESS)
-        result = make_own_handle(window, request);
+        result = handle_make(window, request);
     result = agree(request->meeting, result);
     if (window->direct || result != MPI_SUCCESS)
         return result;
@@ -228,19 +158,19 @@ static int build(struct window *window, const struct window_request *request)
     return result;
 }
 
-/* With --mpi-layer off the agent still loads this library for functions with large counts that the
- * MPI library lacks. */
-int create_is_off(void)
+static struct meeting *find_meeting(MPI_Comm comm, int *result)
 {
-    const struct space_slot *slot = (const struct space_slot *)getauxval(SPACE_AT_SLOT);
-    return meeting_in_space() && slot && (slot->flags & ONESPACE_SPAWN_NO_MPI_LAYER);
+    if (space_has_no_layer())
+        return NULL;
+    finalize_watch();
+    return meeting_of(comm, result);
 }
 
 int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                   int is_shared, void *base, MPI_Win *handle, int *is_ours)
 {
     int result = MPI_SUCCESS;
-    struct meeting *meeting = create_is_off() ? NULL : meeting_of(comm, &result);
+    struct meeting *meeting = find_meeting(comm, &result);
     struct window_request request = {call, size, disp_unit, info, comm, is_shared, meeting, NULL};
     *is_ours = result != MPI_SUCCESS;
     if (!meeting)
@@ -262,59 +192,8 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
         *handle = window->handle;
         return result;
     }
-    free_window(window);
+    window_discard(window);
     if (result != MPI_SUCCESS)
         real()->Comm_call_errhandler(comm, result);
-    return result;
-}
-
-/* ---- MPI_Win_free ---- */
-
-void window_leave(struct window *window)
-{
-    if (window->direct)
-        window->ticket = barrier_arrive(&window->direct->barrier, window->party->ranks);
-}
-
-int window_await_others(struct window *window)
-{
-    struct wait wait = direct_wait(window);
-    wait.is_for_io = window->provider->close != NULL; /* as far as it has any */
-    return window->direct ? barrier_await(&window->direct->barrier, window->ticket, &wait)
-                          : MPI_SUCCESS;
-}
-
-void window_close(struct window *window)
-{
-    MPI_Win handle = window->handle;
-    window->closed = real()->Win_get_errhandler(handle, &window->handler);
-    if (window->closed == MPI_SUCCESS)
-        window->closed = real()->Win_free(&handle); /* with MPI's windows it waits for the others */
-    if (window->provider->close)
-        window->provider->close(window);
-}
-
-/* By a window that is made for it: an error handler cannot be called without one. */
-static void call_handler(const struct window *window, int error)
-{
-    MPI_Win handle;
-    if (make_empty_window(MPI_INFO_NULL, window->self, &handle) != MPI_SUCCESS)
-        return;
-    if (real()->Win_set_errhandler(handle, window->handler) == MPI_SUCCESS)
-        real()->Win_call_errhandler(handle, error);
-    real()->Win_free(&handle);
-}
-
-int window_destroy(struct window *window)
-{
-    int result = window->provider->free(window);
-    if (result == MPI_SUCCESS)
-        result = window->closed;
-    if (window->handler != MPI_ERRHANDLER_NULL) {
-        if (result != MPI_SUCCESS)
-            call_handler(window, result);
-        real()->Errhandler_free(&window->handler);
-    }
-    free_window(window);
     return result;
 }

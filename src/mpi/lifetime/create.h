@@ -10,7 +10,4 @@
 int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                   int is_shared, void *base, MPI_Win *handle, int *is_ours);
 
-/* --mpi-layer off: whatever makes windows is left to the MPI library. */
-int create_is_off(void);
-
 #endif

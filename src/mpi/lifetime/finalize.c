@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 #include "mpi/group/progress.h"
-#include "mpi/storage/window.h"
-#include "mpi/window/window.h"
+#include "mpi/lifetime/free.h"
+#include "mpi/storage/memory.h"
 
 static int leave(struct window *window)
 {

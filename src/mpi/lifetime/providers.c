@@ -1,5 +1,8 @@
-/* src/mpi/lifetime/providers.c: the table of providers. */
-#include "mpi/window/provider.h"
+/* src/mpi/lifetime/providers.c: see providers.h. */
+#include "mpi/lifetime/providers.h"
+
+#include "mpi/space/provider.h"
+#include "mpi/storage/window.h"
 
 const struct window_provider *const providers[] = {
     &provider_storage, /* for who asks for it, whatever the ranks are */

@@ -1,8 +1,8 @@
-/* src/mpi/real/message.c: what the layer tells the user. */
+/* src/mpi/real/message.c: see message.h. */
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "mpi/window/window.h"
+#include "mpi/real/message.h"
 
 void layer_message(int rank, const char *format, ...)
 {

@@ -1,7 +1,7 @@
 /* src/mpi/rma/accumulate.c: the accumulating functions.
  *
  * All of them, on all types, do their elements while they have the target's lines that these lie in
- * (direct_update.c), so that they are atomic with respect to one another, element by element and
+ * (update.c), so that they are atomic with respect to one another, element by element and
  * call by call. Whatever needs MPI (datatypes) is done before the lines are taken or after they
  * were given back. */
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef ONESPACE_MPI_RMA_COUNT_H
 #define ONESPACE_MPI_RMA_COUNT_H
 
-#include "mpi/types/types.h"
+#include "mpi/rma/direct.h"
 
 enum direct_use { DIRECT_PUT, DIRECT_GET, DIRECT_ACCUMULATE, DIRECT_USES };
 

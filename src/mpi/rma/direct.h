@@ -6,10 +6,11 @@
 #ifndef ONESPACE_MPI_RMA_DIRECT_H
 #define ONESPACE_MPI_RMA_DIRECT_H
 
-#include "mpi/group/wait.h"
+#include "mpi/group/barrier.h"
+#include "mpi/types/types.h"
 #include "mpi/window/window.h"
 
-/* direct_update.c: who updates elements. Any thread of any rank takes such a word from 0 and gives
+/* update.c: who updates elements. Any thread of any rank takes such a word from 0 and gives
  * it back. */
 enum { DIRECT_LINE = 64, DIRECT_STRIPES = 16 };
 
@@ -19,10 +20,10 @@ struct direct_updating {
 
 /* What all ranks know of one rank's part. */
 struct direct_rank {
-    /* direct_lock.c: who may access this part. Any rank changes it by compare-and-swap: acquire to
+    /* lock.c: who may access this part. Any rank changes it by compare-and-swap: acquire to
      * take, release to give. LOCK_EXCLUSIVE or the number of shared locks. */
     _Alignas(128) _Atomic uint32_t lock;
-    /* direct_post.c: access epochs to this part that were completed: the origins add (release), its
+    /* post.c: access epochs to this part that were completed: the origins add (release), its
      * rank reads (acquire). */
     _Atomic uint32_t completed;
     /* Of windows on storage: struct storage_region's `failed`, which all ranks share. */
@@ -35,7 +36,7 @@ struct direct_rank {
 
 struct direct {
     struct barrier barrier; /* MPI_Win_fence, MPI_Win_free */
-    /* direct_lock.c: holders of MPI_Win_lock_all in the low half, of exclusive locks in the high
+    /* lock.c: holders of MPI_Win_lock_all in the low half, of exclusive locks in the high
      * half; only one half is non-zero. Changed by compare-and-swap, as `lock` is. */
     _Alignas(128) _Atomic uint64_t everybody;
     int ranks;
@@ -57,19 +58,12 @@ struct direct *direct_new(int ranks);
 /* Tells the others where this rank's part lies; they look after a gather. */
 void direct_join(struct window *window);
 
-/* One side of a transfer. */
-struct transfer {
-    void *address;
-    MPI_Count count;
-    MPI_Datatype type;
-};
-
 static inline struct wait direct_wait(const struct window *window)
 {
     return (struct wait)WAIT_INIT(window->party);
 }
 
-/* direct_lock.c, direct_post.c, direct_fence.c: what the MPI functions of that name do. */
+/* direct.c, lock.c, post.c: what the MPI functions of that name do. */
 int direct_fence(struct window *window);
 int direct_lock(struct window *window, int type, int rank, int assertion);
 int direct_unlock(struct window *window, int rank);
@@ -83,12 +77,12 @@ int direct_test(struct window *window, int *flag);
 /* MPI_Win_flush and its kin: everything is done when the call returns; only order remains. */
 int direct_flush(struct window *window);
 
-/* direct_copy.c: MPI_Put and MPI_Get. `displacement` in units of the target. */
+/* copy.c: MPI_Put and MPI_Get. `displacement` in units of the target. */
 int direct_put(struct window *window, const struct transfer *origin, int rank,
                MPI_Aint displacement, MPI_Count count, MPI_Datatype type);
 int direct_get(struct window *window, const struct transfer *origin, int rank,
                MPI_Aint displacement, MPI_Count count, MPI_Datatype type);
-/* direct_accumulate.c: all accumulating functions. result NULL: nothing is fetched. */
+/* accumulate.c: all accumulating functions. result NULL: nothing is fetched. */
 int direct_accumulate(struct window *window, const struct transfer *origin,
                       const struct transfer *result, int rank, MPI_Aint displacement,
                       MPI_Count count, MPI_Datatype type, MPI_Op op);

@@ -1,10 +1,8 @@
-/* src/mpi/rma/intra_node.c: see near.h. */
+/* src/mpi/rma/intra_node.c: see intra_node.h. */
 #include "mpi/rma/intra_node.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#include "mpi/wrap/wrap.h"
 
 enum { LOCK_NONE, LOCK_ASKED, LOCK_HELD };
 
@@ -117,5 +115,5 @@ int near_fence(struct window *window, int assertion)
     int waited = barrier_await(barrier, barrier_arrive(barrier, near->ranks), &wait);
     atomic_store_explicit(&near->is_fenced, !(assertion & MPI_MODE_NOSUCCEED),
                           memory_order_relaxed);
-    return result != MPI_SUCCESS ? result : take_result(window, waited);
+    return result != MPI_SUCCESS ? result : window_result(window, waited);
 }

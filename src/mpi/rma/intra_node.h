@@ -24,7 +24,7 @@ struct near {
     /* Where this process is between its synchronisation calls, which write these; puts and gets of
      * any thread read them. Relaxed: the program itself orders such calls. */
     _Atomic int is_fenced;           /* puts and gets may follow the last MPI_Win_fence */
-    _Atomic unsigned char everybody; /* MPI_Win_lock_all: enum in near.c */
+    _Atomic unsigned char everybody; /* MPI_Win_lock_all: enum in intra_node.c */
     _Atomic unsigned char locks[]; /* by rank; a put that finds out that the lock is held writes */
 };
 

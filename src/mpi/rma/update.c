@@ -1,4 +1,4 @@
-/* src/mpi/rma/update.c: see direct_update.h.
+/* src/mpi/rma/update.c: see update.h.
  *
  * Of all lines of 64 bytes whose addresses differ by whole pages, a stripe, one word says who
  * updates them. Who needs few takes these words, in one order for everybody. Who needs many takes

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "mpi/group/space.h"
+#include "mpi/real/message.h"
 #include "mpi/rma/direct.h"
+#include "mpi/space/provider.h"
 
 enum {
     LINE = 64,
@@ -25,7 +28,7 @@ struct memory { /* rank 0's window->memory */
 
 static int accepts(const struct window_request *request, int *is_ours)
 {
-    *is_ours = request->meeting->party->is_one_space && meeting_in_space();
+    *is_ours = request->meeting->party->is_one_space && space_has_self();
     return MPI_SUCCESS;
 }
 

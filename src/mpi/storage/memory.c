@@ -4,13 +4,12 @@
  * MPI_Alloc_mem is no collective call: its range of the file is locked in a way that lets others of
  * the kind have it too, and keeps windows off. MPI_Win_sync finds the memory of a window by the
  * window's attributes, and of a dynamic one by what was attached to it. */
+#include "mpi/storage/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "mpi/lifetime/create.h"
-#include "mpi/lifetime/finalize.h"
 #include "mpi/storage/window.h"
-#include "mpi/wrap/wrap.h"
 
 struct block {
     struct storage_part part;
@@ -104,28 +103,22 @@ static int make_block(size_t size, MPI_Info info, struct block **made, struct st
     return result;
 }
 
-TAKE(Alloc_mem)
-int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
+int storage_memory_allocate(size_t size, MPI_Info info, void **base)
 {
     struct storage_error error = {""};
     struct block *block = NULL;
-    if (info == MPI_INFO_NULL || size <= 0 || create_is_off())
-        return real()->Alloc_mem(size, info, base);
-    int result = make_block((size_t)size, info, &block, &error);
-    if (result < 0) {
-        int class = storage_report(own_rank(), "MPI_Alloc_mem", result, &error);
-        real()->Comm_call_errhandler(MPI_COMM_WORLD, class);
-        return class;
-    }
+    int result = make_block(size, info, &block, &error);
+    *base = NULL;
+    if (result < 0)
+        return storage_report(own_rank(), "MPI_Alloc_mem", result, &error);
     if (!block)
-        return real()->Alloc_mem(size, info, base);
-    finalize_watch();
+        return MPI_SUCCESS;
     pthread_mutex_lock(&mutex);
     block->next = blocks;
     blocks = block;
     atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
     pthread_mutex_unlock(&mutex);
-    *(void **)base = block->part.base;
+    *base = block->part.base;
     return MPI_SUCCESS;
 }
 
@@ -261,16 +254,11 @@ static struct block *take_block(const void *base)
     return found;
 }
 
-TAKE(Free_mem)
-int MPI_Free_mem(void *base)
+int storage_memory_free(void *base, int *is_ours)
 {
     struct block *block = base && storage_memory_is_used() ? take_block(base) : NULL;
-    if (!block)
-        return real()->Free_mem(base);
-    int class = end_block(block, "MPI_Free_mem");
-    if (class != MPI_SUCCESS)
-        real()->Comm_call_errhandler(MPI_COMM_WORLD, class);
-    return class;
+    *is_ours = block != NULL;
+    return block ? end_block(block, "MPI_Free_mem") : MPI_SUCCESS;
 }
 
 int storage_memory_end(void)
@@ -285,27 +273,23 @@ int storage_memory_end(void)
 
 /* ---- Dynamic windows ---- */
 
-TAKE(Win_attach)
-int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
+void storage_memory_attach(MPI_Win handle, void *base)
 {
-    int result = real()->Win_attach(win, base, size);
-    if (result != MPI_SUCCESS || !storage_memory_is_used())
-        return result;
+    if (!storage_memory_is_used())
+        return;
     struct block *block = enter(NULL, base, (char *)base + 1);
     struct attached *one = block ? malloc(sizeof(*one)) : NULL;
     if (block)
         leave(block);
     if (one) {
         pthread_mutex_lock(&mutex);
-        *one = (struct attached){win, base, attachments};
+        *one = (struct attached){handle, base, attachments};
         attachments = one;
         pthread_mutex_unlock(&mutex);
     }
-    return result;
 }
 
-/* Off the list: what that window has there, at `base` or (NULL) anywhere. */
-static void forget(MPI_Win handle, const void *base)
+void storage_memory_detach(MPI_Win handle, const void *base)
 {
     pthread_mutex_lock(&mutex);
     for (struct attached **at = &attachments; *at;) {
@@ -320,17 +304,4 @@ static void forget(MPI_Win handle, const void *base)
             break; /* it may be attached twice */
     }
     pthread_mutex_unlock(&mutex);
-}
-
-void storage_memory_forget(MPI_Win handle)
-{
-    forget(handle, NULL);
-}
-
-TAKE(Win_detach)
-int MPI_Win_detach(MPI_Win win, const void *base)
-{
-    if (base)
-        forget(win, base);
-    return real()->Win_detach(win, base);
 }

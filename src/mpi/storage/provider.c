@@ -2,38 +2,12 @@
  *
  * Asked for by the hint alloc_type=storage; docs/storage.md says what each hint does. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "mpi/real/message.h"
 #include "mpi/rma/count.h"
 #include "mpi/storage/window.h"
-
-/* ---- Hints and errors ---- */
-
-struct lookup {
-    MPI_Info info;
-    char value[MPI_MAX_INFO_VAL + 1];
-};
-
-static const char *look_up(void *context, const char *key)
-{
-    struct lookup *lookup = context;
-    int found = 0;
-    if (lookup->info == MPI_INFO_NULL ||
-        real()->Info_get(lookup->info, (char *)key, MPI_MAX_INFO_VAL, lookup->value, &found) !=
-            MPI_SUCCESS ||
-        !found)
-        return NULL;
-    return lookup->value;
-}
-
-int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage_error *error)
-{
-    struct lookup lookup = {.info = info};
-    return storage_hints_read(hints, look_up, &lookup, error);
-}
 
 int storage_class(int result)
 {
@@ -123,11 +97,6 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
     return flush_part(&storage->own, offset, length, error);
 }
 
-static uint64_t part_size(const struct storage_part *part)
-{
-    return part->layout.storage_length + part->layout.memory_length;
-}
-
 /* Who wrote into a part by pointers is not known: those of a shared window count as written. */
 static int was_written(struct window *window, int rank)
 {
@@ -148,7 +117,7 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
         if (!part || (i != storage->rank && !was_written(window, i)))
             continue;
         *bytes += part->layout.storage_length;
-        int result = flush_part(part, 0, part_size(part), error);
+        int result = flush_part(part, 0, storage_part_size(part), error);
         outcome = outcome < 0 ? outcome : result;
     }
     return outcome;
@@ -175,7 +144,7 @@ static void close_storage(struct window *window)
         if (storage->is_leader && storage->own.region.file.fd >= 0)
             result = storage_file_unlink(&storage->own.region.file, &error);
     } else if (!storage->hints.discard) {
-        result = flush_part(&storage->own, 0, part_size(&storage->own), &error);
+        result = flush_part(&storage->own, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
     storage->is_closing = storage_least_begin(storage, -class) == 0;
@@ -197,63 +166,9 @@ static int free_storage(struct window *window)
     return (int)-least;
 }
 
-/* ---- What MPI_Win_get_info gives: what is in force ---- */
-
-static int describe_file(const struct storage_window *storage, MPI_Info info)
-{
-    const struct storage_file *file = &storage->own.region.file;
-    char text[MPI_MAX_INFO_VAL];
-    int result = MPI_SUCCESS;
-    if (file->fd < 0)
-        return result;
-    snprintf(text, sizeof(text), "%04o", (unsigned)file->mode & 0777);
-    if (!file->is_device)
-        result = real()->Info_set(info, "file_perm", text);
-    if (result == MPI_SUCCESS && file->striping_factor) {
-        snprintf(text, sizeof(text), "%u", file->striping_factor);
-        result = real()->Info_set(info, "striping_factor", text);
-    }
-    if (result == MPI_SUCCESS && file->striping_unit) {
-        snprintf(text, sizeof(text), "%llu", (unsigned long long)file->striping_unit);
-        result = real()->Info_set(info, "striping_unit", text);
-    }
-    return result;
-}
-
 static int describe(struct window *window, MPI_Info info)
 {
-    const struct storage_window *storage = window->memory;
-    const struct storage_hints *hints = &storage->hints;
-    const struct storage_layout *layout = &storage->own.layout;
-    char offset[32], factor[32], versions[16], style[128];
-    snprintf(offset, sizeof(offset), "%llu", (unsigned long long)layout->file_offset);
-    snprintf(factor, sizeof(factor), "%.6g",
-             part_size(&storage->own)
-                 ? (double)layout->storage_length / (double)part_size(&storage->own)
-                 : 1.0);
-    snprintf(versions, sizeof(versions), "%u", hints->versions);
-    storage_style_name(hints->style, style, sizeof(style));
-    const struct {
-        const char *key, *value;
-    } pairs[] = {
-        {"alloc_type", "storage"},
-        {"storage_alloc_filename", hints->filename},
-        {"storage_alloc_offset", offset},
-        {"storage_alloc_factor", factor},
-        {"storage_alloc_order", hints->storage_first ? "storage_first" : "memory_first"},
-        {"storage_alloc_unlink", hints->unlink ? "true" : "false"},
-        {"storage_alloc_discard", hints->discard ? "true" : "false"},
-        {"storage_alloc_versions", versions},
-        {"access_style", style},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        int result = MPI_SUCCESS;
-        if (pairs[i].value[0]) /* access_style may be nothing */
-            result = real()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
-        if (result != MPI_SUCCESS)
-            return result;
-    }
-    return describe_file(storage, info);
+    return storage_info_write(window->memory, info);
 }
 
 const struct window_provider provider_storage = {

@@ -5,7 +5,7 @@
  * node open one another's descriptors (/proc/PID/fd), which needs no name and no folder, and map
  * the same files and the same shared memory; what all of them know of the window (struct direct)
  * is memory of their lowest rank. Where one of them cannot, and between nodes, MPI's own path is
- * taken (near.h). */
+ * taken (intra_node.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 
 #include "mpi/rma/count.h"
 #include "mpi/group/hold.h"
+#include "mpi/real/message.h"
 #include "mpi/rma/intra_node.h"
 #include "mpi/storage/window.h"
 

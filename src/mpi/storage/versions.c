@@ -1,12 +1,11 @@
-/* src/mpi/storage/versions.c: what src/storage/versions/versions.h needs of MPI, and its calls in
- * onespace/window.h. */
+/* src/mpi/storage/versions.c: what src/storage/versions/versions.h needs of MPI. */
 #include "mpi/storage/versions.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/wrap/wrap.h"
+#include "mpi/real/message.h"
 #include "storage/versions/versions.h"
 
 /* ---- The ranks ---- */
@@ -142,41 +141,17 @@ void storage_versions_close(struct storage_window *storage)
     storage->versions = NULL;
 }
 
-/* ---- onespace/window.h ---- */
-
-static struct storage_window *need(const char *call, MPI_Win win)
+int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call)
 {
-    struct storage_window *storage = storage_window_of(win);
-    if (storage && storage->versions)
-        return storage;
-    layer_message(storage ? storage->rank : 0,
-                  "%s: this window has no versions: allocate it with alloc_type=storage and "
-                  "storage_alloc_versions=1 or more",
-                  call);
-    real()->Win_call_errhandler(win, MPI_ERR_WIN);
-    return NULL;
-}
-
-int onespace_window_commit(MPI_Win win, uint64_t *version)
-{
-    struct storage_window *storage = need(__func__, win);
     struct storage_error error = {""};
     uint64_t began = storage_now();
-    if (!storage)
-        return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks are there */
     int result = versions_commit(storage->versions, &error);
-    storage_count(&storage->counts->commit, window_find(win)->size, began, result);
-    if (result == 0 && version)
-        *version = versions_newest(storage->versions);
-    return take_result(window_find(win), report(storage, __func__, result, &error));
+    storage_count(&storage->counts->commit, size, began, result);
+    return report(storage, call, result, &error);
 }
 
-int onespace_window_version(MPI_Win win, uint64_t *version)
+uint64_t storage_versions_newest(const struct storage_window *storage)
 {
-    struct storage_window *storage = need(__func__, win);
-    if (!storage)
-        return MPI_ERR_WIN;
-    *version = versions_newest(storage->versions);
-    return MPI_SUCCESS;
+    return versions_newest(storage->versions);
 }

@@ -7,6 +7,10 @@
 /* The last step of making a window: if its ranks want versions (all or none), its bytes become
  * those of the newest. An error class, the same on all ranks. */
 int storage_versions_open(struct window *window, const char *call);
+/* onespace_window_commit; `size`: the part's bytes. Collective. An error class, after a message. */
+int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call);
+/* Local; 0: none. */
+uint64_t storage_versions_newest(const struct storage_window *storage);
 /* Local, before the part is unmapped. */
 void storage_versions_close(struct storage_window *storage);
 

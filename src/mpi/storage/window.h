@@ -1,12 +1,12 @@
 /* src/mpi/storage/window.h: a window on storage, behind window->memory of the provider "storage".
  *
- *   provider_storage.c  the provider: what MPI's calls on the window do
- *   storage_build.c     all ranks together: open, lock, reserve, map
- *   storage_reach.c     the other ranks' parts at addresses of this rank
- *   storage_bulk.c      large puts and gets
- *   storage_versions.c  versions, and their calls in onespace/window.h
- *   storage_request.c   synchronisation in the background
- *   storage_memory.c    MPI_Alloc_mem, and windows that MPI makes on such memory
+ *   provider.c  the provider: what MPI's calls on the window do
+ *   build.c     all ranks together: open, lock, reserve, map
+ *   reach.c     the other ranks' parts at addresses of this rank
+ *   bulk.c      large puts and gets
+ *   versions.c  versions, and their calls in onespace/window.h
+ *   request.c   synchronisation in the background
+ *   memory.c    MPI_Alloc_mem, and windows that MPI makes on such memory
  *   take_storage.c      onespace/window.h */
 #ifndef ONESPACE_MPI_STORAGE_WINDOW_H
 #define ONESPACE_MPI_STORAGE_WINDOW_H
@@ -19,7 +19,7 @@
 
 struct versions;
 struct party;
-struct storage_door; /* storage_bulk.c */
+struct storage_door; /* bulk.c */
 
 struct storage_window {
     struct storage_hints hints; /* as asked for */
@@ -28,7 +28,7 @@ struct storage_window {
     int memory;                 /* shared memory of the memory part for other processes; -1: none */
     int rank, ranks;
     /* Of the ranks of this node, without their descriptors, or NULL when MPI reaches them
-     * (storage_reach.c). The rank's own place is empty, as are those of other nodes. */
+     * (reach.c). The rank's own place is empty, as are those of other nodes. */
     struct storage_part *others;
     struct storage_door *doors;  /* by rank, with `others` */
     int holds;                   /* in one space: of so many ranks the memory is held */
@@ -37,63 +37,56 @@ struct storage_window {
     int is_leader;               /* the lowest rank of the node that has this file */
     int overlaps;                /* parts of the window lie on the same bytes of a file */
     MPI_Comm comm;               /* of the window's ranks, for collective calls */
-    struct storage_word *words;  /* storage_agree.c; NULL after a rank was not heard */
-    MPI_Request agreement;       /* storage_agree.c: on its way */
+    struct storage_word *words;  /* agree.c; NULL after a rank was not heard */
+    MPI_Request agreement;       /* agree.c: on its way */
     int is_closing;              /* all ranks are about to hear how that went on each */
     int closed;                  /* how it went on this one, where they will not hear it */
     pthread_mutex_t mutex;       /* over `requests`; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counts *counts;
-    struct versions *versions; /* NULL: none (storage_versions.h) */
+    struct versions *versions; /* NULL: none (versions.h) */
 };
+
+extern const struct window_provider provider_storage;
 
 /* The window on storage behind a handle, or NULL. */
 struct storage_window *storage_window_of(MPI_Win handle);
 
-/* Reads the hints of an MPI_Info (storage_hints_read). */
+/* info.c: reads the hints of an MPI_Info (storage_hints_read). */
 int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage_error *error);
+/* Sets the hints that are in force, for MPI_Win_get_info; what MPI returns. */
+int storage_info_write(const struct storage_window *storage, MPI_Info info);
 /* An MPI error class for -errno. */
 int storage_class(int result);
 /* Says the error and returns its class; MPI_SUCCESS for 0. */
 int storage_report(int rank, const char *call, int result, const struct storage_error *error);
 
-/* storage_build.c, storage_reach.c: collective, as window_provider.allocate is. */
+/* build.c, reach.c: collective, as window_provider.allocate is. */
 int storage_build(struct window *window, const struct window_request *request);
-struct storage_reach; /* what a rank tells the others of its part */
 int storage_reach(struct window *window, const struct window_request *request, int error);
 /* Opens the file, or shared memory, behind a descriptor of that rank's process; -1: it cannot. */
 int storage_open_of(const struct party *party, int rank, int descriptor);
 /* Unmaps, closes, and frees *storage; leaves the file as it is. */
 void storage_dismantle(struct window *window);
 
-/* storage_bulk.c: window_provider.copy, and what it needs of the other ranks. */
+/* bulk.c: window_provider.copy, and what it needs of the other ranks. */
 void storage_copy(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
 int storage_doors_make(struct storage_window *storage); /* 0, or -1: no memory */
 void storage_door_name(struct storage_window *storage, int rank, int theirs);
 void storage_doors_close(struct storage_window *storage);
 
-/* provider_storage.c: makes a range of this rank's own part durable: -errno. */
+/* provider.c: makes a range of this rank's own part durable: -errno. */
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
                       struct storage_error *error);
-/* storage_agree.c: the least value of all ranks; collective. 0, or -EIO when a rank's was not
+/* agree.c: the least value of all ranks; collective. 0, or -EIO when a rank's was not
  * heard. Also in two steps, the first of which waits for nobody; the second follows when it gave 0.
  */
 int storage_least(struct storage_window *storage, int64_t mine, int64_t *least);
 int storage_least_begin(struct storage_window *storage, int64_t mine);
 int storage_least_end(struct storage_window *storage, int64_t *least);
 struct storage_word *storage_words_new(int ranks); /* NULL: no memory; to be freed by free() */
-/* storage_request.c: waits for all that are in the background and frees them. */
+/* request.c: waits for all that are in the background and frees them. */
 void storage_requests_end(struct storage_window *storage);
-
-/* storage_memory.c: whether memory of MPI_Alloc_mem that is on storage is left; the handle of a
- * window of MPI's may lie on it then. */
-int storage_memory_is_used(void);
-/* Makes what such memory of the window is durable; MPI_Win_sync. *is_ours: there was some. */
-int storage_memory_sync(MPI_Win handle, int *is_ours);
-/* MPI_Win_free of a window of MPI's, which may have such memory attached. */
-void storage_memory_forget(MPI_Win handle);
-/* MPI_Finalize: frees what is left. */
-int storage_memory_end(void);
 
 /* Counters of one kind of call: any thread adds (relaxed), onespace_window_statistics reads. */
 struct storage_count {
@@ -102,6 +95,11 @@ struct storage_count {
 struct storage_counts {
     struct storage_count sync, sync_range, sync_start, commit;
 };
+static inline uint64_t storage_part_size(const struct storage_part *part)
+{
+    return part->layout.storage_length + part->layout.memory_length;
+}
+
 uint64_t storage_now(void);
 void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result);
 

@@ -5,6 +5,7 @@
  * gaps. */
 #include "mpi/types/types.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 

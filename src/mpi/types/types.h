@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mpi/rma/direct.h"
+#include "mpi/real/real.h"
 #include "mpi/types/class.h"
 
 /* A predefined type; lives as long as the process. */
@@ -25,6 +25,13 @@ static inline int types_is_dense(const struct basic *basic)
 {
     return basic && basic->size == basic->extent;
 }
+
+/* One side of a transfer. */
+struct transfer {
+    void *address;
+    MPI_Count count;
+    MPI_Datatype type;
+};
 
 /* Copies between any two types of one signature; comm: any communicator of this process. */
 int types_copy(const struct transfer *to, const struct transfer *from, MPI_Comm comm);

@@ -6,12 +6,12 @@
  *
  *   create.c     all ranks agree on the provider, call allocate, and agree on its outcome
  *   provider     makes memory, and nothing else
- *   create.c     makes the window's handle; when all ranks share one address space (meeting.h)
+ *   create.c     makes the window's handle; when all ranks share one address space (agreement.h)
  *                communication and synchronisation are done by direct_*.c with loads and stores,
  *                whoever gave the memory, and also when the provider has made the parts reachable
  *                among processes (window->direct, ->bases); else by the MPI library, with
  *                MPI_Win_create on it, but for puts and gets to parts that the provider has made
- *                reachable on this node (near.h)
+ *                reachable on this node (intra_node.h)
  *
  * To add a provider: fill a struct window_provider in a file of its own and put it into the table
  * in providers.c, before those it shall win over. Its functions are called
@@ -96,11 +96,5 @@ struct window_provider {
      * is reported to the caller of MPI_Win_free; the memory is gone all the same. */
     int (*free)(struct window *window);
 };
-
-extern const struct window_provider provider_storage;
-extern const struct window_provider provider_space;
-
-/* The providers in the order in which they are asked; NULL ends the table. */
-extern const struct window_provider *const providers[];
 
 #endif

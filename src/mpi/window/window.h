@@ -28,10 +28,10 @@ struct window {
     int flavor, model; /* attributes, as the call that made the window has them */
     MPI_Aint size_attribute;
     /* In one address space only: */
-    struct direct *direct;  /* what all ranks share (direct.h), or NULL */
-    size_t direct_mapped;   /* bytes: this process has mapped it (storage_reach.c) */
-    struct near *near;      /* of several nodes: what this one's ranks share (near.h), or NULL */
-    char **bases;           /* by rank, where parts have addresses of this process; or NULL */
+    struct direct *direct; /* what all ranks share (direct.h), or NULL */
+    size_t direct_mapped;  /* bytes: this process has mapped it (mpi/storage/reach.c) */
+    struct near *near; /* of several nodes: what this one's ranks share (intra_node.h), or NULL */
+    char **bases;      /* by rank, where parts have addresses of this process; or NULL */
     struct window_use *use; /* by rank, of windows whose use is counted; or NULL */
     int is_threaded;        /* MPI_THREAD_MULTIPLE */
     int overlaps;           /* parts share bytes */
@@ -39,7 +39,7 @@ struct window {
     MPI_Group group;        /* the window's; its handle's own is that of one rank */
     MPI_Comm self;          /* the handle's communicator, of this rank alone */
     int owns_self;          /* it was made for this window */
-    unsigned char *locked;  /* by rank: which lock this process holds (direct_lock.c) */
+    unsigned char *locked;  /* by rank: which lock this process holds (lock.c) */
     int locked_all;         /* how MPI_Win_lock_all was taken */
     uint32_t *starts;       /* by rank: exposure epochs of it that were waited for */
     uint32_t completes;     /* of this rank's exposure epochs, waited for so far */
@@ -47,7 +47,7 @@ struct window {
     _Atomic uint32_t flushes; /* any thread of this process; relaxed: how often to let MPI work */
     MPI_Errhandler handler;   /* while it is freed, and its handle is MPI's again */
     int closed;               /* what MPI said to that */
-    struct window *next;      /* list of all (windows.c) */
+    struct window *next;      /* list of all (table.c) */
 };
 
 /* The window behind a handle, or NULL when the layer did not make it. Lock-free. */
@@ -59,17 +59,12 @@ void window_remove(struct window *window);
 /* Calls function for each window of this process, oldest first; the first error. */
 int windows_each(int (*function)(struct window *window));
 
-/* create.c: MPI_Win_free, in four steps, so that MPI_Finalize can free many windows without being
- * stopped by their order, which may differ between ranks that have several threads. Only the second
- * and the last wait for others; of windows that MPI serves it does so itself, in the third. The
- * last calls the window's error handler. */
-void window_leave(struct window *window);
-int window_await_others(struct window *window);
-void window_close(struct window *window);
-int window_destroy(struct window *window);
-
-/* message.c: says what is wrong and how to mend it, on standard error, after "onespace: rank N: ".
- */
-__attribute__((format(printf, 2, 3))) void layer_message(int rank, const char *format, ...);
+/* What a call on a window of ours returns: errors go through the window's handler. */
+static inline int window_result(struct window *window, int result)
+{
+    if (result != MPI_SUCCESS)
+        real()->Win_call_errhandler(window->handle, result);
+    return result;
+}
 
 #endif

@@ -1,9 +1,11 @@
-/* src/mpi/wrap/onespace_window.c: the calls of onespace/window.h but those of versions. */
+/* src/mpi/wrap/onespace_window.c: the calls of onespace/window.h. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpi/real/message.h"
 #include "mpi/rma/count.h"
 #include "mpi/storage/request.h"
+#include "mpi/storage/versions.h"
 #include "mpi/wrap/wrap.h"
 
 /* The window on storage, or NULL after the handle's error handler was called. */
@@ -35,7 +37,7 @@ static int refuse_range(const char *call, struct storage_window *storage, MPI_Wi
 static int finish(const char *call, struct storage_window *storage, MPI_Win win, int result,
                   const struct storage_error *error)
 {
-    return take_result(window_find(win), storage_report(storage->rank, call, result, error));
+    return window_result(window_find(win), storage_report(storage->rank, call, result, error));
 }
 
 int onespace_window_sync_all(MPI_Win win)
@@ -54,7 +56,7 @@ int onespace_window_sync_all(MPI_Win win)
     int class = storage_report(storage->rank, __func__, flushed, &error);
     if (result == MPI_SUCCESS && storage_least(storage, -class, &least) < 0)
         result = MPI_ERR_OTHER;
-    return take_result(window_find(win), result == MPI_SUCCESS ? (int)-least : result);
+    return window_result(window_find(win), result == MPI_SUCCESS ? (int)-least : result);
 }
 
 int onespace_window_sync_range(MPI_Win win, MPI_Aint offset, MPI_Aint length)
@@ -104,6 +106,42 @@ int onespace_window_test(struct onespace_window_request **request, int *flag)
 {
     *flag = !*request || atomic_load_explicit(&(*request)->is_done, memory_order_acquire);
     return *flag ? onespace_window_wait(request) : MPI_SUCCESS;
+}
+
+/* ---- Versions ---- */
+
+static struct storage_window *need_versions(const char *call, MPI_Win win)
+{
+    struct storage_window *storage = storage_window_of(win);
+    if (storage && storage->versions)
+        return storage;
+    layer_message(storage ? storage->rank : 0,
+                  "%s: this window has no versions: allocate it with alloc_type=storage and "
+                  "storage_alloc_versions=1 or more",
+                  call);
+    real()->Win_call_errhandler(win, MPI_ERR_WIN);
+    return NULL;
+}
+
+int onespace_window_commit(MPI_Win win, uint64_t *version)
+{
+    struct storage_window *storage = need_versions(__func__, win);
+    if (!storage)
+        return MPI_ERR_WIN;
+    struct window *window = window_find(win);
+    int result = storage_versions_commit(storage, window->size, __func__);
+    if (result == MPI_SUCCESS && version)
+        *version = storage_versions_newest(storage);
+    return window_result(window, result);
+}
+
+int onespace_window_version(MPI_Win win, uint64_t *version)
+{
+    struct storage_window *storage = need_versions(__func__, win);
+    if (!storage)
+        return MPI_ERR_WIN;
+    *version = storage_versions_newest(storage);
+    return MPI_SUCCESS;
 }
 
 /* ---- Statistics ---- */

@@ -44,7 +44,7 @@ int take_request(struct window *window, int result, MPI_Request *request)
         result = progress_request(request);
     if (result == MPI_SUCCESS)
         result = real()->Grequest_complete(*request);
-    return take_result(window, result);
+    return window_result(window, result);
 }
 
 /* MPI_NAME, and MPI_RNAME, which gives a request. Each of them also with large counts, which differ
@@ -57,7 +57,7 @@ int take_request(struct window *window, int result, MPI_Request *request)
 /* What comes last in the parameters and in the arguments, and how the call ends. */
 #define PLAIN_PARAMETER
 #define PLAIN_ARGUMENT
-#define PLAIN_END(window, result)   take_result(window, result)
+#define PLAIN_END(window, result)   window_result(window, result)
 #define REQUEST_PARAMETER           , MPI_Request *request
 #define REQUEST_ARGUMENT            , request
 #define REQUEST_END(window, result) take_request(window, result, request)
@@ -141,8 +141,8 @@ int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, int ra
     struct transfer source = {(void *)origin, 1, type}, sink = {result, 1, type};
     if (!window)
         return real()->Fetch_and_op(origin, result, type, rank, displacement, op, win);
-    return take_result(window,
-                       direct_accumulate(window, &source, &sink, rank, displacement, 1, type, op));
+    return window_result(
+        window, direct_accumulate(window, &source, &sink, rank, displacement, 1, type, op));
 }
 
 TAKE(Compare_and_swap)
@@ -152,6 +152,6 @@ int MPI_Compare_and_swap(const void *origin, const void *compare, void *result, 
     struct window *window = take_update(win, rank);
     if (!window)
         return real()->Compare_and_swap(origin, compare, result, type, rank, displacement, win);
-    return take_result(
+    return window_result(
         window, direct_compare_and_swap(window, origin, compare, result, type, rank, displacement));
 }

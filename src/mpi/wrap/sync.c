@@ -1,6 +1,6 @@
 /* src/mpi/wrap/sync.c: MPI's functions that synchronise windows. */
 #include "mpi/rma/intra_node.h"
-#include "mpi/storage/window.h"
+#include "mpi/storage/memory.h"
 #include "mpi/wrap/wrap.h"
 
 /* MPI_NAME(arguments) calls `ours` on a window of one address space, else MPI's own, with what a
@@ -12,7 +12,7 @@
         struct window *window = window_find(win);                                                  \
         struct near *near = window ? window->near : NULL;                                          \
         if (window && window->direct)                                                              \
-            return take_result(window, ours);                                                      \
+            return window_result(window, ours);                                                    \
         if (near)                                                                                  \
             before;                                                                                \
         int result = real()->name arguments;                                                       \
@@ -46,7 +46,7 @@ int MPI_Win_fence(int assertion, MPI_Win win)
 {
     struct window *window = window_find(win);
     if (window && window->direct)
-        return take_result(window, direct_fence(window));
+        return window_result(window, direct_fence(window));
     return window && window->near ? near_fence(window, assertion)
                                   : real()->Win_fence(assertion, win);
 }
@@ -55,7 +55,7 @@ TAKE(Win_post)
 int MPI_Win_post(MPI_Group group, int assertion, MPI_Win win)
 {
     struct window *window = take_direct(win);
-    return window ? take_result(window, direct_post(window, group))
+    return window ? window_result(window, direct_post(window, group))
                   : real()->Win_post(group, assertion, win);
 }
 
@@ -64,7 +64,7 @@ int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
 {
     struct window *window = window_find(win);
     if (window && window->direct)
-        return take_result(window, direct_start(window, group));
+        return window_result(window, direct_start(window, group));
     if (window && window->near)
         near_start(window->near);
     return real()->Win_start(group, assertion, win);
@@ -98,5 +98,5 @@ int MPI_Win_sync(MPI_Win win)
         result = real()->Win_sync(win);
     if (result == MPI_SUCCESS && window->provider->sync)
         result = window->provider->sync(window);
-    return take_result(window, result);
+    return window_result(window, result);
 }

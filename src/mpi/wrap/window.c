@@ -2,7 +2,8 @@
 #include <limits.h>
 
 #include "mpi/lifetime/create.h"
-#include "mpi/storage/window.h"
+#include "mpi/lifetime/free.h"
+#include "mpi/storage/memory.h"
 #include "mpi/wrap/wrap.h"
 
 /* For a library without large counts. What does not fit becomes 0, which it refuses. */
@@ -35,13 +36,13 @@ int MPI_Win_free(MPI_Win *win)
 {
     struct window *window = window_find(*win);
     if (!window) {
-        storage_memory_forget(*win);
+        storage_memory_detach(*win, NULL);
         return real()->Win_free(win);
     }
     window_leave(window);
     int result = window_await_others(window);
     if (result != MPI_SUCCESS)
-        return take_result(window, result);
+        return window_result(window, result);
     window_remove(window);
     window_close(window);
     result = window_destroy(window);
@@ -85,7 +86,7 @@ int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, 
         return real()->Win_shared_query(win, rank, size, disp_unit, baseptr);
     int result = find_part(window, rank, &part);
     if (result != MPI_SUCCESS)
-        return take_result(window, result);
+        return window_result(window, result);
     *size = (MPI_Aint)part.size;
     *disp_unit = part.disp_unit;
     *(void **)baseptr = part.base;
@@ -179,7 +180,7 @@ int MPI_Win_get_group(MPI_Win win, MPI_Group *group)
     struct window *window = take_direct(win);
     if (!window)
         return real()->Win_get_group(win, group);
-    return take_result(window, real()->Group_union(window->group, MPI_GROUP_EMPTY, group));
+    return window_result(window, real()->Group_union(window->group, MPI_GROUP_EMPTY, group));
 }
 
 TAKE(Win_get_info)
@@ -188,7 +189,7 @@ int MPI_Win_get_info(MPI_Win win, MPI_Info *info)
     struct window *window = window_find(win);
     int result = real()->Win_get_info(win, info);
     if (window && result == MPI_SUCCESS && window->provider->describe)
-        result = take_result(window, window->provider->describe(window, *info));
+        result = window_result(window, window->provider->describe(window, *info));
     return result;
 }
 
@@ -198,7 +199,7 @@ int MPI_Win_set_info(MPI_Win win, MPI_Info info)
     struct window *window = window_find(win);
     int result = real()->Win_set_info(win, info);
     if (window && result == MPI_SUCCESS && window->provider->change)
-        result = take_result(window, window->provider->change(window, info));
+        result = window_result(window, window->provider->change(window, info));
     return result;
 }
 

@@ -18,14 +18,6 @@ static inline struct window *take_direct(MPI_Win handle)
     return window && window->direct ? window : NULL;
 }
 
-/* What a call on a window of ours returns: errors go through the window's handler. */
-static inline int take_result(struct window *window, int result)
-{
-    if (result != MPI_SUCCESS)
-        real()->Win_call_errhandler(window->handle, result);
-    return result;
-}
-
 /* A request that is complete. */
 int take_request(struct window *window, int result, MPI_Request *request);
 

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "storage/region/region.h"
+#include "storage/file/error.h"
 
 int storage_fail(struct storage_error *error, int result, const char *format, ...)
 {

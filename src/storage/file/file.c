@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/region/internal.h"
+#include "storage/file/file.h"
 
 enum { CREATE_TRIES = 16, ZEROS = 1 << 20 };
 
@@ -130,6 +130,12 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
 }
 
 /* ---- Space ---- */
+
+int storage_file_is_short(int fd, uint64_t end)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
+}
 
 static int write_zeros(int fd, uint64_t from, uint64_t to)
 {

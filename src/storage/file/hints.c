@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/region/region.h"
+#include "storage/file/hints.h"
 
 struct reading {
     storage_lookup *lookup;

@@ -4,16 +4,14 @@
  *
  * Lustre takes the layout of a file before it has any data: the file is created with its objects
  * put off, and told by an ioctl (lustre_user.h, whose names these are in our style). */
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include "storage/region/internal.h"
+#include "storage/file/file.h"
 
 #define LUSTRE_SUPER_MAGIC  0x0bd00bd0
 #define LUSTRE_LAYOUT_MAGIC 0x0bd10bd0u

@@ -8,7 +8,7 @@
  * written twice, gets pieces as large as they come.
  *
  * What is written once begins its way to the device at once, so that a flush later waits for little
- * of it. From PAST_CACHE on it goes past the cache (past_cache.c): that saves a copy, and the
+ * of it. From PAST_CACHE on it goes past the cache (direct.c): that saves a copy, and the
  * device has enough to do although this rank waits for it.
  *
  * Loading what is in memory is as good as any copy. The rest is asked for before it is copied,

@@ -9,22 +9,15 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/region/internal.h"
+#include "storage/region/region.h"
 
 static void set_failed(struct storage_region *region, int number)
 {
     int none = 0;
     atomic_compare_exchange_strong_explicit(region->failed, &none, number, memory_order_relaxed,
                                             memory_order_relaxed);
-}
-
-int storage_file_is_short(int fd, uint64_t end)
-{
-    struct stat status;
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
 }
 
 static int is_truncated(const struct storage_region *region)

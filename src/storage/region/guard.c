@@ -69,7 +69,7 @@ static void handle(int number, siginfo_t *info, void *context)
     if (placed == MAP_FAILED) {
         pass_on(number, info, context);
     } else {
-        /* Relaxed: storage.h. */
+        /* Relaxed: see region.h. */
         atomic_compare_exchange_strong_explicit(region->failed, &none, EIO, memory_order_relaxed,
                                                 memory_order_relaxed);
     }

@@ -1,20 +1,13 @@
-/* src/storage/region/internal.h: what the parts of src/storage share beside storage.h. */
+/* src/storage/region/internal.h: what the files of this directory share beside region.h. */
 #ifndef ONESPACE_STORAGE_REGION_INTERNAL_H
 #define ONESPACE_STORAGE_REGION_INTERNAL_H
 
 #include "storage/region/region.h"
 
-/* stripes.c: creates file->path exclusively, with the stripes that are asked for where the file
- * system has them. The descriptor, or -1 with errno. */
-int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints);
-
-/* flush.c: whether the file is a regular one that ends before `end`. */
-int storage_file_is_short(int fd, uint64_t end);
-
 /* A page of the page cache is at most so large, and aligned. */
 enum { STORAGE_HUGE = 2 << 20 };
 
-/* past_cache.c: of one region, its file being fd. How many bytes were done, from the first: 0
+/* direct.c: of one region, its file being fd. How many bytes were done, from the first: 0
  * unless `at` begins a huge page, and whole ones only. NULL: none. */
 struct storage_past_cache *storage_past_cache_new(void);
 void storage_past_cache_free(struct storage_past_cache *past);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage/region/internal.h"
+#include "storage/region/region.h"
 
 enum { HUGE_FROM = 4 << 20 }; /* bytes of memory from which on huge pages are asked for */
 

@@ -1,110 +1,25 @@
-/* src/storage/region/region.h: memory that is backed by a file, and nothing of MPI.
+/* src/storage/region/region.h: memory that is backed by a file.
  *
- *   hints.c    what was asked for, from names and values to struct storage_hints
- *   file.c     the file: open, create, range locks, space, directory entry, removal
- *   region.c   a mapping of a part of it at any offset, perhaps beside plain memory
- *   part.c     plain memory beside storage, at contiguous addresses
+ *   region.c     a mapping of a range of the file at any offset
+ *   part.c       plain memory beside storage, at contiguous addresses
  *   available.c  how much memory there is
- *   bulk.c     large copies into a region and out of it
- *   past_cache.c  what is written once or read once
- *   flush.c    making ranges durable; a failure stays
- *   changes.c  which ranges were stored into
- *   guard.c    a page that cannot be had is an error at the next flush, not SIGBUS
+ *   bulk.c       large copies into a region and out of it
+ *   hot.c        which places are used so often that loads and stores are better for them
+ *   direct.c     direct I/O, for what is written once or read once
+ *   flush.c      making ranges durable; a failure stays
+ *   changes.c    which ranges were stored into
+ *   guard.c      a page that cannot be had is an error at the next flush, not SIGBUS
  *
  * All of it works in plain processes and in tasks of a space. Functions return 0 or -errno; after a
- * failure `struct storage_error` has said what was wrong and how to mend it. */
+ * failure `struct storage_error` says what was wrong and how to fix it. */
 #ifndef ONESPACE_STORAGE_REGION_REGION_H
 #define ONESPACE_STORAGE_REGION_REGION_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
-/* What went wrong, in words for the user: filled by the functions that take one. */
-struct storage_error {
-    char text[768];
-};
-/* Returns `result`, for the caller to return on. */
-__attribute__((format(printf, 3, 4))) int storage_fail(struct storage_error *error, int result,
-                                                       const char *format, ...);
-
-/* ---- Hints ---- */
-
-enum storage_style { /* access_style, as MPI has it for files: bits */
-                     STORAGE_READ_ONCE = 1,
-                     STORAGE_WRITE_ONCE = 2,
-                     STORAGE_READ_MOSTLY = 4,
-                     STORAGE_WRITE_MOSTLY = 8,
-                     STORAGE_SEQUENTIAL = 16,
-                     STORAGE_REVERSE_SEQUENTIAL = 32,
-                     STORAGE_RANDOM = 64,
-};
-
-#define STORAGE_FACTOR_AUTO (-1.0)
-
-struct storage_hints {
-    int is_storage; /* alloc_type=storage; all else is unset when it is not */
-    char *filename; /* owned: storage_hints_clear */
-    uint64_t offset;
-    double factor; /* of the window on storage, 0 to 1, or STORAGE_FACTOR_AUTO */
-    int storage_first;
-    int unlink, discard;
-    unsigned style; /* enum storage_style; 0: not said */
-    mode_t perm;
-    unsigned striping_factor; /* 0: not said; these two only where the file system has stripes */
-    uint64_t striping_unit;
-    unsigned versions; /* how many are kept; 0: the window has no versions */
-};
-
-/* The value of `key`, or NULL when it is not set; valid until the next call. */
-typedef const char *storage_lookup(void *context, const char *key);
-
-/* Fills *hints, which storage_hints_clear frees also after a failure. -EINVAL: a value is bad, and
- * the error names the hint, the value, and what is allowed. */
-int storage_hints_read(struct storage_hints *hints, storage_lookup *lookup, void *context,
-                       struct storage_error *error);
-void storage_hints_clear(struct storage_hints *hints);
-/* The names of the style's bits, with commas, as the hint has them. */
-void storage_style_name(unsigned style, char *text, size_t size);
-
-/* ---- File ---- */
-
-struct storage_file {
-    char *path; /* as the hint has it; owned */
-    int fd;     /* readable and writable, close-on-exec; -1: none */
-    dev_t device;
-    ino_t inode;
-    mode_t mode;
-    int is_device;            /* a block device: has its size, is never extended or removed */
-    int is_created;           /* by this process */
-    uint64_t size_was;        /* bytes when it was opened */
-    unsigned striping_factor; /* what a new file really got; 0: the file system has no stripes */
-    uint64_t striping_unit;
-};
-
-struct storage_range {
-    uint64_t offset, length; /* bytes; what offset counts from, the function says */
-};
-
-/* Opens or creates hints->filename. */
-int storage_file_open(struct storage_file *file, const struct storage_hints *hints,
-                      struct storage_error *error);
-/* Keeps other jobs off a range of the file until it is closed. Shared locks exclude exclusive ones
- * only. -EWOULDBLOCK: somebody has it. 0 also where the file system has no locks. */
-int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
-                      struct storage_error *error);
-/* Makes sure that every byte of the range has its place on the device. -ENOSPC, -EFBIG and others
- * before anything is mapped. That it is so after a crash, the first flush sees to. */
-int storage_file_reserve(struct storage_file *file, struct storage_range range,
-                         struct storage_error *error);
-/* Undoes storage_file_open and _reserve: a new file is removed, a longer one gets its old size. */
-void storage_file_revert(struct storage_file *file);
-/* Removes the name if it still leads to this file; a block device stays. */
-int storage_file_unlink(const struct storage_file *file, struct storage_error *error);
-void storage_file_close(struct storage_file *file);
-
-/* ---- Region ---- */
+#include "storage/file/file.h"
 
 struct storage_changes;
 struct storage_past_cache;
@@ -124,7 +39,7 @@ struct storage_region {
     unsigned style;                        /* enum storage_style */
     struct storage_past_cache *past;       /* of styles that want it; or NULL */
     struct storage_changes *changes;       /* changes.c; NULL: not tracked */
-    _Atomic uint64_t often[STORAGE_OFTEN]; /* often.c */
+    _Atomic uint64_t often[STORAGE_OFTEN]; /* hot.c */
     /* *failed: 0 or the errno of the first flush or access that failed; it stays. Any thread sets
      * it, the signal handler in guard.c too, once, from 0 (relaxed: nothing else depends on it).
      * Mapping points it to `failed_here`; those who have views of one range may share a word. */
@@ -198,11 +113,6 @@ void storage_part_unmap(struct storage_part *part);
 uint64_t storage_memory_available(void);
 
 /* ---- Changes ---- */
-
-struct storage_ranges {
-    struct storage_range *range; /* owned: free(); ascending, page-wise, apart from one another */
-    size_t count, room;
-};
 
 /* Begins to watch for stores. 0, or -ENOTSUP: the kernel has no way (Linux 6.7: PAGEMAP_SCAN), and
  * storage_region_changes says so too, by naming everything. */

@@ -11,7 +11,6 @@
  * together is the version. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "storage/versions/state.h"

@@ -1,4 +1,4 @@
-/* src/storage/versions/crc.c: see versions_crc.h.
+/* src/storage/versions/crc.c: see crc.h.
  *
  * With the instruction of SSE 4.2 where the processor has it: about 8 bytes in 3 cycles, so that
  * summing is never what a commit waits for. */

@@ -1,9 +1,10 @@
-/* src/storage/versions/format.c: see versions_format.h. */
+/* src/storage/versions/format.c: see format.h. */
 #include "storage/versions/format.h"
 
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "storage/versions/crc.h"

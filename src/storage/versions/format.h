@@ -11,7 +11,6 @@
 #ifndef ONESPACE_STORAGE_VERSIONS_FORMAT_H
 #define ONESPACE_STORAGE_VERSIONS_FORMAT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 enum {

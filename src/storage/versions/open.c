@@ -3,8 +3,8 @@
  * Opening, in steps between which the ranks agree, so that none goes on alone:
  *
  *   look      each rank opens its folder, locks its slots, lists what is there
- *   choose    the newest version that all ranks have                    versions_choose.c
- *   restore   each rank brings its bytes to that version                versions_restore.c
+ *   choose    the newest version that all ranks have                    choose.c
+ *   restore   each rank brings its bytes to that version                restore.c
  *   settle    each rank makes the choice durable and newer ones invalid
  *
  * Nothing on the device changes before all ranks have restored: an opening that fails (a file that

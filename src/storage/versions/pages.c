@@ -1,4 +1,4 @@
-/* src/storage/versions/pages.c: see versions_pages.h. */
+/* src/storage/versions/pages.c: see pages.h. */
 #include "storage/versions/pages.h"
 
 #include <errno.h>
@@ -54,12 +54,6 @@ void version_pages_add(struct version_pages *pages, const struct storage_ranges 
         for (size_t page = range.offset / VERSIONS_PAGE; page <= (end - 1) / VERSIONS_PAGE; page++)
             pages->word[page / 64] |= UINT64_C(1) << page % 64;
     }
-}
-
-void version_pages_unite(struct version_pages *pages, const struct version_pages *more)
-{
-    for (size_t i = 0; i < word_count(pages); i++)
-        pages->word[i] |= more->word[i];
 }
 
 void version_pages_copy(struct version_pages *pages, const struct version_pages *from)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "storage/region/region.h"
+#include "storage/file/range.h"
 #include "storage/versions/format.h"
 
 struct version_pages {
@@ -21,7 +21,6 @@ void version_pages_fill(struct version_pages *pages);
 void version_pages_clear(struct version_pages *pages);
 /* Every page that a range touches. */
 void version_pages_add(struct version_pages *pages, const struct storage_ranges *ranges);
-void version_pages_unite(struct version_pages *pages, const struct version_pages *more);
 void version_pages_copy(struct version_pages *pages, const struct version_pages *from);
 /* The next run of pages of the set that begins at byte `from` or later: 0 when there is none. */
 int version_pages_next(const struct version_pages *pages, size_t from, struct storage_range *run);

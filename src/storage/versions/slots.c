@@ -1,4 +1,4 @@
-/* src/storage/versions/slots.c: see versions_slots.h. */
+/* src/storage/versions/slots.c: see slots.h. */
 #include "storage/versions/slots.h"
 
 #include <dirent.h>

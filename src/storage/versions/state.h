@@ -43,7 +43,7 @@ int versions_agree(const struct versions *versions, int mine);
 /* Whether files of this rank of the job that wrote them are this one's to keep in order. */
 int versions_is_mine(const struct versions *versions, uint32_t rank);
 
-/* ---- versions_choose.c ---- */
+/* ---- choose.c ---- */
 
 /* A version as one rank's folder shows it. */
 struct version_choice {
@@ -55,7 +55,7 @@ struct version_choice {
 int versions_choose(const struct versions *versions, const struct version_slots *slots,
                     struct version_choice *choice, struct storage_error *error);
 
-/* ---- versions_restore.c ---- */
+/* ---- restore.c ---- */
 
 /* Brings the part's bytes to those of the choice. Local. */
 int versions_restore(struct versions *versions, const struct version_slots *slots,
@@ -65,5 +65,18 @@ int versions_settle(struct versions *versions, const struct version_slots *slots
                     const struct version_choice *choice, struct storage_error *error);
 /* Removes what belongs to no kept version and will not be written again. Local. */
 void versions_tidy(struct versions *versions);
+
+/* ---- write.c ---- */
+
+/* One commit, as this rank makes it. */
+struct commit {
+    struct version_record record;
+    uint32_t number; /* of the slot */
+    int fd;          /* of the slot, -1: not open */
+    int is_new;      /* the file was made by this commit */
+};
+
+/* Notes what changed, and makes the commit's slot hold the part and its record, durably. Local. */
+int versions_write(struct versions *versions, struct commit *commit, struct storage_error *error);
 
 #endif

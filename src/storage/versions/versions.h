@@ -1,13 +1,13 @@
 /* src/storage/versions/versions.h: durable versions of what all ranks of a job have in a window.
  *
  *   versions.c          open and close: what one rank knows
- *   versions_choose.c   which version all ranks have
- *   versions_restore.c  the window's bytes from that version; what must not stay is made invalid
- *   versions_commit.c   a new version, step by step
- *   versions_pages.c    what a slot lacks: sets of pages
- *   versions_slots.c    the files in FILE.versions/
- *   versions_format.c   their bytes
- *   versions_crc.c      CRC-32C
+ *   choose.c   which version all ranks have
+ *   restore.c  the window's bytes from that version; what must not stay is made invalid
+ *   commit.c   a new version, step by step
+ *   pages.c    what a slot lacks: sets of pages
+ *   slots.c    the files in FILE.versions/
+ *   format.c   their bytes
+ *   crc.c      CRC-32C
  *
  * Nothing here knows MPI: the ranks come together through struct versions_group.
  * docs/checkpoints.md describes the protocol and the files for users. Functions return 0 or -errno;
@@ -20,7 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "storage/region/region.h"
+#include "storage/file/error.h"
+#include "storage/file/range.h"
 
 struct versions;
 
