@@ -69,7 +69,7 @@ std::vector<char> operands(const reduce_row &row, std::size_t bytes, std::mt1993
 void expect_what_the_plain_loops_give(const struct reduce_table &wide)
 {
     if (!runs_here(wide))
-        GTEST_SKIP() << "this processor has no such registers";
+        GTEST_SKIP() << "this CPU has no such registers";
     std::mt19937 random(1);
     ASSERT_EQ(wide.count, reduce_table_plain.count);
     int compared = 0;

@@ -145,7 +145,7 @@ TEST_F(bulk, what_is_written_once_and_read_once_is_not_kept_in_memory)
     map_with(0, 8 << 20, STORAGE_WRITE_ONCE | STORAGE_READ_ONCE);
     int direct = open(path().c_str(), O_RDWR | O_DIRECT);
     if (direct < 0)
-        GTEST_SKIP() << "this file system has no access past the page cache";
+        GTEST_SKIP() << "this file system has no direct I/O";
     close(direct);
     store(0, pattern(8 << 20, 1));
     EXPECT_EQ(load(0, 8 << 20), pattern(8 << 20, 1));
@@ -171,7 +171,7 @@ TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
     ASSERT_EQ(fstatfs(mapped.file.fd, &system), 0);
     if (system.f_type == TMPFS_MAGIC)
         GTEST_SKIP() << "/var/tmp is memory";
-    for (int turns = 0; turns < 500 && found.dirty + found.in_writeback; turns++) {
+    for (int tries = 0; tries < 500 && found.dirty + found.in_writeback; tries++) {
         usleep(10000);
         ASSERT_EQ(syscall(cachestat, mapped.file.fd, &range, &found, 0), 0);
     }
@@ -249,11 +249,11 @@ TEST_F(bulk, a_place_is_used_often_until_it_rests)
 {
     constexpr uint64_t Place = 5 << 20, Same = Place + 1000, Other = 9 << 20;
     int uses = 0;
-    while (!storage_region_is_used_often(&mapped, uses % 2 ? Same : Place) && uses < 100000)
+    while (!storage_region_is_hot(&mapped, uses % 2 ? Same : Place) && uses < 100000)
         uses++;
     EXPECT_GE(uses, 4);
     EXPECT_LT(uses, 100000); // more than four only when this test was held up
-    EXPECT_EQ(storage_region_is_used_often(&mapped, Other), 0);
+    EXPECT_EQ(storage_region_is_hot(&mapped, Other), 0);
     usleep(100000);
-    EXPECT_EQ(storage_region_is_used_often(&mapped, Place), 0);
+    EXPECT_EQ(storage_region_is_hot(&mapped, Place), 0);
 }

@@ -103,11 +103,11 @@ extern "C" int __wrap_open(const char *path, int flags, unsigned mode)
     return hits(Call::open) ? -1 : __real_open(path, flags, mode);
 }
 
-extern "C" int __real_openat(int folder, const char *path, int flags, ...);
-extern "C" int __wrap_openat(int folder, const char *path, int flags, unsigned mode);
-extern "C" int __wrap_openat(int folder, const char *path, int flags, unsigned mode)
+extern "C" int __real_openat(int directory, const char *path, int flags, ...);
+extern "C" int __wrap_openat(int directory, const char *path, int flags, unsigned mode);
+extern "C" int __wrap_openat(int directory, const char *path, int flags, unsigned mode)
 {
-    return hits(Call::openat) ? -1 : __real_openat(folder, path, flags, mode);
+    return hits(Call::openat) ? -1 : __real_openat(directory, path, flags, mode);
 }
 
 REAL(int, fallocate, int fd, int mode, off_t offset, off_t length)
@@ -187,9 +187,9 @@ REAL(int, mkdir, const char *path, mode_t mode)
     return hits(Call::mkdir) ? -1 : __real_mkdir(path, mode);
 }
 
-REAL(int, unlinkat, int folder, const char *path, int flags)
+REAL(int, unlinkat, int directory, const char *path, int flags)
 {
-    return hits(Call::unlink) ? -1 : __real_unlinkat(folder, path, flags);
+    return hits(Call::unlink) ? -1 : __real_unlinkat(directory, path, flags);
 }
 
 // A clone that fails has shared some of the range.

@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(styles, region_faults,
 TEST_P(region_faults, flushes)
 {
     fail_each({}, Call::msync, {EIO, ENOSPC, EDQUOT});
-    fail_each({}, Call::fsync, {EIO, ENOSPC}); // of the folder
+    fail_each({}, Call::fsync, {EIO, ENOSPC}); // of the directory
 }
 
 TEST_P(region_faults, reservations)

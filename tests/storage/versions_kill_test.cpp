@@ -11,7 +11,7 @@
 #include <random>
 
 #include "crew.hpp"
-#include "folder.hpp"
+#include "directory.hpp"
 
 namespace
 {
@@ -66,9 +66,9 @@ std::string judge(const Outcome &outcome, uint64_t least)
 // Runs killed jobs, and after each one a job that only looks. "" or what went wrong.
 std::string kill_jobs(Job job, std::mt19937_64 &random, unsigned count)
 {
-    Folder folder;
+    Directory directory;
     uint64_t least = 0, killed = 0;
-    job.path = folder / "data";
+    job.path = directory / "data";
     for (unsigned round = 0; round < count; round++) {
         plan(job, random);
         Outcome outcome = run_job(job);

@@ -1,8 +1,8 @@
-/* src/mpi/group/agreement.h: the ranks of a communicator, as far as windows are concerned.
+/* src/mpi/group/agreement.h: how the ranks of a communicator exchange what they have to agree on.
  *
- * Found out once per communicator and kept as an attribute of it: whether all ranks are tasks of
- * one space (or there is only one rank), and if so, a table in shared memory through which they
- * tell one another things without MPI. */
+ * Set up once per communicator and kept as an attribute of it: which ranks share this one's space
+ * and node and, when all are in one space (or there is only one rank), a table in shared memory
+ * through which they exchange records without MPI. */
 #ifndef ONESPACE_MPI_GROUP_AGREEMENT_H
 #define ONESPACE_MPI_GROUP_AGREEMENT_H
 
@@ -12,25 +12,25 @@
 #include "mpi/group/group.h"
 #include "mpi/real/real.h"
 
-enum { MEETING_RECORD_MAX = 64 };
+enum { AGREEMENT_RECORD_MAX = 64 };
 
-struct meeting {
-    struct party *party;
+struct agreement {
+    struct group *group;
     MPI_Comm comm;
-    struct meeting_table *table; /* in rank 0's memory; NULL: through MPI */
-    uint32_t gathers;            /* so far, on this rank */
-    unsigned char *records;      /* without a table: room for all */
+    struct agreement_table *table; /* in rank 0's memory; NULL: records go through MPI */
+    uint32_t gathers;              /* so far, by this rank */
+    unsigned char *records;        /* without a table: room for all records */
 };
 
-/* The meeting of comm's ranks; all of them call it at the same time. NULL with *error set when it
- * cannot be; NULL without an error for what is no communicator to make windows on, which MPI itself
- * shall say. Lives as long as the communicator. */
-struct meeting *meeting_of(MPI_Comm comm, int *error);
+/* The agreement of comm's ranks. Collective; lives as long as the communicator. NULL with *error
+ * set: out of memory, or MPI failed. NULL without an error: no communicator to create windows on,
+ * which MPI itself will report. */
+struct agreement *agreement_of(MPI_Comm comm, int *error);
 
-/* Gives every rank everybody's record of `size` bytes (at most MEETING_RECORD_MAX), by rank, size
- * bytes apart, valid until the next call. All ranks call it; what a rank did before is seen by
- * those that return. MPI_SUCCESS or an error class, perhaps not on all ranks alike: then some rank
- * has ended or MPI itself failed. */
-int meeting_gather(struct meeting *meeting, const void *mine, size_t size, const void **all);
+/* Gives every rank the records of all, `size` bytes each (at most AGREEMENT_RECORD_MAX), in rank
+ * order and valid until the next call. Collective; what a rank wrote before the call is visible to
+ * those that return. MPI_SUCCESS or an error class, which may differ between ranks: a rank has
+ * ended, or MPI failed. */
+int agreement_gather(struct agreement *agreement, const void *mine, size_t size, const void **all);
 
 #endif

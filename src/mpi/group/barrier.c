@@ -5,9 +5,10 @@
 
 uint32_t barrier_arrive(struct barrier *barrier, int ranks)
 {
-    /* Relaxed: this rank takes part in the generation, so it cannot pass meanwhile. */
+    /* Relaxed: the generation cannot end before this rank has arrived. */
     uint32_t generation = atomic_load_explicit(&barrier->generation, memory_order_relaxed);
-    /* Acquire-release: the last sees what all did, and passes it on by the generation. */
+    /* Acquire-release: the last rank sees the writes of all and publishes them with the generation.
+     */
     if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1 ==
         (uint32_t)ranks) {
         atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);

@@ -4,17 +4,18 @@
 
 #include "mpi/group/wait.h"
 
-/* A barrier of all ranks in memory that they share; zeroed memory is a ready one. */
+/* In memory that all ranks share; zeroed memory is a valid barrier. */
 struct barrier {
-    _Atomic uint32_t arrived;    /* all ranks add; the last sets 0 before it opens the next */
+    _Atomic uint32_t
+        arrived; /* all ranks add; the last resets it before it opens the next generation */
     _Atomic uint32_t generation; /* the last adds one (release); the others wait for it (acquire) */
-    /* A rank that gave up sets it: relaxed, and whoever does not see it yet gives up by itself. The
-     * count cannot be trusted any more. */
+    /* Set by a rank that gave up, after which the count means nothing. Relaxed: a rank that does
+     * not see it yet gives up by itself. */
     _Atomic uint32_t is_broken;
 };
 
-/* What others did before they arrived is seen after barrier_await. The result of barrier_arrive is
- * what barrier_await waits to pass. */
+/* Writes before any rank's barrier_arrive are visible after barrier_await. barrier_arrive returns
+ * the ticket for barrier_await. */
 uint32_t barrier_arrive(struct barrier *barrier, int ranks);
 int barrier_await(struct barrier *barrier, uint32_t ticket, struct wait *wait);
 

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-void party_release(struct party *party)
+void group_release(struct group *group)
 {
-    if (party && atomic_fetch_sub_explicit(&party->users, 1, memory_order_acq_rel) == 1)
-        free(party);
+    if (group && atomic_fetch_sub_explicit(&group->users, 1, memory_order_acq_rel) == 1)
+        free(group);
 }

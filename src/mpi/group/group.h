@@ -5,28 +5,30 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Who takes part; counted, since windows outlive their communicator. */
-struct party {
-    _Atomic uint32_t users; /* any thread; the last one (acquire-release) frees */
+/* The ranks of a communicator. Reference-counted, since windows outlive their communicator. */
+struct group {
+    _Atomic uint32_t
+        users; /* references: any thread; dropping the last one (acquire-release) frees */
     int rank, ranks;
     int is_one_space;
-    uint32_t spins; /* of a wait, before the processor is given to others (wait.c) */
-    int *pids;      /* by rank; 0: the rank runs elsewhere, where its pid says nothing */
-    int members[];  /* ids of the tasks by rank; -1: not of this rank's space. Then the pids */
+    uint32_t spins; /* of a wait, before it yields the CPU (wait.c) */
+    int *pids;      /* by rank; 0: on another node or in another PID namespace */
+    int members[];  /* task ids by rank; -1: not in this rank's space. The pids follow. */
 };
 
-/* Whether the rank runs on this node. All ranks of a node say the same of one another. */
-static inline int party_is_near(const struct party *party, int rank)
+/* Whether the rank is on this node. Symmetric: all ranks of a node get the same answer about one
+ * another. */
+static inline int group_is_intra_node(const struct group *group, int rank)
 {
-    return rank == party->rank || party->is_one_space || party->pids[rank];
+    return rank == group->rank || group->is_one_space || group->pids[rank];
 }
 
-/* Whether its addresses are valid here. */
-static inline int party_in_space(const struct party *party, int rank)
+/* Whether the rank's addresses are valid in this process. */
+static inline int group_in_space(const struct group *group, int rank)
 {
-    return party->members[rank] >= 0;
+    return group->members[rank] >= 0;
 }
 
-void party_release(struct party *party);
+void group_release(struct group *group);
 
 #endif

@@ -35,7 +35,7 @@ static struct hold **find(int id)
     return at;
 }
 
-static int take_first(struct hold **at, int id)
+static int import_first(struct hold **at, int id)
 {
     struct hold *hold = calloc(1, sizeof(*hold));
     void *address;
@@ -51,7 +51,7 @@ static int take_first(struct hold **at, int id)
     return 0;
 }
 
-int hold_take(int id)
+int hold_acquire(int id)
 {
     int result = 0;
     if (id == onespace_self())
@@ -61,12 +61,12 @@ int hold_take(int id)
     if (*at)
         (*at)->count++;
     else
-        result = take_first(at, id);
+        result = import_first(at, id);
     pthread_mutex_unlock(&mutex);
     return result;
 }
 
-void hold_give(int id)
+void hold_release(int id)
 {
     if (id == onespace_self())
         return;

@@ -7,10 +7,10 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static int exists, ended;
-static MPI_Request never; /* valid while there are users: changes hands under the mutex only */
+static MPI_Request never; /* incomplete; valid while `exists`; under the mutex */
 
-/* One thread at a time tests the request; the others do without, since MPI works meanwhile.
- * Acquire to take, release to give. */
+/* Held by the one thread that tests the request; others skip the test, since MPI makes progress
+ * anyway. Acquire on entry, release on exit. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static int query(void *extra, MPI_Status *status)

@@ -1,24 +1,24 @@
-/* src/mpi/group/progress.h: let MPI work while the layer waits.
+/* src/mpi/group/progress.h: lets MPI make progress while the layer waits.
  *
- * MPI promises that a send to a rank goes on while that rank is in any call that waits. The call
- * that does so in every library is MPI_Test on a request that is not complete (MPI_Iprobe does not
- * if there is a message to find), so one such request lives as long as anybody may wait. */
+ * MPI requires that a send to a rank proceeds while that rank blocks in any MPI call. The call that
+ * makes progress in every library is MPI_Test on an incomplete request (MPI_Iprobe does not when
+ * there is a message to find), so one such request is kept as long as anything may wait. */
 #ifndef ONESPACE_MPI_GROUP_PROGRESS_H
 #define ONESPACE_MPI_GROUP_PROGRESS_H
 
 #include "mpi/real/real.h"
 
-/* Before the first wait and after the last; counted. MPI_SUCCESS or an error. */
+/* Bracket all waits; calls are counted. MPI_SUCCESS or an error. */
 int progress_hold(void);
 void progress_release(void);
 
-/* MPI ends: nothing of it is called any more. */
+/* MPI_Finalize: no function of MPI is called from here on. */
 void progress_end(void);
 
-/* Lets MPI work once; by any thread that is in an MPI call. MPI_SUCCESS or an error. */
+/* One step of progress, by any thread that is inside an MPI call. MPI_SUCCESS or an error. */
 int progress_make(void);
 
-/* A request that completes when MPI is told so, and whose status is empty. */
+/* A generalised request: it completes by MPI_Grequest_complete, and its status is empty. */
 int progress_request(MPI_Request *request);
 
 #endif

@@ -1,22 +1,21 @@
-/* src/mpi/group/shared.h: memory of rank 0 that other tasks look at, and that it frees when none
- * does.
+/* src/mpi/group/shared.h: memory of rank 0 that other tasks use, too.
  *
- * Nobody is waited for: rank 0 retires its block, and it goes when the last of the others has left.
- * Their holds keep it while rank 0 itself ends. */
+ * No rank waits to free it: rank 0 retires a block, which is freed when the last of the others has
+ * left. Their holds (hold.h) keep the memory while rank 0 itself ends. */
 #ifndef ONESPACE_MPI_GROUP_SHARED_H
 #define ONESPACE_MPI_GROUP_SHARED_H
 
 #include <stddef.h>
 
-enum { SHARED_LINE = 128 }; /* bytes that processors pass on together */
+enum { SHARED_LINE = 128 }; /* what CPUs transfer at once: a pair of cache lines */
 
-/* Zeroed and aligned to SHARED_LINE, for `others` ranks beside the caller; NULL: no memory. */
+/* Zeroed and aligned to SHARED_LINE, for the caller and `others` ranks; NULL: no memory. */
 void *shared_new(size_t size, int others);
-/* One of the others: will not touch it again. */
+/* Called by one of the others: it will not touch the block again. */
 void shared_leave(void *block);
-/* The owner: may be called when the others still use it. */
+/* Called by the owner; the others may still use the block. */
 void shared_retire(void *block);
-/* The owner: now, since the others never knew of it. */
+/* Called by the owner: frees a block whose address the others never got. */
 void shared_free(void *block);
 
 #endif

@@ -13,7 +13,7 @@ int space_has_self(void)
 
 /* With --mpi-layer off the agent still loads this library for functions with large counts that the
  * MPI library lacks. */
-int space_has_no_layer(void)
+int space_layer_is_off(void)
 {
     const struct space_slot *slot = (const struct space_slot *)getauxval(SPACE_AT_SLOT);
     return space_has_self() && slot && (slot->flags & ONESPACE_SPAWN_NO_MPI_LAYER);

@@ -5,7 +5,7 @@
 /* Whether this process is a task of a space (or its root). */
 int space_has_self(void);
 
-/* --mpi-layer off: whatever makes windows is left to the MPI library. */
-int space_has_no_layer(void);
+/* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
+int space_layer_is_off(void);
 
 #endif

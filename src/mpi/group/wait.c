@@ -14,18 +14,18 @@
 #include "onespace.h"
 
 enum {
-    SPINS_SHARED = 256,   /* a peer may be about to answer */
-    SPINS_ALONE = 16384,  /* around a millisecond */
-    SLEEP_NS = 20000,     /* the kernel adds as much again, or twice as much */
+    SPINS_FEW = 256,      /* a peer may be about to answer */
+    SPINS_MANY = 16384,   /* around a millisecond */
+    SLEEP_NS = 20000,     /* the kernel adds one to two times as much */
     PROGRESS_FROM = 1024, /* spins: most waits are over by then */
-    PROGRESS_EVERY = 32,  /* spins; MPI's look at its queues costs about as much as these */
-    /* Between looks whether all ranks are alive, which read a file for each: from the first pause
-     * on, each is twice as long as the one before, up to the last. */
+    PROGRESS_EVERY = 32,  /* spins; polling MPI's queues costs about as much as these */
+    /* Between checks that all ranks are alive, which read a file per rank: each pause is twice the
+     * one before, from the first to the last. */
     FIRST_PAUSE_MS = 10,
     LAST_PAUSE_MS = 320,
 };
 
-/* A process that ended but was not waited for still has its pid. */
+/* A process that was not reaped yet still has its pid: zombies have ended, too. */
 static int has_ended(int pid)
 {
     char path[32], text[512] = "";
@@ -41,22 +41,22 @@ static int has_ended(int pid)
            (name_end && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0));
 }
 
-static int is_dead(const struct party *party, int rank)
+static int is_dead(const struct group *group, int rank)
 {
-    if (party->is_one_space)
-        return onespace_pid(party->members[rank]) == -ESRCH;
-    return party->pids[rank] && has_ended(party->pids[rank]);
+    if (group->is_one_space)
+        return onespace_pid(group->members[rank]) == -ESRCH;
+    return group->pids[rank] && has_ended(group->pids[rank]);
 }
 
-static int look_for_the_dead(const struct party *party)
+static int check_all_alive(const struct group *group)
 {
-    for (int rank = 0; party->ranks > 1 && rank < party->ranks; rank++)
-        if (rank != party->rank && is_dead(party, rank)) {
-            layer_message(party->rank,
+    for (int rank = 0; group->ranks > 1 && rank < group->ranks; rank++)
+        if (rank != group->rank && is_dead(group, rank)) {
+            layer_message(group->rank,
                           "rank %d of the window's communicator has ended (%s %d): what waits "
                           "for it cannot go on",
-                          rank, party->is_one_space ? "task" : "process",
-                          party->is_one_space ? party->members[rank] : party->pids[rank]);
+                          rank, group->is_one_space ? "task" : "process",
+                          group->is_one_space ? group->members[rank] : group->pids[rank]);
             return MPI_ERR_OTHER;
         }
     return MPI_SUCCESS;
@@ -69,8 +69,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* By the clock: a round may take a time slice of every other process. */
-static int look_now_and_then(struct wait *wait)
+/* By the clock, not by rounds: one round may take a time slice of every other process. */
+static int check_sometimes(struct wait *wait)
 {
     const uint64_t ms = 1000000;
     uint64_t now = now_ns();
@@ -81,15 +81,15 @@ static int look_now_and_then(struct wait *wait)
                   : wait->pause < LAST_PAUSE_MS * ms ? 2 * wait->pause
                                                      : wait->pause;
     wait->look_at = now + wait->pause;
-    return is_first ? MPI_SUCCESS : look_for_the_dead(wait->party);
+    return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
 }
 
 uint32_t wait_spins(int ranks)
 {
-    return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
+    return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_MANY : SPINS_FEW;
 }
 
-static void give_way(const struct wait *wait)
+static void yield_cpu(const struct wait *wait)
 {
     if (wait->is_for_io)
         nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
@@ -99,15 +99,15 @@ static void give_way(const struct wait *wait)
 
 int wait_round(struct wait *wait)
 {
-    uint32_t round = ++wait->rounds, spins = wait->is_for_io ? SPINS_SHARED : wait->party->spins;
+    uint32_t round = ++wait->rounds, spins = wait->is_for_io ? SPINS_FEW : wait->group->spins;
     if (round < spins && (round < PROGRESS_FROM || round % PROGRESS_EVERY)) {
         arch_pause();
         return MPI_SUCCESS;
     }
-    /* Another rank may be in a send to this one, and come only when that is done. */
+    /* Another rank may be sending to this one, and arrive only after that. */
     int result = progress_make();
     if (result != MPI_SUCCESS || round < spins)
         return result;
-    give_way(wait);
-    return look_now_and_then(wait);
+    yield_cpu(wait);
+    return check_sometimes(wait);
 }

@@ -1,5 +1,4 @@
-/* src/mpi/group/wait.h: wait for another rank in shared memory, and let MPI make progress
- * meanwhile. */
+/* src/mpi/group/wait.h: waits for another rank in shared memory, while MPI makes progress. */
 #ifndef ONESPACE_MPI_GROUP_WAIT_H
 #define ONESPACE_MPI_GROUP_WAIT_H
 
@@ -9,25 +8,25 @@
 
 /* One wait. Fill with WAIT_INIT. */
 struct wait {
-    const struct party *party;
+    const struct group *group;
     uint32_t rounds;
-    uint64_t look_at; /* ns: when to look next whether all ranks are alive; 0: not set yet */
-    uint64_t pause;   /* ns, from there to the next one */
-    /* The others may be waiting for a device, and the kernel's threads that serve it for this
-     * processor: sleeps soon. To give it to others of this program only is not enough. */
+    uint64_t look_at; /* ns: when to check next that all ranks are alive; 0: not set yet */
+    uint64_t pause;   /* ns, from that check to the next one */
+    /* The others may be waiting for a device, whose kernel threads need this CPU. So the wait soon
+     * sleeps: yielding would give the CPU to ranks of this program only. */
     int is_for_io;
 };
-#define WAIT_INIT(party_)                                                                          \
+#define WAIT_INIT(group_)                                                                          \
     {                                                                                              \
-        (party_), 0, 0, 0, 0                                                                       \
+        (group_), 0, 0, 0, 0                                                                       \
     }
 
-/* Spends a moment. MPI_SUCCESS, or an error class when a rank has ended, for which there would be
- * waiting for ever; a message was printed then. */
+/* One round of a wait: spins, yields or sleeps. MPI_SUCCESS, or an error class after a message when
+ * a rank of the group has ended: the wait might never end. */
 int wait_round(struct wait *wait);
 
-/* How long ranks spin: long when each can have a processor, since giving it away may cost a time
- * slice of somebody else's; short when they keep one another from running. */
+/* How many rounds ranks spin before they yield: many when each can have a CPU, since yielding may
+ * cost a time slice; few when the CPUs are oversubscribed. */
 uint32_t wait_spins(int ranks);
 
 #endif

@@ -1,7 +1,8 @@
 /* src/mpi/lifetime/finalize.c: see finalize.h.
  *
- * MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, in every language, when all of
- * MPI still works. Programs that use sessions have no such moment: they free their windows. */
+ * MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, in every language, while all of
+ * MPI still works. Programs that use sessions have no such moment: they have to free their windows.
+ */
 #include "mpi/lifetime/finalize.h"
 
 #include <stdatomic.h>
@@ -28,8 +29,8 @@ static int destroy(struct window *window)
     return window_destroy(window);
 }
 
-/* As MPI_Win_free would, but with all windows at once: ranks with several threads may have made
- * them in different orders. */
+/* As MPI_Win_free, but each step for all windows: ranks with several threads may have created them
+ * in different orders. */
 static int free_left(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm, (void)key, (void)value, (void)extra;
@@ -47,7 +48,7 @@ static int free_left(MPI_Comm comm, int key, void *value, void *extra)
 
 void finalize_watch(void)
 {
-    static atomic_flag watched = ATOMIC_FLAG_INIT; /* relaxed would do: it guards nothing else */
+    static atomic_flag watched = ATOMIC_FLAG_INIT; /* relaxed would do: it guards no other data */
     int keyval, has_world = 0;
     if (atomic_flag_test_and_set(&watched) || real()->Initialized(&has_world) != MPI_SUCCESS)
         return;

@@ -14,21 +14,21 @@ void window_discard(struct window *window)
 {
     if (!window)
         return;
-    if (window->group != MPI_GROUP_NULL)
-        real()->Group_free(&window->group);
+    if (window->mpi_group != MPI_GROUP_NULL)
+        real()->Group_free(&window->mpi_group);
     if (window->owns_self)
         real()->Comm_free(&window->self);
     if (window->direct_mapped)
         munmap(window->direct, window->direct_mapped);
-    else if (window->direct && window->party->rank == 0)
+    else if (window->direct && window->group->rank == 0)
         shared_retire(window->direct);
     else if (window->direct) {
         shared_leave(window->direct);
-        hold_give(window->party->members[0]);
+        hold_release(window->group->members[0]);
     }
-    near_free(window->near);
+    intra_node_free(window->intra_node);
     progress_release();
-    party_release(window->party);
+    group_release(window->group);
     free(window->access.ranks);
     free(window->exposure.ranks);
     free(window->bases);
@@ -41,13 +41,14 @@ void window_discard(struct window *window)
 void window_leave(struct window *window)
 {
     if (window->direct)
-        window->ticket = barrier_arrive(&window->direct->barrier, window->party->ranks);
+        window->ticket = barrier_arrive(&window->direct->barrier, window->group->ranks);
 }
 
 int window_await_others(struct window *window)
 {
     struct wait wait = direct_wait(window);
-    wait.is_for_io = window->provider->close != NULL; /* as far as it has any */
+    wait.is_for_io =
+        window->provider->close != NULL; /* a provider with close may flush to a device */
     return window->direct ? barrier_await(&window->direct->barrier, window->ticket, &wait)
                           : MPI_SUCCESS;
 }
@@ -57,12 +58,13 @@ void window_close(struct window *window)
     MPI_Win handle = window->handle;
     window->closed = real()->Win_get_errhandler(handle, &window->handler);
     if (window->closed == MPI_SUCCESS)
-        window->closed = real()->Win_free(&handle); /* with MPI's windows it waits for the others */
+        window->closed =
+            real()->Win_free(&handle); /* for MPI's own windows this waits for the others */
     if (window->provider->close)
         window->provider->close(window);
 }
 
-/* By a window that is made for it: an error handler cannot be called without one. */
+/* On a window made for it: an error handler cannot be called without one. */
 static void call_handler(const struct window *window, int error)
 {
     MPI_Win handle;

@@ -1,7 +1,7 @@
 /* src/mpi/lifetime/handle.c: see handle.h. */
 #include "mpi/lifetime/handle.h"
 
-/* A communicator of this rank alone: in programs that use sessions there is no MPI_COMM_SELF. */
+/* A communicator of this rank alone: programs that use sessions have no MPI_COMM_SELF. */
 static int find_self(struct window *window, const struct window_request *request)
 {
     int has_world = 0;
@@ -9,7 +9,7 @@ static int find_self(struct window *window, const struct window_request *request
     if (result != MPI_SUCCESS || has_world)
         return result;
     MPI_Group self;
-    result = real()->Group_incl(window->group, 1, &window->party->rank, &self);
+    result = real()->Group_incl(window->mpi_group, 1, &window->group->rank, &self);
     if (result != MPI_SUCCESS)
         return result;
     result = real()->Comm_create_group(request->comm, self, 0, &window->self);
@@ -19,7 +19,7 @@ static int find_self(struct window *window, const struct window_request *request
 }
 
 /* Whatever costs least: Intel MPI takes 30 us for a shared window of one rank, a tenth of that for
- * a dynamic one, and Open MPI 4 refuses a dynamic one of one rank. */
+ * a dynamic one; Open MPI 4 refuses a dynamic one of one rank. */
 int handle_make_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle)
 {
 #ifdef OPEN_MPI
@@ -30,14 +30,12 @@ int handle_make_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle)
 #endif
 }
 
-/* What copying needs of MPI, where this process does it: no other rank takes part. */
 int handle_find_own(struct window *window, const struct window_request *request)
 {
-    int result = real()->Comm_group(request->comm, &window->group);
+    int result = real()->Comm_group(request->comm, &window->mpi_group);
     return result == MPI_SUCCESS ? find_self(window, request) : result;
 }
 
-/* The handle is a window of this rank alone and without memory: no other rank is needed for it. */
 int handle_make(struct window *window, const struct window_request *request)
 {
     int result = handle_make_empty(request->info, window->self, &window->handle);

@@ -5,7 +5,7 @@
 #include "mpi/storage/window.h"
 
 const struct window_provider *const providers[] = {
-    &provider_storage, /* for who asks for it, whatever the ranks are */
-    &provider_space,   /* last: it takes every window of ranks that share an address space */
+    &provider_storage, /* for those who ask for it, wherever the ranks are */
+    &provider_space,   /* last: it accepts every window of ranks that share an address space */
     NULL,
 };

@@ -1,19 +1,19 @@
-/* src/mpi/names/functions.h: the one table of MPI functions that the layer takes.
+/* src/mpi/names/functions.h: the table of MPI functions that the layer wraps.
  *
- * Used by the layer (which defines MPI_NAME and PMPI_NAME for each) and by the agent (which has a
- * jump of each name, so that programs that use no windows never load the layer). Both names are
- * taken because Open MPI's Fortran bindings, and MPICH's for mpi_f08, call PMPI_NAME; and a
- * profiling tool linked with the program still sees the calls, since it ends in PMPI_NAME too. */
+ * Used by the layer, which defines MPI_NAME and PMPI_NAME for each, and by the agent, which exports
+ * a jump of each name so that programs without windows never load the layer. Both names are wrapped
+ * because Open MPI's Fortran bindings, and MPICH's for mpi_f08, call PMPI_NAME. A profiling tool
+ * linked with the program still sees every call, since its wrappers end in PMPI_NAME too. */
 #ifndef ONESPACE_MPI_NAMES_FUNCTIONS_H
 #define ONESPACE_MPI_NAMES_FUNCTIONS_H
 
-/* Those that make windows: the first call of one loads the layer. */
+/* Functions that create windows: the first call of any of them loads the layer. */
 #define MPI_MAKERS(X)                                                                              \
     X(Alloc_mem)                                                                                   \
     X(Win_allocate)                                                                                \
     X(Win_allocate_shared)
 
-/* Those that use windows. */
+/* Functions that use windows. */
 #define MPI_USERS(X)                                                                               \
     X(Free_mem)                                                                                    \
     X(Win_attach)                                                                                  \
@@ -65,8 +65,8 @@
     X(Raccumulate_c)                                                                               \
     X(Rget_accumulate_c)
 
-/* The layer's own (onespace/window.h): the agent's jumps make them known by dlsym and to what is
- * linked with weak references; a program that calls one has a window, so the layer. */
+/* The layer's own functions (onespace/window.h). The agent's jumps make them visible to dlsym and
+ * to weak references; a program that calls one has a window, so the layer is loaded. */
 #define MPI_OWN(X)                                                                                 \
     X(onespace_window_sync_all)                                                                    \
     X(onespace_window_sync_range)                                                                  \
@@ -77,14 +77,14 @@
     X(onespace_window_commit)                                                                      \
     X(onespace_window_version)
 
-/* What Fortran's MPI_Win_get_attr is called by, under names of their own: by MPICH's bindings in
- * the C library, and by Open MPI's in libmpi_mpifh (the names that a Fortran compiler makes). */
+/* How Fortran's MPI_Win_get_attr arrives: MPICH's bindings call MPII_Win_get_attr in the C library;
+ * Open MPI's are symbols of libmpi_mpifh, with the names that a Fortran compiler gives them. */
 #define MPI_FORTRAN(X)                                                                             \
     X(MPII_Win_get_attr)                                                                           \
     X(mpi_win_get_attr_)                                                                           \
     X(pmpi_win_get_attr_)
 
-/* The libraries that a program may have loaded, by soname, and the layer for each. */
+/* The MPI libraries that a program may have loaded, by soname, and the layer's library for each. */
 #define MPI_LIBRARIES(X)                                                                           \
     X("libmpi.so.40", "libonespace-mpi-openmpi.so")                                                \
     X("libmpi.so.12", "libonespace-mpi-mpich.so")                                                  \

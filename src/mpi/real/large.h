@@ -1,8 +1,8 @@
 /* src/mpi/real/large.h: MPI-4's functions with large counts, for headers that lack them.
  *
- * The layer has them whatever the library has: programs such as mpi4py look whether a name is
- * there, and find the agent's. Where the library lacks one, its function with small counts serves
- * what fits. */
+ * The layer exports them in any case: programs such as mpi4py test whether a name exists, and find
+ * the agent's. Where the library lacks one, its function with int counts is called if the counts
+ * fit. */
 #ifndef ONESPACE_MPI_REAL_LARGE_H
 #define ONESPACE_MPI_REAL_LARGE_H
 

@@ -9,8 +9,8 @@
 static struct real functions;
 static void *library;
 
-/* A layer of one MPI's interface never serves the other: both an object of Open MPI and its absence
- * tell. */
+/* Whether the library has the binary interface that this layer is built for. Only Open MPI has this
+ * object. */
 static int is_ours(void *found)
 {
     int is_open_mpi = dlsym(found, "ompi_mpi_comm_world") != NULL;
@@ -21,8 +21,8 @@ static int is_ours(void *found)
 #endif
 }
 
-/* The library of a program that is linked with it. By the name that the dynamic linker has for it
- * nothing is looked for in the file system, which takes longer than making a window. */
+/* The library that the program is linked with. It is opened by the name under which the dynamic
+ * linker knows it: a search of the file system would take longer than creating a window. */
 static void *find_linked(void)
 {
     Dl_info object;
@@ -36,8 +36,8 @@ static void *find_linked(void)
     return NULL;
 }
 
-/* The library that this program has loaded, perhaps for itself alone: of the list by which the
- * agent chooses, too. */
+/* The library that the program has loaded, perhaps with RTLD_LOCAL. The agent chooses the layer by
+ * the same list. */
 static void *find_loaded(void)
 {
     static const char *const names[] = {

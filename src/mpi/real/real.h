@@ -10,7 +10,7 @@
 #include "mpi/names/functions.h"
 #include "mpi/real/large.h"
 
-/* What the layer calls beside the functions that it takes. */
+/* What the layer calls besides the functions that it wraps. */
 #define MPI_CALLED(X)                                                                              \
     X(Allgather)                                                                                   \
     X(Allreduce)                                                                                   \
@@ -77,19 +77,19 @@ struct real {
 #undef MEMBER
 };
 
-/* The functions; they are found at the first use. Ends the program with a message if there is no
- * MPI library, which no caller of these functions can be without. */
+/* The functions, looked up at the first use. Ends the program with a message when there is no MPI
+ * library: no caller can go on without one. */
 const struct real *real(void);
-/* For attributes that a copy of their object does not inherit. */
+/* A copy callback for attributes that a duplicate does not inherit. */
 int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
 void *real_symbol(const char *name);
-/* An object of the MPI library where the program sees it: the linker may have moved it into the
- * program. */
+/* An object of the MPI library, where the program sees it: a copy relocation may have moved it into
+ * the program. */
 void *real_object(const char *name);
 
-/* Open MPI's handles are addresses of objects in the library: looked up like its functions, once
- * at each place where one is named (all threads find the same). */
+/* Open MPI's handles are addresses of objects in the library. They are looked up like its
+ * functions, once per place that names one; all threads find the same address. */
 #ifdef OMPI_PREDEFINED_GLOBAL
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, object)                                                       \

@@ -1,9 +1,8 @@
 /* src/mpi/rma/accumulate.c: the accumulating functions.
  *
- * All of them, on all types, do their elements while they have the target's lines that these lie in
- * (update.c), so that they are atomic with respect to one another, element by element and
- * call by call. Whatever needs MPI (datatypes) is done before the lines are taken or after they
- * were given back. */
+ * All of them, on all types, update elements while they own the target's cache lines (update.c), so
+ * they are atomic with respect to one another, element by element and call by call. Whatever needs
+ * MPI (datatypes) is done before the lines are acquired or after they are released. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@
 #include "mpi/rma/update.h"
 #include "mpi/types/reduce.h"
 
-/* The elements of the target in one call. */
+/* The target's elements in one call. */
 struct target {
     char *address;
     MPI_Aint extent; /* of an item */
@@ -42,8 +41,8 @@ static int find_target(struct window *window, struct target *target, MPI_Count c
     return target->offsets ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
-/* Elements in a row at `values`, of the target's element type: the origin's, or room for what is
- * fetched. *owned: to be freed. */
+/* Contiguous elements of the target's type at `values`: the origin's, or room for what is fetched.
+ * *owned: to be freed. */
 static int find_values(const struct transfer *side, const struct target *target, char **values,
                        void **owned)
 {
@@ -63,7 +62,7 @@ static struct transfer row_of(const struct target *target, char *values)
                              target->element->type};
 }
 
-/* What is done to `count` elements in a row. */
+/* What is done to `count` contiguous elements. */
 struct update {
     reduce_function *reduce; /* NULL: replace, when there are values */
     const char *values;      /* NULL: only fetch */
@@ -95,7 +94,8 @@ static void update_all(const struct update *update, const struct target *target)
                        item * target->per_item + i, 1);
 }
 
-/* With the target known: origin and result in rows, the update, and the result to its place. */
+/* Once the target is known: makes origin and result contiguous, updates, and copies the result to
+ * its place. */
 static int accumulate(struct window *window, const struct transfer *origin,
                       const struct transfer *result, int rank, const struct target *target,
                       MPI_Op op)
@@ -118,14 +118,14 @@ static int accumulate(struct window *window, const struct transfer *origin,
     update.fetched = fetched;
     uint32_t lines = target->offsets ? DIRECT_ALL_LINES
                                      : direct_lines(target->address, target->items * update.extent);
-    if (error == MPI_SUCCESS && (error = direct_take(window, rank, lines)) == MPI_SUCCESS) {
+    if (error == MPI_SUCCESS && (error = direct_acquire(window, rank, lines)) == MPI_SUCCESS) {
         update_all(&update, target);
-        direct_give(window, rank, lines);
+        direct_release(window, rank, lines);
         struct transfer row = row_of(target, fetched);
         if (owned_fetched)
             error = types_copy(result, &row, window->self);
     }
-    if (owned_values || owned_fetched) { /* small updates feel a call */
+    if (owned_values || owned_fetched) { /* small updates notice the cost of a call */
         free(owned_values);
         free(owned_fetched);
     }
@@ -177,12 +177,13 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
     struct transfer one = {(void *)origin, 1, type};
     direct_count(window, rank, DIRECT_ACCUMULATE, &one);
     uint32_t lines = direct_lines(address, element->size);
-    if ((error = direct_take(window, rank, lines)) != MPI_SUCCESS)
+    if ((error = direct_acquire(window, rank, lines)) != MPI_SUCCESS)
         return error;
-    if (element->size == sizeof(uint64_t)) /* by far the most frequent: a load and a store */
+    if (element->size ==
+        sizeof(uint64_t)) /* by far the most frequent size: one load and one store */
         swap_if_equal(address, origin, compare, result, sizeof(uint64_t));
     else
         swap_if_equal(address, origin, compare, result, element->size);
-    direct_give(window, rank, lines);
+    direct_release(window, rank, lines);
     return MPI_SUCCESS;
 }

@@ -6,10 +6,11 @@ static int check(const struct transfer *origin, MPI_Count count)
     return origin->count < 0 || count < 0 ? MPI_ERR_COUNT : MPI_SUCCESS;
 }
 
-/* From how many bytes on a provider is asked. */
+/* From how many bytes on the provider's own copy is used. */
 enum { MANY = 64 << 10, LARGEST_ELEMENT = 32 };
 
-/* Bytes of a large transfer of plain data that the provider has a way for; else 0. */
+/* The size of a large transfer of plain data for which the provider has a copy of its own; else 0.
+ */
 static size_t bulk_size(const struct window *window, const struct transfer *to,
                         const struct transfer *from)
 {

@@ -1,5 +1,5 @@
-/* src/mpi/rma/count.h: what loads and stores did for a window on storage: which parts were
- * written to, and how much. Inline: a small put takes 20 ns, and this is to be a tenth of it. */
+/* src/mpi/rma/count.h: counts loads and stores on a window on storage: which parts were written to,
+ * and how much. Inline: a small put takes 20 ns, of which this may be a tenth. */
 #ifndef ONESPACE_MPI_RMA_COUNT_H
 #define ONESPACE_MPI_RMA_COUNT_H
 
@@ -7,15 +7,16 @@
 
 enum direct_use { DIRECT_PUT, DIRECT_GET, DIRECT_ACCUMULATE, DIRECT_USES };
 
-/* One target's. Any thread of this process; relaxed, but for last_type: nothing depends on the
- * numbers, and a flush that has to see is_written comes after it in the program. */
+/* Use of one target's part. Any thread of this process; relaxed, except last_type: nothing depends
+ * on the numbers, and a flush that must see is_written follows it in program order. */
 struct window_use {
     _Atomic int is_written; /* since the last synchronisation */
     _Atomic uint64_t calls[DIRECT_USES], bytes[DIRECT_USES];
-    const struct basic *_Atomic last_type; /* release by who finds it, acquire by who uses it */
+    const struct basic
+        *_Atomic last_type; /* release by the thread that finds it, acquire by those that use it */
 };
 
-/* The type, kept for the next time; NULL: a derived one. */
+/* Looks the type up and keeps it for the next call; NULL: a derived type. */
 const struct basic *direct_count_type(struct window_use *use, MPI_Datatype type);
 
 static inline void direct_add(_Atomic uint64_t *sum, uint64_t more, int is_threaded)
@@ -27,7 +28,7 @@ static inline void direct_add(_Atomic uint64_t *sum, uint64_t more, int is_threa
                               memory_order_relaxed);
 }
 
-/* Before the memory is touched. */
+/* Call before the memory is accessed. */
 static inline void direct_count(struct window *window, int rank, enum direct_use kind,
                                 const struct transfer *origin)
 {

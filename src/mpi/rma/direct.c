@@ -1,8 +1,8 @@
-/* src/mpi/rma/direct.c: what the ranks of a window in one address space share. */
-#include "mpi/rma/count.h"
-#include "mpi/rma/intra_node.h"
+/* src/mpi/rma/direct.c: what the ranks of a window share, and MPI_Win_fence and MPI_Win_flush. */
 #include "mpi/group/progress.h"
 #include "mpi/group/shared.h"
+#include "mpi/rma/count.h"
+#include "mpi/rma/intra_node.h"
 
 size_t direct_size(int ranks)
 {
@@ -21,12 +21,12 @@ struct direct *direct_new(int ranks)
 
 static struct direct *shared_of(const struct window *window)
 {
-    return window->direct ? window->direct : window->near->shared;
+    return window->direct ? window->direct : window->intra_node->shared;
 }
 
 void direct_join(struct window *window)
 {
-    struct direct_rank *mine = &shared_of(window)->rank[window->party->rank];
+    struct direct_rank *mine = &shared_of(window)->rank[window->group->rank];
     mine->base = window->base;
     mine->size = window->size;
     mine->disp_unit = window->disp_unit;
@@ -36,17 +36,17 @@ int direct_fence(struct window *window)
 {
     struct barrier *barrier = &window->direct->barrier;
     struct wait wait = direct_wait(window);
-    return barrier_await(barrier, barrier_arrive(barrier, window->party->ranks), &wait);
+    return barrier_await(barrier, barrier_arrive(barrier, window->group->ranks), &wait);
 }
 
-/* Stores are seen by others in any case; this keeps the order that the program asks for. A program
- * that loops around a flush until another rank has done something lets MPI work from time to time,
- * because that rank may be in a send to this one. */
+/* Other ranks see stores in any case; this only orders them. A program may loop over a flush until
+ * another rank has done something, and that rank may be sending to this one: so MPI makes progress
+ * now and then. */
 int direct_flush(struct window *window)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    /* Not one step: a flush that another thread's overwrites is not missed, and it would cost as
-     * much as the fence. */
+    /* Load and store, not an atomic increment, which costs as much as the fence: a count lost to
+     * another thread does no harm. */
     uint32_t flushes = atomic_load_explicit(&window->flushes, memory_order_relaxed) + 1;
     atomic_store_explicit(&window->flushes, flushes, memory_order_relaxed);
     return flushes % 64 == 0 ? progress_make() : MPI_SUCCESS;
@@ -54,7 +54,7 @@ int direct_flush(struct window *window)
 
 char *direct_target(struct window *window, int rank, MPI_Aint displacement, int *error)
 {
-    *error = rank < 0 || rank >= window->party->ranks ? MPI_ERR_RANK : MPI_SUCCESS;
+    *error = rank < 0 || rank >= window->group->ranks ? MPI_ERR_RANK : MPI_SUCCESS;
     if (*error != MPI_SUCCESS)
         return NULL;
     const struct direct_rank *part = &shared_of(window)->rank[rank];

@@ -4,34 +4,35 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { LOCK_NONE, LOCK_ASKED, LOCK_HELD };
+/* ASKED: MPI_Win_lock has returned, but MPI may not have acquired the lock yet. */
+enum lock_state { LOCK_NONE, LOCK_ASKED, LOCK_HELD };
 
-struct near *near_new(const struct party *party, struct direct *shared, size_t mapped)
+struct intra_node *intra_node_new(const struct group *group, struct direct *shared, size_t mapped)
 {
-    struct near *near = calloc(1, sizeof(*near) + (size_t)party->ranks);
-    if (!near)
+    struct intra_node *node = calloc(1, sizeof(*node) + (size_t)group->ranks);
+    if (!node)
         return NULL;
-    near->shared = shared;
-    near->mapped = mapped;
-    for (int i = 0; i < party->ranks; i++)
-        near->ranks += party_is_near(party, i);
-    return near;
+    node->shared = shared;
+    node->mapped = mapped;
+    for (int i = 0; i < group->ranks; i++)
+        node->ranks += group_is_intra_node(group, i);
+    return node;
 }
 
-void near_free(struct near *near)
+void intra_node_free(struct intra_node *node)
 {
-    if (near)
-        munmap(near->shared, near->mapped);
-    free(near);
+    if (node)
+        munmap(node->shared, node->mapped);
+    free(node);
 }
 
 static int has_part(const struct window *window, int rank)
 {
-    return rank >= 0 && rank < window->party->ranks && window->bases[rank] &&
-           window->near->shared->rank[rank].size;
+    return rank >= 0 && rank < window->group->ranks && window->bases[rank] &&
+           window->intra_node->shared->rank[rank].size;
 }
 
-/* What has come back from the target was done under the lock. */
+/* A get that has completed was executed by the target under the lock, so MPI has acquired it. */
 static int await_lock(struct window *window, int rank)
 {
     char byte;
@@ -39,27 +40,27 @@ static int await_lock(struct window *window, int rank)
         real()->Win_flush(rank, window->handle) != MPI_SUCCESS)
         return 0;
     atomic_thread_fence(memory_order_seq_cst);
-    atomic_store_explicit(&window->near->locks[rank], LOCK_HELD, memory_order_relaxed);
+    atomic_store_explicit(&window->intra_node->locks[rank], LOCK_HELD, memory_order_relaxed);
     return 1;
 }
 
-int near_reaches(struct window *window, int rank, enum direct_use way)
+int intra_node_reaches(struct window *window, int rank, enum direct_use way)
 {
-    struct near *near = window->near;
+    struct intra_node *node = window->intra_node;
     if (!has_part(window, rank))
         return 0;
-    int lock = atomic_load_explicit(&near->locks[rank], memory_order_relaxed);
+    int lock = atomic_load_explicit(&node->locks[rank], memory_order_relaxed);
     if (lock == LOCK_NONE)
-        lock = atomic_load_explicit(&near->everybody, memory_order_relaxed);
+        lock = atomic_load_explicit(&node->everybody, memory_order_relaxed);
     if (lock == LOCK_HELD || (lock == LOCK_ASKED && await_lock(window, rank)) ||
-        (lock == LOCK_NONE && atomic_load_explicit(&near->is_fenced, memory_order_relaxed)))
+        (lock == LOCK_NONE && atomic_load_explicit(&node->is_fenced, memory_order_relaxed)))
         return 1;
     if (way != DIRECT_GET)
-        near_mark(window, rank);
+        intra_node_mark(window, rank);
     return 0;
 }
 
-void near_mark(struct window *window, int rank)
+void intra_node_mark(struct window *window, int rank)
 {
     if (has_part(window, rank))
         atomic_store_explicit(&window->use[rank].is_written, 1, memory_order_relaxed);
@@ -72,48 +73,49 @@ static int lock_of(int assertion)
     return assertion & MPI_MODE_NOCHECK ? LOCK_HELD : LOCK_ASKED;
 }
 
-void near_lock(struct near *near, int rank, int assertion)
+void intra_node_lock(struct intra_node *node, int rank, int assertion)
 {
-    atomic_store_explicit(&near->is_fenced, 0, memory_order_relaxed);
+    atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
     if (rank >= 0) /* not MPI_PROC_NULL */
-        atomic_store_explicit(&near->locks[rank], lock_of(assertion), memory_order_relaxed);
+        atomic_store_explicit(&node->locks[rank], lock_of(assertion), memory_order_relaxed);
 }
 
-void near_unlock(struct near *near, int rank, int ranks)
+void intra_node_unlock(struct intra_node *node, int rank, int ranks)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (rank >= 0 && rank < ranks)
-        atomic_store_explicit(&near->locks[rank], LOCK_NONE, memory_order_relaxed);
+        atomic_store_explicit(&node->locks[rank], LOCK_NONE, memory_order_relaxed);
 }
 
-void near_lock_all(struct near *near, int assertion)
+void intra_node_lock_all(struct intra_node *node, int assertion)
 {
-    atomic_store_explicit(&near->is_fenced, 0, memory_order_relaxed);
-    atomic_store_explicit(&near->everybody, lock_of(assertion), memory_order_relaxed);
+    atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
+    atomic_store_explicit(&node->everybody, lock_of(assertion), memory_order_relaxed);
 }
 
-void near_unlock_all(struct near *near, int ranks)
+void intra_node_unlock_all(struct intra_node *node, int ranks)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    atomic_store_explicit(&near->everybody, LOCK_NONE, memory_order_relaxed);
+    atomic_store_explicit(&node->everybody, LOCK_NONE, memory_order_relaxed);
     for (int i = 0; i < ranks; i++)
-        atomic_store_explicit(&near->locks[i], LOCK_NONE, memory_order_relaxed);
+        atomic_store_explicit(&node->locks[i], LOCK_NONE, memory_order_relaxed);
 }
 
-void near_start(struct near *near)
+void intra_node_start(struct intra_node *node)
 {
-    atomic_store_explicit(&near->is_fenced, 0, memory_order_relaxed);
+    atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
 }
 
-/* After MPI's: what comes from other nodes has arrived at all ranks of this one then. */
-int near_fence(struct window *window, int assertion)
+/* The barrier comes after MPI's fence: operations from other nodes have then completed at all ranks
+ * of this node. */
+int intra_node_fence(struct window *window, int assertion)
 {
-    struct near *near = window->near;
-    struct barrier *barrier = &near->shared->barrier;
+    struct intra_node *node = window->intra_node;
+    struct barrier *barrier = &node->shared->barrier;
     struct wait wait = direct_wait(window);
     int result = real()->Win_fence(assertion, window->handle);
-    int waited = barrier_await(barrier, barrier_arrive(barrier, near->ranks), &wait);
-    atomic_store_explicit(&near->is_fenced, !(assertion & MPI_MODE_NOSUCCEED),
+    int waited = barrier_await(barrier, barrier_arrive(barrier, node->ranks), &wait);
+    atomic_store_explicit(&node->is_fenced, !(assertion & MPI_MODE_NOSUCCEED),
                           memory_order_relaxed);
     return result != MPI_SUCCESS ? result : window_result(window, waited);
 }

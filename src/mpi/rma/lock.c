@@ -5,12 +5,11 @@
  *
  *   MPI_Win_lock_all           everybody, low half + 1, while the high half is 0
  *   MPI_Win_lock, exclusive    everybody, high half + 1, while the low half is 0; then
- *                              part LOCK_FREE -> LOCK_EXCLUSIVE
+ *                              part 0 -> LOCK_EXCLUSIVE
  *   MPI_Win_lock, shared       part + 1, while it is not LOCK_EXCLUSIVE
  *
- * Nobody waits for a part while holding `everybody` back for others that hold the part: shared and
- * exclusive holders of a part need no `everybody` to go on. All are taken with acquire and given
- * with release. */
+ * Deadlock-free: a rank that owns `everybody` and waits for a part waits for holders of that part,
+ * and these never need `everybody` to go on. Locks are acquire, unlocks are release. */
 #include "mpi/rma/direct.h"
 
 #define LOCK_EXCLUSIVE UINT32_MAX
@@ -18,7 +17,7 @@
 
 enum { HOLDS_NONE, HOLDS_SHARED, HOLDS_EXCLUSIVE, HOLDS_UNCHECKED };
 
-/* Adds `step` to everybody while the half in `against` is zero. */
+/* Adds `step` to everybody once the half in `against` is zero. */
 static int enter_everybody(struct window *window, uint64_t step, uint64_t against)
 {
     _Atomic uint64_t *word = &window->direct->everybody;
@@ -61,7 +60,7 @@ int direct_lock(struct window *window, int type, int rank, int assertion)
 {
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
-    if (rank < 0 || rank >= window->party->ranks)
+    if (rank < 0 || rank >= window->group->ranks)
         return MPI_ERR_RANK;
     if (type != MPI_LOCK_EXCLUSIVE && type != MPI_LOCK_SHARED)
         return MPI_ERR_LOCKTYPE;
@@ -88,7 +87,7 @@ int direct_unlock(struct window *window, int rank)
 {
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
-    if (rank < 0 || rank >= window->party->ranks)
+    if (rank < 0 || rank >= window->group->ranks)
         return MPI_ERR_RANK;
     _Atomic uint32_t *word = &window->direct->rank[rank].lock;
     int held = window->locked[rank];

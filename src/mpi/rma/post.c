@@ -2,14 +2,14 @@
  *
  * posted[target][origin] counts the exposure epochs that target has opened for origin; origin's
  * start waits until there is one more than it has used. completed counts, at the target, the access
- * epochs that origins have ended; its wait needs one more from each rank of its group. An origin
- * cannot complete a second time before the target has posted again, so the counts suffice. */
+ * epochs that origins have ended; the target's wait needs one more from each rank of its group.
+ * Counts suffice because an origin cannot complete again before the target has posted again. */
 #include <stdlib.h>
 
-#include "mpi/rma/direct.h"
 #include "mpi/group/progress.h"
+#include "mpi/rma/direct.h"
 
-/* The group's ranks, as the window numbers them. */
+/* Opens an epoch with the group's ranks, translated to the window's. */
 static int begin(struct window *window, struct window_epoch *epoch, MPI_Group group)
 {
     int count, result = real()->Group_size(group, &count);
@@ -20,7 +20,7 @@ static int begin(struct window *window, struct window_epoch *epoch, MPI_Group gr
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < count; i++)
         ranks[count + i] = i;
-    result = real()->Group_translate_ranks(group, count, ranks + count, window->group, ranks);
+    result = real()->Group_translate_ranks(group, count, ranks + count, window->mpi_group, ranks);
     for (int i = 0; result == MPI_SUCCESS && i < count; i++)
         if (ranks[i] < 0) /* MPI_UNDEFINED: not one of the window's */
             result = MPI_ERR_GROUP;
@@ -43,7 +43,7 @@ int direct_post(struct window *window, MPI_Group group)
     int result = begin(window, &window->exposure, group);
     for (int i = 0; result == MPI_SUCCESS && i < window->exposure.count; i++)
         atomic_fetch_add_explicit(
-            direct_posted(window->direct, window->party->rank, window->exposure.ranks[i]), 1,
+            direct_posted(window->direct, window->group->rank, window->exposure.ranks[i]), 1,
             memory_order_release);
     return result;
 }
@@ -54,7 +54,7 @@ int direct_start(struct window *window, MPI_Group group)
     struct wait wait = direct_wait(window);
     for (int i = 0; result == MPI_SUCCESS && i < window->access.count; i++) {
         int target = window->access.ranks[i];
-        _Atomic uint32_t *posted = direct_posted(window->direct, target, window->party->rank);
+        _Atomic uint32_t *posted = direct_posted(window->direct, target, window->group->rank);
         while (result == MPI_SUCCESS &&
                atomic_load_explicit(posted, memory_order_acquire) == window->starts[target])
             result = wait_round(&wait);
@@ -76,7 +76,7 @@ int direct_complete(struct window *window)
 
 static int is_complete(const struct window *window)
 {
-    uint32_t completed = atomic_load_explicit(&window->direct->rank[window->party->rank].completed,
+    uint32_t completed = atomic_load_explicit(&window->direct->rank[window->group->rank].completed,
                                               memory_order_acquire);
     return completed - window->completes == (uint32_t)window->exposure.count;
 }
@@ -91,7 +91,7 @@ int direct_test(struct window *window, int *flag)
         end(&window->exposure);
         return MPI_SUCCESS;
     }
-    return progress_make(); /* also in a loop around MPI_Win_test */
+    return progress_make(); /* for a program that loops over MPI_Win_test */
 }
 
 int direct_await(struct window *window)

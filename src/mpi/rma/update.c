@@ -1,16 +1,17 @@
 /* src/mpi/rma/update.c: see update.h.
  *
- * Of all lines of 64 bytes whose addresses differ by whole pages, a stripe, one word says who
- * updates them. Who needs few takes these words, in one order for everybody. Who needs many takes
- * one word for all, and then only looks at the stripes until each was seen free; who has taken
- * stripes looks at that word and gives way. One of the two sees the other: both write first and
- * look then, sequentially consistent (Dekker). tests/models/updates.pml checks it. */
+ * The cache lines that are a multiple of DIRECT_STRIPES lines apart form a stripe, whose word says
+ * who updates them. An update of few stripes acquires their words in ascending order. An update of
+ * many acquires the one word for all, then waits until it has seen each stripe free. A rank that
+ * has acquired stripes checks the word for all and backs off if it is owned. Each side writes
+ * before it reads, sequentially consistent, so at least one sees the other (Dekker).
+ * tests/models/updates.pml checks it. */
 #include "mpi/rma/update.h"
 
-enum { MANY = 8 }; /* stripes: more words than these cost more to take than to look at */
+enum { MANY = 8 }; /* stripes: acquiring more words than these costs more than reading all */
 
-/* Parts that lie on the same bytes of a file have the words of one: there the addresses of a byte,
- * in all mappings and all processes, are at the same place in their pages. */
+/* Parts that overlap in a file share the words of rank 0: there a byte has the same offset in its
+ * page in all mappings of all processes. */
 static struct direct_rank *words_of(struct window *window, int rank)
 {
     return &window->direct->rank[window->overlaps ? 0 : rank];
@@ -28,12 +29,12 @@ uint32_t direct_lines(const char *address, size_t size)
     return lines;
 }
 
-/* Pairs with the release by which the one before gave it back. */
-static int take(struct window *window, struct direct_updating *updating)
+/* Acquire: pairs with release() of the previous owner. */
+static int acquire(struct window *window, struct direct_updating *updating)
 {
     struct wait wait = direct_wait(window);
     for (;;) {
-        uint32_t nobody = 0, self = (uint32_t)window->party->rank + 1;
+        uint32_t nobody = 0, self = (uint32_t)window->group->rank + 1;
         if (atomic_load_explicit(&updating->by, memory_order_relaxed) == 0 &&
             atomic_compare_exchange_strong_explicit(&updating->by, &nobody, self,
                                                     memory_order_seq_cst, memory_order_relaxed))
@@ -44,7 +45,7 @@ static int take(struct window *window, struct direct_updating *updating)
     }
 }
 
-static void give(struct direct_updating *updating)
+static void release(struct direct_updating *updating)
 {
     atomic_store_explicit(&updating->by, 0, memory_order_release);
 }
@@ -63,56 +64,56 @@ static int await_free(struct window *window, struct direct_updating *updating)
     return result;
 }
 
-static int take_all(struct window *window, struct direct_rank *words)
+static int acquire_all(struct window *window, struct direct_rank *words)
 {
-    int result = take(window, &words->all);
+    int result = acquire(window, &words->all);
     if (result != MPI_SUCCESS)
         return result;
     for (int i = 0; i < DIRECT_STRIPES && result == MPI_SUCCESS; i++)
         result = await_free(window, &words->stripes[i]);
     if (result != MPI_SUCCESS)
-        give(&words->all);
+        release(&words->all);
     return result;
 }
 
-static void give_few(struct direct_rank *words, uint32_t lines)
+static void release_few(struct direct_rank *words, uint32_t lines)
 {
     for (; lines; lines &= lines - 1)
-        give(&words->stripes[__builtin_ctz(lines)]);
+        release(&words->stripes[__builtin_ctz(lines)]);
 }
 
-static int take_few(struct window *window, struct direct_rank *words, uint32_t lines)
+static int acquire_few(struct window *window, struct direct_rank *words, uint32_t lines)
 {
     for (uint32_t left = lines; left; left &= left - 1) {
-        int result = take(window, &words->stripes[__builtin_ctz(left)]);
+        int result = acquire(window, &words->stripes[__builtin_ctz(left)]);
         if (result != MPI_SUCCESS) {
-            give_few(words, lines & ((left & -left) - 1));
+            release_few(words, lines & ((left & -left) - 1));
             return result;
         }
     }
     return MPI_SUCCESS;
 }
 
-int direct_take(struct window *window, int rank, uint32_t lines)
+int direct_acquire(struct window *window, int rank, uint32_t lines)
 {
     struct direct_rank *words = words_of(window, rank);
     if (lines == DIRECT_ALL_LINES)
-        return take_all(window, words);
+        return acquire_all(window, words);
     for (;;) {
-        int result = take_few(window, words, lines);
+        int result = acquire_few(window, words, lines);
         if (result != MPI_SUCCESS || is_free(&words->all))
             return result;
-        give_few(words, lines);
+        release_few(words, lines);
         if ((result = await_free(window, &words->all)) != MPI_SUCCESS)
             return result;
     }
 }
 
-void direct_give(struct window *window, int rank, uint32_t lines)
+void direct_release(struct window *window, int rank, uint32_t lines)
 {
     struct direct_rank *words = words_of(window, rank);
     if (lines == DIRECT_ALL_LINES)
-        give(&words->all);
+        release(&words->all);
     else
-        give_few(words, lines);
+        release_few(words, lines);
 }

@@ -1,4 +1,5 @@
-/* src/mpi/rma/update.h: who may update elements of a part: one rank at a time for each line. */
+/* src/mpi/rma/update.h: exclusion of updates of elements: one rank at a time for each cache line.
+ */
 #ifndef ONESPACE_MPI_RMA_UPDATE_H
 #define ONESPACE_MPI_RMA_UPDATE_H
 
@@ -6,10 +7,10 @@
 
 #define DIRECT_ALL_LINES ((1u << DIRECT_STRIPES) - 1)
 
-/* A bit for each stripe that has bytes of the row; all bits when there are many of these. */
+/* One bit for each stripe that the bytes touch; all bits when they touch many. */
 uint32_t direct_lines(const char *address, size_t size);
-/* Waits for those who have any of the lines; an error, with none taken, when a rank has died. */
-int direct_take(struct window *window, int rank, uint32_t lines);
-void direct_give(struct window *window, int rank, uint32_t lines);
+/* Waits for owners of any of the lines. An error when a rank has died: no line is owned then. */
+int direct_acquire(struct window *window, int rank, uint32_t lines);
+void direct_release(struct window *window, int rank, uint32_t lines);
 
 #endif

@@ -1,8 +1,8 @@
-/* src/mpi/space/provider.c: windows of ranks that are tasks of one space.
+/* src/mpi/space/provider.c: see provider.h.
  *
  * Rank 0 allocates for all, and the others use the same addresses: they map nothing, and a page
- * that any rank has touched faults for no other (Process-in-Process, HPDC'18, sections 4.1 and
- * 7.1). Which memory node a page comes from is still decided by the rank that touches it first. */
+ * that any rank has touched causes no fault in others (Process-in-Process, HPDC'18, sections 4.1
+ * and 7.1). The rank that touches a page first still decides which memory node it comes from. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 enum {
     LINE = 64,
     PAGE = 4096,
-    MAP_FROM = 128 * 1024,   /* below, the heap, which is warm; above, pages that come on demand */
-    HUGE_FROM = 4096 * 1024, /* from here on, huge pages where the system has them */
+    MAP_FROM = 128 * 1024,   /* below, the heap, which is warm; from here on, pages on demand */
+    HUGE_FROM = 4096 * 1024, /* from here on, huge pages are asked for */
 };
 
 struct memory { /* rank 0's window->memory */
@@ -28,7 +28,7 @@ struct memory { /* rank 0's window->memory */
 
 static int accepts(const struct window_request *request, int *is_ours)
 {
-    *is_ours = request->meeting->party->is_one_space && space_has_self();
+    *is_ours = request->agreement->group->is_one_space && space_has_self();
     return MPI_SUCCESS;
 }
 
@@ -41,7 +41,7 @@ static int info_is(MPI_Info info, const char *key, char *value)
            found;
 }
 
-/* The alignment of parts that need not be contiguous; 1: they shall be. */
+/* The alignment of parts; 1: they have to be contiguous. */
 static size_t alignment_of(const struct window_request *request)
 {
     char value[MPI_MAX_INFO_VAL];
@@ -56,24 +56,25 @@ static size_t alignment_of(const struct window_request *request)
     return LINE;
 }
 
-/* Where each rank's part begins; the sum of all, or SIZE_MAX when that is too large to say. */
+/* Computes where each rank's part begins. The sum of all sizes, or SIZE_MAX when it is too large.
+ */
 static size_t lay_out(const struct window_request *request, size_t *offsets)
 {
-    const struct window_wish *wishes = request->wishes;
+    const struct window_proposal *proposals = request->proposals;
     size_t at = 0, least = alignment_of(request);
-    for (int i = 0; i < request->meeting->party->ranks; i++) {
-        size_t align = least > 1 && least < PAGE && wishes[i].size >= PAGE ? PAGE : least;
+    for (int i = 0; i < request->agreement->group->ranks; i++) {
+        size_t align = least > 1 && least < PAGE && proposals[i].size >= PAGE ? PAGE : least;
         if (__builtin_add_overflow(at, align - 1, &at))
             return SIZE_MAX;
         offsets[i] = at &= -align;
-        if (__builtin_add_overflow(at, wishes[i].size, &at) || at > SIZE_MAX / 2)
+        if (__builtin_add_overflow(at, proposals[i].size, &at) || at > SIZE_MAX / 2)
             return SIZE_MAX;
     }
     return at;
 }
 
-/* Zeroed, as windows in shared memory are. */
-static int take_memory(struct memory *memory, size_t align)
+/* Zeroed, like windows in shared memory. */
+static int allocate_memory(struct memory *memory, size_t align)
 {
     align = align < PAGE ? PAGE : align;
     memory->is_mapped = memory->size >= MAP_FROM && align == PAGE;
@@ -89,7 +90,7 @@ static int take_memory(struct memory *memory, size_t align)
     if (memory->base == MAP_FAILED)
         return -errno;
     if (memory->size >= HUGE_FROM)
-        (void)madvise(memory->base, memory->size, MADV_HUGEPAGE); /* not there: small ones do */
+        (void)madvise(memory->base, memory->size, MADV_HUGEPAGE); /* a hint only */
     return 0;
 }
 
@@ -106,21 +107,22 @@ static int say_failure(const struct window_request *request, size_t size, int er
     return MPI_ERR_NO_MEM;
 }
 
-/* Rank 0, for all. */
+/* By rank 0, for all. */
 static int allocate_all(struct window *window, const struct window_request *request)
 {
-    int ranks = window->party->ranks;
+    int ranks = window->group->ranks;
     size_t *offsets = malloc((size_t)ranks * sizeof(*offsets));
     struct memory *memory = calloc(1, sizeof(*memory));
     size_t size = offsets && memory ? lay_out(request, offsets) : 0;
     int error = !offsets || !memory ? -ENOMEM : size == SIZE_MAX ? -EOVERFLOW : 0;
     if (error == 0) {
         memory->size = size;
-        error = take_memory(memory, alignment_of(request));
+        error = allocate_memory(memory, alignment_of(request));
     }
-    /* An empty part has no address, as in MPICH and Open MPI. */
+    /* An empty part has a null base, as in MPICH and Open MPI. */
     for (int i = 0; error == 0 && i < ranks; i++)
-        window->direct->rank[i].base = request->wishes[i].size ? memory->base + offsets[i] : NULL;
+        window->direct->rank[i].base =
+            request->proposals[i].size ? memory->base + offsets[i] : NULL;
     free(offsets);
     if (error == 0) {
         window->memory = memory;
@@ -134,17 +136,17 @@ static int allocate(struct window *window, const struct window_request *request)
 {
     int32_t error = MPI_SUCCESS;
     const void *all;
-    if (window->party->rank == 0)
+    if (window->group->rank == 0)
         error = allocate_all(window, request);
-    int result = meeting_gather(request->meeting, &error, sizeof(error), &all);
+    int result = agreement_gather(request->agreement, &error, sizeof(error), &all);
     if (result == MPI_SUCCESS)
         result = *(const int32_t *)all; /* rank 0's */
     if (result == MPI_SUCCESS)
-        window->base = window->direct->rank[window->party->rank].base;
+        window->base = window->direct->rank[window->group->rank].base;
     return result;
 }
 
-static int give_back(struct window *window)
+static int free_memory(struct window *window)
 {
     struct memory *memory = window->memory;
     if (!memory)
@@ -161,5 +163,5 @@ const struct window_provider provider_space = {
     .name = "space",
     .accepts = accepts,
     .allocate = allocate,
-    .free = give_back,
+    .free = free_memory,
 };

@@ -1,18 +1,18 @@
-/* src/mpi/storage/agree.c: what all ranks of a window say, so that a rank that has died cannot seem
- * to have said it.
+/* src/mpi/storage/agree.c: agreement of all ranks of a window in which a dead rank cannot seem to
+ * have taken part.
  *
- * MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then ends an allreduce with
- * success and with whatever was in memory, and a commit would seem to be complete. So every word
- * carries its rank and the number of the call, which none before it had, and all words are
- * looked at.
+ * MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then completes an allreduce
+ * with success and with whatever was in memory, and a commit would seem complete. So every word
+ * carries its rank and the number of the call, which no earlier word had, and all words are
+ * checked.
  *
- * Beginning and end are apart, because ranks may free their windows in different orders. */
+ * Begin and end are separate calls because ranks may free their windows in different orders. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/storage/window.h"
 #include "mpi/group/wait.h"
+#include "mpi/storage/window.h"
 
 struct storage_word {
     uint64_t call; /* from 1 on */
@@ -30,20 +30,20 @@ int storage_least_begin(struct storage_window *storage, int64_t mine)
     if (!words)
         return -EIO;
     memset(words, 0, (size_t)storage->ranks * sizeof(*words));
-    *own = (struct storage_word){own->call + 1, storage->party->rank, mine};
+    *own = (struct storage_word){own->call + 1, storage->group->rank, mine};
     return real()->Iallgather(own, sizeof(*own), MPI_BYTE, words, sizeof(*words), MPI_BYTE,
-                              storage->comm, &storage->agreement) == MPI_SUCCESS
+                              storage->comm, &storage->pending) == MPI_SUCCESS
                ? 0
                : -EIO;
 }
 
 static int await_all(struct storage_window *storage)
 {
-    struct wait wait = WAIT_INIT(storage->party);
+    struct wait wait = WAIT_INIT(storage->group);
     int is_done = 0, result = MPI_SUCCESS;
     wait.is_for_io = 1;
     for (;;) {
-        result = real()->Test(&storage->agreement, &is_done, MPI_STATUS_IGNORE);
+        result = real()->Test(&storage->pending, &is_done, MPI_STATUS_IGNORE);
         if (result != MPI_SUCCESS || is_done)
             return result;
         if ((result = wait_round(&wait)) != MPI_SUCCESS)

@@ -1,13 +1,12 @@
-/* src/mpi/storage/build.c: all ranks make a window on storage together.
+/* src/mpi/storage/build.c: all ranks create a window on storage together.
  *
- * A rank that fails goes on gathering, so that nobody waits for it; the first error of all ranks is
- * the window's.
+ * A rank that fails still takes part in every gather, so that no rank waits for it; the first error
+ * of all ranks is the window's.
  *
- *   open     every rank its file                                                     gather
- *   claim    locks, space, mappings: when nobody can still be opening                gather
+ *   open     every rank opens its file                                               gather
+ *   claim    locks, space, mappings: once no rank can still be opening               gather
  *   reach    the other ranks' parts at addresses of this rank                        gather
- *   version  the newest one into the window, if it has versions
- */
+ *   version  the newest one into the window, if it has versions */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +18,14 @@
 
 /* ---- Open ---- */
 
-/* The part that does not fit into memory, as the paper has it for "auto": all ranks of this node
- * that make the window share what is free; a tenth stays free. */
-static double auto_factor(const struct party *party, const struct window_wish *wishes)
+/* "auto", as the paper defines it: the part that does not fit into memory is on storage. All ranks
+ * of this node that create the window share what is free; a tenth stays free. */
+static double auto_factor(const struct group *group, const struct window_proposal *proposals)
 {
     uint64_t wanted = 0, room = storage_memory_available() / 10 * 9;
-    for (int i = 0; i < party->ranks; i++)
-        if (party_is_near(party, i))
-            wanted += wishes[i].size;
+    for (int i = 0; i < group->ranks; i++)
+        if (group_is_intra_node(group, i))
+            wanted += proposals[i].size;
     return wanted <= room ? 0 : 1 - (double)room / (double)wanted;
 }
 
@@ -57,7 +56,7 @@ static int divide(struct storage_window *storage, const struct window_request *r
             "%zu bytes that is more than a file has",
             (unsigned long long)hints->offset, request->size);
     double factor = hints->factor == STORAGE_FACTOR_AUTO
-                        ? auto_factor(request->meeting->party, request->wishes)
+                        ? auto_factor(request->agreement->group, request->proposals)
                         : hints->factor;
     return storage_layout_divide(&storage->own.layout, hints, factor, request->size, error);
 }
@@ -90,10 +89,10 @@ static struct storage_window *new_storage(struct window *window)
     if (!storage)
         return NULL;
     storage->own.region.file.fd = storage->memory = -1;
-    storage->rank = window->party->rank;
-    storage->ranks = window->party->ranks;
-    storage->party = window->party;
-    storage->agreement = MPI_REQUEST_NULL;
+    storage->rank = window->group->rank;
+    storage->ranks = window->group->ranks;
+    storage->group = window->group;
+    storage->pending = MPI_REQUEST_NULL;
     storage->comm = MPI_COMM_NULL;
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
@@ -104,28 +103,28 @@ static struct storage_window *new_storage(struct window *window)
 
 int storage_build(struct window *window, const struct window_request *request)
 {
-    struct party *party = window->party;
+    struct group *group = window->group;
     struct storage_error error = {""};
     struct storage_window *storage = new_storage(window);
-    uint64_t *sizes = calloc((size_t)party->ranks, sizeof(*sizes));
-    struct storage_claim *claims = calloc((size_t)party->ranks, sizeof(*claims));
+    uint64_t *sizes = calloc((size_t)group->ranks, sizeof(*sizes));
+    struct storage_claim *claims = calloc((size_t)group->ranks, sizeof(*claims));
     int result = storage && storage->counts && storage->words && sizes && claims ? 0 : -ENOMEM;
-    for (int i = 0; result == 0 && i < party->ranks; i++)
-        sizes[i] = request->wishes[i].size;
+    for (int i = 0; result == 0 && i < group->ranks; i++)
+        sizes[i] = request->proposals[i].size;
     if (result == 0)
         result = open_file(storage, request, &error);
-    int class = storage_report(party->rank, request->call, result, &error);
+    int class = storage_report(group->rank, request->call, result, &error);
     struct storage_claim mine = {.error = class};
     if (result == 0)
         mine = storage_claim_of(storage, class);
     const void *all = NULL;
-    int outcome = meeting_gather(request->meeting, &mine, sizeof(mine), &all);
+    int outcome = agreement_gather(request->agreement, &mine, sizeof(mine), &all);
     if (outcome == MPI_SUCCESS)
-        outcome = first_error(all, party->ranks);
+        outcome = first_error(all, group->ranks);
     if (outcome == MPI_SUCCESS) {
-        memcpy(claims, all, (size_t)party->ranks * sizeof(*claims));
-        result = storage_claim(storage, party, sizes, claims, &error);
-        class = storage_report(party->rank, request->call, result, &error);
+        memcpy(claims, all, (size_t)group->ranks * sizeof(*claims));
+        result = storage_claim(storage, group, sizes, claims, &error);
+        class = storage_report(group->rank, request->call, result, &error);
         outcome = storage_reach(window, request, class);
     }
     free(sizes);
@@ -147,12 +146,12 @@ void storage_dismantle(struct window *window)
 {
     struct storage_window *storage = window->memory;
     storage_versions_close(storage);
-    storage_doors_close(storage);
+    storage_descriptors_close(storage);
     for (int i = 0; storage->others && i < storage->ranks; i++)
         storage_part_unmap(&storage->others[i]);
     for (int i = 0; i < storage->holds; i++)
-        if (party_in_space(window->party, i))
-            hold_give(window->party->members[i]);
+        if (group_in_space(window->group, i))
+            hold_release(window->group->members[i]);
     struct storage_file file = storage->own.region.file;
     storage_part_unmap(&storage->own);
     storage_region_unmap(&storage->whole);

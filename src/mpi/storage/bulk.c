@@ -1,8 +1,8 @@
-/* src/mpi/storage/bulk.c: large MPI_Put and MPI_Get on windows on storage, past the mapping
- * (storage/bulk.c).
+/* src/mpi/storage/bulk.c: large MPI_Put and MPI_Get on windows on storage, by system calls instead
+ * of the mapping (storage/region/bulk.c).
  *
- * It takes a descriptor of the file that the part is on. Another rank's is opened when it is first
- * needed: most ranks transfer much to few others, and descriptors are scarce. */
+ * They need a descriptor of the file that the part is on. Another rank's file is opened at the
+ * first use: most ranks transfer much to few others, and descriptors are scarce. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,37 +11,37 @@
 
 enum { NOT_YET = -2, NONE = -1 };
 
-struct storage_door {
-    int theirs; /* that rank's own descriptor */
-    /* This process's, NOT_YET or NONE: any thread sets it once, from NOT_YET (relaxed: a number).
-     */
+struct storage_descriptor {
+    int theirs; /* of that rank's process */
+    /* This process's, NOT_YET or NONE. Any thread sets it, once, from NOT_YET; relaxed: it is only
+     * a number. */
     _Atomic int ours;
 };
 
-int storage_doors_make(struct storage_window *storage)
+int storage_descriptors_new(struct storage_window *storage)
 {
-    storage->doors = calloc((size_t)storage->ranks, sizeof(*storage->doors));
-    for (int i = 0; storage->doors && i < storage->ranks; i++) {
-        storage->doors[i].theirs = NONE;
-        atomic_init(&storage->doors[i].ours, NOT_YET);
+    storage->descriptors = calloc((size_t)storage->ranks, sizeof(*storage->descriptors));
+    for (int i = 0; storage->descriptors && i < storage->ranks; i++) {
+        storage->descriptors[i].theirs = NONE;
+        atomic_init(&storage->descriptors[i].ours, NOT_YET);
     }
-    return storage->doors ? 0 : -1;
+    return storage->descriptors ? 0 : -1;
 }
 
-void storage_door_name(struct storage_window *storage, int rank, int theirs)
+void storage_descriptor_set(struct storage_window *storage, int rank, int theirs)
 {
-    storage->doors[rank].theirs = theirs;
+    storage->descriptors[rank].theirs = theirs;
 }
 
-void storage_doors_close(struct storage_window *storage)
+void storage_descriptors_close(struct storage_window *storage)
 {
-    for (int i = 0; storage->doors && i < storage->ranks; i++) {
-        int ours = atomic_load_explicit(&storage->doors[i].ours, memory_order_relaxed);
+    for (int i = 0; storage->descriptors && i < storage->ranks; i++) {
+        int ours = atomic_load_explicit(&storage->descriptors[i].ours, memory_order_relaxed);
         if (ours >= 0)
             close(ours);
     }
-    free(storage->doors);
-    storage->doors = NULL;
+    free(storage->descriptors);
+    storage->descriptors = NULL;
 }
 
 static int descriptor_of(const struct window *window, int rank)
@@ -49,20 +49,20 @@ static int descriptor_of(const struct window *window, int rank)
     const struct storage_window *storage = window->memory;
     if (rank == storage->rank || storage->is_contiguous)
         return storage->own.region.file.fd;
-    struct storage_door *door = &storage->doors[rank];
-    int ours = atomic_load_explicit(&door->ours, memory_order_relaxed), none = NOT_YET;
+    struct storage_descriptor *descriptor = &storage->descriptors[rank];
+    int ours = atomic_load_explicit(&descriptor->ours, memory_order_relaxed), none = NOT_YET;
     if (ours != NOT_YET)
         return ours;
-    ours = storage_open_of(window->party, rank, door->theirs);
-    if (atomic_compare_exchange_strong_explicit(&door->ours, &none, ours, memory_order_relaxed,
-                                                memory_order_relaxed))
+    ours = storage_open_of(window->group, rank, descriptor->theirs);
+    if (atomic_compare_exchange_strong_explicit(&descriptor->ours, &none, ours,
+                                                memory_order_relaxed, memory_order_relaxed))
         return ours;
     if (ours >= 0)
         close(ours); /* another thread was first */
     return none;
 }
 
-/* Versions are made of what was stored; so those windows are stored into. */
+/* Windows with versions are stored into: what changed is known from stores. */
 void storage_copy(struct window *window, int rank, int is_put, char *part, char *own, size_t size)
 {
     struct storage_window *storage = window->memory;

@@ -1,6 +1,7 @@
 /* src/mpi/storage/claim.c: locks, space and mappings of the ranks' parts.
  *
- * Every byte of a file is locked by one rank of the job: the lowest that has it. */
+ * Invariant: every byte of a file is locked by exactly one rank of the job, the lowest one whose
+ * part has it. */
 #include "mpi/storage/claim.h"
 
 #include <errno.h>
@@ -33,12 +34,12 @@ struct storage_claim storage_claim_of(const struct storage_window *storage, int 
     };
 }
 
-/* Device numbers of one file system differ between nodes, its names usually do not. */
-static int is_same_file(const struct party *party, const struct storage_claim *all, int i, int j)
+/* Device numbers of one file system differ between nodes; its paths usually do not. */
+static int is_same_file(const struct group *group, const struct storage_claim *all, int i, int j)
 {
-    int near = party_is_near(party, i) && party_is_near(party, j);
+    int is_intra_node = group_is_intra_node(group, i) && group_is_intra_node(group, j);
     return all[i].path && all[j].path && all[i].inode == all[j].inode &&
-           (near ? all[i].device == all[j].device : all[i].path == all[j].path);
+           (is_intra_node ? all[i].device == all[j].device : all[i].path == all[j].path);
 }
 
 static int overlap(const struct storage_claim *one, const struct storage_claim *other)
@@ -47,18 +48,18 @@ static int overlap(const struct storage_claim *one, const struct storage_claim *
            other->offset < one->offset + one->length;
 }
 
-/* Locks [from, to) of this rank's file but for what ranks from `lower` on up to this one have. */
-static int lock_rest(struct storage_window *storage, const struct party *party,
+/* Locks [from, to) of this rank's file, except what lower ranks, from `lower` on, have. */
+static int lock_rest(struct storage_window *storage, const struct group *group,
                      const struct storage_claim *all, int lower, uint64_t from, uint64_t to,
                      struct storage_error *error)
 {
     int result = 0;
     for (; lower < storage->rank && from < to; lower++) {
         uint64_t begin = all[lower].offset, end = begin + all[lower].length;
-        if (!is_same_file(party, all, lower, storage->rank) || end <= from || begin >= to)
+        if (!is_same_file(group, all, lower, storage->rank) || end <= from || begin >= to)
             continue;
         if (begin > from)
-            result = lock_rest(storage, party, all, lower + 1, from, begin, error);
+            result = lock_rest(storage, group, all, lower + 1, from, begin, error);
         if (result < 0)
             return result;
         from = end;
@@ -68,13 +69,13 @@ static int lock_rest(struct storage_window *storage, const struct party *party,
                      : 0;
 }
 
-static int check_contiguous(const struct party *party, const struct storage_claim *all,
+static int check_contiguous(const struct group *group, const struct storage_claim *all,
                             struct storage_error *error)
 {
-    for (int i = 1; i < party->ranks; i++)
+    for (int i = 1; i < group->ranks; i++)
         if (all[i].is_contiguous != all[0].is_contiguous ||
             (all[0].is_contiguous &&
-             (!is_same_file(party, all, i, 0) || all[i].offset != all[0].offset)))
+             (!is_same_file(group, all, i, 0) || all[i].offset != all[0].offset)))
             return storage_fail(
                 error, -EINVAL,
                 "rank %d names another file, offset or kind of layout than rank 0: the parts of a "
@@ -85,44 +86,44 @@ static int check_contiguous(const struct party *party, const struct storage_clai
     return 0;
 }
 
-static void look_around(struct storage_window *storage, const struct party *party,
+static void look_around(struct storage_window *storage, const struct group *group,
                         const struct storage_claim *all)
 {
     storage->is_leader = 1;
-    for (int i = 0; i < party->ranks; i++) {
-        if (i < storage->rank && party_is_near(party, i) &&
-            is_same_file(party, all, i, storage->rank))
+    for (int i = 0; i < group->ranks; i++) {
+        if (i < storage->rank && group_is_intra_node(group, i) &&
+            is_same_file(group, all, i, storage->rank))
             storage->is_leader = 0;
         for (int j = 0; j < i; j++)
-            storage->overlaps |= is_same_file(party, all, i, j) && overlap(&all[i], &all[j]);
+            storage->overlaps |= is_same_file(group, all, i, j) && overlap(&all[i], &all[j]);
     }
 }
 
-/* In a contiguous window the parts follow one another from the offset on. */
-static void place_parts(const struct party *party, const uint64_t *sizes, struct storage_claim *all)
+/* In a contiguous window the parts follow one another, beginning at the offset. */
+static void place_parts(const struct group *group, const uint64_t *sizes, struct storage_claim *all)
 {
     uint64_t offset = all[0].offset;
-    for (int i = 0; i < party->ranks && all[0].is_contiguous; i++) {
+    for (int i = 0; i < group->ranks && all[0].is_contiguous; i++) {
         all[i].offset = offset;
         all[i].length = sizes[i];
         offset += sizes[i];
     }
 }
 
-/* Of the rank's own part; the whole of a contiguous window is mapped by rank 0 of a space for all,
- * and by every process for itself. */
-static int map_own(struct storage_window *storage, const struct party *party,
+/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by rank 0 for all,
+ * else by every process for itself. */
+static int map_own(struct storage_window *storage, const struct group *group,
                    const struct storage_claim *all, struct storage_error *error)
 {
-    int last = party->ranks - 1;
+    int last = group->ranks - 1;
     if (!storage->is_contiguous) {
-        if (storage->own.layout.memory_length && !party->is_one_space &&
+        if (storage->own.layout.memory_length && !group->is_one_space &&
             ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
              ftruncate(storage->memory, (off_t)storage->own.layout.memory_length) < 0))
             return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
         return storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
     }
-    if (party->is_one_space && storage->rank != 0)
+    if (group->is_one_space && storage->rank != 0)
         return 0;
     storage->whole.file = storage->own.region.file; /* borrowed */
     return storage_region_map(&storage->whole, all[0].offset,
@@ -130,21 +131,21 @@ static int map_own(struct storage_window *storage, const struct party *party,
                               storage->hints.style, error);
 }
 
-int storage_claim(struct storage_window *storage, const struct party *party, const uint64_t *sizes,
+int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
                   struct storage_claim *all, struct storage_error *error)
 {
     struct storage_file *file = &storage->own.region.file;
-    int result = check_contiguous(party, all, error);
+    int result = check_contiguous(group, all, error);
     if (result < 0)
         return result;
-    place_parts(party, sizes, all);
-    look_around(storage, party, all);
+    place_parts(group, sizes, all);
+    look_around(storage, group, all);
     struct storage_claim *mine = &all[storage->rank];
     storage->own.layout.file_offset = mine->offset;
     storage->own.layout.storage_length = mine->length;
-    result = lock_rest(storage, party, all, 0, mine->offset, mine->offset + mine->length, error);
+    result = lock_rest(storage, group, all, 0, mine->offset, mine->offset + mine->length, error);
     if (result == 0)
         result =
             storage_file_reserve(file, (struct storage_range){mine->offset, mine->length}, error);
-    return result == 0 ? map_own(storage, party, all, error) : result;
+    return result == 0 ? map_own(storage, group, all, error) : result;
 }

@@ -1,4 +1,4 @@
-/* src/mpi/storage/info.c: between the hints of an MPI_Info and struct storage_hints. */
+/* src/mpi/storage/info.c: reads hints from an MPI_Info, and writes those in force into one. */
 #include <stdio.h>
 
 #include "mpi/storage/window.h"

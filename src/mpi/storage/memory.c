@@ -1,9 +1,9 @@
-/* src/mpi/storage/memory.c: MPI_Alloc_mem on storage, and windows that MPI makes on such memory
+/* src/mpi/storage/memory.c: MPI_Alloc_mem on storage, and windows that MPI creates on such memory
  * (MPI_Win_create, MPI_Win_create_dynamic with MPI_Win_attach; the paper, Listing 3).
  *
- * MPI_Alloc_mem is no collective call: its range of the file is locked in a way that lets others of
- * the kind have it too, and keeps windows off. MPI_Win_sync finds the memory of a window by the
- * window's attributes, and of a dynamic one by what was attached to it. */
+ * MPI_Alloc_mem is not collective, so its lock on the range of the file is a shared one: other
+ * memory may have the same range, windows may not. MPI_Win_sync finds a window's memory by the
+ * window's attributes, and a dynamic window's by what was attached to it. */
 #include "mpi/storage/memory.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ struct block {
     struct storage_part part;
     struct storage_hints hints;
     size_t size;
-    int users; /* who flushes it now; it is not freed meanwhile */
+    int users; /* threads that flush it; it is not freed meanwhile */
     struct block *next;
 };
 
@@ -25,12 +25,13 @@ struct attached {
     struct attached *next;
 };
 
-/* Over both lists; never held across MPI or a flush. */
+/* Guards both lists; never held across MPI or a flush. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t unused = PTHREAD_COND_INITIALIZER;
 static struct block *blocks;
 static struct attached *attachments;
-static _Atomic int count; /* of blocks: changed under the mutex; relaxed, only a hint to look */
+static _Atomic int
+    count; /* of blocks: changed under the mutex; read relaxed, as a hint whether to look */
 
 int storage_memory_is_used(void)
 {
@@ -45,7 +46,7 @@ static int own_rank(void)
     return rank;
 }
 
-/* ---- Making ---- */
+/* ---- Allocation ---- */
 
 static double factor_of(const struct storage_hints *hints, size_t size)
 {
@@ -84,7 +85,7 @@ static void free_block(struct block *block)
     free(block);
 }
 
-/* *made NULL: storage was not asked for. */
+/* *made stays NULL when storage is not asked for. */
 static int make_block(size_t size, MPI_Info info, struct block **made, struct storage_error *error)
 {
     struct block *block = calloc(1, sizeof(*block));
@@ -129,7 +130,7 @@ static int is_inside(const struct block *block, const char *address)
     return address >= block->part.base && address < block->part.base + block->size;
 }
 
-/* What of the block lies in [from, to). */
+/* Flushes what of the block lies in [from, to). */
 static int flush_block(struct block *block, const char *from, const char *to,
                        struct storage_error *error)
 {
@@ -143,8 +144,7 @@ static int flush_block(struct block *block, const char *from, const char *to,
         region, (struct storage_range){(uint64_t)(from - begin), (uint64_t)(to - from)}, error);
 }
 
-/* The first block that satisfies what the window needs and comes after `after` in the list, kept
- * from being freed until leave(). */
+/* The first block after `after` in the list that overlaps [from, to), pinned until leave(). */
 static struct block *enter(const struct block *after, const char *from, const char *to)
 {
     struct block *block;
@@ -179,7 +179,7 @@ static int flush_range(const char *from, const char *to, int *is_ours, struct st
     return outcome;
 }
 
-/* Everything attached to a dynamic window that is on storage. */
+/* Flushes everything on storage that is attached to a dynamic window. */
 static int flush_attached(MPI_Win handle, int *is_ours, struct storage_error *error)
 {
     int outcome = 0;
@@ -233,8 +233,8 @@ static int end_block(struct block *block, const char *call)
     return class;
 }
 
-/* Off the list, once nobody flushes it; NULL: there is none. base NULL: any. */
-static struct block *take_block(const void *base)
+/* Removes a block from the list, once no thread flushes it; NULL: there is none. base NULL: any. */
+static struct block *remove_block(const void *base)
 {
     struct block *found = NULL;
     pthread_mutex_lock(&mutex);
@@ -256,7 +256,7 @@ static struct block *take_block(const void *base)
 
 int storage_memory_free(void *base, int *is_ours)
 {
-    struct block *block = base && storage_memory_is_used() ? take_block(base) : NULL;
+    struct block *block = base && storage_memory_is_used() ? remove_block(base) : NULL;
     *is_ours = block != NULL;
     return block ? end_block(block, "MPI_Free_mem") : MPI_SUCCESS;
 }
@@ -264,7 +264,7 @@ int storage_memory_free(void *base, int *is_ours)
 int storage_memory_end(void)
 {
     int outcome = MPI_SUCCESS;
-    for (struct block *block = take_block(NULL); block; block = take_block(NULL)) {
+    for (struct block *block = remove_block(NULL); block; block = remove_block(NULL)) {
         int result = end_block(block, "MPI_Finalize");
         outcome = outcome == MPI_SUCCESS ? result : outcome;
     }

@@ -1,6 +1,6 @@
 /* src/mpi/storage/provider.c: windows on files and block devices ("MPI windows on storage").
  *
- * Asked for by the hint alloc_type=storage; docs/storage.md says what each hint does. */
+ * Requested by the hint alloc_type=storage; docs/storage.md describes all hints. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -73,10 +73,10 @@ static int accepts(const struct window_request *request, int *is_ours)
     int result = storage_info_read(&hints, request->info, &error);
     *is_ours = hints.is_storage;
     storage_hints_clear(&hints);
-    return storage_report(request->meeting->party->rank, request->call, result, &error);
+    return storage_report(request->agreement->group->rank, request->call, result, &error);
 }
 
-/* What lies in memory has nothing to flush. */
+/* The memory part has nothing to flush. */
 static int flush_part(struct storage_part *part, uint64_t offset, uint64_t length,
                       struct storage_error *error)
 {
@@ -97,7 +97,7 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
     return flush_part(&storage->own, offset, length, error);
 }
 
-/* Who wrote into a part by pointers is not known: those of a shared window count as written. */
+/* Stores through pointers are not counted: parts of a shared window always count as written. */
 static int was_written(struct window *window, int rank)
 {
     return window->flavor == MPI_WIN_FLAVOR_SHARED ||
@@ -105,7 +105,7 @@ static int was_written(struct window *window, int rank)
             atomic_exchange_explicit(&window->use[rank].is_written, 0, memory_order_relaxed));
 }
 
-/* This rank's part, and those that it wrote to. All of them, also when one fails. */
+/* Flushes this rank's part and those that it wrote to; goes on after a failure. */
 static int flush_all(struct window *window, uint64_t *bytes, struct storage_error *error)
 {
     struct storage_window *storage = window->memory;
@@ -133,7 +133,8 @@ static int sync_window(struct window *window)
     return storage_report(storage->rank, "MPI_Win_sync", result, &error);
 }
 
-/* Other ranks have left. Each makes its part durable, and says how that went. */
+/* The other ranks no longer use the window. Makes this rank's part durable and sends the outcome to
+ * all. */
 static void close_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
@@ -152,7 +153,7 @@ static void close_storage(struct window *window)
         storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
 }
 
-/* The first error of all ranks; without close, the others never had the window. */
+/* Returns the first error of all ranks. Without close the others never had the window. */
 static int free_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;

@@ -1,11 +1,11 @@
 /* src/mpi/storage/reach.c: the other ranks' parts at addresses of this rank, so that communication
- * is loads and stores (direct.h).
+ * is loads and stores (rma/direct.h).
  *
  * In one space the addresses are the owners' own, and a hold keeps their memory. Processes of one
- * node open one another's descriptors (/proc/PID/fd), which needs no name and no folder, and map
- * the same files and the same shared memory; what all of them know of the window (struct direct)
- * is memory of their lowest rank. Where one of them cannot, and between nodes, MPI's own path is
- * taken (intra_node.h). */
+ * node open one another's descriptors (/proc/PID/fd), which needs neither a name nor a directory,
+ * and map the same files and the same shared memory; what they share about the window (struct
+ * direct) is memory of their lowest rank. Where a process cannot, and between nodes, MPI serves the
+ * window (rma/intra_node.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,28 +14,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mpi/rma/count.h"
 #include "mpi/group/hold.h"
 #include "mpi/real/message.h"
+#include "mpi/rma/count.h"
 #include "mpi/rma/intra_node.h"
 #include "mpi/storage/window.h"
 
-/* What a rank tells the others of its part. */
+/* What a rank tells the others about its part. */
 struct place {
     int32_t error;                 /* an error class */
-    int32_t file, memory, control; /* descriptors of that process; -1: none */
+    int32_t file, memory, control; /* descriptors of its process; -1: none */
     int32_t storage_first;
     uint64_t file_offset, storage_length, memory_length;
     uint64_t base;
 };
-_Static_assert(sizeof(struct place) <= MEETING_RECORD_MAX, "a record");
+_Static_assert(sizeof(struct place) <= AGREEMENT_RECORD_MAX, "a record");
 
-int storage_open_of(const struct party *party, int rank, int descriptor)
+int storage_open_of(const struct group *group, int rank, int descriptor)
 {
     char path[64];
     if (descriptor < 0)
         return -1;
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", party->pids[rank], descriptor);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", group->pids[rank], descriptor);
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
@@ -63,8 +63,8 @@ static int borrow(struct storage_part *part, const struct place *place, struct s
 static int map_of(const struct window *window, int rank, struct storage_part *part,
                   const struct place *place, unsigned style, struct storage_error *error)
 {
-    int memory = storage_open_of(window->party, rank, place->memory), result = 0;
-    part->region.file.fd = storage_open_of(window->party, rank, place->file);
+    int memory = storage_open_of(window->group, rank, place->memory), result = 0;
+    part->region.file.fd = storage_open_of(window->group, rank, place->file);
     part->layout = layout_of(place);
     if ((place->storage_length && part->region.file.fd < 0) || (place->memory_length && memory < 0))
         result = -errno;
@@ -74,13 +74,14 @@ static int map_of(const struct window *window, int rank, struct storage_part *pa
         close(part->region.file.fd);
     if (memory >= 0)
         close(memory);
-    part->region.file.fd = -1; /* its owner looks whether the file was cut */
+    part->region.file.fd = -1; /* its owner checks whether the file was cut */
     return result;
 }
 
-/* A part of a contiguous window, whose whole this process has or rank 0 of the space. */
-static int take_part(struct storage_window *storage, struct storage_part *part,
-                     const struct place *all, int rank, struct storage_error *error)
+/* A part of a contiguous window, which this process has mapped as a whole, or rank 0 of the space.
+ */
+static int borrow_part(struct storage_window *storage, struct storage_part *part,
+                       const struct place *all, int rank, struct storage_error *error)
 {
     char *whole = storage->whole.base ? storage->whole.base : (char *)all[0].base;
     part->base = whole + (all[rank].file_offset - all[0].file_offset);
@@ -93,27 +94,27 @@ static int take_part(struct storage_window *storage, struct storage_part *part,
 static int reach_parts(struct window *window, const struct place *all, struct storage_error *error)
 {
     struct storage_window *storage = window->memory;
-    const struct party *party = window->party;
+    const struct group *group = window->group;
     int result = 0;
-    storage->others = calloc((size_t)party->ranks, sizeof(*storage->others));
-    if (!storage->others || storage_doors_make(storage) < 0)
+    storage->others = calloc((size_t)group->ranks, sizeof(*storage->others));
+    if (!storage->others || storage_descriptors_new(storage) < 0)
         return -ENOMEM;
-    for (int i = 0; i < party->ranks; i++)
+    for (int i = 0; i < group->ranks; i++)
         storage->others[i].region.file.fd = -1;
-    for (; storage->holds < party->ranks; storage->holds++)
-        if (party_in_space(party, storage->holds) &&
-            (result = hold_take(party->members[storage->holds])) < 0)
+    for (; storage->holds < group->ranks; storage->holds++)
+        if (group_in_space(group, storage->holds) &&
+            (result = hold_acquire(group->members[storage->holds])) < 0)
             return result;
-    for (int i = 0; result == 0 && i < party->ranks; i++) {
-        struct storage_part *part = i == party->rank ? &storage->own : &storage->others[i];
-        if (!party_is_near(party, i))
+    for (int i = 0; result == 0 && i < group->ranks; i++) {
+        struct storage_part *part = i == group->rank ? &storage->own : &storage->others[i];
+        if (!group_is_intra_node(group, i))
             continue;
-        storage_door_name(storage, i, all[i].file);
+        storage_descriptor_set(storage, i, all[i].file);
         if (storage->is_contiguous)
-            result = take_part(storage, part, all, i, error);
-        else if (i != party->rank && party_in_space(party, i))
+            result = borrow_part(storage, part, all, i, error);
+        else if (i != group->rank && group_in_space(group, i))
             result = borrow(part, &all[i], error);
-        else if (i != party->rank)
+        else if (i != group->rank)
             result = map_of(window, i, part, &all[i], storage->hints.style, error);
     }
     return result;
@@ -126,39 +127,39 @@ static void forget_parts(struct window *window)
         storage_part_unmap(&storage->others[i]);
     free(storage->others);
     storage->others = NULL;
-    storage_doors_close(storage);
+    storage_descriptors_close(storage);
     free(window->bases);
     free(window->use);
     window->bases = NULL;
     window->use = NULL;
-    /* Not the words that all knew. */
+    /* No longer the words shared with the other ranks. */
     storage->own.region.failed = &storage->own.region.failed_here;
     storage->whole.failed = &storage->whole.failed_here;
 }
 
-/* ---- What all know ---- */
+/* ---- What all ranks share ---- */
 
-static int is_one_node(const struct party *party)
+static int is_one_node(const struct group *group)
 {
-    for (int i = 0; i < party->ranks; i++)
-        if (!party_is_near(party, i))
+    for (int i = 0; i < group->ranks; i++)
+        if (!group_is_intra_node(group, i))
             return 0;
     return 1;
 }
 
-static int lowest_near(const struct party *party)
+static int lowest_of_node(const struct group *group)
 {
     int rank = 0;
-    while (!party_is_near(party, rank))
+    while (!group_is_intra_node(group, rank))
         rank++;
     return rank;
 }
 
-/* The lowest rank of several processes: the descriptor, or -1. */
-static int make_control(const struct party *party)
+/* Called by the lowest rank of several processes: the descriptor of the shared memory, or -1. */
+static int make_control(const struct group *group)
 {
     int control = memfd_create("onespace-window", MFD_CLOEXEC);
-    if (control >= 0 && ftruncate(control, (off_t)direct_size(party->ranks)) == 0)
+    if (control >= 0 && ftruncate(control, (off_t)direct_size(group->ranks)) == 0)
         return control;
     if (control >= 0)
         close(control);
@@ -167,17 +168,17 @@ static int make_control(const struct party *party)
 
 static int map_control(struct window *window, int control)
 {
-    size_t size = direct_size(window->party->ranks);
+    size_t size = direct_size(window->group->ranks);
     void *at =
         control < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
     if (at == MAP_FAILED)
         return -ENOMEM;
     struct direct *shared = at;
-    shared->ranks = window->party->ranks; /* the same from all */
-    if (is_one_node(window->party)) {
+    shared->ranks = window->group->ranks; /* all ranks store the same */
+    if (is_one_node(window->group)) {
         window->direct = shared;
         window->direct_mapped = size;
-    } else if (!(window->near = near_new(window->party, shared, size))) {
+    } else if (!(window->intra_node = intra_node_new(window->group, shared, size))) {
         munmap(shared, size);
         return -ENOMEM;
     }
@@ -188,10 +189,10 @@ static void forget_control(struct window *window)
 {
     if (window->direct_mapped)
         munmap(window->direct, window->direct_mapped);
-    near_free(window->near);
+    intra_node_free(window->intra_node);
     window->direct = NULL;
     window->direct_mapped = 0;
-    window->near = NULL;
+    window->intra_node = NULL;
 }
 
 /* ---- Together ---- */
@@ -213,7 +214,7 @@ static struct place place_of(const struct window *window, int error, int control
     };
 }
 
-/* The window knows where everything is. */
+/* Fills in the window: all parts are mapped. */
 static int settle(struct window *window)
 {
     struct storage_window *storage = window->memory;
@@ -222,7 +223,7 @@ static int settle(struct window *window)
     int level = MPI_THREAD_MULTIPLE;
     window->is_threaded =
         real()->Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
-    struct direct *shared = window->direct ? window->direct : window->near->shared;
+    struct direct *shared = window->direct ? window->direct : window->intra_node->shared;
     window->bases = calloc((size_t)storage->ranks, sizeof(*window->bases));
     window->use = calloc((size_t)storage->ranks, sizeof(*window->use));
     if (!window->bases || !window->use)
@@ -236,49 +237,49 @@ static int settle(struct window *window)
     return 0;
 }
 
-/* Whether all ranks of this node can reach its parts: all of them say the same. */
+/* *can: whether all ranks of this node reach its parts; the same on all of them. */
 static int reach_all(struct window *window, const struct place *all, int *can,
                      const struct window_request *request)
 {
-    const struct party *party = window->party;
+    const struct group *group = window->group;
     struct storage_error error = {""};
     int32_t mine = all ? reach_parts(window, all, &error) : -ENOMEM;
-    if (mine == 0 && !party->is_one_space) {
-        int lowest = lowest_near(party), is_mine = party->rank == lowest;
-        int control = is_mine ? -1 : storage_open_of(party, lowest, all[lowest].control);
+    if (mine == 0 && !group->is_one_space) {
+        int lowest = lowest_of_node(group), is_mine = group->rank == lowest;
+        int control = is_mine ? -1 : storage_open_of(group, lowest, all[lowest].control);
         if (!is_mine)
             mine = map_control(window, control);
         if (control >= 0)
             close(control);
     }
     if (mine == 0)
-        mine = window->direct || window->near ? settle(window) : -ENOMEM;
-    if (mine < 0 && error.text[0] && (request->is_shared || party->is_one_space))
-        (void)storage_report(party->rank, request->call, mine, &error);
+        mine = window->direct || window->intra_node ? settle(window) : -ENOMEM;
+    if (mine < 0 && error.text[0] && (request->is_shared || group->is_one_space))
+        (void)storage_report(group->rank, request->call, mine, &error);
     const void *answers;
-    int result = meeting_gather(request->meeting, &mine, sizeof(mine), &answers);
+    int result = agreement_gather(request->agreement, &mine, sizeof(mine), &answers);
     *can = result == MPI_SUCCESS;
-    for (int i = 0; *can && i < party->ranks; i++)
-        *can = !party_is_near(party, i) || ((const int32_t *)answers)[i] == 0;
+    for (int i = 0; *can && i < group->ranks; i++)
+        *can = !group_is_intra_node(group, i) || ((const int32_t *)answers)[i] == 0;
     return result;
 }
 
 int storage_reach(struct window *window, const struct window_request *request, int error)
 {
-    const struct party *party = window->party;
-    int is_control_mine = !party->is_one_space && party->rank == lowest_near(party);
-    int control = is_control_mine ? make_control(party) : -1, can = 0;
+    const struct group *group = window->group;
+    int is_control_mine = !group->is_one_space && group->rank == lowest_of_node(group);
+    int control = is_control_mine ? make_control(group) : -1, can = 0;
     if (is_control_mine && control >= 0 && map_control(window, control) < 0)
         error = MPI_ERR_NO_MEM;
     struct place mine = place_of(window, error, control);
     const void *gathered;
-    struct place *all = calloc((size_t)party->ranks, sizeof(*all));
-    int result = meeting_gather(request->meeting, &mine, sizeof(mine), &gathered);
-    for (int i = 0; result == MPI_SUCCESS && i < party->ranks; i++)
+    struct place *all = calloc((size_t)group->ranks, sizeof(*all));
+    int result = agreement_gather(request->agreement, &mine, sizeof(mine), &gathered);
+    for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
         result = ((const struct place *)gathered)[i].error;
-    if (result == MPI_SUCCESS && (is_one_node(party) || !request->is_shared)) {
+    if (result == MPI_SUCCESS && (is_one_node(group) || !request->is_shared)) {
         if (all)
-            memcpy(all, gathered, (size_t)party->ranks * sizeof(*all));
+            memcpy(all, gathered, (size_t)group->ranks * sizeof(*all));
         result = reach_all(window, all, &can, request);
     }
     if (control >= 0)
@@ -287,10 +288,10 @@ int storage_reach(struct window *window, const struct window_request *request, i
     if (result == MPI_SUCCESS && can)
         return result;
     forget_parts(window);
-    if (!party->is_one_space)
+    if (!group->is_one_space)
         forget_control(window);
-    if (result == MPI_SUCCESS && (request->is_shared || party->is_one_space)) {
-        if (party->rank == 0)
+    if (result == MPI_SUCCESS && (request->is_shared || group->is_one_space)) {
+        if (group->rank == 0)
             layer_message(0,
                           "%s: the ranks cannot reach one another's memory: they have to run on "
                           "one node, as one user",

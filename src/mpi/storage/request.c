@@ -1,6 +1,5 @@
-/* src/mpi/storage/request.c: synchronisation in the background, by a thread of its own.
- *
- * It calls no MPI, so it needs no MPI_THREAD_MULTIPLE. */
+/* src/mpi/storage/request.c: synchronisation in the background, by a thread per request. The thread
+ * calls no MPI, so MPI_THREAD_MULTIPLE is not needed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,15 +9,16 @@ struct onespace_window_request {
     MPI_Win handle;
     uint64_t offset, length;
     pthread_t thread;
-    _Atomic int is_done; /* the thread sets it last: release; onespace_window_test reads: acquire */
-    int result;          /* -errno; these two: the thread's until it is done */
+    _Atomic int
+        is_done; /* set last by the thread (release); read by onespace_window_test (acquire) */
+    int result;  /* 0 or -errno; these two are the thread's until is_done */
     struct storage_error error;
     struct onespace_window_request *next; /* of the window's */
 };
 
 int storage_request_start(struct storage_window *storage, MPI_Win handle, uint64_t offset,
                           uint64_t length, struct onespace_window_request **made);
-/* Waits for it and takes it off the window's list; the caller frees it. */
+/* Waits for the request and removes it from the window's list; the caller frees it. */
 void storage_request_end(struct onespace_window_request *request);
 
 #endif

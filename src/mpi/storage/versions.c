@@ -1,4 +1,4 @@
-/* src/mpi/storage/versions.c: what src/storage/versions/versions.h needs of MPI. */
+/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window. */
 #include "mpi/storage/versions.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 /* ---- The ranks ---- */
 
-/* What did not arrive is noticed when all agree afterwards. */
+/* A rank that it did not reach is noticed by the agreement that follows. */
 static int broadcast(void *context, void *data, size_t size)
 {
     struct storage_window *storage = context;
@@ -24,7 +24,7 @@ static int least(void *context, int64_t mine, int64_t *result)
 
 /* ---- The part ---- */
 
-/* Pages of the storage part are watched, those in memory are not: they are compared. */
+/* The storage part's pages are tracked; the memory part is reported as a whole, to be compared. */
 static int changes(void *context, struct storage_ranges *changes)
 {
     struct storage_window *storage = context;
@@ -59,12 +59,12 @@ static struct versions_part part_of(struct storage_window *storage, const char *
     };
 }
 
-/* Stores that come by other page tables than this process's are not seen: those of other processes
- * that map the file or the memory, of network devices, and of a second rank on the same bytes. */
+/* Only stores through this process's page tables are seen: not those of other processes that map
+ * the file or the memory, of network devices, or of a second rank on the same bytes. */
 static int sees_all_stores(const struct window *window)
 {
     const struct storage_window *storage = window->memory;
-    return (window->party->is_one_space || storage->ranks == 1) && !storage->overlaps;
+    return (window->group->is_one_space || storage->ranks == 1) && !storage->overlaps;
 }
 
 /* ---- Open and close ---- */
@@ -80,12 +80,12 @@ static int check_hints(const struct storage_window *storage, struct storage_erro
     if (storage->own.region.file.is_device)
         return storage_fail(error, -EINVAL,
                             "the hint storage_alloc_versions is set: %s is a block device, and "
-                            "versions lie in a folder beside the data; give a file",
+                            "versions lie in a directory beside the data; give a file",
                             hints->filename);
     return 0;
 }
 
-/* How many versions all want; -EINVAL when they differ. */
+/* The number of versions that all ranks want; -EINVAL when they differ. */
 static int agree_on_number(struct storage_window *storage, struct storage_error *error)
 {
     int64_t mine = storage->hints.versions, lowest = 0, highest = 0;
@@ -100,7 +100,7 @@ static int agree_on_number(struct storage_window *storage, struct storage_error 
                                              "ranks: give all ranks the same value");
 }
 
-/* A failure that another rank has explained is not said again. */
+/* Prints the error, unless another rank has explained it. */
 static int report(const struct storage_window *storage, const char *call, int result,
                   const struct storage_error *error)
 {
@@ -124,7 +124,7 @@ int storage_versions_open(struct window *window, const char *call)
     if (keep > 0 && (result = least(storage, check_hints(storage, &error), &all)) == 0)
         result = (int)all;
     if (result == 0 && sees_all_stores(window))
-        (void)storage_region_track(&storage->own.region); /* else everything is compared */
+        (void)storage_region_track(&storage->own.region); /* otherwise everything is compared */
     if (result == 0) {
         struct versions_part part = part_of(storage, window->base);
         result = versions_open(&part, &group, (unsigned)keep, NULL, &versions, &error);
@@ -145,7 +145,7 @@ int storage_versions_commit(struct storage_window *storage, uint64_t size, const
 {
     struct storage_error error = {""};
     uint64_t began = storage_now();
-    atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks are there */
+    atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
     int result = versions_commit(storage->versions, &error);
     storage_count(&storage->counts->commit, size, began, result);
     return report(storage, call, result, &error);

@@ -1,10 +1,10 @@
-/* src/mpi/types/class.h: the kinds of MPI's predefined types, told without MPI. */
+/* src/mpi/types/class.h: classes of MPI's predefined types; nothing here needs MPI. */
 #ifndef ONESPACE_MPI_TYPES_CLASS_H
 #define ONESPACE_MPI_TYPES_CLASS_H
 
-/* What the elements of a predefined type are; with the size it tells how to reduce them. */
+/* What the elements of a predefined type are; class and size tell how to reduce them. */
 enum type_class {
-    TYPE_BYTES, /* nothing is known: may be replaced and fetched only */
+    TYPE_BYTES, /* unknown: can only be replaced and fetched */
     TYPE_SIGNED,
     TYPE_UNSIGNED,
     TYPE_FLOATING,

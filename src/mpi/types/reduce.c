@@ -12,7 +12,8 @@ static const struct reduce_table *best_table(void)
     return &reduce_table_plain;
 }
 
-/* Not a table: Open MPI's handles are addresses, which a table would fetch all for each call. */
+/* Comparisons, not a table: Open MPI's handles are looked up at run time, and a table would look up
+ * all of them for each call. */
 static enum operation operation_of(MPI_Op op)
 {
 #define IS(handle, operation)                                                                      \

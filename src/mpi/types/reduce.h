@@ -5,7 +5,8 @@
 #include "mpi/types/reduce_loops.h"
 #include "mpi/types/types.h"
 
-/* NULL: the operation is not defined for the type. MPI_REPLACE and MPI_NO_OP are not among them. */
+/* The loop of an operation; NULL: it is not defined for the type. MPI_REPLACE and MPI_NO_OP have
+ * none. */
 reduce_function *reduce_find(MPI_Op op, const struct basic *element);
 
 #endif

@@ -1,15 +1,15 @@
 /* src/mpi/types/reduce_loops.c: one small loop per operation and type, made by macros.
  *
- * Compiled once for each level of processors that has wider registers: reduce.c takes the best
- * table that runs here. Nothing is contracted (x * y + z in one rounding), so that all levels give
- * the same bits. */
+ * Compiled once for each level of CPUs with wider registers; reduce.c chooses the best table that
+ * runs here. Nothing is contracted (x * y + z in one rounding), so that all levels give the same
+ * bits. */
 #include "mpi/types/reduce_loops.h"
 
 #include <complex.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Elements may lie anywhere, and in memory that the program sees as another type. */
+/* Elements may be unaligned, and the program may access them as another type. */
 #define ANYWHERE __attribute__((aligned(1), may_alias))
 
 #define LOOP(name, operation, type, expression)                                                    \
@@ -59,7 +59,7 @@
     LOGIC(name, type)                                                                              \
     BITS(name, type)
 
-/* Sums of signed integers wrap round, as in every MPI library: computed without a sign. */
+/* Sums of signed integers wrap around, as in every MPI library: computed as unsigned. */
 #define SIGNED(name, type, unsigned_type)                                                          \
     LOOP(name, SUM, type, (unsigned_type)a + (unsigned_type)b)                                     \
     LOOP(name, PRODUCT, type, (uint64_t)a *(uint64_t)b)                                            \

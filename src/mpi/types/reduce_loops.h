@@ -38,7 +38,7 @@ struct reduce_table {
     size_t count;
 };
 
-/* For every processor of the architecture; for those of x86-64-v3 (256 bits) and v4 (512 bits). */
+/* For every CPU of the architecture; for x86-64-v3 (256-bit registers) and v4 (512-bit). */
 extern const struct reduce_table reduce_table_plain, reduce_table_v3, reduce_table_v4;
 
 #endif

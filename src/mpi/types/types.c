@@ -1,8 +1,7 @@
 /* src/mpi/types/types.c: see types.h.
  *
- * What is laid out in ways that only MPI knows is packed and unpacked by MPI: in libraries for
- * machines of one kind, the only ones there are today, a packed item is its elements without the
- * gaps. */
+ * Derived types are packed and unpacked by MPI. This relies on a packed item being its elements
+ * without gaps and without conversion, as in all libraries for machines of one kind. */
 #include "mpi/types/types.h"
 
 #include <stdatomic.h>
@@ -105,9 +104,9 @@ static struct basic *describe(MPI_Datatype type)
 
 const struct basic *types_basic(MPI_Datatype type)
 {
-    /* Predefined types only, whose handles never become another type's. Written by any thread,
-     * release; read with acquire. One that is replaced stays, since others may look at it: there
-     * are as few as predefined types. */
+    /* Predefined types only: their handles are never reused for another type. Any thread writes
+     * (release) and reads (acquire). A replaced entry is not freed, since another thread may be
+     * reading it. */
     static struct basic *_Atomic cache[CACHE];
     uintptr_t key = (uintptr_t)type;
     struct basic *_Atomic *place = &cache[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
@@ -120,8 +119,7 @@ const struct basic *types_basic(MPI_Datatype type)
     return basic;
 }
 
-/* The element that all of them have; NULL when one differs. Handles of derived types are the
- * caller's to free. */
+/* The element type that all have in common, or NULL. Frees the handles of derived types. */
 static const struct basic *common_element(MPI_Datatype *inner, int types)
 {
     const struct basic *common = NULL;
@@ -194,7 +192,7 @@ static int copy_packed(const struct transfer *to, const struct transfer *from, s
     return result;
 }
 
-/* How many items of one type make how many of the other: the smallest pair of equal size. */
+/* The smallest numbers of items of the two types that take the same number of bytes. */
 static void smallest_step(int to_size, int from_size, MPI_Count *to_step, MPI_Count *from_step)
 {
     int a = to_size, b = from_size;
@@ -207,7 +205,7 @@ static void smallest_step(int to_size, int from_size, MPI_Count *to_step, MPI_Co
     *from_step = to_size / a;
 }
 
-/* What MPI says of one side. */
+/* Size and extent of one side's type. */
 struct layout {
     int size;
     MPI_Aint extent;
@@ -265,8 +263,8 @@ int types_copy(const struct transfer *to, const struct transfer *from, MPI_Comm 
 
 /* ---- Offsets ---- */
 
-/* A map of the item in which byte n holds bits `shift` and up of n, is packed like the item
- * itself: what comes out tells where each element came from. */
+/* Packs a map of the item in which byte n holds bits `shift` to `shift` + 7 of n: each packed byte
+ * tells where in the item it came from. */
 static int pack_map(MPI_Datatype type, MPI_Aint lower, size_t extent, unsigned shift, void *packed,
                     int size, MPI_Comm comm)
 {

@@ -8,7 +8,7 @@
 #include "mpi/real/real.h"
 #include "mpi/types/class.h"
 
-/* A predefined type; lives as long as the process. */
+/* A predefined type; never freed. */
 struct basic {
     MPI_Datatype type;
     enum type_class class;
@@ -16,7 +16,7 @@ struct basic {
     size_t extent; /* from one element to the next: larger for some pairs */
 };
 
-/* The predefined type behind a handle, or NULL: a derived one. */
+/* The predefined type behind a handle; NULL: a derived type. */
 const struct basic *types_basic(MPI_Datatype type);
 /* The predefined type that all elements of a derived type have, or NULL when they differ. */
 const struct basic *types_element(MPI_Datatype type);
@@ -33,11 +33,11 @@ struct transfer {
     MPI_Datatype type;
 };
 
-/* Copies between any two types of one signature; comm: any communicator of this process. */
+/* Copies between any two types with the same signature; comm: any communicator of this process. */
 int types_copy(const struct transfer *to, const struct transfer *from, MPI_Comm comm);
 
-/* For each of the `count` predefined elements in one item of a derived type, its distance in bytes
- * from the item's address. Freed by the caller; NULL: out of memory, or the type is too large. */
+/* The offset, in bytes from the item's address, of each of the *count predefined elements of a
+ * derived type. Freed by the caller; NULL: out of memory, or the type is too large. */
 int64_t *types_offsets(MPI_Datatype type, const struct basic *element, size_t *count,
                        MPI_Comm comm);
 

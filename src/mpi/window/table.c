@@ -1,8 +1,7 @@
-/* src/mpi/window/table.c: from handle to window, and the list of all.
+/* src/mpi/window/table.c: finds the window of a handle, and lists all windows.
  *
- * A hash table with chains. Places in chains are never freed but used again, so that looking up
- * needs no lock: a reader may stand on any place at any time. Writers hold the mutex, which is
- * never held across a call of MPI. */
+ * A hash table with chaining. Entries are reused, never freed, so that lookup needs no lock: a
+ * reader may be at any entry at any time. Writers hold the mutex, never across a call of MPI. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,16 +9,15 @@
 
 enum { BUCKETS = 1024 };
 
-/* handle: written under the mutex; release, after window. Readers: acquire. 0: the place is free.
- * It cannot become another window's while a caller uses the handle: that would be a use of a window
- * after MPI_Win_free. */
-struct place {
+/* handle: written under the mutex, after `window` (release); read with acquire. 0: free. An entry
+ * cannot be reused while a caller uses its handle: that would be a use after MPI_Win_free. */
+struct entry {
     _Atomic uintptr_t handle;
     struct window *window;
-    struct place *next; /* set before the place is published by its bucket */
+    struct entry *next; /* set before the entry is published by its bucket */
 };
 
-static struct place *_Atomic buckets[BUCKETS]; /* release by writers, acquire by readers */
+static struct entry *_Atomic buckets[BUCKETS]; /* release by writers, acquire by readers */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct window *first, **last = &first;
 
@@ -28,55 +26,55 @@ static uintptr_t key_of(MPI_Win handle)
     return (uintptr_t)handle;
 }
 
-static struct place *_Atomic *bucket_of(uintptr_t key)
+static struct entry *_Atomic *bucket_of(uintptr_t key)
 {
     return &buckets[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
 }
 
-static struct place *find_place(uintptr_t key)
+static struct entry *find_entry(uintptr_t key)
 {
-    struct place *place = atomic_load_explicit(bucket_of(key), memory_order_acquire);
-    while (place && atomic_load_explicit(&place->handle, memory_order_acquire) != key)
-        place = place->next;
-    return place;
+    struct entry *entry = atomic_load_explicit(bucket_of(key), memory_order_acquire);
+    while (entry && atomic_load_explicit(&entry->handle, memory_order_acquire) != key)
+        entry = entry->next;
+    return entry;
 }
 
 struct window *window_find(MPI_Win handle)
 {
-    struct place *place = find_place(key_of(handle));
-    return place && key_of(handle) ? place->window : NULL;
+    struct entry *entry = find_entry(key_of(handle));
+    return entry && key_of(handle) ? entry->window : NULL;
 }
 
 int window_add(struct window *window)
 {
     uintptr_t key = key_of(window->handle);
-    struct place *_Atomic *bucket = bucket_of(key);
+    struct entry *_Atomic *bucket = bucket_of(key);
     pthread_mutex_lock(&mutex);
-    struct place *place = atomic_load_explicit(bucket, memory_order_relaxed);
-    while (place && atomic_load_explicit(&place->handle, memory_order_relaxed))
-        place = place->next;
-    int is_new = !place;
-    if (is_new && (place = calloc(1, sizeof(*place))))
-        place->next = atomic_load_explicit(bucket, memory_order_relaxed);
-    if (place) {
-        place->window = window;
-        atomic_store_explicit(&place->handle, key, memory_order_release);
+    struct entry *entry = atomic_load_explicit(bucket, memory_order_relaxed);
+    while (entry && atomic_load_explicit(&entry->handle, memory_order_relaxed))
+        entry = entry->next;
+    int is_new = !entry;
+    if (is_new && (entry = calloc(1, sizeof(*entry))))
+        entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    if (entry) {
+        entry->window = window;
+        atomic_store_explicit(&entry->handle, key, memory_order_release);
         if (is_new)
-            atomic_store_explicit(bucket, place, memory_order_release);
+            atomic_store_explicit(bucket, entry, memory_order_release);
         window->next = NULL;
         *last = window;
         last = &window->next;
     }
     pthread_mutex_unlock(&mutex);
-    return place ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    return entry ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
 void window_remove(struct window *window)
 {
     pthread_mutex_lock(&mutex);
-    struct place *place = find_place(key_of(window->handle));
-    if (place)
-        atomic_store_explicit(&place->handle, 0, memory_order_release);
+    struct entry *entry = find_entry(key_of(window->handle));
+    if (entry)
+        atomic_store_explicit(&entry->handle, 0, memory_order_release);
     struct window **at = &first;
     while (*at && *at != window)
         at = &(*at)->next;

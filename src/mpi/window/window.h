@@ -1,4 +1,4 @@
-/* src/mpi/window/window.h: a window that the layer made, as one process knows it. */
+/* src/mpi/window/window.h: a window that the layer created, as one process sees it. */
 #ifndef ONESPACE_MPI_WINDOW_WINDOW_H
 #define ONESPACE_MPI_WINDOW_WINDOW_H
 
@@ -8,10 +8,10 @@
 #include "mpi/window/provider.h"
 
 struct direct;
-struct near;
+struct intra_node;
 struct window_use;
 
-/* Where this process is between MPI_Win_start or _post and their ends. */
+/* An access or exposure epoch of this process: from MPI_Win_start or _post to its end. */
 struct window_epoch {
     int *ranks; /* ranks of the window, or NULL outside an epoch */
     int count;
@@ -21,40 +21,40 @@ struct window {
     MPI_Win handle;
     const struct window_provider *provider;
     void *memory; /* the provider's own */
-    struct party *party;
+    struct group *group;
     void *base; /* this rank's part */
     size_t size;
     int disp_unit;
-    int flavor, model; /* attributes, as the call that made the window has them */
+    int flavor, model; /* attributes, as of the call that created the window */
     MPI_Aint size_attribute;
     /* In one address space only: */
-    struct direct *direct; /* what all ranks share (direct.h), or NULL */
-    size_t direct_mapped;  /* bytes: this process has mapped it (mpi/storage/reach.c) */
-    struct near *near; /* of several nodes: what this one's ranks share (intra_node.h), or NULL */
-    char **bases;      /* by rank, where parts have addresses of this process; or NULL */
-    struct window_use *use; /* by rank, of windows whose use is counted; or NULL */
-    int is_threaded;        /* MPI_THREAD_MULTIPLE */
-    int overlaps;           /* parts share bytes */
-    uint32_t ticket;        /* of the barrier in MPI_Win_free */
-    MPI_Group group;        /* the window's; its handle's own is that of one rank */
-    MPI_Comm self;          /* the handle's communicator, of this rank alone */
-    int owns_self;          /* it was made for this window */
-    unsigned char *locked;  /* by rank: which lock this process holds (lock.c) */
-    int locked_all;         /* how MPI_Win_lock_all was taken */
-    uint32_t *starts;       /* by rank: exposure epochs of it that were waited for */
-    uint32_t completes;     /* of this rank's exposure epochs, waited for so far */
+    struct direct *direct;         /* what all ranks share (direct.h), or NULL */
+    size_t direct_mapped;          /* bytes, when this process mapped `direct` itself; else 0 */
+    struct intra_node *intra_node; /* of a window that spans nodes (intra_node.h), or NULL */
+    char **bases;                  /* by rank: the part's address in this process; or NULL */
+    struct window_use *use;        /* by rank, when use is counted (rma/count.h); or NULL */
+    int is_threaded;               /* MPI_THREAD_MULTIPLE */
+    int overlaps;                  /* parts share bytes */
+    uint32_t ticket;               /* of the barrier in MPI_Win_free */
+    MPI_Group mpi_group;           /* of all ranks; to MPI the handle is a window of one rank */
+    MPI_Comm self;                 /* the handle's communicator, of this rank alone */
+    int owns_self;                 /* `self` was created for this window */
+    unsigned char *locked;         /* by rank: which lock this process holds (lock.c) */
+    int locked_all;                /* how MPI_Win_lock_all was taken */
+    uint32_t *starts;              /* by rank: its exposure epochs that MPI_Win_start has used */
+    uint32_t completes; /* completed access epochs to this rank that MPI_Win_wait has used */
     struct window_epoch access, exposure;
-    _Atomic uint32_t flushes; /* any thread of this process; relaxed: how often to let MPI work */
-    MPI_Errhandler handler;   /* while it is freed, and its handle is MPI's again */
-    int closed;               /* what MPI said to that */
+    _Atomic uint32_t flushes; /* any thread of this process, relaxed: paces progress_make */
+    MPI_Errhandler handler;   /* kept while the window is freed, when its handle is gone */
+    int closed;               /* result of freeing the handle */
     struct window *next;      /* list of all (table.c) */
 };
 
-/* The window behind a handle, or NULL when the layer did not make it. Lock-free. */
+/* The window behind a handle; NULL: the layer did not create it. Lock-free. */
 struct window *window_find(MPI_Win handle);
 /* 0 or an error class. */
 int window_add(struct window *window);
-/* Before the handle is given back to MPI, which may use it again at once. */
+/* To be called before the handle is freed: MPI may reuse it at once. */
 void window_remove(struct window *window);
 /* Calls function for each window of this process, oldest first; the first error. */
 int windows_each(int (*function)(struct window *window));

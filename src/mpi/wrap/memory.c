@@ -1,14 +1,14 @@
-/* src/mpi/wrap/memory.c: MPI's functions that allocate memory for windows and attach it to them. */
+/* src/mpi/wrap/memory.c: wraps MPI's functions that allocate memory and attach it to windows. */
 #include "mpi/group/space.h"
 #include "mpi/lifetime/finalize.h"
 #include "mpi/storage/memory.h"
 #include "mpi/wrap/wrap.h"
 
-TAKE(Alloc_mem)
+WRAP(Alloc_mem)
 int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
 {
     void *found = NULL;
-    if (info == MPI_INFO_NULL || size <= 0 || space_has_no_layer())
+    if (info == MPI_INFO_NULL || size <= 0 || space_layer_is_off())
         return real()->Alloc_mem(size, info, base);
     int class = storage_memory_allocate((size_t)size, info, &found);
     if (class != MPI_SUCCESS) {
@@ -22,7 +22,7 @@ int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
     return MPI_SUCCESS;
 }
 
-TAKE(Free_mem)
+WRAP(Free_mem)
 int MPI_Free_mem(void *base)
 {
     int is_ours, class = storage_memory_free(base, &is_ours);
@@ -33,7 +33,7 @@ int MPI_Free_mem(void *base)
     return class;
 }
 
-TAKE(Win_attach)
+WRAP(Win_attach)
 int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
 {
     int result = real()->Win_attach(win, base, size);
@@ -42,7 +42,7 @@ int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
     return result;
 }
 
-TAKE(Win_detach)
+WRAP(Win_detach)
 int MPI_Win_detach(MPI_Win win, const void *base)
 {
     if (base)

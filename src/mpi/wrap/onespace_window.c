@@ -8,7 +8,7 @@
 #include "mpi/storage/versions.h"
 #include "mpi/wrap/wrap.h"
 
-/* The window on storage, or NULL after the handle's error handler was called. */
+/* The window on storage; NULL: the handle's error handler was called. */
 static struct storage_window *need(const char *call, MPI_Win win)
 {
     struct storage_window *storage = storage_window_of(win);
@@ -49,7 +49,7 @@ int onespace_window_sync_all(MPI_Win win)
     if (!storage)
         return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst);
-    int result = real()->Barrier(storage->comm); /* what others stored here is there */
+    int result = real()->Barrier(storage->comm); /* stores of the others have arrived */
     uint64_t size = storage->own.layout.storage_length + storage->own.layout.memory_length;
     int flushed = storage_flush_own(storage, 0, size, &error);
     storage_count(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
@@ -159,7 +159,7 @@ static struct onespace_window_calls read_count(struct storage_count *count)
 static struct onespace_window_calls read_use(struct window *window, enum direct_use kind)
 {
     struct onespace_window_calls sum = {0};
-    for (int i = 0; window->use && i < window->party->ranks; i++) {
+    for (int i = 0; window->use && i < window->group->ranks; i++) {
         sum.calls += atomic_load_explicit(&window->use[i].calls[kind], memory_order_relaxed);
         sum.bytes += atomic_load_explicit(&window->use[i].bytes[kind], memory_order_relaxed);
     }

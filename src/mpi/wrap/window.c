@@ -1,4 +1,4 @@
-/* src/mpi/wrap/window.c: MPI's functions that make, free and describe windows. */
+/* src/mpi/wrap/window.c: wraps MPI's functions that create, free and describe windows. */
 #include <limits.h>
 
 #include "mpi/lifetime/create.h"
@@ -6,13 +6,13 @@
 #include "mpi/storage/memory.h"
 #include "mpi/wrap/wrap.h"
 
-/* For a library without large counts. What does not fit becomes 0, which it refuses. */
-static int take_unit(MPI_Aint unit)
+/* For a library without large counts. What does not fit becomes 0, which the library refuses. */
+static int small_unit(MPI_Aint unit)
 {
     return unit > INT_MAX ? 0 : (int)unit;
 }
 
-TAKE(Win_allocate)
+WRAP(Win_allocate)
 int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
                      MPI_Win *win)
 {
@@ -21,7 +21,7 @@ int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     return is_ours ? result : real()->Win_allocate(size, disp_unit, info, comm, baseptr, win);
 }
 
-TAKE(Win_allocate_shared)
+WRAP(Win_allocate_shared)
 int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
                             void *baseptr, MPI_Win *win)
 {
@@ -31,7 +31,7 @@ int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Com
                    : real()->Win_allocate_shared(size, disp_unit, info, comm, baseptr, win);
 }
 
-TAKE(Win_free)
+WRAP(Win_free)
 int MPI_Win_free(MPI_Win *win)
 {
     struct window *window = window_find(*win);
@@ -50,10 +50,10 @@ int MPI_Win_free(MPI_Win *win)
     return result;
 }
 
-/* Of MPI_PROC_NULL: the first rank that has any memory. */
+/* MPI_PROC_NULL means the first rank that has any memory. */
 static int find_part(struct window *window, int rank, struct window_part *part)
 {
-    int ranks = window->party->ranks;
+    int ranks = window->group->ranks;
     *part = (struct window_part){NULL, 0, 1};
     if (rank != MPI_PROC_NULL && (rank < 0 || rank >= ranks))
         return MPI_ERR_RANK;
@@ -77,7 +77,7 @@ static int is_shared(const struct window *window)
     return window->direct || window->provider->query;
 }
 
-TAKE(Win_shared_query)
+WRAP(Win_shared_query)
 int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
 {
     struct window *window = window_find(win);
@@ -93,7 +93,7 @@ int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, 
     return result;
 }
 
-/* The predefined attributes of our windows; the handle's own are those of an empty one. */
+/* The predefined attributes of the layer's windows; those of the handle are an empty window's. */
 static int find_attribute(struct window *window, int keyval, void **value)
 {
     if (keyval == MPI_WIN_BASE)
@@ -111,7 +111,7 @@ static int find_attribute(struct window *window, int keyval, void **value)
     return 1;
 }
 
-TAKE(Win_get_attr)
+WRAP(Win_get_attr)
 int MPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
 {
     struct window *window = window_find(win);
@@ -121,7 +121,7 @@ int MPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
     return MPI_SUCCESS;
 }
 
-/* Fortran has the value where C has a pointer to it. */
+/* Fortran gets the value where C gets a pointer to it. */
 static int find_value(MPI_Win win, int keyval, MPI_Aint *value)
 {
     void *found;
@@ -138,12 +138,12 @@ static int find_value(MPI_Win win, int keyval, MPI_Aint *value)
 #ifdef OPEN_MPI
 typedef void fortran_get_attr(MPI_Fint *, MPI_Fint *, MPI_Aint *, MPI_Fint *, MPI_Fint *);
 
-/* Open MPI's bindings do not come through C here. */
-#define TAKE_FORTRAN(name)                                                                         \
+/* Open MPI's bindings do not call the C function. */
+#define WRAP_FORTRAN(name)                                                                         \
     __attribute__((visibility("default"))) fortran_get_attr name;                                  \
     void name(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *error)   \
     {                                                                                              \
-        static fortran_get_attr *_Atomic mpi_own; /* the same for all threads */                   \
+        static fortran_get_attr *_Atomic mpi_own; /* all threads store the same */                 \
         if (find_value(real()->Win_f2c(*win), *keyval, value)) {                                   \
             *flag = 1;                                                                             \
             if (error)                                                                             \
@@ -154,10 +154,10 @@ typedef void fortran_get_attr(MPI_Fint *, MPI_Fint *, MPI_Aint *, MPI_Fint *, MP
             mpi_own = (fortran_get_attr *)real_symbol(#name);                                      \
         mpi_own(win, keyval, value, flag, error);                                                  \
     }
-TAKE_FORTRAN(mpi_win_get_attr_)
-TAKE_FORTRAN(pmpi_win_get_attr_)
+WRAP_FORTRAN(mpi_win_get_attr_)
+WRAP_FORTRAN(pmpi_win_get_attr_)
 #else
-/* Under this name MPICH's bindings ask; kind is an enum: in which form they want the value. */
+/* MPICH's bindings call this function; kind is an enum: the form in which they want the value. */
 __attribute__((visibility("default"))) int MPII_Win_get_attr(MPI_Win win, int keyval, void *value,
                                                              int *flag, int kind);
 int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int kind)
@@ -174,16 +174,16 @@ int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int kind)
 }
 #endif
 
-TAKE(Win_get_group)
+WRAP(Win_get_group)
 int MPI_Win_get_group(MPI_Win win, MPI_Group *group)
 {
-    struct window *window = take_direct(win);
+    struct window *window = wrap_direct(win);
     if (!window)
         return real()->Win_get_group(win, group);
-    return window_result(window, real()->Group_union(window->group, MPI_GROUP_EMPTY, group));
+    return window_result(window, real()->Group_union(window->mpi_group, MPI_GROUP_EMPTY, group));
 }
 
-TAKE(Win_get_info)
+WRAP(Win_get_info)
 int MPI_Win_get_info(MPI_Win win, MPI_Info *info)
 {
     struct window *window = window_find(win);
@@ -193,7 +193,7 @@ int MPI_Win_get_info(MPI_Win win, MPI_Info *info)
     return result;
 }
 
-TAKE(Win_set_info)
+WRAP(Win_set_info)
 int MPI_Win_set_info(MPI_Win win, MPI_Info info)
 {
     struct window *window = window_find(win);
@@ -203,7 +203,7 @@ int MPI_Win_set_info(MPI_Win win, MPI_Info info)
     return result;
 }
 
-TAKE(Win_allocate_c)
+WRAP(Win_allocate_c)
 int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                        void *baseptr, MPI_Win *win)
 {
@@ -213,10 +213,10 @@ int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Com
         return result;
     if (real()->Win_allocate_c)
         return real()->Win_allocate_c(size, disp_unit, info, comm, baseptr, win);
-    return real()->Win_allocate(size, take_unit(disp_unit), info, comm, baseptr, win);
+    return real()->Win_allocate(size, small_unit(disp_unit), info, comm, baseptr, win);
 }
 
-TAKE(Win_allocate_shared_c)
+WRAP(Win_allocate_shared_c)
 int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                               void *baseptr, MPI_Win *win)
 {
@@ -226,10 +226,10 @@ int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, 
         return result;
     if (real()->Win_allocate_shared_c)
         return real()->Win_allocate_shared_c(size, disp_unit, info, comm, baseptr, win);
-    return real()->Win_allocate_shared(size, take_unit(disp_unit), info, comm, baseptr, win);
+    return real()->Win_allocate_shared(size, small_unit(disp_unit), info, comm, baseptr, win);
 }
 
-TAKE(Win_shared_query_c)
+WRAP(Win_shared_query_c)
 int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
                            void *baseptr)
 {

@@ -1,9 +1,9 @@
 /* src/storage/file/direct_io.c: see direct_io.h.
  *
- * A device has enough to do only while some requests wait for it: so a few pieces are on their way
- * at once, and this thread copies one to or from the buffer meanwhile. The kernel's own
- * asynchronous requests serve for that, since systems that forbid io_uring have them. Where there
- * are none left each piece is waited for. */
+ * A device is busy only while requests wait for it, so a few pieces are in flight while this thread
+ * copies another to or from the buffer. The kernel's asynchronous I/O (io_submit) serves for that,
+ * since it is available where io_uring is forbidden. When no context can be had each piece is
+ * transferred synchronously. */
 #include "storage/file/direct_io.h"
 
 #include <errno.h>
@@ -15,30 +15,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* By experiment: more pieces are faster on a disk, larger ones on a device in memory. Together they
- * are whole huge pages: of a buffer of small pages a device takes far less at once. */
+/* By experiment: more pieces are faster on a disk, larger ones on a device in memory. The buffer is
+ * a multiple of the huge page size: with small pages a device takes far less in one request. */
 enum { PIECE = 1 << 20, PIECES = 4 };
 
 struct request {
     struct iocb control;
-    int is_on_its_way;
+    int is_in_flight;
     int64_t result; /* bytes; negative: an error */
 };
 
 struct direct_io {
-    char *buffer;          /* for memory that is not aligned; PIECES of them */
+    char *buffer;          /* for unaligned memory: PIECES pieces */
     int is_for_many;       /* prepare_for_many() was called */
-    aio_context_t context; /* 0: none yet, or none to be had */
-    int is_lost;           /* the kernel does not tell what became of requests: not used again */
+    aio_context_t context; /* 0: none yet, or not available */
+    int is_lost;           /* the outcome of requests in flight is unknown: not used again */
     struct request requests[PIECES];
 };
 
-/* Ending a context takes the kernel tens of milliseconds: so one is kept from region to region. Of
- * this process; 0: none. Whoever takes or leaves it exchanges it: relaxed, since it is a number and
- * the kernel knows the rest. In a child of fork it means nothing, and no request is taken. */
+/* Destroying a context takes the kernel tens of milliseconds, so one is kept from region to region.
+ * Of this process; 0: none. Getting and keeping exchange it atomically; relaxed: it is only a
+ * number. In a child of fork it is invalid, and io_submit fails. */
 static _Atomic aio_context_t spare;
 
-static aio_context_t take_context(void)
+static aio_context_t get_context(void)
 {
     aio_context_t context = atomic_exchange_explicit(&spare, 0, memory_order_relaxed);
     if (context == 0 && syscall(SYS_io_setup, PIECES, &context) < 0)
@@ -49,17 +49,17 @@ static aio_context_t take_context(void)
 static void end_context(aio_context_t context)
 {
     if (context)
-        (void)syscall(SYS_io_destroy, context); /* waits for what is on its way */
+        (void)syscall(SYS_io_destroy, context); /* waits for requests in flight */
 }
 
-static void leave_context(aio_context_t context)
+static void keep_context(aio_context_t context)
 {
     end_context(atomic_exchange_explicit(&spare, context, memory_order_relaxed));
 }
 
 __attribute__((destructor)) void direct_io_end(void)
 {
-    leave_context(0);
+    keep_context(0);
 }
 
 struct direct_io *direct_io_new(void)
@@ -83,7 +83,7 @@ void direct_io_free(struct direct_io *io)
     if (io->is_lost)
         end_context(io->context);
     else if (io->context)
-        leave_context(io->context);
+        keep_context(io->context);
     munmap(io->buffer, PIECES * PIECE);
     free(io);
 }
@@ -98,15 +98,15 @@ static char *buffer_of(struct direct_io *io, size_t piece)
     return io->buffer + piece % PIECES * PIECE;
 }
 
-/* When it cannot be on its way, it is done at once. */
+/* Transfers synchronously when the request cannot be submitted. */
 static void begin(struct direct_io *io, size_t piece, struct iocb control)
 {
     struct request *request = request_of(io, piece);
     struct iocb *one = &request->control;
     control.aio_data = piece % PIECES;
     *one = control;
-    request->is_on_its_way = io->context && syscall(SYS_io_submit, io->context, 1, &one) == 1;
-    if (request->is_on_its_way)
+    request->is_in_flight = io->context && syscall(SYS_io_submit, io->context, 1, &one) == 1;
+    if (request->is_in_flight)
         return;
     int fd = (int)control.aio_fildes;
     void *memory = (void *)(uintptr_t)control.aio_buf;
@@ -120,17 +120,17 @@ static void begin(struct direct_io *io, size_t piece, struct iocb control)
 static size_t await(struct direct_io *io, size_t piece)
 {
     struct request *request = request_of(io, piece);
-    while (request->is_on_its_way && !io->is_lost) {
+    while (request->is_in_flight && !io->is_lost) {
         struct io_event events[PIECES];
         long count = syscall(SYS_io_getevents, io->context, 1, PIECES, events, NULL);
         for (long i = 0; i < count; i++) {
             struct request *ended = &io->requests[events[i].data];
-            ended->is_on_its_way = 0;
+            ended->is_in_flight = 0;
             ended->result = events[i].res;
         }
         io->is_lost = count < 0 && errno != EINTR;
     }
-    return request->is_on_its_way || request->result < 0 ? 0 : (size_t)request->result;
+    return request->is_in_flight || request->result < 0 ? 0 : (size_t)request->result;
 }
 
 struct transfer {
@@ -180,16 +180,16 @@ static size_t end_piece(struct direct_io *io, const struct transfer *transfer, s
     return got;
 }
 
-/* The kernel may look for milliseconds for a huge page when memory is in pieces: not for a transfer
- * that takes less than that itself. */
+/* Only for transfers of several pieces: with fragmented memory the kernel may search for huge pages
+ * for milliseconds, longer than a small transfer takes. */
 static void prepare_for_many(struct direct_io *io)
 {
     io->is_for_many = 1;
     (void)madvise(io->buffer, PIECES * PIECE, MADV_HUGEPAGE);
-    io->context = take_context();
+    io->context = get_context();
 }
 
-/* Behind a piece that arrived in part nothing begins; what is on its way then is waited for. */
+/* After a short transfer no further piece begins; those in flight are waited for. */
 static size_t run(struct direct_io *io, const struct transfer *transfer)
 {
     size_t count = (transfer->size + PIECE - 1) / PIECE, begun = 0, ended = 0, done = 0;

@@ -2,11 +2,11 @@
 #ifndef ONESPACE_STORAGE_FILE_ERROR_H
 #define ONESPACE_STORAGE_FILE_ERROR_H
 
-/* Filled by the functions that take one, when they fail. */
+/* Filled by functions that take one, when they fail. */
 struct storage_error {
     char text[768];
 };
-/* Returns `result`, for the caller to return on. */
+/* Returns `result`, so that the caller can return it. */
 __attribute__((format(printf, 3, 4))) int storage_fail(struct storage_error *error, int result,
                                                        const char *format, ...);
 

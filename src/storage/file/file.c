@@ -1,7 +1,7 @@
-/* src/storage/file/file.c: the file under a region.
+/* src/storage/file/file.c: see file.h.
  *
- * What can fail fails here, before anything is mapped: a store into a mapping has no way to say
- * that the disk is full. */
+ * Everything that can fail must fail here, before anything is mapped: a store into a mapping has no
+ * way to report that the disk is full. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -19,15 +19,15 @@
 enum { CREATE_TRIES = 16, ZEROS = 1 << 20 };
 
 static int fail_errno(struct storage_error *error, const char *path, const char *what,
-                      const char *mend)
+                      const char *fix)
 {
     int result = errno ? -errno : -EIO;
-    return storage_fail(error, result, "%s: %s: %s%s", path, what, strerror(-result), mend);
+    return storage_fail(error, result, "%s: %s: %s%s", path, what, strerror(-result), fix);
 }
 
 /* ---- Opening ---- */
 
-/* Exactly one of all that open the name at once creates it. */
+/* When several open the name at once, exactly one creates the file. */
 static int open_or_create(struct storage_file *file, const struct storage_hints *hints)
 {
     for (int i = 0; i < CREATE_TRIES; i++) {
@@ -41,7 +41,7 @@ static int open_or_create(struct storage_file *file, const struct storage_hints 
         if (file->fd >= 0 || errno != EEXIST)
             return file->fd;
     }
-    return -1; /* somebody creates and removes it all the time */
+    return -1; /* another process keeps creating and removing it */
 }
 
 static int look_at_device(struct storage_file *file, struct storage_error *error)
@@ -73,8 +73,8 @@ static int look(struct storage_file *file, struct storage_error *error)
                         file->path);
 }
 
-/* The directory that holds the name has to be on the device too; that of an older file as well,
- * whose maker may have ended before it got there. It costs nothing when it is there already. */
+/* The directory entry has to be durable, too; also that of an older file, whose creator may have
+ * died before it was. Costs nothing when it is durable already. */
 static int sync_directory(const struct storage_file *file)
 {
     char *copy = strdup(file->path);
@@ -83,10 +83,10 @@ static int sync_directory(const struct storage_file *file)
     int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(copy);
     if (directory < 0)
-        return file->is_created ? -1 : 0; /* an older file's may not be readable */
+        return file->is_created ? -1 : 0; /* an older file's directory may be unreadable */
     int result = fsync(directory);
     if (result < 0 && (errno == EINVAL || errno == ENOTSUP))
-        result = 0; /* file systems that have nothing to sync there */
+        result = 0; /* some file systems have nothing to flush there */
     close(directory);
     return result;
 }
@@ -152,13 +152,14 @@ static int write_zeros(int fd, uint64_t from, uint64_t to)
     return result;
 }
 
-/* For file systems without fallocate: writes where nothing is. Holes read as zeroes, so nothing
- * changes but that they have their place. */
+/* For file systems without fallocate: writes zeroes into holes. They read as zeroes before, too, so
+ * only the allocation changes. */
 static int fill_holes(int fd, uint64_t from, uint64_t to)
 {
     while (from < to) {
         off_t hole = lseek(fd, (off_t)from, SEEK_HOLE);
-        uint64_t start = hole < 0 ? from : (uint64_t)hole; /* at or behind the end: from there */
+        uint64_t start =
+            hole < 0 ? from : (uint64_t)hole; /* at or behind the end of file: from there */
         if (start >= to)
             return 0;
         off_t data = lseek(fd, (off_t)start, SEEK_DATA);
@@ -170,9 +171,9 @@ static int fill_holes(int fd, uint64_t from, uint64_t to)
     return 0;
 }
 
-/* Whether every byte has its place already. To reserve it again would change the file's metadata,
- * which the next flush then writes although nothing was stored. A file system that cannot tell says
- * no; and what is compressed or shared with another file has no place of its own. */
+/* Whether every byte has space on the device already. Reserving again would change the file's
+ * metadata, which the next flush would write although nothing was stored. No, where the file system
+ * cannot tell, and for extents that are compressed or shared with another file. */
 static int is_reserved(int fd, struct storage_range range)
 {
     enum { EXTENTS = 32, HARMLESS = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_UNWRITTEN };
@@ -209,7 +210,7 @@ static int reserve(int fd, struct storage_range range)
     while (result < 0 && errno == EINTR);
     if (result == 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
         return result;
-    /* Without a flush some file systems find a place only when they write. */
+    /* Without a flush some file systems allocate space only at write-back. */
     result = fill_holes(fd, range.offset, range.offset + range.length);
     return result < 0 ? result : fsync(fd);
 }
@@ -267,7 +268,7 @@ int storage_file_unlink(const struct storage_file *file, struct storage_error *e
         return 0;
     if (stat(file->path, &status) < 0 || status.st_dev != file->device ||
         status.st_ino != file->inode)
-        return 0; /* gone, or the name is another file's by now */
+        return 0; /* removed, or the name is another file's by now */
     if (unlink(file->path) < 0 && errno != ENOENT)
         return fail_errno(error, file->path, "cannot remove this file", "");
     return 0;

@@ -1,7 +1,7 @@
-/* src/storage/file/hints.c: from names and values to struct storage_hints.
+/* src/storage/file/hints.c: see hints.h.
  *
  * One function per kind of value; each says what is allowed when the value is not. A hint that is
- * not set keeps its default; hints of other names are not looked at, as MPI has it. */
+ * not set keeps its default. Unknown names are not looked at, as MPI requires. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const char *value_of(const struct reading *reading, const char *key)
     return reading->lookup(reading->context, key);
 }
 
-/* One of two words; *second says which. */
+/* One of two words; *is_second says which. */
 static int read_word(const struct reading *reading, const char *key, const char *first_word,
                      const char *second_word, int *is_second)
 {

@@ -1,5 +1,4 @@
-/* src/storage/file/hints.h: what the user asked for, from names and values to struct storage_hints.
- */
+/* src/storage/file/hints.h: what the user asks for, from names and values to a structure. */
 #ifndef ONESPACE_STORAGE_FILE_HINTS_H
 #define ONESPACE_STORAGE_FILE_HINTS_H
 
@@ -9,7 +8,7 @@
 
 #include "storage/file/error.h"
 
-enum storage_style { /* access_style, as MPI has it for files: bits */
+enum storage_style { /* access_style, as MPI defines it for files: bits */
                      STORAGE_READ_ONCE = 1,
                      STORAGE_WRITE_ONCE = 2,
                      STORAGE_READ_MOSTLY = 4,
@@ -22,15 +21,15 @@ enum storage_style { /* access_style, as MPI has it for files: bits */
 #define STORAGE_FACTOR_AUTO (-1.0)
 
 struct storage_hints {
-    int is_storage; /* alloc_type=storage; all else is unset when it is not */
+    int is_storage; /* alloc_type=storage; if not, nothing else is set */
     char *filename; /* owned: storage_hints_clear */
     uint64_t offset;
     double factor; /* of the window on storage, 0 to 1, or STORAGE_FACTOR_AUTO */
     int storage_first;
     int unlink, discard;
-    unsigned style; /* enum storage_style; 0: not said */
+    unsigned style; /* enum storage_style; 0: not given */
     mode_t perm;
-    unsigned striping_factor; /* 0: not said; these two only where the file system has stripes */
+    unsigned striping_factor; /* 0: not given; these two only where the file system has stripes */
     uint64_t striping_unit;
     unsigned versions; /* how many are kept; 0: the window has no versions */
 };
@@ -38,12 +37,12 @@ struct storage_hints {
 /* The value of `key`, or NULL when it is not set; valid until the next call. */
 typedef const char *storage_lookup(void *context, const char *key);
 
-/* Fills *hints, which storage_hints_clear frees also after a failure. -EINVAL: a value is bad, and
- * the error names the hint, the value, and what is allowed. */
+/* Fills *hints; storage_hints_clear frees it, also after a failure. -EINVAL: a value is not
+ * allowed, and the error names the hint, the value, and what is allowed. */
 int storage_hints_read(struct storage_hints *hints, storage_lookup *lookup, void *context,
                        struct storage_error *error);
 void storage_hints_clear(struct storage_hints *hints);
-/* The names of the style's bits, with commas, as the hint has them. */
+/* The names of the style's bits, separated by commas, as in the hint. */
 void storage_style_name(unsigned style, char *text, size_t size);
 
 #endif

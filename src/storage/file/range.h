@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 struct storage_range {
-    uint64_t offset, length; /* bytes; what offset counts from, the function says */
+    uint64_t offset, length; /* bytes; each function says what offset counts from */
 };
 
 struct storage_ranges {
-    struct storage_range *range; /* owned: free(); ascending, page-wise, apart from one another */
+    struct storage_range *range; /* owned: free(); ascending, by pages, not adjacent */
     size_t count, room;
 };
 

@@ -1,9 +1,8 @@
-/* src/storage/file/stripes.c: new files on Lustre with the number and size of stripes that the
- * hints striping_factor and striping_unit ask for. Other file systems have none: the hints do
- * nothing there, as MPI has it.
+/* src/storage/file/stripes.c: new files on Lustre with the number and size of stripes of the hints
+ * striping_factor and striping_unit. On other file systems the hints have no effect, as MPI allows.
  *
- * Lustre takes the layout of a file before it has any data: the file is created with its objects
- * put off, and told by an ioctl (lustre_user.h, whose names these are in our style). */
+ * Lustre accepts a layout only before the file has objects: the file is created with their creation
+ * delayed, then an ioctl sets the layout (lustre_user.h, whose names these are in our style). */
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "storage/region/region.h"
 
-/* The number behind `name` in a file of lines "NAME NUMBER"; with name NULL the first number. */
+/* The number after `name` in a file of lines "NAME NUMBER"; with name NULL the first number. */
 static uint64_t number_in(const char *path, const char *name, uint64_t otherwise)
 {
     char line[256];
@@ -24,13 +24,13 @@ static uint64_t number_in(const char *path, const char *name, uint64_t otherwise
     return found;
 }
 
-/* What is left below one limit; pages of files count as free, since they can be dropped. */
-static uint64_t left_in(const char *folder, const char *limit_name, const char *usage_name)
+/* What is left below one limit. Inactive page cache counts as free, since it can be dropped. */
+static uint64_t left_in(const char *directory, const char *limit_name, const char *usage_name)
 {
     char limit_path[4200], usage_path[4200], stat_path[4200];
-    snprintf(limit_path, sizeof(limit_path), "%s/%s", folder, limit_name);
-    snprintf(usage_path, sizeof(usage_path), "%s/%s", folder, usage_name);
-    snprintf(stat_path, sizeof(stat_path), "%s/memory.stat", folder);
+    snprintf(limit_path, sizeof(limit_path), "%s/%s", directory, limit_name);
+    snprintf(usage_path, sizeof(usage_path), "%s/%s", directory, usage_name);
+    snprintf(stat_path, sizeof(stat_path), "%s/memory.stat", directory);
     uint64_t limit = number_in(limit_path, NULL, UINT64_MAX);
     uint64_t usage = number_in(usage_path, NULL, 0),
              files = number_in(stat_path, "inactive_file ", 0);
@@ -40,14 +40,14 @@ static uint64_t left_in(const char *folder, const char *limit_name, const char *
     return limit > usage ? limit - usage : 0;
 }
 
-/* The smallest limit on the way from this process's group up to the root of the hierarchy. */
+/* The least that is left from this process's cgroup up to the root of the hierarchy. */
 static uint64_t least_above(const char *root, char *group, const char *limit, const char *usage)
 {
     uint64_t least = UINT64_MAX;
     for (;;) {
-        char folder[4096];
-        snprintf(folder, sizeof(folder), "%s%s", root, group);
-        uint64_t left = left_in(folder, limit, usage);
+        char directory[4096];
+        snprintf(directory, sizeof(directory), "%s%s", root, group);
+        uint64_t left = left_in(directory, limit, usage);
         least = left < least ? left : least;
         char *last = strrchr(group, '/');
         if (!last || !group[0])

@@ -1,18 +1,18 @@
 /* src/storage/region/bulk.c: large copies into a region and out of it, by system calls.
  *
- * A store into a page of a file that is clean is a fault, for each page of 4 KiB, and costs more
- * than copying the page does. pwrite to the same page cache has no faults, and stores through
- * mappings and loads see it at once. The kernel makes pages of the cache as large as the piece that
- * is written. Large ones cost less, but a later store into one dirties all of it: so a piece is a
- * 64th of the whole, which keeps both small. Who says that access is sequential, or that nothing is
- * written twice, gets pieces as large as they come.
+ * A store into a clean page of a file is a fault per 4 KiB, which costs more than copying the page.
+ * pwrite to the same page cache has no faults, and its effect is visible to loads through mappings
+ * at once. The kernel makes folios as large as the piece that is written. Large ones cost less, but
+ * a later store into one dirties all of it: so a piece is a 64th of the whole, which keeps both
+ * costs small. With sequential access, or when nothing is written twice, pieces are as large as
+ * they come.
  *
- * What is written once begins its way to the device at once, so that a flush later waits for little
- * of it. From PAST_CACHE on it goes past the cache (direct.c): that saves a copy, and the
- * device has enough to do although this rank waits for it.
+ * For what is written once, write-back begins at once, so that a later flush has little to wait
+ * for. From DIRECT_FROM on it uses direct I/O (direct.c): that saves a copy, and keeps the device
+ * busy although this rank waits for it.
  *
- * Loading what is in memory is as good as any copy. The rest is asked for before it is copied,
- * since a region expects random access and reads nothing ahead. */
+ * Loading what is in memory is as good as any copy. The rest is requested before it is copied,
+ * since a region expects random access and is not read ahead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -24,16 +24,16 @@
 
 enum {
     PAGE = 4 << 10,
-    SMALL_PIECE = 64 << 10, /* of the file, aligned: from here up to a huge page */
-    PART = 64,              /* of what is stored, or less, is a piece */
-    LARGE_PIECE = 8 << 20,  /* of sequential access, and of what is written once */
-    PAST_CACHE = 4 << 20,   /* from here on, of what is written once */
+    SMALL_PIECE = 64 << 10, /* of the file, aligned: from this size up to a huge page */
+    PART = 64,              /* a piece is at most this fraction of what is stored */
+    LARGE_PIECE = 8 << 20,  /* for sequential access, and for what is written once */
+    DIRECT_FROM = 4 << 20,  /* for what is written once, from this size on */
     READ_PIECE = 1 << 20,
-    AHEAD = 8 << 20, /* what is asked for at once */
-    ASK = 128 << 10, /* what every device takes: the kernel cuts what is above its limit */
+    AHEAD = 8 << 20, /* requested at a time */
+    ASK = 128 << 10, /* per request: the kernel cuts requests above the device's limit */
 };
 
-/* From `at` to the end of its piece. */
+/* From `at` to the end of its piece, or to the end of all. */
 static size_t step_of(uint64_t at, size_t left, size_t piece)
 {
     size_t step = piece - at % piece;
@@ -45,13 +45,13 @@ static int has_failed(const struct storage_region *region)
     return atomic_load_explicit(region->failed, memory_order_relaxed) != 0;
 }
 
-/* From `at` to where the next one of some unit begins. */
+/* From `at` to the next multiple of the unit; 0 if it is one. */
 static size_t to_next(uint64_t at, size_t size, size_t unit)
 {
     return step_of(at, size, unit) % unit;
 }
 
-/* A page of the cache becomes as large as the piece that makes it: a power of two. */
+/* A folio becomes as large as the piece that creates it: a power of two. */
 static size_t piece_of(unsigned style, size_t size)
 {
     size_t piece = SMALL_PIECE;
@@ -64,7 +64,7 @@ static size_t piece_of(unsigned style, size_t size)
     return piece;
 }
 
-/* How much arrived, from the first byte on. */
+/* Returns how many bytes were written, from the first on. */
 static size_t write_pieces(const struct storage_region *region, int fd, uint64_t at,
                            const char *from, size_t size)
 {
@@ -80,8 +80,8 @@ static size_t write_pieces(const struct storage_region *region, int fd, uint64_t
     return done;
 }
 
-/* Write-back begins, and nobody waits for it: neither now nor for its errors, which the next flush
- * finds. The page at the end waits for what follows. */
+/* Starts write-back without waiting for it or for its errors, which the next flush finds. An
+ * incomplete last page waits for what follows. */
 static void begin_to_write(int fd, uint64_t at, size_t size)
 {
     uint64_t begin = at - at % PAGE, end = at + size - (at + size) % PAGE;
@@ -89,7 +89,7 @@ static void begin_to_write(int fd, uint64_t at, size_t size)
         (void)sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
 }
 
-/* How much arrived, by the cache. */
+/* Returns how many bytes were written to the page cache. */
 static size_t write_cached(const struct storage_region *region, int fd, uint64_t at,
                            const char *from, size_t size)
 {
@@ -102,26 +102,26 @@ static size_t write_cached(const struct storage_region *region, int fd, uint64_t
 static size_t write_all(struct storage_region *region, int fd, uint64_t at, const char *from,
                         size_t size)
 {
-    int goes_past =
-        region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= PAST_CACHE;
-    size_t head = goes_past ? to_next(at, size, STORAGE_HUGE) : size;
+    int is_direct =
+        region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= DIRECT_FROM;
+    size_t head = is_direct ? to_next(at, size, STORAGE_HUGE) : size;
     size_t done = write_cached(region, fd, at, from, head);
     if (done < head || done == size)
         return done;
-    done += storage_past_cache_write(region->past, fd, at + done, from + done, size - done);
+    done += storage_direct_write(region->direct, fd, at + done, from + done, size - done);
     return done + write_cached(region, fd, at + done, from + done, size - done);
 }
 
 static int goes_by_pointers(struct storage_region *region, uint64_t offset, size_t size)
 {
-    return size < PAST_CACHE && storage_region_is_used_often(region, offset);
+    return size < DIRECT_FROM && storage_region_is_hot(region, offset);
 }
 
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
                           size_t size)
 {
     size_t done = 0;
-    /* A file that was cut is not made whole again: that would hide what is lost. */
+    /* A truncated file is not extended again: that would hide the loss. */
     if (fd >= 0 && !region->changes && !has_failed(region) &&
         !goes_by_pointers(region, offset, size) &&
         !storage_file_is_short(fd, region->file_offset + region->length))
@@ -129,14 +129,14 @@ void storage_region_store(struct storage_region *region, int fd, uint64_t offset
     memmove(region->base + offset + done, (const char *)from + done, size - done);
 }
 
-/* Asks the device for a range of the file, page by page of the cache. */
+/* Requests a range of the file from the device. */
 static void ask_for(int fd, uint64_t at, size_t size)
 {
     for (size_t asked = 0; asked < size; asked += ASK)
         (void)posix_fadvise(fd, (off_t)(at + asked), ASK, POSIX_FADV_WILLNEED);
 }
 
-/* Whether all of it can be loaded without waiting for the device. */
+/* Whether all of it is in memory. */
 static int is_in_memory(const struct storage_region *region, uint64_t offset, size_t size)
 {
     unsigned char pages[READ_PIECE / PAGE + 2];
@@ -150,8 +150,8 @@ static int is_in_memory(const struct storage_region *region, uint64_t offset, si
     return found == count;
 }
 
-/* What is in memory is loaded: that has no fault after the first time, and the kernel copies more
- * slowly. */
+/* What is in memory is loaded: there is no fault after the first time, and the kernel's copy is
+ * slower. */
 static size_t read_pieces(const struct storage_region *region, int fd, uint64_t offset, char *to,
                           size_t size)
 {
@@ -186,7 +186,7 @@ static size_t read_all(struct storage_region *region, int fd, uint64_t offset, c
     if (done < head || done == size)
         return done;
     if (fd == region->file.fd)
-        done += storage_past_cache_read(region->past, fd, at + done, to + done, size - done);
+        done += storage_direct_read(region->direct, fd, at + done, to + done, size - done);
     return done + read_pieces(region, fd, offset + done, to + done, size - done);
 }
 

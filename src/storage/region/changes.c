@@ -1,9 +1,8 @@
 /* src/storage/region/changes.c: which pages of a region were stored into.
  *
- * PAGEMAP_SCAN (Linux 6.7) with asynchronous write protection: a scan names the pages that were
- * written since the last one and protects them again; a store into a protected page costs a short
- * fault and wakes nobody. userfaultfd is what such protection hangs on; nothing is ever read from
- * it. */
+ * PAGEMAP_SCAN (Linux 6.7) with asynchronous write protection: a scan reports the pages written
+ * since the last one and protects them again. A store into a protected page costs a short fault and
+ * wakes nobody. The protection needs a userfaultfd, from which nothing is ever read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -14,7 +13,7 @@
 
 #include "storage/region/internal.h"
 
-/* Of <linux/fs.h> and <linux/userfaultfd.h> since 6.7; older headers lack them. */
+/* From <linux/fs.h> and <linux/userfaultfd.h> since 6.7; older headers lack them. */
 struct scan_region {
     uint64_t start, end, categories;
 };
@@ -56,7 +55,7 @@ static int begin(struct storage_changes *changes, struct storage_region *region)
 static void end(struct storage_changes *changes)
 {
     if (changes->fault >= 0)
-        close(changes->fault); /* and the protection is gone */
+        close(changes->fault); /* this ends the protection, too */
     if (changes->pagemap >= 0)
         close(changes->pagemap);
     free(changes);
@@ -81,7 +80,7 @@ static int add(struct storage_ranges *ranges, uint64_t offset, uint64_t length)
     return 0;
 }
 
-/* The pages [start, end) as a range of the region, which may begin and end inside a page. */
+/* Adds the pages [start, stop) as a range of the region, which may begin and end inside a page. */
 static int add_pages(struct storage_ranges *ranges, const struct storage_region *region,
                      uint64_t start, uint64_t stop)
 {

@@ -1,12 +1,13 @@
-/* src/storage/region/direct.c: large copies between a region and memory, past the page cache.
+/* src/storage/region/direct.c: large copies between a region and memory by direct I/O.
  *
- * For what is written once or read once (access_style) a copy in the cache is of no use, and making
- * one is most of the cost. Only whole huge pages of the file are transferred so: no page of the
- * cache is larger, so none of those that the kernel throws away then holds bytes of a neighbour,
- * who may be storing into it. Loads and stores through the mapping see the device's content, since
- * the kernel writes and drops what the cache has of the range first.
+ * For what is written once or read once (access_style) a copy in the page cache is useless, and
+ * making it is most of the cost. Only whole huge pages of the file are transferred this way: no
+ * folio is larger, so none that the kernel invalidates then holds bytes of a neighbour that may be
+ * storing into it. Loads and stores through the mapping stay coherent, since the kernel first
+ * writes back and drops what the cache has of the range.
  *
- * The buffer (direct_io.c) is one thread's at a time; others go through the cache meanwhile. */
+ * The buffer (file/direct_io.c) serves one thread at a time; others use the page cache meanwhile.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,80 +16,79 @@
 #include "storage/file/direct_io.h"
 #include "storage/region/internal.h"
 
-struct storage_past_cache {
-    int fd; /* -1: this file has no such access */
+struct storage_direct {
+    int fd; /* -1: this file has no direct I/O */
     struct direct_io *io;
-    /* Of the two above, while they are used and made: whoever sets it (acquire) has them until it
-     * clears it (release). */
+    /* Guards the two above: whoever sets it (acquire) owns them until it clears it (release). */
     atomic_flag is_taken;
 };
 
-struct storage_past_cache *storage_past_cache_new(void)
+struct storage_direct *storage_direct_new(void)
 {
-    struct storage_past_cache *past = calloc(1, sizeof(*past));
-    if (past)
-        past->fd = -1;
-    return past;
+    struct storage_direct *direct = calloc(1, sizeof(*direct));
+    if (direct)
+        direct->fd = -1;
+    return direct;
 }
 
-void storage_past_cache_free(struct storage_past_cache *past)
+void storage_direct_free(struct storage_direct *direct)
 {
-    if (!past)
+    if (!direct)
         return;
-    if (past->fd >= 0)
-        close(past->fd);
-    direct_io_free(past->io);
-    free(past);
+    if (direct->fd >= 0)
+        close(direct->fd);
+    direct_io_free(direct->io);
+    free(direct);
 }
 
-/* The first time. 0: it cannot be used. */
-static int prepare(struct storage_past_cache *past, int fd)
+/* Opens the file at the first use. 0: not possible. */
+static int prepare(struct storage_direct *direct, int fd)
 {
     char path[64];
-    if (past->io)
-        return past->fd >= 0;
-    past->io = direct_io_new();
-    if (!past->io)
+    if (direct->io)
+        return direct->fd >= 0;
+    direct->io = direct_io_new();
+    if (!direct->io)
         return 0;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    past->fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-    return past->fd >= 0;
+    direct->fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+    return direct->fd >= 0;
 }
 
-static void give(struct storage_past_cache *past)
+static void release(struct storage_direct *direct)
 {
-    atomic_flag_clear_explicit(&past->is_taken, memory_order_release);
+    atomic_flag_clear_explicit(&direct->is_taken, memory_order_release);
 }
 
-static int take(struct storage_past_cache *past, int fd)
+static int acquire(struct storage_direct *direct, int fd)
 {
-    if (!past || atomic_flag_test_and_set_explicit(&past->is_taken, memory_order_acquire))
+    if (!direct || atomic_flag_test_and_set_explicit(&direct->is_taken, memory_order_acquire))
         return 0;
-    if (prepare(past, fd))
+    if (prepare(direct, fd))
         return 1;
-    give(past);
+    release(direct);
     return 0;
 }
 
-/* What is not done goes through the cache, and so do its errors. */
-size_t storage_past_cache_write(struct storage_past_cache *past, int fd, uint64_t at,
-                                const char *from, size_t size)
+/* What is not transferred goes through the page cache, which reports the errors. */
+size_t storage_direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
+                            size_t size)
 {
     size -= size % STORAGE_HUGE;
-    if (size == 0 || !take(past, fd))
+    if (size == 0 || !acquire(direct, fd))
         return 0;
-    size_t done = direct_io_write(past->io, past->fd, at, from, size);
-    give(past);
+    size_t done = direct_io_write(direct->io, direct->fd, at, from, size);
+    release(direct);
     return done;
 }
 
-size_t storage_past_cache_read(struct storage_past_cache *past, int fd, uint64_t at, char *to,
-                               size_t size)
+size_t storage_direct_read(struct storage_direct *direct, int fd, uint64_t at, char *to,
+                           size_t size)
 {
     size -= size % DIRECT_IO_ALIGNED;
-    if (size == 0 || !take(past, fd))
+    if (size == 0 || !acquire(direct, fd))
         return 0;
-    size_t done = direct_io_read(past->io, past->fd, at, to, size);
-    give(past);
+    size_t done = direct_io_read(direct->io, direct->fd, at, to, size);
+    release(direct);
     return done;
 }

@@ -1,11 +1,11 @@
-/* src/storage/region/flush.c: making ranges of a region durable.
+/* src/storage/region/flush.c: makes ranges of a region durable.
  *
- * msync(MS_SYNC) writes the pages of the range that are dirty, through whichever mapping or process
- * they became so, then what is needed to find them (fdatasync), and waits for the device. The
- * kernel finds dirty pages by an index, so the cost goes with what changed.
+ * msync(MS_SYNC) writes the dirty pages of the range, through whichever mapping or process they
+ * were dirtied, and the metadata needed to find them (fdatasync), and waits for the device. The
+ * kernel finds dirty pages by an index, so the cost depends on what changed.
  *
- * A failure is reported by the kernel once; the pages count as clean afterwards although they are
- * not on the device. So it is never tried again into success: the region stays failed. */
+ * The kernel reports a failure once; afterwards the pages count as clean although they are not on
+ * the device. So a failed flush is never retried: the region stays failed. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -48,8 +48,7 @@ static int report(const struct storage_region *region, struct storage_error *err
         name_of(region), strerror(number));
 }
 
-/* Whoever a mapping is borrowed from may unmap it first when the window is freed: the file is what
- * stays. */
+/* The owner of a borrowed mapping may unmap it first when the window is freed; the file stays. */
 static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
 {
     if (region->is_borrowed && region->file.fd >= 0)
@@ -72,7 +71,7 @@ int storage_region_flush(struct storage_region *region, struct storage_range ran
         else if (write_back(region, first, last) < 0)
             set_failed(region, errno);
     }
-    /* Again: the guard may have replaced a page meanwhile. */
+    /* Checked again: the guard may have replaced a page meanwhile. */
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
         return 0;
     return report(region, error);

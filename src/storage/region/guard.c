@@ -1,12 +1,11 @@
-/* src/storage/region/guard.c: SIGBUS in a region is an error at the next flush.
+/* src/storage/region/guard.c: makes SIGBUS in a region an error at the next flush.
  *
  * A load or store faults when its page cannot be had: the file was cut, or the device cannot read.
- * The handler puts a page of zeroes there, of this process alone, marks the region as failed, and
- * the program goes on until it synchronises. Faults elsewhere go to the handler that was there
- * before.
+ * The handler maps a page of private zeroes there and marks the region as failed, and the program
+ * goes on until it synchronises. Other faults go to the handler that was installed before.
  *
- * In a space each task has its own copy of this library, its own handlers and its own table, which
- * holds all regions that this task reaches, its own and others'. */
+ * In a space each task has its own copy of this library, with its own handlers and a table of all
+ * regions that this task accesses, its own and others'. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,19 +16,19 @@
 
 enum { REGIONS = 4096 };
 
-/* begin: written under the mutex, 0: free; release, after the others. The handler, on any thread:
- * acquire. An entry goes when its mapping goes, and nobody may be in there then. */
+/* begin: 0: free; written under the mutex, after the others (release); read by the handler, on any
+ * thread (acquire). An entry is removed when its mapping goes, which nobody may be using then. */
 static struct entry {
     _Atomic uintptr_t begin;
     uintptr_t end;
     struct storage_region *region;
 } entries[REGIONS];
 
-static _Atomic unsigned used; /* entries below it may be in use: grows only; release, acquire */
+static _Atomic unsigned used; /* entries below it may be in use; only grows (release, acquire) */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before; /* set once, before the handler can run */
 
-/* The smallest that holds the address: regions may be views into larger ones. */
+/* The smallest region with this address: regions may be views into larger ones. */
 static struct storage_region *find(uintptr_t address)
 {
     struct storage_region *found = NULL;
@@ -53,7 +52,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
         before.sa_handler(number);
     else
-        signal(number, SIG_DFL); /* and the instruction faults again */
+        signal(number, SIG_DFL); /* the instruction faults again */
 }
 
 static void handle(int number, siginfo_t *info, void *context)

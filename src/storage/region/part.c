@@ -1,8 +1,7 @@
-/* src/storage/region/part.c: plain memory beside storage at contiguous addresses (the paper, Figure
- * 2).
+/* src/storage/region/part.c: memory beside storage at contiguous addresses (the paper, Figure 2).
  *
- * Addresses are reserved first and both are mapped into them. They meet at the beginning of a page,
- * so the bytes of the file that begin the storage part have to begin one too. */
+ * One reservation of addresses takes both mappings. They meet at a page boundary; so when storage
+ * follows memory, its first byte has to begin a page of the file. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +9,7 @@
 
 #include "storage/region/region.h"
 
-enum { HUGE_FROM = 4 << 20 }; /* bytes of memory from which on huge pages are asked for */
+enum { HUGE_FROM = 4 << 20 }; /* from this many bytes of memory on, huge pages are asked for */
 
 static uint64_t page_up(uint64_t bytes)
 {
@@ -71,11 +70,11 @@ static int place_memory(char *at, uint64_t length, int memory, struct storage_er
                             (unsigned long long)length, strerror(-result));
     }
     if (length >= HUGE_FROM)
-        (void)madvise(at, length, MADV_HUGEPAGE); /* where the system has them */
+        (void)madvise(at, length, MADV_HUGEPAGE); /* a hint only */
     return 0;
 }
 
-/* Both, or memory alone. */
+/* Maps both, or memory alone. */
 static int place(struct storage_part *part, int memory, unsigned style, struct storage_error *error)
 {
     const struct storage_layout *layout = &part->layout;

@@ -1,15 +1,15 @@
-/* src/storage/region/region.c: a range of a file in memory, at any offset.
+/* src/storage/region/region.c: maps a range of a file, at any offset.
  *
- * Whole pages are mapped, so the first and the last page may hold bytes of the file that are not
- * the region's: neighbours in the same file, whose stores and ours meet in the page cache.
+ * Whole pages are mapped, so the first and the last page may hold bytes of neighbours in the same
+ * file, whose stores and ours meet in the page cache.
  *
- * The kernel is told to expect random access unless the caller said otherwise: then each page comes
- * by itself into the page cache, and a store makes that page dirty and no more. By default pages
- * come in large folios, and 132 scattered stores of 4 KiB wrote 245 MiB of 512 (docs/storage.md).
- * Plain reading ahead is what is lost by it.
+ * Unless the caller says otherwise the kernel is told to expect random access (MADV_RANDOM). Then
+ * each page enters the page cache by itself, and a store dirties 4 KiB only. By default the cache
+ * uses large folios, and 132 scattered stores of 4 KiB wrote 245 MiB of 512 (docs/storage.md). The
+ * price is that loads are not read ahead.
  *
- * For sequential access it is told the opposite: to take pages of 2 MiB, so that one fault does for
- * 512 stores. That needs addresses that lie in such pages as the file's offsets do. */
+ * For sequential access huge pages are asked for, so that one fault serves 512 pages. That needs an
+ * address that is congruent to the file's offset modulo 2 MiB. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ static uint64_t page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Advice only: where the kernel does not take it, pages are small. */
+/* A hint: where the kernel ignores it, pages are small. */
 static void advise(void *mapping, size_t length, unsigned style)
 {
     if (style & STORAGE_SEQUENTIAL)
@@ -31,8 +31,8 @@ static void advise(void *mapping, size_t length, unsigned style)
         (void)madvise(mapping, length, MADV_RANDOM);
 }
 
-/* An address with room for `length` bytes that lies in a huge page as `offset` does; NULL: wherever
- * mmap likes. What lies around it is free again. */
+/* Reserves an address range of `length` bytes that is congruent to `offset` modulo the huge page
+ * size; NULL: let mmap choose. The surplus is unmapped. */
 static void *place_for(uint64_t offset, size_t length)
 {
     if (length < STORAGE_HUGE)
@@ -98,7 +98,7 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     region->base = (char *)mapping + inside;
     region->style = style;
     if (style & (STORAGE_READ_ONCE | STORAGE_WRITE_ONCE))
-        region->past = storage_past_cache_new(); /* it does without, too */
+        region->direct = storage_direct_new(); /* NULL is fine */
     return guard(region, error);
 }
 
@@ -124,8 +124,8 @@ void storage_region_unmap(struct storage_region *region)
         return;
     storage_unguard(region);
     storage_untrack(region);
-    storage_past_cache_free(region->past);
-    region->past = NULL;
+    storage_direct_free(region->direct);
+    region->direct = NULL;
     if (region->is_placed)
         mmap(region->mapping, region->mapping_length, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

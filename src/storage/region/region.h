@@ -22,58 +22,59 @@
 #include "storage/file/file.h"
 
 struct storage_changes;
-struct storage_past_cache;
+struct storage_direct;
 
-/* A range of a file in memory. One process's view; other processes have their own of the same
- * file. */
-enum { STORAGE_OFTEN = 64 };
+/* A range of a file in memory, as one process sees it; other processes have their own region of the
+ * same file. */
+enum { STORAGE_HOT_WORDS = 64 };
 struct storage_region {
     struct storage_file file;
     uint64_t file_offset; /* of the first byte; any */
-    char *base;           /* address of that byte, at the same place in its page */
+    char *base;           /* address of that byte, with the same offset in its page */
     size_t length;        /* bytes; 0: nothing is mapped */
     void *mapping;        /* whole pages around it */
     size_t mapping_length;
-    int is_placed;                         /* inside a reservation of the caller's */
-    int is_borrowed;                       /* the mapping is somebody else's */
-    unsigned style;                        /* enum storage_style */
-    struct storage_past_cache *past;       /* of styles that want it; or NULL */
-    struct storage_changes *changes;       /* changes.c; NULL: not tracked */
-    _Atomic uint64_t often[STORAGE_OFTEN]; /* hot.c */
-    /* *failed: 0 or the errno of the first flush or access that failed; it stays. Any thread sets
-     * it, the signal handler in guard.c too, once, from 0 (relaxed: nothing else depends on it).
-     * Mapping points it to `failed_here`; those who have views of one range may share a word. */
+    int is_placed;                           /* inside a reservation of the caller */
+    int is_borrowed;                         /* the mapping belongs to somebody else */
+    unsigned style;                          /* enum storage_style */
+    struct storage_direct *direct;           /* for styles that want direct I/O; or NULL */
+    struct storage_changes *changes;         /* changes.c; NULL: not tracked */
+    _Atomic uint64_t hot[STORAGE_HOT_WORDS]; /* hot.c */
+    /* *failed: 0, or the errno of the first flush or access that failed; final. Set once, from 0,
+     * by any thread and by the signal handler in guard.c (relaxed: nothing else depends on it).
+     * Mapping points it to `failed_here`; views of one range may share a word. */
     _Atomic int *failed;
     _Atomic int failed_here;
 };
 
-/* Notes a put or get; whether there were so many at this place of late that stores and loads are
+/* Notes a put or get. Whether there were so many at this offset lately that loads and stores are
  * better than system calls. */
-int storage_region_is_used_often(struct storage_region *region, uint64_t offset);
+int storage_region_is_hot(struct storage_region *region, uint64_t offset);
 
-/* Maps [file_offset, + length) of region->file, at `at` (which has the right place in its page, in
- * a reservation of the caller's) or anywhere when it is NULL. style: enum storage_style. */
+/* Maps [file_offset, + length) of region->file, at `at` (with the right offset in its page, inside
+ * a reservation of the caller) or anywhere when it is NULL. style: enum storage_style. */
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error);
-/* A view of a range that another task of this space has mapped at `base`, or this process as part
- * of something larger. region->file may have no descriptor. */
+/* A view of a range that another task of this space, or this process as part of a larger region,
+ * has mapped at `base`. region->file may have no descriptor. */
 int storage_region_borrow(struct storage_region *region, uint64_t file_offset, size_t length,
                           void *base, struct storage_error *error);
-/* Unmaps, without flushing. A reservation that was given is the caller's again, still reserved. */
+/* Unmaps, without flushing. A reservation of the caller stays reserved. */
 void storage_region_unmap(struct storage_region *region);
 
-/* Durable when it returns 0: data, file size, and what leads to it. The range counts from the
- * region's first byte and lies in it. -EIO and others: the region has failed, now or before, and
- * stays so: what is on the device is not known. Any thread, at any time. */
+/* Durable when it returns 0: data, file size, and the metadata that leads to them. The range counts
+ * from the region's first byte and lies inside it. -EIO and others: the region has failed, now or
+ * before, and stays so: what is on the device is unknown. Any thread, at any time. */
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error);
 
-/* Bytes from which on the next two pay. */
+/* From this many bytes on the next two are worthwhile. */
 #define STORAGE_BULK ((size_t)64 << 10)
 
-/* memmove to and from the region at an offset, without a fault for each page. fd: of its file, for
- * reading and writing, or -1. What cannot be copied so is copied by stores and loads, and fails as
- * those do. Watching for changes goes by stores, so it keeps them. Any thread. */
+/* memmove to and from the region at an offset, without a fault per page. fd: of its file, for
+ * reading and writing, or -1. What system calls cannot copy is copied by loads and stores, and
+ * fails as those do. Tracking sees stores only, so a tracked region is always stored into. Any
+ * thread. */
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
                           size_t size);
 void storage_region_load(struct storage_region *region, int fd, uint64_t offset, void *to,
@@ -81,19 +82,20 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
 
 /* ---- Memory ---- */
 
-/* A window, or a part of one, as plain memory beside a range of a file: contiguous addresses. */
+/* A window, or a part of one, may be memory beside a range of a file, at contiguous addresses. */
 struct storage_layout {
     uint64_t file_offset;
-    uint64_t storage_length, memory_length; /* bytes; memory's is whole pages, unless it is all */
+    uint64_t storage_length,
+        memory_length; /* bytes; memory_length is whole pages, unless storage_length is 0 */
     int storage_first;
 };
 
-/* Divides `size` bytes as the hints say (factor: the one in force, not AUTO). -EINVAL: the offset
- * cannot lie beside memory. */
+/* Divides `size` bytes as the hints say (factor: the resolved one, not AUTO). -EINVAL: storage at
+ * this offset cannot follow memory. */
 int storage_layout_divide(struct storage_layout *layout, const struct storage_hints *hints,
                           double factor, uint64_t size, struct storage_error *error);
 
-/* A layout in memory. */
+/* A layout, mapped. */
 struct storage_part {
     struct storage_layout layout;
     struct storage_region region; /* of the storage part, if there is one */
@@ -108,23 +110,23 @@ int storage_part_map(struct storage_part *part, int memory, unsigned style,
                      struct storage_error *error);
 void storage_part_unmap(struct storage_part *part);
 
-/* How many bytes this process could fill without swapping: what the machine has, or less when its
- * cgroup allows less. */
+/* How many bytes this process could fill without swapping: what the machine has available, or less
+ * when its cgroup allows less. */
 uint64_t storage_memory_available(void);
 
 /* ---- Changes ---- */
 
-/* Begins to watch for stores. 0, or -ENOTSUP: the kernel has no way (Linux 6.7: PAGEMAP_SCAN), and
- * storage_region_changes says so too, by naming everything. */
+/* Starts tracking stores. 0, or -ENOTSUP: the kernel cannot (PAGEMAP_SCAN is of Linux 6.7);
+ * storage_region_changes then reports the whole region. */
 int storage_region_track(struct storage_region *region);
 
-/* Replaces *changes by what was stored into since storage_region_track or the last call, from the
- * region's first byte on, and begins anew. Returns 0, or 1: it is not known, so the one range is
- * the whole region. -errno: no memory.
+/* Replaces *changes by the ranges stored into since storage_region_track or the last call, counted
+ * from the region's first byte, and starts anew. Returns 0; 1: not known, so the only range is the
+ * whole region; or -errno: out of memory.
  *
- * Stores of this address space are seen (all tasks of a space; threads; system calls that write
- * into the memory); not those of other processes, nor pwrite. No store may happen during the call:
- * it may be named or not.  */
+ * Stores of this address space are seen: of all tasks of a space, of threads, and of system calls
+ * that write into the memory; not those of other processes, nor pwrite. A store that happens during
+ * the call may or may not be reported, so there must be none. */
 int storage_region_changes(struct storage_region *region, struct storage_ranges *changes);
 
 #endif

@@ -2,21 +2,20 @@
  *
  * A version is complete when every rank's part of one commit (number and nonce) is durable and at
  * least one rank has marked it. The mark says that all ranks agreed: without it the commit may have
- * failed on a rank, and the program may know. One mark is enough: whoever set it knew that every
- * part was durable. So a crash between two ranks' marks loses nothing, and nothing that was given
- * up comes back.
+ * failed on a rank, and the program may know that. One mark suffices, since whoever set it knew
+ * that every part was durable. So a crash between two ranks' marks loses nothing, and nothing that
+ * was given up comes back.
  *
- * When the files are one shared file's, every rank sees all slots, and the version may be of
- * another number of ranks. When each rank has a file, each sees its own, and what all ranks see
- * together is the version. */
+ * With one shared file every rank sees all slots, and the version may be of another number of
+ * ranks. With a file per rank each sees its own, and the version is what all ranks see together. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "storage/versions/state.h"
 
-/* What follows `at` without a gap in the slots of one version: the end of it. Slots come by rank,
- * and parts mostly too: then one pass is enough. */
+/* The end of what the slots of one version cover without a gap from `at` on. Slots are sorted by
+ * rank, and parts mostly in the same order: then one pass is enough. */
 static uint64_t covered_from(const struct version_slots *slots, const struct version_record *record,
                              uint64_t at)
 {
@@ -34,7 +33,7 @@ static uint64_t covered_from(const struct version_slots *slots, const struct ver
     return at;
 }
 
-/* Slots have one name each, but a rank may have two with one version only if files were copied. */
+/* Counts the ranks that have a slot of the version. A rank has two only when files were copied. */
 static uint32_t count_ranks(const struct version_slots *slots, const struct version_record *record)
 {
     uint32_t count = 0;
@@ -58,7 +57,7 @@ static int is_own_part(const struct versions *versions, const struct version_rec
            (!part->is_in_file || record->offset == part->offset);
 }
 
-/* Whether this folder has what this rank needs of the version. */
+/* Whether this directory has what this rank needs of the version. */
 static int has(const struct versions *versions, const struct version_slots *slots,
                const struct version_record *record)
 {
@@ -81,7 +80,7 @@ static int is_marked(const struct version_slots *slots, const struct version_rec
     return 0;
 }
 
-/* The newest that this folder has, of those up to `limit`. */
+/* The newest version up to `limit` that this directory has. */
 static struct version_choice newest_here(const struct versions *versions,
                                          const struct version_slots *slots, uint64_t limit)
 {
@@ -90,7 +89,7 @@ static struct version_choice newest_here(const struct versions *versions,
         const struct version_record *record = &slots->slot[i].record;
         if (slots->slot[i].state == SLOT_EMPTY || record->version > limit)
             continue;
-        /* Of two commits of one number every rank has to name the same. */
+        /* Deterministic among commits with the same number: every rank has to name the same. */
         int is_newer = record->version > best.record.version ||
                        (record->version == best.record.version &&
                         memcmp(record->nonce, best.record.nonce, VERSIONS_ID) > 0);
@@ -134,11 +133,11 @@ static int refuse(const struct versions *versions, const struct version_slots *s
         "%s.versions has version %" PRIu64 " of %u ranks, of a part of %" PRIu64
         " bytes, but there is no version that all %u ranks have here with these sizes: run the job "
         "as it was (ranks, file names, sizes; one file per rank cannot change its number of "
-        "ranks), look with `onespace windows`, or remove the folders to begin anew",
+        "ranks), look with `onespace windows`, or remove the directories to begin anew",
         versions->path, newest->version, newest->ranks, newest->length, versions->group.ranks);
 }
 
-/* A crash does not make this: a mark says that every rank's part was durable. */
+/* A crash cannot lead to this: a mark says that every rank's part was durable. */
 static void note_newer(const struct versions *versions, const struct version_slots *slots,
                        const struct version_choice *choice, struct storage_error *error)
 {
@@ -164,7 +163,7 @@ int versions_choose(const struct versions *versions, const struct version_slots 
     int any = 0, result = 0;
     for (size_t i = 0; i < slots->count; i++)
         any |= slots->slot[i].state == SLOT_COMPLETE;
-    /* Down from the newest: a rank's own newest may be newer than what all have. */
+    /* From the newest down: a rank's own newest may be newer than what all have. */
     for (;;) {
         *choice = newest_here(versions, slots, (uint64_t)limit);
         result = group->least(group->context, (int64_t)choice->record.version, &limit);
@@ -184,7 +183,7 @@ int versions_choose(const struct versions *versions, const struct version_slots 
         result = group->least(group->context, -any, &marks);
     if (result != 0 || marks == 0)
         return result;
-    /* A mark means that all ranks had that version: this is no crash's doing. To begin anew would
-     * overwrite it. */
+    /* A mark means that all ranks had that version, so no crash has led to this, and a new start
+     * would overwrite it. */
     return refuse(versions, slots, -EUCLEAN, error);
 }

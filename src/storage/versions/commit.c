@@ -1,31 +1,31 @@
-/* src/storage/versions/commit.c: one more version.
+/* src/storage/versions/commit.c: makes one more version.
  *
  *   1  rank 0 sends the version's number and a fresh nonce
- *   2  each rank: the slot is made invalid, durably; pages that it lacks and the sums are written,
- *      durably; then the record, durably
- *   3  all agree that all did
+ *   2  each rank invalidates a slot, durably; writes the pages that it lacks and the sums, durably;
+ *      then the record, durably (write.c)
+ *   3  all agree that all succeeded
  *   4  each rank marks its slot, durably
  *   5  all agree, and return
  *
- * Why each:
- * - Invalid first: a crash while pages are written must not leave an old record that describes
- *   half-new data.
- * - Data before the record: a device may write in any order, so a record that is there has to mean
- *   that its data are.
- * - The nonce: a record of the same number may be left from a commit that a crash or a failure
- *   stopped, on a disk that was away or came from a backup. Its part would be of other stores.
- * - Agreement before the mark: a mark on any rank says that every part is durable. Without it a
- *   rank could go on to the slot with the version before while another one's part never arrives,
- *   and then no version is whole.
- * - The mark: a commit that failed on one rank leaves records on others. The program was told that
- *   there is no such version.
- * - Agreement at the end: a rank that returned may act on the version (remove other files, say), so
- *   every rank must have its mark by then; and no rank overwrites the slot of the version before
- *   while another one might still need it: a slot is written again only after `kept` further
- *   versions came this far.
+ * Why each step:
  *
- * What is stored into the window after the return goes to the data file, and to a slot with the
- * next commit: slots and data file never share blocks, so that a store cannot run out of space. */
+ * - Invalidation first: a crash while pages are written must not leave an old record that describes
+ *   half-new data.
+ * - Data before the record: a device may reorder writes, so the existence of a record has to imply
+ *   that of its data.
+ * - The nonce: a record of the same number may be left from a commit that a crash or a failure
+ *   stopped, on a disk that was offline or restored from a backup. Its data would be others.
+ * - Agreement before the mark: a mark on any rank says that every part is durable. Without it
+ *   a rank could overwrite the slot of the version before while another rank's part never
+ *   arrives, and then no version is complete.
+ * - The mark: a commit that failed on one rank leaves records on others, and the program was told
+ *   that there is no such version.
+ * - Agreement at the end: a rank that returned may act on the version (remove other files, say), so
+ *   every rank must have its mark by then. No rank overwrites the slot of the version before while
+ *   another might still need it: a slot is reused only after `kept` further versions came this far.
+ *
+ * Stores after the return go to the data file, and to a slot with the next commit. Slots and data
+ * file never share blocks, so a store cannot run out of space. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -34,7 +34,7 @@
 
 #include "storage/versions/state.h"
 
-/* Rank 0's number and nonce. */
+/* Receives rank 0's number and nonce. */
 static int begin(struct versions *versions, struct commit *commit, struct storage_error *error)
 {
     struct version_record *record = &commit->record;
@@ -66,16 +66,17 @@ static int begin(struct versions *versions, struct commit *commit, struct storag
     return result != 0 ? result : reached;
 }
 
-/* What a slot that failed holds is not known, and its space is needed: it goes. After an error of
- * the device nothing more is tried: a second flush may succeed without the data that the first one
- * lost. */
+/* The content of a slot that failed is unknown, and its space is needed: it is removed. After an
+ * error of the device nothing is retried: a second flush may succeed without the data that the
+ * first one lost. */
 static void give_up_slot(struct versions *versions, const struct commit *commit, int error)
 {
     struct own_slot *slot = &versions->slots[commit->number];
     char name[SLOT_NAME];
     if (error != -ENOSPC && error != -EDQUOT && error != -EFBIG && error != -ENOMEM)
         versions->failed = error;
-    if (unlinkat(versions->folder, slot_name(name, versions->group.rank, commit->number), 0) != 0)
+    if (unlinkat(versions->directory, slot_name(name, versions->group.rank, commit->number), 0) !=
+        0)
         return;
     slot->exists = slot->is_sized = 0;
     version_pages_fill(&slot->lacks);

@@ -1,7 +1,7 @@
 /* src/storage/versions/crc.c: see crc.h.
  *
- * With the instruction of SSE 4.2 where the processor has it: about 8 bytes in 3 cycles, so that
- * summing is never what a commit waits for. */
+ * Uses the instruction of SSE 4.2 where the CPU has it: about 8 bytes in 3 cycles, so that
+ * checksums are never what a commit waits for. */
 #include "storage/versions/crc.h"
 
 #include <pthread.h>

@@ -1,5 +1,4 @@
-/* src/storage/versions/crc.h: CRC-32C, the Castagnoli polynomial, as iSCSI has it (RFC 3720, B.4).
- */
+/* src/storage/versions/crc.h: CRC-32C (Castagnoli), as in iSCSI (RFC 3720, B.4). */
 #ifndef ONESPACE_STORAGE_VERSIONS_CRC_H
 #define ONESPACE_STORAGE_VERSIONS_CRC_H
 
@@ -8,7 +7,7 @@
 
 /* Of `size` bytes. */
 uint32_t versions_crc(const void *data, size_t size);
-/* The same without the processor's instruction; for tests. */
+/* The same without the CPU's instruction; for tests. */
 uint32_t versions_crc_plain(const void *data, size_t size);
 
 #endif

@@ -11,7 +11,7 @@
 
 static const char record_magic[8] = "ONESPVER", mark_magic[8] = "ONESPCMP";
 
-/* As it lies in the file. */
+/* As in the file. */
 struct record_bytes {
     char magic[8];
     uint32_t format, block;
@@ -83,7 +83,7 @@ void version_record_write(const struct version_record *record, unsigned char to[
     memcpy(to, &bytes, sizeof(bytes));
 }
 
-/* What arithmetic on the rest may rely on. */
+/* Checks what arithmetic elsewhere relies on. */
 static int is_sensible(const struct record_bytes *bytes)
 {
     uint64_t offset = le64toh(bytes->offset), length = le64toh(bytes->length);

@@ -1,14 +1,14 @@
-/* src/storage/versions/open.c: open and close the versions of a window.
+/* src/storage/versions/open.c: opens and closes the versions of a window.
  *
- * Opening, in steps between which the ranks agree, so that none goes on alone:
+ * Opening takes steps between which the ranks agree, so that none goes on alone:
  *
- *   look      each rank opens its folder, locks its slots, lists what is there
+ *   look      each rank opens its directory, locks its slots, and lists them
  *   choose    the newest version that all ranks have                    choose.c
- *   restore   each rank brings its bytes to that version                restore.c
- *   settle    each rank makes the choice durable and newer ones invalid
+ *   restore   each rank restores its bytes to that version              restore.c
+ *   settle    each rank makes the choice durable and invalidates newer ones
  *
- * Nothing on the device changes before all ranks have restored: an opening that fails (a file that
- * is not mounted, a damaged version) leaves everything for the next. */
+ * Nothing on the device changes before all ranks have restored: an opening that fails (a file
+ * system that is not mounted, a damaged version) leaves everything for the next one. */
 #include "storage/versions/versions.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static struct versions *new_versions(const struct versions_part *part,
         return NULL;
     versions->part = *part;
     versions->group = *group;
-    versions->folder = versions->lock = -1;
+    versions->directory = versions->lock = -1;
     versions->can_clone = 1;
     versions->slot_count = keep + 1;
     versions->path = strdup(part->path);
@@ -66,8 +66,8 @@ void versions_close(struct versions *versions)
     for (uint32_t i = 0; versions->slots && i < versions->slot_count; i++)
         version_pages_free(&versions->slots[i].lacks);
     version_pages_free(&versions->unsummed);
-    if (versions->folder >= 0)
-        close(versions->folder);
+    if (versions->directory >= 0)
+        close(versions->directory);
     if (versions->lock >= 0)
         close(versions->lock);
     free(versions->sums);
@@ -85,15 +85,15 @@ static int look(struct versions *versions, const struct versions_io *io,
                 struct version_slots *slots, struct storage_error *error)
 {
     versions->io = io;
-    versions->folder = versions_folder_open(versions->path, io, error);
-    if (versions->folder < 0)
-        return versions->folder;
-    int result = versions_lock(versions->folder, versions->path, versions->group.rank, 1,
+    versions->directory = versions_directory_open(versions->path, io, error);
+    if (versions->directory < 0)
+        return versions->directory;
+    int result = versions_lock(versions->directory, versions->path, versions->group.rank, 1,
                                &versions->lock, error);
-    return result != 0 ? result : slots_scan(versions->folder, versions->path, slots, error);
+    return result != 0 ? result : slots_scan(versions->directory, versions->path, slots, error);
 }
 
-/* This run's name in its records: rank 0's. */
+/* The run's UUID for its records, drawn by rank 0. */
 static int name_job(struct versions *versions, struct storage_error *error)
 {
     int result = 0;
@@ -105,7 +105,7 @@ static int name_job(struct versions *versions, struct storage_error *error)
     return result != 0 ? result : reached;
 }
 
-/* From now on only what is stored later counts. */
+/* Discards the changes so far: only later stores count. */
 static int begin_watching(struct versions *versions)
 {
     struct storage_ranges ranges = {0};

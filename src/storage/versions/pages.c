@@ -32,7 +32,7 @@ void version_pages_free(struct version_pages *pages)
     pages->word = NULL;
 }
 
-/* Bits behind the last page are set too: version_pages_next does not look there. */
+/* Also sets bits behind the last page, which version_pages_next does not look at. */
 void version_pages_fill(struct version_pages *pages)
 {
     memset(pages->word, 0xff, word_count(pages) * sizeof(uint64_t));

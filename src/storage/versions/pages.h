@@ -1,5 +1,5 @@
-/* src/storage/versions/pages.h: sets of pages of a part, one bit each; page 0 begins with the
- * part's first byte. */
+/* src/storage/versions/pages.h: sets of pages of a part, one bit each; page 0 begins at the part's
+ * first byte. */
 #ifndef ONESPACE_STORAGE_VERSIONS_PAGES_H
 #define ONESPACE_STORAGE_VERSIONS_PAGES_H
 
@@ -14,15 +14,15 @@ struct version_pages {
     size_t length;  /* of the part, bytes */
 };
 
-/* -ENOMEM. All pages are in it or none is. */
+/* An empty or full set. 0 or -ENOMEM. */
 int version_pages_new(struct version_pages *pages, size_t length, int is_full);
 void version_pages_free(struct version_pages *pages);
 void version_pages_fill(struct version_pages *pages);
 void version_pages_clear(struct version_pages *pages);
-/* Every page that a range touches. */
+/* Adds every page that a range touches. */
 void version_pages_add(struct version_pages *pages, const struct storage_ranges *ranges);
 void version_pages_copy(struct version_pages *pages, const struct version_pages *from);
-/* The next run of pages of the set that begins at byte `from` or later: 0 when there is none. */
+/* The next run of pages in the set that begins at byte `from` or later; 0: there is none. */
 int version_pages_next(const struct version_pages *pages, size_t from, struct storage_range *run);
 
 #endif

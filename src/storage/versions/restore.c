@@ -1,7 +1,8 @@
-/* src/storage/versions/restore.c: a window's bytes from a version, and order in the folder.
+/* src/storage/versions/restore.c: restores a window's bytes from a version, and tidies the
+ * directory.
  *
  * The data file itself is never a version: the kernel writes any page of it back at any time, so
- * after a crash it holds something of everything. All bytes come from the slots. */
+ * after a crash it holds a mixture of states. All bytes come from slots. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,14 +12,14 @@
 
 #include "storage/versions/state.h"
 
-/* Where a slot's bytes go: byte `at` of the slot is byte at + shift of the part. */
+/* Where a slot's bytes go: byte `at` of the slot to byte at + shift of the part. */
 struct target {
     const struct versions_part *part;
     int64_t shift;
 };
 
-/* Equal pages are left alone: a store would make them dirty, and the next flush write them. */
-static int take_block(void *context, uint64_t at, const void *data, size_t size)
+/* Equal pages are left alone: a store would dirty them, and the next flush would write them. */
+static int apply_block(void *context, uint64_t at, const void *data, size_t size)
 {
     const struct target *target = context;
     int64_t begin = (int64_t)at + target->shift, end = begin + (int64_t)size;
@@ -48,11 +49,12 @@ static int restore_from(const struct versions *versions, const struct version_sl
     to = to > (int64_t)length ? (int64_t)length : to;
     if (from >= to)
         return 0;
-    int fd = slot_open(versions->folder, versions->path, slot->rank, slot->number, O_RDONLY, error);
+    int fd =
+        slot_open(versions->directory, versions->path, slot->rank, slot->number, O_RDONLY, error);
     if (fd < 0)
         return fd;
-    int result =
-        slot_each_block(fd, &slot->record, (uint64_t)from, (uint64_t)to, take_block, &target, &bad);
+    int result = slot_each_block(fd, &slot->record, (uint64_t)from, (uint64_t)to, apply_block,
+                                 &target, &bad);
     close(fd);
     if (result == 0)
         return 0;
@@ -82,13 +84,14 @@ static int is_own_part(const struct versions *versions, const struct version_slo
            (!versions->part.is_in_file || slot->record.offset == versions->part.offset);
 }
 
-/* This slot and the part are equal now. */
+/* The part equals this slot now: takes over its sums. */
 static int adopt(struct versions *versions, const struct version_slot *slot,
                  struct storage_error *error)
 {
     struct own_slot *own = own_slot(versions, slot);
     uint32_t *sums = NULL;
-    int fd = slot_open(versions->folder, versions->path, slot->rank, slot->number, O_RDONLY, error);
+    int fd =
+        slot_open(versions->directory, versions->path, slot->rank, slot->number, O_RDONLY, error);
     int result = fd < 0 ? fd : slot_read_sums(fd, &slot->record, &sums);
     if (fd < 0)
         return result;
@@ -131,16 +134,17 @@ int versions_restore(struct versions *versions, const struct version_slots *slot
 
 /* ---- Settling ---- */
 
-/* What came after the choice, or was given up, must not come back as soon as other ranks reach its
- * number again. What belongs to the choice may so far be in the kernel's memory only, when the
- * job was killed rather than the machine. */
+/* Newer versions, and those that were given up, must not come back once the ranks reach their
+ * numbers again. The choice itself may be in the kernel's memory only, when the job was killed and
+ * not the machine. */
 static int settle_slot(struct versions *versions, const struct version_slot *slot,
                        const struct version_record *choice, struct storage_error *error)
 {
     int is_chosen = version_is_same(&slot->record, choice), result = 0;
     if (slot->state == SLOT_EMPTY || (!is_chosen && slot->record.version < choice->version))
         return 0;
-    int fd = slot_open(versions->folder, versions->path, slot->rank, slot->number, O_RDWR, error);
+    int fd =
+        slot_open(versions->directory, versions->path, slot->rank, slot->number, O_RDWR, error);
     if (fd < 0)
         return fd;
     if (!is_chosen)
@@ -168,8 +172,8 @@ static void remember(struct versions *versions, const struct version_slot *slot,
     if (slot->state != SLOT_EMPTY && version_is_same(&slot->record, choice))
         is_valid = 1;
     own->exists = own->is_unsure = 1;
-    /* A commit that did not end may have left pages in memory that the device could not take: such
-     * a slot begins anew, since comparing would find them equal. */
+    /* A commit that did not end may have left pages in the page cache that the device could not
+     * take. Comparing would find those equal, so such a slot starts anew. */
     own->is_sized = is_valid && has_own_size(versions, &slot->record);
     own->version = is_valid ? slot->record.version : 0;
 }
@@ -185,7 +189,7 @@ int versions_settle(struct versions *versions, const struct version_slots *slots
         result = settle_slot(versions, slot, &choice->record, error);
         remember(versions, slot, &choice->record);
     }
-    if (result == 0 && versions->io->flush_folder(versions->folder) != 0)
+    if (result == 0 && versions->io->flush_directory(versions->directory) != 0)
         result = storage_fail(error, -errno, "%s.versions: %s", versions->path, strerror(errno));
     versions->newest = choice->record.version;
     return result;
@@ -197,9 +201,9 @@ void versions_tidy(struct versions *versions)
 {
     uint64_t kept = versions->slot_count - 1;
     struct version_slots slots;
-    struct storage_error ignored; /* the next commit tries again */
+    struct storage_error ignored; /* the next commit retries */
     if (!versions->has_leftovers ||
-        slots_scan(versions->folder, versions->path, &slots, &ignored) != 0)
+        slots_scan(versions->directory, versions->path, &slots, &ignored) != 0)
         return;
     versions->has_leftovers = 0;
     for (size_t i = 0; i < slots.count; i++) {
@@ -210,7 +214,7 @@ void versions_tidy(struct versions *versions)
         if (slot->state != SLOT_EMPTY && slot->record.version + kept > versions->newest)
             versions->has_leftovers = 1;
         else
-            (void)unlinkat(versions->folder, slot_name(name, slot->rank, slot->number), 0);
+            (void)unlinkat(versions->directory, slot_name(name, slot->rank, slot->number), 0);
     }
     free(slots.slot);
 }

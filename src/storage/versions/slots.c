@@ -27,7 +27,7 @@ static int random_bytes(void *bytes, size_t size)
 
 const struct versions_io versions_io_system = {pwrite, flush, fsync, random_bytes};
 
-/* ---- The folder ---- */
+/* ---- The directory ---- */
 
 char *versions_folder_name(const char *path)
 {
@@ -35,7 +35,7 @@ char *versions_folder_name(const char *path)
     return asprintf(&name, "%s.versions", path) < 0 ? NULL : name;
 }
 
-/* The entry of the folder itself. */
+/* Makes the directory's own entry durable. */
 static int flush_parent(const char *path, const struct versions_io *io)
 {
     char parent[PATH_MAX];
@@ -46,18 +46,18 @@ static int flush_parent(const char *path, const struct versions_io *io)
     int fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int result = io->flush_folder(fd) == 0 ? 0 : -errno;
+    int result = io->flush_directory(fd) == 0 ? 0 : -errno;
     close(fd);
     return result;
 }
 
-int versions_folder_open(const char *path, const struct versions_io *io,
-                         struct storage_error *error)
+int versions_directory_open(const char *path, const struct versions_io *io,
+                            struct storage_error *error)
 {
     char *name = versions_folder_name(path);
     if (!name)
         return storage_fail(error, -ENOMEM, "no memory for the name of the versions of %s", path);
-    /* As open to others as the data is: who may read a file may search its folder. */
+    /* As accessible to others as the data: who may read a file may search its directory. */
     struct stat data;
     mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
     int result = 0;
@@ -65,7 +65,7 @@ int versions_folder_open(const char *path, const struct versions_io *io,
         (void)chmod(name, 0700 | mode | (mode & 0444) >> 2);
     else if (errno != EEXIST)
         result = -errno;
-    /* Also when it was there: whoever made it may have died before this. */
+    /* Also when it existed: its creator may have died before this. */
     if (result == 0)
         result = flush_parent(path, io);
     int fd = result == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -73,18 +73,18 @@ int versions_folder_open(const char *path, const struct versions_io *io,
         result = -errno;
     if (result != 0)
         storage_fail(error, result,
-                     "%s: %s: the versions of a window lie in that folder; let it be made, or "
+                     "%s: %s: the versions of a window lie in that directory; let it be made, or "
                      "allocate the window without storage_alloc_versions",
                      name, strerror(-result));
     free(name);
     return result == 0 ? fd : result;
 }
 
-int versions_lock(int folder, const char *path, uint32_t rank, uint32_t count, int *fd,
+int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_start = rank, .l_len = count};
-    *fd = openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *fd = openat(directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     int is_open = *fd >= 0;
     int result = !is_open || fcntl(*fd, F_OFD_SETLK, &lock) != 0 ? -errno : 0;
     if (is_open && (result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP))
@@ -111,13 +111,13 @@ char *slot_name(char name[SLOT_NAME], uint32_t rank, uint32_t number)
     return name;
 }
 
-int slot_open(int folder, const char *path, uint32_t rank, uint32_t number, int flags,
+int slot_open(int directory, const char *path, uint32_t rank, uint32_t number, int flags,
               struct storage_error *error)
 {
     char name[SLOT_NAME];
     struct stat data;
     mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
-    int fd = openat(folder, slot_name(name, rank, number), flags | O_CLOEXEC, mode);
+    int fd = openat(directory, slot_name(name, rank, number), flags | O_CLOEXEC, mode);
     if (fd >= 0)
         return fd;
     fd = -errno;
@@ -192,10 +192,10 @@ static int read_header(int fd, struct version_slot *slot)
     return 0;
 }
 
-static int add_slot(struct version_slots *slots, int folder, const char *path,
+static int add_slot(struct version_slots *slots, int directory, const char *path,
                     struct version_slot slot, struct storage_error *error)
 {
-    int fd = slot_open(folder, path, slot.rank, slot.number, O_RDONLY, error);
+    int fd = slot_open(directory, path, slot.rank, slot.number, O_RDONLY, error);
     if (fd < 0)
         return fd;
     int result = read_header(fd, &slot);
@@ -222,11 +222,11 @@ static int by_name(const void *left, const void *right)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-int slots_scan(int folder, const char *path, struct version_slots *slots,
+int slots_scan(int directory, const char *path, struct version_slots *slots,
                struct storage_error *error)
 {
     *slots = (struct version_slots){NULL, 0};
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = 0;
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = 0;
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (!list) {
         result = -errno;
@@ -239,7 +239,7 @@ int slots_scan(int folder, const char *path, struct version_slots *slots,
         int end = 0;
         if (sscanf(entry->d_name, "rank-%u.slot-%u%n", &slot.rank, &slot.number, &end) == 2 &&
             !entry->d_name[end])
-            result = add_slot(slots, folder, path, slot, error);
+            result = add_slot(slots, directory, path, slot, error);
     }
     closedir(list);
     if (result != 0) {

@@ -1,25 +1,25 @@
-/* src/storage/versions/slots.h: the files in FILE.versions/: rank-R.slot-S, and the file `lock`.
+/* src/storage/versions/slots.h: the files in FILE.versions/: rank-R.slot-S and `lock`.
  *
- * A rank writes its versions to its slots in turn: one slot more than versions are kept. The slot
- * that is being written never holds one of those. A job with other ranks leaves slots that the
+ * A rank has one slot more than versions are kept and writes its versions to them in rotation, so
+ * the slot being written never holds a kept version. A job with other ranks leaves slots that the
  * next commits remove. */
 #ifndef ONESPACE_STORAGE_VERSIONS_SLOTS_H
 #define ONESPACE_STORAGE_VERSIONS_SLOTS_H
 
-#include "storage/versions/versions.h"
 #include "storage/versions/format.h"
+#include "storage/versions/versions.h"
 
 enum slot_state {
     SLOT_EMPTY,    /* nothing, or torn */
-    SLOT_PREPARED, /* this rank's part is durable; whether all parts are, is not known here */
-    SLOT_COMPLETE, /* marked: all ranks' parts were durable */
+    SLOT_PREPARED, /* this rank's part is durable; the other ranks' may not be */
+    SLOT_COMPLETE, /* marked: all ranks' parts are durable */
 };
 
 struct version_slot {
-    uint32_t rank, number; /* as its name says */
+    uint32_t rank, number; /* from its name */
     enum slot_state state;
     struct version_record record; /* unless it is empty */
-    uint64_t disk_bytes;          /* that it occupies */
+    uint64_t disk_bytes;          /* allocated */
 };
 
 struct version_slots {
@@ -28,38 +28,39 @@ struct version_slots {
 };
 
 enum { SLOT_NAME = 48 };
-/* Into name, which is returned. */
+/* Fills and returns `name`. */
 char *slot_name(char name[SLOT_NAME], uint32_t rank, uint32_t number);
 
 /* "FILE.versions", owned by the caller; NULL: no memory. */
 char *versions_folder_name(const char *path);
-/* A descriptor of the folder, which is made, durably, when it is missing. */
-int versions_folder_open(const char *path, const struct versions_io *io,
-                         struct storage_error *error);
-/* Keeps others off `count` ranks' slots until *fd is closed; 0: all ranks. -EBUSY: somebody has
- * them. */
-int versions_lock(int folder, const char *path, uint32_t rank, uint32_t count, int *fd,
+/* A descriptor of the directory, which is created, durably, if it is missing. */
+int versions_directory_open(const char *path, const struct versions_io *io,
+                            struct storage_error *error);
+/* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: somebody has them.
+ */
+int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error);
 
-/* What is in the folder. An unreadable or unknown file is an error. */
-int slots_scan(int folder, const char *path, struct version_slots *slots,
+/* Lists the directory. An unreadable or unknown file is an error. */
+int slots_scan(int directory, const char *path, struct version_slots *slots,
                struct storage_error *error);
 
 /* A descriptor of one slot's file. flags: of open(2). */
-int slot_open(int folder, const char *path, uint32_t rank, uint32_t number, int flags,
+int slot_open(int directory, const char *path, uint32_t rank, uint32_t number, int flags,
               struct storage_error *error);
-/* All of it. 0 or -errno. */
+/* Transfer all bytes. 0 or -errno. */
 int slot_write(const struct versions_io *io, int fd, const void *data, size_t size, uint64_t at);
 int slot_read(int fd, void *data, size_t size, uint64_t at);
-/* The sums of its blocks, checked against the record; owned by the caller. -EUCLEAN: damaged. */
+/* Reads the sums of the slot's blocks and checks them against the record; owned by the caller.
+ * -EUCLEAN: damaged. */
 int slot_read_sums(int fd, const struct version_record *record, uint32_t **sums);
 /* Makes record and mark unreadable, durably. */
 int slot_invalidate(const struct versions_io *io, int fd);
 /* Marks the slot's version as complete, durably. */
 int slot_mark(const struct versions_io *io, int fd, const struct version_record *record);
 
-/* Gives each block of the slot's data to `visit` once its sum was checked: `at` counts from the
- * part's first byte. -EUCLEAN: *bad is the first damaged block's place. */
+/* Passes each block of the slot's data in [from, to) to `visit` after checking its sum; `at` counts
+ * from the part's first byte. -EUCLEAN: *bad is the place of the first damaged block. */
 typedef int slot_visit(void *context, uint64_t at, const void *data, size_t size);
 int slot_each_block(int fd, const struct version_record *record, uint64_t from, uint64_t to,
                     slot_visit *visit, void *context, uint64_t *bad);

@@ -1,5 +1,5 @@
-/* src/storage/versions/write.c: this rank's part of a new version, in a slot of its own (steps of
- * commit.c: 2). */
+/* src/storage/versions/write.c: writes this rank's part of a new version to a slot (step 2 of
+ * commit.c). */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,8 @@
 
 /* ---- What changed ---- */
 
-/* Keeps, for every slot, what it lacks: after this nothing is forgotten however the commit ends. */
+/* Adds the changes to what every slot lacks: from here on none is forgotten, however the commit
+ * ends. */
 static int note_changes(struct versions *versions, struct storage_error *error)
 {
     struct storage_ranges ranges = {0};
@@ -46,15 +47,15 @@ static void sum_blocks(struct versions *versions)
             size_t size = left < VERSIONS_BLOCK ? left : VERSIONS_BLOCK;
             versions->sums[block / VERSIONS_BLOCK] = versions_crc(part->base + block, size);
         }
-        at = block; /* further pages of the last block are summed too */
+        at = block; /* further pages of the last block are covered, too */
     }
     version_pages_clear(&versions->unsummed);
 }
 
 /* ---- The slot ---- */
 
-/* An empty one, or the one with the oldest version: with a slot more than versions are kept it is
- * none of those. */
+/* An empty slot, or the one with the oldest version: with one slot more than kept versions it is
+ * not one of these. */
 static uint32_t choose_slot(const struct versions *versions)
 {
     uint32_t best = 0;
@@ -64,9 +65,9 @@ static uint32_t choose_slot(const struct versions *versions)
     return best;
 }
 
-/* Room now, where the file system can say so: later writes cannot fail for want of it. Of a clone
- * only what stands before the data is new: there the mark must find room, since a mark that fails
- * ends the versions. */
+/* Reserves space where the file system can, so that later writes cannot fail for want of it. Of a
+ * clone only what precedes the data is new; the mark must have its space there, since a mark that
+ * fails ends the versions. */
 static int reserve(const struct versions *versions, int fd, int is_clone)
 {
     size_t length = versions->part.length;
@@ -82,8 +83,8 @@ static int reserve(const struct versions *versions, int fd, int is_clone)
     return is_clone || ftruncate(fd, size) == 0 ? 0 : -errno;
 }
 
-/* Lets the slot share the data of the newest version, where the file system has reflinks: then it
- * lacks what changed since, and takes no more space. */
+/* Lets the slot share the data of the newest version where the file system has reflinks: then it
+ * lacks only what changed since, and takes no more space than that. */
 static int clone_newest(struct versions *versions, const struct commit *commit)
 {
     uint64_t at = version_data_at(versions->part.length);
@@ -96,8 +97,8 @@ static int clone_newest(struct versions *versions, const struct commit *commit)
         from++;
     if (!versions->can_clone || from == versions->slot_count || !versions->part.length)
         return 0;
-    int fd =
-        slot_open(versions->folder, versions->path, versions->group.rank, from, O_RDONLY, &ignored);
+    int fd = slot_open(versions->directory, versions->path, versions->group.rank, from, O_RDONLY,
+                       &ignored);
     if (fd < 0)
         return 0;
     range.src_fd = fd;
@@ -110,12 +111,12 @@ static int clone_newest(struct versions *versions, const struct commit *commit)
     return versions->can_clone;
 }
 
-/* Ready to take pages. */
+/* Opens and invalidates the commit's slot, and makes it as long as it has to be. */
 static int open_slot(struct versions *versions, struct commit *commit, struct storage_error *error)
 {
     struct own_slot *slot = &versions->slots[commit->number];
-    commit->fd = slot_open(versions->folder, versions->path, versions->group.rank, commit->number,
-                           O_RDWR | O_CREAT, error);
+    commit->fd = slot_open(versions->directory, versions->path, versions->group.rank,
+                           commit->number, O_RDWR | O_CREAT, error);
     if (commit->fd < 0)
         return commit->fd;
     commit->is_new = !slot->exists;
@@ -138,8 +139,8 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
 
 /* ---- Its content ---- */
 
-/* The pages of a run that differ from the slot's: reading costs less than writing, most of all when
- * only few differ. What cannot be read is written. */
+/* Writes the pages of a run that differ from the slot's: reading costs less than writing, all the
+ * more when few differ. What cannot be read is written. */
 static int write_different(struct versions *versions, const struct commit *commit,
                            struct storage_range run, char *buffer)
 {
@@ -165,7 +166,8 @@ static int write_pages(struct versions *versions, const struct commit *commit)
 {
     struct own_slot *slot = &versions->slots[commit->number];
     uint64_t data = version_data_at(versions->part.length);
-    char *buffer = slot->is_unsure ? malloc(VERSIONS_BLOCK) : NULL; /* without it all is written */
+    char *buffer =
+        slot->is_unsure ? malloc(VERSIONS_BLOCK) : NULL; /* without it everything is written */
     struct storage_range run;
     int result = 0;
     for (size_t at = 0; result == 0 && version_pages_next(&slot->lacks, at, &run);
@@ -199,7 +201,7 @@ static int write_record(struct versions *versions, const struct commit *commit)
     int result = slot_write(versions->io, commit->fd, bytes, sizeof(bytes), VERSIONS_RECORD_AT);
     if (result == 0 && versions->io->flush(commit->fd) != 0)
         result = -errno;
-    if (result == 0 && commit->is_new && versions->io->flush_folder(versions->folder) != 0)
+    if (result == 0 && commit->is_new && versions->io->flush_directory(versions->directory) != 0)
         result = -errno;
     return result;
 }

@@ -1,29 +1,29 @@
-// tests/storage/folder.hpp: a folder that goes with the test.
-#ifndef TESTS_STORAGE_FOLDER_HPP
-#define TESTS_STORAGE_FOLDER_HPP
+// tests/storage/directory.hpp: a directory that goes with the test.
+#ifndef TESTS_STORAGE_DIRECTORY_HPP
+#define TESTS_STORAGE_DIRECTORY_HPP
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
-class Folder
+class Directory
 {
     std::string name =
         (std::filesystem::temp_directory_path() / "onespace-versions-XXXXXX").string();
 
   public:
-    Folder()
+    Directory()
     {
         if (!mkdtemp(name.data()))
             abort();
     }
-    ~Folder()
+    ~Directory()
     {
         std::error_code ignored;
         std::filesystem::remove_all(name, ignored);
     }
-    Folder(const Folder &) = delete;
-    Folder &operator=(const Folder &) = delete;
+    Directory(const Directory &) = delete;
+    Directory &operator=(const Directory &) = delete;
     std::string operator/(const std::string &file) const
     {
         return name + "/" + file;
