@@ -1,4 +1,4 @@
-/* tests/power/synchronise.c: stores into a region of a file and makes it durable, again and again.
+/* tests/power/synchronise.c: stores into a region of a file and makes it durable, repeatedly.
  *
  *   synchronise FILE ROUNDS CONTROL stores|copies|past-cache|without-flush
  *
@@ -7,8 +7,8 @@
  * nobody flushes.
  *
  * In round R some pages get the number R at their beginning and end, always the one that is R
- * modulo their count; then the region is flushed, and blockdisk's CONTROL is told `synced R`. What
- * is there after a power loss is no version, but no page may be older than the last round that was
+ * modulo their count; then the region is flushed, and blockdisk's CONTROL is told `synced R`. After
+ * a power loss the file may hold a mixture, but no page may be older than the last round that was
  * flushed. */
 #include <errno.h>
 #include <fcntl.h>

@@ -35,7 +35,7 @@ struct Shared {
     unsigned char message[256];      // rank 0's, likewise
     uint64_t seen[max_ranks][cycle]; // attempt by version, that a rank saw in its pages
     std::atomic<uint64_t> attempt;   // rank 0 writes it before a barrier
-    // Each written by one rank and read by the parent after that one's end: relaxed is enough.
+    // Each written by one rank and read by the parent after that rank's end: relaxed is enough.
     std::atomic<uint64_t> restored[max_ranks], committed[max_ranks], bytes[max_ranks];
     std::atomic<int> error[max_ranks];
     char text[max_ranks][800], torn[max_ranks][200];
@@ -282,7 +282,7 @@ int commit(versions *made, Part &part, storage_error *error)
             mix(shared->attempt + uint64_t(time(nullptr)) * 1000003 + uint64_t(getpid()));
     barrier();
     store_version(part, version, shared->attempt);
-    // Ranks come at different times.
+    // Ranks arrive at different times.
     if (mix(job->seed + version * 31 + rank) % 3 == 0)
         usleep(mix(job->seed + version + rank) % 300);
     is_committing = true;
@@ -333,7 +333,7 @@ int work(Part &part, const std::string &path, storage_error *error)
     _exit(0);
 }
 
-// ---- Their parent, who does what a launcher does: when one dies, it kills the others ----
+// ---- Their parent: like a launcher, it kills the others when one dies ----
 
 uint64_t microseconds()
 {
@@ -351,7 +351,7 @@ void kill_all(const std::vector<pid_t> &ranks)
 
 void wait_for(std::vector<pid_t> &ranks, Outcome &outcome)
 {
-    // Looks, not time: what stops the ranks for a while stops their parent too.
+    // Polls are counted, not time: what delays the ranks delays their parent, too.
     const unsigned limit = 600000;
     unsigned looks = 0;
     uint64_t start = microseconds();

@@ -1,4 +1,4 @@
-// tests/storage/directory.hpp: a directory that goes with the test.
+// tests/storage/directory.hpp: a directory that is removed with the test.
 #ifndef TESTS_STORAGE_DIRECTORY_HPP
 #define TESTS_STORAGE_DIRECTORY_HPP
 

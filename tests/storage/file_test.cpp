@@ -51,7 +51,7 @@ TEST_F(file, has_its_place_reserved)
     storage_file_close(&made);
 }
 
-/* Else the next flush would write metadata although nothing was stored. */
+/* Otherwise the next flush would write metadata although nothing was stored. */
 TEST_F(file, that_has_its_place_stays_as_it_is)
 {
     storage_file made;

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-// C++20 has no _Atomic: the same size and place, and one thread here.
+// C++20 has no _Atomic: volatile has the same layout, and there is one thread here.
 #include <stdatomic.h>
 #define _Atomic volatile
 extern "C" {
@@ -71,7 +71,7 @@ class Region : public testing::Test
         struct stat status;
         return stat(file.c_str(), &status) == 0 ? static_cast<long>(status.st_size) : -1;
     }
-    // Past the mapping.
+    // Not through the mapping.
     static int byte_at(const std::string &file, long offset)
     {
         unsigned char byte = 0;

@@ -1,5 +1,5 @@
 // tests/storage/versions_faults_test.cpp: each system call that opening and committing make fails
-// in turn: what was committed stays, whole, and what failed says so.
+// in turn: committed versions stay complete, and the failing call reports it.
 #include <cerrno>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ void store_version(Solo &window, uint64_t version)
 class versions_faults : public testing::TestWithParam<bool>
 {
   protected:
-    // Opens the window twice and commits; again what failed, as a program does that made room.
+    // Opens the window twice and commits; retries what failed, like a program that has made room.
     void work()
     {
         directory = std::make_unique<Directory>();
@@ -102,7 +102,7 @@ class versions_faults : public testing::TestWithParam<bool>
         EXPECT_EQ(window.commit(), 0) << window.error.text;
     }
 
-    // Room that was made lets the program go on; but not where a mark may be there, or not.
+    // After room was made the program goes on, unless it is unknown whether a mark was written.
     void check_full(const Fault &fault)
     {
         bool is_mark = said.find("not marked") != std::string::npos;

@@ -276,7 +276,7 @@ TEST(versions, other_size_is_refused)
     EXPECT_NE(strstr(window.error.text, "200000 bytes"), nullptr) << window.error.text;
 }
 
-// Whatever stands in the headers: either the right bytes or an error, and no crash.
+// Whatever the headers contain: either the right bytes or an error, and no crash.
 TEST(versions, damaged_headers_are_never_taken_for_data)
 {
     std::mt19937 random(7);
@@ -388,7 +388,7 @@ TEST(versions, lost_part_is_refused)
     EXPECT_TRUE(fs::exists(newest_slot(directory / "data.0"))); // and nothing was given up
 }
 
-// A disk that comes from a backup: the part of one rank is of another commit of the same number.
+// A disk restored from a backup: one rank's part is of another commit with the same number.
 Outcome mix_histories(const Directory &directory, Without without)
 {
     auto copy = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
@@ -423,7 +423,7 @@ TEST(versions, two_histories_are_not_mixed)
         << outcome.text;
 }
 
-// The check of the check: the nonce is what keeps them apart.
+// The test is tested: only the nonce tells them apart.
 TEST(versions, without_the_nonce_two_histories_are_mixed)
 {
     Directory directory;
@@ -451,8 +451,8 @@ TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
     umount2(disk.c_str(), MNT_DETACH);
 }
 
-// Another rank's mark may be there, so nobody can say that the version is not: the window makes no
-// further one. Whether there is another rank decides which version is found.
+// Another rank's mark may exist, so the version cannot be ruled out and the window makes no further
+// one. Whether there is another rank decides which version is found.
 TEST(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_again)
 {
     for (uint32_t ranks : {1, 3}) {
