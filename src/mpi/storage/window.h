@@ -20,7 +20,6 @@
 #include "storage/region/region.h"
 
 struct versions;
-struct group;
 struct storage_descriptor; /* bulk.c */
 
 struct storage_window {

@@ -68,13 +68,10 @@ void storage_region_unmap(struct storage_region *region);
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error);
 
-/* From this many bytes on the next two are worthwhile. */
-#define STORAGE_BULK ((size_t)64 << 10)
-
-/* memmove to and from the region at an offset, without a fault per page. fd: of its file, for
- * reading and writing, or -1. What system calls cannot copy is copied by loads and stores, and
- * fails as those do. Tracking sees stores only, so a tracked region is always stored into. Any
- * thread. */
+/* memmove to and from the region at an offset, without a fault per page; for 64 KiB and more. fd:
+ * of its file, for reading and writing, or -1. What system calls cannot copy is copied by loads and
+ * stores, and fails as those do. Tracking sees stores only, so a tracked region is always stored
+ * into. Any thread. */
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
                           size_t size);
 void storage_region_load(struct storage_region *region, int fd, uint64_t offset, void *to,
