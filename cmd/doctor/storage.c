@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "storage/storage.h"
+#include "storage/region/region.h"
 
 enum { SIZE = 8 << 20, SMALL = 64 << 10, TIMEOUT_MS = 20000 };
 

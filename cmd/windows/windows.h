@@ -2,7 +2,7 @@
 #ifndef ONESPACE_CMD_WINDOWS_WINDOWS_H
 #define ONESPACE_CMD_WINDOWS_WINDOWS_H
 
-#include "storage/versions_slots.h"
+#include "storage/versions/slots.h"
 
 /* One rank's part of a version. */
 struct windows_part {

@@ -11,7 +11,7 @@
  * dlsym(RTLD_DEFAULT, ...), which finds them under `onespace run` and where the layer is preloaded.
  *
  * Conventions. As MPI's: they return MPI_SUCCESS or an MPI error class, after the window's error
- * handler was called; a message on standard error says what was wrong and how to mend it. A window
+ * handler was called; a message on standard error says what was wrong and how to fix it. A window
  * that is not on storage is MPI_ERR_WIN. Offsets and lengths are bytes in the calling rank's own
  * part. Thread-safe where MPI was initialised with MPI_THREAD_MULTIPLE, but for collective calls on
  * one window, which all ranks make in one order. Since 0.1.0. */
@@ -46,10 +46,11 @@ ONESPACE_WINDOW_API int onespace_window_sync_range(MPI_Win win, MPI_Aint offset,
 /* A synchronisation that goes on in the background; made by onespace_window_sync_start. */
 struct onespace_window_request;
 
-/* Begins what onespace_window_sync_range does and returns at once. What is stored into the range
+/* Starts what onespace_window_sync_range does and returns at once. What is stored into the range
  * before the request is complete may or may not be part of it. *request is the caller's until
  * onespace_window_wait, or _test with *flag set, which sets it to NULL. Complete it before the
- * window is freed: MPI_Win_free waits for what is left, and requests not waited for are lost. */
+ * window is freed: MPI_Win_free waits for requests that are left, frees them, and drops their
+ * outcomes. */
 ONESPACE_WINDOW_API int onespace_window_sync_start(MPI_Win win, MPI_Aint offset, MPI_Aint length,
                                                    struct onespace_window_request **request);
 
@@ -57,13 +58,13 @@ ONESPACE_WINDOW_API int onespace_window_sync_start(MPI_Win win, MPI_Aint offset,
  * *request NULL: MPI_SUCCESS. */
 ONESPACE_WINDOW_API int onespace_window_wait(struct onespace_window_request **request);
 
-/* Sets *flag to 1 and does what onespace_window_wait does when that would not wait; else sets *flag
- * to 0. */
+/* If the request is complete, sets *flag to 1 and does what onespace_window_wait does; otherwise
+ * sets *flag to 0. */
 ONESPACE_WINDOW_API int onespace_window_test(struct onespace_window_request **request, int *flag);
 
 /* ---- Statistics ---- */
 
-/* What was asked of one kind of call by this rank on this window. */
+/* Calls of one kind by this rank on this window. */
 struct onespace_window_calls {
     uint64_t calls;
     uint64_t bytes;       /* covered by them, changed or not; of puts, gets: transferred */

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 
 #include "agent/agent.h"
-#include "mpi/functions.h"
+#include "mpi/names/functions.h"
 #include "onespace.h"
 #include "base/raw.h"
 #include "base/text.h"

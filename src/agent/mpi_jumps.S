@@ -2,7 +2,7 @@
  *
  * Each goes where mpi_targets says, or, as long as that is zero, asks mpi_resolve(index) first.
  * Zeroes need no relocation and no page of their own in programs that never come here. */
-#include "mpi/functions.h"
+#include "mpi/names/functions.h"
 
         .text
         .set    index, 0

@@ -1,5 +1,4 @@
-// tests/mpi/reduce_test.cpp: the loops for wider registers give what the plain ones give, bit by
-// bit.
+// tests/mpi/reduce_test.cpp: the loops for wider registers give the same bits as the plain ones.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -9,7 +8,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "mpi/reduce_loops.h"
+#include "mpi/types/reduce_loops.h"
 }
 
 namespace
@@ -33,7 +32,7 @@ template <typename Value> void put_numbers(std::vector<char> &to, std::mt19937 &
     }
 }
 
-// Any bits will do for integers; of numbers no NaN, since which of two is kept is not defined.
+// Any bits for integers; no NaN for floating point, since which of two NaNs is kept is undefined.
 std::vector<char> operands(const reduce_row &row, std::size_t bytes, std::mt19937 &random)
 {
     std::vector<char> found(bytes);
@@ -69,7 +68,7 @@ std::vector<char> operands(const reduce_row &row, std::size_t bytes, std::mt1993
 void expect_what_the_plain_loops_give(const struct reduce_table &wide)
 {
     if (!runs_here(wide))
-        GTEST_SKIP() << "this processor has no such registers";
+        GTEST_SKIP() << "this CPU has no such registers";
     std::mt19937 random(1);
     ASSERT_EQ(wide.count, reduce_table_plain.count);
     int compared = 0;

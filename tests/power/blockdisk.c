@@ -1,4 +1,4 @@
-/* tests/power/blockdisk.c: a disk whose every write and flush is known, for tests of power loss.
+/* tests/power/blockdisk.c: a disk that records every write and flush, for tests of power loss.
  *
  *   blockdisk IMAGE TRACE MOUNTPOINT
  *
@@ -6,16 +6,16 @@
  * given to ext4 or XFS, and a flush of that block device arrives here as an fsync. Writes and
  * flushes are carried out and appended to TRACE. `control` takes commands, one per write:
  *
- *   mark TEXT      appends a mark to the trace: what the disk had been told when TEXT became true
+ *   mark TEXT      appends a mark to the trace: what the disk had received when TEXT became true
  *   fail write N   after N more writes, all writes fail with EIO
  *   fail read N    likewise reads
  *   fail flush N   likewise flushes
  *   heal           nothing fails any more
  *
  * TRACE is a sequence of struct trace_entry, each followed by `length` bytes. One thread serves all
- * requests, so the trace's order is the order in which they were carried out: whatever stands
- * before a flush was on the device when the flush returned, whatever stands behind the last flush
- * may be lost. Runs in the foreground until it is unmounted. */
+ * requests, so the trace has the order in which they were executed: everything before a flush was
+ * on the device when the flush returned, and everything after the last flush may be lost. Runs in
+ * the foreground until it is unmounted. */
 #define FUSE_USE_VERSION 35
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static int image, trace;
 static off_t image_size;
 static long until_failure[FAIL_KINDS] = {-1, -1, -1}; /* -1: never */
 
-/* What cannot be logged must not seem to have happened: the test would blame the wrong party. */
+/* A write that cannot be logged ends the disk: otherwise the test would blame the wrong program. */
 static void append(uint32_t kind, uint64_t offset, const void *data, uint32_t length)
 {
     struct trace_entry entry = {kind, length, offset};

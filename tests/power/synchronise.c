@@ -1,13 +1,14 @@
-/* tests/power/synchronise.c: stores into a region of a file and makes it durable, again and again.
+/* tests/power/synchronise.c: stores into a region of a file and makes it durable, repeatedly.
  *
  *   synchronise FILE ROUNDS CONTROL stores|copies|past-cache|without-flush
  *
  * stores: by stores; copies: every other round by storage_region_store of the whole region;
- * past-cache: so, and the region is written once; without-flush: stores that nobody flushes.
+ * past-cache: likewise with direct I/O, the region being written once; without-flush: stores that
+ * nobody flushes.
  *
  * In round R some pages get the number R at their beginning and end, always the one that is R
- * modulo their count; then the region is flushed, and blockdisk's CONTROL is told `synced R`. What
- * is there after a power loss is no version, but no page may be older than the last round that was
+ * modulo their count; then the region is flushed, and blockdisk's CONTROL is told `synced R`. After
+ * a power loss the file may hold a mixture, but no page may be older than the last round that was
  * flushed. */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "storage/storage.h"
+#include "storage/region/region.h"
 
 enum { PAGE = 4096, PAGES = 1088, OFFSET = 1000 }; /* the region is no multiple of pages anywhere */
 

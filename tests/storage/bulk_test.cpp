@@ -69,7 +69,7 @@ static const unsigned Styles[] = {0, STORAGE_RANDOM, STORAGE_SEQUENTIAL,
                                   STORAGE_SEQUENTIAL | STORAGE_WRITE_ONCE | STORAGE_READ_ONCE};
 INSTANTIATE_TEST_SUITE_P(styles, bulk, testing::ValuesIn(Styles));
 
-/* Against plain memory: what the mapping, a load, and the file have. */
+/* Compares the mapping, a load and the file with a copy in memory. */
 TEST_P(bulk, stores_and_loads_are_copies)
 {
     const size_t length = (7 << 20) + 12345;
@@ -101,7 +101,7 @@ TEST_P(bulk, stores_and_loads_are_copies)
     EXPECT_EQ(in_file, model);
 }
 
-/* A 64th of what was copied, and a page at least or by choice. */
+/* A 64th of what was copied, but at least a page; always a page if the style says so. */
 TEST_F(bulk, store_keeps_what_a_later_store_writes_small)
 {
     const struct {
@@ -145,14 +145,14 @@ TEST_F(bulk, what_is_written_once_and_read_once_is_not_kept_in_memory)
     map_with(0, 8 << 20, STORAGE_WRITE_ONCE | STORAGE_READ_ONCE);
     int direct = open(path().c_str(), O_RDWR | O_DIRECT);
     if (direct < 0)
-        GTEST_SKIP() << "this file system has no access past the page cache";
+        GTEST_SKIP() << "this file system has no direct I/O";
     close(direct);
     store(0, pattern(8 << 20, 1));
     EXPECT_EQ(load(0, 8 << 20), pattern(8 << 20, 1));
     EXPECT_EQ(pages_in_cache(), 0u);
 }
 
-/* Long before the system would begin by itself (vm.dirty_expire_centisecs). */
+/* Long before the system would begin write-back (vm.dirty_expire_centisecs). */
 TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
 {
     const size_t size = 1 << 20;
@@ -171,7 +171,7 @@ TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
     ASSERT_EQ(fstatfs(mapped.file.fd, &system), 0);
     if (system.f_type == TMPFS_MAGIC)
         GTEST_SKIP() << "/var/tmp is memory";
-    for (int turns = 0; turns < 500 && found.dirty + found.in_writeback; turns++) {
+    for (int tries = 0; tries < 500 && found.dirty + found.in_writeback; tries++) {
         usleep(10000);
         ASSERT_EQ(syscall(cachestat, mapped.file.fd, &range, &found, 0), 0);
     }
@@ -179,7 +179,7 @@ TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
     EXPECT_EQ(found.cached, size / Page);
 }
 
-/* It would hide that data is lost. */
+/* To extend it would hide that data is lost. */
 TEST_P(bulk, store_does_not_make_a_cut_file_whole)
 {
     map_with(0, 8 << 20, GetParam());
@@ -215,7 +215,7 @@ TEST_F(bulk, without_a_descriptor_is_a_copy)
     EXPECT_EQ(load(0, 1 << 20), data);
 }
 
-/* Else no huge page can be mapped. */
+/* Otherwise no huge page can be mapped. */
 TEST_F(bulk, sequential_regions_lie_in_huge_pages_as_in_the_file)
 {
     for (uint64_t offset : {UINT64_C(0), UINT64_C(12288), UINT64_C(5) << 20}) {
@@ -228,7 +228,7 @@ TEST_F(bulk, sequential_regions_lie_in_huge_pages_as_in_the_file)
     map_with(0, Page, STORAGE_SEQUENTIAL);
 }
 
-/* The first puts are written, later ones stored; a load by the file sees either. */
+/* The first puts go by pwrite, later ones by stores; reading the file sees both. */
 TEST_F(bulk, puts_into_one_place_again_and_again_are_all_there)
 {
     constexpr size_t Size = 192 << 10;
@@ -249,11 +249,11 @@ TEST_F(bulk, a_place_is_used_often_until_it_rests)
 {
     constexpr uint64_t Place = 5 << 20, Same = Place + 1000, Other = 9 << 20;
     int uses = 0;
-    while (!storage_region_is_used_often(&mapped, uses % 2 ? Same : Place) && uses < 100000)
+    while (!storage_region_is_hot(&mapped, uses % 2 ? Same : Place) && uses < 100000)
         uses++;
     EXPECT_GE(uses, 4);
-    EXPECT_LT(uses, 100000); // more than four only when this test was held up
-    EXPECT_EQ(storage_region_is_used_often(&mapped, Other), 0);
+    EXPECT_LT(uses, 100000); // more than four only when this test was delayed
+    EXPECT_EQ(storage_region_is_hot(&mapped, Other), 0);
     usleep(100000);
-    EXPECT_EQ(storage_region_is_used_often(&mapped, Place), 0);
+    EXPECT_EQ(storage_region_is_hot(&mapped, Place), 0);
 }

@@ -27,14 +27,15 @@ constexpr unsigned max_ranks = 16, page_size = 4096, page_words = page_size / 8,
 
 // What all ranks and their parent share.
 struct Shared {
-    // The ranks meet: everybody adds to `arrived`; the last one sets it back and counts the meeting
-    // (release), which the others wait for (acquire): so what was written before it is seen after.
-    std::atomic<uint32_t> arrived, meetings;
-    int64_t value[max_ranks];        // written by its rank before a meeting, read after
+    // A barrier: every rank adds to `arrived`; the last one resets it and opens the barrier by a
+    // new generation (release), which the others wait for (acquire): writes before it are seen
+    // after it.
+    std::atomic<uint32_t> arrived, generation;
+    int64_t value[max_ranks];        // written by its rank before a barrier, read after
     unsigned char message[256];      // rank 0's, likewise
     uint64_t seen[max_ranks][cycle]; // attempt by version, that a rank saw in its pages
-    std::atomic<uint64_t> attempt;   // rank 0 writes it before a meeting
-    // Each written by one rank and read by the parent after that one's end: relaxed is enough.
+    std::atomic<uint64_t> attempt;   // rank 0 writes it before a barrier
+    // Each written by one rank and read by the parent after that rank's end: relaxed is enough.
     std::atomic<uint64_t> restored[max_ranks], committed[max_ranks], bytes[max_ranks];
     std::atomic<int> error[max_ranks];
     char text[max_ranks][800], torn[max_ranks][200];
@@ -46,16 +47,16 @@ uint32_t rank;
 unsigned steps; // writes and flushes of this rank so far
 bool is_committing;
 
-// ---- Meeting ----
+// ---- Barrier ----
 
-void meet()
+void barrier()
 {
-    uint32_t meeting = shared->meetings.load(std::memory_order_relaxed);
+    uint32_t generation = shared->generation.load(std::memory_order_relaxed);
     if (shared->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == job->ranks) {
         shared->arrived.store(0, std::memory_order_relaxed);
-        shared->meetings.store(meeting + 1, std::memory_order_release);
+        shared->generation.store(generation + 1, std::memory_order_release);
     }
-    while (shared->meetings.load(std::memory_order_acquire) == meeting)
+    while (shared->generation.load(std::memory_order_acquire) == generation)
         usleep(20);
 }
 
@@ -63,9 +64,9 @@ int broadcast(void *, void *data, size_t size)
 {
     if (rank == 0)
         memcpy(shared->message, data, size);
-    meet();
+    barrier();
     memcpy(data, shared->message, size);
-    meet();
+    barrier();
     return 0;
 }
 
@@ -75,10 +76,10 @@ int least(void *, int64_t mine, int64_t *result)
     if (job->without == Without::agreement && is_committing)
         return 0;
     shared->value[rank] = mine;
-    meet();
+    barrier();
     for (uint32_t i = 0; i < job->ranks; i++)
         *result = shared->value[i] < *result ? shared->value[i] : *result;
-    meet();
+    barrier();
     return 0;
 }
 
@@ -112,7 +113,7 @@ int count_flush(int fd)
     return job->without == Without::flush ? 0 : fdatasync(fd);
 }
 
-int count_folder(int fd)
+int count_directory(int fd)
 {
     step();
     return job->without == Without::flush ? 0 : fsync(fd);
@@ -127,7 +128,7 @@ int draw(void *bytes, size_t size)
     return 0;
 }
 
-const versions_io io = {count_write, count_flush, count_folder, draw};
+const versions_io io = {count_write, count_flush, count_directory, draw};
 
 // ---- The window ----
 
@@ -226,7 +227,7 @@ void check_window(const Part &part, uint64_t version)
 {
     for (uint64_t i = 0; i < part.count; i++)
         check_page(part, i, version);
-    meet();
+    barrier();
     for (uint32_t other = 0; other < job->ranks; other++)
         for (unsigned i = 0; i < cycle; i++)
             if (shared->seen[other][i] && shared->seen[rank][i] &&
@@ -279,9 +280,9 @@ int commit(versions *made, Part &part, storage_error *error)
     if (rank == 0)
         shared->attempt =
             mix(shared->attempt + uint64_t(time(nullptr)) * 1000003 + uint64_t(getpid()));
-    meet();
+    barrier();
     store_version(part, version, shared->attempt);
-    // Ranks come at different times.
+    // Ranks arrive at different times.
     if (mix(job->seed + version * 31 + rank) % 3 == 0)
         usleep(mix(job->seed + version + rank) % 300);
     is_committing = true;
@@ -332,7 +333,7 @@ int work(Part &part, const std::string &path, storage_error *error)
     _exit(0);
 }
 
-// ---- Their parent, who does what a launcher does: when one dies, it kills the others ----
+// ---- Their parent: like a launcher, it kills the others when one dies ----
 
 uint64_t microseconds()
 {
@@ -350,7 +351,7 @@ void kill_all(const std::vector<pid_t> &ranks)
 
 void wait_for(std::vector<pid_t> &ranks, Outcome &outcome)
 {
-    // Looks, not time: what stops the ranks for a while stops their parent too.
+    // Polls are counted, not time: what delays the ranks delays their parent, too.
     const unsigned limit = 600000;
     unsigned looks = 0;
     uint64_t start = microseconds();

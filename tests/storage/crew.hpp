@@ -1,10 +1,10 @@
-// tests/storage/crew.hpp: a job whose ranks are processes, to make versions, to be killed, and to
-// check what is there afterwards.
+// tests/storage/crew.hpp: a job whose ranks are processes that make versions, are killed, and check
+// what is there afterwards.
 //
 // Every page of the window says which commit wrote it last. Which pages a version writes is a
-// function of its number, so that for a version that was restored the right writer of every page is
-// known; and all pages of one version, on all ranks, must come from the same attempt to commit it.
-// So anything torn shows: within a page, between pages, between ranks.
+// function of its number, so the right writer of every page of a restored version is known; and all
+// pages of one version, on all ranks, must come from the same attempt to commit it. So a mixture is
+// detected within a page, between pages, and between ranks.
 #ifndef TESTS_STORAGE_CREW_HPP
 #define TESTS_STORAGE_CREW_HPP
 
@@ -28,12 +28,12 @@ struct Job {
     unsigned killed_after_us = 0;
     std::string control;  // of tests/power/blockdisk: told of each commit
     unsigned tail = 0;    // bytes by which the window ends before a page does
-    bool retries = false; // a failed commit is tried once more
+    bool retries = false; // a failed commit is retried once
     int full_rank = -1;   // for the marks of its commits there is no room
 };
 
 struct Outcome {
-    bool is_killed = false; // as the job asked for, or not
+    bool is_killed = false; // as requested, or not
     bool has_hung = false;  // and was killed for that
     int error = 0;          // of versions_open or versions_commit, all ranks alike
     bool errors_differ = false;

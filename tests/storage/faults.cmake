@@ -2,10 +2,10 @@
 set(FAULTS_CALLS open openat fallocate ftruncate fsync fdatasync msync pwrite pread ioctl mmap mkdir unlinkat
   syscall)
 list(TRANSFORM FAULTS_CALLS PREPEND -Wl,--wrap=)
-add_executable(storage_faults_test faults.cpp region_faults_test.cpp versions_faults_test.cpp
-  $<TARGET_OBJECTS:layer-storage> $<TARGET_OBJECTS:versions>)
-target_include_directories(storage_faults_test PRIVATE ${CMAKE_CURRENT_LIST_DIR} ${PROJECT_SOURCE_DIR}/src)
+add_executable(storage_faults_test faults.cpp region_faults_test.cpp versions_faults_test.cpp)
+target_include_directories(storage_faults_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 target_link_options(storage_faults_test PRIVATE ${FAULTS_CALLS})
-target_link_libraries(storage_faults_test PRIVATE GTest::gtest_main)
+target_link_libraries(storage_faults_test PRIVATE layer-storage-file layer-storage-region
+  layer-storage-versions GTest::gtest_main)
 gtest_discover_tests(storage_faults_test PROPERTIES TIMEOUT ${ONESPACE_TEST_TIMEOUT} LABELS storage
   DISCOVERY_TIMEOUT 30)

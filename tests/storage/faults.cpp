@@ -89,7 +89,7 @@ void each_fault(Device wanted, Call call, std::initializer_list<int> errors,
             }
 }
 
-// ---- In front of the system's ----
+// ---- The wrapped calls ----
 
 #define REAL(result, name, ...)                                                                    \
     extern "C" result __real_##name(__VA_ARGS__);                                                  \
@@ -103,11 +103,11 @@ extern "C" int __wrap_open(const char *path, int flags, unsigned mode)
     return hits(Call::open) ? -1 : __real_open(path, flags, mode);
 }
 
-extern "C" int __real_openat(int folder, const char *path, int flags, ...);
-extern "C" int __wrap_openat(int folder, const char *path, int flags, unsigned mode);
-extern "C" int __wrap_openat(int folder, const char *path, int flags, unsigned mode)
+extern "C" int __real_openat(int directory, const char *path, int flags, ...);
+extern "C" int __wrap_openat(int directory, const char *path, int flags, unsigned mode);
+extern "C" int __wrap_openat(int directory, const char *path, int flags, unsigned mode)
 {
-    return hits(Call::openat) ? -1 : __real_openat(folder, path, flags, mode);
+    return hits(Call::openat) ? -1 : __real_openat(directory, path, flags, mode);
 }
 
 REAL(int, fallocate, int fd, int mode, off_t offset, off_t length)
@@ -125,7 +125,7 @@ REAL(int, ftruncate, int fd, off_t length)
     return hits(Call::ftruncate) ? -1 : __real_ftruncate(fd, length);
 }
 
-// What a flush is for, tests/power looks at; here none is carried out.
+// Flushes are skipped here: tests/power tests what they are for.
 REAL(int, fsync, int)
 {
     return hits(Call::fsync) ? -1 : 0;
@@ -155,7 +155,7 @@ REAL(ssize_t, pread, int fd, void *data, size_t size, off_t offset)
     return fault.error ? -1 : __real_pread(fd, data, (size + 1) / 2, offset);
 }
 
-// What asynchronous requests came to.
+// Outcomes of asynchronous requests.
 static void spoil(io_event *events, long count)
 {
     for (long i = 0; i < count; i++) {
@@ -187,12 +187,12 @@ REAL(int, mkdir, const char *path, mode_t mode)
     return hits(Call::mkdir) ? -1 : __real_mkdir(path, mode);
 }
 
-REAL(int, unlinkat, int folder, const char *path, int flags)
+REAL(int, unlinkat, int directory, const char *path, int flags)
 {
-    return hits(Call::unlink) ? -1 : __real_unlinkat(folder, path, flags);
+    return hits(Call::unlink) ? -1 : __real_unlinkat(directory, path, flags);
 }
 
-// A clone that fails has shared some of the range.
+// A clone that fails may have shared some of the range.
 static int clone_by_copying(int to, const file_clone_range &range)
 {
     struct stat stat;

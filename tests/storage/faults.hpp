@@ -1,5 +1,5 @@
 // tests/storage/faults.hpp: system calls of src/storage that fail when a test says so. The linker
-// puts these functions in front of the system's (faults.cmake).
+// makes these functions wrap the system's (faults.cmake).
 #ifndef TESTS_STORAGE_FAULTS_HPP
 #define TESTS_STORAGE_FAULTS_HPP
 
@@ -33,18 +33,19 @@ struct Fault {
     int error = 0;        // 0: only half is done (pwrite, pread; also where they are asynchronous)
     bool stays = false;   // all later ones of the kind fail too
     bool has_hit = false; // result
-    bool is_passing() const; // nobody needs to notice
+    bool is_passing() const; // the code under test may ignore it
     std::string say() const;
 };
 
-// What the file system lacks or has, whatever it is.
+// Features of the file system, whatever the real one has.
 struct Device {
     bool has_fallocate = true;
     bool has_clones = false; // that copy
 };
 
-// Runs `scenario` on that device once without a fault and then with each call of the kind failing
-// in turn, as `errors` say (0: half), once and for good. After each, `check` gets what was done.
+// Runs `scenario` on that device once without a fault, then with each call of the kind failing in
+// turn with each of `errors` (0: a short transfer), once and permanently. `check` gets each
+// outcome.
 void each_fault(Device device, Call call, std::initializer_list<int> errors,
                 const std::function<void()> &scenario,
                 const std::function<void(const Fault &)> &check);

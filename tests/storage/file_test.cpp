@@ -29,13 +29,13 @@ TEST_F(file, is_created_with_its_permissions)
 TEST_F(file, that_cannot_be_says_its_path_and_why)
 {
     storage_file made;
-    storage_hints hints = hints_for(folder + "/none/file");
+    storage_hints hints = hints_for(directory + "/none/file");
     EXPECT_EQ(storage_file_open(&made, &hints, &error), -ENOENT);
     EXPECT_NE(std::string(error.text).find("/none/file"), std::string::npos);
     EXPECT_NE(std::string(error.text).find("No such file"), std::string::npos);
     storage_file_close(&made);
-    storage_hints directory = hints_for(folder);
-    EXPECT_EQ(storage_file_open(&made, &directory, &error), -EISDIR);
+    storage_hints itself = hints_for(directory);
+    EXPECT_EQ(storage_file_open(&made, &itself, &error), -EISDIR);
     storage_file_close(&made);
 }
 
@@ -51,7 +51,7 @@ TEST_F(file, has_its_place_reserved)
     storage_file_close(&made);
 }
 
-/* Else the next flush would write metadata although nothing was stored. */
+/* Otherwise the next flush would write metadata although nothing was stored. */
 TEST_F(file, that_has_its_place_stays_as_it_is)
 {
     storage_file made;

@@ -1,4 +1,4 @@
-// tests/storage/hints_test.cpp: hints are read as they are meant, or refused by name.
+// tests/storage/hints_test.cpp: valid hints are read, others refused by name.
 #include <map>
 
 #include "region.hpp"

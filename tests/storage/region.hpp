@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <string>
 
-// C++20 has no _Atomic: the same size and place, and one thread here.
+// C++20 has no _Atomic: volatile has the same layout, and there is one thread here.
 #include <stdatomic.h>
 #define _Atomic volatile
 extern "C" {
-#include "storage/storage.h"
+#include "storage/region/region.h"
 }
 #undef _Atomic
 
@@ -23,8 +23,8 @@ class Region : public testing::Test
   protected:
     void SetUp() override
     {
-        folder = place() + "/onespace-storage-XXXXXX";
-        ASSERT_NE(mkdtemp(folder.data()), nullptr);
+        directory = place() + "/onespace-storage-XXXXXX";
+        ASSERT_NE(mkdtemp(directory.data()), nullptr);
     }
     // Not /tmp, which may be memory.
     virtual std::string place() const
@@ -33,12 +33,12 @@ class Region : public testing::Test
     }
     void TearDown() override
     {
-        std::string command = "rm -rf " + folder;
+        std::string command = "rm -rf " + directory;
         EXPECT_EQ(system(command.c_str()), 0);
     }
     std::string path(const char *name = "file") const
     {
-        return folder + "/" + name;
+        return directory + "/" + name;
     }
     storage_hints hints_for(const std::string &file)
     {
@@ -71,7 +71,7 @@ class Region : public testing::Test
         struct stat status;
         return stat(file.c_str(), &status) == 0 ? static_cast<long>(status.st_size) : -1;
     }
-    // Past the mapping.
+    // Not through the mapping.
     static int byte_at(const std::string &file, long offset)
     {
         unsigned char byte = 0;
@@ -81,6 +81,6 @@ class Region : public testing::Test
         return byte;
     }
     static constexpr size_t Page = 4096;
-    std::string folder, named;
+    std::string directory, named;
     storage_error error = {};
 };

@@ -1,5 +1,5 @@
 // tests/storage/region_faults_test.cpp: each system call that a window without versions makes fails
-// in turn: what failed says so, and what was synchronised is in the file.
+// in turn: the failing call reports it, and what was synchronised is in the file.
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -7,13 +7,13 @@
 #include "faults.hpp"
 #include "region.hpp"
 extern "C" {
-#include "storage/direct_io.h"
+#include "storage/file/direct_io.h"
 }
 
 class region_faults : public Region, public testing::WithParamInterface<unsigned>
 {
   protected:
-    // Memory where there is some: it is not the device that is tested.
+    // In memory where possible: the device is not under test.
     std::string place() const override
     {
         return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : Region::place();
@@ -22,14 +22,14 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
     static constexpr uint64_t Offset = 4096 + 123;
     static constexpr size_t Size = (5 << 20) + 1001;
 
-    // A new window: made, put into, stored into, synchronised, read, freed.
+    // A new window: created, put into, stored into, synchronised, read, freed.
     void work()
     {
         storage_region mapped = {};
         storage_hints hints = hints_for(path());
         model.assign(Size, 0), loaded.assign(Size, 0);
         again = 1, synchronised = 1;
-        direct_io_end(); // each begins as a new process does
+        direct_io_end(); // each begins like a new process
         error.text[0] = 0;
         unlink(path().c_str());
         made = storage_file_open(&mapped.file, &hints, &error);
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(styles, region_faults,
 TEST_P(region_faults, flushes)
 {
     fail_each({}, Call::msync, {EIO, ENOSPC, EDQUOT});
-    fail_each({}, Call::fsync, {EIO, ENOSPC}); // of the folder
+    fail_each({}, Call::fsync, {EIO, ENOSPC}); // of the directory
 }
 
 TEST_P(region_faults, reservations)
@@ -111,7 +111,7 @@ TEST_P(region_faults, reservations)
     fail_each({}, Call::fallocate, {EIO, ENOSPC, EINTR, EFBIG, EDQUOT});
 }
 
-// Zeroes are written then.
+// Then zeroes are written.
 TEST_P(region_faults, reservations_without_fallocate)
 {
     fail_each({.has_fallocate = false}, Call::fsync, {EIO, ENOSPC});
@@ -126,12 +126,12 @@ TEST_P(region_faults, writes)
 TEST_P(region_faults, reads)
 {
     if (!(GetParam() & STORAGE_READ_ONCE))
-        return; // what is in memory is loaded: no call is made
+        return; // data in memory is loaded without a call
     fail_each({}, Call::pread, {EIO, EINTR, 0});
 }
 
-// Without requests that are on their way at once, one after another; nothing is lost when the
-// kernel does not even say what became of those that are.
+// Without asynchronous requests pieces are transferred one by one; nothing is lost even when the
+// kernel does not report the outcome of requests in flight.
 TEST_P(region_faults, asynchronous_requests)
 {
     if (!(GetParam() & STORAGE_READ_ONCE))

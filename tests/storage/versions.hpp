@@ -1,14 +1,11 @@
-// tests/storage/versions.hpp: the C interface of versions, for C++. C++20 has no _Atomic; what is
-// atomic in storage.h no test of versions looks at.
+// tests/storage/versions.hpp: the C interface of versions, for C++.
 #ifndef TESTS_STORAGE_VERSIONS_HPP
 #define TESTS_STORAGE_VERSIONS_HPP
 
-#define _Atomic
 extern "C" {
-#include "storage/versions.h"
-#include "storage/versions_crc.h"
-#include "storage/versions_format.h"
+#include "storage/versions/versions.h"
+#include "storage/versions/crc.h"
+#include "storage/versions/format.h"
 }
-#undef _Atomic
 
 #endif

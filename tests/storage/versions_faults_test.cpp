@@ -1,5 +1,5 @@
 // tests/storage/versions_faults_test.cpp: each system call that opening and committing make fails
-// in turn: what was committed stays, whole, and what failed says so.
+// in turn: committed versions stay complete, and the failing call reports it.
 #include <cerrno>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "faults.hpp"
-#include "folder.hpp"
+#include "directory.hpp"
 #include "solo.hpp"
 
 namespace
@@ -49,15 +49,15 @@ void store_version(Solo &window, uint64_t version)
 class versions_faults : public testing::TestWithParam<bool>
 {
   protected:
-    // Opens the window twice and commits; again what failed, as a program does that made room.
+    // Opens the window twice and commits; retries what failed, like a program that has made room.
     void work()
     {
-        folder = std::make_unique<Folder>();
+        directory = std::make_unique<Directory>();
         committed = 0, result = 0, tried_again = 1, said.clear();
         for (unsigned target : {Last / 2, Last}) {
             Solo window(Size);
             window.is_unsure = GetParam();
-            if ((result = window.open(*folder / "data", 2)) != 0) {
+            if ((result = window.open(*directory / "data", 2)) != 0) {
                 said = window.error.text;
                 return;
             }
@@ -92,7 +92,7 @@ class versions_faults : public testing::TestWithParam<bool>
                 check_full(fault);
         }
         Solo window(Size);
-        ASSERT_EQ(window.open(*folder / "data", 2), 0) << window.error.text;
+        ASSERT_EQ(window.open(*directory / "data", 2), 0) << window.error.text;
         uint64_t found = versions_newest(window.made);
         uint64_t least = tried_again == 0 ? committed + 1 : committed;
         EXPECT_GE(found, least) << "committed and lost";
@@ -102,7 +102,7 @@ class versions_faults : public testing::TestWithParam<bool>
         EXPECT_EQ(window.commit(), 0) << window.error.text;
     }
 
-    // Room that was made lets the program go on; but not where a mark may be there, or not.
+    // After room was made the program goes on, unless it is unknown whether a mark was written.
     void check_full(const Fault &fault)
     {
         bool is_mark = said.find("not marked") != std::string::npos;
@@ -120,7 +120,7 @@ class versions_faults : public testing::TestWithParam<bool>
             device, call, errors, [this] { work(); }, [this](const Fault &fault) { check(fault); });
     }
 
-    std::unique_ptr<Folder> folder;
+    std::unique_ptr<Directory> directory;
     uint64_t committed;
     int result, tried_again; // the commit after one that failed; 1: there was none
     unsigned full_marks = 0, other_full = 0;

@@ -2,7 +2,7 @@
 // again on the same files: nothing committed may be lost, nothing torn accepted.
 //
 // 25 rounds for each arrangement of files; 250 with ONESPACE_LONG=1. ONESPACE_SEED=N repeats a run,
-// but for the kills that come after a time.
+// except for kills after a time.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +11,7 @@
 #include <random>
 
 #include "crew.hpp"
-#include "folder.hpp"
+#include "directory.hpp"
 
 namespace
 {
@@ -46,7 +46,7 @@ void plan(Job &job, std::mt19937_64 &random)
         job.killed_after_us = unsigned(200 + random() % 20000);
 }
 
-// The first thing that is wrong, or "".
+// The first error, or "".
 std::string judge(const Outcome &outcome, uint64_t least)
 {
     if (outcome.has_hung)
@@ -63,12 +63,12 @@ std::string judge(const Outcome &outcome, uint64_t least)
     return "";
 }
 
-// Runs killed jobs, and after each one a job that only looks. "" or what went wrong.
+// Runs killed jobs, and after each one a job that only checks. "" or what went wrong.
 std::string kill_jobs(Job job, std::mt19937_64 &random, unsigned count)
 {
-    Folder folder;
+    Directory directory;
     uint64_t least = 0, killed = 0;
-    job.path = folder / "data";
+    job.path = directory / "data";
     for (unsigned round = 0; round < count; round++) {
         plan(job, random);
         Outcome outcome = run_job(job);
@@ -106,7 +106,7 @@ TEST(versions_kill, file_per_rank_loses_and_tears_nothing)
     EXPECT_EQ(kill_jobs(job, random, rounds()), "");
 }
 
-// The check of the check: without the agreement of step 3 a kill must lose something.
+// The test is tested: without the agreement of step 3 a kill must lose something.
 TEST(versions_kill, without_the_agreement_something_is_lost)
 {
     std::mt19937_64 random(first_seed());

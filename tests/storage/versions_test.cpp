@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "crew.hpp"
-#include "folder.hpp"
+#include "directory.hpp"
 #include "solo.hpp"
 
 namespace fs = std::filesystem;
@@ -35,7 +35,8 @@ struct Counted : Solo {
     int open(const std::string &path)
     {
         static const versions_io io = {count_write, versions_io_system.flush,
-                                       versions_io_system.flush_folder, versions_io_system.random};
+                                       versions_io_system.flush_directory,
+                                       versions_io_system.random};
         return Solo::open(path, 1, &io);
     }
 };
@@ -154,10 +155,10 @@ TEST(versions, mark_fits_its_own_record_only)
 
 TEST(versions, reopened_window_has_the_newest)
 {
-    Folder folder;
+    Directory directory;
     {
         Solo window(100000);
-        ASSERT_EQ(window.open(folder / "data"), 0) << window.error.text;
+        ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
         EXPECT_EQ(versions_newest(window.made), 0u);
         window.store(10, "first");
         ASSERT_EQ(window.commit(), 0) << window.error.text;
@@ -166,7 +167,7 @@ TEST(versions, reopened_window_has_the_newest)
         window.store(50000, "never committed");
     }
     Solo window(100000);
-    ASSERT_EQ(window.open(folder / "data"), 0) << window.error.text;
+    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
     EXPECT_EQ(versions_newest(window.made), 2u);
     EXPECT_STREQ(window.bytes.data() + 10, "first");
     EXPECT_STREQ(window.bytes.data() + 99990, "second");
@@ -175,18 +176,18 @@ TEST(versions, reopened_window_has_the_newest)
 
 TEST(versions, empty_part_has_versions_too)
 {
-    Folder folder;
+    Directory directory;
     Solo window(0);
-    ASSERT_EQ(window.open(folder / "data"), 0) << window.error.text;
+    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
     ASSERT_EQ(window.commit(), 0) << window.error.text;
     EXPECT_EQ(versions_newest(window.made), 1u);
 }
 
 TEST(versions, commit_writes_what_changed)
 {
-    Folder folder;
+    Directory directory;
     Counted window(16 << 20);
-    ASSERT_EQ(window.open(folder / "data"), 0);
+    ASSERT_EQ(window.open(directory / "data"), 0);
     for (int i = 0; i < 3; i++)
         ASSERT_EQ(window.commit(), 0);
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
@@ -194,96 +195,96 @@ TEST(versions, commit_writes_what_changed)
 
 TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
 {
-    Folder folder;
+    Directory directory;
     Counted window(16 << 20);
     window.is_unsure = true;
-    ASSERT_EQ(window.open(folder / "data"), 0);
+    ASSERT_EQ(window.open(directory / "data"), 0);
     for (int i = 0; i < 3; i++)
         ASSERT_EQ(window.commit(), 0);
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
     versions_close(window.made);
     window.made = nullptr;
     Counted again(16 << 20);
-    ASSERT_EQ(again.open(folder / "data"), 0);
+    ASSERT_EQ(again.open(directory / "data"), 0);
     EXPECT_STREQ(again.bytes.data() + (5 << 20), "one page");
 }
 
 TEST(versions, first_commit_after_opening_writes_what_differs)
 {
-    Folder folder;
+    Directory directory;
     {
         Counted window(16 << 20);
-        ASSERT_EQ(window.open(folder / "data"), 0);
+        ASSERT_EQ(window.open(directory / "data"), 0);
         for (int i = 0; i < 2; i++)
             ASSERT_EQ(window.commit(), 0);
     }
     Counted window(16 << 20);
-    ASSERT_EQ(window.open(folder / "data"), 0);
+    ASSERT_EQ(window.open(directory / "data"), 0);
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
 }
 
 TEST(versions, kept_ones_are_there)
 {
-    Folder folder;
+    Directory directory;
     Solo window(10000);
-    ASSERT_EQ(window.open(folder / "data", 3), 0);
+    ASSERT_EQ(window.open(directory / "data", 3), 0);
     for (int i = 0; i < 9; i++) {
         window.store(5, std::to_string(i));
         ASSERT_EQ(window.commit(), 0);
     }
     int complete = 0;
-    for (auto &entry : fs::directory_iterator(folder / "data.versions"))
+    for (auto &entry : fs::directory_iterator(directory / "data.versions"))
         complete += entry.path().filename().string().find("rank-0.slot-") == 0;
     EXPECT_EQ(complete, 4);
 }
 
 TEST(versions, second_opening_at_a_time_is_refused)
 {
-    Folder folder;
+    Directory directory;
     Solo first(10000), second(10000);
-    ASSERT_EQ(first.open(folder / "data"), 0);
-    EXPECT_EQ(second.open(folder / "data"), -EBUSY);
+    ASSERT_EQ(first.open(directory / "data"), 0);
+    EXPECT_EQ(second.open(directory / "data"), -EBUSY);
     EXPECT_NE(strstr(second.error.text, "another window or job"), nullptr) << second.error.text;
 }
 
 TEST(versions, damaged_data_is_refused_by_name)
 {
-    Folder folder;
+    Directory directory;
     {
         Solo window(200000);
-        ASSERT_EQ(window.open(folder / "data"), 0);
+        ASSERT_EQ(window.open(directory / "data"), 0);
         ASSERT_EQ(window.commit(), 0);
     }
-    std::string slot = newest_slot(folder / "data");
+    std::string slot = newest_slot(directory / "data");
     flip_byte(slot, off_t(version_data_at(200000)) + 150000);
     Solo window(200000);
-    EXPECT_EQ(window.open(folder / "data"), -EUCLEAN);
+    EXPECT_EQ(window.open(directory / "data"), -EUCLEAN);
     EXPECT_NE(strstr(window.error.text, "rank-0.slot-"), nullptr) << window.error.text;
     EXPECT_NE(strstr(window.error.text, "--repair"), nullptr) << window.error.text;
 }
 
 TEST(versions, other_size_is_refused)
 {
-    Folder folder;
+    Directory directory;
     {
         Solo window(200000);
-        ASSERT_EQ(window.open(folder / "data"), 0);
+        ASSERT_EQ(window.open(directory / "data"), 0);
         ASSERT_EQ(window.commit(), 0);
     }
     Solo window(300000);
-    EXPECT_EQ(window.open(folder / "data"), -EUCLEAN);
+    EXPECT_EQ(window.open(directory / "data"), -EUCLEAN);
     EXPECT_NE(strstr(window.error.text, "200000 bytes"), nullptr) << window.error.text;
 }
 
-// Whatever stands in the headers: either the right bytes or an error, and no crash.
+// Whatever the headers contain: either the right bytes or an error, and no crash.
 TEST(versions, damaged_headers_are_never_taken_for_data)
 {
     std::mt19937 random(7);
     for (int round = 0; round < 100; round++) {
-        Folder folder;
+        Directory directory;
         {
             Solo window(70000);
-            ASSERT_EQ(window.open(folder / "data"), 0);
+            ASSERT_EQ(window.open(directory / "data"), 0);
             for (int i = 1; i <= 3; i++) {
                 window.store(0, std::string(1, char(i)) + std::string(60000, char(i)));
                 ASSERT_EQ(window.commit(), 0);
@@ -291,11 +292,11 @@ TEST(versions, damaged_headers_are_never_taken_for_data)
         }
         for (int i = 0; i < 3; i++) {
             int slot = int(random() % 2);
-            flip_byte((folder / "data.versions/rank-0.slot-") + std::to_string(slot),
+            flip_byte((directory / "data.versions/rank-0.slot-") + std::to_string(slot),
                       off_t(random() % 2 ? random() % 512 : 4096 + random() % 512));
         }
         Solo window(70000);
-        int result = window.open(folder / "data");
+        int result = window.open(directory / "data");
         if (result == 0 && versions_newest(window.made)) {
             char version = char(versions_newest(window.made));
             EXPECT_EQ(window.bytes[0], version);
@@ -304,7 +305,7 @@ TEST(versions, damaged_headers_are_never_taken_for_data)
     }
 }
 
-TEST(versions, folder_that_cannot_be_made_is_named)
+TEST(versions, directory_that_cannot_be_made_is_named)
 {
     Solo window(1000);
     EXPECT_EQ(window.open("/proc/self/data"), -ENOENT);
@@ -324,9 +325,9 @@ Outcome run(const Job &job)
 
 TEST(versions, shared_file_restarts_with_other_ranks)
 {
-    Folder folder;
+    Directory directory;
     Job job;
-    job.path = folder / "data", job.pages = 100, job.tail = 1000;
+    job.path = directory / "data", job.pages = 100, job.tail = 1000;
     uint64_t expected = 0;
     for (uint32_t ranks : {4, 2, 3, 1, 5, 4}) {
         job.ranks = ranks;
@@ -340,23 +341,23 @@ TEST(versions, shared_file_restarts_with_other_ranks)
 
 TEST(versions, leftovers_of_other_ranks_go)
 {
-    Folder folder;
+    Directory directory;
     Job job;
-    job.path = folder / "data", job.ranks = 5;
+    job.path = directory / "data", job.ranks = 5;
     EXPECT_EQ(run(job).error, 0);
     job.ranks = 2;
     EXPECT_EQ(run(job).error, 0);
     int files = 0;
-    for (auto &entry : fs::directory_iterator(folder / "data.versions"))
+    for (auto &entry : fs::directory_iterator(directory / "data.versions"))
         files += entry.path().filename() != "lock";
     EXPECT_EQ(files, 4); // two ranks, two slots each
 }
 
 TEST(versions, file_per_rank_restarts_with_as_many)
 {
-    Folder folder;
+    Directory directory;
     Job job;
-    job.path = folder / "data", job.ranks = 3, job.is_separate = true;
+    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
     EXPECT_EQ(run(job).error, 0);
     Outcome outcome = run(job);
     EXPECT_EQ(outcome.restored, 3u);
@@ -365,9 +366,9 @@ TEST(versions, file_per_rank_restarts_with_as_many)
 
 TEST(versions, file_per_rank_refuses_other_ranks)
 {
-    Folder folder;
+    Directory directory;
     Job job;
-    job.path = folder / "data", job.ranks = 3, job.is_separate = true;
+    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
     EXPECT_EQ(run(job).error, 0);
     job.ranks = 2;
     Outcome outcome = run(job);
@@ -378,43 +379,43 @@ TEST(versions, file_per_rank_refuses_other_ranks)
 
 TEST(versions, lost_part_is_refused)
 {
-    Folder folder;
+    Directory directory;
     Job job;
-    job.path = folder / "data", job.ranks = 3, job.is_separate = true;
+    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
     EXPECT_EQ(run(job).error, 0);
-    fs::remove_all(folder / "data.1.versions");
+    fs::remove_all(directory / "data.1.versions");
     EXPECT_EQ(run(job).error, -EUCLEAN);
-    EXPECT_TRUE(fs::exists(newest_slot(folder / "data.0"))); // and nothing was given up
+    EXPECT_TRUE(fs::exists(newest_slot(directory / "data.0"))); // and nothing was given up
 }
 
-// A disk that comes from a backup: the part of one rank is of another commit of the same number.
-Outcome mix_histories(const Folder &folder, Without without)
+// A disk restored from a backup: one rank's part is of another commit with the same number.
+Outcome mix_histories(const Directory &directory, Without without)
 {
     auto copy = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
-    std::string zero = folder / "data.0.versions", one = folder / "data.1.versions";
+    std::string zero = directory / "data.0.versions", one = directory / "data.1.versions";
     Job job;
-    job.path = folder / "data", job.is_separate = true, job.commits = 1, job.without = without;
+    job.path = directory / "data", job.is_separate = true, job.commits = 1, job.without = without;
     EXPECT_EQ(run_job(job).committed, 1u);
-    fs::copy(zero, folder / "backup.0", copy);
-    fs::copy(one, folder / "backup.1", copy);
+    fs::copy(zero, directory / "backup.0", copy);
+    fs::copy(one, directory / "backup.1", copy);
     job.seed = 2;
     EXPECT_EQ(run_job(job).committed, 2u);
-    fs::copy(one, folder / "later.1", copy);
-    fs::copy(folder / "backup.0", zero, copy);
-    fs::copy(folder / "backup.1", one, copy);
+    fs::copy(one, directory / "later.1", copy);
+    fs::copy(directory / "backup.0", zero, copy);
+    fs::copy(directory / "backup.1", one, copy);
     fs::remove(zero + "/rank-0.slot-1");
     fs::remove(one + "/rank-1.slot-1");
     job.seed = 3;
     EXPECT_EQ(run_job(job).committed, 2u);
-    fs::copy(folder / "later.1", one, copy);
+    fs::copy(directory / "later.1", one, copy);
     job.commits = 0;
     return run_job(job);
 }
 
 TEST(versions, two_histories_are_not_mixed)
 {
-    Folder folder;
-    Outcome outcome = mix_histories(folder, Without::nothing);
+    Directory directory;
+    Outcome outcome = mix_histories(directory, Without::nothing);
     EXPECT_EQ(outcome.torn, "");
     EXPECT_EQ(outcome.error, 0) << outcome.text;
     EXPECT_EQ(outcome.restored, 1u);
@@ -422,17 +423,17 @@ TEST(versions, two_histories_are_not_mixed)
         << outcome.text;
 }
 
-// The check of the check: the nonce is what keeps them apart.
+// The test is tested: only the nonce tells them apart.
 TEST(versions, without_the_nonce_two_histories_are_mixed)
 {
-    Folder folder;
-    EXPECT_NE(mix_histories(folder, Without::nonce).torn, "");
+    Directory directory;
+    EXPECT_NE(mix_histories(directory, Without::nonce).torn, "");
 }
 
 TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
 {
-    Folder folder;
-    std::string disk = folder / "disk";
+    Directory directory;
+    std::string disk = directory / "disk";
     fs::create_directory(disk);
     if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
         GTEST_SKIP() << "mount: " << strerror(errno) << ": needs root";
@@ -450,14 +451,14 @@ TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
     umount2(disk.c_str(), MNT_DETACH);
 }
 
-// Another rank's mark may be there, so nobody can say that the version is not: the window makes no
-// further one. Whether there is another rank decides which version is found.
+// Another rank's mark may exist, so the version cannot be ruled out and the window makes no further
+// one. Whether there is another rank decides which version is found.
 TEST(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_again)
 {
     for (uint32_t ranks : {1, 3}) {
-        Folder folder;
+        Directory directory;
         Job job;
-        job.path = folder / "data", job.ranks = ranks, job.commits = 1;
+        job.path = directory / "data", job.ranks = ranks, job.commits = 1;
         EXPECT_EQ(run(job).committed, 1u);
         job.full_rank = int(ranks) - 1;
         Outcome full = run(job);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Bytes that were made dirty or written so far; -1 where the kernel does not count them. */
+/* Bytes dirtied or written so far; -1 where the kernel does not count them. */
 static inline long written_bytes(void)
 {
     char line[128];

@@ -1,0 +1,71 @@
+/* src/mpi/group/shared.c: see shared.h. */
+#include "mpi/group/shared.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shared {                                  /* in front of the block */
+    _Alignas(SHARED_LINE) _Atomic uint32_t left; /* the others add (release); the owner reads
+                                                    (acquire) before it frees */
+    uint32_t others;
+    struct shared *next; /* of the retired */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct shared *retired;
+
+static struct shared *head_of(void *block)
+{
+    return (struct shared *)block - 1;
+}
+
+static void free_left(void)
+{
+    pthread_mutex_lock(&mutex);
+    for (struct shared **at = &retired; *at;) {
+        struct shared *shared = *at;
+        if (atomic_load_explicit(&shared->left, memory_order_acquire) != shared->others) {
+            at = &shared->next;
+            continue;
+        }
+        *at = shared->next;
+        free(shared);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void *shared_new(size_t size, int others)
+{
+    size_t whole = (sizeof(struct shared) + size + SHARED_LINE - 1) & -(size_t)SHARED_LINE;
+    free_left();
+    struct shared *shared = aligned_alloc(SHARED_LINE, whole);
+    if (!shared)
+        return NULL;
+    memset(shared, 0, whole);
+    shared->others = (uint32_t)others;
+    return shared + 1;
+}
+
+void shared_leave(void *block)
+{
+    atomic_fetch_add_explicit(&head_of(block)->left, 1, memory_order_release);
+}
+
+void shared_retire(void *block)
+{
+    struct shared *shared = head_of(block);
+    pthread_mutex_lock(&mutex);
+    shared->next = retired;
+    retired = shared;
+    pthread_mutex_unlock(&mutex);
+    free_left();
+}
+
+void shared_free(void *block)
+{
+    if (block)
+        free(head_of(block));
+}

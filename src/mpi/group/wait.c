@@ -1,0 +1,113 @@
+/* src/mpi/group/wait.c: see wait.h. */
+#include "mpi/group/wait.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/entry.h"
+#include "mpi/group/progress.h"
+#include "mpi/real/message.h"
+#include "onespace.h"
+
+enum {
+    SPINS_FEW = 256,      /* a peer may be about to answer */
+    SPINS_MANY = 16384,   /* around a millisecond */
+    SLEEP_NS = 20000,     /* the kernel adds one to two times as much */
+    PROGRESS_FROM = 1024, /* spins: most waits are over by then */
+    PROGRESS_EVERY = 32,  /* spins; polling MPI's queues costs about as much as these */
+    /* Between checks that all ranks are alive, which read a file per rank: each pause is twice the
+     * one before, from the first to the last. */
+    FIRST_PAUSE_MS = 10,
+    LAST_PAUSE_MS = 320,
+};
+
+/* A process that was not reaped yet still has its pid: zombies have ended, too. */
+static int has_ended(int pid)
+{
+    char path[32], text[512] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT;
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = 0;
+    char *name_end = strrchr(text, ')');
+    return length == 0 ||
+           (name_end && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0));
+}
+
+static int is_dead(const struct group *group, int rank)
+{
+    if (group->is_one_space)
+        return onespace_pid(group->members[rank]) == -ESRCH;
+    return group->pids[rank] && has_ended(group->pids[rank]);
+}
+
+static int check_all_alive(const struct group *group)
+{
+    for (int rank = 0; group->ranks > 1 && rank < group->ranks; rank++)
+        if (rank != group->rank && is_dead(group, rank)) {
+            layer_message(group->rank,
+                          "rank %d of the window's communicator has ended (%s %d): what waits "
+                          "for it cannot go on",
+                          rank, group->is_one_space ? "task" : "process",
+                          group->is_one_space ? group->members[rank] : group->pids[rank]);
+            return MPI_ERR_OTHER;
+        }
+    return MPI_SUCCESS;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* By the clock, not by rounds: one round may take a time slice of every other process. */
+static int check_sometimes(struct wait *wait)
+{
+    const uint64_t ms = 1000000;
+    uint64_t now = now_ns();
+    if (now < wait->look_at)
+        return MPI_SUCCESS;
+    int is_first = wait->look_at == 0;
+    wait->pause = is_first                           ? FIRST_PAUSE_MS * ms
+                  : wait->pause < LAST_PAUSE_MS * ms ? 2 * wait->pause
+                                                     : wait->pause;
+    wait->look_at = now + wait->pause;
+    return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
+}
+
+uint32_t wait_spins(int ranks)
+{
+    return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_MANY : SPINS_FEW;
+}
+
+static void yield_cpu(const struct wait *wait)
+{
+    if (wait->is_for_io)
+        nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
+    else
+        sched_yield();
+}
+
+int wait_round(struct wait *wait)
+{
+    uint32_t round = ++wait->rounds, spins = wait->is_for_io ? SPINS_FEW : wait->group->spins;
+    if (round < spins && (round < PROGRESS_FROM || round % PROGRESS_EVERY)) {
+        arch_pause();
+        return MPI_SUCCESS;
+    }
+    /* Another rank may be sending to this one, and arrive only after that. */
+    int result = progress_make();
+    if (result != MPI_SUCCESS || round < spins)
+        return result;
+    yield_cpu(wait);
+    return check_sometimes(wait);
+}

@@ -1,0 +1,199 @@
+/* src/mpi/lifetime/create.c: creates windows.
+ *
+ * Ranks agree wherever one of them may fail, so that the call fails on all or on none:
+ *
+ *   proposal  which provider, what size             gather
+ *   memory    the provider's allocate               (its own gathers)
+ *   handle    in one address space: made alone      gather
+ *             else: agree, then MPI_Win_create      gather */
+#include "mpi/lifetime/create.h"
+
+#include <stdlib.h>
+
+#include "mpi/group/hold.h"
+#include "mpi/group/progress.h"
+#include "mpi/group/shared.h"
+#include "mpi/group/space.h"
+#include "mpi/lifetime/finalize.h"
+#include "mpi/lifetime/free.h"
+#include "mpi/lifetime/handle.h"
+#include "mpi/lifetime/providers.h"
+#include "mpi/real/message.h"
+#include "mpi/rma/direct.h"
+
+static int32_t choose_provider(const struct window_request *request, int32_t *error)
+{
+    *error = MPI_SUCCESS;
+    for (int i = 0; providers[i]; i++) {
+        int is_ours = 0;
+        *error = providers[i]->accepts(request, &is_ours);
+        if (is_ours || *error != MPI_SUCCESS)
+            return i;
+    }
+    return -1;
+}
+
+static struct window *new_window(const struct window_request *request)
+{
+    struct window *window = calloc(1, sizeof(*window));
+    struct group *group = request->agreement->group;
+    if (!window)
+        return NULL;
+    (void)progress_hold(); /* without it waiting works, but MPI makes no progress meanwhile */
+    window->handle = MPI_WIN_NULL;
+    window->mpi_group = MPI_GROUP_NULL;
+    window->self = MPI_COMM_SELF;
+    window->handler = MPI_ERRHANDLER_NULL;
+    /* Relaxed: the agreement's own reference keeps it above 0. */
+    atomic_fetch_add_explicit(&group->users, 1, memory_order_relaxed);
+    window->group = group;
+    window->size = request->size;
+    window->size_attribute = (MPI_Aint)request->size;
+    window->disp_unit = (int)request->disp_unit;
+    window->flavor = request->is_shared ? MPI_WIN_FLAVOR_SHARED : MPI_WIN_FLAVOR_ALLOCATE;
+    window->model = MPI_WIN_UNIFIED;
+    window->locked = calloc((size_t)group->ranks, 1);
+    window->starts = calloc((size_t)group->ranks, sizeof(uint32_t));
+    return window;
+}
+
+static int check(const struct window_request *request, const struct window *window)
+{
+    if (!window || !window->locked || !window->starts)
+        return MPI_ERR_NO_MEM;
+    if (request->disp_unit > 0 && (MPI_Aint)request->size >= 0)
+        return MPI_SUCCESS;
+    layer_message(window->group->rank,
+                  "%s: a size of %lld bytes and a displacement unit of %lld: the size must not be "
+                  "negative, and the unit must be positive",
+                  request->call, (long long)request->size, (long long)request->disp_unit);
+    return (MPI_Aint)request->size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
+}
+
+static struct window_proposal make_proposal(const struct window_request *request,
+                                            const struct window *window)
+{
+    const struct group *group = request->agreement->group;
+    struct window_proposal proposal = {.size = request->size};
+    proposal.provider = choose_provider(request, &proposal.error);
+    if (proposal.provider < 0 || proposal.error != MPI_SUCCESS)
+        return proposal;
+    proposal.error = check(request, window);
+    if (group->is_one_space && group->rank == 0 && proposal.error == MPI_SUCCESS &&
+        !(proposal.direct = direct_new(group->ranks)))
+        proposal.error = MPI_ERR_NO_MEM;
+    return proposal;
+}
+
+static const char *provider_name(int32_t index)
+{
+    return index < 0 ? "the MPI library's" : providers[index]->name;
+}
+
+/* The first error of all ranks; different proposals are an error, too. */
+static int agree_on_proposals(const struct window_request *request,
+                              const struct window_proposal *all)
+{
+    const struct group *group = request->agreement->group;
+    for (int i = 0; i < group->ranks; i++)
+        if (all[i].error != MPI_SUCCESS)
+            return all[i].error;
+    for (int i = 1; i < group->ranks; i++)
+        if (all[i].provider != all[0].provider) {
+            if (group->rank == 0)
+                layer_message(0,
+                              "%s: rank %d asks for another kind of window (%s) than rank 0 (%s): "
+                              "give all ranks the same hints",
+                              request->call, i, provider_name(all[i].provider),
+                              provider_name(all[0].provider));
+            return MPI_ERR_INFO;
+        }
+    return MPI_SUCCESS;
+}
+
+/* The same outcome on all ranks: the first error, or success. */
+static int agree(struct agreement *agreement, int error)
+{
+    int32_t mine = error;
+    const void *all;
+    int result = agreement_gather(agreement, &mine, sizeof(mine), &all);
+    for (int i = 0; result == MPI_SUCCESS && i < agreement->group->ranks; i++)
+        result = ((const int32_t *)all)[i];
+    return result;
+}
+
+static int make_handle(struct window *window, const struct window_request *request, int memory)
+{
+    int result = memory;
+    if ((window->direct || window->intra_node) && result == MPI_SUCCESS)
+        result = handle_find_own(window, request);
+    if (window->direct && result == MPI_SUCCESS)
+        result = handle_make(window, request);
+    result = agree(request->agreement, result);
+    if (window->direct || result != MPI_SUCCESS)
+        return result;
+    result = real()->Win_create(window->base, (MPI_Aint)window->size, window->disp_unit,
+                                request->info, request->comm, &window->handle);
+    return result == MPI_SUCCESS ? window_add(window) : result;
+}
+
+/* Precondition: all ranks chose the same provider. */
+static int build(struct window *window, const struct window_request *request)
+{
+    const struct group *group = window->group;
+    window->direct = request->proposals[0].direct;
+    if (window->direct && group->rank != 0)
+        (void)hold_acquire(group->members[0]); /* nested: the agreement holds it already */
+    window->provider = providers[request->proposals[0].provider];
+    int memory = window->provider->allocate(window, request);
+    if ((window->direct || window->intra_node) && memory == MPI_SUCCESS)
+        direct_join(window);
+    int result = make_handle(window, request, memory);
+    if (result != MPI_SUCCESS && window->handle != MPI_WIN_NULL) {
+        window_remove(window);
+        real()->Win_free(&window->handle);
+    }
+    if (result != MPI_SUCCESS && memory == MPI_SUCCESS)
+        (void)window->provider->free(window);
+    return result;
+}
+
+static struct agreement *find_agreement(MPI_Comm comm, int *result)
+{
+    if (space_layer_is_off())
+        return NULL;
+    finalize_watch();
+    return agreement_of(comm, result);
+}
+
+int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                  int is_shared, void *base, MPI_Win *handle, int *is_ours)
+{
+    int result = MPI_SUCCESS;
+    struct agreement *agreement = find_agreement(comm, &result);
+    struct window_request request = {call, size, disp_unit, info, comm, is_shared, agreement, NULL};
+    *is_ours = result != MPI_SUCCESS;
+    if (!agreement)
+        return result;
+    struct window *window = new_window(&request);
+    struct window_proposal proposal = make_proposal(&request, window);
+    const void *all;
+    result = agreement_gather(agreement, &proposal, sizeof(proposal), &all);
+    request.proposals = all;
+    if (result == MPI_SUCCESS)
+        result = agree_on_proposals(&request, request.proposals);
+    *is_ours = result != MPI_SUCCESS || proposal.provider >= 0;
+    if (result == MPI_SUCCESS && *is_ours)
+        result = build(window, &request);
+    else if (proposal.direct)
+        shared_free(proposal.direct);
+    if (result == MPI_SUCCESS && *is_ours) {
+        *(void **)base = window->base;
+        *handle = window->handle;
+        return result;
+    }
+    window_discard(window);
+    if (result != MPI_SUCCESS)
+        real()->Comm_call_errhandler(comm, result);
+    return result;
+}

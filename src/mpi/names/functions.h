@@ -1,0 +1,93 @@
+/* src/mpi/names/functions.h: the table of MPI functions that the layer wraps.
+ *
+ * Used by the layer, which defines MPI_NAME and PMPI_NAME for each, and by the agent, which exports
+ * a jump of each name so that programs without windows never load the layer. Both names are wrapped
+ * because Open MPI's Fortran bindings, and MPICH's for mpi_f08, call PMPI_NAME. A profiling tool
+ * linked with the program still sees every call, since its wrappers end in PMPI_NAME too. */
+#ifndef ONESPACE_MPI_NAMES_FUNCTIONS_H
+#define ONESPACE_MPI_NAMES_FUNCTIONS_H
+
+/* Functions that create windows: the first call of any of them loads the layer. */
+#define MPI_MAKERS(X)                                                                              \
+    X(Alloc_mem)                                                                                   \
+    X(Win_allocate)                                                                                \
+    X(Win_allocate_shared)
+
+/* Functions that use windows. */
+#define MPI_USERS(X)                                                                               \
+    X(Free_mem)                                                                                    \
+    X(Win_attach)                                                                                  \
+    X(Win_detach)                                                                                  \
+    X(Win_free)                                                                                    \
+    X(Win_shared_query)                                                                            \
+    X(Win_get_attr)                                                                                \
+    X(Win_get_group)                                                                               \
+    X(Win_get_info)                                                                                \
+    X(Win_set_info)                                                                                \
+    X(Win_fence)                                                                                   \
+    X(Win_lock)                                                                                    \
+    X(Win_unlock)                                                                                  \
+    X(Win_lock_all)                                                                                \
+    X(Win_unlock_all)                                                                              \
+    X(Win_flush)                                                                                   \
+    X(Win_flush_all)                                                                               \
+    X(Win_flush_local)                                                                             \
+    X(Win_flush_local_all)                                                                         \
+    X(Win_sync)                                                                                    \
+    X(Win_post)                                                                                    \
+    X(Win_start)                                                                                   \
+    X(Win_complete)                                                                                \
+    X(Win_wait)                                                                                    \
+    X(Win_test)                                                                                    \
+    X(Put)                                                                                         \
+    X(Get)                                                                                         \
+    X(Accumulate)                                                                                  \
+    X(Get_accumulate)                                                                              \
+    X(Fetch_and_op)                                                                                \
+    X(Compare_and_swap)                                                                            \
+    X(Rput)                                                                                        \
+    X(Rget)                                                                                        \
+    X(Raccumulate)                                                                                 \
+    X(Rget_accumulate)
+
+/* MPI-4's large counts; MPICH has them, Open MPI up to 5.0 does not (large.h). */
+#define MPI_MAKERS_LARGE(X)                                                                        \
+    X(Win_allocate_c)                                                                              \
+    X(Win_allocate_shared_c)
+#define MPI_USERS_LARGE(X)                                                                         \
+    X(Win_shared_query_c)                                                                          \
+    X(Put_c)                                                                                       \
+    X(Get_c)                                                                                       \
+    X(Accumulate_c)                                                                                \
+    X(Get_accumulate_c)                                                                            \
+    X(Rput_c)                                                                                      \
+    X(Rget_c)                                                                                      \
+    X(Raccumulate_c)                                                                               \
+    X(Rget_accumulate_c)
+
+/* The layer's own functions (onespace/window.h). The agent's jumps make them visible to dlsym and
+ * to weak references; a program that calls one has a window, so the layer is loaded. */
+#define MPI_OWN(X)                                                                                 \
+    X(onespace_window_sync_all)                                                                    \
+    X(onespace_window_sync_range)                                                                  \
+    X(onespace_window_sync_start)                                                                  \
+    X(onespace_window_wait)                                                                        \
+    X(onespace_window_test)                                                                        \
+    X(onespace_window_statistics)                                                                  \
+    X(onespace_window_commit)                                                                      \
+    X(onespace_window_version)
+
+/* How Fortran's MPI_Win_get_attr arrives: MPICH's bindings call MPII_Win_get_attr in the C library;
+ * Open MPI's are symbols of libmpi_mpifh, with the names that a Fortran compiler gives them. */
+#define MPI_FORTRAN(X)                                                                             \
+    X(MPII_Win_get_attr)                                                                           \
+    X(mpi_win_get_attr_)                                                                           \
+    X(pmpi_win_get_attr_)
+
+/* The MPI libraries that a program may have loaded, by soname, and the layer's library for each. */
+#define MPI_LIBRARIES(X)                                                                           \
+    X("libmpi.so.40", "libonespace-mpi-openmpi.so")                                                \
+    X("libmpi.so.12", "libonespace-mpi-mpich.so")                                                  \
+    X("libmpich.so.12", "libonespace-mpi-mpich.so")
+
+#endif

@@ -1,8 +1,0 @@
-/* src/mpi/providers.c: the table of providers. */
-#include "mpi/provider.h"
-
-const struct window_provider *const providers[] = {
-    &provider_storage, /* for who asks for it, whatever the ranks are */
-    &provider_space,   /* last: it takes every window of ranks that share an address space */
-    NULL,
-};

@@ -1,0 +1,62 @@
+/* src/mpi/real/large.h: MPI-4's functions with large counts, for headers that lack them.
+ *
+ * The layer exports them in any case: programs such as mpi4py test whether a name exists, and find
+ * the agent's. Where the library lacks one, its function with int counts is called if the counts
+ * fit. */
+#ifndef ONESPACE_MPI_REAL_LARGE_H
+#define ONESPACE_MPI_REAL_LARGE_H
+
+#include <mpi.h>
+
+#if MPI_VERSION < 4
+
+#define LARGE_MAKER(name)                                                                          \
+    int name(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,       \
+             MPI_Win *win);
+#define LARGE_QUERY(name)                                                                          \
+    int name(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr);
+#define LARGE_PUT(name)                                                                            \
+    int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,       \
+             MPI_Aint displacement, MPI_Count count, MPI_Datatype type, MPI_Win win);
+#define LARGE_GET(name)                                                                            \
+    int name(void *origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,             \
+             MPI_Aint displacement, MPI_Count count, MPI_Datatype type, MPI_Win win);
+#define LARGE_ACCUMULATE(name)                                                                     \
+    int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,       \
+             MPI_Aint displacement, MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Win win);
+#define LARGE_FETCH(name)                                                                          \
+    int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, void *result,   \
+             MPI_Count result_count, MPI_Datatype result_type, int rank, MPI_Aint displacement,    \
+             MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Win win);
+#define LARGE_RPUT(name)                                                                           \
+    int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,       \
+             MPI_Aint displacement, MPI_Count count, MPI_Datatype type, MPI_Win win,               \
+             MPI_Request *request);
+#define LARGE_RGET(name)                                                                           \
+    int name(void *origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,             \
+             MPI_Aint displacement, MPI_Count count, MPI_Datatype type, MPI_Win win,               \
+             MPI_Request *request);
+#define LARGE_RACCUMULATE(name)                                                                    \
+    int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,       \
+             MPI_Aint displacement, MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Win win,    \
+             MPI_Request *request);
+#define LARGE_RFETCH(name)                                                                         \
+    int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, void *result,   \
+             MPI_Count result_count, MPI_Datatype result_type, int rank, MPI_Aint displacement,    \
+             MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Win win, MPI_Request *request);
+#define LARGE_BOTH(kind, name) kind(MPI_##name) kind(PMPI_##name)
+
+LARGE_BOTH(LARGE_MAKER, Win_allocate_c)
+LARGE_BOTH(LARGE_MAKER, Win_allocate_shared_c)
+LARGE_BOTH(LARGE_QUERY, Win_shared_query_c)
+LARGE_BOTH(LARGE_PUT, Put_c)
+LARGE_BOTH(LARGE_GET, Get_c)
+LARGE_BOTH(LARGE_ACCUMULATE, Accumulate_c)
+LARGE_BOTH(LARGE_FETCH, Get_accumulate_c)
+LARGE_BOTH(LARGE_RPUT, Rput_c)
+LARGE_BOTH(LARGE_RGET, Rget_c)
+LARGE_BOTH(LARGE_RACCUMULATE, Raccumulate_c)
+LARGE_BOTH(LARGE_RFETCH, Rget_accumulate_c)
+
+#endif
+#endif

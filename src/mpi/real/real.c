@@ -1,0 +1,127 @@
+/* src/mpi/real/real.c: see real.h. */
+#include "mpi/real/real.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct real functions;
+static void *library;
+
+/* Whether the library has the binary interface that this layer is built for. Only Open MPI has this
+ * object. */
+static int is_ours(void *found)
+{
+    int is_open_mpi = dlsym(found, "ompi_mpi_comm_world") != NULL;
+#ifdef OPEN_MPI
+    return is_open_mpi;
+#else
+    return !is_open_mpi;
+#endif
+}
+
+/* The library that the program is linked with. It is opened by the name under which the dynamic
+ * linker knows it: a search of the file system would take longer than creating a window. */
+static void *find_linked(void)
+{
+    Dl_info object;
+    void *function = dlsym(RTLD_DEFAULT, "PMPI_Init");
+    if (!function || !dladdr(function, &object))
+        return NULL;
+    void *found = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!found || (dlsym(found, "MPI_Init") && is_ours(found)))
+        return found;
+    dlclose(found);
+    return NULL;
+}
+
+/* The library that the program has loaded, perhaps with RTLD_LOCAL. The agent chooses the layer by
+ * the same list. */
+static void *find_loaded(void)
+{
+    static const char *const names[] = {
+#define NAME(soname, layer) soname,
+        MPI_LIBRARIES(NAME)
+#undef NAME
+    };
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        void *found = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (found && is_ours(found))
+            return found;
+        if (found)
+            dlclose(found);
+    }
+    return NULL;
+}
+
+static void *need(const char *name)
+{
+    void *found = dlsym(library, name);
+    if (!found) {
+        fprintf(stderr,
+                "onespace: this program's MPI library has no %s, which is part of MPI-3: "
+                "run with --mpi-layer off\n",
+                name);
+        abort();
+    }
+    return found;
+}
+
+static void find_functions(void)
+{
+    library = find_linked();
+    if (!library)
+        library = find_loaded();
+    if (!library) {
+        fprintf(stderr,
+                "onespace: %s is loaded, but no MPI library that it was built for: "
+                "do not preload it into this program, or run with --mpi-layer off\n",
+#ifdef OPEN_MPI
+                "libonespace-mpi-openmpi.so"
+#else
+                "libonespace-mpi-mpich.so"
+#endif
+        );
+        abort();
+    }
+#define FIND(name)     functions.name = (__typeof__(functions.name))need("PMPI_" #name);
+#define FIND_MAY(name) functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
+    MPI_MAKERS(FIND)
+    MPI_USERS(FIND)
+    MPI_CALLED(FIND)
+    MPI_CALLED_ALSO(FIND)
+    MPI_MAKERS_LARGE(FIND_MAY)
+    MPI_USERS_LARGE(FIND_MAY)
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const struct real *real(void)
+{
+    pthread_once(&once, find_functions);
+    return &functions;
+}
+
+void *real_symbol(const char *name)
+{
+    pthread_once(&once, find_functions);
+    void *found = dlsym(library, name);
+    if (found)
+        return found;
+    void *fortran = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD); /* Open MPI's */
+    return fortran ? dlsym(fortran, name) : NULL;
+}
+
+void *real_object(const char *name)
+{
+    void *found = dlsym(RTLD_DEFAULT, name);
+    return found ? found : real_symbol(name);
+}
+
+int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
+{
+    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return MPI_SUCCESS;
+}

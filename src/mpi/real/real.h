@@ -1,0 +1,105 @@
+/* src/mpi/real/real.h: the MPI library's own functions and objects, found at run time.
+ *
+ * The layer names no MPI library to the dynamic linker: one file serves every library of the same
+ * binary interface, and programs that open their MPI late and locally, as mpi4py does. */
+#ifndef ONESPACE_MPI_REAL_REAL_H
+#define ONESPACE_MPI_REAL_REAL_H
+
+#include <mpi.h>
+
+#include "mpi/names/functions.h"
+#include "mpi/real/large.h"
+
+/* What the layer calls besides the functions that it wraps. */
+#define MPI_CALLED(X)                                                                              \
+    X(Allgather)                                                                                   \
+    X(Allreduce)                                                                                   \
+    X(Barrier)                                                                                     \
+    X(Bcast)                                                                                       \
+    X(Comm_call_errhandler)                                                                        \
+    X(Comm_create_group)                                                                           \
+    X(Comm_create_keyval)                                                                          \
+    X(Comm_dup)                                                                                    \
+    X(Comm_free)                                                                                   \
+    X(Comm_free_keyval)                                                                            \
+    X(Comm_get_attr)                                                                               \
+    X(Comm_group)                                                                                  \
+    X(Comm_rank)                                                                                   \
+    X(Comm_set_attr)                                                                               \
+    X(Comm_set_errhandler)                                                                         \
+    X(Comm_size)                                                                                   \
+    X(Comm_test_inter)                                                                             \
+    X(Errhandler_free)                                                                             \
+    X(Grequest_complete)                                                                           \
+    X(Grequest_start)                                                                              \
+    X(Group_free)                                                                                  \
+    X(Group_incl)                                                                                  \
+    X(Group_size)                                                                                  \
+    X(Group_translate_ranks)                                                                       \
+    X(Group_union)                                                                                 \
+    X(Iallgather)                                                                                  \
+    X(Info_get)                                                                                    \
+    X(Info_set)                                                                                    \
+    X(Initialized)                                                                                 \
+    X(Pack)                                                                                        \
+    X(Query_thread)                                                                                \
+    X(Status_set_cancelled)                                                                        \
+    X(Status_set_elements)                                                                         \
+    X(Test)                                                                                        \
+    X(Type_free)                                                                                   \
+    X(Type_get_contents)                                                                           \
+    X(Type_get_envelope)                                                                           \
+    X(Type_get_extent)                                                                             \
+    X(Type_get_true_extent)                                                                        \
+    X(Type_size)                                                                                   \
+    X(Unpack)                                                                                      \
+    X(Wait)                                                                                        \
+    X(Win_call_errhandler)                                                                         \
+    X(Win_create_dynamic)                                                                          \
+    X(Win_create)                                                                                  \
+    X(Win_get_errhandler)                                                                          \
+    X(Win_set_errhandler)
+
+#ifdef OPEN_MPI /* of MPICH's interface these are macros */
+#define MPI_CALLED_ALSO(X) X(Win_f2c)
+#else
+#define MPI_CALLED_ALSO(X)
+#endif
+
+struct real {
+#define MEMBER(name) __typeof__(PMPI_##name) *name;
+    MPI_MAKERS(MEMBER)
+    MPI_USERS(MEMBER)
+    MPI_CALLED(MEMBER)
+    MPI_CALLED_ALSO(MEMBER)
+    /* NULL where the library lacks them: */
+    MPI_MAKERS_LARGE(MEMBER) MPI_USERS_LARGE(MEMBER)
+#undef MEMBER
+};
+
+/* The functions, looked up at the first use. Ends the program with a message when there is no MPI
+ * library: no caller can go on without one. */
+const struct real *real(void);
+/* A copy callback for attributes that a duplicate does not inherit. */
+int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
+/* Any other function of the MPI library or of its Fortran bindings, or NULL. */
+void *real_symbol(const char *name);
+/* An object of the MPI library, where the program sees it: a copy relocation may have moved it into
+ * the program. */
+void *real_object(const char *name);
+
+/* Open MPI's handles are addresses of objects in the library. They are looked up like its
+ * functions, once per place that names one; all threads find the same address. */
+#ifdef OMPI_PREDEFINED_GLOBAL
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, object)                                                       \
+    (__extension__({                                                                               \
+        static _Atomic(void *) object##_cache;                                                     \
+        void *object##_place = object##_cache;                                                     \
+        if (!object##_place)                                                                       \
+            object##_cache = object##_place = real_object(#object);                                \
+        (type) object##_place;                                                                     \
+    }))
+#endif
+
+#endif

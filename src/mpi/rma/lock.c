@@ -1,0 +1,123 @@
+/* src/mpi/rma/lock.c: MPI_Win_lock, MPI_Win_lock_all and their ends.
+ *
+ * One lock per part, and one word for all parts, so that MPI_Win_lock_all is one step whatever the
+ * number of ranks:
+ *
+ *   MPI_Win_lock_all           everybody, low half + 1, while the high half is 0
+ *   MPI_Win_lock, exclusive    everybody, high half + 1, while the low half is 0; then
+ *                              part 0 -> LOCK_EXCLUSIVE
+ *   MPI_Win_lock, shared       part + 1, while it is not LOCK_EXCLUSIVE
+ *
+ * Deadlock-free: a rank that owns `everybody` and waits for a part waits for holders of that part,
+ * and these never need `everybody` to go on. Locks are acquire, unlocks are release. */
+#include "mpi/rma/direct.h"
+
+#define LOCK_EXCLUSIVE UINT32_MAX
+#define ONE_EXCLUSIVE  (UINT64_C(1) << 32)
+
+enum { HOLDS_NONE, HOLDS_SHARED, HOLDS_EXCLUSIVE, HOLDS_UNCHECKED };
+
+/* Adds `step` to everybody once the half in `against` is zero. */
+static int enter_everybody(struct window *window, uint64_t step, uint64_t against)
+{
+    _Atomic uint64_t *word = &window->direct->everybody;
+    struct wait wait = direct_wait(window);
+    int result = MPI_SUCCESS;
+    for (;;) {
+        uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+        if (!(seen & against) &&
+            atomic_compare_exchange_weak_explicit(word, &seen, seen + step, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return MPI_SUCCESS;
+        if ((seen & against) && (result = wait_round(&wait)) != MPI_SUCCESS)
+            return result;
+    }
+}
+
+static void leave_everybody(struct window *window, uint64_t step)
+{
+    atomic_fetch_sub_explicit(&window->direct->everybody, step, memory_order_release);
+}
+
+static int enter_part(struct window *window, int rank, int exclusive)
+{
+    _Atomic uint32_t *word = &window->direct->rank[rank].lock;
+    struct wait wait = direct_wait(window);
+    int result = MPI_SUCCESS;
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(word, memory_order_relaxed);
+        int is_free = exclusive ? seen == 0 : seen != LOCK_EXCLUSIVE;
+        if (is_free && atomic_compare_exchange_weak_explicit(
+                           word, &seen, exclusive ? LOCK_EXCLUSIVE : seen + 1, memory_order_acquire,
+                           memory_order_relaxed))
+            return MPI_SUCCESS;
+        if (!is_free && (result = wait_round(&wait)) != MPI_SUCCESS)
+            return result;
+    }
+}
+
+int direct_lock(struct window *window, int type, int rank, int assertion)
+{
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    if (rank < 0 || rank >= window->group->ranks)
+        return MPI_ERR_RANK;
+    if (type != MPI_LOCK_EXCLUSIVE && type != MPI_LOCK_SHARED)
+        return MPI_ERR_LOCKTYPE;
+    if (window->locked[rank] || window->locked_all)
+        return MPI_ERR_RMA_SYNC;
+    int exclusive = type == MPI_LOCK_EXCLUSIVE, result = MPI_SUCCESS;
+    if (assertion & MPI_MODE_NOCHECK) {
+        window->locked[rank] = HOLDS_UNCHECKED;
+        return result;
+    }
+    if (exclusive)
+        result = enter_everybody(window, ONE_EXCLUSIVE, UINT32_MAX);
+    if (result != MPI_SUCCESS)
+        return result;
+    result = enter_part(window, rank, exclusive);
+    if (result == MPI_SUCCESS)
+        window->locked[rank] = exclusive ? HOLDS_EXCLUSIVE : HOLDS_SHARED;
+    else if (exclusive)
+        leave_everybody(window, ONE_EXCLUSIVE);
+    return result;
+}
+
+int direct_unlock(struct window *window, int rank)
+{
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    if (rank < 0 || rank >= window->group->ranks)
+        return MPI_ERR_RANK;
+    _Atomic uint32_t *word = &window->direct->rank[rank].lock;
+    int held = window->locked[rank];
+    window->locked[rank] = HOLDS_NONE;
+    if (held == HOLDS_SHARED) {
+        atomic_fetch_sub_explicit(word, 1, memory_order_release);
+    } else if (held == HOLDS_EXCLUSIVE) {
+        atomic_store_explicit(word, 0, memory_order_release);
+        leave_everybody(window, ONE_EXCLUSIVE);
+    }
+    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : MPI_SUCCESS;
+}
+
+int direct_lock_all(struct window *window, int assertion)
+{
+    if (window->locked_all)
+        return MPI_ERR_RMA_SYNC;
+    int unchecked = (assertion & MPI_MODE_NOCHECK) != 0, result = MPI_SUCCESS;
+    if (!unchecked)
+        result = enter_everybody(window, 1, ~(uint64_t)UINT32_MAX);
+    if (result == MPI_SUCCESS)
+        window->locked_all = unchecked ? HOLDS_UNCHECKED : HOLDS_SHARED;
+    return result;
+}
+
+int direct_unlock_all(struct window *window)
+{
+    int held = window->locked_all;
+    window->locked_all = HOLDS_NONE;
+    if (held == HOLDS_SHARED)
+        leave_everybody(window, 1);
+    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : MPI_SUCCESS;
+}

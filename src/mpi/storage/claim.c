@@ -1,0 +1,151 @@
+/* src/mpi/storage/claim.c: locks, space and mappings of the ranks' parts.
+ *
+ * Invariant: every byte of a file is locked by exactly one rank of the job, the lowest one whose
+ * part has it. */
+#include "mpi/storage/claim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static uint64_t hash_path(const char *path)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char *real_path = realpath(path, NULL);
+    for (const char *at = real_path ? real_path : path; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    free(real_path);
+    return hash;
+}
+
+struct storage_claim storage_claim_of(const struct storage_window *storage, int error)
+{
+    const struct storage_file *file = &storage->own.region.file;
+    return (struct storage_claim){
+        .error = error,
+        .is_contiguous = storage->is_contiguous,
+        .device = file->device,
+        .inode = file->inode,
+        .path = file->fd >= 0 ? hash_path(file->path) : 0,
+        .offset = storage->own.layout.file_offset,
+        .length = storage->own.layout.storage_length,
+    };
+}
+
+/* Device numbers of one file system differ between nodes; its paths usually do not. */
+static int is_same_file(const struct group *group, const struct storage_claim *all, int i, int j)
+{
+    int is_intra_node = group_is_intra_node(group, i) && group_is_intra_node(group, j);
+    return all[i].path && all[j].path && all[i].inode == all[j].inode &&
+           (is_intra_node ? all[i].device == all[j].device : all[i].path == all[j].path);
+}
+
+static int overlap(const struct storage_claim *one, const struct storage_claim *other)
+{
+    return one->length && other->length && one->offset < other->offset + other->length &&
+           other->offset < one->offset + one->length;
+}
+
+/* Locks [from, to) of this rank's file, except what lower ranks, from `lower` on, have. */
+static int lock_rest(struct storage_window *storage, const struct group *group,
+                     const struct storage_claim *all, int lower, uint64_t from, uint64_t to,
+                     struct storage_error *error)
+{
+    int result = 0;
+    for (; lower < storage->rank && from < to; lower++) {
+        uint64_t begin = all[lower].offset, end = begin + all[lower].length;
+        if (!is_same_file(group, all, lower, storage->rank) || end <= from || begin >= to)
+            continue;
+        if (begin > from)
+            result = lock_rest(storage, group, all, lower + 1, from, begin, error);
+        if (result < 0)
+            return result;
+        from = end;
+    }
+    return from < to ? storage_file_lock(&storage->own.region.file,
+                                         (struct storage_range){from, to - from}, 0, error)
+                     : 0;
+}
+
+static int check_contiguous(const struct group *group, const struct storage_claim *all,
+                            struct storage_error *error)
+{
+    for (int i = 1; i < group->ranks; i++)
+        if (all[i].is_contiguous != all[0].is_contiguous ||
+            (all[0].is_contiguous &&
+             (!is_same_file(group, all, i, 0) || all[i].offset != all[0].offset)))
+            return storage_fail(
+                error, -EINVAL,
+                "rank %d names another file, offset or kind of layout than rank 0: the parts of a "
+                "shared window follow one another in one file; give all ranks the same "
+                "storage_alloc_filename and storage_alloc_offset, or set alloc_shared_noncontig to "
+                "true",
+                i);
+    return 0;
+}
+
+static void look_around(struct storage_window *storage, const struct group *group,
+                        const struct storage_claim *all)
+{
+    storage->is_leader = 1;
+    for (int i = 0; i < group->ranks; i++) {
+        if (i < storage->rank && group_is_intra_node(group, i) &&
+            is_same_file(group, all, i, storage->rank))
+            storage->is_leader = 0;
+        for (int j = 0; j < i; j++)
+            storage->overlaps |= is_same_file(group, all, i, j) && overlap(&all[i], &all[j]);
+    }
+}
+
+/* In a contiguous window the parts follow one another, beginning at the offset. */
+static void place_parts(const struct group *group, const uint64_t *sizes, struct storage_claim *all)
+{
+    uint64_t offset = all[0].offset;
+    for (int i = 0; i < group->ranks && all[0].is_contiguous; i++) {
+        all[i].offset = offset;
+        all[i].length = sizes[i];
+        offset += sizes[i];
+    }
+}
+
+/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by rank 0 for all,
+ * else by every process for itself. */
+static int map_own(struct storage_window *storage, const struct group *group,
+                   const struct storage_claim *all, struct storage_error *error)
+{
+    int last = group->ranks - 1;
+    if (!storage->is_contiguous) {
+        if (storage->own.layout.memory_length && !group->is_one_space &&
+            ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
+             ftruncate(storage->memory, (off_t)storage->own.layout.memory_length) < 0))
+            return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
+        return storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
+    }
+    if (group->is_one_space && storage->rank != 0)
+        return 0;
+    storage->whole.file = storage->own.region.file; /* borrowed */
+    return storage_region_map(&storage->whole, all[0].offset,
+                              all[last].offset + all[last].length - all[0].offset, NULL,
+                              storage->hints.style, error);
+}
+
+int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
+                  struct storage_claim *all, struct storage_error *error)
+{
+    struct storage_file *file = &storage->own.region.file;
+    int result = check_contiguous(group, all, error);
+    if (result < 0)
+        return result;
+    place_parts(group, sizes, all);
+    look_around(storage, group, all);
+    struct storage_claim *mine = &all[storage->rank];
+    storage->own.layout.file_offset = mine->offset;
+    storage->own.layout.storage_length = mine->length;
+    result = lock_rest(storage, group, all, 0, mine->offset, mine->offset + mine->length, error);
+    if (result == 0)
+        result =
+            storage_file_reserve(file, (struct storage_range){mine->offset, mine->length}, error);
+    return result == 0 ? map_own(storage, group, all, error) : result;
+}

@@ -1,0 +1,17 @@
+/* src/mpi/storage/versions.h: versions of a window on storage. */
+#ifndef ONESPACE_MPI_STORAGE_VERSIONS_H
+#define ONESPACE_MPI_STORAGE_VERSIONS_H
+
+#include "mpi/storage/window.h"
+
+/* The last step of creating a window: when its ranks want versions (all or none), its bytes become
+ * those of the newest one. An error class, the same on all ranks. */
+int storage_versions_open(struct window *window, const char *call);
+/* onespace_window_commit; `size`: the part's bytes. Collective. An error class, after a message. */
+int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call);
+/* Local; 0: none. */
+uint64_t storage_versions_newest(const struct storage_window *storage);
+/* Local, before the part is unmapped. */
+void storage_versions_close(struct storage_window *storage);
+
+#endif

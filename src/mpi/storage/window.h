@@ -1,0 +1,107 @@
+/* src/mpi/storage/window.h: a window on storage, window->memory of the provider "on storage".
+ *
+ *   provider.c  the provider: what MPI's calls on the window do
+ *   info.c      hints of an MPI_Info
+ *   build.c     all ranks together: open, claim, reach
+ *   claim.c     locks, space and mappings of the parts
+ *   reach.c     the other ranks' parts at addresses of this rank
+ *   bulk.c      large puts and gets
+ *   agree.c     the least value of all ranks
+ *   versions.c  versions
+ *   request.c   synchronisation in the background
+ *   memory.c    MPI_Alloc_mem, and windows that MPI creates on such memory */
+#ifndef ONESPACE_MPI_STORAGE_WINDOW_H
+#define ONESPACE_MPI_STORAGE_WINDOW_H
+
+#include <pthread.h>
+
+#include "mpi/window/window.h"
+#include "onespace/window.h"
+#include "storage/region/region.h"
+
+struct versions;
+struct storage_descriptor; /* bulk.c */
+
+struct storage_window {
+    struct storage_hints hints; /* as given by the caller */
+    struct storage_part own;    /* own.region.file is this rank's descriptor of its file */
+    const struct group *group;  /* the window's */
+    int memory;                 /* memory part, shared with other processes; -1: none */
+    int rank, ranks;
+    /* Parts of the ranks of this node, without descriptors (reach.c); NULL: MPI reaches them. The
+     * entries of this rank and of ranks on other nodes are empty. */
+    struct storage_part *others;
+    struct storage_descriptor *descriptors; /* by rank, with `others` */
+    int holds;                              /* in one space: the memory of so many ranks is held */
+    struct storage_region whole; /* of a contiguous shared window: all parts, if mapped here */
+    int is_contiguous;           /* MPI_Win_allocate_shared without alloc_shared_noncontig */
+    int is_leader;               /* the lowest rank of the node with this file */
+    int overlaps;                /* parts of the window share bytes of a file */
+    MPI_Comm comm;               /* of the window's ranks, for collective calls */
+    struct storage_word *words;  /* agree.c; NULL after a rank did not answer */
+    MPI_Request pending;         /* agree.c: of the words */
+    int is_closing;              /* close has sent its outcome to all ranks */
+    int closed;                  /* outcome of close, when it could not be sent */
+    pthread_mutex_t mutex;       /* guards `requests`; never held across MPI */
+    struct onespace_window_request *requests;
+    struct storage_counts *counts;
+    struct versions *versions; /* NULL: none (versions.h) */
+};
+
+extern const struct window_provider provider_storage;
+
+/* The window on storage behind a handle, or NULL. */
+struct storage_window *storage_window_of(MPI_Win handle);
+
+/* info.c: reads the hints of an MPI_Info (storage_hints_read). */
+int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage_error *error);
+/* Sets the hints that are in force, for MPI_Win_get_info; what MPI returns. */
+int storage_info_write(const struct storage_window *storage, MPI_Info info);
+/* An MPI error class for -errno. */
+int storage_class(int result);
+/* Prints the error and returns its class; MPI_SUCCESS for 0. */
+int storage_report(int rank, const char *call, int result, const struct storage_error *error);
+
+/* build.c, reach.c: collective, as window_provider.allocate is. */
+int storage_build(struct window *window, const struct window_request *request);
+int storage_reach(struct window *window, const struct window_request *request, int error);
+/* Opens the file or shared memory behind a descriptor of the rank's process; -1: not possible. */
+int storage_open_of(const struct group *group, int rank, int descriptor);
+/* Unmaps, closes, and frees *storage; leaves the file as it is. */
+void storage_dismantle(struct window *window);
+
+/* bulk.c: window_provider.copy, and descriptors of the other ranks' files. */
+void storage_copy(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
+int storage_descriptors_new(struct storage_window *storage); /* 0, or -1: no memory */
+void storage_descriptor_set(struct storage_window *storage, int rank, int theirs);
+void storage_descriptors_close(struct storage_window *storage);
+
+/* provider.c: makes a range of this rank's own part durable. 0 or -errno. */
+int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
+                      struct storage_error *error);
+/* agree.c: the least value of all ranks. Collective; 0, or -EIO when a rank did not answer. Also in
+ * two steps: the first waits for no rank, and the second follows when it returned 0. */
+int storage_least(struct storage_window *storage, int64_t mine, int64_t *least);
+int storage_least_begin(struct storage_window *storage, int64_t mine);
+int storage_least_end(struct storage_window *storage, int64_t *least);
+struct storage_word *storage_words_new(int ranks); /* NULL: no memory; to be freed by free() */
+/* request.c: waits for all requests in the background and frees them. */
+void storage_requests_end(struct storage_window *storage);
+
+/* Counters of one kind of call: any thread adds (relaxed), onespace_window_statistics reads. */
+struct storage_count {
+    _Atomic uint64_t calls, bytes, nanoseconds, failures;
+};
+struct storage_counts {
+    struct storage_count sync, sync_range, sync_start, commit;
+};
+
+static inline uint64_t storage_part_size(const struct storage_part *part)
+{
+    return part->layout.storage_length + part->layout.memory_length;
+}
+
+uint64_t storage_now(void);
+void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result);
+
+#endif

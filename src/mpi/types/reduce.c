@@ -1,0 +1,48 @@
+/* src/mpi/types/reduce.c: see reduce.h. */
+#include "mpi/types/reduce.h"
+
+static const struct reduce_table *best_table(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("x86-64-v4"))
+        return &reduce_table_v4;
+    if (__builtin_cpu_supports("x86-64-v3"))
+        return &reduce_table_v3;
+#endif
+    return &reduce_table_plain;
+}
+
+/* Comparisons, not a table: Open MPI's handles are looked up at run time, and a table would look up
+ * all of them for each call. */
+static enum operation operation_of(MPI_Op op)
+{
+#define IS(handle, operation)                                                                      \
+    if (op == (handle))                                                                            \
+        return operation;
+    IS(MPI_SUM, SUM)
+    IS(MPI_PROD, PRODUCT)
+    IS(MPI_MAX, MAXIMUM)
+    IS(MPI_MIN, MINIMUM)
+    IS(MPI_LAND, AND)
+    IS(MPI_LOR, OR)
+    IS(MPI_LXOR, XOR)
+    IS(MPI_BAND, BIT_AND)
+    IS(MPI_BOR, BIT_OR)
+    IS(MPI_BXOR, BIT_XOR)
+    IS(MPI_MAXLOC, MAX_AT)
+    IS(MPI_MINLOC, MIN_AT)
+#undef IS
+    return OPERATIONS;
+}
+
+reduce_function *reduce_find(MPI_Op op, const struct basic *element)
+{
+    enum operation operation = operation_of(op);
+    const struct reduce_table *table = best_table();
+    for (size_t i = 0; operation < OPERATIONS && i < table->count; i++) {
+        const struct reduce_row *row = &table->rows[i];
+        if (row->kind == element->class && (row->size == 0 || row->size == element->size))
+            return row->functions[operation];
+    }
+    return NULL;
+}

@@ -1,0 +1,23 @@
+/* src/mpi/wrap/wrap.h: how the wrappers of MPI's functions are written. */
+#ifndef ONESPACE_MPI_WRAP_WRAP_H
+#define ONESPACE_MPI_WRAP_WRAP_H
+
+#include "mpi/rma/direct.h"
+
+/* Exports MPI_NAME, whose definition follows, and PMPI_NAME as its alias. */
+#define WRAP(name)                                                                                 \
+    __attribute__((visibility("default"),                                                          \
+                   alias("MPI_" #name))) __typeof__(PMPI_##name) PMPI_##name;                      \
+    __attribute__((visibility("default"))) __typeof__(MPI_##name) MPI_##name;
+
+/* The window, when the layer does its communication and synchronisation. */
+static inline struct window *wrap_direct(MPI_Win handle)
+{
+    struct window *window = window_find(handle);
+    return window && window->direct ? window : NULL;
+}
+
+/* A request that is complete. */
+int wrap_request(struct window *window, int result, MPI_Request *request);
+
+#endif

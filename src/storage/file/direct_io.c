@@ -1,0 +1,219 @@
+/* src/storage/file/direct_io.c: see direct_io.h.
+ *
+ * A device is busy only while requests wait for it, so a few pieces are in flight while this thread
+ * copies another to or from the buffer. The kernel's asynchronous I/O (io_submit) serves for that,
+ * since it is available where io_uring is forbidden. When no context can be had each piece is
+ * transferred synchronously. */
+#include "storage/file/direct_io.h"
+
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* By experiment: more pieces are faster on a disk, larger ones on a device in memory. The buffer is
+ * a multiple of the huge page size: with small pages a device takes far less in one request. */
+enum { PIECE = 1 << 20, PIECES = 4 };
+
+struct request {
+    struct iocb control;
+    int is_in_flight;
+    int64_t result; /* bytes; negative: an error */
+};
+
+struct direct_io {
+    char *buffer;          /* for unaligned memory: PIECES pieces */
+    int is_for_many;       /* prepare_for_many() was called */
+    aio_context_t context; /* 0: none yet, or not available */
+    int is_lost;           /* the outcome of requests in flight is unknown: not used again */
+    struct request requests[PIECES];
+};
+
+/* Destroying a context takes the kernel tens of milliseconds, so one is kept from region to region.
+ * Of this process; 0: none. Getting and keeping exchange it atomically; relaxed: it is only a
+ * number. In a child of fork it is invalid, and io_submit fails. */
+static _Atomic aio_context_t spare;
+
+static aio_context_t get_context(void)
+{
+    aio_context_t context = atomic_exchange_explicit(&spare, 0, memory_order_relaxed);
+    if (context == 0 && syscall(SYS_io_setup, PIECES, &context) < 0)
+        return 0;
+    return context;
+}
+
+static void end_context(aio_context_t context)
+{
+    if (context)
+        (void)syscall(SYS_io_destroy, context); /* waits for requests in flight */
+}
+
+static void keep_context(aio_context_t context)
+{
+    end_context(atomic_exchange_explicit(&spare, context, memory_order_relaxed));
+}
+
+__attribute__((destructor)) void direct_io_end(void)
+{
+    keep_context(0);
+}
+
+struct direct_io *direct_io_new(void)
+{
+    struct direct_io *io = calloc(1, sizeof(*io));
+    if (!io)
+        return NULL;
+    io->buffer =
+        mmap(NULL, PIECES * PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (io->buffer == MAP_FAILED) {
+        free(io);
+        return NULL;
+    }
+    return io;
+}
+
+void direct_io_free(struct direct_io *io)
+{
+    if (!io)
+        return;
+    if (io->is_lost)
+        end_context(io->context);
+    else if (io->context)
+        keep_context(io->context);
+    munmap(io->buffer, PIECES * PIECE);
+    free(io);
+}
+
+static struct request *request_of(struct direct_io *io, size_t piece)
+{
+    return &io->requests[piece % PIECES];
+}
+
+static char *buffer_of(struct direct_io *io, size_t piece)
+{
+    return io->buffer + piece % PIECES * PIECE;
+}
+
+/* Transfers synchronously when the request cannot be submitted. */
+static void begin(struct direct_io *io, size_t piece, struct iocb control)
+{
+    struct request *request = request_of(io, piece);
+    struct iocb *one = &request->control;
+    control.aio_data = piece % PIECES;
+    *one = control;
+    request->is_in_flight = io->context && syscall(SYS_io_submit, io->context, 1, &one) == 1;
+    if (request->is_in_flight)
+        return;
+    int fd = (int)control.aio_fildes;
+    void *memory = (void *)(uintptr_t)control.aio_buf;
+    if (control.aio_lio_opcode == IOCB_CMD_PREAD)
+        request->result = pread(fd, memory, control.aio_nbytes, control.aio_offset);
+    else
+        request->result = pwrite(fd, memory, control.aio_nbytes, control.aio_offset);
+}
+
+/* Bytes; 0 after an error. */
+static size_t await(struct direct_io *io, size_t piece)
+{
+    struct request *request = request_of(io, piece);
+    while (request->is_in_flight && !io->is_lost) {
+        struct io_event events[PIECES];
+        long count = syscall(SYS_io_getevents, io->context, 1, PIECES, events, NULL);
+        for (long i = 0; i < count; i++) {
+            struct request *ended = &io->requests[events[i].data];
+            ended->is_in_flight = 0;
+            ended->result = events[i].res;
+        }
+        io->is_lost = count < 0 && errno != EINTR;
+    }
+    return request->is_in_flight || request->result < 0 ? 0 : (size_t)request->result;
+}
+
+struct transfer {
+    int fd;
+    uint64_t at;
+    const char *from; /* one of these is NULL */
+    char *to;
+    size_t size;
+};
+
+static size_t size_of(const struct transfer *transfer, size_t piece)
+{
+    size_t left = transfer->size - piece * PIECE;
+    return left < PIECE ? left : PIECE;
+}
+
+static int goes_through_buffer(const struct transfer *transfer)
+{
+    const char *memory = transfer->to ? transfer->to : transfer->from;
+    return (uintptr_t)memory % DIRECT_IO_ALIGNED != 0;
+}
+
+static void begin_piece(struct direct_io *io, const struct transfer *transfer, size_t piece)
+{
+    size_t offset = piece * PIECE, size = size_of(transfer, piece);
+    const char *memory = (transfer->to ? transfer->to : transfer->from) + offset;
+    if (goes_through_buffer(transfer)) {
+        memory = buffer_of(io, piece);
+        if (transfer->from)
+            memcpy(buffer_of(io, piece), transfer->from + offset, size);
+    }
+    begin(io, piece,
+          (struct iocb){
+              .aio_lio_opcode = transfer->to ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE,
+              .aio_fildes = (uint32_t)transfer->fd,
+              .aio_buf = (uintptr_t)memory,
+              .aio_nbytes = size,
+              .aio_offset = (int64_t)(transfer->at + offset),
+          });
+}
+
+static size_t end_piece(struct direct_io *io, const struct transfer *transfer, size_t piece)
+{
+    size_t got = await(io, piece);
+    if (transfer->to && goes_through_buffer(transfer))
+        memcpy(transfer->to + piece * PIECE, buffer_of(io, piece), got);
+    return got;
+}
+
+/* Only for transfers of several pieces: with fragmented memory the kernel may search for huge pages
+ * for milliseconds, longer than a small transfer takes. */
+static void prepare_for_many(struct direct_io *io)
+{
+    io->is_for_many = 1;
+    (void)madvise(io->buffer, PIECES * PIECE, MADV_HUGEPAGE);
+    io->context = get_context();
+}
+
+/* After a short transfer no further piece begins; those in flight are waited for. */
+static size_t run(struct direct_io *io, const struct transfer *transfer)
+{
+    size_t count = (transfer->size + PIECE - 1) / PIECE, begun = 0, ended = 0, done = 0;
+    int is_whole = !io->is_lost;
+    if (count > 1 && !io->is_for_many)
+        prepare_for_many(io);
+    while (ended < begun || (is_whole && begun < count)) {
+        while (is_whole && begun < count && begun - ended < PIECES)
+            begin_piece(io, transfer, begun++);
+        size_t got = end_piece(io, transfer, ended);
+        if (is_whole)
+            done += got;
+        is_whole = is_whole && got == size_of(transfer, ended);
+        ended++;
+    }
+    return done;
+}
+
+size_t direct_io_write(struct direct_io *io, int fd, uint64_t at, const char *from, size_t size)
+{
+    return run(io, &(struct transfer){fd, at, from, NULL, size});
+}
+
+size_t direct_io_read(struct direct_io *io, int fd, uint64_t at, char *to, size_t size)
+{
+    return run(io, &(struct transfer){fd, at, NULL, to, size});
+}

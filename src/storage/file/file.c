@@ -1,0 +1,283 @@
+/* src/storage/file/file.c: see file.h.
+ *
+ * Everything that can fail must fail here, before anything is mapped: a store into a mapping has no
+ * way to report that the disk is full. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/file/file.h"
+
+enum { CREATE_TRIES = 16, ZEROS = 1 << 20 };
+
+static int fail_errno(struct storage_error *error, const char *path, const char *what,
+                      const char *fix)
+{
+    int result = errno ? -errno : -EIO;
+    return storage_fail(error, result, "%s: %s: %s%s", path, what, strerror(-result), fix);
+}
+
+/* ---- Opening ---- */
+
+/* When several open the name at once, exactly one creates the file. */
+static int open_or_create(struct storage_file *file, const struct storage_hints *hints)
+{
+    for (int i = 0; i < CREATE_TRIES; i++) {
+        file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+        if (file->fd >= 0 || errno != ENOENT)
+            return file->fd;
+        file->fd = storage_stripes_create(file, hints);
+        file->is_created = file->fd >= 0;
+        if (file->is_created && fchmod(file->fd, hints->perm) < 0)
+            return -1;
+        if (file->fd >= 0 || errno != EEXIST)
+            return file->fd;
+    }
+    return -1; /* another process keeps creating and removing it */
+}
+
+static int look_at_device(struct storage_file *file, struct storage_error *error)
+{
+    uint64_t size;
+    file->is_device = 1;
+    if (ioctl(file->fd, BLKGETSIZE64, &size) < 0)
+        return fail_errno(error, file->path, "cannot learn the size of this block device", "");
+    file->size_was = size;
+    return 0;
+}
+
+static int look(struct storage_file *file, struct storage_error *error)
+{
+    struct stat status;
+    if (fstat(file->fd, &status) < 0)
+        return fail_errno(error, file->path, "cannot look at this file", "");
+    file->device = status.st_dev;
+    file->inode = status.st_ino;
+    file->mode = status.st_mode & 07777;
+    file->size_was = (uint64_t)status.st_size;
+    if (S_ISBLK(status.st_mode))
+        return look_at_device(file, error);
+    if (S_ISREG(status.st_mode))
+        return 0;
+    return storage_fail(error, -EINVAL,
+                        "%s: this is neither a regular file nor a block device: "
+                        "name another one in storage_alloc_filename",
+                        file->path);
+}
+
+/* The directory entry has to be durable, too; also that of an older file, whose creator may have
+ * died before it was. Costs nothing when it is durable already. */
+static int sync_directory(const struct storage_file *file)
+{
+    char *copy = strdup(file->path);
+    if (!copy)
+        return -1;
+    int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (directory < 0)
+        return file->is_created ? -1 : 0; /* an older file's directory may be unreadable */
+    int result = fsync(directory);
+    if (result < 0 && (errno == EINVAL || errno == ENOTSUP))
+        result = 0; /* some file systems have nothing to flush there */
+    close(directory);
+    return result;
+}
+
+int storage_file_open(struct storage_file *file, const struct storage_hints *hints,
+                      struct storage_error *error)
+{
+    *file = (struct storage_file){.fd = -1};
+    file->path = strdup(hints->filename);
+    if (!file->path)
+        return storage_fail(error, -ENOMEM, "out of memory");
+    if (open_or_create(file, hints) < 0)
+        return fail_errno(error, file->path, "cannot open or create this file",
+                          "; the hint storage_alloc_filename names it");
+    int result = look(file, error);
+    if (result == 0 && !file->is_device && sync_directory(file) < 0)
+        result = fail_errno(error, file->path, "cannot make its directory entry durable", "");
+    return result;
+}
+
+/* ---- Locks ---- */
+
+int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
+                      struct storage_error *error)
+{
+    struct flock lock = {
+        .l_type = is_shared ? F_RDLCK : F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = (off_t)range.offset,
+        .l_len = (off_t)range.length, /* 0 would be: to the end */
+    };
+    if (range.length == 0 || fcntl(file->fd, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    if (errno != EAGAIN && errno != EACCES)
+        return 0; /* this file system has no locks */
+    return storage_fail(error, -EWOULDBLOCK,
+                        "%s: bytes %llu to %llu are in use by another window or another job: free "
+                        "that window, wait for that job, or use another file or offset",
+                        file->path, (unsigned long long)range.offset,
+                        (unsigned long long)(range.offset + range.length - 1));
+}
+
+/* ---- Space ---- */
+
+int storage_file_is_short(int fd, uint64_t end)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
+}
+
+static int write_zeros(int fd, uint64_t from, uint64_t to)
+{
+    char *zeros = calloc(1, ZEROS);
+    int result = zeros ? 0 : -1;
+    while (result == 0 && from < to) {
+        size_t size = to - from < ZEROS ? (size_t)(to - from) : ZEROS;
+        ssize_t written = pwrite(fd, zeros, size, (off_t)from);
+        if (written < 0 && errno != EINTR)
+            result = -1;
+        from += written > 0 ? (uint64_t)written : 0;
+    }
+    free(zeros);
+    return result;
+}
+
+/* For file systems without fallocate: writes zeroes into holes. They read as zeroes before, too, so
+ * only the allocation changes. */
+static int fill_holes(int fd, uint64_t from, uint64_t to)
+{
+    while (from < to) {
+        off_t hole = lseek(fd, (off_t)from, SEEK_HOLE);
+        uint64_t start =
+            hole < 0 ? from : (uint64_t)hole; /* at or behind the end of file: from there */
+        if (start >= to)
+            return 0;
+        off_t data = lseek(fd, (off_t)start, SEEK_DATA);
+        uint64_t end = data < 0 || (uint64_t)data > to ? to : (uint64_t)data;
+        if (write_zeros(fd, start, end) < 0)
+            return -1;
+        from = end;
+    }
+    return 0;
+}
+
+/* Whether every byte has space on the device already. Reserving again would change the file's
+ * metadata, which the next flush would write although nothing was stored. No, where the file system
+ * cannot tell, and for extents that are compressed or shared with another file. */
+static int is_reserved(int fd, struct storage_range range)
+{
+    enum { EXTENTS = 32, HARMLESS = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_UNWRITTEN };
+    union {
+        struct fiemap map;
+        char room[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
+    } asked;
+    uint64_t at = range.offset, end = at + range.length;
+    if (storage_file_is_short(fd, end))
+        return 0;
+    while (at < end) {
+        asked.map =
+            (struct fiemap){.fm_start = at, .fm_length = end - at, .fm_extent_count = EXTENTS};
+        if (ioctl(fd, FS_IOC_FIEMAP, &asked.map) < 0 || asked.map.fm_mapped_extents == 0)
+            return 0;
+        for (unsigned i = 0; i < asked.map.fm_mapped_extents; i++) {
+            const struct fiemap_extent *extent = &asked.map.fm_extents[i];
+            uint64_t stop = extent->fe_logical + extent->fe_length;
+            if (extent->fe_logical > at || stop <= at || extent->fe_flags & ~(unsigned)HARMLESS)
+                return 0;
+            at = stop;
+        }
+    }
+    return 1;
+}
+
+static int reserve(int fd, struct storage_range range)
+{
+    int result;
+    if (is_reserved(fd, range))
+        return 0;
+    do
+        result = fallocate(fd, 0, (off_t)range.offset, (off_t)range.length);
+    while (result < 0 && errno == EINTR);
+    if (result == 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return result;
+    /* Without a flush some file systems allocate space only at write-back. */
+    result = fill_holes(fd, range.offset, range.offset + range.length);
+    return result < 0 ? result : fsync(fd);
+}
+
+int storage_file_reserve(struct storage_file *file, struct storage_range range,
+                         struct storage_error *error)
+{
+    uint64_t end = range.offset + range.length;
+    if (range.length == 0)
+        return 0;
+    if (end > INT64_MAX || end < range.offset)
+        return storage_fail(error, -EFBIG,
+                            "%s: offset %llu and %llu bytes are more than a file has", file->path,
+                            (unsigned long long)range.offset, (unsigned long long)range.length);
+    if (file->is_device)
+        return end <= file->size_was
+                   ? 0
+                   : storage_fail(error, -ENOSPC,
+                                  "%s: bytes %llu to %llu do not lie on this block device of %llu "
+                                  "bytes: ask for less, or use a smaller offset",
+                                  file->path, (unsigned long long)range.offset,
+                                  (unsigned long long)end - 1, (unsigned long long)file->size_was);
+    if (reserve(file->fd, range) < 0) {
+        int was = errno;
+        char what[96];
+        snprintf(what, sizeof(what), "cannot reserve bytes %llu to %llu of this file",
+                 (unsigned long long)range.offset, (unsigned long long)end - 1);
+        errno = was;
+        return fail_errno(error, file->path, what,
+                          was == ENOSPC || was == EDQUOT
+                              ? "; free space, ask for a smaller window, or name a file elsewhere"
+                              : "");
+    }
+    return 0;
+}
+
+/* ---- Ends ---- */
+
+void storage_file_revert(struct storage_file *file)
+{
+    struct stat status;
+    if (file->fd < 0)
+        return;
+    if (file->is_created)
+        (void)storage_file_unlink(file, NULL);
+    else if (!file->is_device && fstat(file->fd, &status) == 0 &&
+             (uint64_t)status.st_size > file->size_was)
+        (void)!ftruncate(file->fd, (off_t)file->size_was);
+}
+
+int storage_file_unlink(const struct storage_file *file, struct storage_error *error)
+{
+    struct stat status;
+    if (file->is_device)
+        return 0;
+    if (stat(file->path, &status) < 0 || status.st_dev != file->device ||
+        status.st_ino != file->inode)
+        return 0; /* removed, or the name is another file's by now */
+    if (unlink(file->path) < 0 && errno != ENOENT)
+        return fail_errno(error, file->path, "cannot remove this file", "");
+    return 0;
+}
+
+void storage_file_close(struct storage_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    *file = (struct storage_file){.fd = -1};
+}

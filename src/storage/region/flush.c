@@ -1,0 +1,78 @@
+/* src/storage/region/flush.c: makes ranges of a region durable.
+ *
+ * msync(MS_SYNC) writes the dirty pages of the range, through whichever mapping or process they
+ * were dirtied, and the metadata needed to find them (fdatasync), and waits for the device. The
+ * kernel finds dirty pages by an index, so the cost depends on what changed.
+ *
+ * The kernel reports a failure once; afterwards the pages count as clean although they are not on
+ * the device. So a failed flush is never retried: the region stays failed. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "storage/region/region.h"
+
+static void set_failed(struct storage_region *region, int number)
+{
+    int none = 0;
+    atomic_compare_exchange_strong_explicit(region->failed, &none, number, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+static int is_truncated(const struct storage_region *region)
+{
+    return region->file.fd >= 0 &&
+           storage_file_is_short(region->file.fd, region->file_offset + region->length);
+}
+
+static const char *name_of(const struct storage_region *region)
+{
+    return region->file.path ? region->file.path : "another rank's file";
+}
+
+static int report(const struct storage_region *region, struct storage_error *error)
+{
+    int number = atomic_load_explicit(region->failed, memory_order_relaxed);
+    if (is_truncated(region))
+        return storage_fail(error, -EIO,
+                            "%s: the file was cut below the end of this window (byte %llu) while "
+                            "it was in use: what was stored there is lost; free the window",
+                            name_of(region),
+                            (unsigned long long)(region->file_offset + region->length));
+    return storage_fail(
+        error, -number,
+        "%s: %s: the file system lost data of this window, and nothing stored since "
+        "the last synchronisation that succeeded is safe; free the window, check "
+        "the device (dmesg) and go back to a copy",
+        name_of(region), strerror(number));
+}
+
+/* The owner of a borrowed mapping may unmap it first when the window is freed; the file stays. */
+static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
+{
+    if (region->is_borrowed && region->file.fd >= 0)
+        return fdatasync(region->file.fd);
+    return msync((void *)first, last - first, MS_SYNC);
+}
+
+int storage_region_flush(struct storage_region *region, struct storage_range range,
+                         struct storage_error *error)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (region->length == 0 || range.length == 0)
+        return 0;
+    uintptr_t first = (uintptr_t)region->base + range.offset;
+    uintptr_t last = first + range.length;
+    first &= -page;
+    if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0) {
+        if (is_truncated(region))
+            set_failed(region, EIO);
+        else if (write_back(region, first, last) < 0)
+            set_failed(region, errno);
+    }
+    /* Checked again: the guard may have replaced a page meanwhile. */
+    if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
+        return 0;
+    return report(region, error);
+}

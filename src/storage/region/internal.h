@@ -1,0 +1,28 @@
+/* src/storage/region/internal.h: what the files of this directory share besides region.h. */
+#ifndef ONESPACE_STORAGE_REGION_INTERNAL_H
+#define ONESPACE_STORAGE_REGION_INTERNAL_H
+
+#include "storage/region/region.h"
+
+/* The largest folio of the page cache, and its alignment. */
+enum { STORAGE_HUGE = 2 << 20 };
+
+/* direct.c: direct I/O of one region, whose file is fd. Returns how many bytes were transferred,
+ * from the first on: whole huge pages only, and 0 unless `at` is the beginning of one. A NULL
+ * pointer transfers nothing. */
+struct storage_direct *storage_direct_new(void);
+void storage_direct_free(struct storage_direct *direct);
+size_t storage_direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
+                            size_t size);
+size_t storage_direct_read(struct storage_direct *direct, int fd, uint64_t at, char *to,
+                           size_t size);
+
+/* guard.c: from here on a page of the region that cannot be had is replaced by private zeroes, and
+ * region->failed is set. 0 or -errno (-EAGAIN: too many regions). */
+int storage_guard(struct storage_region *region);
+void storage_unguard(struct storage_region *region);
+
+/* changes.c: to be called before the region is unmapped. */
+void storage_untrack(struct storage_region *region);
+
+#endif

@@ -1,0 +1,122 @@
+/* src/storage/region/part.c: memory beside storage at contiguous addresses (the paper, Figure 2).
+ *
+ * One reservation of addresses takes both mappings. They meet at a page boundary; so when storage
+ * follows memory, its first byte has to begin a page of the file. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "storage/region/region.h"
+
+enum { HUGE_FROM = 4 << 20 }; /* from this many bytes of memory on, huge pages are asked for */
+
+static uint64_t page_up(uint64_t bytes)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) & -page;
+}
+
+int storage_layout_divide(struct storage_layout *layout, const struct storage_hints *hints,
+                          double factor, uint64_t size, struct storage_error *error)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), offset = hints->offset;
+    uint64_t wanted = (uint64_t)((double)size * factor);
+    wanted = wanted > size || factor >= 1 ? size : wanted;
+    *layout = (struct storage_layout){offset, size, 0, hints->storage_first};
+    if (wanted == size)
+        return 0;
+    if (wanted == 0)
+        layout->storage_length = 0;
+    else if (hints->storage_first)
+        layout->storage_length = page_up(offset % page + wanted) - offset % page;
+    else
+        layout->storage_length = size - ((size - wanted) & -page);
+    if (layout->storage_length > size)
+        layout->storage_length = size;
+    layout->memory_length = size - layout->storage_length;
+    if (hints->storage_first || !layout->memory_length || !layout->storage_length ||
+        offset % page == 0)
+        return 0;
+    return storage_fail(error, -EINVAL,
+                        "the hint storage_alloc_offset has the value \"%llu\": where storage "
+                        "follows memory, allowed is a multiple of %llu; or set "
+                        "storage_alloc_order to storage_first, or storage_alloc_factor to 1",
+                        (unsigned long long)offset, (unsigned long long)page);
+}
+
+static int reserve(struct storage_part *part, uint64_t length, struct storage_error *error)
+{
+    part->reservation_length = page_up(length);
+    part->reservation = mmap(NULL, part->reservation_length, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (part->reservation != MAP_FAILED)
+        return 0;
+    int result = -errno;
+    part->reservation = NULL;
+    return storage_fail(error, result,
+                        "cannot reserve %llu bytes of addresses: %s; see `ulimit -v`",
+                        (unsigned long long)length, strerror(-result));
+}
+
+static int place_memory(char *at, uint64_t length, int memory, struct storage_error *error)
+{
+    int flags = memory < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    if (mmap(at, length, PROT_READ | PROT_WRITE, flags | MAP_FIXED, memory, 0) == MAP_FAILED) {
+        int result = -errno;
+        return storage_fail(error, result,
+                            "cannot map %llu bytes of memory: %s; ask for less, or see "
+                            "vm.overcommit_memory and `ulimit -v`",
+                            (unsigned long long)length, strerror(-result));
+    }
+    if (length >= HUGE_FROM)
+        (void)madvise(at, length, MADV_HUGEPAGE); /* a hint only */
+    return 0;
+}
+
+/* Maps both, or memory alone. */
+static int place(struct storage_part *part, int memory, unsigned style, struct storage_error *error)
+{
+    const struct storage_layout *layout = &part->layout;
+    uint64_t inside = layout->storage_first && layout->storage_length
+                          ? layout->file_offset % (uint64_t)sysconf(_SC_PAGESIZE)
+                          : 0;
+    int result = reserve(part, inside + layout->memory_length + layout->storage_length, error);
+    if (result < 0)
+        return result;
+    part->base = (char *)part->reservation + inside;
+    char *first = part->base;
+    char *second = first + (layout->storage_first ? layout->storage_length : layout->memory_length);
+    result =
+        place_memory(layout->storage_first ? second : first, layout->memory_length, memory, error);
+    if (result == 0 && layout->storage_length)
+        result = storage_region_map(&part->region, layout->file_offset, layout->storage_length,
+                                    layout->storage_first ? first : second, style, error);
+    return result;
+}
+
+int storage_part_map(struct storage_part *part, int memory, unsigned style,
+                     struct storage_error *error)
+{
+    const struct storage_layout *layout = &part->layout;
+    int result;
+    if (layout->memory_length) {
+        result = place(part, memory, style, error);
+    } else {
+        result = storage_region_map(&part->region, layout->file_offset, layout->storage_length,
+                                    NULL, style, error);
+        part->base = part->region.base;
+    }
+    if (result < 0)
+        storage_part_unmap(part);
+    return result;
+}
+
+void storage_part_unmap(struct storage_part *part)
+{
+    storage_region_unmap(&part->region);
+    if (part->reservation)
+        munmap(part->reservation, part->reservation_length);
+    part->reservation = NULL;
+    part->base = NULL;
+}

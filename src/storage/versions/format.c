@@ -1,0 +1,142 @@
+/* src/storage/versions/format.c: see format.h. */
+#include "storage/versions/format.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "storage/versions/crc.h"
+
+static const char record_magic[8] = "ONESPVER", mark_magic[8] = "ONESPCMP";
+
+/* As in the file. */
+struct record_bytes {
+    char magic[8];
+    uint32_t format, block;
+    unsigned char job[VERSIONS_ID], nonce[VERSIONS_ID];
+    uint64_t version;
+    uint32_t rank, ranks;
+    uint64_t offset, length;
+    uint32_t is_in_file, sums_crc;
+    uint64_t time;
+    unsigned char zero[412];
+    uint32_t crc; /* of all before it */
+};
+static_assert(sizeof(struct record_bytes) == VERSIONS_HEADER, "the format is fixed");
+static_assert(offsetof(struct record_bytes, version) == 48, "the format is fixed");
+static_assert(offsetof(struct record_bytes, time) == 88, "the format is fixed");
+
+struct mark_bytes {
+    char magic[8];
+    uint64_t version;
+    unsigned char nonce[VERSIONS_ID];
+    unsigned char zero[476];
+    uint32_t crc;
+};
+static_assert(sizeof(struct mark_bytes) == VERSIONS_HEADER, "the format is fixed");
+
+static uint32_t header_crc(const void *header)
+{
+    return htole32(versions_crc(header, VERSIONS_HEADER - sizeof(uint32_t)));
+}
+
+/* ---- Where things lie ---- */
+
+uint64_t version_blocks(uint64_t length)
+{
+    return length / VERSIONS_BLOCK + (length % VERSIONS_BLOCK != 0);
+}
+
+uint64_t version_data_at(uint64_t length)
+{
+    uint64_t end = VERSIONS_SUMS_AT + version_blocks(length) * sizeof(uint32_t);
+    return version_blocks(end) * VERSIONS_BLOCK;
+}
+
+uint64_t version_size(uint64_t length)
+{
+    return version_data_at(length) + length;
+}
+
+/* ---- Record and mark ---- */
+
+void version_record_write(const struct version_record *record, unsigned char to[VERSIONS_HEADER])
+{
+    struct record_bytes bytes = {
+        .format = htole32(VERSIONS_FORMAT),
+        .block = htole32(VERSIONS_BLOCK),
+        .version = htole64(record->version),
+        .rank = htole32(record->rank),
+        .ranks = htole32(record->ranks),
+        .offset = htole64(record->offset),
+        .length = htole64(record->length),
+        .is_in_file = htole32(record->is_in_file),
+        .sums_crc = htole32(record->sums_crc),
+        .time = htole64((uint64_t)record->time),
+    };
+    memcpy(bytes.magic, record_magic, sizeof(bytes.magic));
+    memcpy(bytes.job, record->job, VERSIONS_ID);
+    memcpy(bytes.nonce, record->nonce, VERSIONS_ID);
+    bytes.crc = header_crc(&bytes);
+    memcpy(to, &bytes, sizeof(bytes));
+}
+
+/* Checks what arithmetic elsewhere relies on. */
+static int is_sensible(const struct record_bytes *bytes)
+{
+    uint64_t offset = le64toh(bytes->offset), length = le64toh(bytes->length);
+    return bytes->version && le32toh(bytes->rank) < le32toh(bytes->ranks) &&
+           le32toh(bytes->block) == VERSIONS_BLOCK && length <= INT64_MAX / 2 &&
+           offset <= INT64_MAX - length;
+}
+
+int version_record_read(struct version_record *record, const unsigned char from[VERSIONS_HEADER])
+{
+    struct record_bytes bytes;
+    memcpy(&bytes, from, sizeof(bytes));
+    if (memcmp(bytes.magic, record_magic, sizeof(bytes.magic)) != 0 ||
+        bytes.crc != header_crc(&bytes))
+        return -ENODATA;
+    if (le32toh(bytes.format) != VERSIONS_FORMAT)
+        return -EPROTONOSUPPORT;
+    if (!is_sensible(&bytes))
+        return -ENODATA;
+    *record = (struct version_record){
+        .version = le64toh(bytes.version),
+        .rank = le32toh(bytes.rank),
+        .ranks = le32toh(bytes.ranks),
+        .offset = le64toh(bytes.offset),
+        .length = le64toh(bytes.length),
+        .is_in_file = le32toh(bytes.is_in_file),
+        .sums_crc = le32toh(bytes.sums_crc),
+        .time = (int64_t)le64toh(bytes.time),
+    };
+    memcpy(record->job, bytes.job, VERSIONS_ID);
+    memcpy(record->nonce, bytes.nonce, VERSIONS_ID);
+    return 0;
+}
+
+void version_mark_write(const struct version_record *record, unsigned char to[VERSIONS_HEADER])
+{
+    struct mark_bytes bytes = {.version = htole64(record->version)};
+    memcpy(bytes.magic, mark_magic, sizeof(bytes.magic));
+    memcpy(bytes.nonce, record->nonce, VERSIONS_ID);
+    bytes.crc = header_crc(&bytes);
+    memcpy(to, &bytes, sizeof(bytes));
+}
+
+int version_mark_fits(const struct version_record *record,
+                      const unsigned char from[VERSIONS_HEADER])
+{
+    unsigned char expected[VERSIONS_HEADER];
+    version_mark_write(record, expected);
+    return memcmp(expected, from, VERSIONS_HEADER) == 0;
+}
+
+int version_is_same(const struct version_record *a, const struct version_record *b)
+{
+    return a->version == b->version && a->ranks == b->ranks &&
+           memcmp(a->nonce, b->nonce, VERSIONS_ID) == 0;
+}

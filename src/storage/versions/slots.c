@@ -1,0 +1,294 @@
+/* src/storage/versions/slots.c: see slots.h. */
+#include "storage/versions/slots.h"
+
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/versions/crc.h"
+
+static int flush(int fd)
+{
+    return fdatasync(fd);
+}
+
+static int random_bytes(void *bytes, size_t size)
+{
+    return getrandom(bytes, size, 0) == (ssize_t)size ? 0 : -1;
+}
+
+const struct versions_io versions_io_system = {pwrite, flush, fsync, random_bytes};
+
+/* ---- The directory ---- */
+
+char *versions_folder_name(const char *path)
+{
+    char *name = NULL;
+    return asprintf(&name, "%s.versions", path) < 0 ? NULL : name;
+}
+
+/* Makes the directory's own entry durable. */
+static int flush_parent(const char *path, const struct versions_io *io)
+{
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof(parent), "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (slash)
+        slash[slash == parent] = 0;
+    int fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int result = io->flush_directory(fd) == 0 ? 0 : -errno;
+    close(fd);
+    return result;
+}
+
+int versions_directory_open(const char *path, const struct versions_io *io,
+                            struct storage_error *error)
+{
+    char *name = versions_folder_name(path);
+    if (!name)
+        return storage_fail(error, -ENOMEM, "no memory for the name of the versions of %s", path);
+    /* As accessible to others as the data: who may read a file may search its directory. */
+    struct stat data;
+    mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
+    int result = 0;
+    if (mkdir(name, 0700) == 0)
+        (void)chmod(name, 0700 | mode | (mode & 0444) >> 2);
+    else if (errno != EEXIST)
+        result = -errno;
+    /* Also when it existed: its creator may have died before this. */
+    if (result == 0)
+        result = flush_parent(path, io);
+    int fd = result == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (result == 0 && fd < 0)
+        result = -errno;
+    if (result != 0)
+        storage_fail(error, result,
+                     "%s: %s: the versions of a window lie in that directory; let it be made, or "
+                     "allocate the window without storage_alloc_versions",
+                     name, strerror(-result));
+    free(name);
+    return result == 0 ? fd : result;
+}
+
+int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
+                  struct storage_error *error)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_start = rank, .l_len = count};
+    *fd = openat(directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int is_open = *fd >= 0;
+    int result = !is_open || fcntl(*fd, F_OFD_SETLK, &lock) != 0 ? -errno : 0;
+    if (is_open && (result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP))
+        result = 0; /* the file system has no locks */
+    if (result == 0)
+        return 0;
+    if (is_open)
+        close(*fd);
+    *fd = -1;
+    if (is_open && (result == -EAGAIN || result == -EACCES))
+        return storage_fail(error, -EBUSY,
+                            "%s.versions: another window or job has these versions open: wait for "
+                            "its end, or give each versioned window a file of its own",
+                            path);
+    return storage_fail(error, result, "%s.versions/lock: %s: make it readable and writable", path,
+                        strerror(-result));
+}
+
+/* ---- Slots ---- */
+
+char *slot_name(char name[SLOT_NAME], uint32_t rank, uint32_t number)
+{
+    snprintf(name, SLOT_NAME, "rank-%u.slot-%u", rank, number);
+    return name;
+}
+
+int slot_open(int directory, const char *path, uint32_t rank, uint32_t number, int flags,
+              struct storage_error *error)
+{
+    char name[SLOT_NAME];
+    struct stat data;
+    mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
+    int fd = openat(directory, slot_name(name, rank, number), flags | O_CLOEXEC, mode);
+    if (fd >= 0)
+        return fd;
+    fd = -errno;
+    return storage_fail(error, fd, "%s.versions/%s: %s", path, name, strerror(-fd));
+}
+
+int slot_write(const struct versions_io *io, int fd, const void *data, size_t size, uint64_t at)
+{
+    const char *from = data;
+    while (size) {
+        ssize_t put = io->write(fd, from, size, (off_t)at);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? -errno : -EIO;
+        from += put, at += (uint64_t)put, size -= (size_t)put;
+    }
+    return 0;
+}
+
+int slot_read(int fd, void *data, size_t size, uint64_t at)
+{
+    char *to = data;
+    while (size) {
+        ssize_t got = pread(fd, to, size, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? -errno : -EUCLEAN; /* shorter than its record says */
+        to += got, at += (uint64_t)got, size -= (size_t)got;
+    }
+    return 0;
+}
+
+int slot_invalidate(const struct versions_io *io, int fd)
+{
+    static const unsigned char nothing[VERSIONS_SUMS_AT];
+    int result = slot_write(io, fd, nothing, sizeof(nothing), VERSIONS_RECORD_AT);
+    return result != 0 ? result : io->flush(fd) == 0 ? 0 : -errno;
+}
+
+int slot_mark(const struct versions_io *io, int fd, const struct version_record *record)
+{
+    unsigned char bytes[VERSIONS_HEADER];
+    version_mark_write(record, bytes);
+    int result = slot_write(io, fd, bytes, sizeof(bytes), VERSIONS_MARK_AT);
+    return result != 0 ? result : io->flush(fd) == 0 ? 0 : -errno;
+}
+
+/* A file too short for a header holds nothing. A record that is not this rank's is not this
+ * slot's: somebody renamed files. */
+static int read_header(int fd, struct version_slot *slot)
+{
+    unsigned char bytes[VERSIONS_SUMS_AT] = {0};
+    struct stat stat;
+    if (fstat(fd, &stat) != 0)
+        return -errno;
+    slot->disk_bytes = (uint64_t)stat.st_blocks * 512;
+    slot->state = SLOT_EMPTY;
+    if (stat.st_size < VERSIONS_SUMS_AT)
+        return 0;
+    int result = slot_read(fd, bytes, sizeof(bytes), 0);
+    if (result == 0)
+        result = version_record_read(&slot->record, bytes + VERSIONS_RECORD_AT);
+    if (result != 0)
+        return result == -ENODATA ? 0 : result;
+    if (slot->record.rank != slot->rank ||
+        (uint64_t)stat.st_size < version_size(slot->record.length))
+        return 0;
+    int is_marked = version_mark_fits(&slot->record, bytes + VERSIONS_MARK_AT);
+    slot->state = is_marked ? SLOT_COMPLETE : SLOT_PREPARED;
+    return 0;
+}
+
+static int add_slot(struct version_slots *slots, int directory, const char *path,
+                    struct version_slot slot, struct storage_error *error)
+{
+    int fd = slot_open(directory, path, slot.rank, slot.number, O_RDONLY, error);
+    if (fd < 0)
+        return fd;
+    int result = read_header(fd, &slot);
+    close(fd);
+    if (result == -EPROTONOSUPPORT)
+        return storage_fail(error, result,
+                            "%s.versions was written by a later onespace: use that one", path);
+    if (result != 0)
+        return storage_fail(error, result, "%s.versions/rank-%u.slot-%u: %s", path, slot.rank,
+                            slot.number, strerror(-result));
+    struct version_slot *more = realloc(slots->slot, (slots->count + 1) * sizeof(*more));
+    if (!more)
+        return storage_fail(error, -ENOMEM, "no memory for the list of versions of %s", path);
+    slots->slot = more;
+    more[slots->count++] = slot;
+    return 0;
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const struct version_slot *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+int slots_scan(int directory, const char *path, struct version_slots *slots,
+               struct storage_error *error)
+{
+    *slots = (struct version_slots){NULL, 0};
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = 0;
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list) {
+        result = -errno;
+        if (fd >= 0)
+            close(fd);
+        return storage_fail(error, result, "%s.versions: %s", path, strerror(-result));
+    }
+    for (struct dirent *entry; result == 0 && (entry = readdir(list));) {
+        struct version_slot slot = {0};
+        int end = 0;
+        if (sscanf(entry->d_name, "rank-%u.slot-%u%n", &slot.rank, &slot.number, &end) == 2 &&
+            !entry->d_name[end])
+            result = add_slot(slots, directory, path, slot, error);
+    }
+    closedir(list);
+    if (result != 0) {
+        free(slots->slot);
+        *slots = (struct version_slots){NULL, 0};
+    } else if (slots->count)
+        qsort(slots->slot, slots->count, sizeof(*slots->slot), by_name);
+    return result;
+}
+
+/* ---- Data ---- */
+
+int slot_read_sums(int fd, const struct version_record *record, uint32_t **sums)
+{
+    size_t blocks = version_blocks(record->length);
+    uint32_t *list = malloc(blocks * sizeof(*list) + 1);
+    if (!list)
+        return -ENOMEM;
+    int result = slot_read(fd, list, blocks * sizeof(*list), VERSIONS_SUMS_AT);
+    if (result == 0 && versions_crc(list, blocks * sizeof(*list)) != record->sums_crc)
+        result = -EUCLEAN;
+    for (size_t i = 0; i < blocks; i++)
+        list[i] = le32toh(list[i]);
+    if (result == 0)
+        *sums = list;
+    else
+        free(list);
+    return result;
+}
+
+int slot_each_block(int fd, const struct version_record *record, uint64_t from, uint64_t to,
+                    slot_visit *visit, void *context, uint64_t *bad)
+{
+    uint32_t *sums = NULL;
+    char *block = malloc(VERSIONS_BLOCK);
+    int result = block ? slot_read_sums(fd, record, &sums) : -ENOMEM;
+    *bad = from;
+    for (uint64_t at = from / VERSIONS_BLOCK * VERSIONS_BLOCK; result == 0 && at < to;
+         at += VERSIONS_BLOCK) {
+        uint64_t left = record->length - at;
+        size_t size = left < VERSIONS_BLOCK ? (size_t)left : VERSIONS_BLOCK;
+        *bad = at;
+        result = slot_read(fd, block, size, version_data_at(record->length) + at);
+        if (result == 0 && versions_crc(block, size) != sums[at / VERSIONS_BLOCK])
+            result = -EUCLEAN;
+        if (result == 0 && visit)
+            result = visit(context, at, block, size);
+    }
+    free(sums);
+    free(block);
+    return result;
+}
