@@ -49,7 +49,7 @@ struct ps_space {
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
     char problem[256];               /* why some of it is unknown, or empty */
-    uintptr_t fence_low, fence_high; /* the page behind the program break */
+    uintptr_t fence_low, fence_high; /* the page above the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;
     struct ps_task *tasks;

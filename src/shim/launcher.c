@@ -52,7 +52,7 @@ static int read_process(int pid, struct process *process)
     process->pid = pid;
     snprintf(process->name, sizeof(process->name), "%.*s", (int)(close_bracket - open_bracket - 1),
              open_bracket + 1);
-    /* state, ppid, and start time as the 20th field behind the name */
+    /* state, ppid, and start time as the 20th field after the name */
     return sscanf(
                close_bracket + 1,
                " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
