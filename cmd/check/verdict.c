@@ -128,7 +128,7 @@ static void note_script(struct verdict *verdict)
     if (strcmp(shell, "env") == 0)
         add_note(verdict,
                  "env executes another program, and that leaves the space and is an ordinary "
-                 "process: name the interpreter itself behind the #!, or give it to onespace "
+                 "process: name the interpreter itself after the #!, or give it to onespace "
                  "run in front of the script");
     else if (strcmp(shell, "sh") == 0 || strcmp(shell, "dash") == 0 || strcmp(shell, "bash") == 0 ||
              strcmp(shell, "zsh") == 0)

@@ -16,18 +16,18 @@ __attribute__((format(printf, 4, 5))) void doctor_say(enum doctor_status status,
                                                       const char *subject, const char *fix,
                                                       const char *finding, ...);
 
-void doctor_kernel(void);   /* doctor_kernel.c */
-void doctor_memory(void);   /* doctor_memory.c */
-void doctor_limits(void);   /* doctor_limits.c */
-void doctor_calls(void);    /* doctor_calls.c */
-void doctor_install(void);  /* doctor_trial.c: agent, address region, interposition, sockets */
-void doctor_trial(void);    /* doctor_trial.c */
-void doctor_xpmem(void);    /* doctor_xpmem.c */
-void doctor_mpi(void);      /* doctor_mpi.c: launchers and libraries */
-void doctor_storage(void);  /* doctor_storage.c */
-void doctor_settings(void); /* doctor_settings.c: environment */
+void doctor_kernel(void);   /* kernel.c */
+void doctor_memory(void);   /* memory.c */
+void doctor_limits(void);   /* limits.c */
+void doctor_calls(void);    /* calls.c */
+void doctor_install(void);  /* trial.c: agent, address region, interposition, sockets */
+void doctor_trial(void);    /* trial.c */
+void doctor_xpmem(void);    /* xpmem.c */
+void doctor_mpi(void);      /* mpi.c: launchers and libraries */
+void doctor_storage(void);  /* storage.c */
+void doctor_settings(void); /* settings.c: environment */
 
-/* ---- doctor_child.c: checks that may hang, crash or leave something behind run in a child ---- */
+/* ---- child.c: checks that may hang, crash or leave something behind run in a child ---- */
 
 /* Runs function in a child, which may write an answer to its descriptor and whose standard output
  * and error are discarded. Its wait status, or -errno (-ETIMEDOUT: it was killed). answer is always

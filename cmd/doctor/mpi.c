@@ -20,7 +20,7 @@
 
 enum { VERSION_TIMEOUT_MS = 5000 };
 
-/* Copies the word behind `before` in text, up to a blank or one of ",)". 0 or -1. */
+/* Copies the word after `before` in text, up to a blank or one of ",)". 0 or -1. */
 static int word_after(const char *text, const char *before, char *word, size_t size)
 {
     const char *at = strstr(text, before);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Columns of the terminal behind `out`; 0, without limit, when it is not one. */
+/* Columns of the terminal that `out` is; 0, without limit, when it is not one. */
 unsigned output_width(FILE *out);
 
 /* Replaces control characters in place by '?'. Returns its argument. */

@@ -56,12 +56,12 @@ struct map_row {
     struct map_sum all, of_kind[MAP_KINDS];
 };
 
-/* map_read.c: the mappings of the space, ascending: 0, -EACCES or -EPERM when this user may not
+/* read.c: the mappings of the space, ascending: 0, -EACCES or -EPERM when this user may not
  * read them, or -ESRCH when the space has ended. To be freed with map_free. */
 int map_read(const struct ps_space *space, struct map *map);
 void map_free(struct map *map);
 
-/* map_sort.c: fills owner, slot, task and kind of every region. */
+/* sort.c: fills owner, slot, task and kind of every region. */
 void map_sort(struct map *map);
 /* rows.c: one row per owner, in the order of enum map_owner and of the slots; NULL: out of memory.
  * The caller frees it. */
@@ -73,13 +73,13 @@ enum { MAP_LABEL = 32 };
 char *map_label(char text[MAP_LABEL], enum map_owner owner, unsigned slot,
                 const struct ps_task *task);
 
-/* map_print.c: as tables, as an element of a JSON array; with `all` every mapping. */
+/* print.c: as tables, as an element of a JSON array; with `all` every mapping. */
 void map_print(const struct map *map, const struct map_row *rows, size_t count, int all);
 struct output_json;
 void map_write(struct output_json *json, const struct map *map, const struct map_row *rows,
                size_t count, int all);
 
-/* map_svg.c: draws the rows. */
+/* svg.c: draws the rows. */
 void map_draw(FILE *out, const struct map *map, const struct map_row *rows, size_t count);
 
 #endif

@@ -37,8 +37,9 @@ struct ps_task {
     double cpu_seconds; /* -1: not known */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
-    struct space_out_of_range out_of_range[SPACE_OUT_OF_RANGE_MAX]; /* its mappings outside its range */
-    unsigned out_of_range_lost;                           /* and how many more there were */
+    struct space_out_of_range
+        out_of_range[SPACE_OUT_OF_RANGE_MAX]; /* its mappings outside its range */
+    unsigned out_of_range_lost;               /* and how many more there were */
 };
 
 struct ps_space {
@@ -49,7 +50,7 @@ struct ps_space {
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
     char problem[768];               /* why some of it is unknown, or empty */
-    uintptr_t fence_low, fence_high; /* the page behind the program break */
+    uintptr_t fence_low, fence_high; /* the page above the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;
     struct ps_task *tasks;

@@ -17,6 +17,7 @@
 
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
+#include "base/process.h"
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -86,31 +87,17 @@ static int process_here(const struct reading *reading, int inner_pid)
     return reading->source->pid == reading->source->inner_pid ? inner_pid : 0;
 }
 
-/* CPU time and, if wanted, seconds since the start, from /proc/PID/stat. */
+/* CPU time and, if wanted, seconds since the start. */
 static void read_times(int pid, double *cpu_seconds, double *seconds)
 {
-    char path[64], text[1024];
-    unsigned long user, system;
-    unsigned long long start;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *stat = fopen(path, "re");
-    if (!stat)
-        return;
-    size_t size = fread(text, 1, sizeof(text) - 1, stat);
-    fclose(stat);
-    text[size] = 0;
-    const char *after_name = strrchr(text, ')');
-    if (!after_name ||
-        sscanf(after_name + 1,
-               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d "
-               "%*d %*d %llu",
-               &user, &system, &start) != 3)
+    struct process_stat stat;
+    struct timespec up;
+    if (process_read(pid, &stat) < 0)
         return;
     double ticks = (double)sysconf(_SC_CLK_TCK);
-    struct timespec up;
-    *cpu_seconds = (double)(user + system) / ticks;
+    *cpu_seconds = (double)(stat.user_ticks + stat.system_ticks) / ticks;
     if (seconds && clock_gettime(CLOCK_BOOTTIME, &up) == 0)
-        *seconds = (double)up.tv_sec + (double)up.tv_nsec / 1e9 - (double)start / ticks;
+        *seconds = (double)up.tv_sec + (double)up.tv_nsec / 1e9 - (double)stat.start_ticks / ticks;
 }
 
 static const char *state_name(uint32_t state)
@@ -162,7 +149,8 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
         .cpu_seconds = -1,
         .copies = atomic_load_explicit(&slot->stats.cma_calls, memory_order_relaxed),
         .copied_bytes = atomic_load_explicit(&slot->stats.cma_bytes, memory_order_relaxed),
-        .out_of_range_lost = atomic_load_explicit(&slot->interpose.out_of_range_lost, memory_order_relaxed),
+        .out_of_range_lost =
+            atomic_load_explicit(&slot->interpose.out_of_range_lost, memory_order_relaxed),
     };
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);

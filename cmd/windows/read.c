@@ -20,7 +20,7 @@ const char *windows_state_name(enum windows_state state)
 static int open_directory(struct windows_list *list, unsigned index, const char *file, int lock,
                           struct storage_error *error)
 {
-    char *name = versions_folder_name(file);
+    char *name = versions_directory_name(file);
     if (!name)
         return storage_fail(error, -ENOMEM, "out of memory");
     list->directories[index] = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

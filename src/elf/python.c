@@ -46,7 +46,7 @@ static const char *version_of(const char *path)
 /* The library of the interpreter at `path`: in a library directory of the same installation. */
 static bool find_library(const char *path, const char *version, char library[PATH_MAX])
 {
-    static const char *const directories[] = {"lib/" ARCH_MULTIARCH, "lib", "lib64"};
+    static const char *const directories[] = {("lib/" ARCH_MULTIARCH), "lib", "lib64"};
     const char *end = strrchr(path, '/'); /* of .../bin */
     while (end > path && end[-1] != '/')
         end--;

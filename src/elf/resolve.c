@@ -74,7 +74,7 @@ static int follow_line(struct elf_chain *chain, const struct script_line *line)
                           ELF_SCRIPT_DEPTH);
     /* The kernel opens the empty path, which is the working directory: the same error. */
     if (line->interpreter[0] == '\0')
-        return elf_refuse(chain->problem, EACCES, "Write the path of one behind the #!.",
+        return elf_refuse(chain->problem, EACCES, "Write the path of one after the #!.",
                           "is a script whose #! line names no interpreter");
     const char *head[3] = {interpreter};
     size_t count = 1;

@@ -5,11 +5,14 @@
  * space best. */
 #include "shim/launcher.h"
 
-#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/hash.h"
+#include "base/process.h"
 
 static const struct {
     const char *variable, *kind;
@@ -28,39 +31,6 @@ static const char *const daemons[] = {
     "palsd",           "apinit",          "pbs_mom",         "mpiexec",
 };
 
-struct process {
-    int pid, parent;
-    unsigned long long started;
-    char name[32];
-};
-
-static int read_process(int pid, struct process *process)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t size = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (size <= 0)
-        return -1;
-    text[size] = 0;
-    char *open_bracket = strchr(text, '('), *close_bracket = strrchr(text, ')');
-    if (!open_bracket || !close_bracket)
-        return -1;
-    process->pid = pid;
-    snprintf(process->name, sizeof(process->name), "%.*s", (int)(close_bracket - open_bracket - 1),
-             open_bracket + 1);
-    /* state, ppid, and start time as the 20th field behind the name */
-    return sscanf(
-               close_bracket + 1,
-               " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &process->parent, &process->started) == 2
-               ? 0
-               : -1;
-}
-
 static int is_daemon(const char *name)
 {
     for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)
@@ -69,15 +39,15 @@ static int is_daemon(const char *name)
     return 0;
 }
 
-/* The nearest ancestor that is a launcher's daemon. */
-static int find_daemon(struct process *found)
+/* The nearest ancestor that is a launcher's daemon: its pid, or 0. */
+static int find_daemon(struct process_stat *found)
 {
     int pid = getppid();
     for (int depth = 0; pid > 1 && depth < 64; depth++) {
-        if (read_process(pid, found) != 0)
+        if (process_read(pid, found) != 0)
             return 0;
         if (is_daemon(found->name))
-            return 1;
+            return pid;
         pid = found->parent;
     }
     return 0;
@@ -117,34 +87,33 @@ static int slurm_local_size(void)
 static void name_from_text(struct launcher *launcher, const char *prefix, const char *text,
                            const char *more)
 {
-    unsigned long long hash = 14695981039346656037ull;
-    for (int part = 0; part < 2; part++)
-        for (const char *at = part ? more : text; at && *at; at++)
-            hash = (hash ^ (unsigned char)*at) * 1099511628211ull;
-    snprintf(launcher->space, sizeof(launcher->space), "%s-%016llx", prefix, hash);
+    uint64_t hash = hash_text(HASH_SEED, text);
+    if (more)
+        hash = hash_text(hash, more);
+    snprintf(launcher->space, sizeof(launcher->space), "%s-%016" PRIx64, prefix, hash);
 }
 
 static void name_space(struct launcher *launcher)
 {
-    struct process daemon;
+    struct process_stat daemon;
     const char *job;
-    if (find_daemon(&daemon)) {
-        launcher->daemon = daemon.pid;
-        snprintf(launcher->space, sizeof(launcher->space), "%.15s-%d-%llu", daemon.name, daemon.pid,
-                 daemon.started);
+    launcher->daemon = find_daemon(&daemon);
+    if (launcher->daemon) {
+        snprintf(launcher->space, sizeof(launcher->space), "%.15s-%d-%" PRIu64, daemon.name,
+                 launcher->daemon, daemon.start_ticks);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "ancestor %s (pid %d)",
-                 daemon.name, daemon.pid);
+                 daemon.name, launcher->daemon);
     } else if ((job = getenv("PMIX_NAMESPACE"))) {
         name_from_text(launcher, "pmix", job, NULL);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "PMIX_NAMESPACE");
     } else if ((job = getenv("SLURM_JOB_ID"))) {
         name_from_text(launcher, "slurm", job, getenv("SLURM_STEP_ID"));
         snprintf(launcher->found_by, sizeof(launcher->found_by), "SLURM_JOB_ID and SLURM_STEP_ID");
-    } else if (read_process(getppid(), &daemon) == 0) {
-        snprintf(launcher->space, sizeof(launcher->space), "parent-%d-%llu", daemon.pid,
-                 daemon.started);
+    } else if (process_read(getppid(), &daemon) == 0) {
+        snprintf(launcher->space, sizeof(launcher->space), "parent-%d-%" PRIu64, getppid(),
+                 daemon.start_ticks);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "parent %s (pid %d)", daemon.name,
-                 daemon.pid);
+                 getppid());
     }
 }
 

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "task/inherit.h"
 
 extern char **environ;
@@ -77,9 +78,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
         request->flags |= ONESPACE_SPAWN_SESSION;
     request->number = job->number;
     request->ntasks = job->ntasks;
-    request->launch = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (const char *at = job->launch; *at; at++)
-        request->launch = (request->launch ^ (unsigned char)*at) * UINT64_C(1099511628211);
+    request->launch = hash_text(HASH_SEED, job->launch);
     request->stack_size = job->stack_size;
     request->kernel_slices = job->kernel_slices;
     mode_t creation_mask = umask(0);

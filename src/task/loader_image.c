@@ -217,10 +217,10 @@ int loader_image_map(struct space *space, struct space_slot *slot,
         settle(image, base, slot);
         uintptr_t bias = base + image->loader - info->low;
         *mapping = (struct elf_mapping){.base = base + image->loader,
-                                          .bias = bias,
-                                          .size = info->high - info->low,
-                                          .entry = bias + info->entry,
-                                          .phdr = info->phdr_vaddr ? bias + info->phdr_vaddr : 0};
+                                        .bias = bias,
+                                        .size = info->high - info->low,
+                                        .entry = bias + info->entry,
+                                        .phdr = info->phdr_vaddr ? bias + info->phdr_vaddr : 0};
     }
     pthread_mutex_unlock(&lock);
     return result;

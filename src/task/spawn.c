@@ -267,12 +267,11 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
         result = -ENOSYS;
     snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
     strcpy(problem->fix, "name a function of the program itself, and do not strip it or link it "
-                          "with -rdynamic");
+                         "with -rdynamic");
     if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
         result = -ENOSYS;
         strcpy(problem->reason, "cannot start at a function");
-        strcpy(problem->fix,
-               "link it dynamically, and see that libonespace-agent.so is installed");
+        strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
     }
     return result == -ENOENT ? -ENOSYS : result;
 }

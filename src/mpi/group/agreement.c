@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "mpi/group/barrier.h"
 #include "mpi/group/hold.h"
 #include "mpi/group/progress.h"
@@ -68,15 +69,12 @@ static int make_keyval(void)
 static uint64_t hash_boot(void)
 {
     char text[64] = "";
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file && !fgets(text, sizeof(text), file))
         text[0] = 0;
     if (file)
         fclose(file);
-    for (const char *at = text; *at; at++)
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    return hash;
+    return hash_text(HASH_SEED, text);
 }
 
 static struct identity identity_of_self(void)

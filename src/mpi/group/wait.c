@@ -3,12 +3,11 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "arch/entry.h"
+#include "base/process.h"
 #include "mpi/group/progress.h"
 #include "mpi/real/message.h"
 #include "onespace.h"
@@ -28,17 +27,10 @@ enum {
 /* A process that was not reaped yet still has its pid: zombies have ended, too. */
 static int has_ended(int pid)
 {
-    char path[32], text[512] = "";
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return errno == ENOENT;
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[length] = 0;
-    char *name_end = strrchr(text, ')');
-    return length == 0 ||
-           (name_end && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0));
+    struct process_stat stat;
+    long result = process_read(pid, &stat);
+    return result == 0 ? stat.state == 'Z' || stat.state == 'X'
+                       : result == -ENOENT || result == -ESRCH;
 }
 
 static int is_dead(const struct group *group, int rank)

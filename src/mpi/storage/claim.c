@@ -10,12 +10,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 static uint64_t hash_path(const char *path)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
     char *real_path = realpath(path, NULL);
-    for (const char *at = real_path ? real_path : path; *at; at++)
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    uint64_t hash = hash_text(HASH_SEED, real_path ? real_path : path);
     free(real_path);
     return hash;
 }

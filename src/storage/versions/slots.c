@@ -29,7 +29,7 @@ const struct versions_io versions_io_system = {pwrite, flush, fsync, random_byte
 
 /* ---- The directory ---- */
 
-char *versions_folder_name(const char *path)
+char *versions_directory_name(const char *path)
 {
     char *name = NULL;
     return asprintf(&name, "%s.versions", path) < 0 ? NULL : name;
@@ -54,7 +54,7 @@ static int flush_parent(const char *path, const struct versions_io *io)
 int versions_directory_open(const char *path, const struct versions_io *io,
                             struct storage_error *error)
 {
-    char *name = versions_folder_name(path);
+    char *name = versions_directory_name(path);
     if (!name)
         return storage_fail(error, -ENOMEM, "no memory for the name of the versions of %s", path);
     /* As accessible to others as the data: who may read a file may search its directory. */

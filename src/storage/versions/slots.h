@@ -32,7 +32,7 @@ enum { SLOT_NAME = 48 };
 char *slot_name(char name[SLOT_NAME], uint32_t rank, uint32_t number);
 
 /* "FILE.versions", owned by the caller; NULL: no memory. */
-char *versions_folder_name(const char *path);
+char *versions_directory_name(const char *path);
 /* A descriptor of the directory, which is created, durably, if it is missing. */
 int versions_directory_open(const char *path, const struct versions_io *io,
                             struct storage_error *error);
