@@ -1,20 +1,20 @@
-"""tests/run/conftest.py: what the tests of `onespace run` share. The guests are compiled once per
-session, when the first test needs them."""
+"""tests/conftest.py: the fixtures that all Python tests share; tests/lib is where they import the rest from."""
 import os
 import pathlib
-import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 import pytest
 
-from jobs import RUN, job  # noqa: F401 (a fixture)
-from launchers import MPIS
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
+from guests import Guests  # noqa: E402
+from jobs import RUN, job  # noqa: E402,F401 (a fixture)
+from launchers import MPIS  # noqa: E402
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
-GUESTS = pathlib.Path(__file__).parent / "guests"
 
 
 def pytest_configure():
@@ -28,35 +28,6 @@ def pytest_configure():
 def run(request):
     """The two ways to run one task: this process as root, and a shim with a host."""
     return RUN if request.param == "by_hand" else [*RUN, "--space", "test"]
-
-
-class Guests:
-    def __init__(self, folder):
-        self.folder = folder
-        self.built = {}
-
-    def build(self, source, compiler=("cc",), flags=(), name=None):
-        """The path of the program made from tests/run/guests/SOURCE."""
-        path = self.folder / (name or pathlib.Path(source).stem)
-        if path not in self.built:
-            self.built[path] = self._compile([*compiler, *flags], GUESTS / source, path)
-        failed = self.built[path]
-        if failed:
-            pytest.fail(failed, pytrace=False)
-        return str(path)
-
-    def _compile(self, command, source, path):
-        late = [word for word in command if word.startswith("-l") or ".so" in word]
-        early = [word for word in command if word not in late]
-        done = subprocess.run([*early, "-o", str(path), str(source), *late], capture_output=True,
-                              text=True, timeout=180)
-        return "" if done.returncode == 0 else f"{shlex.join(done.args)}:\n{done.stderr}"
-
-    def c(self, source, *flags, name=None):
-        return self.build(source, ("cc", "-O1", "-g", "-Wall", "-pthread"), flags, name)
-
-    def mpi(self, mpi, source):
-        return self.build(source, mpi.compiler, ("-O1", "-g"), f"{mpi.name}-{pathlib.Path(source).stem}")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""tests/run/test_bench.py: the benchmarks and the demonstration run and report in the promised format.
+"""tests/bench/test_bench.py: the benchmarks and the demonstration run and report in the promised format.
 Nothing here is held against a time."""
 import ctypes.util
 import importlib.util

@@ -1,4 +1,4 @@
-"""tests/run/test_bench_storage.py: the benchmarks of windows on storage run, report, and notice what is wrong. Nothing
+"""tests/bench/test_bench_storage.py: the benchmarks of windows on storage run, report, and notice what is wrong. Nothing
 here is held against a time."""
 import collections
 import os

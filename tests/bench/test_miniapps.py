@@ -1,4 +1,4 @@
-"""tests/run/test_miniapps.py: what bench/miniapps counts, and what it says when it cannot measure. The applications
+"""tests/bench/test_miniapps.py: what bench/miniapps counts, and what it says when it cannot measure. The applications
 themselves are the user's checkouts (ONESPACE_MINIAPPS)."""
 import json
 import os
@@ -56,7 +56,7 @@ def test_counter_counts_messages_of_fortran_programs(counted, job, tmp_path, mpi
     compiler = f"mpif90.{need(mpi)}"
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
-    built = job.run([compiler, "-o", tmp_path / "fortran", ROOT / "tests/run/guests/mpi_sizes.f90"])
+    built = job.run([compiler, "-o", tmp_path / "fortran", ROOT / "tests/bench/guests/mpi_sizes.f90"])
     assert built.code == 0, built
     ranks = counted(mpi, "tasks", program=tmp_path / "fortran")
     assert [rank["message"] for rank in ranks] == [[["64", "1"], ["8192", "2"]], [["8192", "2"]]]

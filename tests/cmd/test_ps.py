@@ -175,7 +175,7 @@ def test_registry_of_another_version_is_named(job, started, guests):
 
 
 def test_full_tables_are_told(job, started, guests):
-    run = started(guests.c("../../programs/sites.c"), "many", ":", "sh", "-c", "echo ready; read x")
+    run = started(guests.c("sites.c"), "many", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("near")
     overflows = look(job, run.pid)["overflows"]
     assert overflows["sites"] > 0 and overflows["mappings"] == 0, overflows
@@ -183,7 +183,7 @@ def test_full_tables_are_told(job, started, guests):
 
 
 def test_task_with_forgotten_mappings_is_named(job, started, guests):
-    run = started(guests.c("../../programs/sites.c"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
+    run = started(guests.c("sites.c"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("mapped 300")
     space = look(job, run.pid)
     task, other = sorted(tasks_of(space), key=lambda task: task["number"])

@@ -1,4 +1,4 @@
-"""tests/run/test_report.py: onespace report makes one page of all results, whatever they hold."""
+"""tests/cmd/test_report.py: onespace report makes one page of all results, whatever they hold."""
 import html.parser
 import json
 import os

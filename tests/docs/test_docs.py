@@ -1,4 +1,4 @@
-"""tests/run/test_docs.py: the documentation agrees with the sources, the commands' help and itself."""
+"""tests/docs/test_docs.py: the documentation agrees with the sources, the commands' help and itself."""
 import os
 import re
 import shutil

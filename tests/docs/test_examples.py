@@ -1,4 +1,4 @@
-"""tests/run/test_examples.py: every example compiles with the command in its own head and does what it says."""
+"""tests/docs/test_examples.py: every example compiles with the command in its own head and does what it says."""
 import os
 import re
 import shutil

@@ -14,7 +14,7 @@ ENDED = "No data available"
 
 @pytest.fixture
 def insitu(guests):
-    return guests.c("../../programs/insitu.c", *member_flags())
+    return guests.c("insitu.c", *member_flags())
 
 
 def start(job, *argv):

@@ -1,4 +1,4 @@
-"""tests/run/jobs.py: starts commands with a time limit each and checks that nothing is left behind.
+"""tests/lib/jobs.py: starts commands with a time limit each and checks that nothing is left behind.
 
 Every process of a test carries the variable ONESPACE_TEST_JOB in its environment, tasks too, since
 /proc shows them the environment of the process whose memory they share. So what is left can be told

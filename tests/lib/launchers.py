@@ -1,4 +1,4 @@
-"""tests/run/launchers.py: the MPI libraries that the tests run, with compiler and launcher."""
+"""tests/lib/launchers.py: the MPI libraries that the tests run, with compiler and launcher."""
 import dataclasses
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""tests/run/observe.py: what the tests of ps, check and doctor share: JSON, terminals, filters, and
+"""tests/lib/observe.py: what the tests of ps, check and doctor share: JSON, terminals, filters, and
 commands that see another machine than this (guests/interpose.c)."""
 import ctypes
 import fcntl

@@ -1,5 +1,4 @@
 """MPI windows of ranks that are tasks of one space: one memory, whatever the MPI library (docs/mpi-layer.md)."""
-import glob
 import os
 import shutil
 
@@ -91,16 +90,6 @@ def test_windows_in_fortran(job, guests, stock_mpi, module, tmp_path):
                            f"{stock_mpi.name}-{module}")
     result = job.run(stock_mpi.command(2, [*RUN, program]), timeout=TIME)
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
-
-
-@pytest.fixture
-def python_with_mpi():
-    """A Python that can be a task, and where it finds mpi4py."""
-    libraries = sorted(glob.glob("/usr/lib/*/libpython3.11.so.1.0"))
-    modules = sorted(glob.glob(str(VENV / "mpi4py/lib/python3.11/site-packages")))
-    if not libraries or not modules:
-        pytest.skip("no libpython3.11 or no mpi4py in .venv/mpi4py (scripts/setup test)")
-    return "/usr/bin/python3", modules[-1]
 
 
 @pytest.mark.parametrize("name", ["openmpi", "wheel-mpich"])

@@ -9,7 +9,6 @@ import pytest
 
 from jobs import ONESPACE, ROOT, RUN
 from launchers import VENV
-from test_mpi_windows import python_with_mpi  # noqa: F401, a fixture
 
 TIME = 120
 INCLUDE = f"-I{ROOT / 'include'}"

@@ -1,4 +1,4 @@
-"""tests/run/test_parallel.py: teams of the tasks that `onespace run` and MPI launchers start."""
+"""tests/parallel/test_parallel.py: teams of the tasks that `onespace run` and MPI launchers start."""
 import pathlib
 
 import pytest

@@ -1,4 +1,4 @@
-"""tests/run/test_pip.py: the commands and the environment of Process-in-Process."""
+"""tests/pip/test_pip.py: the commands and the environment of Process-in-Process."""
 import os
 import pathlib
 import re

@@ -3,15 +3,12 @@
 The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
 import os
 import re
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "run"))
-from jobs import job  # noqa: E402,F401 (a fixture)
+from jobs import ROOT
 
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 HEAD = """

@@ -182,7 +182,7 @@ def test_verbose_names_the_space(job):
 
 
 def test_verbose_tells_of_full_tables(job, guests):
-    sites = guests.c("../../programs/sites.c")
+    sites = guests.c("sites.c")
     result = job.run([*RUN, "--verbose", sites, "many"])
     assert result.code == 0 and re.search(r"\d+ system call sites are not steered", result.err), str(result)
     assert "not steered" not in job.run([*RUN, "--verbose", "true"]).err

@@ -1,4 +1,4 @@
-"""tests/run/sync_guests.py: builds the guests of onespace/sync, each for a space and for every MPI."""
+"""tests/sync/sync_guests.py: builds the guests of onespace/sync, each for a space and for every MPI."""
 import pathlib
 
 from jobs import ONESPACE, ROOT

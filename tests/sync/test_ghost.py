@@ -1,4 +1,4 @@
-"""tests/run/test_ghost.py: ghost updates of real ranks: of each MPI, as processes and as tasks, and of a space."""
+"""tests/sync/test_ghost.py: ghost updates of real ranks: of each MPI, as processes and as tasks, and of a space."""
 import pytest
 
 from jobs import RUN

@@ -1,4 +1,4 @@
-/* tests/run/guests/debugged.c: something to debug. Says "ready", then every 10 ms calls work(),
+/* tests/cmd/guests/debugged.c: something to debug. Says "ready", then every 10 ms calls work(),
  * maps and unmaps memory, until its input ends: then it prints "done". FILE     calls found() once
  * that file exists, in place of work() LIBRARY  (*.so) a line of input makes it open that library
  * and call its debugged_answer() crash    a line of input makes it crash */

@@ -1,4 +1,4 @@
-/* tests/run/guests/debugged_library.c: a library that is opened while its program is debugged. */
+/* tests/cmd/guests/debugged_library.c: a library that is opened while its program is debugged. */
 int debugged_answer(void);
 
 int debugged_answer(void)

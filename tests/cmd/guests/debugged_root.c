@@ -1,4 +1,4 @@
-/* tests/run/guests/debugged_root.c LIBRARY PROGRAM ARGUMENT...: a root with one task, which runs
+/* tests/cmd/guests/debugged_root.c LIBRARY PROGRAM ARGUMENT...: a root with one task, which runs
  * the program. A line of its input makes it open the library; the end of its input ends it. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/run/guests/false_registry.c: maps what looks like the registry of a space.
+/* tests/cmd/guests/false_registry.c: maps what looks like the registry of a space.
  *   version   one of ABI 99
  *   garbage   one whose head is right and all else is 0xff
  *   named     a space called job-7, of this process alone

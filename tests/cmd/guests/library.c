@@ -1,4 +1,4 @@
-/* tests/run/guests/library.c: stands in for an MPI library: VERSION is what it says of itself. With
+/* tests/cmd/guests/library.c: stands in for an MPI library: VERSION is what it says of itself. With
  * HANG or CRASH its constructor does that; with CMA it calls process_vm_readv, with XPMEM it
  * names libxpmem.so.0. */
 #define _GNU_SOURCE

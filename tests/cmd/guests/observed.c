@@ -1,4 +1,4 @@
-/* tests/run/guests/observed.c: does something that `onespace ps` shows, says "ready", and waits for
+/* tests/cmd/guests/observed.c: does something that `onespace ps` shows, says "ready", and waits for
  * the end of its input.
  *   heap MIB    touches that much of its program break
  *   map MIB     touches that much of a mapping

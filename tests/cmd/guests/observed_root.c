@@ -1,4 +1,4 @@
-/* tests/run/guests/observed_root.c: a root with a task that exited with 7 and one that SIGTERM
+/* tests/cmd/guests/observed_root.c: a root with a task that exited with 7 and one that SIGTERM
  * ended, neither collected, and a forked child, whose pid it prints. Waits for the end of its
  * input. */
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* tests/run/guests/program.c: a program that does nothing; with -DGO it looks like one of Go's. */
+/* tests/cmd/guests/program.c: a program that does nothing; with -DGO it looks like one of Go's. */
 #ifdef GO
 const char build_information[] = "\xff Go buildinf:";
 #endif

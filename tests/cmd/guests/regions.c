@@ -1,4 +1,4 @@
-/* tests/run/guests/regions.c: has a region of every kind that `onespace map` tells apart. Prints a
+/* tests/cmd/guests/regions.c: has a region of every kind that `onespace map` tells apart. Prints a
  * line with an address of each and its kind, says "ready", and waits for the end of its input.
  *   regions FILE   maps FILE
  *   regions huge   prints "huge" with memory for which it asked huge pages */

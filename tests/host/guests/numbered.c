@@ -1,4 +1,4 @@
-/* tests/run/guests/numbered.c: says its number, waits until a file is there, and for its group.
+/* tests/host/guests/numbered.c: says its number, waits until a file is there, and for its group.
  *
  * usage: numbered FILE */
 #include <stdio.h>

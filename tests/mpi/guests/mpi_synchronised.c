@@ -1,4 +1,4 @@
-/* tests/run/guests/mpi_synchronised.c: ranks that are killed while they store, put and synchronise.
+/* tests/mpi/guests/mpi_synchronised.c: ranks that are killed while they store, put and synchronise.
  *
  *   mpi_synchronised FILE JOURNAL LAYOUT BYTES ROUNDS [NAME=VALUE]...
  *

@@ -1,4 +1,4 @@
-/* tests/run/guests/mpi_versions.c: a window with versions: says what it finds, then commits.
+/* tests/mpi/guests/mpi_versions.c: a window with versions: says what it finds, then commits.
  *
  *   mpi_versions FILE KIND COMMITS [NAME=VALUE]...
  *

@@ -1,4 +1,4 @@
-// tests/run/guests/sync_ghost.cpp: ghost updates of real ranks, of MPI (-DFROM_MPI) or of a space:
+// tests/sync/guests/sync_ghost.cpp: ghost updates of real ranks, of MPI (-DFROM_MPI) or of a space:
 //
 //   random SEED         random lists, against what one rank computes
 //   buffers SEED        the same through buffers, also where vectors could be read

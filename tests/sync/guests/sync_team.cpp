@@ -1,4 +1,4 @@
-// tests/run/guests/sync_team.cpp: a team, from MPI (-DFROM_MPI) or from a space, does what it is
+// tests/sync/guests/sync_team.cpp: a team, from MPI (-DFROM_MPI) or from a space, does what it is
 // told:
 //
 //   team N              says who it is, and passes N barriers of each kind
