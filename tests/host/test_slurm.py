@@ -1,5 +1,4 @@
-"""srun as launcher, with a Slurm of one node that the tests bring up themselves. Only when asked for, with
-ONESPACE_SLURM=1 in the environment, as root and with the packages slurmctld and slurmd."""
+"""tests/host/test_slurm.py: srun as launcher, with a Slurm of one node that the tests bring up themselves."""
 import os
 import shutil
 import signal
@@ -9,12 +8,15 @@ import time
 
 import pytest
 
-from jobs import RUN
+from jobs import RUN, processes_with
+from launchers import MPIS
 
-NEEDS = ("slurmctld", "slurmd", "srun", "sinfo")
-pytestmark = pytest.mark.skipif(os.environ.get("ONESPACE_SLURM") != "1" or os.geteuid() != 0
-                                or not all(map(shutil.which, NEEDS)),
-                                reason="needs ONESPACE_SLURM=1, root and the packages slurmctld and slurmd")
+NEEDS = ("slurmctld", "slurmd", "srun", "sinfo", "scancel")
+# One node has all CPUs of the machine.
+pytestmark = [pytest.mark.alone,
+              pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start Slurm's daemons"),
+              pytest.mark.skipif(not all(map(shutil.which, NEEDS)),
+                                 reason="Slurm is not installed (packages slurmctld and slurmd)")]
 
 CONFIG = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -47,6 +49,26 @@ def free_ports():
         return one.getsockname()[1], two.getsockname()[1]
 
 
+def end(daemons, config, env):
+    """Stops the daemons, and whatever of a failed test Slurm still runs: a step outlives slurmd."""
+    subprocess.run(["scancel", "--user=root"], env=env, capture_output=True, timeout=20)
+    for daemon in daemons:
+        daemon.terminate()
+    for daemon in daemons:
+        try:
+            daemon.wait(20)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+    until = time.monotonic() + 10
+    while left := [process for process in processes_with("SLURM_CONF", config) if process.state != "Z"]:
+        if time.monotonic() > until:
+            for process in left:
+                os.kill(process.pid, signal.SIGKILL)
+            pytest.fail(f"left behind: {left}")
+        time.sleep(0.1)
+
+
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slurm")
@@ -61,24 +83,28 @@ def slurm(tmp_path_factory):
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                for name in ("slurmctld", "slurmd")]
     try:
-        for _ in range(100):
-            state = subprocess.run(["sinfo", "-h", "-o", "%T"], env=env, capture_output=True, text=True, timeout=20)
-            if state.stdout.strip() == "idle":
-                break
-            time.sleep(0.2)
-        else:
-            pytest.skip(f"Slurm does not come up here: {state.stdout} {state.stderr}")
+        wait_until_idle(env, folder)
         yield {"SLURM_CONF": str(config)}
     finally:
-        for daemon in daemons:
-            daemon.terminate()
-            daemon.wait(20)
+        end(daemons, config, env)
+
+
+def wait_until_idle(env, folder):
+    """Or skips, and says what the daemons have said last."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        state = subprocess.run(["sinfo", "-h", "-o", "%T"], env=env, capture_output=True, text=True, timeout=20)
+        if state.stdout.strip() == "idle":
+            return
+        time.sleep(0.2)
+    logs = [folder / f"{name}.log" for name in ("slurmctld", "slurmd")]
+    last = [line for log in logs if log.exists() for line in log.read_text().splitlines()[-2:]]
+    pytest.skip(f"Slurm does not come up here: {state.stdout.strip()} {state.stderr.strip()} {' | '.join(last)}")
 
 
 @pytest.fixture(params=["mpich pmi2", "openmpi pmix"])
 def srun(request, slurm):
     """An MPI library with the way in which srun speaks to it; the command and its environment."""
-    from launchers import MPIS
     name, way = request.param.split()
     mpi = MPIS[name].needed()
     command = ["srun", "--quiet", "--oversubscribe", "--overcommit", "--kill-on-bad-exit=1", f"--mpi={way}"]

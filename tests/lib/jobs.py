@@ -62,6 +62,24 @@ def read_process(pid):
     return Process(int(pid), int(fields[1]), name, fields[0], argv)
 
 
+def processes_with(variable, value):
+    """The processes, zombies too, in whose environment the variable has that value."""
+    mark = f"{variable}={value}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                marked = mark in file.read().split(b"\0")
+        except OSError:
+            continue
+        process = read_process(entry) if marked else None
+        if process:
+            found.append(process)
+    return found
+
+
 class Command:
     """A running command; its output is read as it comes."""
 
@@ -183,20 +201,7 @@ class Job:
 
     def processes(self):
         """What this test started and is still alive (or a zombie of such a process)."""
-        mark = f"ONESPACE_TEST_JOB={self.token}".encode()
-        found = []
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    mine = mark in file.read().split(b"\0")
-            except OSError:
-                continue
-            process = read_process(entry) if mine else None
-            if process:
-                found.append(process)
-        return found
+        return processes_with("ONESPACE_TEST_JOB", self.token)
 
     def named(self, name):
         return [process for process in self.processes() if process.name == name]
