@@ -17,7 +17,13 @@ from launchers import MPIS  # noqa: E402
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 
 
-def pytest_configure():
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: needs the machine for itself; scripts/run-tests runs these after the others")
+    config.addinivalue_line("markers", "xdist_group(name): run one after another, by one of the parallel workers")
+    start_with_default_signals()
+
+
+def start_with_default_signals():
     """nohup and shells' background jobs start a program with these ignored, and so would be whatever a test starts."""
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)

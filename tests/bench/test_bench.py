@@ -254,6 +254,7 @@ def need_nodes(job):
         pytest.skip(f"no namespaces can be made here: {made.err.strip()}")
 
 
+@pytest.mark.alone
 def test_messagerate_measures_two_nodes(bench, job):
     need_nodes(job)
     found = bench("messagerate", "--nodes", "--mpi", need("mpich"), "--pairs", "1", "--turns", "1", "--ms", "5", "--no-plot",
@@ -263,6 +264,7 @@ def test_messagerate_measures_two_nodes(bench, job):
     assert not found
 
 
+@pytest.mark.alone
 def test_sync_measures_two_nodes(bench, job):
     need_nodes(job)
     found = bench("sync", "--nodes", "2", "--mpi", need("mpich"), "--ranks", "2", "--questions", "barrier,allreduce", *SHORT,
@@ -330,6 +332,7 @@ def test_sweep_measures_every_form(bench, mpi):
     assert not found
 
 
+@pytest.mark.alone
 def test_sweep_measures_two_nodes(bench, job):
     need_nodes(job)
     found = bench("sweep", "--nodes", "--mpi", need("mpich"), "--workers", "1", "--processors", "2", *SWEEP,
@@ -517,6 +520,7 @@ def test_ghost_measures_every_variant(bench, job, tmp_path):
     check_series(found["mpich/2 ranks/tasks/sync-buffers"], points, 2)
 
 
+@pytest.mark.alone
 def test_ghost_measures_two_nodes(bench, job, tmp_path):
     need_nodes(job)
     need_meshes(job, tmp_path)

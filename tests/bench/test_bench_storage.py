@@ -115,6 +115,7 @@ def test_storage_mstream_counts_dirty_bytes(bench, tmp_path):
     check_series(found["mpich/disk/write-rate"], [2 << 20], 1)
 
 
+@pytest.mark.alone
 def test_storage_fast_device_goes_with_the_benchmark(bench):
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")

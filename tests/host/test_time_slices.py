@@ -14,6 +14,9 @@ CROWD = str(len(PROCESSORS) + 1)
 SAY_AND_WAIT = ["/bin/sh", "-c", "echo up $$; exec 2>&1; read line"]
 SYS_SCHED_GETATTR = 315
 
+# They oversubscribe all CPUs and look at what the kernel gives each task.
+pytestmark = pytest.mark.alone
+
 
 def turns_of(pid):
     """The processors of the threads that make turns, in that process."""

@@ -1,4 +1,5 @@
-"""Channels (onespace/insitu.h) between tasks that `onespace run` starts, and as `onespace ps` shows them."""
+"""tests/insitu/test_insitu.py: channels (onespace/insitu.h) between tasks that `onespace run` starts, and as `onespace ps` shows them."""
+import os
 import subprocess
 import time
 
@@ -10,6 +11,7 @@ from observe import PS, as_json, member_flags
 WAIT, SKIP, COPY = "0", "1", "2"
 LATEST, EVERY = "0", "1"
 ENDED = "No data available"
+SPACE = f"insitu-{os.getpid()}"  # `onespace ps NAME` finds those of other tests too
 
 
 @pytest.fixture
@@ -18,11 +20,11 @@ def insitu(guests):
 
 
 def start(job, *argv):
-    return job.start([*RUN, "--space", "test", *argv], stdin=subprocess.PIPE)
+    return job.start([*RUN, "--space", SPACE, *argv], stdin=subprocess.PIPE)
 
 
 def look(job):
-    space, = as_json(job.run([*PS, "--json", "test"]))
+    space, = as_json(job.run([*PS, "--json", SPACE]))
     return space
 
 
@@ -73,7 +75,7 @@ def test_ps_shows_channels_and_lag(job, insitu):
     consumer, = channel["consumers"]
     assert {channel["producers"][0], consumer["id"]} <= tasks and consumer["id"] not in channel["producers"]
     assert (consumer["mode"], consumer["behind"], consumer["holding"]) == ("every", 0, 1)
-    table = job.run([*PS, "test"]).out
+    table = job.run([*PS, SPACE]).out
     assert "channel data: open, policy wait, depth 4, 1 rank" in table, table
     assert f"consumer id {consumer['id']} takes every: 0 behind, holds 1" in table, table
     for command in (holder, producer):

@@ -15,6 +15,9 @@ sys.path.append(str(ROOT / "bench/lib"))
 import onespace_bench  # noqa: E402
 import onespace_nodes  # noqa: E402
 
+# Each node has half of the CPUs, and MPI's ranks on them spin.
+pytestmark = pytest.mark.alone
+
 NEAR_CASES = ["near_targets_are_stored_into", "locks_exclude_near_and_far", "accumulates_mix_with_puts",
               "fences_order_near_and_far", "puts_await_the_post", "requests_types_and_units", "zero_sizes",
               "sync_covers_puts", "large_puts_and_gets"]

@@ -13,6 +13,9 @@ import pytest
 
 from power import LONG, SEED, Disk, Replay, call, crew, missing, mounted
 
+# By one worker, one after another: the process that mounts has a mount namespace of its own from then on.
+pytestmark = pytest.mark.xdist_group("power")
+
 
 def record(disk, **options):
     with disk.powered(), mounted(disk.disk, disk.mount):

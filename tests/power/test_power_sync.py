@@ -8,6 +8,9 @@ from power import BUILD, LONG, SEED, Replay, call, mounted
 
 PAGE, PAGES, OFFSET = 4096, 1088, 1000  # as synchronise.c has them
 
+# By one worker, one after another: the process that mounts has a mount namespace of its own from then on.
+pytestmark = pytest.mark.xdist_group("power")
+
 
 def is_stored(page, turn):
     return page == turn % PAGES or ((page * 2654435761 + turn * 40503) & 0xffffffff) >> 4 & 1
