@@ -38,7 +38,7 @@ def run(request):
 
 @pytest.fixture(scope="session")
 def guests():
-    """In a folder of their own: other users run them too, and pytest closes its folders to others."""
+    """What is compiled for the tests goes to a directory that other users may enter, unlike pytest's."""
     with tempfile.TemporaryDirectory(prefix="onespace-guests-") as folder:
         os.chmod(folder, 0o755)
         yield Guests(pathlib.Path(folder))
@@ -61,7 +61,7 @@ def started(job):
 
 @pytest.fixture
 def observed(guests):
-    return guests.c("observed.c")
+    return guests("observed")
 
 
 @pytest.fixture(params=list(MPIS), scope="session")
@@ -72,6 +72,21 @@ def mpi(request):
 @pytest.fixture(params=list(MPIS) if LONG else [name for name in MPIS if not MPIS[name].wheel], scope="session")
 def stock_mpi(request):
     """The distribution's libraries; with ONESPACE_LONG=1 in the environment those of the wheels too."""
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=[name for name in MPIS if MPIS[name].is_distributions], scope="session")
+def distributions_mpi(request):
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=[name for name in MPIS if MPIS[name].wheel], scope="session")
+def wheels_mpi(request):
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=[name for name in MPIS if MPIS[name].hydra], scope="session")
+def hydra_mpi(request):
     return MPIS[request.param].needed()
 
 

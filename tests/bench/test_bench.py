@@ -59,9 +59,7 @@ def need_two_processors():
 
 @pytest.fixture
 def crew_dies(guests):
-    prefix = pathlib.Path(ONESPACE).parents[1]
-    return guests.c("crew_dies.c", "-D_GNU_SOURCE", f"-I{ROOT}/include", f"-I{BENCH}/lib", f"-L{prefix}/lib",
-                    f"-Wl,-rpath,{prefix}/lib", str(BENCH / "lib/crew.c"), "-lonespace")
+    return guests("crew_dies")
 
 
 @pytest.fixture

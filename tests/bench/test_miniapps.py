@@ -2,7 +2,6 @@
 themselves are the user's checkouts (ONESPACE_MINIAPPS)."""
 import json
 import os
-import shutil
 import sys
 
 import pytest
@@ -28,7 +27,7 @@ def counted(job, guests, tmp_path):
         assert built.code == 0, built
         front = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={folder or tmp_path}"]
         front += [ONESPACE, "run"] if way == "tasks" else []
-        result = job.run(found.command(2, [*front, program or guests.mpi(found, "mpi_sizes.c"), *words]), timeout=60)
+        result = job.run(found.command(2, [*front, program or guests.mpi(found, "mpi_sizes"), *words]), timeout=60)
         if folder:
             return result
         assert result.code == 0 and "done 0" in result.out, result
@@ -52,13 +51,10 @@ def test_counter_counts_messages_by_size(counted, mpi, way):
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
-def test_counter_counts_messages_of_fortran_programs(counted, job, tmp_path, mpi):
-    compiler = f"mpif90.{need(mpi)}"
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
-    built = job.run([compiler, "-o", tmp_path / "fortran", ROOT / "tests/bench/guests/mpi_sizes.f90"])
-    assert built.code == 0, built
-    ranks = counted(mpi, "tasks", program=tmp_path / "fortran")
+def test_counter_counts_messages_of_fortran_programs(counted, guests, tool, mpi):
+    tool(f"mpifort.{need(mpi)}")
+    tool("gfortran")
+    ranks = counted(mpi, "tasks", program=guests.mpi(MPIS[mpi], "mpi_sizes_fortran"))
     assert [rank["message"] for rank in ranks] == [[["64", "1"], ["8192", "2"]], [["8192", "2"]]]
 
 

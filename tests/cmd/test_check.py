@@ -39,7 +39,7 @@ def interpreter_of(program):
 
 
 def test_position_independent_program_can(check, guests):
-    program = guests.c("program.c", "-pie", "-fPIE")
+    program = guests("program")
     verdict = check(program)
     assert verdict == {"program": program, "can_be_task": True, "path": os.path.realpath(program),
                        "libc": "glibc", "interpreter": os.path.realpath(interpreter_of(program)),
@@ -51,30 +51,30 @@ def test_program_is_searched_along_path(check):
 
 
 def test_static_program_can(check, guests):
-    verdict = check(guests.c("program.c", "-static-pie", "-fPIE", name="program-static"))
+    verdict = check(guests("program-static"))
     assert verdict["can_be_task"] and verdict["libc"] == "static" and verdict["interpreter"] is None
 
 
 def test_musl_program_can(check, guests, tool):
-    musl = tool("musl-gcc", "musl-tools")
-    verdict = check(guests.build("program.c", (musl,), ("-fPIE", "-pie"), name="program-musl"))
+    tool("musl-gcc", "musl-tools")
+    verdict = check(guests("program-musl"))
     assert verdict["can_be_task"] and verdict["libc"] == "musl", verdict
 
 
 def test_fixed_program_cannot(check, guests):
-    verdict = check(guests.c("program.c", "-no-pie", name="program-fixed"))
+    verdict = check(guests("program-fixed"))
     assert not verdict["can_be_task"] and "position independent" in verdict["reason"]
     assert "-fPIE -pie" in verdict["mend"] and verdict["path"] is None
 
 
 def test_fixed_go_program_gets_gos_mend(check, guests):
-    verdict = check(guests.c("program.c", "-no-pie", "-DGO", name="program-go"))
+    verdict = check(guests("program-go"))
     assert not verdict["can_be_task"] and "go build -buildmode=pie" in verdict["mend"], verdict
 
 
 def test_fixed_python_gets_a_mend_of_its_own(check, guests, tmp_path):
     python = tmp_path / "python3.99"
-    shutil.copy(guests.c("program.c", "-no-pie", name="program-fixed"), python)
+    shutil.copy(guests("program-fixed"), python)
     (tmp_path / "python3").symlink_to(python)
     verdict = check("python3", env={"PATH": str(tmp_path)})
     assert not verdict["can_be_task"] and "libpython3.99.so.1.0" in verdict["reason"], verdict
@@ -83,7 +83,7 @@ def test_fixed_python_gets_a_mend_of_its_own(check, guests, tmp_path):
 
 def test_privileged_program_cannot(check, guests, tmp_path):
     program = tmp_path / "privileged"
-    shutil.copy(guests.c("program.c", "-pie", "-fPIE"), program)
+    shutil.copy(guests("program"), program)
     program.chmod(0o4755)
     if not program.stat().st_mode & stat.S_ISUID:
         pytest.skip("this file system has no setuid bit")
@@ -125,19 +125,19 @@ def test_script_of_env_with_options_leaves_the_space(check, script, tool):
 
 
 def test_script_of_a_fixed_program_cannot(check, script, guests):
-    fixed = guests.c("program.c", "-no-pie", name="program-fixed")
+    fixed = guests("program-fixed")
     verdict = check(script(f"#!{fixed}\n"))
     assert not verdict["can_be_task"] and fixed in verdict["reason"], verdict
 
 
 def test_program_has_no_notes_when_it_is_called_by_a_link(check, guests, tmp_path):
-    (tmp_path / "link").symlink_to(guests.c("program.c", "-pie", "-fPIE"))
+    (tmp_path / "link").symlink_to(guests("program"))
     assert check(str(tmp_path / "link"))["notes"] == []
 
 
 def test_libc_without_sites_is_told(check, guests, tmp_path):
     """A copy of the libc whose one mmap looks different to the search: two bytes of it swapped."""
-    interpreter = os.path.realpath(interpreter_of(guests.c("program.c", "-pie", "-fPIE")))
+    interpreter = os.path.realpath(interpreter_of(guests("program")))
     libc = pathlib.Path(interpreter).parent / "libc.so.6"
     if not libc.exists():
         pytest.skip(f"no {libc}: this libc is laid out otherwise")
@@ -146,15 +146,15 @@ def test_libc_without_sites_is_told(check, guests, tmp_path):
     assert mmap_site in original
     (tmp_path / "libc.so.6").write_bytes(original.replace(mmap_site, b"\xb8\x09\0\0\0\x05\x0f"))
     shutil.copy(interpreter, tmp_path / "ld-linux-copy.so.2")
-    program = guests.c("program.c", "-pie", "-fPIE",
-                       f"-Wl,--dynamic-linker={tmp_path}/ld-linux-copy.so.2", name="program-copy")
+    program = guests.build("program.c", ("cc",), ("-pie", "-fPIE", f"-Wl,--dynamic-linker={tmp_path}/ld-linux-copy.so.2"),
+                           "program-copy")
     note, = check(program)["notes"]
     assert "given back" in note and note.endswith(" mmap") and str(tmp_path / "libc.so.6") in note
 
 
 def test_verdict_is_that_of_run(job, check, guests, script):
-    fixed = guests.c("program.c", "-no-pie", name="program-fixed")
-    programs = [guests.c("program.c", "-pie", "-fPIE"), fixed, script("#!/bin/sh\n"), "/",
+    fixed = guests("program-fixed")
+    programs = [guests("program"), fixed, script("#!/bin/sh\n"), "/",
                 script(f"#!{fixed}\n", "second"), "no-such-program", "true",
                 script("#!/bin/sh\n", "third", 0o644)]
     for program in programs:
@@ -163,7 +163,7 @@ def test_verdict_is_that_of_run(job, check, guests, script):
 
 
 def test_text_names_reason_and_mend(job, guests):
-    fixed = guests.c("program.c", "-no-pie", name="program-fixed")
+    fixed = guests("program-fixed")
     result = job.run([*CHECK, fixed, "true"])
     refused, accepted = result.out.splitlines()
     assert result.code == 1 and result.err == "", result
@@ -173,7 +173,7 @@ def test_text_names_reason_and_mend(job, guests):
 
 
 def test_text_fits_the_terminal(job, guests):
-    fixed = guests.c("program.c", "-no-pie", name="program-fixed")
+    fixed = guests("program-fixed")
     lines = in_terminal([*CHECK, fixed], 60, job.env)
     assert len(lines) > 3
     # A path is not broken.

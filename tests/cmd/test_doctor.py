@@ -267,8 +267,8 @@ def environment(tmp_path, guests):
         program.chmod(0o755)
         if version is not None:
             text = version.replace("\n", "\\n").replace('"', '\\"')
-            built = guests.c("library.c", "-shared", "-fPIC", f'-DVERSION="{text}"', *flags,
-                             name=f"library-{len(guests.built)}.so")
+            built = guests.build("library.c", ("cc", "-shared", "-fPIC"), (f'-DVERSION="{text}"', *flags),
+                                 f"library-{len(guests.built)}.so")
             shutil.copy(built, tmp_path / "lib/libmpi.so.99")
         return {"PATH": str(tmp_path / "bin"), "VIRTUAL_ENV": str(tmp_path)}
     return make
@@ -331,7 +331,7 @@ def test_library_through_ucx_needs_its_module(doctor, environment, tmp_path, gue
     env = environment(version=MPICH.replace("ofi", "ucx"))
     assert library_of(doctor(env=env), tmp_path)["status"] == "warning"
     (tmp_path / "lib/ucx").mkdir()
-    module = guests.c("library.c", "-shared", "-fPIC", '-DVERSION=""', "-DCMA", name="libuct_cma.so.0")
+    module = guests.build("library.c", ("cc", "-shared", "-fPIC"), ('-DVERSION=""', "-DCMA"), "libuct_cma.so.0")
     shutil.copy(module, tmp_path / "lib/ucx/libuct_cma.so.0")
     line = library_of(doctor(env=env), tmp_path)
     assert line["status"] == "good" and "UCX's CMA" in line["finding"]

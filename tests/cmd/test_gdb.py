@@ -12,7 +12,7 @@ import time
 import pytest
 
 from jobs import ONESPACE, RUN
-from observe import PS, member_flags
+from observe import PS
 
 GUESTS = pathlib.Path(__file__).parent / "guests"
 PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
@@ -46,12 +46,12 @@ def line_of(name, source="debugged.c"):
 
 @pytest.fixture
 def debugged(guests):
-    return guests.c("debugged.c", "-O0", "-ldl")
+    return guests("debugged")
 
 
 @pytest.fixture
 def library(guests):
-    return guests.c("debugged_library.c", "-O0", "-shared", "-fPIC", name="debugged_library.so")
+    return guests("debugged_library.so")
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_task_shows_its_source_lines_and_globals(job, started, debugged):
 
 @needs_gdb
 def test_root_shows_the_programs_of_all_tasks(job, started, debugged, guests):
-    other = guests.c("observed.c")
+    other = guests("observed")
     run = started("-n", "2", debugged, ":", other, count=3)
     result = gdb(job, run.pid, "info sharedlibrary")
     for program, count in ((debugged, 2), (other, 1)):
@@ -131,9 +131,8 @@ def test_root_shows_the_programs_of_all_tasks(job, started, debugged, guests):
 @pytest.mark.parametrize("kind", ["musl", "static"])
 def test_other_libcs_programs_are_shown(job, started, guests, tool, kind):
     if kind == "musl":
-        program = guests.build("observed.c", (tool("musl-gcc", "musl-tools"), "-g", "-fPIE", "-pie"), name="observed-musl")
-    else:
-        program = guests.c("observed.c", "-static-pie", "-fPIE", name="observed-static")
+        tool("musl-gcc", "musl-tools")
+    program = guests(f"observed-{kind}")
     run = started(program)
     result = gdb(job, pids(job, run)[0], "info sharedlibrary", "info line main")
     assert len(re.findall(rf"Yes .*{program}\b", result.out)) == 1, str(result)
@@ -143,7 +142,7 @@ def test_other_libcs_programs_are_shown(job, started, guests, tool, kind):
 
 @needs_gdb
 def test_task_spawned_after_attach_is_shown(job, started, debugged, guests, tmp_path):
-    other = guests.c("observed.c")
+    other = guests("observed")
     flag, go = tmp_path / "ready", tmp_path / "go"
     first = started(debugged, command=[*RUN, "--space", "later"])
     second = job.start(["sh", "-c", f"until test -e {go}; do sleep 0.05; done; {ONESPACE} run --space later {other}"],
@@ -208,7 +207,7 @@ def test_each_task_has_its_own_globals(job, started, debugged):
 
 @needs_gdb
 def test_library_that_the_root_opens_harms_nobody(job, started, debugged, library, guests):
-    root = guests.c("debugged_root.c", *member_flags(), "-O0")
+    root = guests("debugged_root")
     run = started(command=[root, library, debugged])
     debugger = attach_all(job, run.pid, "set breakpoint pending on", "break debugged_answer", "break work if 0",
                           "echo -- waits --\\n", "continue", "bt 2", "info inferiors")
@@ -335,7 +334,7 @@ def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path,
     record = [perf, "record", "-F", "199", "-e", "cpu-clock:u", "-N", "-o", data]
     if job.run([*record, "true"], timeout=TIMEOUT).code != 0:
         pytest.skip("perf may not measure here: see kernel.perf_event_paranoid")
-    burning = guests.c("burning.c")
+    burning = guests("burning")
     if attached:
         run = started(burning, "3")
         result = job.run([*record, "-p", pids(job, run)[0], "sleep", "0.5"], timeout=TIMEOUT)

@@ -42,7 +42,7 @@ def said(command):
 
 def test_every_kind_is_told(job, started, guests, tmp_path):
     (tmp_path / "data").write_bytes(bytes(8192))
-    run = started(guests.c("regions.c"), str(tmp_path / "data"))
+    run = started(guests("regions"), str(tmp_path / "data"))
     space = look(job, run.pid, "--all")
     pairs = said(run)
     assert len(pairs) == 15, pairs
@@ -98,7 +98,7 @@ def test_resident_memory_is_the_owners(job, started, observed, how, kind):
 
 
 def test_huge_pages_are_counted(job, started, guests):
-    run = started(guests.c("regions.c"), "huge")
+    run = started(guests("regions"), "huge")
     (_, address), = [pair for pair in said(run) if pair[0] == "huge"]
     text = pathlib.Path(f"/proc/{run.pid}/smaps").read_text()
     entry = re.search(rf"(?ms)^{address:x}-.*?^AnonHugePages:\s+(\d+) kB", text)
@@ -288,7 +288,7 @@ def test_tasks_that_come_and_go_do_no_harm(job, started, churn, observed):
 
 
 def test_registry_of_garbage_does_no_harm(job, started, guests):
-    false = started("garbage", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
+    false = started("garbage", command=[guests("false_registry")])
     for arguments in (["--json"], ["--all"], []):
         result = job.run([*MAP, *arguments])
         assert result.code == 0 and result.err == "", str(result)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from jobs import ONESPACE, ROOT, RUN
-from observe import PROCESS_VM_READV, PS, as_json, forbid, in_terminal, interposed, member_flags
+from jobs import ONESPACE, RUN
+from observe import PROCESS_VM_READV, PS, as_json, forbid, in_terminal, interposed
 
 MIB = 1 << 20
 
@@ -110,7 +110,7 @@ def test_executed_task_shows_what_it_runs_now(job, started, tool):
 
 
 def test_ended_tasks_show_how(job, started, guests):
-    root = started(command=[guests.c("observed_root.c", *member_flags())])
+    root = started(command=[guests("observed_root")])
     ended = [(task["state"], task["exit_status"], task["signal"])
              for task in tasks_of(look(job, root.pid))]
     assert ended == [("ended", 7, None), ("ended", None, 15)]
@@ -119,7 +119,7 @@ def test_ended_tasks_show_how(job, started, guests):
 
 
 def test_forked_child_is_no_member(job, started, guests):
-    root = started(command=[guests.c("observed_root.c", *member_flags())])
+    root = started(command=[guests("observed_root")])
     child = int(root.so_far().out.split()[1])
     spaces = as_json(job.run([*PS, "--json"]))
     assert [space["root_pid"] for space in spaces if space["root_pid"] in (root.pid, child)] == [root.pid]
@@ -168,14 +168,14 @@ def test_pids_are_those_of_the_caller_in_a_container(job, started, tool, observe
 
 
 def test_registry_of_another_version_is_named(job, started, guests):
-    false = started("version", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
+    false = started("version", command=[guests("false_registry")])
     space = look(job, false.pid)
     assert "ABI 99" in space["problem"] and "ABI 1," in space["problem"], space
     assert "another version" in job.run([*PS, str(false.pid)]).out
 
 
 def test_full_tables_are_told(job, started, guests):
-    run = started(guests.c("sites.c"), "many", ":", "sh", "-c", "echo ready; read x")
+    run = started(guests("sites"), "many", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("near")
     overflows = look(job, run.pid)["overflows"]
     assert overflows["sites"] > 0 and overflows["mappings"] == 0, overflows
@@ -183,7 +183,7 @@ def test_full_tables_are_told(job, started, guests):
 
 
 def test_task_with_forgotten_mappings_is_named(job, started, guests):
-    run = started(guests.c("sites.c"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
+    run = started(guests("sites"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("mapped 300")
     space = look(job, run.pid)
     task, other = sorted(tasks_of(space), key=lambda task: task["number"])
@@ -195,14 +195,14 @@ def test_task_with_forgotten_mappings_is_named(job, started, guests):
 
 
 def test_space_is_found_by_its_name(job, started, guests):
-    false = started("named", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
+    false = started("named", command=[guests("false_registry")])
     space, = [space for space in as_json(job.run([*PS, "--json", "job-7"])) if space["root_pid"] == false.pid]
     assert space["name"] == "job-7"
     assert f"space job-7 of pid {false.pid}," in job.run([*PS, str(false.pid)]).out
 
 
 def test_registry_of_garbage_does_no_harm(job, started, guests):
-    false = started("garbage", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
+    false = started("garbage", command=[guests("false_registry")])
     for arguments in (["--json"], []):
         result = job.run([*PS, *arguments])
         assert result.code == 0 and result.err == "", str(result)
@@ -210,7 +210,7 @@ def test_registry_of_garbage_does_no_harm(job, started, guests):
 
 
 def test_registry_not_yet_filled_is_no_space(job, started, guests):
-    false = started("empty", command=[guests.c("false_registry.c", f"-I{ROOT}/src")])
+    false = started("empty", command=[guests("false_registry")])
     assert job.run([*PS, str(false.pid)]).code == 1
 
 

@@ -207,10 +207,8 @@ def test_conjugate_gradient_of_tasks(tmp_path, solver):
     check_solution(run(solver(3, COMMAND, "run"), tmp_path), 3, "(direct|buffers)")  # what is faster
 
 
+@pytest.mark.parametrize("solver", ["mpich"], indirect=True)
 def test_conjugate_gradient_on_two_nodes(tmp_path, monkeypatch, solver):
     """MPICH can take odd and even ranks for those of two nodes."""
-    command = solver(5)
-    if command[0] != "mpiexec.mpich":
-        pytest.skip("only MPICH can pretend that there are two nodes")
     monkeypatch.setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")
-    check_solution(run(command, tmp_path), 5, "buffers")
+    check_solution(run(solver(5), tmp_path), 5, "buffers")

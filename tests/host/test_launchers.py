@@ -5,7 +5,6 @@ import re
 import pytest
 
 from jobs import RUN
-from observe import member_flags
 
 TIME = 25
 
@@ -27,18 +26,18 @@ def expect_hello(result, ranks):
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_ranks_run_as_tasks(job, guests, mpi, ranks):
-    expect_hello(run_all(job, mpi, ranks, [*RUN, guests.mpi(mpi, "mpi_hello.c")]), ranks)
+    expect_hello(run_all(job, mpi, ranks, [*RUN, guests.mpi(mpi, "mpi_hello")]), ranks)
 
 
 def test_neighbours_memory_is_read_through_a_pointer(job, guests, mpi):
     """What shows that the ranks share an address space: as processes this crashes."""
-    program = guests.mpi(mpi, "mpi_pointer.c")
+    program = guests.mpi(mpi, "mpi_pointer")
     result = run_all(job, mpi, 3, [*RUN, program])
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], str(result)
 
 
 def test_eight_ranks(job, guests, stock_mpi):
-    expect_hello(run_all(job, stock_mpi, 8, [*RUN, guests.mpi(stock_mpi, "mpi_hello.c")]), 8)
+    expect_hello(run_all(job, stock_mpi, 8, [*RUN, guests.mpi(stock_mpi, "mpi_hello")]), 8)
 
 
 def test_standard_input_goes_to_rank_0(job, guests, stock_mpi):
@@ -57,7 +56,7 @@ def test_wrapper_script_between_launcher_and_shim(job, guests, mpi, tmp_path):
     wrapper = tmp_path / "wrapper"
     wrapper.write_text('#!/bin/sh\nexport FROM_WRAPPER=1\n"$@"\nexit $?\n')
     wrapper.chmod(0o755)
-    result = run_all(job, mpi, 2, [wrapper, *RUN, guests.mpi(mpi, "mpi_pointer.c")])
+    result = run_all(job, mpi, 2, [wrapper, *RUN, guests.mpi(mpi, "mpi_pointer")])
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
 
 
@@ -68,19 +67,19 @@ def test_env_between_launcher_and_shim(job, stock_mpi):
 
 def test_env_between_shim_and_program(job, guests, stock_mpi):
     """env(1) is the task, and executes the program out of the space."""
-    result = run_all(job, stock_mpi, 2, [*RUN, "env", "X=Y", guests.mpi(stock_mpi, "mpi_hello.c")])
+    result = run_all(job, stock_mpi, 2, [*RUN, "env", "X=Y", guests.mpi(stock_mpi, "mpi_hello")])
     expect_hello(result, 2)
 
 
 def test_shell_between_shim_and_program(job, guests, stock_mpi):
     """The shell is the task; its child inherits the launcher's descriptors and is an ordinary process."""
-    program = guests.mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello")
     result = run_all(job, stock_mpi, 2, [*RUN, "/bin/sh", "-c", f"{program}; exit $?"])
     expect_hello(result, 2)
 
 
 def test_different_programs_side_by_side(job, guests, stock_mpi):
-    program = guests.mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello")
     argv = stock_mpi.command(1, [*RUN, program, "left", ":", "-n", "2", *RUN, program, "right"])
     result = job.run(argv, timeout=TIME, env=stock_mpi.env)
     assert result.code == 0, str(result)
@@ -90,13 +89,13 @@ def test_different_programs_side_by_side(job, guests, stock_mpi):
 
 def test_tasks_and_processes_side_by_side(job, guests, mpi):
     """PMIx wants one store for all ranks of a job, so the processes must be given the tasks' one too."""
-    program = guests.mpi(mpi, "mpi_hello.c")
+    program = guests.mpi(mpi, "mpi_hello")
     argv = mpi.command(2, [*RUN, program, ":", "-n", "2", program])
     expect_hello(job.run(argv, timeout=TIME, env={**mpi.env, "PMIX_MCA_gds": "hash"}), 4)
 
 
 def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
-    program = guests.mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello")
     verbose = [*RUN, "--verbose", program]
     results = [command.finish() for command in [start_all(job, stock_mpi, 2, verbose) for _ in range(2)]]
     for result in results:
@@ -106,7 +105,7 @@ def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
 
 
 def test_second_launcher_in_a_named_space_leaves_the_first_its_numbers(job, guests, stock_mpi, tmp_path):
-    numbered = guests.c("numbered.c", *member_flags())
+    numbered = guests("numbered")
     program = [*RUN, "--space", "shared", numbered]
     first = start_all(job, stock_mpi, 2, [*program, tmp_path / "go"])
     first.wait_for("number", 2)
@@ -122,7 +121,7 @@ def test_second_launcher_in_a_named_space_leaves_the_first_its_numbers(job, gues
 
 
 def test_jobs_one_after_the_other(job, guests, stock_mpi):
-    program = guests.mpi(stock_mpi, "mpi_hello.c")
+    program = guests.mpi(stock_mpi, "mpi_hello")
     for _ in range(3):
         expect_hello(run_all(job, stock_mpi, 2, [*RUN, program]), 2)
 
@@ -138,28 +137,24 @@ def test_program_that_does_not_call_mpi(job, stock_mpi):
     assert result.code == 0 and result.lines == ["hello", "hello"], str(result)
 
 
-def test_hydra_by_port(job, guests, mpi):
+def test_hydra_by_port(job, guests, hydra_mpi):
     """Ranks that find their launcher by TCP and not by an inherited descriptor."""
-    if not mpi.hydra:
-        pytest.skip("not a Hydra launcher")
-    program = guests.mpi(mpi, "mpi_pointer.c")
-    plain = run_all(job, mpi, 2, [guests.mpi(mpi, "mpi_hello.c")], "-pmi-port")
+    program = guests.mpi(hydra_mpi, "mpi_pointer")
+    plain = run_all(job, hydra_mpi, 2, [guests.mpi(hydra_mpi, "mpi_hello")], "-pmi-port")
     if plain.code != 0:
         pytest.skip(f"-pmi-port does not work with processes either: {plain.err.strip()[:200]}")
-    result = run_all(job, mpi, 2, [*RUN, program], "-pmi-port")
+    result = run_all(job, hydra_mpi, 2, [*RUN, program], "-pmi-port")
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
 
 
-def test_two_nodes_on_one_machine_have_a_space_each(job, guests, mpi):
+def test_two_nodes_on_one_machine_have_a_space_each(job, guests, hydra_mpi):
     """Hydra starts a daemon for each host name. Ranks 0, 1 and 2, 3 must share, not 0 to 3."""
-    if not mpi.hydra:
-        pytest.skip("not a Hydra launcher")
-    program = guests.mpi(mpi, "mpi_hello.c")
+    program = guests.mpi(hydra_mpi, "mpi_hello")
     options = ["-launcher", "fork", "-hosts", "one,two", "-ppn", "2"]
-    plain = run_all(job, mpi, 4, [program], *options)
+    plain = run_all(job, hydra_mpi, 4, [program], *options)
     if plain.code != 0:
         pytest.skip(f"two host names do not work with processes either: {plain.err.strip()[:300]}")
-    result = run_all(job, mpi, 4, [*RUN, "--verbose", program], *options)
+    result = run_all(job, hydra_mpi, 4, [*RUN, "--verbose", program], *options)
     expect_hello(result, 4)
     spaces = re.findall(r"onespace run: space (\S+)", result.err)
     assert len(spaces) == 4 and len(set(spaces)) == 2, str(result)
@@ -177,7 +172,7 @@ def test_launchers_binding_is_handed_on(job, stock_mpi):
 
 
 def test_space_option_under_a_launcher(job, guests, stock_mpi):
-    result = run_all(job, stock_mpi, 2, [*RUN, "--space", "mine", guests.mpi(stock_mpi, "mpi_pointer.c")])
+    result = run_all(job, stock_mpi, 2, [*RUN, "--space", "mine", guests.mpi(stock_mpi, "mpi_pointer")])
     assert result.code == 0, str(result)
 
 

@@ -114,7 +114,7 @@ def srun(request, slurm):
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_ranks_share_an_address_space(job, guests, srun, ranks):
     mpi, command, env = srun
-    result = job.run([*command, "-n", ranks, *RUN, guests.mpi(mpi, "mpi_pointer.c")], env=env, timeout=40)
+    result = job.run([*command, "-n", ranks, *RUN, guests.mpi(mpi, "mpi_pointer")], env=env, timeout=40)
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
 
 
@@ -128,7 +128,7 @@ def test_task_numbers_are_the_local_ranks(job, srun):
 @pytest.mark.parametrize("way", ["return", "exit", "crash", "mpi_abort"])
 def test_rank_ends_as_a_process(job, guests, srun, way):
     mpi, command, env = srun
-    codes = [job.run([*command, "-n", "2", *prefix, guests.mpi(mpi, "mpi_end.c"), way], env=env, timeout=60).code
+    codes = [job.run([*command, "-n", "2", *prefix, guests.mpi(mpi, "mpi_end"), way], env=env, timeout=60).code
              for prefix in ([], RUN)]
     assert codes[0] == codes[1]
 
@@ -137,7 +137,7 @@ def test_termination_reaches_the_ranks(job, guests, srun):
     mpi, command, env = srun
     codes = []
     for prefix in ([], RUN):
-        running = job.start([*command, "-n", "2", *prefix, guests.mpi(mpi, "mpi_end.c"), "sleep"], env=env,
+        running = job.start([*command, "-n", "2", *prefix, guests.mpi(mpi, "mpi_end"), "sleep"], env=env,
                             timeout=60)
         running.wait_for("ready", 2)
         running.signal(signal.SIGTERM)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from jobs import RUN
-from observe import PS, as_json, member_flags
+from observe import PS, as_json
 
 WAIT, SKIP, COPY = "0", "1", "2"
 LATEST, EVERY = "0", "1"
@@ -16,7 +16,7 @@ SPACE = f"insitu-{os.getpid()}"  # `onespace ps NAME` finds those of other tests
 
 @pytest.fixture
 def insitu(guests):
-    return guests.c("insitu.c", *member_flags())
+    return guests("insitu")
 
 
 def start(job, *argv):

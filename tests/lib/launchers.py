@@ -22,6 +22,11 @@ class Mpi:
     builder: str = ""  # the command that builds it
     hydra: bool = False  # its launcher knows -pmi-port, -launcher and -hosts
 
+    @property
+    def is_distributions(self):
+        """CMake has built the guests for it."""
+        return self.name in ("mpich", "openmpi")
+
     def missing(self):
         for path in self.needs:
             if not shutil.which(path) and not os.path.exists(path):

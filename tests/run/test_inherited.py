@@ -31,7 +31,7 @@ def test_environment_is_the_shims(job, run):
 
 def test_thousand_arguments(job, run, guests):
     words = [f"{i} with blank" for i in range(998)] + ["", "\n"]
-    result = job.run([*run, guests.c("arguments.c"), *words])
+    result = job.run([*run, guests("arguments"), *words])
     assert result.code == 0, str(result)
     assert [text.split("=", 1)[1] for text in result.out.split("argv[")[2:]] == [w + "\n" for w in words]
 
@@ -117,7 +117,7 @@ def test_affinity(job, run, tool):
 
 def test_memory_policy(job, run, guests):
     """numactl and srun set one before the program starts."""
-    policy = guests.c("memory_policy.c")
+    policy = guests("memory_policy")
     result = job.run([policy, "set", *run, policy])
     assert result.code == 0 and result.out == "bind to node 0\n", str(result)
 
@@ -129,7 +129,7 @@ def test_ignored_signals_stay_ignored(job, run):
 
 def test_signal_mask(job, run, guests):
     """A task starts with the mask that `onespace run` was started with."""
-    mask = guests.c("signal_mask.c")
+    mask = guests("signal_mask")
     for blocked in ("", "10"):
         result = job.run([mask, "block", *blocked.split(), "--", *run, mask])
         assert result.out == f"blocked: {blocked}\n", str(result)

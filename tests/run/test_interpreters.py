@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from jobs import ONESPACE, RUN
+from jobs import ONESPACE
 
 SAY = "import json, sys; print(json.dumps([sys.executable, sys.prefix, sys.base_prefix, sys.path, sys.argv, sys.version]))"
 

@@ -36,7 +36,7 @@ def test_colon_separates_programs(job):
 
 def test_tasks_share_an_address_space(job, guests):
     """What one task keeps in a static array, another reads at the address that it was told."""
-    neighbour = guests.c("neighbour.c")
+    neighbour = guests("neighbour")
     result = job.run([*RUN, "-n", "2", neighbour], stdin=None)
     assert result.code == 0, str(result)
     assert result.lines == ["0 read 1001", "1 read 1000"]
@@ -138,13 +138,13 @@ def test_relative_program_is_found_in_the_working_folder(job, run, tmp_path):
 def test_path_with_a_blank_and_a_colon(job, run, guests, tmp_path):
     folder = tmp_path / "a b:c"
     folder.mkdir()
-    os.symlink(guests.c("arguments.c"), folder / "arguments")
+    os.symlink(guests("arguments"), folder / "arguments")
     result = job.run([*run, folder / "arguments", "x"])
     assert result.code == 0 and "x" in result.out, str(result)
 
 
 def test_argument_zero_is_as_typed(job, run, guests):
-    program = guests.c("arguments.c")
+    program = guests("arguments")
     result = job.run([*run, os.path.basename(program)], env={"PATH": os.path.dirname(program)})
     assert result.code == 0 and result.out.startswith("argv[0]=arguments\n"), str(result)
 
@@ -182,7 +182,7 @@ def test_verbose_names_the_space(job):
 
 
 def test_verbose_tells_of_full_tables(job, guests):
-    sites = guests.c("sites.c")
+    sites = guests("sites")
     result = job.run([*RUN, "--verbose", sites, "many"])
     assert result.code == 0 and re.search(r"\d+ system call sites are not steered", result.err), str(result)
     assert "not steered" not in job.run([*RUN, "--verbose", "true"]).err
@@ -220,20 +220,20 @@ def test_cpu_bind_holds_for_a_task_that_joins(job):
 
 
 def test_stack_gives_that_much(job, run, guests):
-    recursion = guests.c("recursion.c", "-O0")
+    recursion = guests("recursion")
     assert job.run([*run, "--stack", "64M", recursion, "48"]).code == 0
     assert job.run([*run, "--stack", "1M", recursion, "48"]).code == 139
 
 
 def test_stack_follows_the_limit(job, run, guests):
-    recursion = guests.c("recursion.c", "-O0")
+    recursion = guests("recursion")
     result = job.run(["/bin/sh", "-c", f"ulimit -s 65536; exec {' '.join(run)} {recursion} 48"])
     assert result.code == 0, str(result)
 
 
 @pytest.mark.parametrize("option", ["--heap=libc", "--heap=tuned", "--no-steer"])
 def test_heap_options_run_programs(job, run, option, guests):
-    result = job.run([*run, option, guests.c("patterns.c"), "1"])
+    result = job.run([*run, option, guests("patterns"), "1"])
     assert result.code == 0, str(result)
 
 

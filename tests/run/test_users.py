@@ -29,7 +29,7 @@ def nobody(job):
 
 
 def test_unprivileged_by_hand(nobody, guests):
-    result = nobody.run(as_nobody([*RUN, "-n", "4", guests.c("patterns.c"), "1"]), cwd="/")
+    result = nobody.run(as_nobody([*RUN, "-n", "4", guests("patterns"), "1"]), cwd="/")
     assert result.code == 0 and result.out == "intact\n" * 4, str(result)
 
 
@@ -38,11 +38,10 @@ def test_unprivileged_joined(nobody):
     assert result.code == 0 and result.out == f"{NOBODY}\n", str(result)
 
 
-def test_unprivileged_under_launchers(nobody, guests, mpi):
-    if mpi.wheel:
-        pytest.skip("the wheels' folder need not be open to other users")
-    result = nobody.run(as_nobody(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_pointer.c")])), cwd="/", timeout=40,
-                        env={"HOME": "/tmp"})
+def test_unprivileged_under_launchers(nobody, guests, distributions_mpi):
+    """Those of the wheels need not be open to other users."""
+    argv = distributions_mpi.command(2, [*RUN, guests.mpi(distributions_mpi, "mpi_pointer")])
+    result = nobody.run(as_nobody(argv), cwd="/", timeout=40, env={"HOME": "/tmp"})
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 

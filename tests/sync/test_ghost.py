@@ -3,16 +3,17 @@ import pytest
 
 from jobs import RUN
 from launchers import MPIS
-from sync_guests import TIME, mpi_guest, space_guest
+
+TIME = 60
 
 
 @pytest.fixture
 def space_ghost(guests):
-    return space_guest(guests, "sync_ghost.cpp")
+    return guests("sync_ghost")
 
 
 def mpi_ghost(guests, mpi):
-    return mpi_guest(guests, mpi, "sync_ghost.cpp")
+    return guests.mpi(mpi, "sync_ghost")
 
 
 def check(result, count, how):

@@ -3,16 +3,17 @@ import pytest
 
 from jobs import RUN
 from launchers import MPIS
-from sync_guests import TIME, mpi_guest, space_guest
+
+TIME = 60
 
 
 @pytest.fixture
 def space_team(guests):
-    return space_guest(guests, "sync_team.cpp")
+    return guests("sync_team")
 
 
 def mpi_team(guests, mpi):
-    return mpi_guest(guests, mpi, "sync_team.cpp")
+    return guests.mpi(mpi, "sync_team")
 
 
 def ranks(count, kind):

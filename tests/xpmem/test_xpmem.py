@@ -22,7 +22,7 @@ def attaches(result):
             for line in result.err.splitlines() if line.startswith("onespace: task ") and "XPMEM attaches: " in line]
 
 
-@pytest.mark.parametrize("source", ["mpi_exchange.c", "mpi_collectives.c", "mpi_onesided.c"])
+@pytest.mark.parametrize("source", ["mpi_exchange", "mpi_collectives", "mpi_onesided"])
 def test_ranks_attach_each_others_memory(job, guests, xpmem_mpi, source):
     """What was sent arrives, and --stats tells of the attaches."""
     argv = xpmem_mpi.command(2, [*RUN, "--stats", guests.mpi(xpmem_mpi, source)])
@@ -30,7 +30,7 @@ def test_ranks_attach_each_others_memory(job, guests, xpmem_mpi, source):
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
     counts = attaches(result)
     assert len(counts) == 2, str(result)
-    if source == "mpi_exchange.c":
+    if source == "mpi_exchange":
         assert min(counts) > 0, str(result)
 
 
@@ -38,17 +38,17 @@ def test_ranks_as_processes_get_along_without(job, guests, xpmem_mpi):
     """Where there is no module the same libraries work, by their other ways."""
     if os.path.exists("/dev/xpmem"):
         pytest.skip("here is the kernel module")
-    result = job.run(xpmem_mpi.command(2, [guests.mpi(xpmem_mpi, "mpi_exchange.c")]), timeout=TIME,
+    result = job.run(xpmem_mpi.command(2, [guests.mpi(xpmem_mpi, "mpi_exchange")]), timeout=TIME,
                      env=xpmem_mpi.env)
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
 
 
-def test_without_the_library_beside_the_agent_tasks_find_none(job, tmp_path):
+def test_without_the_library_beside_the_agent_tasks_find_none(job, guests, tmp_path):
     """And the doctor says so."""
     for name in ("bin/onespace", "lib/libonespace-agent.so"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(f"{BUILD}/{name}", tmp_path / name)
-    opens = [f"{BUILD}/tests/programs/opens", "libxpmem.so.0"]
+    opens = [guests("opens"), "libxpmem.so.0"]
     plain = job.run(opens)
     result = job.run([tmp_path / "bin/onespace", "run", *opens])
     assert result.code == 0 and result.out == plain.out, str(result)

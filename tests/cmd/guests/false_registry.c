@@ -3,7 +3,6 @@
  *   garbage   one whose head is right and all else is 0xff
  *   named     a space called job-7, of this process alone
  *   empty     all zero, as a space's that is just being made */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

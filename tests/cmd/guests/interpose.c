@@ -1,7 +1,6 @@
 /* tests/cmd/guests/interpose.c: a preloaded library that shows a command another machine: the files
  * below FAKE_ROOT in place of those of the same path, FAKE_RELEASE as the kernel's version, and
  * with FAKE_NO_PTRACE other processes' memory forbidden, as under Yama. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
  *   map MIB     touches that much of a mapping
  *   copy FILE   number 0 writes its pid and an address to FILE, number 1 copies 1 MiB from there,
  * in 4 calls */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

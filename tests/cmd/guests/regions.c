@@ -2,7 +2,6 @@
  * line with an address of each and its kind, says "ready", and waits for the end of its input.
  *   regions FILE   maps FILE
  *   regions huge   prints "huge" with memory for which it asked huge pages */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
