@@ -866,7 +866,7 @@ static void threads(void)
 }
 
 #include "mpi_storage_memory.h"
-#include "mpi_storage_near.h"
+#include "mpi_storage_intra_node.h"
 
 /* ---- All ---- */
 
