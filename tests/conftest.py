@@ -18,7 +18,7 @@ LONG = os.environ.get("ONESPACE_LONG") == "1"
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "alone: needs the machine for itself; scripts/run-tests runs these after the others")
+    config.addinivalue_line("markers", "alone: needs the machine for itself, so that scripts/run-tests runs it last")
     config.addinivalue_line("markers", "xdist_group(name): run one after another, by one of the parallel workers")
     start_with_default_signals()
 
@@ -39,9 +39,9 @@ def run(request):
 @pytest.fixture(scope="session")
 def guests():
     """What is compiled for the tests goes to a directory that other users may enter, unlike pytest's."""
-    with tempfile.TemporaryDirectory(prefix="onespace-guests-") as folder:
-        os.chmod(folder, 0o755)
-        yield Guests(pathlib.Path(folder))
+    with tempfile.TemporaryDirectory(prefix="onespace-guests-") as directory:
+        os.chmod(directory, 0o755)
+        yield Guests(pathlib.Path(directory))
 
 
 @pytest.fixture

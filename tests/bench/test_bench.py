@@ -52,9 +52,9 @@ def need(mpi):
     return MPIS[mpi].needed().name
 
 
-def need_two_processors():
+def need_two_cpus():
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("two processors are needed")
+        pytest.skip("two CPUs are needed")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def crew_dies(guests):
 
 @pytest.fixture
 def bench(job, tmp_path):
-    """Runs a benchmark with its results in a folder of the test; gives them, checked against the schema."""
+    """Runs a benchmark with its results in a directory of the test; gives them, checked against the schema."""
     def run(question, *options, timeout=60):
         result = job.run([BENCH / question / "run", "--json", "--results", tmp_path, *options],
                          env={"ONESPACE_BIN": ONESPACE}, timeout=timeout)
@@ -77,9 +77,9 @@ def bench(job, tmp_path):
     return run
 
 
-def check_series(series, x, turns):
+def check_series(series, x, repeats):
     assert series["x"] == x
-    assert [len(samples) for samples in series["samples"]] == [turns] * len(x)
+    assert [len(samples) for samples in series["samples"]] == [repeats] * len(x)
     assert all(value > 0 for samples in series["samples"] for value in samples)
 
 
@@ -132,7 +132,7 @@ def test_spawn_measures_every_method(bench, where):
 
 
 def test_heap_measures_loops_and_resident_memory(bench):
-    need_two_processors()
+    need_two_cpus()
     found = bench("heap", "--scale", "100", "--turns", "2", "--no-plot")
     for variant in ("processes", "tasks"):
         check_series(found[variant], [0, 1, 2, 3, 4], 2)
@@ -170,7 +170,7 @@ def test_mappings_measures_loops_of_every_kind(bench):
 
 
 def test_handover_measures_all_ways(bench):
-    need_two_processors()
+    need_two_cpus()
     found = bench("handover", "--quick", "--turns", "2", "--no-plot")
     assert set(found) == {"in-place", "plain", "streamed", "ring"}
     for series in found.values():
@@ -178,7 +178,7 @@ def test_handover_measures_all_ways(bench):
 
 
 def test_strided_faults_in_processes_and_not_in_tasks(bench):
-    need_two_processors()
+    need_two_cpus()
     found = bench("strided", "--size", "4", "--turns", "2", "--no-plot")
     assert len(found.pop("timer")["samples"]) == 1
     for way, least, most in (("threads", 0, 8), ("tasks", 0, 8), ("processes", 1024, 1032)):
@@ -294,12 +294,12 @@ def test_nodes_end_when_their_program_is_killed(job, tmp_path):
     need_nodes(job)
     command = job.start([shutil.which("python3"), "-c", USE_NODES, BENCH / "lib"], env={"TMPDIR": str(tmp_path)})
     command.wait_for("ready")
-    folder = pathlib.Path(command.so_far().out.split()[0])
-    assert (folder / "hosts").exists()
+    directory = pathlib.Path(command.so_far().out.split()[0])
+    assert (directory / "hosts").exists()
     assert eventually(lambda: len(job.named("sleep")) == 2)
     command.signal(signal.SIGKILL)
     assert command.finish().code == 128 + 9
-    assert eventually(lambda: not folder.exists())  # what runs on is found by the job
+    assert eventually(lambda: not directory.exists())  # what runs on is found by the job
 
 
 def test_nodes_end_a_job_whose_output_is_complete(job, tmp_path):
@@ -446,7 +446,7 @@ def test_configurations_measures_each_and_counts_attaches(bench):
 
 
 def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
-    need_two_processors()
+    need_two_cpus()
     result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--turns", "1", "--no-plot",
                       "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
     assert result.code in (0, 1) and "FAILED" not in result.out, result  # targets are times: may be missed here
@@ -459,7 +459,7 @@ def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
 
 def test_run_all_takes_what_it_started_with_it(job, tmp_path):
     command = job.start(["sh", "-c", 'exec "$0" --only pagetables --results "$TMPDIR" 2>&1', BENCH / "run-all"],
-                        env={"ONESPACE_BIN": ONESPACE, "TMPDIR": str(tmp_path)})
+                        env={"ONESPACE_BIN": ONESPACE, "TMPDIR": str(tmp_path)}, timeout=180)
     command.wait_for("turn 2 of")
     while len(job.processes()) <= 2:  # between two programs
         time.sleep(0.001)
@@ -500,11 +500,11 @@ def test_sync_measures_every_question(bench):
         check_series(found[f"mpich/{way}/dot/limit"], [64, 1024], 2)
 
 
-def need_meshes(job, folder):
-    """Meshes are made in a folder of the test."""
+def need_meshes(job, directory):
+    """Meshes are made in a directory of the test."""
     if not importlib.util.find_spec("gmsh") or not ctypes.util.find_library("metis"):
         pytest.skip("python3-gmsh or libmetis is not installed (scripts/setup test)")
-    job.env["XDG_CACHE_HOME"] = str(folder)
+    job.env["XDG_CACHE_HOME"] = str(directory)
 
 
 def test_ghost_measures_every_variant(bench, job, tmp_path):
@@ -579,7 +579,7 @@ def test_demo_sets_processes_and_tasks_side_by_side(job):
 
 
 def test_insitu_measures_each_hand_over(bench):
-    need_two_processors()
+    need_two_cpus()
     found = bench("insitu", "--sizes", "65536", "--turns", "2", "--no-plot")
     found.pop("ADIOS2 SST", None)  # where its wheel is installed
     for name in ("onespace", "shared_memory, with its copy", "shared_memory, after its copy", "half a cache line's round trip"):
@@ -594,7 +594,7 @@ def package():
 
 
 def test_python_measures_each_hand_over(bench, package):
-    need_two_processors()
+    need_two_cpus()
     found = bench("python", "--sizes", "65536", "--turns", "2", "--no-plot")
     names = {"channel", "channel, asleep", "imported array and a flag", "export and import each step",
              "shared_memory, copied in", "shared_memory, copied in and out", "Connection"}
@@ -620,7 +620,7 @@ def test_python_measures_starts(bench, package):
 
 
 def test_insitu_measures_lammps_with_an_analysis(bench):
-    need_two_processors()
+    need_two_cpus()
     if not pathlib.Path("/usr/include/lammps/library.h").exists():
         pytest.skip("LAMMPS is not installed (package liblammps-dev)")
     found = bench("insitu", "--question", "lammps", "--cells", "4", "--turns", "1", "--no-plot")

@@ -58,11 +58,11 @@ def layer_has_storage(mpi):
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
     """Compiles one of the programs with MPICH; gives the command that starts it with two ranks."""
-    folder = tmp_path_factory.mktemp("storage")
+    directory = tmp_path_factory.mktemp("storage")
 
     def build(name, ranks=2):
         need("mpich")
-        path = folder / name
+        path = directory / name
         if not path.exists():
             subprocess.run(["mpicc.mpich", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", path,
                             *[STORAGE / source for source in SOURCES[name]]], check=True)

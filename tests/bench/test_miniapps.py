@@ -20,15 +20,15 @@ NAMES = [app.name for app in apps.APPS]
 @pytest.fixture
 def counted(job, guests, tmp_path):
     """Runs the guest with the counter; gives [{first word: [other words of each such line]}] of its ranks."""
-    def run(mpi, way, *words, folder=None, program=None):
+    def run(mpi, way, *words, directory=None, program=None):
         found = MPIS[need(mpi)]
         counter = tmp_path / "sizes.so"
         built = job.run([*found.compiler, "-O2", "-shared", "-fPIC", "-o", counter, MINIAPPS / "sizes.c"])
         assert built.code == 0, built
-        front = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={folder or tmp_path}"]
+        front = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={directory or tmp_path}"]
         front += [ONESPACE, "run"] if way == "tasks" else []
         result = job.run(found.command(2, [*front, program or guests.mpi(found, "mpi_sizes"), *words]), timeout=60)
-        if folder:
+        if directory:
             return result
         assert result.code == 0 and "done 0" in result.out, result
         ranks = []
@@ -69,12 +69,12 @@ def test_counter_counts_faults_and_page_tables(counted, way):
 
 
 def test_counter_says_that_it_cannot_write(counted):
-    result = counted("mpich", "processes", folder="/absent")
+    result = counted("mpich", "processes", directory="/absent")
     assert result.code != 0 and "cannot write /absent/" in result.err and "ONESPACE_SIZES" in result.err, result
 
 
-def miniapps(job, folder, *options):
-    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--turns", "1", "--results", folder / "results", *options],
+def miniapps(job, directory, *options):
+    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--turns", "1", "--results", directory / "results", *options],
                    env={"ONESPACE_BIN": ONESPACE}, timeout=110)
 
 
@@ -109,11 +109,11 @@ def test_miniapps_gives_lulesh_a_cube_of_ranks():
 
 
 def test_miniapps_measures_a_checkout(job, tmp_path, name="mpiGraph"):
-    folder = os.environ.get("ONESPACE_MINIAPPS", "")
-    missing = next(app for app in apps.APPS if app.name == name).missing(folder) if folder else "ONESPACE_MINIAPPS is not set"
+    directory = os.environ.get("ONESPACE_MINIAPPS", "")
+    missing = next(app for app in apps.APPS if app.name == name).missing(directory) if directory else "ONESPACE_MINIAPPS is not set"
     if missing:
         pytest.skip(missing)
-    result = miniapps(job, tmp_path, "--apps", folder, "--only", name, "--mpi", need("mpich"))
+    result = miniapps(job, tmp_path, "--apps", directory, "--only", name, "--mpi", need("mpich"))
     assert result.code == 0, result
     data = json.loads((tmp_path / "results/miniapps.json").read_text())
     found = {one["name"]: one["samples"][-1][-1] for one in data["series"]}

@@ -1,4 +1,4 @@
-"""onespace check: the verdict, its reason and mend, and the notes."""
+"""onespace check: the verdict, its reason and fix, and the notes."""
 import os
 import pathlib
 import shutil
@@ -146,8 +146,8 @@ def test_libc_without_sites_is_told(check, guests, tmp_path):
     assert mmap_site in original
     (tmp_path / "libc.so.6").write_bytes(original.replace(mmap_site, b"\xb8\x09\0\0\0\x05\x0f"))
     shutil.copy(interpreter, tmp_path / "ld-linux-copy.so.2")
-    program = guests.build("program.c", ("cc",), ("-pie", "-fPIE", f"-Wl,--dynamic-linker={tmp_path}/ld-linux-copy.so.2"),
-                           "program-copy")
+    program = guests.build("program.c", ("cc", "-pie", "-fPIE"),
+                           (f"-Wl,--dynamic-linker={tmp_path}/ld-linux-copy.so.2",), "program-copy")
     note, = check(program)["notes"]
     assert "given back" in note and note.endswith(" mmap") and str(tmp_path / "libc.so.6") in note
 

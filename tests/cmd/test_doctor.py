@@ -1,4 +1,4 @@
-"""onespace doctor: each finding, its status and its mend. What this machine is not, it is made to look
+"""onespace doctor: each finding, its status and its fix. What this machine is not, it is made to look
 like: by limits, filters, files in other places, programs and libraries that stand in for MPI's."""
 import errno
 import os
@@ -126,7 +126,7 @@ def test_version_that_cannot_be_read_is_said(doctor, machine):
 @pytest.mark.parametrize("count,status", [("65530", "good"), ("300", "warning")])
 def test_few_mappings_are_told(doctor, machine, count, status):
     if int(count) > 300 and os.cpu_count() > 100:
-        pytest.skip("65530 is few for so many processors")
+        pytest.skip("65530 is few for so many CPUs")
     line = only(doctor(env=machine({"/proc/sys/vm/max_map_count": count + "\n"})), "vm.max_map_count")
     assert line["status"] == status and line["finding"].startswith(count)
     assert status == "good" or "sysctl -w vm.max_map_count=262144" in line["mend"]
@@ -240,13 +240,13 @@ def test_steering_finds_this_libc(doctor):
     assert line["status"] == "good" and "ld-" in line["finding"] and "libc" in line["finding"]
 
 
-def test_folder_that_is_not_ones_own_is_wrong(doctor, job, tmp_path):
-    folder = pathlib.Path(job.runtime) / "onespace"
-    folder.mkdir(mode=0o755)
-    folder.chmod(0o755)
+def test_directory_that_is_not_ones_own_is_wrong(doctor, job, tmp_path):
+    directory = pathlib.Path(job.runtime) / "onespace"
+    directory.mkdir(mode=0o755)
+    directory.chmod(0o755)
     line = only(doctor(), "socket folder")
-    folder.rmdir()
-    assert line["status"] == "wrong" and str(folder) in line["finding"]
+    directory.rmdir()
+    assert line["status"] == "wrong" and str(directory) in line["finding"]
 
 
 def test_works_for_an_ordinary_user(doctor, somebody):
@@ -260,8 +260,8 @@ def test_works_for_an_ordinary_user(doctor, somebody):
 def environment(tmp_path, guests):
     """A virtual environment with a launcher's script and a library, and nothing else in PATH."""
     def make(launcher="exit 0", name="mpiexec", version=None, flags=()):
-        for folder in ("bin", "lib"):
-            (tmp_path / folder).mkdir(exist_ok=True)
+        for directory in ("bin", "lib"):
+            (tmp_path / directory).mkdir(exist_ok=True)
         program = tmp_path / "bin" / name
         program.write_text(f"#!/bin/sh\n{launcher}\n")
         program.chmod(0o755)
@@ -373,17 +373,17 @@ def test_wrong_usage_exits_with_2(job, arguments):
 
 # ---- Windows on storage ----
 
-def test_windows_on_storage_are_tried_in_the_current_folder(doctor, tmp_path):
+def test_windows_on_storage_are_tried_in_the_current_directory(doctor, tmp_path):
     line = only(doctor(cwd=tmp_path), "storage windows")
     assert str(tmp_path) in line["finding"] and not os.listdir(tmp_path), line
 
 
-def test_folder_in_memory_is_no_storage(doctor):
+def test_directory_in_memory_is_no_storage(doctor):
     line = only(doctor(cwd="/dev/shm"), "storage windows")
     assert line["status"] == "warning" and "/dev/shm (tmpfs) is memory" in line["finding"], line
 
 
-def test_folder_without_files_gives_way_to_another(doctor):
+def test_directory_without_files_gives_way_to_another(doctor):
     line = only(doctor(cwd="/proc"), "storage windows")
     assert "/var/tmp (" in line["finding"], line
 

@@ -281,7 +281,7 @@ def test_debugger_killed_leaves_the_tasks_running(job, started, debugged):
 
 
 def is_of(name, root):
-    """Whether that folder is of a debugger of this root."""
+    """Whether that directory is of a debugger of this root."""
     try:
         return any(f"attach {root}\n" in path.read_text() for path in pathlib.Path("/tmp", name).iterdir())
     except OSError:
@@ -395,6 +395,6 @@ def test_space_of_another_user_is_said(job, started, debugged):
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     result = job.run([*nobody, ONESPACE, "gdb", str(run.pid)], cwd="/")
     if "ermission denied" in result.err and "onespace gdb" not in result.err:
-        pytest.skip("the build folder is not open to other users")
+        pytest.skip("the build directory is not open to other users")
     assert result.code == 1 and "of user root, may not be looked at: run this as root" in result.err, str(result)
     end(run)

@@ -182,7 +182,7 @@ def test_picture_is_to_scale(job, started, observed, tmp_path):
     assert 0.5 < second / first < 0.6
 
 
-def test_picture_names_no_folder(job, started, observed, tmp_path):
+def test_picture_names_no_directory(job, started, observed, tmp_path):
     run = started(observed)
     text = "".join(picture(job, run.pid, tmp_path / "map.svg").itertext())
     assert "observed" in text and "/" not in text
@@ -198,8 +198,8 @@ def test_picture_of_a_hostile_name_is_well_formed(job, started, observed, tmp_pa
 
 def test_picture_that_cannot_be_written_is_an_error(job, started, observed):
     run = started(observed)
-    result = job.run([*MAP, "--svg", "/no/such/folder/map.svg", str(run.pid)])
-    assert result.code == 1 and "/no/such/folder/map.svg: No such file" in result.err, str(result)
+    result = job.run([*MAP, "--svg", "/no/such/directory/map.svg", str(run.pid)])
+    assert result.code == 1 and "/no/such/directory/map.svg: No such file" in result.err, str(result)
     result = job.run([*MAP, "--svg", "/dev/full", str(run.pid)])
     assert result.code == 1 and "No space left" in result.err, str(result)
 

@@ -136,9 +136,9 @@ def test_table_has_a_line_for_each(job, started, observed):
 
 
 def test_table_fits_the_terminal(job, started, guests, tmp_path, observed):
-    folder = tmp_path / ("a-folder-with-a-long-name-" * 4)
-    folder.mkdir()
-    program = folder / "program-at-the-end"
+    directory = tmp_path / ("a-directory-with-a-long-name-" * 4)
+    directory.mkdir()
+    program = directory / "program-at-the-end"
     program.write_bytes(pathlib.Path(observed).read_bytes())
     program.chmod(0o755)
     run = started(str(program))

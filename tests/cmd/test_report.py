@@ -62,11 +62,11 @@ class Page(html.parser.HTMLParser):
 def report(job, tmp_path):
     """Makes a page of {file name: its JSON, or text}; gives it and the command's result."""
     def make(files, *options, code=0):
-        folder = tmp_path / "results"
-        folder.mkdir(exist_ok=True)
+        directory = tmp_path / "results"
+        directory.mkdir(exist_ok=True)
         for name, content in files.items():
-            (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
-        done = job.run([ONESPACE, "report", "--results", folder, "-o", tmp_path / "page.html", *options])
+            (directory / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        done = job.run([ONESPACE, "report", "--results", directory, "-o", tmp_path / "page.html", *options])
         assert done.code == code, done
         assert len(done.err.splitlines()) >= 1 and "Traceback" not in done.err, done
         return (Page((tmp_path / "page.html").read_text()) if code == 0 else None), done
@@ -97,15 +97,15 @@ def test_report_refers_to_nothing_outside(report):
     assert not re.search(r"url\(|@import|https?:", page.text)
 
 
-def test_report_shows_every_file_of_every_folder(report, job, tmp_path):
+def test_report_shows_every_file_of_every_directory(report, job, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
-    (other / "a.json").write_text(json.dumps(result([SERIES], question="The other folder's?")))
+    (other / "a.json").write_text(json.dumps(result([SERIES], question="The other directory's?")))
     names = [f"p2p-{i}.json" for i in range(5)]
     page, _ = report({name: result([SERIES], question=f"Is it {name}?") for name in names}, "--results", other,
                      "--results", other)
     titles = re.findall(r"<h2>(.*?)</h2>", page.text)
-    assert titles == [f"{i + 1}. Is it {name}?" for i, name in enumerate(names)] + ["6. The other folder&#x27;s?"]
+    assert titles == [f"{i + 1}. Is it {name}?" for i, name in enumerate(names)] + ["6. The other directory&#x27;s?"]
 
 
 def test_report_escapes_names(report):

@@ -14,7 +14,7 @@ SUBCOMMANDS = ["run", "ps", "map", "check", "doctor", "gdb", "bench", "report", 
 PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().startswith(".so"))
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-SOURCES = [p for folder in ("src", "cmd") for p in sorted((ROOT / folder).rglob("*.c"))]
+SOURCES = [p for directory in ("src", "cmd") for p in sorted((ROOT / directory).rglob("*.c"))]
 NO_SPEAKERS = [ROOT / "cmd" / "map_svg.c"]  # whose texts are parts of a picture
 
 
@@ -243,8 +243,8 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
     with subprocess.Popen([COMMAND, "run", "-n", "2", program], stdout=subprocess.PIPE) as root:
         try:
             assert os.read(root.stdout.fileno(), 1) == b"x" and os.read(root.stdout.fileno(), 1) == b"x"
-            keeper = int(Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()[0])
-            task = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[-1]
+            reaper = int(Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()[0])
+            task = Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()[-1]
             commands = subprocess.run(["sh", "-c", recipe.replace("PID", task)], capture_output=True,
                                       text=True, timeout=30, check=True).stdout
             (tmp_path / "tasks.gdb").write_text(commands)

@@ -23,13 +23,15 @@ def environment():
 
 
 def write_pkg_config():
-    """The package file of the build, with the build tree's folders in place of the installed ones."""
+    """The package file of the build, with the build tree's directories in place of the installed ones."""
     text = (BUILD / "onespace.pc").read_text()
     text = re.sub(r"(?m)^libdir=.*$", f"libdir={BUILD / 'lib'}", text)
     text = re.sub(r"(?m)^includedir=.*$", f"includedir={ROOT / 'include'}", text)
-    folder = BUILD / "pkgconfig-for-examples"
-    folder.mkdir(exist_ok=True)
-    (folder / "onespace.pc").write_text(text)
+    directory = BUILD / "pkgconfig-for-examples"
+    directory.mkdir(exist_ok=True)
+    whole = directory / f"onespace.pc.{os.getpid()}"  # other workers may be reading the one before
+    whole.write_text(text)
+    whole.replace(directory / "onespace.pc")
 
 
 def compile_command(source):
@@ -41,26 +43,26 @@ def compile_command(source):
     return None
 
 
-def run(arguments, folder, **options):
-    return subprocess.run(arguments, cwd=folder, env=environment(), capture_output=True, text=True,
+def run(arguments, directory, **options):
+    return subprocess.run(arguments, cwd=directory, env=environment(), capture_output=True, text=True,
                           timeout=60, check=False, **options)
 
 
-def build(name, folder, compiler=None):
+def build(name, directory, compiler=None):
     write_pkg_config()
     source, = (ROOT / "examples").glob(f"{name}.c*")
-    shutil.copy(source, folder)
+    shutil.copy(source, directory)
     command = compile_command(source)
     if compiler:
         command = re.sub("^mpi(cc|cxx)", compiler, command)
-    result = run(["sh", "-c", command + " -Wall -Wextra -Werror"], folder)
+    result = run(["sh", "-c", command + " -Wall -Wextra -Werror"], directory)
     assert result.returncode == 0, result.stderr
-    return folder / name
+    return directory / name
 
 
-def said_by(folder, name, *arguments):
+def said_by(directory, name, *arguments):
     """What the example prints, which must end well."""
-    result = run([build(name, folder), *arguments], folder)
+    result = run([build(name, directory), *arguments], directory)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

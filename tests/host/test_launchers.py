@@ -163,7 +163,7 @@ def test_two_nodes_on_one_machine_have_a_space_each(job, guests, hydra_mpi):
 def test_launchers_binding_is_handed_on(job, stock_mpi):
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
-        pytest.skip("needs two processors")
+        pytest.skip("needs two CPUs")
     option = ["-bind-to", "core"] if stock_mpi.hydra else ["--bind-to", "core"]
     script = ["/bin/sh", "-c", "taskset -pc $$ | sed 's/.*: //'"]
     plain = run_all(job, stock_mpi, 2, script, *option)

@@ -27,14 +27,14 @@ MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 ReturnToService=2
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd.pid
 SlurmctldPort={port}
 SlurmdPort={other_port}
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+StateSaveLocation={directory}/state
+SlurmdSpoolDir={directory}/spool
+SlurmctldLogFile={directory}/slurmctld.log
+SlurmdLogFile={directory}/slurmd.log
 SelectType=select/cons_tres
 SwitchType=switch/none
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
@@ -60,7 +60,7 @@ def end(daemons, config, env):
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while left := [process for process in processes_with("SLURM_CONF", config) if process.state != "Z"]:
         if time.monotonic() > until:
             for process in left:
@@ -71,25 +71,25 @@ def end(daemons, config, env):
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("slurm")
+    directory = tmp_path_factory.mktemp("slurm")
     for name in ("state", "spool"):
-        (folder / name).mkdir()
+        (directory / name).mkdir()
     port, other_port = free_ports()
-    config = folder / "slurm.conf"
-    config.write_text(CONFIG.format(host=socket.gethostname().split(".")[0], folder=folder, port=port,
+    config = directory / "slurm.conf"
+    config.write_text(CONFIG.format(host=socket.gethostname().split(".")[0], directory=directory, port=port,
                                     other_port=other_port, cpus=os.cpu_count()))
     env = {**os.environ, "SLURM_CONF": str(config)}
     daemons = [subprocess.Popen([name, "-D", "-f", str(config)], env=env, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                for name in ("slurmctld", "slurmd")]
     try:
-        wait_until_idle(env, folder)
+        wait_until_idle(env, directory)
         yield {"SLURM_CONF": str(config)}
     finally:
         end(daemons, config, env)
 
 
-def wait_until_idle(env, folder):
+def wait_until_idle(env, directory):
     """Or skips, and says what the daemons have said last."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
@@ -97,7 +97,7 @@ def wait_until_idle(env, folder):
         if state.stdout.strip() == "idle":
             return
         time.sleep(0.2)
-    logs = [folder / f"{name}.log" for name in ("slurmctld", "slurmd")]
+    logs = [directory / f"{name}.log" for name in ("slurmctld", "slurmd")]
     last = [line for log in logs if log.exists() for line in log.read_text().splitlines()[-2:]]
     pytest.skip(f"Slurm does not come up here: {state.stdout.strip()} {state.stderr.strip()} {' | '.join(last)}")
 

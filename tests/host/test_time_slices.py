@@ -1,4 +1,4 @@
-"""Short turns where tasks outnumber processors: the threads that make them, and the tasks' time slices."""
+"""Short time slices where tasks outnumber CPUs: the threads that cut them, and what the tasks ask the kernel for."""
 import ctypes
 import os
 import pathlib
@@ -9,8 +9,8 @@ import pytest
 
 from jobs import RUN
 
-PROCESSORS = sorted(os.sched_getaffinity(0))
-CROWD = str(len(PROCESSORS) + 1)
+CPUS = sorted(os.sched_getaffinity(0))
+TOO_MANY = str(len(CPUS) + 1)
 SAY_AND_WAIT = ["/bin/sh", "-c", "echo up $$; exec 2>&1; read line"]
 SYS_SCHED_GETATTR = 315
 
@@ -18,8 +18,8 @@ SYS_SCHED_GETATTR = 315
 pytestmark = pytest.mark.alone
 
 
-def turns_of(pid):
-    """The processors of the threads that make turns, in that process."""
+def slicers_of(pid):
+    """The CPUs of the threads that cut time slices in that process."""
     found = []
     for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
         if (thread / "comm").read_text() == "onespace-turns\n":
@@ -29,9 +29,9 @@ def turns_of(pid):
 
 
 def eventually(expected, pid):
-    """Threads take their name and their processor when they first run."""
+    """Threads take their name and their CPU when they first run."""
     for _ in range(100):
-        if turns_of(pid) == expected:
+        if slicers_of(pid) == expected:
             return True
         time.sleep(0.05)
     return False
@@ -45,7 +45,7 @@ def slice_of(pid):
 
 
 @pytest.fixture
-def crowd(job):
+def tasks(job):
     """Starts tasks by hand that wait until the test is over."""
     started = []
 
@@ -60,36 +60,36 @@ def crowd(job):
         command.finish()
 
 
-def test_more_tasks_than_processors_take_turns(crowd):
-    command = crowd(CROWD)
-    assert eventually(PROCESSORS, command.pid), turns_of(command.pid)
+def test_more_tasks_than_cpus_get_short_slices(tasks):
+    command = tasks(TOO_MANY)
+    assert eventually(CPUS, command.pid), slicers_of(command.pid)
 
 
-def test_tasks_that_fit_take_none(crowd):
-    assert turns_of(crowd(str(len(PROCESSORS))).pid) == []
+def test_tasks_that_fit_get_none(tasks):
+    assert slicers_of(tasks(str(len(CPUS))).pid) == []
 
 
-def test_turns_can_be_left_to_the_kernel(crowd):
-    assert turns_of(crowd(CROWD, "--turns", "off").pid) == []
+def test_time_slices_can_be_left_to_the_kernel(tasks):
+    assert slicers_of(tasks(TOO_MANY, "--turns", "off").pid) == []
 
 
-def test_tasks_in_a_crowd_ask_for_short_slices(crowd):
-    command = crowd(CROWD)
+def test_oversubscribed_tasks_ask_for_short_slices(tasks):
+    command = tasks(TOO_MANY)
     pids = [int(line.split()[1]) for line in command.so_far().out.splitlines()]
     before = slice_of(os.getpid())
     if not before:
         pytest.skip("the kernel does not tell time slices (Linux 6.12)")
-    assert eventually(PROCESSORS, command.pid)
+    assert eventually(CPUS, command.pid)
     assert {slice_of(pid) for pid in pids} == {125000}
     assert slice_of(command.pid) == before, "the root's own stays"
 
 
-def test_ranks_of_a_launcher_take_turns(job, stock_mpi):
-    command = job.start(stock_mpi.command(int(CROWD), [*RUN, "/bin/sh", "-c", "echo up $PPID; exec sleep 60"]),
+def test_ranks_of_a_launcher_get_short_slices(job, stock_mpi):
+    command = job.start(stock_mpi.command(int(TOO_MANY), [*RUN, "/bin/sh", "-c", "echo up $PPID; exec sleep 60"]),
                         timeout=30)
-    command.wait_for("up", int(CROWD))
-    keeper = int(command.so_far().out.split()[1])
-    host = int((pathlib.Path(f"/proc/{keeper}/stat").read_text().rsplit(")", 1)[1]).split()[1])
-    assert eventually(PROCESSORS, host), turns_of(host)
+    command.wait_for("up", int(TOO_MANY))
+    reaper = int(command.so_far().out.split()[1])
+    host = int((pathlib.Path(f"/proc/{reaper}/stat").read_text().rsplit(")", 1)[1]).split()[1])
+    assert eventually(CPUS, host), slicers_of(host)
     command.signal(15)
     command.finish()

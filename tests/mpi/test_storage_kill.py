@@ -21,7 +21,7 @@ ENDLESS = 1000000
 WAYS = {
     "shared_file": ("shared", 200 << 10, ()),
     "file_per_rank": ("separate", 1 << 20, ("access_style=random",)),
-    "past_the_cache": ("separate", 5 << 20, ("access_style=write_once,read_once",)),
+    "direct_io": ("separate", 5 << 20, ("access_style=write_once,read_once",)),
 }
 # What a job leaves in /dev/shm comes to light in one of its own.
 IN_OWN_MEMORY = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm || exit 99; "$@"; code=$?; '

@@ -18,9 +18,9 @@ import onespace_nodes  # noqa: E402
 # Each node has half of the CPUs, and MPI's ranks on them spin.
 pytestmark = pytest.mark.alone
 
-NEAR_CASES = ["near_targets_are_stored_into", "locks_exclude_near_and_far", "accumulates_mix_with_puts",
-              "fences_order_near_and_far", "puts_await_the_post", "requests_types_and_units", "zero_sizes",
-              "sync_covers_puts", "large_puts_and_gets"]
+INTRA_NODE_CASES = ["intra_node_targets_are_stored_into", "locks_exclude_within_and_across_nodes",
+                    "accumulates_mix_with_puts", "fences_order_within_and_across_nodes", "puts_await_the_post",
+                    "requests_types_and_units", "zero_sizes", "sync_covers_puts", "large_puts_and_gets"]
 CASES = ["one_file_at_unaligned_offsets", "puts_and_gets", "large_puts_and_gets", "combined", "attributes"]
 
 
@@ -49,11 +49,12 @@ def run_on_nodes(nodes, mpi, kind, ranks, words, path, is_complete, env=None):
     """Standard output's lines, sorted. A job that only does not end is ended (Nodes.run)."""
     launcher = types.SimpleNamespace(kind="mpich", launcher=mpi.launcher[0])
     command = nodes.launch(launcher, ranks, [str(word) for word in [*prefix(mpi, kind), *words]])
-    text = nodes.run(types.SimpleNamespace(path=path), command, is_complete, env={**mpi.env, **(env or {})}, timeout=TIME)
+    text = nodes.run(types.SimpleNamespace(path=path), command, is_complete, env={**mpi.env, **(env or {})},
+                     timeout=TIME)
     return sorted(text.splitlines())
 
 
-def run_near_cases(nodes, guests, mpi, kind, path, cases):
+def run_intra_node_cases(nodes, guests, mpi, kind, path, cases):
     guest = guests.mpi(mpi, "mpi_storage")
     lines = run_on_nodes(nodes, mpi, kind, 4, [guest, path, *cases], path,
                          lambda text: text.count(" wrong\n") == 4)
@@ -61,12 +62,12 @@ def run_near_cases(nodes, guests, mpi, kind, path, cases):
 
 
 @pytest.mark.parametrize("kind", ["processes", "tasks"])
-def test_near_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, tmp_path):
+def test_intra_node_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, tmp_path):
     """Two ranks on each of two nodes: what is right with delays everywhere, and which way it went."""
-    run_near_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, NEAR_CASES)
+    run_intra_node_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, INTRA_NODE_CASES)
 
 
-def test_near_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_path):
+def test_intra_node_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_path):
     """Open MPI's windows by messages: MPI_Win_lock only asks for the lock (MPICH's waits for it), and threads are
     refused."""
     listed = subprocess.run([tool("ompi_info", "openmpi-bin")], capture_output=True, text=True, timeout=30, check=False)
@@ -75,8 +76,8 @@ def test_near_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_
     mpi = mpi_named("openmpi")
     guest = guests.mpi(mpi, "mpi_storage")
     launcher = types.SimpleNamespace(kind="openmpi", launcher=mpi.launcher[0], version="Open MPI 4")
-    words = [*prefix(mpi, "processes"), "ONE_THREAD=1", guest, tmp_path, "locks_exclude_near_and_far",
-             "fences_order_near_and_far"]
+    words = [*prefix(mpi, "processes"), "ONE_THREAD=1", guest, tmp_path, "locks_exclude_within_and_across_nodes",
+             "fences_order_within_and_across_nodes"]
     text = nodes.run(types.SimpleNamespace(path=tmp_path), nodes.launch(launcher, 4, [str(word) for word in words]),
                      lambda text: text.count(" wrong\n") == 4, timeout=TIME,
                      env={**mpi.env, "OMPI_MCA_osc": "pt2pt", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"})
@@ -84,8 +85,9 @@ def test_near_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_
 
 
 def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes, tmp_path):
-    run_near_cases(nodes, guests, mpi_named("mpich"), "processes", tmp_path,
-                   ["one_part_is_out_of_reach", "locks_exclude_near_and_far", "fences_order_near_and_far"])
+    run_intra_node_cases(nodes, guests, mpi_named("mpich"), "processes", tmp_path,
+                         ["one_part_is_out_of_reach", "locks_exclude_within_and_across_nodes",
+                          "fences_order_within_and_across_nodes"])
 
 
 @pytest.mark.parametrize("layout", ["shared", "separate", "combined"])

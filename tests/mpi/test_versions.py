@@ -74,7 +74,7 @@ def test_window_without_versions_cannot_commit(versions):
     assert result.code != 0 and "storage_alloc_versions=1" in result.err, result
 
 
-def test_lost_folder_of_a_rank_is_an_error_on_all(versions, tmp_path):
+def test_lost_directory_of_a_rank_is_an_error_on_all(versions, tmp_path):
     assert versions(2, "separate", 1).code == 0
     for path in (tmp_path / "data.1.versions").iterdir():
         path.unlink()

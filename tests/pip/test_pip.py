@@ -47,15 +47,15 @@ int main(int argc, char **argv)
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory):
     """Compiled by pipcc, as its users do."""
-    folder = tmp_path_factory.mktemp("pip")
-    (folder / "guest.c").write_text(GUEST)
-    subprocess.run([BIN / "pipcc", "-Wall", "-Werror", "guest.c", "-o", "guest"], cwd=folder, check=True,
+    directory = tmp_path_factory.mktemp("pip")
+    (directory / "guest.c").write_text(GUEST)
+    subprocess.run([BIN / "pipcc", "-Wall", "-Werror", "guest.c", "-o", "guest"], cwd=directory, check=True,
                    timeout=60)
-    return str(folder / "guest")
+    return str(directory / "guest")
 
 
 def test_pkg_config_says_how_to_compile_a_root(job, tmp_path, tool):
-    """With the build tree's folders in place of the installed ones."""
+    """With the build tree's directories in place of the installed ones."""
     package = re.sub(r"(?m)^libdir=.*$", f"libdir={BUILD / 'lib'}", (BUILD / "pip.pc").read_text())
     package = re.sub(r"(?m)^includedir=.*$", f"includedir={ROOT / 'include'}", package)
     (tmp_path / "pip.pc").write_text(package)

@@ -44,7 +44,7 @@ static int image, trace;
 static off_t image_size;
 static long until_failure[FAIL_KINDS] = {-1, -1, -1}; /* -1: never */
 
-/* What cannot be logged must not seem to have happened: the test would blame the wrong party. */
+/* What cannot be logged must not seem to have happened: the test would blame the program. */
 static void append(uint32_t kind, uint64_t offset, const void *data, uint32_t length)
 {
     struct trace_entry entry = {kind, length, offset};

@@ -43,7 +43,7 @@ def first_fault(disk, rounds, chance, how):
         if what == "flush" and choose.random() >= chance:
             continue
         looks += 1
-        with mounted(replay.lose_power(choose.random() < 0.5), disk.folder / "look") as look:
+        with mounted(replay.lose_power(choose.random() < 0.5), disk.directory / "look") as look:
             fault = wrong(look / "data", synced)
         if fault:
             return fault
@@ -51,7 +51,7 @@ def first_fault(disk, rounds, chance, how):
     return None
 
 
-@pytest.mark.parametrize("how", ["stores", "copies", "past-cache"])
+@pytest.mark.parametrize("how", ["stores", "copies", "direct"])
 def test_synchronised_window_survives_power_loss(disk, how):
     assert first_fault(disk, 60 if LONG else 8, 1 if LONG else 0.3, how) is None
 

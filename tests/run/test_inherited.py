@@ -1,4 +1,4 @@
-"""A task starts with what its shim had: environment, arguments, descriptors, folder, masks, limits."""
+"""A task starts with what its shim had: environment, arguments, descriptors, directory, masks, limits."""
 import os
 import resource
 import signal
@@ -71,12 +71,12 @@ def test_descriptors_share_their_offset(job, run, tmp_path):
         assert result.out == "two\n", str(result)
 
 
-def test_working_folder(job, run, tmp_path):
+def test_working_directory(job, run, tmp_path):
     result = job.run([*run, "/bin/pwd"], cwd=tmp_path)
     assert result.out == f"{tmp_path}\n", str(result)
 
 
-def test_working_folder_that_was_deleted(job, run, tmp_path):
+def test_working_directory_that_was_deleted(job, run, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"cd {gone}; rmdir {gone}; exec {' '.join(run)} readlink /proc/self/cwd"
@@ -84,7 +84,7 @@ def test_working_folder_that_was_deleted(job, run, tmp_path):
     assert result.code == 0 and result.out == f"{gone} (deleted)\n", str(result)
 
 
-def test_working_folder_is_each_tasks_own(job):
+def test_working_directory_is_each_tasks_own(job):
     result = job.run([*RUN, "-n", "3", *sh("mkdir -p /tmp; cd /proc/$$ && sleep 0.2; pwd; echo /proc/$$")])
     assert result.code == 0, str(result)
     assert len(set(result.lines)) == 3 and len(result.lines) == 6, str(result)

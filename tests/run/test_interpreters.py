@@ -1,4 +1,4 @@
-"""Pythons that are linked for fixed addresses run from their library, virtual environments included."""
+"""Interpreters of Python that are not PIE run from their library, virtual environments included."""
 import glob
 import json
 import os
@@ -31,9 +31,9 @@ def python():
 
 @pytest.fixture(scope="session")
 def environment(python, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("with blank") / "venv"
-    subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
-    return folder
+    directory = tmp_path_factory.mktemp("with blank") / "venv"
+    subprocess.run([python, "-m", "venv", "--without-pip", str(directory)], check=True, timeout=60)
+    return directory
 
 
 @pytest.fixture

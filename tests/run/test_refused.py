@@ -1,4 +1,4 @@
-"""What cannot be a task is refused before it runs, with status 126, the reason and the mend."""
+"""What cannot be a task is refused before it runs, with status 126, the reason and the fix."""
 import os
 import shutil
 import subprocess

@@ -103,7 +103,7 @@ def test_program_not_found(job, run):
     assert result.code == 127 and "no-such-program-anywhere" in result.err, str(result)
 
 
-def test_program_in_no_folder(job, run):
+def test_program_in_no_directory(job, run):
     """As the shell has it: a file is no folder, so what should be in it is not found."""
     result = job.run([*run, "/etc/passwd/x"])
     assert result.code == 127 and "/etc/passwd/x" in result.err, str(result)
@@ -115,7 +115,7 @@ def test_file_without_permission(job, run, tmp_path):
     assert result.code == 126 and "data" in result.err, str(result)
 
 
-def test_folder_is_no_program(job, run, tmp_path):
+def test_directory_is_no_program(job, run, tmp_path):
     result = job.run([*run, tmp_path])
     assert result.code == 126 and str(tmp_path) in result.err, str(result)
 
@@ -128,7 +128,7 @@ def test_script_runs_by_its_first_line(job, run, tmp_path):
     assert result.code == 0 and result.out == f"{script}|word\n", str(result)
 
 
-def test_relative_program_is_found_in_the_working_folder(job, run, tmp_path):
+def test_relative_program_is_found_in_the_working_directory(job, run, tmp_path):
     (tmp_path / "here").write_text("#!/bin/sh\necho here\n")
     (tmp_path / "here").chmod(0o755)
     result = job.run([*run, "./here"], cwd=tmp_path)
@@ -136,10 +136,10 @@ def test_relative_program_is_found_in_the_working_folder(job, run, tmp_path):
 
 
 def test_path_with_a_blank_and_a_colon(job, run, guests, tmp_path):
-    folder = tmp_path / "a b:c"
-    folder.mkdir()
-    os.symlink(guests("arguments"), folder / "arguments")
-    result = job.run([*run, folder / "arguments", "x"])
+    directory = tmp_path / "a b:c"
+    directory.mkdir()
+    os.symlink(guests("arguments"), directory / "arguments")
+    result = job.run([*run, directory / "arguments", "x"])
     assert result.code == 0 and "x" in result.out, str(result)
 
 
@@ -200,7 +200,7 @@ def test_stats_count_copies(job):
 def test_cpu_bind_gives_each_task_its_processor(job, option):
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
-        pytest.skip("needs two processors")
+        pytest.skip("needs two CPUs")
     policy = "core" if option == "core" else f"{allowed[1]},{allowed[0]}"
     result = job.run([*RUN, "-n", "2", "--cpu-bind", policy,
                       *sh("echo $ONESPACE_TASK_ID $(taskset -pc $$ | sed 's/.*: //')")])

@@ -1,4 +1,4 @@
-/* tests/cmd/guests/burning.c SECONDS: says "ready" and burns that much processor time, half of it
+/* tests/cmd/guests/burning.c SECONDS: says "ready" and burns that much CPU time, half of it
  * in a function of its own, half in libc's. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -482,7 +482,7 @@ static void parts_are_out_of_reach(void)
     char *base;
     MPI_Win window;
     struct onespace_window_statistics statistics = {.size = sizeof(statistics)};
-    OK(allocate(5000, hints(path_of("far", rank), NULL), &base, &window));
+    OK(allocate(5000, hints(path_of("inter-node", rank), NULL), &base, &window));
     OK(FIND(onespace_window_statistics)(window, &statistics));
     CHECK(statistics.is_near == 0);
     OK(MPI_Win_sync(window)); /* outside of any epoch, which MPICH's own refuses */
@@ -722,7 +722,7 @@ static void truncation_is_an_error_at_sync(void)
     if (rank == last)
         CHECK(truncate(path, page) == 0);
     MPI_Barrier(MPI_COMM_WORLD);
-    char value = 5; /* near or not, a store there ends nobody */
+    char value = 5; /* intra-node or not, a store there ends nobody */
     OK(MPI_Win_lock(MPI_LOCK_SHARED, last, 0, window));
     OK(MPI_Put(&value, 1, MPI_CHAR, last, 9 * page + rank, 1, MPI_CHAR, window));
     OK(MPI_Win_unlock(last, window));

@@ -1,5 +1,5 @@
-/* mpi_storage_near.h: the cases of mpi_storage.c about windows whose ranks are on several nodes.
- * They hold on one node too. The ranks of a node follow one another. */
+/* mpi_storage_intra_node.h: the cases of mpi_storage.c about windows whose ranks are on several
+ * nodes. They hold on one node too. The ranks of a node follow one another. */
 
 static struct onespace_window_statistics statistics_of(MPI_Win window)
 {
@@ -8,7 +8,7 @@ static struct onespace_window_statistics statistics_of(MPI_Win window)
     return found;
 }
 
-static MPI_Win near_window(const char *name, MPI_Aint longs, long **base)
+static MPI_Win window_of_all(const char *name, MPI_Aint longs, long **base)
 {
     MPI_Win window;
     MPI_Info info = hints(path_of(name, rank), PAIRS("storage_alloc_unlink=true"));
@@ -37,11 +37,11 @@ static void dawdle(int most_us)
 
 /* Puts and gets to this node, and no others, are loads and stores; MPI_Win_sync covers what they
  * and accumulates wrote there. */
-static void near_targets_are_stored_into(void)
+static void intra_node_targets_are_stored_into(void)
 {
     long *base, value = rank + 1, got = -1, one = 1;
-    int near = ranks_of_node();
-    MPI_Win window = near_window("stored", 100, &base);
+    int on_node = ranks_of_node();
+    MPI_Win window = window_of_all("stored", 100, &base);
     struct onespace_window_statistics before = statistics_of(window);
     OK(MPI_Win_lock_all(0, window));
     for (int to = 0; to < ranks; to++) {
@@ -50,12 +50,12 @@ static void near_targets_are_stored_into(void)
     }
     OK(MPI_Win_flush_all(window));
     struct onespace_window_statistics after = statistics_of(window);
-    CHECK(before.is_near && after.put.calls == (uint64_t)near &&
+    CHECK(before.is_near && after.put.calls == (uint64_t)on_node &&
           after.put.bytes == 8 * after.put.calls);
-    CHECK(after.get.calls == (uint64_t)near);
+    CHECK(after.get.calls == (uint64_t)on_node);
     OK(MPI_Win_sync(window));
     after = statistics_of(window);
-    CHECK(after.sync.bytes - before.sync.bytes == 800 * (uint64_t)near);
+    CHECK(after.sync.bytes - before.sync.bytes == 800 * (uint64_t)on_node);
     OK(MPI_Win_sync(window)); /* of this part alone */
     CHECK(statistics_of(window).sync.bytes - after.sync.bytes == 800);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -66,8 +66,8 @@ static void near_targets_are_stored_into(void)
         OK(MPI_Accumulate(&one, 1, MPI_LONG, to, 60, 1, MPI_LONG, MPI_SUM, window));
     OK(MPI_Win_flush_all(window));
     OK(MPI_Win_sync(window));
-    CHECK(statistics_of(window).sync.bytes - after.sync.bytes == 800 * (uint64_t)near);
-    CHECK(statistics_of(window).accumulate.calls == (near == ranks ? (uint64_t)ranks : 0));
+    CHECK(statistics_of(window).sync.bytes - after.sync.bytes == 800 * (uint64_t)on_node);
+    CHECK(statistics_of(window).accumulate.calls == (on_node == ranks ? (uint64_t)ranks : 0));
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(base[60] == ranks);
     OK(MPI_Win_unlock_all(window));
@@ -75,11 +75,11 @@ static void near_targets_are_stored_into(void)
 }
 
 /* An MPI may take a lock later than MPI_Win_lock returns. */
-static void locks_exclude_near_and_far(void)
+static void locks_exclude_within_and_across_nodes(void)
 {
     enum { ROUNDS = 40 };
     long *base;
-    MPI_Win window = near_window("locks", 1, &base);
+    MPI_Win window = window_of_all("locks", 1, &base);
     for (int i = 0; i < ROUNDS; i++) {
         long value;
         OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window));
@@ -102,7 +102,7 @@ static void accumulates_mix_with_puts(void)
 {
     enum { ROUNDS = 50 };
     long *base, one = 1, got;
-    MPI_Win window = near_window("mix", 100, &base);
+    MPI_Win window = window_of_all("mix", 100, &base);
     OK(MPI_Win_lock_all(0, window));
     for (long i = 0; i < ROUNDS; i++)
         for (int to = 0; to < ranks; to++) {
@@ -125,11 +125,11 @@ static void accumulates_mix_with_puts(void)
 }
 
 /* A fence that begins is no barrier of MPI's. */
-static void fences_order_near_and_far(void)
+static void fences_order_within_and_across_nodes(void)
 {
     enum { ROUNDS = 15 };
     long *base, got[64];
-    MPI_Win window = near_window("fences", 100, &base);
+    MPI_Win window = window_of_all("fences", 100, &base);
     for (long i = 1; i <= ROUNDS; i++) {
         dawdle(2000);
         base[0] = i;
@@ -152,7 +152,7 @@ static void puts_await_the_post(void)
     enum { ROUNDS = 15 };
     long *base;
     MPI_Group all;
-    MPI_Win window = near_window("post", 100, &base);
+    MPI_Win window = window_of_all("post", 100, &base);
     MPI_Comm_group(MPI_COMM_WORLD, &all);
     for (long i = 1; i <= ROUNDS; i++) {
         long got[64];
@@ -180,7 +180,7 @@ static void requests_types_and_units(void)
 {
     enum { LARGE = 200000, UNIT = 4 };
     char *base, *data = malloc(LARGE), *back = malloc(LARGE);
-    int unit = UNIT * (rank + 1), wrong_units = 0, near = ranks_of_node();
+    int unit = UNIT * (rank + 1), wrong_units = 0, on_node = ranks_of_node();
     MPI_Win window;
     MPI_Datatype every_other;
     MPI_Info info = hints(path_of("units", rank), PAIRS("storage_alloc_unlink=true"));
@@ -207,7 +207,7 @@ static void requests_types_and_units(void)
         OK(MPI_Rget(back + LARGE - 20, 10, MPI_CHAR, to, place, 1, every_other, window,
                     &requests[1]));
         OK(MPI_Waitall(2, requests, statuses));
-        if (to / near != rank / near)
+        if (to / on_node != rank / on_node)
             OK(MPI_Win_flush(
                 to, window)); /* seen once with MPICH 4.0: not all there after MPI_Waitall */
         CHECK(memcmp(back, data, LARGE - 100) == 0);
@@ -236,7 +236,7 @@ static void one_part_is_out_of_reach(void)
 {
     long *base, value = rank;
     int is_without = rank < ranks_of_node();
-    MPI_Win window = near_window("one", 100, &base);
+    MPI_Win window = window_of_all("one", 100, &base);
     CHECK(statistics_of(window).is_near == !is_without);
     OK(MPI_Win_fence(0, window));
     OK(MPI_Put(&value, 1, MPI_LONG, (rank + 1) % ranks, 3, 1, MPI_LONG, window));
@@ -248,6 +248,6 @@ static void one_part_is_out_of_reach(void)
 }
 
 #define NEAR_CASES                                                                                 \
-    CASE(near_targets_are_stored_into), CASE(locks_exclude_near_and_far),                          \
-        CASE(accumulates_mix_with_puts), CASE(fences_order_near_and_far),                          \
+    CASE(intra_node_targets_are_stored_into), CASE(locks_exclude_within_and_across_nodes),         \
+        CASE(accumulates_mix_with_puts), CASE(fences_order_within_and_across_nodes),               \
         CASE(puts_await_the_post), CASE(requests_types_and_units), CASE(one_part_is_out_of_reach),

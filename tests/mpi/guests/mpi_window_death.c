@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     if (rank == who)
         _exit(0);
     wrong += MPI_Win_fence(0, window) == MPI_SUCCESS;
-    sleep(1); /* the keeper has unmapped what nobody holds */
+    sleep(1); /* the reaper has unmapped what nobody holds */
     for (int i = 0; i < SIZE; i += 4096)
         wrong += theirs[i] != 'a' + who;
     wrong += MPI_Win_free(&window) == MPI_SUCCESS;
