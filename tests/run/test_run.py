@@ -104,7 +104,7 @@ def test_program_not_found(job, run):
 
 
 def test_program_in_no_directory(job, run):
-    """As the shell has it: a file is no folder, so what should be in it is not found."""
+    """As the shell has it: a file is no directory, so what should be in it is not found."""
     result = job.run([*run, "/etc/passwd/x"])
     assert result.code == 127 and "/etc/passwd/x" in result.err, str(result)
 

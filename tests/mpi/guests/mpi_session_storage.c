@@ -1,4 +1,4 @@
-/* mpi_session_storage.c FOLDER: windows on storage, and memory, in a program that uses a session
+/* mpi_session_storage.c DIRECTORY: windows on storage, and memory, in a program that uses a session
  * and never calls MPI_Init. */
 #include <fcntl.h>
 #include <mpi.h>
@@ -13,10 +13,10 @@ enum { SIZE = 300000 };
 
 static char path[4096];
 
-static MPI_Info hints(const char *folder, const char *name, int number, const char *factor)
+static MPI_Info hints(const char *directory, const char *name, int number, const char *factor)
 {
     MPI_Info info;
-    snprintf(path, sizeof(path), "%s/%s%d", folder, name, number);
+    snprintf(path, sizeof(path), "%s/%s%d", directory, name, number);
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_type", "storage");
     MPI_Info_set(info, "storage_alloc_filename", path);
@@ -34,11 +34,11 @@ static int file_holds(const char *file, const char *data)
     return holds;
 }
 
-static void use_window(MPI_Comm comm, const char *folder)
+static void use_window(MPI_Comm comm, const char *directory)
 {
     char *base, *data = malloc(SIZE);
     MPI_Win window;
-    MPI_Info info = hints(folder, "window", rank, "1");
+    MPI_Info info = hints(directory, "window", rank, "1");
     memset(data, 'a' + rank, SIZE);
     CHECK(MPI_Win_allocate(SIZE, 1, info, comm, &base, &window) == MPI_SUCCESS);
     MPI_Info_free(&info);
@@ -55,19 +55,19 @@ static void use_window(MPI_Comm comm, const char *folder)
     free(data);
 }
 
-static void refuse_window(MPI_Comm comm, const char *folder)
+static void refuse_window(MPI_Comm comm, const char *directory)
 {
     char *base;
     MPI_Win window;
-    MPI_Info info = hints(folder, "refused", rank, "7");
+    MPI_Info info = hints(directory, "refused", rank, "7");
     CHECK(MPI_Win_allocate(SIZE, 1, info, comm, &base, &window) != MPI_SUCCESS);
     MPI_Info_free(&info);
 }
 
-static void use_memory(const char *folder)
+static void use_memory(const char *directory)
 {
     char *base, *data = malloc(SIZE);
-    MPI_Info info = hints(folder, "memory", rank, "1");
+    MPI_Info info = hints(directory, "memory", rank, "1");
     memset(data, 'm', SIZE);
     CHECK(MPI_Alloc_mem(SIZE, info, &base) == MPI_SUCCESS);
     MPI_Info_free(&info);
@@ -82,16 +82,16 @@ int main(int argc, char **argv)
     MPI_Session session;
     MPI_Group group;
     MPI_Comm comm;
-    const char *folder = argv[argc - 1];
+    const char *directory = argv[argc - 1];
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
     MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
     MPI_Comm_create_from_group(group, "storage", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    use_window(comm, folder);
-    refuse_window(comm, folder);
-    use_memory(folder);
-    use_window(comm, folder);
+    use_window(comm, directory);
+    refuse_window(comm, directory);
+    use_memory(directory);
+    use_window(comm, directory);
     MPI_Group_free(&group);
     MPI_Comm_free(&comm);
     MPI_Session_finalize(&session);

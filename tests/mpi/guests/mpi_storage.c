@@ -1,5 +1,5 @@
-/* mpi_storage.c FOLDER CASE...: properties of MPI windows on storage, checked on all ranks; prints
- * "rank N: M wrong". ONE_THREAD in the environment: without MPI_THREAD_MULTIPLE. */
+/* mpi_storage.c DIRECTORY CASE...: properties of MPI windows on storage, checked on all ranks;
+ * prints "rank N: M wrong". ONE_THREAD in the environment: without MPI_THREAD_MULTIPLE. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "mpi_check.h"
 #include "onespace/window.h"
 
-static const char *folder;
+static const char *directory;
 
 /* The calls of onespace/window.h, wherever the layer came from. */
 #define FIND(name) ((__typeof__(name) *)find(#name))
@@ -38,9 +38,9 @@ static char *path_of(const char *name, int number)
 {
     static char path[4096];
     if (number < 0)
-        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
     else
-        snprintf(path, sizeof(path), "%s/%s%d", folder, name, number);
+        snprintf(path, sizeof(path), "%s/%s%d", directory, name, number);
     return path;
 }
 
@@ -641,7 +641,7 @@ static void one_rank_failing_fails_all(void)
     OK(MPI_Win_free(&window));
 }
 
-/* The folder is a small file system. */
+/* The directory is a small file system. */
 static void full_disk(void)
 {
     char *base, *path = path_of("full", rank);
@@ -806,22 +806,23 @@ static void left_at_finalize(void)
     base[0] = 1;
 }
 
-/* FOLDER is a block device. */
+/* DIRECTORY is a block device. */
 static void block_device(void)
 {
     char offset[64], *base;
     MPI_Win window;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     snprintf(offset, sizeof(offset), "storage_alloc_offset=%d", rank * 70000);
-    OK(allocate(70000, hints(folder, PAIRS(offset, "storage_alloc_unlink=true")), &base, &window));
+    OK(allocate(70000, hints(directory, PAIRS(offset, "storage_alloc_unlink=true")), &base,
+                &window));
     memset(base, 'a' + rank, 70000);
     OK(MPI_Win_sync(window));
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < ranks; i++)
-        CHECK(byte_at(folder, i * 70000 + 69999) == 'a' + i);
+        CHECK(byte_at(directory, i * 70000 + 69999) == 'a' + i);
     OK(MPI_Win_free(&window));
-    CHECK(access(folder, F_OK) == 0);
-    CHECK(class_of(allocate(1L << 40, hints(folder, NULL), &base, &window)) == MPI_ERR_NO_SPACE);
+    CHECK(access(directory, F_OK) == 0);
+    CHECK(class_of(allocate(1L << 40, hints(directory, NULL), &base, &window)) == MPI_ERR_NO_SPACE);
 }
 
 /* ---- Many ---- */
@@ -834,7 +835,7 @@ static void *use_a_window(void *argument)
         MPI_Win window;
         snprintf(name, sizeof(name), "thread%lx-", (unsigned long)(uintptr_t)argument & 0xfff);
         char path[4096];
-        snprintf(path, sizeof(path), "%s/%s%d", folder, name, rank);
+        snprintf(path, sizeof(path), "%s/%s%d", directory, name, rank);
         MPI_Info info = hints(path, NULL);
         OK(MPI_Win_allocate(20000, 1, info, comm, &base, &window));
         MPI_Info_free(&info);
@@ -922,7 +923,7 @@ int main(int argc, char **argv)
                      (strcmp(argv[2], "one_part_is_out_of_reach") == 0 && rank == 1)))
         hide();
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    folder = argv[1];
+    directory = argv[1];
     for (int i = 2; i < argc; i++) {
         size_t found = 0, count = sizeof(cases) / sizeof(cases[0]);
         while (found < count && strcmp(cases[found].name, argv[i]))

@@ -1,4 +1,4 @@
-"""mpi_storage.py FOLDER: a window on storage from Python; prints "rank N: M wrong"."""
+"""mpi_storage.py DIRECTORY: a window on storage from Python; prints "rank N: M wrong"."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-! mpi_storage_f08.f90 FOLDER: a window on storage from Fortran; prints "rank N: M wrong".
+! mpi_storage_f08.f90 DIRECTORY: a window on storage from Fortran; prints "rank N: M wrong".
 program storage
     use mpi_f08
     use, intrinsic :: iso_c_binding
@@ -8,14 +8,14 @@ program storage
     type(c_ptr) :: base
     integer, pointer :: numbers(:)
     integer :: rank, ranks, wrong, next, size_of_file, value
-    character(len=1024) :: folder, path, text
+    character(len=1024) :: directory, path, text
     logical :: flag
     wrong = 0
-    call get_command_argument(1, folder)
+    call get_command_argument(1, directory)
     call MPI_Init()
     call MPI_Comm_rank(MPI_COMM_WORLD, rank)
     call MPI_Comm_size(MPI_COMM_WORLD, ranks)
-    write (path, '(a,a,i0)') trim(folder), '/fortran', rank
+    write (path, '(a,a,i0)') trim(directory), '/fortran', rank
     call MPI_Info_create(info)
     call MPI_Info_set(info, 'alloc_type', 'storage')
     call MPI_Info_set(info, 'storage_alloc_filename', trim(path))

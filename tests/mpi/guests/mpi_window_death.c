@@ -1,5 +1,5 @@
-/* mpi_window_death.c RANK [FOLDER]: that rank ends without a word while the others wait for it in a
- * fence. They get an error, and what it had allocated is still there. */
+/* mpi_window_death.c RANK [DIRECTORY]: that rank ends without a word while the others wait for it
+ * in a fence. They get an error, and what it had allocated is still there. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
