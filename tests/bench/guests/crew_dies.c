@@ -1,4 +1,5 @@
-/* tests/bench/guests/crew_dies.c: a crew (bench/lib/crew.h) of three; one is killed before they meet.
+/* tests/bench/guests/crew_dies.c: a crew (bench/lib/crew.h) of three; one is killed before they
+ * meet.
  *
  * usage: crew_dies tasks|processes worker|leader */
 #include <signal.h>
