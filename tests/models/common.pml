@@ -2,7 +2,7 @@
  *
  * Spin interleaves the steps of ranks on one memory that all see alike. So it finds what is wrong with
  * an order of steps, above all a wait that is missing; it does not see stores and loads that a
- * processor or compiler exchanges. A missing release or acquire goes unnoticed here: ThreadSanitizer
+ * CPU or compiler exchanges. A missing release or acquire goes unnoticed here: ThreadSanitizer
  * (tests/sync) sees those. Only futex.pml has a store buffer of its own.
  *
  * -DWITHOUT=n leaves wait number n of a model out; tests/models/check expects an error then. */

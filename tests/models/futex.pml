@@ -2,7 +2,7 @@
  *
  * The writer stores the value, then looks for sleepers; the sleeper counts itself, then looks at the
  * value, and the kernel looks once more before it puts it to sleep. N - 1 ranks sleep. The writer's
- * store goes through a buffer, as processors have it: sequentially consistent operations wait until it
+ * store goes through a buffer, as CPUs have it: sequentially consistent operations wait until it
  * is empty. -DWITHOUT=1: the writer does not wait for that (a release store would not). -DWITHOUT=2:
  * the kernel does not look again. -DWITHOUT=3: the writer does not look for sleepers. */
 #include "common.pml"

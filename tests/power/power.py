@@ -64,24 +64,24 @@ def keep_mounts_private():
 
 
 @contextlib.contextmanager
-def mounted(disk, folder):
+def mounted(disk, directory):
     """The file system on that image, or on a file of blockdisk, through a loop device."""
-    folder.mkdir(exist_ok=True)
-    call("mount", "-o", "loop", disk, folder)
+    directory.mkdir(exist_ok=True)
+    call("mount", "-o", "loop", disk, directory)
     try:
-        yield folder
+        yield directory
     finally:
-        call("umount", folder)
+        call("umount", directory)
 
 
 class Disk:
     """A fresh file system on a recorded disk."""
 
-    def __init__(self, folder, file_system):
+    def __init__(self, directory, file_system):
         keep_mounts_private()
-        self.folder, self.file_system = folder, file_system
-        self.image, self.base, self.trace = folder / "image", folder / "base", folder / "trace"
-        self.fuse, self.mount = folder / "fuse", folder / "mount"
+        self.directory, self.file_system = directory, file_system
+        self.image, self.base, self.trace = directory / "image", directory / "base", directory / "trace"
+        self.fuse, self.mount = directory / "fuse", directory / "mount"
         self.disk, self.control = self.fuse / "disk", self.fuse / "control"
         size, options = FILE_SYSTEMS[file_system]
         self.image.unlink(missing_ok=True)  # mkfs.xfs makes none over another
@@ -92,14 +92,14 @@ class Disk:
     @contextlib.contextmanager
     def powered(self):
         self.fuse.mkdir(exist_ok=True)
-        with open(self.folder / "blockdisk.log", "w") as log:
+        with open(self.directory / "blockdisk.log", "w") as log:
             daemon = subprocess.Popen([BLOCKDISK, self.image, self.trace, self.fuse], stderr=log)
         try:
             for _ in range(500):
                 if self.disk.exists():
                     break
                 time.sleep(0.01)
-            assert self.disk.exists(), (self.folder / "blockdisk.log").read_text()
+            assert self.disk.exists(), (self.directory / "blockdisk.log").read_text()
             yield self
         finally:
             subprocess.run(["umount", "-l", self.fuse], check=False)
@@ -124,7 +124,7 @@ class Replay:
     def __init__(self, disk, seed):
         self.disk = disk
         self.random = random.Random(seed)
-        self.durable, self.copy, self.copies = disk.folder / "durable", None, 0
+        self.durable, self.copy, self.copies = disk.directory / "durable", None, 0
         call("cp", "--sparse=always", disk.base, self.durable)
 
     def moments(self):
@@ -159,7 +159,7 @@ class Replay:
         if self.copy:
             self.copy.unlink()
         self.copies += 1
-        self.copy = self.disk.folder / f"copy-{self.copies}"
+        self.copy = self.disk.directory / f"copy-{self.copies}"
         call("cp", "--sparse=always", self.durable, self.copy)
         if keeps_some:
             with open(self.copy, "r+b", buffering=0) as image:

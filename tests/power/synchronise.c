@@ -1,9 +1,9 @@
 /* tests/power/synchronise.c: stores into a region of a file and makes it durable, repeatedly.
  *
- *   synchronise FILE ROUNDS CONTROL stores|copies|past-cache|without-flush
+ *   synchronise FILE ROUNDS CONTROL stores|copies|direct|without-flush
  *
  * stores: by stores; copies: every other round by storage_region_store of the whole region;
- * past-cache: likewise with direct I/O, the region being written once; without-flush: stores that
+ * direct: likewise with direct I/O, the region being written once; without-flush: stores that
  * nobody flushes.
  *
  * In round R some pages get the number R at their beginning and end, always the one that is R
@@ -62,7 +62,7 @@ static int tell(const char *control, unsigned round)
 static int run(struct storage_region *region, unsigned rounds, const char *control, const char *how,
                struct storage_error *error)
 {
-    int result = 0, copies = strcmp(how, "copies") == 0 || strcmp(how, "past-cache") == 0;
+    int result = 0, copies = strcmp(how, "copies") == 0 || strcmp(how, "direct") == 0;
     for (unsigned round = 1; result == 0 && round <= rounds; round++) {
         if (copies && round % 2)
             result = copy(region, round);
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
     struct storage_error error = {""};
     struct storage_hints hints = {.is_storage = 1, .filename = argv[1], .factor = 1, .perm = 0600};
     struct storage_range range = {OFFSET, PAGES * PAGE};
-    unsigned style = strcmp(argv[4], "past-cache") == 0 ? STORAGE_WRITE_ONCE : 0;
+    unsigned style = strcmp(argv[4], "direct") == 0 ? STORAGE_WRITE_ONCE : 0;
     int result = storage_file_open(&region.file, &hints, &error);
     if (result == 0)
         result = storage_file_reserve(&region.file, range, &error);

@@ -13,6 +13,9 @@ import pytest
 
 from power import LONG, SEED, Disk, Replay, call, crew, missing, mounted
 
+# By one worker, one after another: the process that mounts has a mount namespace of its own from then on.
+pytestmark = pytest.mark.xdist_group("power")
+
 
 def record(disk, **options):
     with disk.powered(), mounted(disk.disk, disk.mount):
@@ -23,8 +26,8 @@ def record(disk, **options):
 
 
 def look(disk, image, **options):
-    with mounted(image, disk.folder / "look"):
-        return crew(disk.folder / "look/data", **dict(options, commits=0))
+    with mounted(image, disk.directory / "look"):
+        return crew(disk.directory / "look/data", **dict(options, commits=0))
 
 
 def wrong(outcome, committed):
@@ -63,7 +66,7 @@ def test_power_loss_loses_and_tears_nothing(disk, separate):
     options = {"ranks": 2, "separate": separate, "pages": 64, "keep": 1}
     for seed in range(SEED, SEED + (5 if LONG else 1)):
         if seed > SEED:
-            disk = Disk(disk.folder, disk.file_system)
+            disk = Disk(disk.directory, disk.file_system)
         assert record(disk, commits=6 if LONG else 4, seed=seed, **options)["committed"] >= 4
         assert first_fault(disk, seed, 1 if LONG else 0.12, **options) is None
 
@@ -80,7 +83,7 @@ def test_power_loss_is_noticed_without(disk, step):
         if fault:
             print(fault)
             return
-        disk = Disk(disk.folder, disk.file_system)
+        disk = Disk(disk.directory, disk.file_system)
     pytest.fail("ten recordings show no loss: the test cannot notice one")
 
 

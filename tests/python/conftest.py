@@ -1,19 +1,13 @@
 """tests/python/conftest.py: scripts that use the Python package, as roots and as tasks.
 
 The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
-import os
 import re
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "run"))
-from jobs import job  # noqa: E402,F401 (a fixture)
+from jobs import BUILD
 
-BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 HEAD = """
 import array, ctypes, os, signal, sys, time
 import numpy as np
@@ -50,8 +44,8 @@ def interpreter():
 class Play:
     """A script with a part for the root and one for each role that it starts tasks in."""
 
-    def __init__(self, job, interpreter, folder):
-        self.job, self.interpreter, self.folder = job, interpreter, folder
+    def __init__(self, job, interpreter, directory):
+        self.job, self.interpreter, self.directory = job, interpreter, directory
         self.common = ""
         self.env = {"PYTHONPATH": str(BUILD / "python"), "OPENBLAS_NUM_THREADS": "1"}
 
@@ -60,13 +54,13 @@ class Play:
         for role, code in parts.items():
             test = "len(sys.argv) == 1" if role == "root" else f"sys.argv[1:2] == [{role!r}]"
             text += f"\nif {test}:\n" + textwrap.indent(textwrap.dedent(code), "    ")
-        path = self.folder / "play.py"
+        path = self.directory / "play.py"
         path.write_text(text)
         return path
 
     def start(self, before=(), env=None, **parts):
         return self.job.start([*before, self.interpreter, self.write(parts)], timeout=60,
-                              env={**self.env, **(env or {})}, cwd=self.folder)
+                              env={**self.env, **(env or {})}, cwd=self.directory)
 
     def __call__(self, **parts):
         """Runs the parts: what the root and its tasks print, in the end all must be well."""

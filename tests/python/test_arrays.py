@@ -1,9 +1,5 @@
 """NumPy arrays that tasks share: all layouts and types, lifetimes, and what is refused."""
-import subprocess
-
 import pytest
-
-from jobs import ROOT
 
 ARRAYS = """
 def arrays():
@@ -368,14 +364,12 @@ def test_array_has_a_limit_of_views(play):
         """)
 
 
-def test_c_programs_read_and_write_the_same_structure(play, tmp_path):
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", ROOT / "tests/python/guests/array.c", "-o",
-                    tmp_path / "guest", f"-L{ROOT}/build/lib", "-lonespace", f"-Wl,-rpath,{ROOT}/build/lib"],
-                   check=True, timeout=60)
+def test_c_programs_read_and_write_the_same_structure(play, guests):
+    play.env["GUEST"] = guests("array")
     result = play(root="""
         matrix = np.arange(6.0).reshape(2, 3)
         export = onespace.export("matrix", np.asfortranarray(matrix).copy("F")[:, ::-1])
-        task = onespace.spawn(["./guest", "0"])
+        task = onespace.spawn([os.environ["GUEST"], "0"])
         cells = onespace.import_array(task, "cells", timeout=20)
         assert cells.shape == (3, 4) and cells.dtype == "<f8" and cells.sum() == 66
         assert (export.array == 2 * matrix[:, ::-1]).all()

@@ -71,16 +71,16 @@ def test_block_that_fails_kills_its_task(play):
         """)
 
 
-def test_environment_and_folder_and_output_are_those_given(play, tmp_path):
-    (tmp_path / "folder").mkdir()
+def test_environment_and_directory_and_output_are_those_given(play, tmp_path):
+    (tmp_path / "directory").mkdir()
     play(root="""
         with open("out", "wb") as out:
             environment = {**os.environ, "WORD": "given"}
-            task = onespace.spawn(["sh", "-c", "pwd; echo $WORD; echo error >&2"], env=environment, cwd="folder",
+            task = onespace.spawn(["sh", "-c", "pwd; echo $WORD; echo error >&2"], env=environment, cwd="directory",
                                   stdout=out, stderr=out)
             assert task.wait(20) == 0
         lines = open("out").read().split()
-        assert lines == [os.path.realpath("folder"), "given", "error"], lines
+        assert lines == [os.path.realpath("directory"), "given", "error"], lines
         """)
 
 

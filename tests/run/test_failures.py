@@ -13,13 +13,13 @@ WAYS = ["crash", "abort", "kill", "overflow", "exec", "constructor", "constructo
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ends_as_a_process(job, run, guests, way):
-    program = [guests.c("ending.c"), way]
+    program = [guests("ending"), way]
     plain, task = job.run(program), job.run([*run, *program])
     assert task.code == plain.code != 0, f"{plain}\n{task}"
 
 
 def test_the_others_go_on(job, guests):
-    program, patterns = guests.c("ending.c"), guests.c("patterns.c")
+    program, patterns = guests("ending"), guests("patterns")
     good = [job.start([*RUN, "--space", "mixed", patterns, "4"], timeout=40) for _ in range(3)]
     for way in WAYS:
         assert job.run([*RUN, "--space", "mixed", program, way]).code != 0
@@ -30,7 +30,7 @@ def test_the_others_go_on(job, guests):
 
 def test_core_dumps_do_no_harm(job, guests, tmp_path):
     """With cores allowed the dump of one task must not take the others down."""
-    program, patterns = guests.c("ending.c"), guests.c("patterns.c")
+    program, patterns = guests("ending"), guests("patterns")
     argv = ["/bin/sh", "-c", f'ulimit -c 4096 2>/dev/null; exec {" ".join(RUN)} -n 2 {patterns} 2 : {program} abort']
     result = job.run(argv, cwd=tmp_path, timeout=40)
     assert result.code == 134 and result.out.count("intact") == 2, str(result)
@@ -43,16 +43,16 @@ def test_task_that_executes_another_program_is_waited_for(job, run):
 
 def test_task_executes_itself_by_its_link(job, run, guests):
     """Programs restart themselves through /proc/self/exe."""
-    result = job.run([*run, guests.c("restart.c")])
+    result = job.run([*run, guests("restart")])
     assert result.code == 0 and result.out == "restarted as restart\n", str(result)
 
 
 def test_killed_task_with_a_ring(job, guests, tool):
     """io_uring keeps requests in flight for a task that is killed; the space must not suffer."""
-    ring = guests.c("ring.c", "-luring")
+    ring = guests("ring")
     if job.run([ring, "1"]).code == 77:
         pytest.skip("io_uring is not permitted here")
-    patterns = guests.c("patterns.c")
+    patterns = guests("patterns")
     good = [job.start([*RUN, "--space", "ring", patterns, "3"], timeout=40) for _ in range(2)]
     for _ in range(3):
         command = job.start([*RUN, "--space", "ring", ring, "100000000"], timeout=20)
@@ -69,7 +69,7 @@ def test_killed_task_with_a_ring(job, guests, tool):
 def test_setresuid_in_one_task(job, guests):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    result = job.run([*RUN, guests.c("setresuid.c"), ":", "-n", "2", guests.c("patterns.c"), "2"], timeout=30)
+    result = job.run([*RUN, guests("setresuid"), ":", "-n", "2", guests("patterns"), "2"], timeout=30)
     assert result.code == 0 and result.lines == ["intact", "intact", "user 65534"], str(result)
 
 
@@ -77,7 +77,7 @@ def test_task_that_changed_its_user_dies_with_its_shim(job, guests):
     """The kernel forgets the parent's death signal at setresuid."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    command = job.start([*RUN, "--space", "uid", guests.c("setresuid.c"), "sleep"], timeout=20)
+    command = job.start([*RUN, "--space", "uid", guests("setresuid"), "sleep"], timeout=20)
     command.wait_for("user 65534")
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137
@@ -86,7 +86,7 @@ def test_task_that_changed_its_user_dies_with_its_shim(job, guests):
 def test_task_that_changed_its_user_dies_with_its_root(job, guests):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    command = job.start([*RUN, guests.c("setresuid.c"), "sleep"], timeout=20)
+    command = job.start([*RUN, guests("setresuid"), "sleep"], timeout=20)
     command.wait_for("user 65534")
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137

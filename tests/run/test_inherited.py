@@ -1,4 +1,4 @@
-"""A task starts with what its shim had: environment, arguments, descriptors, folder, masks, limits."""
+"""A task starts with what its shim had: environment, arguments, descriptors, directory, masks, limits."""
 import os
 import resource
 import signal
@@ -31,7 +31,7 @@ def test_environment_is_the_shims(job, run):
 
 def test_thousand_arguments(job, run, guests):
     words = [f"{i} with blank" for i in range(998)] + ["", "\n"]
-    result = job.run([*run, guests.c("arguments.c"), *words])
+    result = job.run([*run, guests("arguments"), *words])
     assert result.code == 0, str(result)
     assert [text.split("=", 1)[1] for text in result.out.split("argv[")[2:]] == [w + "\n" for w in words]
 
@@ -71,12 +71,12 @@ def test_descriptors_share_their_offset(job, run, tmp_path):
         assert result.out == "two\n", str(result)
 
 
-def test_working_folder(job, run, tmp_path):
+def test_working_directory(job, run, tmp_path):
     result = job.run([*run, "/bin/pwd"], cwd=tmp_path)
     assert result.out == f"{tmp_path}\n", str(result)
 
 
-def test_working_folder_that_was_deleted(job, run, tmp_path):
+def test_working_directory_that_was_deleted(job, run, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"cd {gone}; rmdir {gone}; exec {' '.join(run)} readlink /proc/self/cwd"
@@ -84,7 +84,7 @@ def test_working_folder_that_was_deleted(job, run, tmp_path):
     assert result.code == 0 and result.out == f"{gone} (deleted)\n", str(result)
 
 
-def test_working_folder_is_each_tasks_own(job):
+def test_working_directory_is_each_tasks_own(job):
     result = job.run([*RUN, "-n", "3", *sh("mkdir -p /tmp; cd /proc/$$ && sleep 0.2; pwd; echo /proc/$$")])
     assert result.code == 0, str(result)
     assert len(set(result.lines)) == 3 and len(result.lines) == 6, str(result)
@@ -117,7 +117,7 @@ def test_affinity(job, run, tool):
 
 def test_memory_policy(job, run, guests):
     """numactl and srun set one before the program starts."""
-    policy = guests.c("memory_policy.c")
+    policy = guests("memory_policy")
     result = job.run([policy, "set", *run, policy])
     assert result.code == 0 and result.out == "bind to node 0\n", str(result)
 
@@ -129,7 +129,7 @@ def test_ignored_signals_stay_ignored(job, run):
 
 def test_signal_mask(job, run, guests):
     """A task starts with the mask that `onespace run` was started with."""
-    mask = guests.c("signal_mask.c")
+    mask = guests("signal_mask")
     for blocked in ("", "10"):
         result = job.run([mask, "block", *blocked.split(), "--", *run, mask])
         assert result.out == f"blocked: {blocked}\n", str(result)

@@ -32,15 +32,10 @@ def test_coreutils_pipeline(job):
     compare(job, ["/bin/sh", "-c", "seq 100000 | shuf --random-source=/etc/passwd 2>/dev/null | sort -n | md5sum"])
 
 
-@pytest.fixture(scope="module")
-def java_classes(tmp_path_factory):
-    import shutil
-    if not shutil.which("javac"):
-        pytest.skip("javac is not installed (package default-jdk-headless)")
-    folder = tmp_path_factory.mktemp("java")
-    source = os.path.join(os.path.dirname(__file__), "guests/Threads.java")
-    subprocess.run(["javac", "-d", str(folder), source], check=True, timeout=120)
-    return str(folder)
+@pytest.fixture
+def java_classes(guests, tool):
+    tool("javac", "default-jdk-headless")
+    return os.path.dirname(guests("Threads.class"))
 
 
 JAVA_FLAGS = ["-Xmx64m", "-Xss512k"]
@@ -59,23 +54,18 @@ def test_java_joined(job, java_classes, tool):
 
 
 def test_rust(job, guests, tool):
-    program = guests.build("threads.rs", (tool("rustc", "rustc"), "-O"), name="rust")
+    tool("rustc", "rustc")
+    program = guests("threads-rust")
     plain = compare(job, [program, "a"])
     assert plain.code == 1 and "true child" in plain.out
 
 
 @pytest.fixture
-def go(tool, tmp_path_factory):
+def go(guests, tool):
     """Gives the path of the program made from tests/run/guests/NAME.go."""
     def build(name):
-        program = str(tmp_path_factory.mktemp("go") / name)
-        source = os.path.join(os.path.dirname(__file__), f"guests/{name}.go")
-        env = {**os.environ, "GO111MODULE": "off"}
-        if "HOME" not in env:
-            env["GOCACHE"] = str(tmp_path_factory.mktemp("gocache"))
-        subprocess.run([tool("go", "golang-go"), "build", "-buildmode=pie", "-o", program, source], check=True,
-                       env=env, timeout=180)
-        return program
+        tool("go", "golang-go")
+        return guests(f"{name}-go")
     return build
 
 
@@ -95,18 +85,20 @@ def test_go_names_the_roots_program_and_can_execute_another(job, go, run):
 
 
 def test_cplusplus(job, guests):
-    program = guests.build("threads.cpp", ("c++", "-O1", "-fopenmp", "-pthread"), name="cplusplus")
+    program = guests("threads-cplusplus")
     plain = compare(job, [program, "a"])
     assert plain.code == 1 and plain.out.startswith("401 ")
 
 
 def test_clang_openmp(job, guests, tool):
-    program = guests.build("threads.cpp", (tool("clang++", "clang"), "-O1", "-fopenmp", "-pthread"), name="clang")
+    tool("clang++", "clang")
+    program = guests("threads-clang")
     compare(job, [program])
 
 
 def test_fortran_internal_procedure(job, guests, tool):
-    program = guests.build("internal.f90", (tool("gfortran", "gfortran"), "-O0"), name="fortran")
+    tool("gfortran", "gfortran")
+    program = guests("internal-fortran")
     headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True).stdout
     assert "RWE" in headers, "this program's stack need not be executable: not what the test is for"
     plain = compare(job, [program])
@@ -114,12 +106,13 @@ def test_fortran_internal_procedure(job, guests, tool):
 
 
 def test_musl(job, guests, tool):
-    program = guests.build("patterns.c", (tool("musl-gcc", "musl-tools"), "-O1", "-pthread"), name="musl")
+    tool("musl-gcc", "musl-tools")
+    program = guests("patterns-musl")
     compare(job, [program, "1"])
 
 
 def test_static_pie(job, guests):
-    program = guests.c("patterns.c", "-static-pie", name="static-pie")
+    program = guests("patterns-static")
     compare(job, [program, "1"])
 
 
@@ -172,7 +165,7 @@ def test_python_with_numpy(job, python):
 
 
 def test_different_languages_in_one_space(job, guests, python, tool, java_classes):
-    programs = [[guests.build("threads.cpp", ("c++", "-O1", "-fopenmp", "-pthread"), name="cplusplus")],
+    programs = [[guests("threads-cplusplus")],
                 [python, SCRIPT], [tool("perl"), "-e", "print 6 * 7, qq(\\n)"],
                 [tool("java"), *JAVA_FLAGS, "-cp", java_classes, "Threads"], ["/bin/echo", "word"]]
     expected = "".join(job.run(program, timeout=60).out for program in programs)

@@ -11,13 +11,13 @@ SECONDS = 60 if os.environ.get("ONESPACE_LONG") == "1" else 5
 
 def test_64_tasks_allocate_and_free_at_random(job, guests):
     """Five seconds; a minute with ONESPACE_LONG=1 in the environment."""
-    result = job.run([*RUN, "-n", "64", guests.c("patterns.c"), SECONDS], timeout=4 * SECONDS + 60)
+    result = job.run([*RUN, "-n", "64", guests("patterns"), SECONDS], timeout=4 * SECONDS + 60)
     assert result.code == 0 and result.out == "intact\n" * 64, str(result)
 
 
 def test_tasks_come_and_go_beside_working_ones(job, guests):
     """The memory of ended tasks is taken back and given to new ones."""
-    patterns = guests.c("patterns.c")
+    patterns = guests("patterns")
     long = [job.start([*RUN, "--space", "churn", patterns, "5"], timeout=60) for _ in range(2)]
     for _ in range(3):
         short = [job.start([*RUN, "--space", "churn", patterns, "1"], timeout=60) for _ in range(6)]
@@ -30,7 +30,7 @@ def test_tasks_come_and_go_beside_working_ones(job, guests):
 
 def test_first_calls_of_many_threads_find_the_allocator(job, guests):
     """The agent stands before free and realloc, and looks for the next ones when it is called first."""
-    program = guests.c("first_realloc.c")
+    program = guests("first_realloc")
     for _ in range(15):
         result = job.run([*RUN, "-n", "4", program])
         assert result.code == 0 and result.out == "0 failed\n" * 4, str(result)
@@ -39,19 +39,19 @@ def test_first_calls_of_many_threads_find_the_allocator(job, guests):
 @pytest.mark.parametrize("frames", [1, 6])
 def test_recursion_with_large_frames(job, guests, frames):
     """Frames of 64 KiB, up to most of the 8 MiB stack, in several tasks whose stacks are neighbours."""
-    result = job.run(["/bin/sh", "-c", f"ulimit -s 8192; exec {' '.join(RUN)} -n 8 {guests.c('recursion.c', '-O0')} {frames}"])
+    result = job.run(["/bin/sh", "-c", f"ulimit -s 8192; exec {' '.join(RUN)} -n 8 {guests('recursion')} {frames}"])
     assert result.code == 0 and result.out == "0 wrong\n" * 8, str(result)
 
 
 def test_overflow_by_large_frames_hits_no_other_task(job, guests):
-    recursion, patterns = guests.c("recursion.c", "-O0"), guests.c("patterns.c")
+    recursion, patterns = guests("recursion"), guests("patterns")
     result = job.run([*RUN, "-n", "3", patterns, "2", ":", "-n", "4", recursion, "100000"], timeout=30)
     assert result.code == 139 and result.out == "intact\n" * 3, str(result)
 
 
 def test_program_with_its_own_break_allocator(job, guests):
     """sbrk by the program itself, beside libc's heap, up, down and up again."""
-    result = job.run([*RUN, "-n", "4", guests.c("breaks.c")], timeout=30)
+    result = job.run([*RUN, "-n", "4", guests("breaks")], timeout=30)
     assert result.code == 0 and result.out == "intact\n" * 4, str(result)
 
 
@@ -67,7 +67,7 @@ def test_preloaded_allocator(job, run, guests, name):
     path = dict(allocators()).get(name)
     if not path:
         pytest.skip(f"lib{name} is not installed (scripts/setup test)")
-    result = job.run([*run, guests.c("patterns.c"), "1"], env={"LD_PRELOAD": path}, timeout=30)
+    result = job.run([*run, guests("patterns"), "1"], env={"LD_PRELOAD": path}, timeout=30)
     assert result.code == 0 and result.out == "intact\n", str(result)
 
 
@@ -76,7 +76,7 @@ def test_each_allocator_in_one_space(job, guests):
     found = allocators()
     if not found:
         pytest.skip("no allocator is installed (scripts/setup test)")
-    patterns = guests.c("patterns.c")
+    patterns = guests("patterns")
     commands = [job.start([*RUN, "--space", "allocators", patterns, "2"], timeout=40,
                           env={"LD_PRELOAD": path} if path else {}) for _, path in [*found, ("libc", "")]]
     for command in commands:
@@ -86,7 +86,7 @@ def test_each_allocator_in_one_space(job, guests):
 
 def test_memory_of_ended_tasks_is_given_back(job, guests):
     """A host that has served many tasks holds no more memory than after the first few."""
-    job_task = [*RUN, "--space", "back", guests.c("touch.c"), "64"]
+    job_task = [*RUN, "--space", "back", guests("touch"), "64"]
     keep = job.start([*RUN, "--space", "back", "/bin/sh", "-c", "echo up; read x"], stdin=None,
                      terminal=True, timeout=60)
     keep.wait_for("up")

@@ -1,4 +1,4 @@
-"""What cannot be a task is refused before it runs, with status 126, the reason and the mend."""
+"""What cannot be a task is refused before it runs, with status 126, the reason and the fix."""
 import os
 import shutil
 import subprocess
@@ -17,16 +17,16 @@ def refused(job, run, argv, *words, **options):
 
 
 def test_fixed_addresses(job, run, guests):
-    refused(job, run, [guests.c("arguments.c", "-no-pie", name="fixed")], "position independent", "-fpie")
+    refused(job, run, [guests("arguments-fixed")], "position independent", "-fpie")
 
 
 def test_static_with_fixed_addresses(job, run, guests):
-    refused(job, run, [guests.c("arguments.c", "-static", "-no-pie", name="static")], "position independent")
+    refused(job, run, [guests("arguments-static")], "position independent")
 
 
 def test_one_of_several_programs(job, guests):
     """None of them is left running."""
-    fixed = guests.c("arguments.c", "-no-pie", name="fixed")
+    fixed = guests("arguments-fixed")
     result = job.run([*RUN, "-n", "2", "sleep", "30", ":", fixed], timeout=10)
     assert result.code == 126 and "position independent" in result.err, str(result)
 
@@ -43,12 +43,12 @@ def test_run_under_valgrind_is_refused(job, tool):
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_sanitizer_that_maps_fixed_shadows(job, run, guests, sanitizer):
-    program = guests.c("arguments.c", f"-fsanitize={sanitizer}", name=f"sanitized-{sanitizer}")
+    program = guests(f"arguments-{sanitizer}")
     refused(job, run, [program], "sanitize")
 
 
 def test_sanitizer_that_does_not(job, run, guests):
-    program = guests.c("arguments.c", "-fsanitize=undefined", name="sanitized-undefined")
+    program = guests("arguments-undefined")
     result = job.run([*run, program])
     assert result.code == 0 and "argv[0]" in result.out, str(result)
 
@@ -58,7 +58,7 @@ def test_setuid_program(job, run, guests, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     path = tmp_path / "setuid"
-    shutil.copy(guests.c("arguments.c"), path)
+    shutil.copy(guests("arguments"), path)
     os.chown(path, 65534, 65534)
     os.chmod(path, 0o4755)
     refused(job, run, [path], "setuid")
@@ -68,7 +68,7 @@ def test_file_capabilities(job, run, guests, tmp_path, tool):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     path = tmp_path / "capable"
-    shutil.copy(guests.c("arguments.c"), path)
+    shutil.copy(guests("arguments"), path)
     setcap = shutil.which("setcap") or "/sbin/setcap"
     if not os.path.exists(setcap) or subprocess.run([setcap, "cap_net_raw+ep", path]).returncode != 0:
         pytest.skip("file capabilities cannot be set here (package libcap2-bin)")
@@ -94,7 +94,7 @@ def test_other_architecture(job, run, tmp_path):
 
 
 def test_missing_interpreter(job, run, guests):
-    path = guests.c("arguments.c", "-Wl,--dynamic-linker=/lib/no-such-loader.so.1", name="no-loader")
+    path = guests("arguments-without-loader")
     result = job.run([*run, path])
     assert result.code in (126, 127) and "no-such-loader" in result.err, str(result)
 
@@ -109,15 +109,14 @@ def test_missing_interpreter_of_a_script(job, run, tmp_path):
 
 def test_script_for_a_program_that_cannot_be_a_task(job, run, guests, tmp_path):
     path = tmp_path / "script"
-    path.write_text(f"#!{guests.c('arguments.c', '-no-pie', name='fixed')}\n")
+    path.write_text(f"#!{guests('arguments-fixed')}\n")
     path.chmod(0o755)
     refused(job, run, [path], "position independent")
 
 
 def test_missing_library_is_told_by_the_loader(job, run, guests):
     """ld.so's own message and status, as with a process."""
-    library = guests.build("arguments.c", ("cc", "-shared", "-fPIC", "-Wl,-soname,libno-such.so.9"), name="liblost.so")
-    program = guests.build("touch.c", ("cc", "-Wl,--no-as-needed", library), name="lost")
+    program = guests("needs-lost")
     plain, task = job.run([program]), job.run([*run, program])
     assert task.code == plain.code == 127 and "libno-such.so.9" in task.err, f"{plain}\n{task}"
 

@@ -36,7 +36,7 @@ def test_colon_separates_programs(job):
 
 def test_tasks_share_an_address_space(job, guests):
     """What one task keeps in a static array, another reads at the address that it was told."""
-    neighbour = guests.c("neighbour.c")
+    neighbour = guests("neighbour")
     result = job.run([*RUN, "-n", "2", neighbour], stdin=None)
     assert result.code == 0, str(result)
     assert result.lines == ["0 read 1001", "1 read 1000"]
@@ -103,8 +103,8 @@ def test_program_not_found(job, run):
     assert result.code == 127 and "no-such-program-anywhere" in result.err, str(result)
 
 
-def test_program_in_no_folder(job, run):
-    """As the shell has it: a file is no folder, so what should be in it is not found."""
+def test_program_in_no_directory(job, run):
+    """As the shell has it: a file is no directory, so what should be in it is not found."""
     result = job.run([*run, "/etc/passwd/x"])
     assert result.code == 127 and "/etc/passwd/x" in result.err, str(result)
 
@@ -115,7 +115,7 @@ def test_file_without_permission(job, run, tmp_path):
     assert result.code == 126 and "data" in result.err, str(result)
 
 
-def test_folder_is_no_program(job, run, tmp_path):
+def test_directory_is_no_program(job, run, tmp_path):
     result = job.run([*run, tmp_path])
     assert result.code == 126 and str(tmp_path) in result.err, str(result)
 
@@ -128,7 +128,7 @@ def test_script_runs_by_its_first_line(job, run, tmp_path):
     assert result.code == 0 and result.out == f"{script}|word\n", str(result)
 
 
-def test_relative_program_is_found_in_the_working_folder(job, run, tmp_path):
+def test_relative_program_is_found_in_the_working_directory(job, run, tmp_path):
     (tmp_path / "here").write_text("#!/bin/sh\necho here\n")
     (tmp_path / "here").chmod(0o755)
     result = job.run([*run, "./here"], cwd=tmp_path)
@@ -136,15 +136,15 @@ def test_relative_program_is_found_in_the_working_folder(job, run, tmp_path):
 
 
 def test_path_with_a_blank_and_a_colon(job, run, guests, tmp_path):
-    folder = tmp_path / "a b:c"
-    folder.mkdir()
-    os.symlink(guests.c("arguments.c"), folder / "arguments")
-    result = job.run([*run, folder / "arguments", "x"])
+    directory = tmp_path / "a b:c"
+    directory.mkdir()
+    os.symlink(guests("arguments"), directory / "arguments")
+    result = job.run([*run, directory / "arguments", "x"])
     assert result.code == 0 and "x" in result.out, str(result)
 
 
 def test_argument_zero_is_as_typed(job, run, guests):
-    program = guests.c("arguments.c")
+    program = guests("arguments")
     result = job.run([*run, os.path.basename(program)], env={"PATH": os.path.dirname(program)})
     assert result.code == 0 and result.out.startswith("argv[0]=arguments\n"), str(result)
 
@@ -182,7 +182,7 @@ def test_verbose_names_the_space(job):
 
 
 def test_verbose_tells_of_full_tables(job, guests):
-    sites = guests.c("../../programs/sites.c")
+    sites = guests("sites")
     result = job.run([*RUN, "--verbose", sites, "many"])
     assert result.code == 0 and re.search(r"\d+ patch sites are not interposed", result.err), str(result)
     assert "not interposed" not in job.run([*RUN, "--verbose", "true"]).err
@@ -200,7 +200,7 @@ def test_stats_count_copies(job):
 def test_cpu_bind_gives_each_task_its_processor(job, option):
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
-        pytest.skip("needs two processors")
+        pytest.skip("needs two CPUs")
     policy = "core" if option == "core" else f"{allowed[1]},{allowed[0]}"
     result = job.run([*RUN, "-n", "2", "--cpu-bind", policy,
                       *sh("echo $ONESPACE_TASK_ID $(taskset -pc $$ | sed 's/.*: //')")])
@@ -220,20 +220,20 @@ def test_cpu_bind_holds_for_a_task_that_joins(job):
 
 
 def test_stack_gives_that_much(job, run, guests):
-    recursion = guests.c("recursion.c", "-O0")
+    recursion = guests("recursion")
     assert job.run([*run, "--stack", "64M", recursion, "48"]).code == 0
     assert job.run([*run, "--stack", "1M", recursion, "48"]).code == 139
 
 
 def test_stack_follows_the_limit(job, run, guests):
-    recursion = guests.c("recursion.c", "-O0")
+    recursion = guests("recursion")
     result = job.run(["/bin/sh", "-c", f"ulimit -s 65536; exec {' '.join(run)} {recursion} 48"])
     assert result.code == 0, str(result)
 
 
 @pytest.mark.parametrize("option", ["--heap=libc", "--heap=tuned", "--no-interpose"])
 def test_heap_options_run_programs(job, run, option, guests):
-    result = job.run([*run, option, guests.c("patterns.c"), "1"])
+    result = job.run([*run, option, guests("patterns"), "1"])
     assert result.code == 0, str(result)
 
 

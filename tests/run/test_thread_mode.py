@@ -8,7 +8,7 @@ THREADS = [*RUN, "--thread-mode"]
 
 @pytest.fixture
 def guest(guests):
-    return guests.c("thread_task.c")
+    return guests("thread_task")
 
 
 def test_tasks_share_a_process_and_keep_their_globals(job, guest):

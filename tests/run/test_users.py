@@ -21,15 +21,15 @@ def as_nobody(argv):
 
 @pytest.fixture
 def nobody(job):
-    """A runtime folder of that user's; the build must be readable for it."""
+    """A runtime directory of that user's; the build must be readable for it."""
     if subprocess.run(as_nobody([ONESPACE, "--version"]), capture_output=True, cwd="/").returncode != 0:
-        pytest.skip("the build folder is not open to other users")
+        pytest.skip("the build directory is not open to other users")
     os.chown(job.runtime, NOBODY, NOBODY)
     return job
 
 
 def test_unprivileged_by_hand(nobody, guests):
-    result = nobody.run(as_nobody([*RUN, "-n", "4", guests.c("patterns.c"), "1"]), cwd="/")
+    result = nobody.run(as_nobody([*RUN, "-n", "4", guests("patterns"), "1"]), cwd="/")
     assert result.code == 0 and result.out == "intact\n" * 4, str(result)
 
 
@@ -38,11 +38,10 @@ def test_unprivileged_joined(nobody):
     assert result.code == 0 and result.out == f"{NOBODY}\n", str(result)
 
 
-def test_unprivileged_under_launchers(nobody, guests, mpi):
-    if mpi.wheel:
-        pytest.skip("the wheels' folder need not be open to other users")
-    result = nobody.run(as_nobody(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_pointer.c")])), cwd="/", timeout=40,
-                        env={"HOME": "/tmp"})
+def test_unprivileged_under_launchers(nobody, guests, distributions_mpi):
+    """Those of the wheels need not be open to other users."""
+    argv = distributions_mpi.command(2, [*RUN, guests.mpi(distributions_mpi, "mpi_pointer")])
+    result = nobody.run(as_nobody(argv), cwd="/", timeout=40, env={"HOME": "/tmp"})
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
@@ -52,22 +51,22 @@ def test_unprivileged_with_no_new_privileges(nobody):
     assert result.code == 0 and result.out == "ran\n", str(result)
 
 
-def test_without_a_runtime_folder_tmp_is_used(job):
+def test_without_a_runtime_directory_tmp_is_used(job):
     """XDG_RUNTIME_DIR is not set in batch jobs."""
     result = job.run(["env", "-u", "XDG_RUNTIME_DIR", *RUN, "--verbose", "--space", f"os{os.getpid()}", "echo", "ran"])
     assert result.code == 0 and result.out == "ran\n", str(result)
 
 
-def folder_and_socket(job):
-    folder = os.path.join(job.runtime, "onespace")
-    return folder, os.path.join(folder, os.listdir(folder)[0])
+def directory_and_socket(job):
+    directory = os.path.join(job.runtime, "onespace")
+    return directory, os.path.join(directory, os.listdir(directory)[0])
 
 
 def test_another_user_cannot_reach_the_socket(job):
     command = job.start([*RUN, "--space", "closed", "/bin/sh", "-c", "echo up; read x"], terminal=True)
     command.wait_for("up")
-    folder, path = folder_and_socket(job)
-    assert os.stat(folder).st_mode & 0o777 == 0o700 and os.stat(folder).st_uid == 0
+    directory, path = directory_and_socket(job)
+    assert os.stat(directory).st_mode & 0o777 == 0o700 and os.stat(directory).st_uid == 0
     script = ("import socket, sys; s = socket.socket(socket.AF_UNIX)\n"
               "try: s.connect(sys.argv[1]); print('reached')\nexcept OSError as error: print(error.errno)")
     result = job.run(as_nobody(["/usr/bin/python3", "-c", script, path]), cwd="/")
@@ -77,11 +76,11 @@ def test_another_user_cannot_reach_the_socket(job):
 
 
 def test_host_turns_another_user_away(job):
-    """Even one who got past the folder's permissions."""
+    """Even one who got past the directory's permissions."""
     command = job.start([*RUN, "--space", "closed", "/bin/sh", "-c", "echo up; read x"], terminal=True)
     command.wait_for("up")
-    folder, path = folder_and_socket(job)
-    for place in (job.runtime, folder, path):
+    directory, path = directory_and_socket(job)
+    for place in (job.runtime, directory, path):
         os.chmod(place, 0o777)
     script = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect(sys.argv[1])\n"
               "print('connected')\n"
@@ -97,7 +96,7 @@ def test_host_survives_nonsense(job):
     """Somebody of the same user who sends rubbish, or nothing, or goes away in the middle."""
     command = job.start([*RUN, "--space", "rubbish", "/bin/sh", "-c", "echo up; read x; echo end"], terminal=True)
     command.wait_for("up")
-    _, path = folder_and_socket(job)
+    _, path = directory_and_socket(job)
     for rubbish in (b"", b"x", b"x" * 5000, bytes(100000)):
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(5)
@@ -117,7 +116,7 @@ def test_silent_client_does_not_hold_others_up(job):
     """A shim that was stopped after it connected must not keep the next from being served."""
     command = job.start([*RUN, "--space", "silent", "/bin/sh", "-c", "echo up; read x"], terminal=True)
     command.wait_for("up")
-    _, path = folder_and_socket(job)
+    _, path = directory_and_socket(job)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
         client.sendall(b"\0")
@@ -127,19 +126,19 @@ def test_silent_client_does_not_hold_others_up(job):
     assert result.code == 0 and result.out == "served\n", str(result)
 
 
-@pytest.mark.parametrize("what", ["others' folder", "open folder", "link"])
-def test_runtime_folder_that_is_not_private_is_refused(job, what, tmp_path):
-    folder = os.path.join(job.runtime, "onespace")
+@pytest.mark.parametrize("what", ["others' directory", "open directory", "link"])
+def test_runtime_directory_that_is_not_private_is_refused(job, what, tmp_path):
+    directory = os.path.join(job.runtime, "onespace")
     if what == "link":
-        os.symlink(tmp_path, folder)
+        os.symlink(tmp_path, directory)
     else:
-        os.mkdir(folder, 0o777 if what == "open folder" else 0o700)
-        os.chmod(folder, 0o777 if what == "open folder" else 0o700)
-        if what == "others' folder":
-            os.chown(folder, NOBODY, NOBODY)
+        os.mkdir(directory, 0o777 if what == "open directory" else 0o700)
+        os.chmod(directory, 0o777 if what == "open directory" else 0o700)
+        if what == "others' directory":
+            os.chown(directory, NOBODY, NOBODY)
     result = job.run([*RUN, "--space", "x", "echo", "ran"])
-    os.unlink(folder) if what == "link" else os.rmdir(folder)
-    assert result.code not in (0, 126, 127) and not result.out and folder in result.err, str(result)
+    os.unlink(directory) if what == "link" else os.rmdir(directory)
+    assert result.code not in (0, 126, 127) and not result.out and directory in result.err, str(result)
     assert re.search("mode|private|only you", result.err), str(result)
 
 

@@ -1,6 +1,5 @@
 /* patterns SECONDS: four threads allocate, grow and free blocks at random; each block is filled
  * with a pattern of task, thread and block and checked before it is freed. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* Becomes another user and says so; "sleep": then sleeps. */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,0 +1,50 @@
+/* tests/cmd/guests/false_registry.c: maps what looks like the registry of a space.
+ *   version   one of ABI 99
+ *   garbage   one whose head is right and all else is 0xff
+ *   named     a space called job-7, of this process alone
+ *   empty     all zero, as a space's that is just being made */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "registry/space.h"
+
+int main(int argc, char **argv)
+{
+    int fd = memfd_create("onespace-space", MFD_CLOEXEC);
+    const char *kind = argc > 1 ? argv[1] : "";
+    if (fd < 0 || ftruncate(fd, sizeof(struct space)) != 0)
+        return 1;
+    struct space *space =
+        mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0);
+    volatile uint32_t *mark = mmap((void *)LAYOUT_MARK, 4096, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (space == MAP_FAILED || mark == MAP_FAILED)
+        return 1;
+    *mark = 1;
+    if (strcmp(kind, "garbage") == 0)
+        memset(space, 0xff, sizeof(*space));
+    if (strcmp(kind, "empty") != 0) {
+        space->header = space_header();
+        if (strcmp(kind, "version") == 0)
+            space->header.abi = 99;
+    }
+    if (strcmp(kind, "garbage") == 0) {
+        atomic_store(&space->slots[0].state, SLOT_RUNNING);
+        atomic_store(&space->slots[1].state, SLOT_ENDED);
+        atomic_store(&space->slots[LAYOUT_SLOTS - 1].state, SLOT_LEFT);
+    }
+    if (strcmp(kind, "named") == 0) {
+        strcpy(space->name, "job-7");
+        space->root_pid = getpid();
+        atomic_store(&space->slots[0].pid, getpid());
+        atomic_store(&space->slots[0].state, SLOT_RUNNING);
+    }
+    printf("ready\n");
+    fflush(stdout);
+    while (getchar() != EOF)
+        ;
+    return 0;
+}

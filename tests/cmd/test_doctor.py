@@ -1,0 +1,398 @@
+"""onespace doctor: each finding, its status and its fix. What this machine is not, it is made to look
+like: by limits, filters, files in other places, programs and libraries that stand in for MPI's."""
+import errno
+import os
+import pathlib
+import resource
+import shutil
+
+import pytest
+
+from jobs import ONESPACE
+from observe import (CLONE3, DOCTOR, FALLOCATE, MEMFD_CREATE, PROCESS_VM_READV, USERFAULTFD, as_json, forbid,
+                     in_terminal, interposed)
+
+
+@pytest.fixture
+def doctor(job):
+    """The findings, as a list of dictionaries."""
+    def look(**options):
+        result = job.run([*DOCTOR, "--json"], timeout=60, **options)
+        found = as_json(result)
+        assert result.code == (1 if any(line["status"] == "wrong" for line in found) else 0), result
+        return found
+    return look
+
+
+@pytest.fixture
+def machine(guests, tmp_path):
+    """An environment in which these files have these texts."""
+    def make(files=None, **variables):
+        for path, text in (files or {}).items():
+            place = tmp_path / "machine" / path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        return interposed(guests, FAKE_ROOT=tmp_path / "machine", **variables)
+    return make
+
+
+def about(found, subject):
+    return [line for line in found if line["subject"] == subject]
+
+
+def only(found, subject):
+    line, = about(found, subject)
+    return line
+
+
+def limit(kind, value):
+    return lambda: resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+
+
+def test_findings_have_their_four_parts(doctor):
+    found = doctor()
+    for line in found:
+        assert list(line) == ["status", "subject", "finding", "fix"]
+        assert line["status"] in ("good", "warning", "wrong") and line["subject"] and line["finding"]
+        assert line["status"] == "good" or line["fix"], line
+    assert {"kernel", "page faults", "futex hash", "CVE-2026-52973", "vm.max_map_count", "overcommit",
+            "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
+            "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "interposition", "trial", "launcher",
+            "MPI library", "storage windows", "versions", "MPI settings"} <= {line["subject"] for line in found}
+
+
+def test_text_has_a_line_for_each_finding(job):
+    lines = job.run(DOCTOR).out.splitlines()
+    assert all(line.split()[0] in ("good", "warning", "wrong") for line in lines[:-2]), lines
+    assert lines[-1] == (f"{sum(line.startswith('good') for line in lines)} good, "
+                         f"{sum(line.startswith('warning') for line in lines)} to look at, "
+                         f"{sum(line.startswith('wrong') for line in lines)} wrong")
+
+
+def test_text_fits_the_terminal(job, tmp_path):
+    # Without what has long paths in it.
+    lines = in_terminal(DOCTOR, 80, {**job.env, "PATH": str(tmp_path)})
+    assert len(lines) > 25
+    assert all(len(line) <= 80 for line in lines if "/" not in line), lines
+
+
+def test_text_has_the_fix_in_the_same_line(job):
+    result = job.run(DOCTOR, preexec_fn=limit(resource.RLIMIT_NOFILE, 200))
+    line, = [line for line in result.out.splitlines() if line.split()[1:3] == ["ulimit", "-n"]]
+    assert line.startswith("warning  ulimit -n ") and "200 open files" in line
+    assert "; raise it: ulimit -n 65536" in line
+
+
+# ---- Kernel ----
+
+@pytest.mark.parametrize("release,status", [
+    ("4.16.18", "wrong"), ("5.10.0-30-amd64", "warning"), ("5.15.200", "warning"), ("5.16.0", "good"),
+    ("6.1.0-18-amd64", "good"), ("10.0", "good")])
+def test_kernel_before_5_16_cannot_contain_crashes(doctor, machine, release, status):
+    line = only(doctor(env=machine(FAKE_RELEASE=release)), "kernel")
+    assert line["status"] == status and release in line["finding"]
+    assert status == "good" or "5.16" in line["fix"]
+
+
+@pytest.mark.parametrize("release,status", [("5.19.1", "warning"), ("6.3.13", "warning"), ("6.4.0", "good"),
+                                            ("7.0.0", "good")])
+def test_kernel_before_6_4_has_one_lock(doctor, machine, release, status):
+    line = only(doctor(env=machine(FAKE_RELEASE=release)), "page faults")
+    assert line["status"] == status
+
+
+@pytest.mark.parametrize("release,status", [
+    ("6.16.12", "good"), ("6.17.0", "warning"), ("6.17.13-generic", "warning"), ("6.18.32", "warning"),
+    ("6.18.33", "good"), ("6.18.100", "good"), ("6.19.0", "warning"), ("6.19.50", "warning"),
+    ("7.0.9", "warning"), ("7.0.10", "good"), ("7.1.0", "good")])
+def test_kernel_with_the_cve_is_told(doctor, machine, release, status):
+    line = only(doctor(env=machine(FAKE_RELEASE=release)), "CVE-2026-52973")
+    assert line["status"] == status
+    assert status == "good" or "6.18.33" in line["fix"] and "7.0.10" in line["fix"]
+
+
+def test_kernel_before_6_16_has_no_private_futex_hash(doctor, machine):
+    line = only(doctor(env=machine(FAKE_RELEASE="6.15.9")), "futex hash")
+    assert line["status"] == "good" and "before Linux 6.16" in line["finding"]
+
+
+def test_version_that_cannot_be_read_is_said(doctor, machine):
+    line = only(doctor(env=machine(FAKE_RELEASE="next")), "kernel")
+    assert line["status"] == "warning" and "next" in line["finding"]
+
+
+# ---- Memory and limits ----
+
+@pytest.mark.parametrize("count,status", [("65530", "good"), ("300", "warning")])
+def test_few_mappings_are_told(doctor, machine, count, status):
+    if int(count) > 300 and os.cpu_count() > 100:
+        pytest.skip("65530 is few for so many CPUs")
+    line = only(doctor(env=machine({"/proc/sys/vm/max_map_count": count + "\n"})), "vm.max_map_count")
+    assert line["status"] == status and line["finding"].startswith(count)
+    assert status == "good" or "sysctl -w vm.max_map_count=262144" in line["fix"]
+
+
+@pytest.mark.parametrize("mode,status", [("0", "good"), ("1", "good"), ("2", "warning")])
+def test_strict_overcommit_is_told(doctor, machine, mode, status):
+    line = only(doctor(env=machine({"/proc/sys/vm/overcommit_memory": mode + "\n"})), "overcommit")
+    assert line["status"] == status
+
+
+@pytest.mark.parametrize("choice,status", [("[always] madvise never", "good"),
+                                           ("always [madvise] never", "good"),
+                                           ("always madvise [never]", "warning")])
+def test_huge_pages_switched_off_are_told(doctor, machine, choice, status):
+    env = machine({"/sys/kernel/mm/transparent_hugepage/enabled": choice + "\n"})
+    assert only(doctor(env=env), "huge pages")["status"] == status
+
+
+@pytest.mark.parametrize("groups,path,text,status,finding", [
+    ("0::/job\n", "/sys/fs/cgroup/job/memory.max", "134217728", "warning", "128M"),
+    ("0::/job/step\n", "/sys/fs/cgroup/job/memory.max", "134217728", "warning", "128M"),
+    ("0::/job\n", "/sys/fs/cgroup/job/memory.max", "max", "good", "no limit"),
+    ("3:memory:/job\n", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "134217728", "warning", "128M"),
+    ("3:memory:/job\n", "/sys/fs/cgroup/memory/memory.limit_in_bytes", "134217728", "warning", "128M"),
+    ("3:memory:/job\n", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712", "good",
+     "no limit")])
+def test_memory_cgroup_is_found(doctor, machine, groups, path, text, status, finding):
+    env = machine({"/proc/self/cgroup": groups, path: text + "\n"})
+    line = only(doctor(env=env), "memory cgroup")
+    assert line["status"] == status and finding in line["finding"], line
+
+
+def test_few_processes_in_a_cgroup_are_told(doctor, machine):
+    env = machine({"/proc/self/cgroup": "0::/job\n", "/sys/fs/cgroup/job/pids.max": "5\n"})
+    line = only(doctor(env=env), "pids cgroup")
+    assert line["status"] == "warning" and "5 processes" in line["finding"]
+
+
+@pytest.mark.parametrize("size,status", [(1 << 27, "wrong"), (1 << 33, "warning")])
+def test_limited_address_space_is_told(doctor, size, status):
+    line = only(doctor(preexec_fn=limit(resource.RLIMIT_AS, size)), "ulimit -v")
+    assert line["status"] == status and "together" in line["finding"] and "unlimited" in line["fix"]
+
+
+def test_unlimited_stack_is_told(doctor):
+    if resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY:
+        pytest.skip("the stack's hard limit is not unlimited")
+    found = doctor(preexec_fn=limit(resource.RLIMIT_STACK, resource.RLIM_INFINITY))
+    assert only(found, "ulimit -s")["status"] == "warning"
+    # The kernel then puts libraries elsewhere: not where tasks have their places.
+    assert only(found, "address region")["status"] == "good"
+
+
+# ---- Filters ----
+
+def test_forbidden_memfd_create_is_wrong(doctor):
+    found = doctor(preexec_fn=forbid(MEMFD_CREATE, error=errno.EPERM))
+    assert only(found, "memfd_create")["status"] == "wrong"
+    assert only(found, "trial")["status"] == "wrong"
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
+def test_forbidden_clone3_is_good(doctor, error):
+    found = doctor(preexec_fn=forbid(CLONE3, error=error))
+    line = only(found, "system calls")
+    assert line["status"] == "good" and "clone does instead" in line["finding"]
+    assert only(found, "trial")["status"] == "good"
+
+
+def test_forbidden_cma_is_a_warning(doctor):
+    found = doctor(preexec_fn=forbid(PROCESS_VM_READV, error=errno.EPERM))
+    line = only(found, "CMA")
+    assert line["status"] == "warning" and "ordinary processes copy twice" in line["finding"]
+    assert only(found, "trial")["status"] == "good"
+
+
+@pytest.mark.parametrize("scope,status", [("0", "good"), ("1", "warning")])
+def test_ptrace_scope_is_told(doctor, machine, scope, status):
+    line = only(doctor(env=machine({"/proc/sys/kernel/yama/ptrace_scope": scope + "\n"})), "ptrace_scope")
+    assert line["status"] == status
+
+
+# ---- onespace itself ----
+
+def test_trial_makes_a_task(doctor):
+    line = only(doctor(), "trial")
+    assert line["status"] == "good" and " ms " in line["finding"]
+
+
+def test_trial_survives_a_crash(doctor):
+    assert only(doctor(), "crash")["status"] == "good"
+
+
+def test_missing_agent_is_wrong(job, tmp_path):
+    alone = tmp_path / "onespace"
+    shutil.copy(ONESPACE, alone)
+    result = job.run([alone, "doctor", "--json"])
+    line = only(as_json(result), "agent")
+    assert result.code == 1 and line["status"] == "wrong" and "ONESPACE_AGENT" in line["fix"]
+
+
+def test_address_region_that_is_taken_is_wrong(doctor, machine):
+    mapping = "300000000000-300000001000 rw-p 00000000 fe:00 12    /lib/in-the-way.so"
+    line = only(doctor(env=machine({"/proc/self/maps": mapping + "\n"})), "address region")
+    assert line["status"] == "wrong" and "in-the-way.so" in line["finding"]
+
+
+def test_interposition_finds_this_libc(doctor):
+    line = only(doctor(), "interposition")
+    assert line["status"] == "good" and "ld-" in line["finding"] and "libc" in line["finding"]
+
+
+def test_directory_that_is_not_ones_own_is_wrong(doctor, job, tmp_path):
+    directory = pathlib.Path(job.runtime) / "onespace"
+    directory.mkdir(mode=0o755)
+    directory.chmod(0o755)
+    line = only(doctor(), "socket directory")
+    directory.rmdir()
+    assert line["status"] == "wrong" and str(directory) in line["finding"]
+
+
+def test_works_for_an_ordinary_user(doctor, somebody):
+    found = doctor(preexec_fn=somebody, env={"XDG_RUNTIME_DIR": "/nonexistent"})
+    assert not [line for line in found if line["status"] == "wrong"], found
+
+
+# ---- Launchers and MPI libraries ----
+
+@pytest.fixture
+def environment(tmp_path, guests):
+    """A virtual environment with a launcher's script and a library, and nothing else in PATH."""
+    def make(launcher="exit 0", name="mpiexec", version=None, flags=()):
+        for directory in ("bin", "lib"):
+            (tmp_path / directory).mkdir(exist_ok=True)
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\n{launcher}\n")
+        program.chmod(0o755)
+        if version is not None:
+            text = version.replace("\n", "\\n").replace('"', '\\"')
+            built = guests.build("library.c", ("cc", "-shared", "-fPIC"), (f'-DVERSION="{text}"', *flags),
+                                 f"library-{len(guests.built)}.so")
+            shutil.copy(built, tmp_path / "lib/libmpi.so.99")
+        return {"PATH": str(tmp_path / "bin"), "VIRTUAL_ENV": str(tmp_path)}
+    return make
+
+
+def library_of(found, tmp_path):
+    line, = [line for line in about(found, "MPI library") if str(tmp_path) in line["finding"]]
+    return line
+
+
+@pytest.mark.parametrize("output,kind", [
+    ("mpirun (Open MPI) 9.8.7", "Open MPI 9.8.7"), ("mpiexec (OpenRTE) 4.1.4", "Open MPI 4.1.4"),
+    ("HYDRA build details:\\n    Version:      9.8.7\\n", "MPICH's Hydra 9.8.7"),
+    ("Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 1", "Intel MPI 2021.18"),
+    ("slurm 23.02.7", "Slurm 23.02.7"), ("something else", "does not know")])
+def test_launcher_is_named(doctor, environment, output, kind):
+    line = only(doctor(env=environment(f'printf "{output}"')), "launcher")
+    assert line["status"] == "good" and kind in line["finding"]
+
+
+def test_launcher_that_hangs_is_given_up(doctor, environment):
+    line = only(doctor(env=environment("/bin/sleep 60")), "launcher")
+    assert line["status"] == "warning" and "no answer" in line["finding"]
+
+
+def test_launcher_that_fails_is_told(doctor, environment):
+    line = only(doctor(env=environment("echo no licence; exit 3")), "launcher")
+    assert line["status"] == "warning" and "no licence" in line["finding"]
+
+
+def test_launcher_is_told_once(doctor, environment, tmp_path):
+    env = environment('printf "mpirun (Open MPI) 9.8.7"')
+    (tmp_path / "bin/mpirun").symlink_to("mpiexec")
+    assert len(about(doctor(env=env), "launcher")) == 1
+
+
+def test_no_launcher_is_good(doctor, tmp_path):
+    line = only(doctor(env={"PATH": str(tmp_path)}), "launcher")
+    assert line["status"] == "good" and "none" in line["finding"]
+
+
+MPICH = "MPICH Version:      9.8.7\nMPICH Device:       ch4:ofi\n"
+
+
+@pytest.mark.parametrize("version,flags,status,words", [
+    (MPICH, ["-DCMA"], "good", ["MPICH 9.8.7", "ch4:ofi", "its own CMA"]),
+    (MPICH, [], "warning", ["MPICH 9.8.7", "copied twice"]),
+    ("Open MPI v9.8.7, package: x", ["-DCMA"], "good", ["Open MPI 9.8.7", "smsc/cma"]),
+    ("Open MPI v4.1.9, package: x", ["-DCMA"], "good", ["Open MPI 4.1.9", "vader"]),
+    ("Open MPI v9.8.7, package: x", [], "warning", ["Open MPI 9.8.7", "copied twice"]),
+    ("Intel(R) MPI Library 2021.18 for Linux* OS\n", [], "warning", ["Intel MPI 2021.18", "copied twice"]),
+    ("Intel(R) MPI Library 2021.19 for Linux* OS\n", ["-DXPMEM"], "good", ["Intel MPI 2021.19", "I_MPI_SHM_XPMEM=1"]),
+    ("Another MPI 3", ["-DCMA"], "good", ["Another MPI 3", "uses CMA"])])
+def test_library_of_the_environment_is_known(doctor, environment, tmp_path, version, flags, status, words):
+    line = library_of(doctor(env=environment(version=version, flags=flags)), tmp_path)
+    assert line["status"] == status and all(word in line["finding"] for word in words), line
+
+
+def test_library_through_ucx_needs_its_module(doctor, environment, tmp_path, guests):
+    env = environment(version=MPICH.replace("ofi", "ucx"))
+    assert library_of(doctor(env=env), tmp_path)["status"] == "warning"
+    (tmp_path / "lib/ucx").mkdir()
+    module = guests.build("library.c", ("cc", "-shared", "-fPIC"), ('-DVERSION=""', "-DCMA"), "libuct_cma.so.0")
+    shutil.copy(module, tmp_path / "lib/ucx/libuct_cma.so.0")
+    line = library_of(doctor(env=env), tmp_path)
+    assert line["status"] == "good" and "UCX's CMA" in line["finding"]
+
+
+@pytest.mark.parametrize("flag", ["-DHANG", "-DCRASH"])
+def test_library_that_misbehaves_is_told(doctor, environment, tmp_path, flag):
+    line = library_of(doctor(env=environment(version=MPICH, flags=[flag])), tmp_path)
+    assert line["status"] == "warning" and "cannot be asked" in line["finding"]
+
+
+def test_settings_of_run_are_listed(doctor):
+    line = only(doctor(), "MPI settings")
+    assert "PMIX_MCA_gds=hash" in line["finding"] and "MPIR_CVAR_SHM_SYMHEAP_RETRY=0" in line["finding"]
+
+
+def test_settings_that_the_user_made_are_not_listed(doctor):
+    line = only(doctor(env={"PMIX_MCA_gds": "other"}), "MPI settings")
+    assert "PMIX_MCA_gds" not in line["finding"] and "MPIR_CVAR_SHM_SYMHEAP_RETRY=0" in line["finding"]
+
+
+@pytest.mark.parametrize("name,value,told", [
+    ("UCX_TLS", "tcp,self", True), ("UCX_TLS", "^cma", True), ("UCX_TLS", "cma,posix,self", False),
+    ("UCX_TLS", "sm,self", False), ("UCX_TLS", "^ib", False), ("UCX_TLS", "all", False),
+    ("OMPI_MCA_smsc", "^cma", True), ("OMPI_MCA_smsc", "cma", False),
+    ("OMPI_MCA_btl_vader_single_copy_mechanism", "none", True),
+    ("OMPI_MCA_btl_vader_single_copy_mechanism", "cma", False)])
+def test_setting_that_switches_cma_off_is_told(doctor, name, value, told):
+    lines = [line for line in about(doctor(env={name: value}), "MPI settings")
+             if line["status"] == "warning"]
+    assert len(lines) == told and all(f"{name}={value}" in line["finding"] for line in lines)
+
+
+@pytest.mark.parametrize("arguments", [["--no-such-option"], ["something"]])
+def test_wrong_usage_exits_with_2(job, arguments):
+    result = job.run([*DOCTOR, *arguments])
+    assert result.code == 2 and "--help" in result.err and result.out == "", result
+
+
+# ---- Windows on storage ----
+
+def test_windows_on_storage_are_tried_in_the_current_directory(doctor, tmp_path):
+    line = only(doctor(cwd=tmp_path), "storage windows")
+    assert str(tmp_path) in line["finding"] and not os.listdir(tmp_path), line
+
+
+def test_directory_in_memory_is_no_storage(doctor):
+    line = only(doctor(cwd="/dev/shm"), "storage windows")
+    assert line["status"] == "warning" and "/dev/shm (tmpfs) is memory" in line["finding"], line
+
+
+def test_directory_without_files_gives_way_to_another(doctor):
+    line = only(doctor(cwd="/proc"), "storage windows")
+    assert "/var/tmp (" in line["finding"], line
+
+
+def test_forbidden_userfaultfd_makes_versions_whole(doctor, tmp_path):
+    line = only(doctor(cwd=tmp_path, preexec_fn=forbid(USERFAULTFD, error=errno.EPERM)), "versions")
+    assert line["status"] == "warning" and "what has changed is not known" in line["finding"], line
+
+
+def test_space_that_cannot_be_reserved_is_told(doctor):
+    line = only(doctor(cwd="/var/tmp", preexec_fn=forbid(FALLOCATE, error=errno.EOPNOTSUPP)), "storage windows")
+    assert line["status"] == "warning" and "by writing zeroes" in line["finding"], line

@@ -1,0 +1,213 @@
+"""tests/cmd/test_report.py: onespace report makes one page of all results, whatever they hold."""
+import html.parser
+import json
+import os
+import re
+import shutil
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+from jobs import ONESPACE, ROOT
+
+SERIES = {"name": "tasks", "unit": "s", "x": [1, 2, 400], "samples": [[1e-6, 2e-6], [2e-6, 2e-6], [1e-3, 3e-3]]}
+
+
+def result(series, limits=(), **more):
+    return {"format": "onespace-bench/1", "question": "How long?", "command": "somewhere/run", "notes": [],
+            "paper": {"document": "A paper", "figure": "Figure 9", "claim": "It is fast."},
+            "machine": {"cpu": "c", "processors": 2, "kernel": "6", "memory_bytes": 1 << 34,
+                        "cache_line_round_trip_s": []},
+            "versions": {"onespace": "onespace 0", "compiler": "cc", "libc": "glibc"},
+            "series": list(series), "limits": list(limits), **more}
+
+
+class Page(html.parser.HTMLParser):
+    """What the page refers to and shows, and whether its tags are balanced."""
+    VOID = {"meta", "rect", "circle", "path", "line"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.text, self.open, self.references, self.classes = text, [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in ("script", "link", "img", "iframe", "object"), tag
+        self.references += [value for name, value in attrs if name in ("href", "src", "xlink:href")]
+        self.classes += [dict(attrs).get("class", "")]
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.classes += [dict(attrs).get("class", "")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, (tag, self.open)
+
+    def pictures(self):
+        return [xml.etree.ElementTree.fromstring(svg) for svg in re.findall(r"(?s)<svg.*?</svg>", self.text)]
+
+    def places(self):
+        """All coordinates of all pictures."""
+        numbers = r"-?\d+(?:\.\d+)?(?![\w%])"
+        return [float(number) for svg in self.pictures() for part in svg.iter()
+                for name, value in part.attrib.items() if name in ("x", "y", "cx", "cy", "x1", "x2", "y1", "y2", "d")
+                for number in re.findall(numbers, value)]
+
+
+@pytest.fixture
+def report(job, tmp_path):
+    """Makes a page of {file name: its JSON, or text}; gives it and the command's result."""
+    def make(files, *options, code=0):
+        directory = tmp_path / "results"
+        directory.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (directory / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        done = job.run([ONESPACE, "report", "--results", directory, "-o", tmp_path / "page.html", *options])
+        assert done.code == code, done
+        assert len(done.err.splitlines()) >= 1 and "Traceback" not in done.err, done
+        return (Page((tmp_path / "page.html").read_text()) if code == 0 else None), done
+    return make
+
+
+def test_report_shows_a_real_result(job, tmp_path):
+    measured = job.run([ROOT / "bench/mappings/run", "--workers", "2", "--iterations", "20", "--sizes", "4096,65536",
+                        "--turns", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+    assert measured.code == 0, measured
+    done = job.run([ONESPACE, "report"], env={"ONESPACE_BENCH_RESULTS": str(tmp_path)})
+    assert done.code == 0, done
+    page = Page((tmp_path / "report.html").read_text())
+    data = json.loads((tmp_path / "mappings.json").read_text())
+    for text in (data["paper"]["claim"], data["paper"]["figure"], data["machine"]["cpu"], data["versions"]["onespace"],
+                 data["command"], "limit: enter", "processes / tasks", "64 KiB"):
+        assert text in page.text, text
+    charts = [svg for svg in page.pictures() if svg.get("class") == "chart"]
+    assert len(charts) == 4  # brk, heap, mmap, touch
+    points = sum(len(one["x"]) for one in data["series"]) + 4 * 2  # and the limit in each
+    marks = [part for svg in charts for part in svg.iter() if (part.get("class") or "").startswith("mark")]
+    assert len(marks) == points and all(mark[0].text for mark in marks)
+
+
+def test_report_refers_to_nothing_outside(report):
+    page, _ = report({"a.json": result([SERIES]), "b.json": result([SERIES])})
+    assert page.references == ["#q1", "#q2"]
+    assert not re.search(r"url\(|@import|https?:", page.text)
+
+
+def test_report_shows_every_file_of_every_directory(report, job, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.json").write_text(json.dumps(result([SERIES], question="The other directory's?")))
+    names = [f"p2p-{i}.json" for i in range(5)]
+    page, _ = report({name: result([SERIES], question=f"Is it {name}?") for name in names}, "--results", other,
+                     "--results", other)
+    titles = re.findall(r"<h2>(.*?)</h2>", page.text)
+    assert titles == [f"{i + 1}. Is it {name}?" for i, name in enumerate(names)] + ["6. The other directory&#x27;s?"]
+
+
+def test_report_escapes_names(report):
+    name = 'a<b>&"c"/tasks</svg><script>alert(1)</script>'
+    page, _ = report({"a.json": result([{**SERIES, "name": name}], question="<&>?",
+                                       paper={"document": "<&>", "figure": "<i>", "claim": "]]><&>"})})
+    assert page.text.count("&lt;script&gt;") >= 1 and "<script" not in page.text
+
+
+EXTREMES = {
+    "one x": [{**SERIES, "x": [4096], "samples": [[1e-6]]}],
+    "zeros": [{**SERIES, "samples": [[0, 0], [0, 0], [0, 0]]}, {**SERIES, "name": "processes", "unit": "count"}],
+    "some zeros": [{**SERIES, "samples": [[0], [0.5], [1000]]}],
+    "x of zero": [{**SERIES, "x": [0, 1, 2]}],
+    "huge counts": [{**SERIES, "unit": "count", "samples": [[1], [10 ** 18], [10 ** 300]]}],
+    "tiny times": [{**SERIES, "samples": [[1e-300], [1e-12], [1e9]]}],
+    "bytes": [{**SERIES, "unit": "bytes", "samples": [[0], [1023], [1 << 62]]}],
+    "the same again": [{**SERIES, "samples": [[7, 7], [7, 7], [7, 7]]}],
+    "many curves": [{**SERIES, "name": f"mpi/{i}"} for i in range(40)],
+    "many points": [{**SERIES, "x": list(range(3000)), "samples": [[i + 1] for i in range(3000)]}],
+    "different points": [SERIES, {**SERIES, "name": "other", "x": [3], "samples": [[1]]}],
+}
+
+
+@pytest.mark.parametrize("series", EXTREMES.values(), ids=list(EXTREMES))
+def test_report_draws_within_its_figures(report, series):
+    page, _ = report({"a.json": result(series, [{**SERIES, "name": "limit", "x": [5], "samples": [[1e-7]]}])})
+    charts = [svg for svg in page.pictures() if svg.get("class") == "chart"]
+    assert charts
+    most = max(float(svg.get("viewBox").split()[2 + i]) for svg in charts for i in (0, 1))
+    places = page.places()
+    assert places and all(-10 <= place <= most for place in places), (min(places), max(places))
+
+
+@pytest.mark.parametrize("what, content, said", [
+    ("text", "no JSON {", "is no JSON"), ("another format", {"format": "else"}, "is not of the format"),
+    ("a list", [1, 2], "is not of the format"),
+    ("no series", result([]), "it has no series"),
+    ("no machine", {**result([SERIES]), "machine": None}, "is damaged"),
+    ("no claim", {**result([SERIES]), "paper": {"document": "d", "figure": "f"}}, "claim is missing"),
+    ("text for numbers", result([{**SERIES, "samples": [["1"], [1], [1]]}]), "is no number"),
+    ("not a number", result([{**SERIES, "samples": [[float("nan")], [1], [1]]}]), "is no number"),
+    ("a huge number", result([{**SERIES, "samples": [[10 ** 400], [1], [1]]}]), "is damaged"),
+    ("samples that lack", result([{**SERIES, "samples": [[1]]}]), "lacks samples")],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "")
+def test_report_names_what_it_leaves_out(report, what, content, said):
+    page, done = report({"bad.json": content, "good.json": result([SERIES])})
+    assert f"bad.json {done.err.split('bad.json ')[1].splitlines()[0]}" in done.err and said in done.err, done
+    assert len(done.err.splitlines()) == 2, done  # it, and where the page is
+    assert "Left out" in page.text and "1. How long?" in page.text
+
+
+def test_report_of_nothing_fails(report, tmp_path):
+    _, done = report({"bad.json": "{"}, "--results", tmp_path / "absent", code=1)
+    assert "no results in" in done.err and "is no folder" in done.err and "bench/run-all" in done.err, done
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_report_keeps_the_old_page_when_it_cannot_write(report, tmp_path):
+    _, done = report({"a.json": result([SERIES])}, "-o", tmp_path / "absent/page.html", code=1)
+    assert "cannot write" in done.err and "-o" in done.err, done
+    (tmp_path / "page.html").mkdir()
+    _, done = report({}, code=1)
+    assert "cannot write" in done.err, done
+    assert sorted(os.listdir(tmp_path)) == ["page.html", "results"]  # and nothing half-written
+
+
+@pytest.mark.parametrize("words", [["word"], ["--absent"], ["--results"]])
+def test_report_refuses_wrong_usage(job, words):
+    done = job.run([ONESPACE, "report", *words])
+    assert done.code == 2 and "onespace report --help" in done.err, done
+
+
+def test_report_names_loops_and_calls_as_their_benchmarks_do():
+    sys.path.insert(0, str(ROOT / "bench/lib"))
+    import onespace_report_looks as looks
+    for benchmark, names in (("heap", looks.LOOPS.names), ("xpmem", looks.XPMEM.names + looks.SHM.names)):
+        source = (ROOT / "bench" / benchmark / "run").read_text()
+        at = [source.find(f'"{name}"') for name in names]
+        assert -1 not in at, (benchmark, names[at.index(-1)])
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
+def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
+    browser = shutil.which("chromium")
+    if not browser:
+        pytest.skip("chromium is not installed (scripts/setup browser)")
+    report({"a.json": result([SERIES, {**SERIES, "name": "processes"}], [{**SERIES, "name": "limit"}])})
+    width = 500 if look == "narrow" else 1200
+    dark = ["--blink-settings=preferredColorScheme=0"] if look == "dark" else []
+    shot = job.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                    f"--user-data-dir={tmp_path}/profile", f"--window-size={width},1600", *dark,
+                    f"--screenshot={tmp_path}/page.png", f"file://{tmp_path}/page.html"], timeout=60,
+                   env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)})
+    assert shot.code == 0, shot
+    image = pytest.importorskip("matplotlib.image", reason="python3-matplotlib is not installed")
+    pixels = image.imread(str(tmp_path / "page.png"))[..., :3]
+    assert pixels.shape[:2] == (1600, width)
+    assert (pixels[2, 2].mean() < 0.3) == (look == "dark"), pixels[2, 2]
+
+    def drawn(*colour):
+        return (abs(pixels - [value / 255 for value in colour]).max(axis=2) < 0.02).sum()
+    tasks, processes = ((0x58, 0xa6, 0xe8), (0xff, 0x8c, 0x42)) if look == "dark" else ((0, 0x72, 0xb2), (0xd5, 0x5e, 0))
+    assert drawn(*tasks) > 300 and drawn(*processes) > 300  # curves and markers, not only a legend
+    assert (pixels[:, -4:] == pixels[2, 2]).all()  # nothing runs out of the page

@@ -1,0 +1,119 @@
+"""tests/conftest.py: the fixtures that all Python tests share; tests/lib is where they import the rest from."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
+from guests import Guests  # noqa: E402
+from jobs import RUN, job  # noqa: E402,F401 (a fixture)
+from launchers import MPIS  # noqa: E402
+
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: needs the machine for itself, so that scripts/run-tests runs it last")
+    config.addinivalue_line("markers", "xdist_group(name): run one after another, by one of the parallel workers")
+    start_with_default_signals()
+
+
+def start_with_default_signals():
+    """nohup and shells' background jobs start a program with these ignored, and so would be whatever a test starts."""
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(params=["by_hand", "joined"])
+def run(request):
+    """The two ways to run one task: this process as root, and a shim with a host."""
+    return RUN if request.param == "by_hand" else [*RUN, "--space", "test"]
+
+
+@pytest.fixture(scope="session")
+def guests():
+    """What is compiled for the tests goes to a directory that other users may enter, unlike pytest's."""
+    with tempfile.TemporaryDirectory(prefix="onespace-guests-") as directory:
+        os.chmod(directory, 0o755)
+        yield Guests(pathlib.Path(directory))
+
+
+@pytest.fixture
+def started(job):
+    """Starts `onespace run` (or another command) and waits until it has said "ready" `count` times."""
+    def start(*argv, count=1, command=None, **options):
+        command = job.start([*(command or RUN), *argv], stdin=subprocess.PIPE, **options)
+        command.wait_for("ready", count)
+        running.append(command)
+        return command
+    running = []
+    yield start
+    for command in running:
+        command.process.stdin.close()
+        command.finish()
+
+
+@pytest.fixture
+def observed(guests):
+    return guests("observed")
+
+
+@pytest.fixture(params=list(MPIS), scope="session")
+def mpi(request):
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=list(MPIS) if LONG else [name for name in MPIS if not MPIS[name].wheel], scope="session")
+def stock_mpi(request):
+    """The distribution's libraries; with ONESPACE_LONG=1 in the environment those of the wheels too."""
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=[name for name in MPIS if MPIS[name].is_distributions], scope="session")
+def distributions_mpi(request):
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=[name for name in MPIS if MPIS[name].wheel], scope="session")
+def wheels_mpi(request):
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture(params=[name for name in MPIS if MPIS[name].hydra], scope="session")
+def hydra_mpi(request):
+    return MPIS[request.param].needed()
+
+
+@pytest.fixture
+def mpi_named():
+    """Gives one of the MPI libraries, or skips the test, visibly."""
+    return lambda name: MPIS[name].needed()
+
+
+@pytest.fixture
+def somebody():
+    """A preexec function after which a command runs as an ordinary user, or skips the test, visibly."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+
+    def become():
+        os.setgid(65534)
+        os.setuid(65534)
+    return become
+
+
+@pytest.fixture
+def tool():
+    """Gives the path of a program, or skips the test, visibly."""
+    def find(name, package=None):
+        path = shutil.which(name)
+        if not path:
+            pytest.skip(f"{name} is not installed" + (f" (package {package})" if package else ""))
+        return path
+    return find

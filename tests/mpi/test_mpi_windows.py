@@ -1,0 +1,124 @@
+"""MPI windows of ranks that are tasks of one space: one memory, whatever the MPI library (docs/mpi-layer.md)."""
+import os
+import shutil
+
+import pytest
+
+from jobs import ONESPACE, RUN
+from launchers import VENV
+
+TIME = 60
+
+CASES = [
+    "one_allocation", "loads_and_stores", "noncontiguous", "attributes", "group_name_info",
+    "query_of_no_rank", "many_windows", "communicators", "derived_types", "operations",
+    "accumulates_are_atomic", "compare_and_swap", "requests", "locks_exclude",
+    "post_start_complete_wait", "waiting_makes_progress", "failure_is_everybodys", "threads",
+    "left_at_finalize",
+]
+
+
+def run_cases(job, guests, mpi, cases, ranks=2, options=()):
+    command = mpi.command(ranks, [*RUN, *options, guests.mpi(mpi, "mpi_windows"), *cases])
+    result = job.run(command, timeout=TIME, env=mpi.env)
+    assert result.code == 0, str(result)
+    assert result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_window(job, guests, stock_mpi, case):
+    run_cases(job, guests, stock_mpi, [case])
+
+
+def test_windows_of_four_ranks(job, guests, stock_mpi):
+    run_cases(job, guests, stock_mpi, [case for case in CASES if case != "failure_is_everybodys"], ranks=4)
+
+
+def test_windows_of_one_rank(job, guests, stock_mpi):
+    alone = ["one_allocation", "attributes", "many_windows", "operations", "requests", "locks_exclude"]
+    run_cases(job, guests, stock_mpi, alone, ranks=1)
+
+
+def test_windows_of_the_wheels(job, guests, mpi):
+    run_cases(job, guests, mpi, ["one_allocation", "operations", "requests", "left_at_finalize"])
+
+
+def test_large_counts(job, guests, stock_mpi):
+    if stock_mpi.name == "openmpi":
+        pytest.skip("Open MPI 4 has no MPI_Put_c")
+    run_cases(job, guests, stock_mpi, ["large_counts"])
+
+
+def test_layer_off_leaves_windows_to_mpi(job, guests, stock_mpi):
+    """Then each rank has mappings of its own, at addresses of its own."""
+    command = stock_mpi.command(2, [*RUN, "--mpi-layer", "off", guests.mpi(stock_mpi, "mpi_windows"),
+                                    "one_allocation"])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert "addresses[i] == mine" in result.out, str(result)
+
+
+def test_failure_says_why(job, guests, stock_mpi):
+    result = run_cases(job, guests, stock_mpi, ["failure_is_everybodys"])
+    assert "cannot allocate the" in result.err and "displacement unit of 0" in result.err, str(result)
+
+
+def test_profiling_tool_still_sees_windows(job, guests, stock_mpi):
+    tool = guests.build("mpi_tool.c", stock_mpi.compiler, ("-shared", "-fPIC"), f"libtool-{stock_mpi.name}.so")
+    program = guests.build("mpi_windows.c", stock_mpi.compiler, ("-O1", tool), f"{stock_mpi.name}-with-tool")
+    result = job.run(stock_mpi.command(2, [*RUN, program, "one_allocation"]), timeout=TIME)
+    assert result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+    assert result.err.count("tool: a window") == 2, str(result)
+
+
+def test_layer_preloaded_into_processes_leaves_windows_to_mpi(job, guests, stock_mpi):
+    kind = "openmpi" if "openmpi" in stock_mpi.name else "mpich"
+    layer = os.path.join(os.path.dirname(ONESPACE), f"../lib/libonespace-mpi-{kind}.so")
+    command = stock_mpi.command(2, ["env", f"LD_PRELOAD={os.path.abspath(layer)}",
+                                    guests.mpi(stock_mpi, "mpi_windows"), "loads_and_stores", "requests",
+                                    "attributes", "communicators", "derived_types"])
+    result = job.run(command, timeout=TIME)
+    assert result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
+@pytest.mark.parametrize("module", ["f08", "mpif"])
+def test_windows_in_fortran(job, guests, stock_mpi, module):
+    compiler = f"mpifort.{stock_mpi.name}"
+    if not shutil.which(compiler) or not shutil.which("gfortran"):
+        pytest.skip(f"no {compiler} or no gfortran (scripts/setup test)")
+    program = guests.mpi(stock_mpi, f"mpi_windows_{module}")
+    result = job.run(stock_mpi.command(2, [*RUN, program]), timeout=TIME)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
+@pytest.mark.parametrize("name", ["openmpi", "wheel-mpich"])
+def test_windows_in_python(job, mpi_named, python_with_mpi, name):
+    """mpi4py opens its MPI library when it is imported."""
+    mpi = mpi_named(name)
+    python, modules = python_with_mpi
+    env = {**mpi.env, "PYTHONPATH": modules, "MPI4PY_MPIABI": name.removeprefix("wheel-")}
+    if mpi.wheel:
+        env["LD_LIBRARY_PATH"] = str(VENV / mpi.wheel / "lib")
+    script = os.path.join(os.path.dirname(__file__), "guests", "mpi_windows.py")
+    result = job.run(mpi.command(2, [*RUN, python, script]), timeout=TIME, env=env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
+@pytest.mark.parametrize("name", ["mpich", "wheel-mpich", "wheel-openmpi"])
+def test_windows_in_a_session(job, guests, mpi_named, name):
+    mpi = mpi_named(name)
+    result = job.run(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_session")]), timeout=TIME, env=mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_death_of_a_rank_is_an_error_and_its_memory_stays(job, guests, tool, who):
+    """The launcher is told to go on; rank 0 is the one that allocated."""
+    mpi_launcher = tool("mpiexec.mpich", "mpich")
+    tool("mpicc.mpich", "libmpich-dev")
+    program = guests("mpich/mpi_window_death")
+    result = job.run([mpi_launcher, "-disable-auto-cleanup", "-n", "3", *RUN, program, who], timeout=TIME)
+    others = [rank for rank in range(3) if rank != who]
+    assert [line for line in result.lines if line.startswith("rank")] == \
+        [f"rank {rank}: 0 wrong" for rank in others], str(result)
+    assert f"rank {who} of the window's communicator has ended" in result.err, str(result)

