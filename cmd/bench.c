@@ -10,26 +10,26 @@ static const char usage[] =
     "\n"
     "Measures what two ranks gain as tasks of one address space, on this machine and with your "
     "MPI:\n"
-    "MPI_Sendrecv and ping-pong as processes and as tasks by turns, beside memcpy between two "
-    "threads.\n"
+    "Interleaved runs of MPI_Sendrecv and ping-pong as processes and as tasks, and of memcpy\n"
+    "between two threads.\n"
     "\n"
     "      --mpi NAME  path (default): the MPI of mpicc and mpiexec along PATH; mpich, openmpi: "
     "Debian's;\n"
     "                  all: every one that is found\n"
-    "      --quick     fewer sizes and turns: a few seconds\n"
-    "      --turns N   of processes and tasks each; few turns scatter more\n"
+    "      --quick     fewer sizes and repeats: a few seconds\n"
+    "      --repeats N runs of processes and tasks each; with few the figures scatter more\n"
     "      --fresh     send what has just been written, not the same buffer again and again\n"
     "      --json      print the results as JSON (onespace-bench/1) in place of the table\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
 
-enum { OPT_MPI = 256, OPT_QUICK, OPT_TURNS, OPT_FRESH, OPT_JSON };
+enum { OPT_MPI = 256, OPT_QUICK, OPT_REPEATS, OPT_FRESH, OPT_JSON };
 
 static const struct option options[] = {
     {"mpi", required_argument, NULL, OPT_MPI},
     {"quick", no_argument, NULL, OPT_QUICK},
-    {"turns", required_argument, NULL, OPT_TURNS},
+    {"repeats", required_argument, NULL, OPT_REPEATS},
     {"fresh", no_argument, NULL, OPT_FRESH},
     {"json", no_argument, NULL, OPT_JSON},
     {"help", no_argument, NULL, 'h'},
@@ -53,11 +53,11 @@ int command_bench(int argc, char **argv)
         if (option == OPT_MPI)
             command[3] = optarg;
         else
-            command[count++] = option == OPT_QUICK   ? "--quick"
-                               : option == OPT_TURNS ? "--turns"
-                               : option == OPT_FRESH ? "--fresh"
-                                                     : "--json";
-        if (option == OPT_TURNS)
+            command[count++] = option == OPT_QUICK     ? "--quick"
+                               : option == OPT_REPEATS ? "--repeats"
+                               : option == OPT_FRESH   ? "--fresh"
+                                                       : "--json";
+        if (option == OPT_REPEATS)
             command[count++] = optarg;
         plots &= option != OPT_JSON;
     }

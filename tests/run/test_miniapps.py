@@ -78,7 +78,7 @@ def test_counter_says_that_it_cannot_write(counted):
 
 
 def miniapps(job, folder, *options):
-    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--turns", "1", "--results", folder / "results", *options],
+    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--repeats", "1", "--results", folder / "results", *options],
                    env={"ONESPACE_BIN": ONESPACE}, timeout=110)
 
 
