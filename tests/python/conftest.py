@@ -20,7 +20,7 @@ import numpy as np
 import onespace
 
 def refused(kind, *words):
-    '''A context that wants an exception of that very class, with these words in its message.'''
+    '''A context that expects an exception of exactly that class, with these words in its message.'''
     class Refused:
         def __enter__(self):
             return self
@@ -48,10 +48,10 @@ def interpreter():
 
 
 class Play:
-    """A script with a part for the root and one for each role that it starts tasks in."""
+    """A script with a part for the root and one for each role of its tasks."""
 
-    def __init__(self, job, interpreter, folder):
-        self.job, self.interpreter, self.folder = job, interpreter, folder
+    def __init__(self, job, interpreter, directory):
+        self.job, self.interpreter, self.directory = job, interpreter, directory
         self.common = ""
         self.env = {"PYTHONPATH": str(BUILD / "python"), "OPENBLAS_NUM_THREADS": "1"}
 
@@ -60,16 +60,16 @@ class Play:
         for role, code in parts.items():
             test = "len(sys.argv) == 1" if role == "root" else f"sys.argv[1:2] == [{role!r}]"
             text += f"\nif {test}:\n" + textwrap.indent(textwrap.dedent(code), "    ")
-        path = self.folder / "play.py"
+        path = self.directory / "play.py"
         path.write_text(text)
         return path
 
     def start(self, before=(), env=None, **parts):
         return self.job.start([*before, self.interpreter, self.write(parts)], timeout=60,
-                              env={**self.env, **(env or {})}, cwd=self.folder)
+                              env={**self.env, **(env or {})}, cwd=self.directory)
 
     def __call__(self, **parts):
-        """Runs the parts: what the root and its tasks print, in the end all must be well."""
+        """Runs the parts and returns the output of the root and its tasks; all must succeed."""
         result = self.start(**parts).finish()
         assert result.code == 0, str(result)
         return result

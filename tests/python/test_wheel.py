@@ -1,4 +1,4 @@
-"""The wheel, which scripts/wheel builds: installed anywhere it works by itself, the command too."""
+"""The wheel built by scripts/wheel is self-contained wherever it is installed, including the command."""
 import os
 import subprocess
 
@@ -23,14 +23,14 @@ else:
 
 @pytest.fixture(scope="module")
 def installed(interpreter, tmp_path_factory):
-    """A folder with the wheel in it; its name has a blank, which ld.so's --preload would split at."""
+    """A directory with the wheel in it; its name has a space, at which ld.so's --preload would split."""
     if subprocess.run([interpreter, "-c", "import scikit_build_core"], capture_output=True, timeout=60).returncode:
         pytest.skip("no scikit-build-core (scripts/setup test)")
-    folder = tmp_path_factory.mktemp("wheel")
-    built = subprocess.run([ROOT / "scripts/wheel", folder], capture_output=True, text=True, timeout=900, check=False,
+    directory = tmp_path_factory.mktemp("wheel")
+    built = subprocess.run([ROOT / "scripts/wheel", directory], capture_output=True, text=True, timeout=900, check=False,
                            env={**os.environ, "PYTHON": interpreter})
     assert built.returncode == 0, built.stderr
-    target = folder / "installed here"
+    target = directory / "installed here"
     subprocess.run([interpreter, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps",
                     "--target", target, built.stdout.strip()], check=True, timeout=120)
     return target
