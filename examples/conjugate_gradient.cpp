@@ -1,13 +1,13 @@
-/* examples/conjugate_gradient.cpp: a solver on a mesh that is cut into one part per MPI rank.
+/* examples/conjugate_gradient.cpp: a solver on a mesh that is partitioned over the MPI ranks.
  *
  *   mpicxx -std=c++20 conjugate_gradient.cpp -o conjugate_gradient $(pkg-config --cflags onespace)
  *   mpiexec -n 4 ./conjugate_gradient 16
  *   mpiexec -n 4 onespace run ./conjugate_gradient 16
  *
  * A couples each point of a cube with those it shares an edge with. Each rank has the rows of its
- * own points, and copies of their neighbours: ghosts. A ghost update brings these up to date before
- * each product, while rows that need none are worked on. Processes exchange through shared buffers,
- * tasks read each other's vectors, nodes send messages. In the end each rank solves all alone. */
+ * own points, and copies of their neighbours: ghosts. A ghost update refreshes these before each
+ * product, overlapped with the rows that need none. Processes use shared buffers, tasks read each
+ * other's vectors, nodes send messages. At the end each rank solves the whole problem serially. */
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,7 +27,7 @@ struct mesh {
     std::vector<std::vector<int>> edges; // of each point, to these
 };
 
-// Cubes of six tetrahedra each, numbered at random: edges along axes, diagonals and in cubes.
+// Cubes of six tetrahedra each, numbered at random: edges along axes, face and space diagonals.
 static mesh make_mesh(int side)
 {
     std::size_t count = std::size_t(side) * side * side;
@@ -51,7 +51,7 @@ static mesh make_mesh(int side)
     return made;
 }
 
-// Cuts the points in two along x, in proportion to the ranks, each half along y, and so on.
+// Recursive bisection: along x, in proportion to the ranks, then each half along y, and so on.
 static void cut(const mesh &of, std::span<int> points, int axis, int first, int ranks,
                 std::vector<int> &owner)
 {
@@ -132,7 +132,7 @@ static void multiply(const part &a, const vector &x, vector &y, std::size_t from
 struct solution {
     vector x;
     int iterations = 0;
-    bool direct; // whether neighbours read each other's vectors
+    bool direct; // neighbours read each other's vectors
 };
 
 static solution solve(const part &a, MPI_Comm ranks)
@@ -166,7 +166,7 @@ static solution solve(const part &a, MPI_Comm ranks)
     return found;
 }
 
-// Whether the ranks' solution is that of one rank alone.
+// True if the ranks' solution equals the serial one.
 static bool run(int side, int rank, int size)
 {
     auto mesh = make_mesh(side);

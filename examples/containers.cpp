@@ -23,8 +23,8 @@ static int fill()
     if (onespace_export("books", &books, sizeof(books)) < 0 || onespace_barrier(10000) < 0)
         return 1;
     std::cout << "now " << books.years.size() << " books, one of " << books.known.back() << "\n";
-    books = {};                         // frees all, also what the other task has added,
-    return onespace_barrier(10000) < 0; // which it must live for
+    books = {};                         // frees everything, also blocks of the other task,
+    return onespace_barrier(10000) < 0; // which must still be alive
 }
 
 static int extend(int filler)

@@ -1,11 +1,11 @@
-/* examples/function.c: a task calls a function of another task, on data of its own.
+/* examples/function.c: a task calls a function of another task, on its own data.
  *
  *   cc function.c -o function $(pkg-config --cflags --libs onespace) -lm
  *   ./function
  *
- * Sound for pure functions: arguments, constants and globals only. What a function has for each
- * thread (errno, malloc's lists, standard streams' locks) would be the caller's, and does not fit
- * the owner's libc: docs/sharing.md. */
+ * Sound for functions that use only arguments, constants and globals. Per-thread state (errno,
+ * malloc's lists, standard streams' locks) would be the caller's, and does not match the owner's
+ * libc: docs/sharing.md. */
 #include <math.h>
 #include <onespace.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-double factor = 1; /* each task has its own; the function sees its owner's */
+double factor = 1; /* one per task; the function uses its owner's */
 
 double model(double x)
 {

@@ -16,13 +16,13 @@ static int simulate(struct onespace_insitu *channel)
     struct onespace_insitu_array array = {
         name, "K", heat, sizeof(heat), TYPE, .dimensions = 1, .shape = {CELLS}};
     for (uint64_t step = 1; step <= STEPS; step++) {
-        int result = onespace_insitu_begin(channel, step, PATIENCE_MS); /* the array is ours */
+        int result = onespace_insitu_begin(channel, step, PATIENCE_MS); /* we may write the array */
         for (int i = 0; result == 0 && i < CELLS; i++)
             heat[i] = (double)step + i % 2;
         if (result || onespace_insitu_put(channel, &array) || onespace_insitu_publish(channel))
             return 1;
     }
-    return onespace_insitu_close(channel, PATIENCE_MS) < 0; /* when all was given back */
+    return onespace_insitu_close(channel, PATIENCE_MS) < 0; /* waits until all steps are released */
 }
 
 static int analyse(void)
@@ -51,7 +51,7 @@ int main(void)
     struct onespace_status status = {.status = 1};
     struct onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
     char *words[] = {"./insitu", NULL};
-    options.consumers = 1; /* whom the first step waits for */
+    options.consumers = 1; /* the first step waits for it */
     if (onespace_init() > 0)
         return analyse();
     int result = onespace_insitu_create("heat", &options, &channel);

@@ -1,4 +1,4 @@
-/* examples/linked_list.c: one task builds a linked list, another walks it where it lies.
+/* examples/linked_list.c: one task builds a linked list, another walks it in place.
  *
  *   cc linked_list.c -o linked_list $(pkg-config --cflags --libs onespace)
  *   ./linked_list
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     struct onespace_status built = {.status = 1}, walked = {.status = 1};
     char text[16], *builder_argv[] = {argv[0], NULL}, *walker_argv[] = {argv[0], text, NULL};
-    attr.ntasks = 2; /* numbers 0 and 1 meet in the barrier */
+    attr.ntasks = 2; /* the barrier is for numbers 0 and 1 */
     attr.number = 0;
     int builder = onespace_spawn(argv[0], builder_argv, NULL, &attr);
     attr.number = 1;

@@ -3,9 +3,9 @@
  *   cc lookup.c -o lookup $(pkg-config --cflags --libs onespace)
  *   ./lookup
  *
- * The task does not know of the look-up: it exports nothing. This is how a monitor reads the state
- * of a simulation. The variable needs no -rdynamic: names that only the file's symbol table has are
- * found as well, unless the file was stripped. */
+ * The task is not involved and exports nothing. This is how a monitor reads the state of a
+ * simulation. The variable needs no -rdynamic: names in the file's symbol table are found as well,
+ * unless the file was stripped. */
 #include <onespace.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     void *found;
     (void)argc;
     int id = self < 0 ? self : onespace_spawn(argv[0], task_argv, NULL, NULL);
-    /* The task may still be loading its libraries: what is not there yet comes. */
+    /* The task may still be loading its libraries: wait until the name appears. */
     int result = -1;
     for (int tries = 0; id > 0 && tries < 1000 && result < 0; tries++) {
         result = onespace_lookup(id, "steps_done", &found, &size);

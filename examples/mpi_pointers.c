@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COUNT; i++)
         mine[i] = rank + 1;
 
-    /* Eight bytes on the wire, eight megabytes within reach. */
+    /* Sends eight bytes, and gives access to eight megabytes. */
     uint64_t send = (uintptr_t)mine, receive;
     int right = (rank + 1) % size, left = (rank + size - 1) % size;
     MPI_Sendrecv(&send, 1, MPI_UINT64_T, right, 0, &receive, 1, MPI_UINT64_T, left, 0,

@@ -1,5 +1,5 @@
-/* examples/parallel.c: tasks in place of threads. Numbers are added up by tasks, each with globals
- * of its own, once with a loop that is a region of its own and once within a region.
+/* examples/parallel.c: tasks in place of threads. Tasks, each with its own globals, sum numbers,
+ * once with a loop that is a region of its own and once within a region.
  *
  *   cc parallel.c -o parallel $(pkg-config --cflags --libs onespace)
  *   ./parallel 4
@@ -11,7 +11,7 @@
 
 enum { LENGTH = 100000 };
 
-static long calls; /* each task has its own: no lock, no `threadprivate` */
+static long calls; /* one per task: no lock, no `threadprivate` */
 
 struct work {
     double *cells, sum;
@@ -19,7 +19,7 @@ struct work {
 
 static void fill(long begin, long end, void *argument)
 {
-    struct work *work = argument; /* of the task that called main */
+    struct work *work = argument; /* in member 0's memory */
     calls++;
     for (long i = begin; i < end; i++)
         work->cells[i] = 1.0 / (double)((i + 1) * (i + 1));

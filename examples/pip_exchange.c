@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Starts in place of main. It need not be exported. */
+/* Runs instead of main. Need not be exported. */
 __attribute__((used)) static int add(void *argument)
 {
-    const int *numbers = argument; /* the root's memory, as it is */
+    const int *numbers = argument; /* the root's memory itself */
     int id, ntasks, sum, *previous;
     pip_get_pipid(&id);
     pip_get_ntasks(&ntasks);
@@ -20,7 +20,7 @@ __attribute__((used)) static int add(void *argument)
     if (id > 0 && pip_named_import(id - 1, (void **)&previous, "sum of %d", id - 1) == 0)
         sum += *previous;
     pip_named_export(&sum, "sum of %d", id);
-    void *done; /* sum lies on our stack: stay until it has been read */
+    void *done; /* sum is on our stack: wait until it has been read */
     return pip_named_import(PIP_PIPID_ROOT, &done, "done");
 }
 

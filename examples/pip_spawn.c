@@ -1,6 +1,6 @@
-/* examples/pip_spawn.c: the calls of Process-in-Process as its paper has them (HPDC'18, figure 3):
- * the root spawns this program, reads a variable of each task by its name, and meets them at a
- * barrier.
+/* examples/pip_spawn.c: the calls of Process-in-Process as in its paper (HPDC'18, figure 3): the
+ * root spawns this program, reads a variable of each task by its name, and synchronises with them
+ * at a barrier.
  *
  *   cc pip_spawn.c -o pip_spawn $(pkg-config --cflags --libs onespace) -lpip
  *   ./pip_spawn 4
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-int answer; /* each task has its own */
+int answer; /* one per task */
 static pip_barrier_t barrier;
 
 static int run_root(int ntasks, char **argv)

@@ -1,10 +1,10 @@
 """Heat that spreads over a plate, plotted while it is computed.
 
-    onespace run python3 plot_simulation.py [STEPS [FOLDER]]
+    onespace run python3 plot_simulation.py [STEPS [DIRECTORY]]
 
-The simulation starts this script once more as a task, which plots. That one reads the field where it lies: nothing is
-copied or written to a file but the pictures. It takes the newest step each time, so the simulation waits only while a
-picture is drawn from its field."""
+The simulation starts this script a second time as a task, which plots. The task reads the field in place: nothing is
+copied, and only the pictures are written to files. It always takes the newest step, so the simulation waits only while
+a picture is drawn from its field."""
 import pathlib
 import sys
 
@@ -25,7 +25,7 @@ def simulate(steps):
                 step.attribute("time", number * 0.5)
 
 
-def plot(folder):
+def plot(directory):
     import matplotlib
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
@@ -37,7 +37,7 @@ def plot(folder):
             picture = picture or axes.imshow(field, vmin=0, vmax=100, cmap="inferno")
             picture.set_data(field)
             axes.set_title(f"{step.attributes()['time']:.1f} s, mean {field.mean():.2f} {step.info('temperature')['units']}")
-            figure.savefig(folder / f"heat-{step.number:04}.png")
+            figure.savefig(directory / f"heat-{step.number:04}.png")
             print(f"step {step.number}: mean {field.mean():.3f}, {step.passed} steps passed over")
 
 
@@ -45,7 +45,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["plot"]:
         plot(pathlib.Path(sys.argv[2]))
     else:
-        steps, folder = [*sys.argv[1:], *["20", "."][len(sys.argv) - 1:]]
-        with onespace.spawn_python(__file__, "plot", folder) as task:
+        steps, directory = [*sys.argv[1:], *["20", "."][len(sys.argv) - 1:]]
+        with onespace.spawn_python(__file__, "plot", directory) as task:
             simulate(int(steps))
         sys.exit(task.returncode)

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "cannot make a space: %s\n", strerror(-self));
         return 1;
     }
-    /* The message says what is wrong with a program and how to mend it; the result is only a
+    /* The message says what is wrong with a program and how to fix it; the result is just an error
      * number. */
     char message[512] = "";
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
         }
     }
     struct onespace_status status;
-    while (onespace_wait(ONESPACE_ANY, &status, -1) > 0) { /* -ECHILD: all are collected */
+    while (onespace_wait(ONESPACE_ANY, &status, -1) > 0) { /* -ECHILD: all are reaped */
         if (WIFEXITED(status.status))
             printf("task %d (pid %d) exited with %d\n", status.id, status.pid,
                    WEXITSTATUS(status.status));

@@ -34,7 +34,7 @@ static int be_task(int builder)
     void *tree = builder ? NULL : build(0, COUNT);
     int result = builder ? onespace_import(builder, "tree", &tree, NULL, 10000)
                          : onespace_export("tree", tree, sizeof(struct node));
-    if (result < 0 || onespace_barrier(10000) < 0) /* the builder may end: its memory is held */
+    if (result < 0 || onespace_barrier(10000) < 0) /* its memory is held, so the builder may end */
         return 1;
     for (int key = onespace_number(); key < COUNT; key += TASKS)
         count += has(tree, key);
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     int failures = 0;
     for (attr.ntasks = TASKS, attr.number = 0; attr.number < TASKS; attr.number++) {
         int id = onespace_spawn(argv[0], words, NULL, &attr);
-        if (!words[1]) /* the others are told who builds */
+        if (!words[1]) /* the others get the builder's id */
             snprintf(words[1] = text, sizeof(text), "%d", id);
     }
     while (onespace_wait(ONESPACE_ANY, &status, -1) > 0)

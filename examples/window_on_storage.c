@@ -1,11 +1,11 @@
 /* examples/window_on_storage.c: a window that outlives the program, made durable under an exclusive
- * lock ("MPI windows on storage", Listing 4), and two windows that take turns, so that one is
- * always whole.
+ * lock ("MPI windows on storage", Listing 4), and two alternating windows, so that one is always
+ * consistent.
  *
  *   mpicc -o window_on_storage window_on_storage.c
- *   mpiexec -n 2 onespace run ./window_on_storage FOLDER
+ *   mpiexec -n 2 onespace run ./window_on_storage DIRECTORY
  *
- * Each run counts on from where the last one ended. */
+ * Each run continues the count of the previous one. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -13,12 +13,12 @@ struct state {
     long step, sum;
 };
 
-static MPI_Win open_window(const char *folder, int number, int rank, struct state **state)
+static MPI_Win open_window(const char *directory, int number, int rank, struct state **state)
 {
     char path[4096];
     MPI_Info info;
     MPI_Win window;
-    snprintf(path, sizeof(path), "%s/state%d.%d", folder, rank, number);
+    snprintf(path, sizeof(path), "%s/state%d.%d", directory, rank, number);
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_type", "storage");
     MPI_Info_set(info, "storage_alloc_filename", path);
@@ -40,13 +40,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < 10; i++) {
         last.step++;
         last.sum += last.step;
-        int turn = (int)(last.step % 2); /* the other one keeps the step before */
-        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, windows[turn]);
-        states[turn]->sum = last.sum;
-        MPI_Win_sync(windows[turn]); /* on the device before the step is named */
-        states[turn]->step = last.step;
-        MPI_Win_sync(windows[turn]);
-        MPI_Win_unlock(rank, windows[turn]);
+        int next = (int)(last.step % 2); /* the other one keeps the previous step */
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, windows[next]);
+        states[next]->sum = last.sum;
+        MPI_Win_sync(windows[next]); /* durable before the step number is */
+        states[next]->step = last.step;
+        MPI_Win_sync(windows[next]);
+        MPI_Win_unlock(rank, windows[next]);
     }
     printf("rank %d: step %ld, sum %ld\n", rank, last.step, last.sum);
     for (int i = 0; i < 2; i++)

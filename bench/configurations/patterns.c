@@ -3,13 +3,14 @@
  *
  * usage: patterns PATTERN BATCHES MILLISECONDS SIZE...
  *
- * exchange      each rank sends to both neighbours in a ring and receives from both (IMB-MPI1
- * Exchange) all_put_all   each rank puts into a window of every other (IMB-RMA All_put_all) window
- * the window is made and freed (IMB-EXT Window)
+ *   exchange     each rank sends to both neighbours in a ring and receives from both
+ *                (IMB-MPI1 Exchange)
+ *   all_put_all  each rank puts into a window of every other (IMB-RMA All_put_all)
+ *   window       a window is created and freed (IMB-EXT Window)
  *
- * Prints "PATTERN SIZE SECONDS" per batch, the time of one iteration on the slowest rank, and
- * "messages COUNT" at the end: how many all ranks sent or put together. What arrives is compared,
- * byte by byte. */
+ * Prints "PATTERN SIZE SECONDS" per batch, the time of one iteration on the slowest rank, and at
+ * the end "messages COUNT", the sends or puts of all ranks. Received data is verified byte by
+ * byte. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +20,12 @@ enum { WARM_UP = 3 };
 
 struct job {
     int rank, ranks, size;
-    unsigned char *send, *receive; /* receive: a part for each rank */
+    unsigned char *send, *receive; /* receive: one part per rank */
     MPI_Win window;
     long messages;
 };
 
-/* What rank `author` sends in batch `batch`, everywhere. */
+/* The byte that rank `author` sends throughout batch `batch`. */
 static int pattern(int author, int batch)
 {
     return (author * 37 + batch * 11 + 1) & 0xff;
@@ -116,7 +117,7 @@ static double run_batch(const struct operation *operation, struct job *job, long
     return slowest;
 }
 
-/* Whether all that arrived was right, on all ranks. */
+/* True if every rank received the right data. Collective. */
 static int measure(const struct operation *operation, struct job *job, int batches, double seconds)
 {
     int right = 1, all_right;
@@ -129,9 +130,9 @@ static int measure(const struct operation *operation, struct job *job, int batch
     for (int batch = 1; batch <= batches; batch++) {
         memset(job->send, pattern(job->rank, batch), (size_t)job->size);
         double found = run_batch(operation, job, count);
-        MPI_Barrier(MPI_COMM_WORLD); /* what was put last has arrived */
+        MPI_Barrier(MPI_COMM_WORLD); /* the last puts have arrived */
         right &= operation->is_right(job, batch);
-        MPI_Barrier(MPI_COMM_WORLD); /* and is not overwritten before it was looked at */
+        MPI_Barrier(MPI_COMM_WORLD); /* nobody overwrites what others still verify */
         if (job->rank == 0)
             printf("%s %d %.9e\n", operation->name, job->size, found);
     }

@@ -1,6 +1,6 @@
 /* bench/demo/neighbour.c: each rank sends the address of a static array and reads its neighbour's
- * through the pointer that it got. Plain MPI; only where the ranks share one address space can it
- * end well. */
+ * array through the pointer it received. Plain MPI; works only if the ranks share one address
+ * space. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     printf("rank %d, at %p, reads numbers[7] of rank %d: %d%s\n", rank, (void *)array, next,
            array[7], wrong ? " (wrong)" : "");
 
-    MPI_Barrier(MPI_COMM_WORLD); /* all have read */
+    MPI_Barrier(MPI_COMM_WORLD); /* all reads are done */
     MPI_Finalize();
     return wrong != 0;
 }

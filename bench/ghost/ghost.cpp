@@ -6,17 +6,17 @@
 //   fence fence-tuned pscw pscw-tuned lock lock-tuned     shared windows, see windows.hpp
 //   sync                               onespace/sync, by the path that it chooses itself
 //   sync-direct                        in place, where the ranks are tasks
-//   sync-buffers sync-ring             through two buffers for each pair, or a ring of many
-//   sync-streamed                      through two that are filled past the caches
-//   sync-leaders                       with several nodes: their leaders speak for all
+//   sync-buffers sync-ring             through two buffers per pair, or a ring of many
+//   sync-streamed                      through two buffers filled by non-temporal stores
+//   sync-leaders                       with several nodes: one leader per node sends for all
 //   limit                              copies without synchronisation
 //
-// A loop changes all values that a rank sends and updates the ghosts, again and again. What an
-// update costs is the loop's time less that of the same loop without updates: then values that are
-// slower to change because a neighbour has read them count too. Rank 0 prints lines
+// A loop changes all values that a rank sends, then updates the ghosts. The cost of an update is
+// the loop's time minus that of the same loop without updates, so that it includes the slower
+// stores to cache lines which a neighbour has read. Rank 0 prints lines
 // "ghost/VARIANT POINTS SECONDS", one per batch, of the slowest rank, and
-// "calls/VARIANT POINTS COUNT MIN MEAN MAX SD OUTLIERS" over the single turns of the loop, those
-// above 10 times the minimum being outliers. The ghosts are checked behind each batch.
+// "calls/VARIANT POINTS COUNT MIN MEAN MAX SD OUTLIERS" over the single iterations of the loop;
+// those above 10 times the minimum are outliers. The ghosts are verified after each batch.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -58,7 +58,7 @@ struct setting {
     int points; // of the mesh
 };
 
-// The time of each of `count` turns of the loop, for the caller.
+// The time of each of `count` iterations of the loop on the calling rank.
 static std::vector<double> time_of(const variant &one, int count, setting &in, bool updates = true)
 {
     part &mine = in.mine;
@@ -84,8 +84,8 @@ static double mean_of(const std::vector<double> &times)
     return std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
 }
 
-// All meet here, in a way that lets ranks which share a processor get through, as not every MPI's
-// waiting does, and that drives the MPI, for ranks whose locks need that of others.
+// A barrier of all ranks that yields, since not every MPI does so in its own waits and ranks may
+// share a CPU; and that makes MPI progress, which the passive-target locks of other ranks need.
 static double slowest(double seconds)
 {
     double most;
@@ -105,7 +105,7 @@ static void check(const variant &one, const part &mine)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// How many updates fill a batch. Also a check of each of the first ones.
+// The number of updates that fill a batch. Verifies each of the first ones.
 static int calls_of(const variant &one, setting &in)
 {
     double seconds = 0;
@@ -133,7 +133,7 @@ static void say_calls(const variant &one, int points, std::vector<double> &all)
            *high, std::sqrt(squares / double(all.size())), outliers);
 }
 
-static void by_turns(setting &in, const std::vector<variant> &variants)
+static void interleave(setting &in, const std::vector<variant> &variants)
 {
     std::vector<int> counts;
     for (const auto &one : variants)
@@ -156,7 +156,7 @@ static void by_turns(setting &in, const std::vector<variant> &variants)
         say_calls(variants[i], in.points, every[i]);
 }
 
-// The variants of one mesh that are wanted; they live as long as this.
+// The selected variants of one mesh; owns them.
 class variants
 {
   public:
@@ -235,7 +235,7 @@ static node find_node(const os::team &team)
     MPI_Comm_rank(found.ranks, &found.rank);
     MPI_Comm_size(found.ranks, &found.size);
     found.first = rank - found.rank;
-    found.crowded = team.crowded();
+    found.oversubscribed = team.oversubscribed();
     return found;
 }
 
@@ -246,7 +246,7 @@ static void measure(const char *path, const os::cluster &cluster)
     MPI_Allreduce(&in.mine.own, &in.points, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     {
         variants all(in);
-        by_turns(in, all.list());
+        interleave(in, all.list());
     }
     MPI_Comm_free(&in.on.ranks);
 }
@@ -276,7 +276,7 @@ static int run(int argc, char **argv)
     os::cluster cluster(MPI_COMM_WORLD);
     if (rank == 0)
         printf("team %s %s nodes %d\n", cluster.node().direct() ? "direct" : "windows",
-               cluster.node().crowded() ? "crowded" : "roomy", cluster.nodes());
+               cluster.node().oversubscribed() ? "oversubscribed" : "roomy", cluster.nodes());
     for (int i = optind; i < argc; i++)
         try {
             measure(argv[i], cluster);
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
     int status = run(argc, argv);
     if (rank == 0 && status == 0)
         puts("done");
-    MPI_Barrier(MPI_COMM_WORLD); // nobody leaves while others still need answers
+    MPI_Barrier(MPI_COMM_WORLD); // no rank leaves while others still need its progress
     MPI_Finalize();
     return status;
 }

@@ -1,14 +1,14 @@
-"""bench/ghost/meshes.py: the unstructured cube of the paper's sections 4.6 and 6.4, cut into parts, and the lists
-of each rank for a ghost update. Made once and kept in ~/.cache/onespace/meshes.
+"""bench/ghost/meshes.py: the unstructured cube of the paper's sections 4.6 and 6.4, partitioned, and each rank's
+lists for a ghost update. Generated once and kept in ~/.cache/onespace/meshes.
 
-Gmsh's HXT fills a cube of side 1 with tetrahedra; METIS cuts the graph of their edges, in one step or, for
+Gmsh's HXT fills a cube of side 1 with tetrahedra; METIS partitions the graph of their edges, in one step or, for
 several nodes, in two: into nodes first, then each node's part into ranks, so that few points cross the network.
 The files of lists are little-endian int32:
   magic, ranks, then the position of each rank's words and of the end;
   a rank's words: own points, neighbours, for each neighbour: rank, sent, received, and the sent points;
   then the ids of all points.
-Points are numbered as in the paper's figure 8: own ones that are sent to nobody, to one rank (sorted by rank), to
-several; then the ghosts, by the rank that they come from, so that each neighbour's arrive in one piece."""
+Points are numbered as in the paper's figure 8: own points that are sent to nobody, to one rank (sorted by rank), to
+several; then the ghosts, by the rank that they come from, so that those of each neighbour are contiguous."""
 import contextlib
 import ctypes
 import os
@@ -25,14 +25,14 @@ MAGIC = 0x74736867
 HXT = 10  # Gmsh's Mesh.Algorithm3D
 
 
-def cache_folder():
+def cache_directory():
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(cache) / "onespace/meshes"
 
 
 class Bar:
-    """How many of the steps are done, and how long the present one takes: on a terminal in one line, else a line
-    per step."""
+    """Progress: the steps done and the time spent in the current one; one line on a terminal, else one line per
+    step."""
 
     def __init__(self, steps):
         self.steps, self.done = steps, 0
@@ -65,7 +65,7 @@ class Bar:
 
 
 def write(path, save):
-    """The file is whole or not there, also when two do this at once."""
+    """Atomic: the file is complete or absent, even with two writers at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{os.getpid()}-{path.name}")
     try:
@@ -79,7 +79,7 @@ def write(path, save):
 # ---- The mesh ----
 
 def make_graph(size):
-    """The edges of the mesh: (xadj, adjncy) as METIS wants them."""
+    """The edges of the mesh: (xadj, adjncy) in METIS's format."""
     try:
         import gmsh
     except ImportError:
@@ -107,7 +107,7 @@ def make_graph(size):
 
 
 def graph_path(size):
-    return cache_folder() / f"cube-{size}.npz"
+    return cache_directory() / f"cube-{size}.npz"
 
 
 def graph_of(size):
@@ -145,7 +145,7 @@ def cut(start, to, parts):
 
 
 def subgraph(start, to, chosen):
-    """The graph of the chosen points alone."""
+    """The subgraph of the chosen points."""
     number = np.full(len(start) - 1, -1, np.int32)
     number[chosen] = np.arange(len(chosen), dtype=np.int32)
     origin = number[np.repeat(np.arange(len(start) - 1), np.diff(start))]
@@ -187,7 +187,7 @@ def lists_of(start, to, owner, ranks):
         outgoing, incoming = owner[point] == rank, reader == rank
         out_points, out_readers, in_points = point[outgoing], reader[outgoing], point[incoming]
         lists, ghosts = [], []
-        for other in np.unique(out_readers):  # edges have two ends: who gets something sends something
+        for other in np.unique(out_readers):  # edges are symmetric: a rank that receives also sends
             mine = out_points[out_readers == other]
             theirs = in_points[owner[in_points] == other]
             mine, theirs = mine[np.argsort(place[mine])], theirs[np.argsort(place[theirs])]
@@ -199,7 +199,7 @@ def lists_of(start, to, owner, ranks):
 
 
 def lists_path(size, ranks, nodes=1):
-    return cache_folder() / f"cube-{size}-{ranks}" / ("lists" if nodes == 1 else f"lists-{nodes}-nodes")
+    return cache_directory() / f"cube-{size}-{ranks}" / ("lists" if nodes == 1 else f"lists-{nodes}-nodes")
 
 
 def save_lists(words, file):
@@ -230,12 +230,12 @@ def prepare(sizes, cuts):
 # ---- Tables 2 and 3 ----
 
 def describe(size, ranks, nodes=1):
-    """Averages of the ranks: points, neighbours and KiB within the node and between nodes (of FP64, per rank), and how
-    many ranks of a node speak with other nodes."""
+    """Averages over the ranks: points, neighbours and KiB within the node and between nodes (of FP64, per rank), and how
+    many ranks of a node communicate with other nodes."""
     words = np.fromfile(lists_path(size, ranks, nodes), "<i4")
     position = words[2:3 + ranks]
     per_node = ranks // nodes
-    near, far, near_points, far_points, speakers, points = 0, 0, 0, 0, 0, 0
+    intra, inter, intra_points, inter_points, speakers, points = 0, 0, 0, 0, 0, 0
     for rank in range(ranks):
         at = position[rank]
         points += words[at]
@@ -243,14 +243,14 @@ def describe(size, ranks, nodes=1):
         for _ in range(neighbours):
             other, sent = words[at], words[at + 1]
             if other // per_node == rank // per_node:
-                near, near_points = near + 1, near_points + sent
+                intra, intra_points = intra + 1, intra_points + sent
             else:
-                far, far_points, speaks = far + 1, far_points + sent, True
+                inter, inter_points, speaks = inter + 1, inter_points + sent, True
             at += 3 + sent
         speakers += speaks
     def kib(count):
         return count * 8 / 1024 / ranks
 
-    return {"mesh points": int(points), "points": points / ranks, "neighbours": near / ranks,
-            "KiB": kib(near_points), "speakers": speakers / nodes, "far neighbours": far / max(speakers, 1),
-            "far KiB": kib(far_points) * ranks / max(speakers, 1)}
+    return {"mesh points": int(points), "points": points / ranks, "neighbours": intra / ranks,
+            "KiB": kib(intra_points), "speakers": speakers / nodes, "far neighbours": inter / max(speakers, 1),
+            "far KiB": kib(inter_points) * ranks / max(speakers, 1)}

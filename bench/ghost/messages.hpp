@@ -1,6 +1,5 @@
-// bench/ghost/messages.hpp: the ghost update of flat MPI programs, in three ways. All receive
-// ghosts where they belong and send points where they lie, unless those have gaps and must be
-// packed.
+// bench/ghost/messages.hpp: the ghost update of flat MPI programs, in three variants. All receive
+// ghosts in place, and send points in place unless these are not contiguous and must be packed.
 #ifndef BENCH_GHOST_MESSAGES_HPP
 #define BENCH_GHOST_MESSAGES_HPP
 
@@ -8,7 +7,7 @@
 
 #include "part.hpp"
 
-// With those neighbours that `chosen` says yes to.
+// Exchanges with the neighbours that `chosen` selects.
 class messages
 {
   public:
@@ -25,7 +24,7 @@ class messages
   protected:
     struct message {
         const neighbour *with;
-        std::vector<double> packed; // empty: it needs none
+        std::vector<double> packed; // empty: contiguous, sent in place
     };
     double *place_of(message &one)
     {
@@ -110,7 +109,7 @@ class persistent : public messages
     std::vector<MPI_Request> requests_;
 };
 
-// One buffer for all messages, unless nothing has to be packed.
+// One buffer for all messages, unless none has to be packed.
 class collective : public messages
 {
   public:

@@ -1,5 +1,5 @@
-// bench/ghost/part.hpp: a rank's part of a mesh, read from what meshes.py writes, and what the
-// benchmark does with it between two updates.
+// bench/ghost/part.hpp: a rank's part of a mesh, read from a file of meshes.py, and the
+// computation that the benchmark does between two updates.
 #ifndef BENCH_GHOST_PART_HPP
 #define BENCH_GHOST_PART_HPP
 
@@ -13,7 +13,7 @@ struct neighbour {
     int rank;
     std::vector<int> send; // ascending; receives ghosts [first, first + received)
     int first, received;
-    bool in_one_piece() const // the points that are sent: no need to pack them
+    bool in_one_piece() const // the points to send are contiguous: no packing
     {
         return send.back() - send.front() + 1 == static_cast<int>(send.size());
     }
@@ -43,7 +43,7 @@ struct part {
         }
         return all;
     }
-    // What a computation does: all values that neighbours have copies of change.
+    // Stands for a computation: changes all values that neighbours have copies of.
     void compute()
     {
         updates++;

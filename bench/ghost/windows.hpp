@@ -1,7 +1,7 @@
 // bench/ghost/windows.hpp: the ghost update through a shared window with MPI's own synchronisation
-// (the paper's algorithms 6 to 8). Ranks put what they send into their part of the window, packed,
-// and their neighbours fetch it from there; other nodes' ranks get messages, by persistent
-// requests. "Plain" is what the paper describes, "tuned" what the MPI may know or need not do.
+// (the paper's algorithms 6 to 8). Ranks pack what they send into their part of the window, where
+// their neighbours fetch it; ranks of other nodes get messages, by persistent requests. "Plain" is
+// what the paper describes, "tuned" adds the assertions and info hints that MPI permits.
 #ifndef BENCH_GHOST_WINDOWS_HPP
 #define BENCH_GHOST_WINDOWS_HPP
 
@@ -10,11 +10,11 @@
 
 #include "messages.hpp"
 
-// The ranks of the caller's node, which are consecutive in the whole.
+// The ranks of the caller's node, which are consecutive in MPI_COMM_WORLD.
 struct node {
     MPI_Comm ranks;
     int first = 0, rank = 0, size = 0;
-    bool crowded = false;
+    bool oversubscribed = false;
 
     bool has(int world_rank) const
     {
@@ -33,8 +33,8 @@ class shared_window
         for (auto &with : of.neighbours)
             if (on.has(with.rank)) {
                 offsets[with.rank - on.first] = words_;
-                slots[with.rank - on.first] = static_cast<int>(near_.size());
-                near_.push_back({&with, with.rank - on.first, words_, 0, nullptr, 0});
+                slots[with.rank - on.first] = static_cast<int>(node_links_.size());
+                node_links_.push_back({&with, with.rank - on.first, words_, 0, nullptr, 0});
                 words_ += (with.sent() + 15) / 16 * 16; // whole lines
             }
         std::vector<int> theirs(on.size), their_slots(on.size), sizes(on.size);
@@ -47,7 +47,7 @@ class shared_window
         MPI_Win_allocate_shared(static_cast<MPI_Aint>(buffers * words_ * sizeof(double) + 128), 8,
                                 info, on.ranks, &mine_, &data_);
         MPI_Info_free(&info);
-        for (auto &one : near_) {
+        for (auto &one : node_links_) {
             MPI_Aint length;
             int unit;
             void *base;
@@ -67,7 +67,7 @@ class shared_window
     struct link {
         const neighbour *with;
         int rank;   // in the node
-        int offset; // of what it gets, in the caller's memory
+        int offset; // of the points sent to it, in the caller's memory
         int slot;   // the caller's number among its neighbours
         const double *theirs;
         int their_words; // of one buffer
@@ -84,7 +84,7 @@ class shared_window
     }
     void pack()
     {
-        for (const auto &one : near_)
+        for (const auto &one : node_links_)
             pack(one);
     }
     void fetch(const link &one, int buffer = 0)
@@ -94,20 +94,20 @@ class shared_window
     }
     void fetch()
     {
-        for (const auto &one : near_)
+        for (const auto &one : node_links_)
             fetch(one);
     }
     part &part_;
     const node &node_;
     persistent far_;
-    std::vector<link> near_;
+    std::vector<link> node_links_;
     MPI_Win data_;
     double *mine_;
     int words_ = 0;
 };
 
-// What no update within a node can undercut: one copy of the ghosts out of what their owners have
-// changed meanwhile, with no synchronisation at all. The values are right or of another update.
+// The lower bound of any update within a node: one copy of the ghosts from their owners' memory,
+// which has just changed, without any synchronisation. Values may belong to another update.
 class only_copies : public shared_window
 {
   public:
@@ -132,7 +132,7 @@ class only_copies : public shared_window
 class fence : public shared_window
 {
   public:
-    // tuned: says what is not done in the window.
+    // tuned: asserts what is not done in the window.
     fence(part &of, const node &on, bool tuned) : shared_window(of, on, 1)
     {
         if (tuned)
@@ -165,7 +165,7 @@ class pscw : public shared_window
         : shared_window(of, on, 1), posted_(tuned ? MPI_MODE_NOPUT : 0)
     {
         std::vector<int> ranks;
-        for (const auto &one : near_)
+        for (const auto &one : node_links_)
             ranks.push_back(one.rank);
         MPI_Group all;
         MPI_Comm_group(on.ranks, &all);
@@ -179,7 +179,7 @@ class pscw : public shared_window
     void update()
     {
         far_.begin();
-        if (!near_.empty()) {
+        if (!node_links_.empty()) {
             pack();
             MPI_Win_post(neighbours_, posted_, data_);
             MPI_Win_start(neighbours_, 0, data_);
@@ -192,19 +192,19 @@ class pscw : public shared_window
 
   private:
     int posted_;
-    MPI_Group neighbours_; // who reads from the caller is whom it reads from
+    MPI_Group neighbours_; // symmetric: the caller's readers are the ranks it reads from
 };
 
-// Flags of a window of their own, which neighbours count up by MPI_Accumulate and their owner looks
-// at by MPI_Fetch_and_op: two for each neighbour, "arrived" and "read".
+// Flags in a window of their own: two per neighbour, "arrived" and "read", which the neighbour
+// increments by MPI_Accumulate and their owner reads by MPI_Fetch_and_op.
 class flag_window : public shared_window
 {
   public:
     flag_window(part &of, const node &on, int buffers) : shared_window(of, on, buffers)
     {
-        MPI_Win_allocate(static_cast<MPI_Aint>((2 * near_.size() + 1) * sizeof(std::int64_t)),
+        MPI_Win_allocate(static_cast<MPI_Aint>((2 * node_links_.size() + 1) * sizeof(std::int64_t)),
                          sizeof(std::int64_t), MPI_INFO_NULL, on.ranks, &words_of_flags_, &flags_);
-        std::memset(words_of_flags_, 0, (2 * near_.size() + 1) * sizeof(std::int64_t));
+        std::memset(words_of_flags_, 0, (2 * node_links_.size() + 1) * sizeof(std::int64_t));
         MPI_Barrier(on.ranks);
     }
     ~flag_window()
@@ -226,7 +226,7 @@ class flag_window : public shared_window
     }
     void pause() const
     {
-        if (node_.crowded)
+        if (node_.oversubscribed)
             sched_yield();
     }
     MPI_Win flags_;
@@ -248,16 +248,16 @@ class lock : public flag_window
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, node_.rank, 0, data_);
         pack();
         MPI_Win_unlock(node_.rank, data_);
-        for (const auto &one : near_) {
+        for (const auto &one : node_links_) {
             MPI_Win_lock(MPI_LOCK_SHARED, one.rank, 0, flags_);
             count_up(one, 0);
             MPI_Win_unlock(one.rank, flags_);
         }
-        for (std::size_t slot = 0; slot < near_.size(); slot++) {
+        for (std::size_t slot = 0; slot < node_links_.size(); slot++) {
             await(slot);
-            MPI_Win_lock(MPI_LOCK_SHARED, near_[slot].rank, 0, data_);
-            fetch(near_[slot]);
-            MPI_Win_unlock(near_[slot].rank, data_);
+            MPI_Win_lock(MPI_LOCK_SHARED, node_links_[slot].rank, 0, data_);
+            fetch(node_links_[slot]);
+            MPI_Win_unlock(node_links_[slot].rank, data_);
         }
         MPI_Barrier(node_.ranks);
         far_.end();
@@ -276,8 +276,8 @@ class lock : public flag_window
     }
 };
 
-// The same with both windows locked once, flushes, and two buffers by turns instead of the barrier,
-// as onespace/sync has them.
+// The same with both windows locked once, flushes, and two alternating buffers instead of the
+// barrier, as onespace/sync has them.
 class lock_tuned : public flag_window
 {
   public:
@@ -296,20 +296,20 @@ class lock_tuned : public flag_window
         far_.begin();
         update_++;
         int buffer = static_cast<int>(update_ % 2);
-        for (std::size_t slot = 0; slot < near_.size(); slot++) {
+        for (std::size_t slot = 0; slot < node_links_.size(); slot++) {
             await(slot, 1, update_ - 2);
-            pack(near_[slot], buffer);
+            pack(node_links_[slot], buffer);
         }
         MPI_Win_sync(data_);
-        for (const auto &one : near_)
+        for (const auto &one : node_links_)
             count_up(one, 0);
         MPI_Win_flush_all(flags_);
-        for (std::size_t slot = 0; slot < near_.size(); slot++) {
+        for (std::size_t slot = 0; slot < node_links_.size(); slot++) {
             await(slot, 0, update_);
             MPI_Win_sync(data_);
-            fetch(near_[slot], buffer);
+            fetch(node_links_[slot], buffer);
         }
-        for (const auto &one : near_)
+        for (const auto &one : node_links_)
             count_up(one, 1);
         MPI_Win_flush_all(flags_);
         far_.end();

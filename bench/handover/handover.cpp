@@ -1,13 +1,13 @@
-// bench/handover/handover.cpp: two threads on two processors, each of which changes its data and
-// gives it to the other, again and again, in several ways.
+// bench/handover/handover.cpp: two threads on two CPUs; in a loop each changes its data and hands
+// it to the other, in several ways.
 //
 // usage: handover BYTES...     prints "WAY BYTES SECONDS" lines, one per batch
-// What handing over costs is the time of the loop less that of the same loop without it, since data
-// that another processor has read is slower to change again. Ways:
+// The cost of handing over is the loop's time minus that of the same loop without it, since data
+// that another CPU has read is slower to change again. Ways:
 //   in-place    the other copies it from where it was changed; both wait for that
-//   plain       through a buffer, written by plain stores; two buffers by turns
+//   plain       through a buffer, written by plain stores; two buffers alternate
 //   streamed    through a buffer, by onespace/sync/stream.hpp
-//   ring        plain, but with buffers of 4 MiB by turns
+//   ring        plain, but with a ring of buffers of 4 MiB in all
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -24,8 +24,8 @@ static constexpr std::size_t most = 1 << 20, ring_bytes = 4 << 20;
 static constexpr int batches = 9;
 
 struct alignas(128) side {
-    // Updates handed over, and taken. Each has one writer: this side stores (release) what it has
-    // handed over, the other (acquire) reads that; `taken` the other way round.
+    // Counts of updates handed over and taken. One writer each: this side stores (release) `given`,
+    // which the other loads (acquire); `taken` the other way round.
     std::atomic<long> given{0}, unused[15], taken{0};
     alignas(4096) char data[most], ghosts[most], buffers[ring_bytes];
 };
@@ -82,7 +82,7 @@ static constexpr std::pair<const char *, way> ways[] = {{"in-place", in_place},
                                                         {"streamed", by_buffer<kind::streamed>},
                                                         {"ring", by_buffer<kind::ring>}};
 
-static double turns(int self, way hand_over, std::size_t bytes, long &k, int count)
+static double iterate(int self, way hand_over, std::size_t bytes, long &k, int count)
 {
     auto &own = *sides[self], &other = *sides[!self];
     double start = now();
@@ -113,9 +113,9 @@ static void work(int self, int argc, char **argv)
             for (const auto &[name, hand_over] : ways) {
                 std::size_t bytes = strtoul(argv[i], nullptr, 10);
                 int count = int(std::max<std::size_t>(2000000 / (bytes + 2000), 8));
-                turns(self, hand_over, bytes, k, count);
-                double alone = turns(self, nothing, bytes, uncounted, count);
-                double both = turns(self, hand_over, bytes, k, count);
+                iterate(self, hand_over, bytes, k, count);
+                double alone = iterate(self, nothing, bytes, uncounted, count);
+                double both = iterate(self, hand_over, bytes, k, count);
                 if (self == 0)
                     printf("%s %zu %.9e\n", name, bytes, std::max(both - alone, 1e-9));
             }

@@ -1,12 +1,12 @@
 /* bench/heap/heap.c: loops that allocate, run by several partners at the same time.
  *
- * usage: heap NUMBER PARTNERS MEETING_FILE SCALE
+ * usage: heap NUMBER PARTNERS BARRIER_FILE SCALE
  *
- * Each partner is a process or a task of its own; they meet in MEETING_FILE before each loop, so
+ * Each partner is a process or a task of its own; a barrier in BARRIER_FILE precedes each loop, so
  * that all run the same one at once. Prints "LOOP NUMBER SECONDS" for each loop, then "resident
- * NUMBER BYTES": by how much the resident memory of this address space has grown when everything is
- * freed. SCALE shortens the loops: 1 is the full length, 10 a tenth. Only plain libc calls: the
- * same binary runs as process and as task. */
+ * NUMBER BYTES": the growth of this address space's resident memory after everything was freed.
+ * SCALE shortens the loops: 1 is the full length, 10 a tenth. Plain libc calls only: the same
+ * binary runs as a process and as a task. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -22,12 +22,12 @@
 
 enum { PAGE = 4096, SLOTS = 1024 };
 
-struct meeting {
-    _Atomic int ready; /* set by partner 0 behind the barrier's making */
+struct shared_barrier {
+    _Atomic int ready; /* set by partner 0 after pthread_barrier_init */
     pthread_barrier_t barrier;
 };
 
-static struct meeting *meeting;
+static struct shared_barrier *shared;
 static int scale = 1;
 static uint64_t random_state = 88172645463325252u;
 
@@ -47,7 +47,7 @@ static void *checked(void *memory)
     exit(1);
 }
 
-/* The compiler must not see that nobody reads what is allocated. */
+/* Keeps the compiler from eliding allocations that nobody reads. */
 static void touch(void *memory, size_t size)
 {
     for (size_t at = 0; at < size; at += PAGE)
@@ -119,7 +119,7 @@ static void map(void)
     }
 }
 
-/* Not timed: many blocks of a size below malloc's own mmap threshold, all freed again. */
+/* Not timed: many blocks below malloc's mmap threshold, all freed again. */
 static void fill_and_free(void)
 {
     static void *blocks[2048];
@@ -143,12 +143,12 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static void meet(void)
+static void wait_for_all(void)
 {
-    pthread_barrier_wait(&meeting->barrier);
+    pthread_barrier_wait(&shared->barrier);
 }
 
-/* Of the whole address space: of all partners, when they are tasks. */
+/* Of the whole address space, hence of all partners if they are tasks. */
 static long resident(void)
 {
     long pages = 0;
@@ -160,23 +160,23 @@ static long resident(void)
     return pages * PAGE;
 }
 
-static int open_meeting(const char *path, int number, int partners)
+static int open_barrier(const char *path, int number, int partners)
 {
     int fd = open(path, O_RDWR);
     if (fd < 0)
         return -1;
-    meeting = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (meeting == MAP_FAILED)
+    if (shared == MAP_FAILED)
         return -1;
     if (number == 0) {
         pthread_barrierattr_t attributes;
         pthread_barrierattr_init(&attributes);
         pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-        pthread_barrier_init(&meeting->barrier, &attributes, (unsigned)partners);
-        meeting->ready = 1;
+        pthread_barrier_init(&shared->barrier, &attributes, (unsigned)partners);
+        shared->ready = 1;
     }
-    while (!meeting->ready)
+    while (!shared->ready)
         usleep(1000);
     return 0;
 }
@@ -184,25 +184,25 @@ static int open_meeting(const char *path, int number, int partners)
 int main(int argc, char **argv)
 {
     if (argc != 5)
-        return fprintf(stderr, "usage: heap NUMBER PARTNERS MEETING_FILE SCALE\n"), 2;
+        return fprintf(stderr, "usage: heap NUMBER PARTNERS BARRIER_FILE SCALE\n"), 2;
     int number = atoi(argv[1]);
     scale = atoi(argv[4]) > 0 ? atoi(argv[4]) : 1;
-    if (open_meeting(argv[3], number, atoi(argv[2])) != 0)
-        return perror("heap: the meeting file"), 1;
+    if (open_barrier(argv[3], number, atoi(argv[2])) != 0)
+        return perror("heap: the barrier file"), 1;
 
-    meet(); /* all are started */
+    wait_for_all(); /* all are started */
     long before = resident();
     for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
-        meet();
+        wait_for_all();
         double start = now();
         loops[i].run();
         printf("%s %d %.9e\n", loops[i].name, number, now() - start);
     }
-    meet();
+    wait_for_all();
     fill_and_free();
-    meet(); /* nobody has ended yet */
+    wait_for_all(); /* nobody has ended yet */
     printf("resident %d %ld\n", number, resident() - before);
     fflush(stdout);
-    meet();
+    wait_for_all();
     return 0;
 }

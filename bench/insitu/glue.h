@@ -1,6 +1,6 @@
-/* bench/insitu/glue.h: what onespace is compared with: one buffer in POSIX shared memory, into
- * which the simulation copies a step and out of which the analysis copies it, as in the paper's
- * section 7.4 (SmartBlock). Two semaphores pass the buffer to and fro. */
+/* bench/insitu/glue.h: the baseline: one buffer in POSIX shared memory, into which the simulation
+ * copies a step and out of which the analysis copies it, as in the paper's section 7.4
+ * (SmartBlock). Two semaphores pass the buffer back and forth. */
 #ifndef BENCH_GLUE_H
 #define BENCH_GLUE_H
 
@@ -10,13 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The first steps go both ways; each analysis prints what it found in those. */
+/* The first steps go to both analyses; each prints its result for them. */
 enum { CheckedSteps = 20 };
 
 struct glue {
     sem_t is_free, is_full;
     int ended;
-    volatile int is_mapped; /* by the analysis, too: the name is needed no more */
+    volatile int is_mapped; /* by the analysis, too: the name can be unlinked */
     int64_t step;
     int64_t atoms;
     double low[3], high[3];
@@ -33,7 +33,7 @@ static inline int32_t *glue_tags(struct glue *glue)
     return (int32_t *)(glue->positions + 3 * glue->atoms);
 }
 
-/* Maps the segment of that name with room for so many atoms; makes it if asked to. NULL: errno. */
+/* Maps the named segment with room for `atoms` atoms; creates it if asked to. NULL: see errno. */
 static inline struct glue *glue_map(const char *name, int64_t atoms, int make)
 {
     int fd = shm_open(name, O_RDWR | (make ? O_CREAT | O_EXCL : 0), 0600);

@@ -1,11 +1,11 @@
-/* bench/insitu/handover.c: how long from a producer's having an array ready to a consumer's reading
- * it? Two tasks on a processor each, which spin.
+/* bench/insitu/handover.c: the time from when a producer's array is ready until a consumer reads
+ * it. Two tasks, each on a CPU of its own, which spin.
  *
  *   handover wait|copy BYTES STEPS
  *
  * Each step: the producer writes the time into the first element of an array from malloc, puts and
  * publishes it; the consumer reads the element and compares. Prints "handover BYTES SECONDS" for
- * each step but the first tenth, and "same BYTES 1" when the consumer's address was the producer's.
+ * each step after the first tenth, and "same BYTES 1" if the consumer's address was the producer's.
  */
 #include <errno.h>
 #include <onespace/insitu.h>
@@ -80,7 +80,7 @@ static int produce(int policy, size_t bytes, int steps, uint64_t *values)
         fail("create", result);
     for (int i = 0; i < steps; i++) {
         result = onespace_insitu_begin(channel, (uint64_t)i, 10000);
-        /* The consumer shall have come to its spinning. */
+        /* Gives the consumer time to start spinning. */
         for (uint64_t start = ticks_now(); ticks_now() < start + 20000;)
             ;
         values[0] = ticks_now();
@@ -94,10 +94,10 @@ static int produce(int policy, size_t bytes, int steps, uint64_t *values)
     return onespace_insitu_close(channel, 10000);
 }
 
-static void bind_to(int processor, cpu_set_t *set)
+static void bind_to(int cpu, cpu_set_t *set)
 {
     CPU_ZERO(set);
-    CPU_SET((size_t)processor, set);
+    CPU_SET((size_t)cpu, set);
 }
 
 static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus)
@@ -114,7 +114,7 @@ static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus
 int main(int argc, char **argv)
 {
     cpu_set_t allowed, one;
-    int processors[2], found = 0;
+    int cpus[2], found = 0;
     if (argc < 4) {
         fprintf(stderr, "usage: handover wait|copy BYTES STEPS\n");
         return 2;
@@ -126,20 +126,20 @@ int main(int argc, char **argv)
     sched_getaffinity(0, sizeof(allowed), &allowed);
     for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
         if (CPU_ISSET((size_t)i, &allowed))
-            processors[found++] = i;
+            cpus[found++] = i;
     if (found < 2) {
-        fprintf(stderr, "handover: two processors are needed\n");
+        fprintf(stderr, "handover: two CPUs are needed\n");
         return 1;
     }
     uint64_t *values = malloc(bytes);
     memset(values, 1, bytes);
     int result = onespace_init();
-    bind_to(processors[1], &one);
+    bind_to(cpus[1], &one);
     if (result >= 0)
         result = start_consumer(argv, values, &one);
     if (result < 0)
         fail("start", result);
-    bind_to(processors[0], &one);
+    bind_to(cpus[0], &one);
     sched_setaffinity(0, sizeof(one), &one);
     struct onespace_status status = {.status = 1};
     int policy = strcmp(argv[1], "copy") == 0 ? ONESPACE_INSITU_COPY : ONESPACE_INSITU_WAIT;

@@ -1,19 +1,20 @@
-// bench/insitu/lammps.cpp: LAMMPS, as the distribution has it, with an analysis beside it.
+// bench/insitu/lammps.cpp: the distribution's LAMMPS with an analysis that runs alongside.
 //
 //   lammps CELLS BLOCKS PAIRS-PROGRAM DISTANCE SIMULATION-CPUS ANALYSIS-CPUS
 //
-// A fix of our own hands the positions out where they are final for a step: before the forces are
-// computed. By the channel publish makes a copy, which the analysis reads in place; by the glue the
-// fix copies them into shared memory and the analysis copies them out (glue.h). The positions
-// change in place at every step: were they read where they lie, the processor would have to get
-// their cache lines back one by one when LAMMPS moves the atoms, which costs more than a copy.
+// A fix of ours hands the positions out as soon as they are final for a step, which is before the
+// forces are computed. With the channel, publish makes a copy, which the analysis reads in place;
+// with the glue, the fix copies them into shared memory and the analysis copies them out (glue.h).
+// LAMMPS updates the positions in place at every step. If the analysis read the originals, LAMMPS
+// would fetch their cache lines back one by one while moving the atoms, which costs more than a
+// copy.
 //
-// One run, in blocks of steps that are handed to nobody, by the channel, and by the glue, by turns:
-// what changes on the machine meanwhile meets all of them, and a hundredth of a step is seen that
-// runs one after the other would hide. The analysis that has no part in a block sleeps. CPUS are
-// lists with commas. Prints for each block "none|onespace|glue CELLS SECONDS", a step's time, and
-// "handover-onespace|-glue CELLS SECONDS", what of it the fix spent in handing over; each analysis
-// prints its line.
+// A single run interleaves blocks of steps without an analysis, with the channel, and with the
+// glue. Changes of the machine affect all three alike, which resolves a hundredth of a step;
+// separate runs would not. The analysis that is idle in a block sleeps. CPUS are comma-separated
+// lists. Prints for each block "none|onespace|glue CELLS SECONDS", the time of a step, and
+// "handover-onespace|-glue CELLS SECONDS", the part of it that the fix spent in handing over; each
+// analysis prints its line.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +25,7 @@
 #include <unistd.h>
 #include <vector>
 
-// LAMMPS's headers want the fmt that it brings; the distribution has a later one without this.
+// LAMMPS's headers need its bundled fmt; the distribution's is newer and lacks this.
 #include <fmt/format.h>
 #if FMT_VERSION >= 90000
 namespace fmt
@@ -67,16 +68,16 @@ void check(const char *what, int result)
         fail(what, -result);
 }
 
-// Kinds are bits: the first steps go both ways, so that the analyses can be compared.
+// Kinds are bits: the first steps go to both analyses, so that their results can be compared.
 enum Kind { None = 0, Channel = 1, Glue = 2, Both = 3 };
 
 onespace_insitu *channel;
 glue *buffer;
 
-// LAMMPS makes new lists of neighbours every 20 steps: each timed span has as many.
+// LAMMPS rebuilds its neighbour lists every 20 steps: each timed span contains equally many.
 enum { Settle = 20, Timed = 40, Block = Settle + Timed };
 
-// Which kind a step is of, and what the steps of each block cost.
+// The kind of each step, and the cost of the steps of each block.
 class Schedule
 {
   public:
@@ -122,7 +123,7 @@ class Schedule
     std::vector<Cost> blocks;
     double began = 0;
 
-    // The order changes from round to round: no kind always comes after the same one.
+    // The order changes from round to round, so that no kind always follows the same one.
     static Kind kind_of(long block)
     {
         static const Kind order[] = {None, Channel, Glue, None, Glue, Channel};
@@ -216,7 +217,7 @@ cpu_set_t cpus_of(const char *list)
     return set;
 }
 
-// An analysis of its own for each way: a task of this space, and a process.
+// One analysis for each kind: a task of this space, and a process.
 struct Analyses {
     std::string program, distance, room;
     cpu_set_t cpus;
@@ -244,7 +245,7 @@ struct Analyses {
         if (!buffer->is_mapped)
             fail("the analysis has ended", ECHILD);
     }
-    // Both must have ended well.
+    // Both must have exited with 0.
     bool end()
     {
         onespace_status status = {};
@@ -321,7 +322,7 @@ int main(int argc, char **argv)
     long cells = std::atol(argv[1]), steps = CheckedSteps + std::atol(argv[2]) * Block;
     Analyses analyses = {argv[3], argv[4], std::to_string(4 * cells * cells * cells),
                          cpus_of(argv[6])};
-    // As many as the analysis has processors; LAMMPS itself is built without its OpenMP styles.
+    // One thread per CPU of the analysis; LAMMPS itself is built without its OpenMP styles.
     setenv("OMP_NUM_THREADS", std::to_string(CPU_COUNT(&analyses.cpus)).c_str(), 1);
     cpu_set_t mine = cpus_of(argv[5]);
     sched_setaffinity(0, sizeof(mine), &mine);

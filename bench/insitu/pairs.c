@@ -1,13 +1,13 @@
-/* bench/insitu/pairs.c: an analysis of a molecular dynamics simulation: which atoms are so close
- * that they are taken for bonded? After the paper's section 7.4.
+/* bench/insitu/pairs.c: an analysis of a molecular dynamics simulation: finds the pairs of atoms
+ * that are close enough to count as bonded. After the paper's section 7.4.
  *
  *   pairs onespace NAME DISTANCE [CPUS]         a channel of the space that it runs in
  *   pairs glue NAME DISTANCE ATOMS [CPUS]       shared memory (glue.h)
  *
- * A step of the channel is searched where it lies, one of the glue is copied into arrays of its own
- * first, as the paper's is; the search uses OpenMP. At the end it
- * prints "pairs STEPS SUM": the sum of (tags' product mod 65521) over all pairs of the first
- * CheckedSteps steps, which shows that they were seen whole. */
+ * A step of the channel is searched in place; one of the glue is first copied into private arrays,
+ * as in the paper. The search uses OpenMP. At the end it prints "pairs STEPS SUM": the sum of
+ * (tags' product mod 65521) over all pairs of the first CheckedSteps steps, which shows that they
+ * arrived complete. */
 #include <errno.h>
 #include <onespace/insitu.h>
 #include <stdio.h>
@@ -29,12 +29,12 @@ static void fail(const char *what, int error)
     exit(1);
 }
 
-/* ---- The search: atoms sorted into cells at least as wide as the distance ---- */
+/* ---- The search: atoms binned into cells at least as wide as the distance ---- */
 
 struct cells {
     int64_t n[3], total, room_cells, room_atoms;
     int64_t *first; /* total + 1: where each cell's atoms begin */
-    int64_t *cell;  /* of each atom, as it came */
+    int64_t *cell;  /* of each atom, in input order */
     double *sorted; /* 3 per atom, within the box */
     int32_t *tag;
 };
@@ -67,7 +67,7 @@ static void choose_cells(const struct atoms *atoms, struct cells *cells, double 
     }
 }
 
-/* The place within the box along one axis; atoms are outside of it a little at times. */
+/* Wraps a coordinate into the box; atoms can be slightly outside. */
 static double wrapped(const struct atoms *atoms, int64_t i, int d)
 {
     double size = atoms->high[d] - atoms->low[d], x = atoms->x[3 * i + d] - atoms->low[d];
@@ -87,7 +87,7 @@ static int64_t cell_of(const struct atoms *atoms, const struct cells *cells, int
 
 static void sort_into_cells(const struct atoms *atoms, struct cells *cells)
 {
-    int64_t *first = cells->first; /* shifted by one while it is filled */
+    int64_t *first = cells->first; /* shifted by one during the counting sort */
     memset(first, 0, (size_t)(cells->total + 2) * sizeof(*first));
     for (int64_t i = 0; i < atoms->count; i++)
         first[(cells->cell[i] = cell_of(atoms, cells, i)) + 2]++;
@@ -101,8 +101,7 @@ static void sort_into_cells(const struct atoms *atoms, struct cells *cells)
     }
 }
 
-/* Pairs of an atom with those from `from` to `end`, whose cell is shifted by a period of the box.
- */
+/* Pairs of an atom with the atoms [from, end), whose cell is shifted by a period of the box. */
 static uint64_t pairs_with(const struct cells *cells, int64_t i, int64_t from, int64_t end,
                            const double *shift, double distance)
 {
@@ -118,7 +117,7 @@ static uint64_t pairs_with(const struct cells *cells, int64_t i, int64_t from, i
     return found;
 }
 
-/* Pairs within a cell, and with the half of its neighbours that comes after it. */
+/* Pairs within a cell, and with the half of its neighbours that follows it. */
 static uint64_t pairs_of_cell(const struct atoms *atoms, const struct cells *cells, int64_t cell,
                               double distance)
 {
@@ -154,10 +153,10 @@ static uint64_t search(const struct atoms *atoms, double distance)
     return sum;
 }
 
-/* ---- Where steps come from: 1 and the step, or 0 at the end ---- */
+/* ---- Sources of steps: each returns 1 and the step, or 0 at the end ---- */
 
-static int take_from_channel(struct onespace_insitu *channel, struct onespace_insitu_step *step,
-                             struct atoms *atoms)
+static int get_from_channel(struct onespace_insitu *channel, struct onespace_insitu_step *step,
+                            struct atoms *atoms)
 {
     struct onespace_insitu_array x, tag, box;
     int result = onespace_insitu_take(channel, step, -1);
@@ -179,7 +178,7 @@ static int take_from_channel(struct onespace_insitu *channel, struct onespace_in
     return 1;
 }
 
-static int take_from_glue(struct glue *glue, struct atoms *atoms)
+static int get_from_glue(struct glue *glue, struct atoms *atoms)
 {
     static double *x;
     static int32_t *tag;
@@ -222,7 +221,7 @@ int main(int argc, char **argv)
         if (result < 0)
             fail(argv[2], -result);
     }
-    while (glue ? take_from_glue(glue, &atoms) : take_from_channel(channel, &step, &atoms)) {
+    while (glue ? get_from_glue(glue, &atoms) : get_from_channel(channel, &step, &atoms)) {
         uint64_t found = search(&atoms, distance);
         sum += steps++ < CheckedSteps ? found : 0;
         if (channel && onespace_insitu_release(channel, &step) < 0)

@@ -1,12 +1,12 @@
-"""bench/insitu/peers.py: the same hand-over as handover.c by other means, between two processes that are bound
-to a processor each.
+"""bench/insitu/peers.py: the hand-over of handover.c by other means, between two processes, each bound to a CPU of
+its own.
 
   peers.py sst BYTES STEPS            ADIOS2's SST engine (needs the package adios2)
   peers.py shared_memory BYTES STEPS  Python's multiprocessing.shared_memory, with a flag on which the consumer spins
 
-Each step the producer writes the time into the first element of an array of its own, and hands the array over; the
-consumer reads the element and compares. Prints "KIND BYTES SECONDS" for each step but the first tenth;
-shared_memory also as shared_memory_flag from the moment on at which the producer's copy was done."""
+In each step the producer writes the time into the first element of its array and hands the array over; the consumer
+reads the element and compares. Prints "KIND BYTES SECONDS" for each step after the first tenth; for shared_memory also
+shared_memory_flag, counted from the end of the producer's copy."""
 import multiprocessing
 import os
 import sys
@@ -18,7 +18,7 @@ import numpy
 
 KIND, BYTES, STEPS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 CPUS = sorted(os.sched_getaffinity(0))
-PAUSE_S = 0.002  # between steps: the consumer shall have come to its waiting
+PAUSE_S = 0.002  # between steps: gives the consumer time to start waiting
 
 
 def now():
@@ -133,10 +133,10 @@ def run(produce, consume, name):
 
 def main():
     if len(CPUS) < 2:
-        sys.exit("peers: two processors are needed")
+        sys.exit("peers: two CPUs are needed")
     if KIND == "sst":
-        with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)  # where the sides find each other
+        with tempfile.TemporaryDirectory() as directory:
+            os.chdir(directory)  # where the sides find each other
             sys.exit(run(sst_produce, sst_consume, "hand-over"))
     segment = shared_memory.SharedMemory(create=True, size=BYTES + 192)
     segment.buf[:BYTES + 192] = bytes(BYTES + 192)

@@ -30,7 +30,7 @@ static struct worker {
     struct crew *crew;
 } workers[CREW_MAX];
 static int worker_count;
-static int leader; /* in a task or process: its program's process, which may wait in a meeting */
+static int leader; /* in a task or process: its program's process, which may wait in a barrier */
 
 void crew_fail(const char *what, int error)
 {
@@ -56,7 +56,7 @@ void *crew_block(size_t size)
     return block;
 }
 
-/* In a task: its arguments are the mark, its number and the block's address. */
+/* A task's arguments: the mark, its number and the block's address. */
 void crew_enter(int argc, char **argv)
 {
     if (argc != 4 || strcmp(argv[1], task_mark) != 0)
@@ -107,7 +107,7 @@ static void start_process(struct worker *worker)
     if (worker->id > 0)
         return;
     leader = worker->crew->leader;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no worker stays in a meeting without it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no worker waits in a barrier without it */
     if (getppid() == leader)
         crew_work(worker->number, worker->crew);
     _exit(0);
@@ -125,7 +125,7 @@ void crew_start(enum crew_kind kind, int count, struct crew *crew)
         if (error < 0)
             crew_fail("onespace_init", -error);
     }
-    fflush(stdout); /* or children would print it again */
+    fflush(stdout); /* else children would print it again */
     for (int i = 0; i < count; i++) {
         workers[i] = (struct worker){.number = i, .crew = crew};
         if (kind == CREW_THREADS)
@@ -137,7 +137,7 @@ void crew_start(enum crew_kind kind, int count, struct crew *crew)
     }
 }
 
-/* The status as waitpid gives it. */
+/* The status, in waitpid's encoding. */
 static int end_worker(const struct worker *worker)
 {
     struct onespace_status task;
@@ -186,23 +186,25 @@ static int ended_worker(const struct crew *crew)
     return -1;
 }
 
-void crew_meet(struct crew *crew)
+void crew_barrier(struct crew *crew)
 {
-    uint32_t held = atomic_load_explicit(&crew->meetings, memory_order_relaxed);
+    uint32_t completed = atomic_load_explicit(&crew->barriers, memory_order_relaxed);
     struct timespec second = {1, 0};
     if (atomic_fetch_add_explicit(&crew->arrived, 1, memory_order_acq_rel) ==
         (uint32_t)crew->count) { /* the workers and the leader */
         atomic_store_explicit(&crew->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&crew->meetings, held + 1, memory_order_release);
-        syscall(SYS_futex, &crew->meetings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        atomic_store_explicit(&crew->barriers, completed + 1, memory_order_release);
+        syscall(SYS_futex, &crew->barriers, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
         return;
     }
-    while (atomic_load_explicit(&crew->meetings, memory_order_acquire) == held) {
-        if (syscall(SYS_futex, &crew->meetings, FUTEX_WAIT, held, &second, NULL, 0) == 0 || leader)
+    while (atomic_load_explicit(&crew->barriers, memory_order_acquire) == completed) {
+        if (syscall(SYS_futex, &crew->barriers, FUTEX_WAIT, completed, &second, NULL, 0) == 0 ||
+            leader)
             continue;
-        int ended = ended_worker(crew); /* after a second, or nothing to wait for */
-        /* Who has come does not end before the meeting is held. */
-        if (ended >= 0 && atomic_load_explicit(&crew->meetings, memory_order_acquire) == held) {
+        int ended = ended_worker(crew); /* timed out after a second, or raced with the wake-up */
+        /* A worker that has arrived cannot end before the barrier completes. */
+        if (ended >= 0 &&
+            atomic_load_explicit(&crew->barriers, memory_order_acquire) == completed) {
             fprintf(stderr, "%s: worker %d ended too early\n", program_invocation_short_name,
                     ended);
             exit(1);

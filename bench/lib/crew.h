@@ -1,9 +1,9 @@
 /* bench/lib/crew.h: the same work by N threads, by N tasks of a space, or by N forked processes.
  *
  * The program defines crew_work() and calls crew_enter() first in main, crew_start() with a block
- * of memory that all workers see, and crew_end(). Workers find one another through the block alone:
- * a task has globals of its own, as a process has. Whatever fails is said on standard error and
- * ends the program with status 1. */
+ * of memory that all workers see, and crew_end(). Workers communicate through the block only: a
+ * task has its own globals, like a process. Any failure is reported on standard error and ends the
+ * program with status 1. */
 #ifndef BENCH_CREW_H
 #define BENCH_CREW_H
 
@@ -19,18 +19,18 @@ enum { CREW_MAX = 256 };
 struct crew {
     enum crew_kind kind;
     int count, leader; /* leader: process id of the program that started them */
-    /* How many have come to the meeting. Everybody adds; the last to come, who alone has seen all,
-     * sets it back. Ordered by `meetings`. */
+    /* Arrivals at the current barrier. Incremented by everybody, reset by the last to arrive, which
+     * alone has seen all. Ordered by `barriers`. */
     _Atomic uint32_t arrived;
-    /* Meetings held, a futex word. Written by the last to come (release), read by those who wait
-     * (acquire): what anybody did before is seen by all after. */
-    _Atomic uint32_t meetings;
+    /* Barriers completed, a futex word. Written by the last to arrive (release), read by the
+     * waiters (acquire): what anybody wrote before the barrier is visible to all after it. */
+    _Atomic uint32_t barriers;
 };
 
-/* The program's own: what worker `number` (from 0) does. */
+/* Defined by the program: the work of worker `number` (from 0). */
 void crew_work(int number, struct crew *crew);
 
-/* Returns unless this is a task of a crew: it does its work here, and the program ends. */
+/* In a task of a crew: does its work and exits. Otherwise returns. */
 void crew_enter(int argc, char **argv);
 
 /* The kind of that name (threads, tasks, processes), or CREW_KINDS. */
@@ -44,14 +44,14 @@ void *crew_block(size_t size);
 void crew_start(enum crew_kind kind, int count, struct crew *crew);
 /* Waits for all workers of the last crew_start. */
 void crew_end(void);
-/* The process id of a worker; of a thread that of the program. */
+/* The process id of a worker; for a thread, that of the program. */
 int crew_pid(int number);
 
-/* All workers and the program meet: what was written before is seen after. Ends the program when a
- * worker has ended instead. */
-void crew_meet(struct crew *crew);
+/* A barrier of all workers and the program. Ends the program if a worker has ended instead of
+ * arriving. */
+void crew_barrier(struct crew *crew);
 
-/* Binds the calling worker to the processor that its number falls to, round robin. */
+/* Binds the calling worker to a CPU: round robin by worker number. */
 void crew_bind(int number);
 
 /* Says what failed and ends the program. */

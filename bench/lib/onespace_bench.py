@@ -1,9 +1,9 @@
-"""bench/lib/onespace_bench.py: what the benchmarks share: where things are, running commands, medians and
+"""bench/lib/onespace_bench.py: code shared by the benchmarks: locating files, running commands, medians and
 spread, tables, and results in the format onespace-bench/1 (bench/schema.json).
 
-A benchmark is a list of variants (processes, tasks, the limit) that run by turns, A B A B..., so that
-what changes on the machine meanwhile meets all of them. Each turn gives one sample per variant and x.
-Ratios are taken turn by turn, and the median of those is what is claimed."""
+A benchmark is a list of variants (processes, tasks, the limit) whose runs are interleaved, A B A B..., so that
+drift of the machine affects all of them alike. Each repeat gives one sample per variant and x. Ratios are
+computed within each repeat; their median is the figure that is reported."""
 import argparse
 import dataclasses
 import glob
@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 FORMAT = "onespace-bench/1"
-BUSY = 0.25  # runnable threads per processor beside which measuring makes little sense
+BUSY = 0.25  # other runnable threads per CPU, above which measuring makes little sense
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 PAPER = ("Process-in-Process: Techniques for Practical Address-Space Sharing, HPDC 2018, "
          "doi:10.1145/3208040.3208045")
@@ -29,13 +29,13 @@ SECOND_PAPER = ("On the Difference between Shared Memory and Shared Address Spac
 
 
 class Failure(Exception):
-    """Something is missing or went wrong: the text says what, and how to mend it."""
+    """Something is missing or failed: the text says what, and how to fix it."""
 
 
 # ---- Where things are ----
 
 def onespace_command():
-    """The command: given, of the build tree, of the same installation, or along PATH."""
+    """The command: named by ONESPACE_BIN, else of the build tree, the same installation, or along PATH."""
     given = os.environ.get("ONESPACE_BIN")
     candidates = [given] if given else [BENCH.parent / "build/bin/onespace",
                                         BENCH.parents[2] / "bin/onespace", shutil.which("onespace")]
@@ -47,19 +47,19 @@ def onespace_command():
 
 
 def onespace_library():
-    """Compiler options that build a program against the library beside the command."""
+    """Compiler options to build a program against the library installed with the command."""
     prefix = pathlib.Path(onespace_command()).resolve().parents[1]
     libraries = glob.glob(f"{prefix}/lib*/libonespace.so") + glob.glob(f"{prefix}/lib/*/libonespace.so")
     includes = [path for path in (BENCH.parent / "include", prefix / "include")
                 if (path / "onespace.h").exists()]
     if not libraries or not includes:
-        raise Failure(f"libonespace.so or onespace.h is not to be found in {prefix}")
-    folder = os.path.dirname(libraries[0])
-    return [f"-I{includes[0]}", f"-L{folder}", f"-Wl,-rpath,{folder}", "-lonespace"]
+        raise Failure(f"libonespace.so or onespace.h not found in {prefix}")
+    directory = os.path.dirname(libraries[0])
+    return [f"-I{includes[0]}", f"-L{directory}", f"-Wl,-rpath,{directory}", "-lonespace"]
 
 
-def results_folder():
-    """As told; else bench/results in a source tree, and in an installation the user's cache."""
+def results_directory():
+    """ONESPACE_BENCH_RESULTS; else bench/results in a source tree, the user's cache in an installation."""
     if os.environ.get("ONESPACE_BENCH_RESULTS"):
         return pathlib.Path(os.environ["ONESPACE_BENCH_RESULTS"])
     if os.access(BENCH, os.W_OK) and (BENCH.parent / "CMakeLists.txt").exists():
@@ -68,24 +68,24 @@ def results_folder():
     return pathlib.Path(cache) / "onespace/bench"
 
 
-def processors():
+def cpus():
     return sorted(os.sched_getaffinity(0))
 
 
 # ---- Running commands ----
 
 class Workplace:
-    """A folder for compiled programs that goes away, and commands with a time limit."""
+    """A temporary directory for compiled programs, and commands with a time limit."""
 
     def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="onespace-bench-")
-        self.path = pathlib.Path(self.folder.name)
+        self.directory = tempfile.TemporaryDirectory(prefix="onespace-bench-")
+        self.path = pathlib.Path(self.directory.name)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.folder.cleanup()
+        self.directory.cleanup()
 
     def compile(self, source, name, compiler=("cc",), early=(), late=(), env=None):
         if not shutil.which(compiler[0]):
@@ -134,12 +134,12 @@ def progress(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def alternate(variants, turns, announce=progress):
-    """Runs each of {name: function} once per turn; each returns {key: value}. Returns
-    {name: {key: [value per turn]}}."""
+def alternate(variants, repeats, announce=progress):
+    """Runs each of {name: function} once per repeat; each returns {key: value}. Returns
+    {name: {key: [value per repeat]}}."""
     samples = {name: {} for name in variants}
-    for turn in range(turns):
-        announce(f"  turn {turn + 1} of {turns}")
+    for repeat in range(repeats):
+        announce(f"  repeat {repeat + 1} of {repeats}")
         for name, function in variants.items():
             for key, value in function().items():
                 samples[name].setdefault(key, []).append(value)
@@ -147,8 +147,8 @@ def alternate(variants, turns, announce=progress):
 
 
 class CacheLine:
-    """The time in which two processors hand a cache line to and fro: where the system has put them decides,
-    and on virtual machines that changes. Measured in every turn, unless there is one processor only."""
+    """The round trip of a cache line between two CPUs. It depends on their placement, which changes on virtual
+    machines, so it is measured in every repeat. Needs two CPUs."""
 
     def __init__(self, place, result):
         self.samples = result.machine["cache_line_round_trip_s"]
@@ -156,9 +156,9 @@ class CacheLine:
         self.program = place.compile(BENCH / "p2p/limit.c", "limit", late=["-pthread"])
 
     def __call__(self):
-        if len(processors()) > 1:
-            cpus = "{},{}".format(*processors()[:2])
-            text = self.place.run([self.program, "-c", cpus])
+        if len(cpus()) > 1:
+            first_two = "{},{}".format(*cpus()[:2])
+            text = self.place.run([self.program, "-c", first_two])
             self.samples.append(statistics.median(parse_lines(text)["cas", 0]))
         return {}
 
@@ -180,7 +180,7 @@ class Spread:
 
 
 def ratio(numerators, denominators):
-    """Turn by turn: what was measured together is compared."""
+    """Within each repeat: compares what was measured together."""
     return Spread.of([a / b for a, b in zip(numerators, denominators)])
 
 
@@ -191,7 +191,7 @@ class Series:
     name: str
     unit: str
     x: list = dataclasses.field(default_factory=list)
-    samples: list = dataclasses.field(default_factory=list)  # per x: one per turn
+    samples: list = dataclasses.field(default_factory=list)  # per x: one per repeat
 
     def at(self, x):
         return self.samples[self.x.index(x)] if x in self.x else None
@@ -209,9 +209,9 @@ class Result:
         self.machine = machine()
         self.versions = versions()
         self.series, self.limits, self.notes = [], [], []
-        busy = os.getloadavg()[0] / len(processors())
+        busy = os.getloadavg()[0] / len(cpus())
         if busy > BUSY:
-            self.note(f"other programs are running ({busy:.1f} for each processor): the figures scatter")
+            self.note(f"other programs are running ({busy:.1f} for each CPU): the figures scatter")
 
     def add(self, name, unit, by_x):
         self.series.append(Series.from_samples(name, unit, by_x))
@@ -234,10 +234,10 @@ class Result:
                 "series": [dataclasses.asdict(series) for series in self.series],
                 "limits": [dataclasses.asdict(series) for series in self.limits], "notes": self.notes}
 
-    def write(self, name, folder=None):
-        folder = pathlib.Path(folder or results_folder())
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.json"
+    def write(self, name, directory=None):
+        directory = pathlib.Path(directory or results_directory())
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{name}.json"
         path.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
         return path
 
@@ -256,7 +256,7 @@ def machine():
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
                      model)
-    return {"cpu": model, "processors": len(processors()), "kernel": platform.release(),
+    return {"cpu": model, "cpus": len(cpus()), "kernel": platform.release(),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             "cache_line_round_trip_s": []}
 
@@ -280,7 +280,7 @@ def size_text(size):
 
 
 def number(value):
-    """Three digits that count, mostly."""
+    """Three significant digits, mostly."""
     if value is None:
         return "-"
     return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f}"
@@ -310,17 +310,17 @@ def table(headers, rows, out=None):
 
 
 def print_head(result, out=None):
-    """What has to stand beside every figure."""
+    """The context that every figure needs."""
     line = result.machine
     cas = line["cache_line_round_trip_s"]
-    print(f"{result.question}\n{line['cpu']}, {line['processors']} processors, Linux {line['kernel']}; "
+    print(f"{result.question}\n{line['cpu']}, {line['cpus']} CPUs, Linux {line['kernel']}; "
           f"{result.versions['onespace']}", file=out or sys.stdout)
     if cas:
         print(f"a cache line goes back and forth in {spread_text(cas, 1e9)} ns", file=out or sys.stdout)
 
 
 class Targets:
-    """What was promised, beside what was found."""
+    """Targets beside the measured values."""
 
     def __init__(self):
         self.rows, self.missed = [], 0
@@ -339,21 +339,21 @@ class Targets:
             table(["target", "found", "wanted", ""], self.rows, out)
 
 
-def folder_name(text):
-    """Found wrong before hours of measuring, not behind them."""
+def directory_name(text):
+    """Rejects a bad name before hours of measuring, not after."""
     if os.path.exists(text) and not os.path.isdir(text):
-        raise argparse.ArgumentTypeError(f"{text} is a file: name a folder")
+        raise argparse.ArgumentTypeError(f"{text} is a file: name a directory")
     return text
 
 
 def add_arguments(parser):
-    parser.add_argument("--quick", action="store_true", help="fewer points and turns, for a first look")
-    parser.add_argument("--turns", type=int, metavar="N", help="turns of each variant")
+    parser.add_argument("--quick", action="store_true", help="fewer points and repeats, for a first look")
+    parser.add_argument("--repeats", type=int, metavar="N", help="runs of each variant, interleaved")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, not as a table")
     parser.add_argument("--targets", action="store_true",
                         help="hold the results against the project's targets; exit status 3 when missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
-    parser.add_argument("--results", metavar="FOLDER", type=folder_name,
+    parser.add_argument("--results", metavar="DIRECTORY", type=directory_name,
                         help="where the JSON and the plot go (default: ONESPACE_BENCH_RESULTS, else "
                              "bench/results, in an installation ~/.cache/onespace/bench)")
 
@@ -382,8 +382,7 @@ def finish(result, name, args, print_tables, targets=None, plot=None):
 
 
 def main(function):
-    """Ends with a message, not with a stack trace, when something is missing; and when it is told to end, what it
-    has started ends with it."""
+    """A Failure ends in a message, not in a stack trace; SIGTERM also ends the commands that were started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         sys.exit(function())

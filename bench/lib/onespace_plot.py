@@ -1,5 +1,5 @@
 """bench/lib/onespace_plot.py: plots of results, as PNG and SVG: logarithmic axes, medians with the
-quartiles as a band, and what is what told by colour, line and marker, for colour-blind eyes and grey
+quartiles as a band; curves differ in colour, line style and marker, for colour-blind readers and grey
 printers. Needs matplotlib."""
 import statistics
 import textwrap
@@ -43,7 +43,7 @@ class Axis:
         self._note([spread.median for spread in spreads])
 
     def ratios(self, groups, samples, label="processes"):
-        """Bars around 1, which is what label says: samples holds the ratios of each group."""
+        """Bars around 1, the line that `label` names: samples holds the ratios of each group."""
         spreads = [ob.Spread.of(values) for values in samples]
         medians = [spread.median for spread in spreads]
         self.axis.bar(range(len(groups)), medians, 0.6, color=STYLES["tasks"]["color"],
@@ -91,7 +91,7 @@ def figure_of(rows, columns, result):
                                    layout="constrained")
     figure.suptitle(result.question, fontsize=12)
     cas = result.machine["cache_line_round_trip_s"]
-    caption = (f"{result.machine['cpu']}, {result.machine['processors']} processors, "
+    caption = (f"{result.machine['cpu']}, {result.machine['cpus']} CPUs, "
                f"Linux {result.machine['kernel']}; {result.versions['onespace']}")
     if cas:
         caption += f"; cache line round trip {statistics.median(cas) * 1e9:.0f} ns"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""bench/lib/onespace_report.py: makes one page of the JSON (onespace-bench/1) that benchmarks have left: a section for
-each file with the paper's figure and claim, what was found here, the machine, and figures (onespace_report_chart)
-with tables. The page is one file: no script, no font, no picture from elsewhere."""
+"""bench/lib/onespace_report.py: renders the benchmarks' JSON (onespace-bench/1) as one page: a section per file with
+the paper's figure and claim, the results found here, the machine, and figures (onespace_report_chart) with tables.
+The page is self-contained: no scripts, and no external fonts or pictures."""
 import argparse
 import datetime
 import html
@@ -18,13 +18,13 @@ from onespace_report_style import STYLE
 
 NAME = "report.html"
 UNITS = ("s", "bytes", "count", "cycles")
-ROWS = 64  # of a table: of longer ones, as many, evenly
+ROWS = 64  # of a table, at most: longer ones are thinned evenly
 
 
 # ---- Reading ----
 
 def read(path):
-    """The result; raises ValueError with what is wrong."""
+    """The result; raises ValueError with the reason."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError) as error:
@@ -51,7 +51,7 @@ def check(result):
         want(isinstance(result[name], str), f"{name} is no text")
     for name in ("document", "figure", "claim"):
         want(isinstance(result["paper"][name], str), f"paper/{name} is no text")
-    for name in ("cpu", "processors", "kernel", "memory_bytes"):
+    for name in ("cpu", "cpus", "kernel", "memory_bytes"):
         result["machine"][name]  # is there
     numbers(result["machine"]["cache_line_round_trip_s"])
     want(isinstance(result["versions"]["onespace"], str), "versions/onespace is no text")
@@ -75,14 +75,14 @@ def want(good, what):
         raise ValueError(what)
 
 
-def collect(folders):
-    """([(path, result)], [(path, what is wrong)]) of all *.json in the folders, each file once."""
+def collect(directories):
+    """([(path, result)], [(path, what is wrong)]) of all *.json in the directories, each file once."""
     found, wrong, seen = [], [], set()
-    for folder in folders:
-        if not folder.is_dir():
-            wrong.append((folder, "is no folder"))
+    for directory in directories:
+        if not directory.is_dir():
+            wrong.append((directory, "is not a directory"))
             continue
-        for path in sorted(folder.glob("*.json")):
+        for path in sorted(directory.glob("*.json")):
             if path.resolve() in seen:
                 continue
             seen.add(path.resolve())
@@ -153,14 +153,14 @@ def found_here(result, look):
 def facts_of(path, result):
     machine, versions = result["machine"], result["versions"]
     memory = quantity(float(machine["memory_bytes"]), "bytes")
-    yield "machine", f"{machine['cpu']}, {machine['processors']} processors, {memory}, Linux {machine['kernel']}"
+    yield "machine", f"{machine['cpu']}, {machine['cpus']} CPUs, {memory}, Linux {machine['kernel']}"
     cas = machine["cache_line_round_trip_s"]
     if cas:
-        yield "cache line to and fro", spread_words(ob.Spread.of(cas), "s")
+        yield "cache line round trip", spread_words(ob.Spread.of(cas), "s")
     yield "versions", "; ".join(f"{name}: {text}" if name != "onespace" else text for name, text in versions.items())
-    turns = [len(samples) for one in result["series"] for samples in one["samples"]]
-    many = f"{min(turns)} to {max(turns)}" if min(turns) < max(turns) else f"{max(turns)}"
-    yield "samples", f"{many} for each point, taken by turns; medians, bands and whiskers: quartiles"
+    repeats = [len(samples) for one in result["series"] for samples in one["samples"]]
+    many = f"{min(repeats)} to {max(repeats)}" if min(repeats) < max(repeats) else f"{max(repeats)}"
+    yield "samples", f"{many} per point, interleaved; medians, bands and whiskers: quartiles"
     yield "command", result["command"]
     changed = datetime.datetime.fromtimestamp(path.stat().st_mtime).isoformat(" ", "minutes")
     yield "file", f"{path}, of {changed}"
@@ -195,8 +195,8 @@ def page_of(found, wrong):
             '<meta name=viewport content="width=device-width, initial-scale=1"><title>onespace: measurements</title>'
             f"<style>{STYLE}</style></head><body><h1>onespace: measurements</h1><p class=faint>Made {now} by onespace "
             f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are what the machine "
-            "could do at best, measured by turns with the rest. Axes are logarithmic where the values span decades; "
-            "zero lies at their start.</p>"
+            "could do at best, measured interleaved with the rest. Axes are logarithmic where the values span decades; "
+            "zero is drawn at their start.</p>"
             f"<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
 
 
@@ -204,12 +204,12 @@ def page_of(found, wrong):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="onespace report", description=__doc__)
-    parser.add_argument("--results", metavar="FOLDER", action="append", type=pathlib.Path,
+    parser.add_argument("--results", metavar="DIRECTORY", action="append", type=pathlib.Path,
                         help="with the JSON of benchmarks; may be given several times (default: where they write it)")
     parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path,
-                        help=f"the page (default: {NAME} in the first folder)")
+                        help=f"the page (default: {NAME} in the first directory)")
     args = parser.parse_args()
-    args.results = args.results or [ob.results_folder()]
+    args.results = args.results or [ob.results_directory()]
     args.output = args.output or args.results[0] / NAME
     return args
 
@@ -232,7 +232,7 @@ def main():
         ob.progress(f"onespace report: {path} {what}")
     if not found:
         raise ob.Failure(f"no results in {', '.join(map(str, args.results))}: run `onespace bench` or bench/run-all first, "
-                         "or name their folder with --results")
+                         "or name their directory with --results")
     write(args.output, page_of(found, wrong))
     ob.progress(f"wrote {args.output}: {len(found)} of {len(found) + len(wrong)} files")
     return 0

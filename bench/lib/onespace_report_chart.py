@@ -1,8 +1,8 @@
-"""bench/lib/onespace_report_chart.py: figures of the report as SVG that stands in the page: curves over x with
-their quartiles as bands, or, where x is a name or one number only, rows of dots with their quartiles as whiskers.
+"""bench/lib/onespace_report_chart.py: figures of the report as inline SVG: curves over x with their quartiles as
+bands, or, where x is a name or a single number, rows of dots with their quartiles as whiskers.
 
-Colours are classes of the page's style sheet (c0 to c7, limit), so that they follow light and dark; markers differ
-too, for colour-blind eyes and grey printers. Every point has a title that browsers show under the pointer."""
+Colours are classes of the page's style sheet (c0 to c7, limit), so that they follow the light or dark scheme; markers
+differ too, for colour-blind readers and grey printers. Every point has a title that browsers show under the pointer."""
 import dataclasses
 import html
 import math
@@ -12,10 +12,10 @@ from onespace_report_looks import BYTES, NAMES
 
 WIDTH, HEIGHT = 420, 262
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 10, 42
-ROW, LETTER = 22, 7.2  # of the rows of dots; the width of a letter, about
+ROW, LETTER = 22, 7.2  # height of a row of dots; approximate width of a letter
 COLOURS, MARKERS = 8, 4
-MARKED = 40  # points, at most, that get a marker each
-BANDS = 5    # curves, at most, whose quartiles are bands; of more, whiskers
+MARKED = 40  # up to so many points, each gets a marker
+BANDS = 5    # up to so many curves, quartiles are bands; else whiskers
 
 
 @dataclasses.dataclass
@@ -42,7 +42,7 @@ class Curve:
 # ---- Numbers as text ----
 
 def significant(value):
-    """Three digits that count; no 1e+05."""
+    """Three significant digits; no 1e+05."""
     if value == 0 or not 1e-4 <= abs(value) < 1e6:
         return f"{value:.3g}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
@@ -71,7 +71,7 @@ def scaled(value, factor, units):
 
 
 def short(value, unit):
-    """For axes: without digits that say nothing."""
+    """For axes: without trailing zeros."""
     number, _, rest = quantity(value, unit).partition(" ")
     if "." in number and "e" not in number:
         number = number.rstrip("0").rstrip(".")
@@ -81,7 +81,7 @@ def short(value, unit):
 # ---- Axes ----
 
 class Axis:
-    """Takes values to places between start and end; logarithmic when they span decades."""
+    """Maps values to positions between start and end; logarithmic when they span decades."""
 
     def __init__(self, values, start, end, base=10, log=None, unit="count"):
         positive = [value for value in values if value > 0]
@@ -101,7 +101,7 @@ class Axis:
         return self
 
     def at(self, value):
-        """Zero, on a logarithmic axis, lies at its start."""
+        """On a logarithmic axis zero is drawn at the start."""
         place = (math.log(value) if value > 0 else self.low) if self.log else value
         return self.start + (self.end - self.start) * (place - self.low) / (self.high - self.low)
 
@@ -130,7 +130,7 @@ def base_of(unit):
 
 
 def named_ticks(axis, values, apart):
-    """Of these values those whose names have room."""
+    """The values whose labels fit."""
     found, last = [], None
     for value in values:
         if last is None or abs(axis.at(value) - last) >= apart:
@@ -212,7 +212,7 @@ def curves_chart(label, curves, x, unit):
 
 
 def is_level(curve, curves):
-    """A limit that was taken at one point that no series has: it holds for all."""
+    """A limit measured at a single x that no series has: a line across the figure."""
     return curve.limit and len(curve.x) == 1 and not any(curve.x[0] in one.x for one in curves if not one.limit)
 
 
@@ -242,7 +242,7 @@ def one_curve(curve, curves, axis_x, axis_y, x, unit):
 # ---- Rows of dots ----
 
 def rows_of(curves, x):
-    """[(name, [(curve, spread)])]: a row for each name when x is names, else one for each curve."""
+    """[(name, [(curve, spread)])]: one row per name if x is names, else one per curve."""
     if x.kind != NAMES:
         return [(curve.label, [(curve, spread)]) for curve in curves for spread in curve.spreads()]
     points = [(int(at), curve, spread) for curve in curves for at, spread in zip(curve.x, curve.spreads())]
@@ -290,7 +290,7 @@ def has_one_x(curves):
 
 
 def needs_legend(curves, x):
-    """Rows of one dot each bear their names."""
+    """Rows of a single dot are labelled instead."""
     return len(curves) > 1 and (x.kind == NAMES or not has_one_x(curves))
 
 

@@ -1,5 +1,5 @@
-"""bench/lib/onespace_report_figures.py: from the series of one benchmark to figures: which curves stand in one figure,
-in which colours, with which limits, and what tasks gain in it over processes."""
+"""bench/lib/onespace_report_figures.py: arranges the series of one benchmark as figures: which curves go into a figure,
+in which colours, with which limits, and what tasks gain over processes in it."""
 import dataclasses
 import statistics
 
@@ -38,8 +38,8 @@ def figures_of(result, look):
 
 
 class Colours:
-    """The same name has the same colour in all figures of a benchmark; of names of two parts the last decides, and
-    the first between full and dashed lines: processes are dashed, tasks full, and others by turns."""
+    """A name has the same colour in all figures of a benchmark. In a name of two parts the last gives the colour and
+    the first the line style: dashed for processes, full for tasks, alternating for others."""
 
     def __init__(self):
         self.taken = dict(FIRST_COLOURS)
@@ -55,41 +55,41 @@ class Colours:
 
 
 def add_limit(limit, figures, look):
-    """To each figure of its unit whose name has all the parts that the limit's name shares with any figure: those
-    that have an x of the limit's, else, when it was taken at one point only, all."""
+    """Adds the limit to each figure of its unit whose name has all parts that the limit's name shares with any figure:
+    to those that have an x of the limit's; if there are none and it was measured at a single x, to all."""
     parts = limit["name"].split("/")
     shared = {part for part in parts if any(part in figure.parts for figure in figures)}
     fitting = [figure for figure in figures if figure.unit == limit["unit"] and shared <= figure.parts]
-    meeting = [figure for figure in fitting
+    matching = [figure for figure in fitting
                if any(at in curve.x for curve in figure.curves for at in limit["x"])]
-    if not meeting and len(limit["x"]) == 1:
-        meeting = fitting
+    if not matching and len(limit["x"]) == 1:
+        matching = fitting
     own = [part for part in parts if part not in shared]
     label = "limit: " + ", ".join(own or parts) if own != ["limit"] else "limit"
-    if not meeting:
-        meeting = [Figure(" / ".join(parts), limit["unit"], look.x_of(parts), frozenset(parts), [])]
-        figures += meeting
-    for figure in meeting:
+    if not matching:
+        matching = [Figure(" / ".join(parts), limit["unit"], look.x_of(parts), frozenset(parts), [])]
+        figures += matching
+    for figure in matching:
         figure.curves.append(Curve(label, limit["x"], limit["samples"], limit=True))
 
 
 # ---- What is gained ----
 
 def ratios(theirs, ours):
-    """{x: how many times as long theirs take, turn by turn}; both are (x, samples)."""
+    """{x: their time over ours, within each repeat}; both are (x, samples)."""
     mine = dict(zip(*ours))
     return {at: ob.ratio(samples, mine[at]) for at, samples in zip(*theirs) if at in mine and min(mine[at]) > 0}
 
 
 def gains(figure, peers):
-    """Those of a figure that shows both peers' times."""
+    """The peers that a figure shows the times of."""
     theirs, ours = (next(((curve.x, curve.samples) for curve in figure.curves if curve.label == name), None)
                     for name in peers)
     return ratios(theirs, ours) if theirs and ours and figure.unit in TIMES else {}
 
 
 def gains_of_all(result, peers):
-    """Of all series whose names differ in nothing else than the peers: None, or (least, median, most, how many)."""
+    """Over all pairs of series whose names differ only in the peers: None, or (least, median, most, how many)."""
     times = {one["name"]: (one["x"], one["samples"]) for one in result["series"] if one["unit"] in TIMES}
     medians = []
     for name, series in times.items():

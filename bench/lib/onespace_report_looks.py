@@ -52,7 +52,7 @@ LOOKS = {
     "pagetables": Look((0,), X("workers")),
     "python-arrays": Look((1,), X("size", BYTES)),
     "python-handover": Look((0,), X("size", BYTES), peers=((COPIED, "channel"), (COPIED, "imported array and a flag"))),
-    "python-starts": Look((1,), X("Pythons at once")),
+    "python-starts": Look((1,), X("interpreters at once")),
     "spawn": Look((0,), X("alive at once"), peers=(("posix_spawn", "tasks"), ("fork and exec", "tasks"))),
     "startup": Look((1,), RANKS),
     "storage-dht": Look(STORAGE_CURVES, X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))),
@@ -70,7 +70,7 @@ LOOKS = {
 
 
 def look_of(stem, result):
-    """By the file's name (p2p-fresh is p2p too), else by the command that made it, else a guess."""
+    """By the file's name (p2p-fresh is p2p too), else by the command that wrote it, else a guess."""
     made_by = re.search(r"(?:^|[\s/])([\w-]+)/run\b", result["command"])
     for name in (stem, os.path.basename(made_by[1]) if made_by else ""):
         words = name.split("-")
@@ -82,7 +82,7 @@ def look_of(stem, result):
 
 
 def fits(look, result):
-    """Whether every name has a part for the curves, and every x that is an index a name."""
+    """True if every name has a part for the curves, and every x that is an index has a name."""
     for one in result["series"]:
         parts, x = one["name"].split("/"), look.x_of(one["name"].split("/"))
         if len(parts) <= min(look.curves):
@@ -93,7 +93,7 @@ def fits(look, result):
 
 
 def guess(result):
-    """The part that says tasks or processes, else the last; x in bytes when all its values are powers of two."""
+    """The part with tasks or processes, else the last; x is in bytes if all values are powers of two."""
     names = [one["name"].split("/") for one in result["series"]]
     column = next((i for i in range(min(map(len, names))) if any(parts[i] in WAYS for parts in names)), None)
     values = [x for one in result["series"] for x in one["x"]]

@@ -1,11 +1,11 @@
-"""bench/lib/onespace_transport.py: what an MPI sends its messages through, from its own log."""
+"""bench/lib/onespace_transport.py: the transport of an MPI's messages, from its own log."""
 import os
 import re
 import subprocess
 
 from onespace_bench import Failure
 
-# What makes it talk, and what it says then.
+# The variables that make it log, and the lines it writes then.
 TALK = {"UCX_LOG_LEVEL": "info", "OMPI_MCA_btl_base_verbose": "10", "I_MPI_DEBUG": "5", "FI_LOG_LEVEL": "info",
         "OMPI_MCA_pml_base_verbose": "10"}
 LINES = [re.compile(r"ep_cfg\[\d+\]: tag\(([^)]*)\)"),            # UCX before 1.14
@@ -17,7 +17,7 @@ NETWORK = re.compile(r"tcp|sockets|net|verbs|ud|rc")
 
 
 def transports(text):
-    """The paths between different ranks that a log names, each once, in order."""
+    """The paths between different ranks named in a log, each once, in order."""
     found = []
     for line in text.splitlines():
         for pattern in LINES:
@@ -33,8 +33,8 @@ def through_network(paths):
 
 
 def observe(title, command, env, nodes=None):
-    """Runs a job that exchanges something and gives the paths that its MPI names; between `nodes` (onespace_nodes)
-    one of them must be the network, which must carry bytes."""
+    """Runs a job that exchanges messages, and returns the paths that its MPI names. With `nodes` (onespace_nodes) one
+    of them must be the network, and bytes must have gone through it."""
     before = nodes.received() if nodes else 0
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           stdin=subprocess.DEVNULL, env={**os.environ, **env, **TALK}) as process:
@@ -42,7 +42,7 @@ def observe(title, command, env, nodes=None):
             text = process.communicate(timeout=20)[0]
         except subprocess.TimeoutExpired:
             if nodes:
-                nodes.clear()  # it may hang at its end; what it has said is what is wanted
+                nodes.clear()  # it may hang at exit; the log is all that is needed
             process.kill()
             text = process.communicate()[0]
     paths = transports(text)

@@ -1,4 +1,4 @@
-/* bench/lib/ticks.h: clocks: one for spans of time, and a cheap one for single accesses. */
+/* bench/lib/ticks.h: clocks: one for spans of time, a cheap one for single accesses. */
 #ifndef BENCH_TICKS_H
 #define BENCH_TICKS_H
 
@@ -12,8 +12,8 @@ static inline double seconds_now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Behind everything before it, and before everything behind it: what lies between two calls is what
- * their difference times. Convert with a longer span that seconds_now() takes too. */
+/* Fenced on both sides, so that the difference of two calls times exactly the code in between.
+ * Convert to seconds by a longer span that is also timed with seconds_now(). */
 static inline uint64_t ticks_now(void)
 {
 #if defined(__x86_64__)

@@ -5,11 +5,11 @@
  * LOOP, each in steps of BYTES:
  *   mmap    maps and unmaps memory
  *   touch   the same, and writes to every page in between
- *   brk     moves the program break up and down again, not for threads: they have one in common
+ *   brk     moves the program break up and down again; not for threads, which share one
  *   heap    allocates with malloc until HEAP_BYTES are reached, writes to every page, frees all
- *   enter   two system calls that do nothing: less than two that change the map cannot take
+ *   enter   two system calls that do nothing: a lower bound for two that change the map
  *
- * The loops that touch pages do at most TOUCHED_PAGES of them. Each worker is bound to a processor.
+ * The loops that touch pages do at most TOUCHED_PAGES of them. Each worker is bound to a CPU.
  * Prints lines "LOOP BYTES SECONDS": for each step, from the common start to the last one's end. */
 #include <errno.h>
 #include <stdio.h>
@@ -31,11 +31,11 @@ struct block {
     size_t sizes[SIZES_MAX];
     struct {
         double start,
-            end; /* written by the worker before a meeting, read by the program behind it */
+            end; /* written by the worker before a barrier, read by the program after it */
     } times[CREW_MAX];
 };
 
-/* The compiler must not see that nobody reads what is written. */
+/* Keeps the compiler from eliding stores that nobody reads. */
 static void touch(void *memory, size_t size)
 {
     for (size_t at = 0; at < size; at += PAGE)
@@ -72,7 +72,7 @@ static void run_brk(size_t size, long steps)
             crew_fail("sbrk", errno);
 }
 
-/* Blocks are freed in the order in which malloc can give their memory back. */
+/* Frees the blocks in an order that lets malloc return their memory. */
 static void run_heap(size_t size, long steps)
 {
     void **blocks = calloc(HEAP_BYTES / size, sizeof(*blocks));
@@ -120,17 +120,17 @@ void crew_work(int number, struct crew *crew)
     const struct loop *loop = &loops[block->loop];
     crew_bind(number);
     for (int i = 0; i < block->size_count; i++) {
-        loop->run(block->sizes[i], 8); /* what is slow only the first time */
-        crew_meet(crew);
+        loop->run(block->sizes[i], 8); /* warm up */
+        crew_barrier(crew);
         block->times[number].start = seconds_now();
         loop->run(block->sizes[i], steps_of(block, block->sizes[i]));
         block->times[number].end = seconds_now();
-        crew_meet(crew);
+        crew_barrier(crew);
     }
 }
 
-/* From the first worker's start to the last one's end. The program's own clock would not do: with
- * more workers than processors it may not run until they are through. */
+/* From the first worker's start to the last one's end, by the workers' own clocks: with more
+ * workers than CPUs the program itself may not run until they have finished. */
 static double elapsed(const struct block *block)
 {
     double start = block->times[0].start, end = block->times[0].end;
@@ -174,8 +174,8 @@ int main(int argc, char **argv)
     }
     crew_start(kind, atoi(argv[2]), &block->crew);
     for (int i = 0; i < block->size_count; i++) {
-        crew_meet(&block->crew);
-        crew_meet(&block->crew);
+        crew_barrier(&block->crew);
+        crew_barrier(&block->crew);
         printf("%s %zu %.9e\n", loops[block->loop].name, block->sizes[i],
                elapsed(block) / (double)steps_of(block, block->sizes[i]));
     }

@@ -1,13 +1,13 @@
-/* bench/messagerate/messagerate.c: how many messages a second pairs of partners exchange.
+/* bench/messagerate/messagerate.c: how many messages per second pairs of partners exchange.
  *
  * usage, as an MPI job: messagerate ranks|threads PAIRS BYTES MILLISECONDS
  *
  * ranks: 2 x PAIRS ranks, rank i sends to rank PAIRS + i. threads: two ranks with PAIRS threads
  * each (MPI_THREAD_MULTIPLE), thread i of rank 0 sends to thread i of rank 1, on a communicator of
  * their own. A sender sends WINDOW messages, waits for one in return, and so on for the given time.
- * Each partner is bound to a processor when there is one for each. Rank 0 prints "rate PAIRS
- * SECONDS": for each message, of all pairs together, and on standard error when a message was
- * damaged. */
+ * Each partner is bound to a CPU of its own if there are enough. Rank 0 prints
+ * "rate PAIRS SECONDS", the time per message over all pairs; a damaged message is reported on
+ * standard error. */
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 
 enum { WINDOW = 64, WARM_UP = 16, PAIRS_MAX = 256 };
 
-/* What the first byte of a window's first message says; the others carry their place. */
+/* First byte of the first message of a window; the others carry their index. */
 enum { GO_ON = 0xa0, LAST = 0xa1 };
 
 static int pairs, bytes, own_rank;
@@ -27,7 +27,7 @@ static cpu_set_t allowed;
 struct partner {
     MPI_Comm comm;
     int peer, pair, sends;
-    double rate; /* messages a second, of a sender */
+    double rate; /* messages per second of a sender */
 };
 
 static void fail(const char *what)
@@ -37,7 +37,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* To the processor of that number among those that this job may use. */
+/* Binds the caller to the CPU of that index among those that this job may use. */
 static void bind_to(int number)
 {
     cpu_set_t own;
@@ -73,7 +73,7 @@ static void send_window(const struct partner *self, unsigned char *buffer, int m
     MPI_Recv(&answer, 1, MPI_BYTE, self->peer, self->pair, self->comm, MPI_STATUS_IGNORE);
 }
 
-/* What the sender said. */
+/* The mark sent by the sender. */
 static int receive_window(const struct partner *self, unsigned char *buffer)
 {
     MPI_Request requests[WINDOW];
@@ -85,7 +85,7 @@ static int receive_window(const struct partner *self, unsigned char *buffer)
     MPI_Waitall(WINDOW, requests, statuses);
     for (int i = 1; i < WINDOW; i++)
         if (buffer[(size_t)i * (size_t)bytes] != i)
-            fail("a message was damaged or came out of turn");
+            fail("a message was damaged or out of order");
     MPI_Send(buffer, 1, MPI_BYTE, self->peer, self->pair, self->comm);
     return buffer[0];
 }

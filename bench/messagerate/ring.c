@@ -3,9 +3,9 @@
  *
  * usage: ring PAIRS BYTES MILLISECONDS
  *
- * What a message cannot do without: the bytes are written to a slot and copied out of it, and its
- * cache lines pass from one processor to the other. Prints "rate PAIRS SECONDS", for each message,
- * of all pairs together. */
+ * The minimum work of a message: its bytes are written to a slot and copied out of it, and the
+ * cache lines move from one CPU to the other. Prints "rate PAIRS SECONDS", the time per message
+ * over all pairs. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -33,7 +33,7 @@ static struct pair pairs[PAIRS_MAX];
 static int pair_count, bytes;
 static size_t slot_size;
 static double seconds;
-/* Set by the main thread when the time is over; nothing else depends on it. */
+/* Set by the main thread when the time is over; orders nothing else. */
 static _Atomic int over;
 static cpu_set_t allowed;
 
@@ -50,7 +50,7 @@ static void bind_to(int number)
     sched_setaffinity(0, sizeof(own), &own);
 }
 
-/* Until the partner's count has reached `wanted`, or the time is over: 0. */
+/* Waits until the partner's count has reached `wanted`; 0 if the time is over first. */
 static int await(_Atomic uint64_t *count, uint64_t wanted)
 {
     for (int spins = 0; atomic_load_explicit(count, memory_order_acquire) < wanted; spins++) {
@@ -85,7 +85,7 @@ static void *receive_all(void *argument)
     bind_to(2 * pair->number + 1);
     for (uint64_t at = 0; message && await(&pair->sent, at + 1); at++) {
         memcpy(message, pair->slots + at % SLOTS * slot_size, (size_t)bytes);
-        *(volatile unsigned char *)message; /* it is wanted */
+        *(volatile unsigned char *)message; /* keeps the copy */
         atomic_store_explicit(&pair->received, at + 1, memory_order_release);
     }
     free(message);

@@ -1,11 +1,11 @@
-/* bench/messagerate/streams.c: the limit of a message rate between two nodes: streams of TCP.
+/* bench/messagerate/streams.c: the limit of a message rate between two nodes: TCP streams.
  *
  * usage: streams PAIRS BYTES MILLISECONDS ADDRESS    on one node, ADDRESS being the other's
  *        streams PAIRS BYTES MILLISECONDS -          on the other
  *
- * What a window of messages cannot do without: one system call sends it, its bytes go through the
- * network, and a byte comes back. Each pair is two threads with a connection. The first prints
- * "rate PAIRS SECONDS", for each message, of all pairs together. */
+ * The minimum work of a window of messages: one system call sends it, its bytes go through the
+ * network, and one byte comes back. Each pair is two threads with a connection. The first node
+ * prints "rate PAIRS SECONDS", the time per message over all pairs. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-"""bench/miniapps/apps.py: the mini-applications: how each is compiled, with what input it runs, and where it says how
-long its work took. Their sources are the user's checkouts of their public repositories."""
+"""bench/miniapps/apps.py: the mini-applications: how each is compiled, its input, and where it reports the time of its
+work. Their sources are the user's checkouts of their public repositories."""
 import dataclasses
 import math
 import pathlib
@@ -9,40 +9,40 @@ import shutil
 import onespace_bench as ob
 
 MPIGRAPH_BYTES = 131072
-# The C++ bindings that the standard dropped and some MPIs still have would need further libraries.
+# Some MPIs still have the C++ bindings that MPI-3 removed; they would need further libraries.
 NO_BINDINGS = ["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]
-# MPI-3 took a name away, and Open MPI's header refuses it, unless told to leave out what it says of such names.
+# MPI-3 removed a name. Open MPI's header makes its use an error unless told to leave such declarations out.
 RENAMED = ["-DOMPI_OMIT_MPI1_COMPAT_DECLS=1", "-DMPI_Errhandler_set=MPI_Comm_set_errhandler"]
 
 
 @dataclasses.dataclass
 class App:
     name: str
-    sources: list                 # patterns below the checkout; the first has to be there
-    seconds: object               # (standard output, folder) -> seconds, or None when it has not said so
+    sources: list                 # patterns below the checkout; the first must exist
+    seconds: object               # (standard output, directory) -> seconds, or None if it is not reported
     words: object                 # (ranks, short) -> its arguments
     flags: list = dataclasses.field(default_factory=list)
     late: list = dataclasses.field(default_factory=lambda: ["-lm"])
     fortran: list = dataclasses.field(default_factory=list)  # sources in the order of their modules
-    inputs: list = dataclasses.field(default_factory=list)   # files that it reads where it runs
-    cubic: bool = False           # wants a cubic number of ranks
-    twice: bool = False           # its macros make #pragma lines: preprocess first, then compile what came of it
+    inputs: list = dataclasses.field(default_factory=list)   # files that it reads from its working directory
+    cubic: bool = False           # needs a cubic number of ranks
+    twice: bool = False           # its macros produce #pragma lines: preprocess first, then compile the result
 
     def ranks(self, ranks):
-        """As many; for those that want a cube the largest that is no more, but 8 at least: one rank sends nothing."""
+        """The number of ranks to use: all, or the largest cube of them, at least 8, since a single rank sends nothing."""
         return max(8, math.floor(ranks ** (1 / 3) + 1e-9) ** 3) if self.cubic else ranks
 
-    def missing(self, folder):
-        """What is not there, or ''."""
-        checkout = pathlib.Path(folder) / self.name
+    def missing(self, directory):
+        """What is missing, or ''."""
+        checkout = pathlib.Path(directory) / self.name
         if not checkout.is_dir():
             return f"there is no checkout {checkout}"
         absent = next((name for name in self.sources + self.fortran + self.inputs if not list(checkout.glob(name))), None)
         return f"{checkout} lacks {absent}" if absent else ""
 
-    def build(self, place, folder, mpi):
-        """The program; raises Failure with what the compiler said."""
-        checkout = pathlib.Path(folder) / self.name
+    def build(self, place, directory, mpi):
+        """The program; raises Failure with the compiler's output."""
+        checkout = pathlib.Path(directory) / self.name
         for name in self.inputs:
             shutil.copy(checkout / name, place.path)
         files = list(dict.fromkeys(str(path) for name in self.sources for path in sorted(checkout.glob(name))))
@@ -67,29 +67,29 @@ class App:
 
 
 def fortran_compiler(mpi):
-    """Of the same MPI as its C compiler."""
+    """The Fortran compiler of the same MPI as the C compiler."""
     if "mpicc" not in mpi.compiler[0]:
         raise ob.Failure(f"{mpi.name} has no Fortran compiler")
     return [mpi.compiler[0].replace("mpicc", "mpif90")]
 
 
 def after(pattern):
-    """Seconds behind a word in the output."""
+    """The seconds that follow a word in the output."""
     def seconds(text, _):
         found = re.search(pattern + r"\s*([-+.\deE]+)", text)
         return float(found[1]) if found else None
     return seconds
 
 
-def ghost_seconds(_, folder):
-    """It writes them to a file, at its end."""
-    path = pathlib.Path(folder) / "results.yaml"
+def ghost_seconds(_, directory):
+    """It writes the time to a file when it ends."""
+    path = pathlib.Path(directory) / "results.yaml"
     found = re.search(r"Total_time:\s*([-+.\deE]+)", path.read_text()) if path.exists() else None
     return float(found[1]) if found else None
 
 
 def graph_seconds(text, _):
-    """It says MB/s, of 10^6 bytes: the time of a message."""
+    """It reports MB/s (10^6 bytes); this is the time of a message."""
     found = re.search(r"Send avg\s+([.\d]+)", text)
     return MPIGRAPH_BYTES / (float(found[1]) * 1e6) if found and "END mpiGraph" in text else None
 
@@ -103,7 +103,7 @@ def md_seconds(text, _):
 GHOST = """CONSTANTS OPTIONS UTILS ENV PROFILING GET_FACE BUFINIT PACK IRECV UNPACK_SVAF SEND_BSPMA SEND_SVAF
 UNPACK_BSPMA BSPMA SVAF FLUX_ACCUMULATE BC STENCIL_COMPS STENCIL BSPMA_DIAGS SVAF_DIAGS SUM_GRID CHECKPOINT""".split()
 
-# Inputs that take a tenth of a second at least: in less, the first touch of memory decides.
+# Inputs that take at least a tenth of a second: below that, first-touch page faults dominate.
 APPS = [
     App("HPCCG", ["main.cpp", "*.cpp"], after(r"Time Summary:\s*Total\s*:"),
         lambda ranks, short: ["48", "48", "48"] if short else ["80", "80", "80"], ["-DUSING_MPI"],
@@ -119,7 +119,7 @@ APPS = [
     App("miniMD", ["ref/ljs.cpp", "ref/*.cpp"], md_seconds,
         lambda ranks, short: ["-t", "1", "-s", "24", "-n", "50" if short else "200"],
         ["-fopenmp"], ["-lstdc++", "-lm"], inputs=["ref/in.lj.miniMD"], twice=True),
-    # A sphere that moves through the box: its surface has to be inside from the start, or nothing is refined or sent.
+    # A sphere that moves through the box: unless its surface is inside from the start, nothing is refined or sent.
     App("miniAMR", ["ref/main.c", "ref/*.c"], after(r"Summary: ranks.* time"),
         lambda ranks, short: ["--npx", str(ranks), "--num_refine", "3", "--num_objects", "1",
                               "--object", "2", "0", "-0.4", "-0.4", "-0.4", "0.06", "0.06", "0.06", "1.1", "1.1", "1.1",

@@ -1,5 +1,5 @@
-/* bench/miniapps/empty.c: starts MPI and ends it: what the launcher, the libraries and MPI itself
- * cost. */
+/* bench/miniapps/empty.c: initializes and finalizes MPI: the cost of the launcher, the libraries
+ * and MPI itself. */
 #include <mpi.h>
 #include <stdio.h>
 

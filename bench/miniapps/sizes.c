@@ -1,12 +1,12 @@
-/* bench/miniapps/sizes.c: preloaded into the ranks of an MPI program, counts what they send, and,
- * when they finish, what their memory cost: the PMPI counter of Figure 11 of the SCFA 2022 paper,
- * and its page faults.
+/* bench/miniapps/sizes.c: preloaded into the ranks of an MPI program, counts their messages and, in
+ * MPI_Finalize, their page faults and page tables: the PMPI counter of Figure 11 of the SCFA 2022
+ * paper, and its page faults.
  *
  * Each rank writes ONESPACE_SIZES/RANK:
  *   message BYTES COUNT   messages of at most BYTES (a power of two, or 0) and more than half of it
  *   faults COUNT          page faults of this rank, up to MPI_Finalize
  *   tables NODE BYTES     page tables of its address space, which tasks of a node share
- * Counts point-to-point sends; those that an MPI's collective operations make are its own. */
+ * Counts point-to-point sends of the program, not those inside the MPI's collectives. */
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -16,8 +16,8 @@
 
 enum { BINS = 64 };
 
-/* Any thread that sends adds, MPI_Finalize reads; MPI wants all sends to have returned before it,
- * so relaxed does. */
+/* Incremented by any thread that sends, read in MPI_Finalize. MPI requires all sends to have
+ * returned before that, so relaxed ordering suffices. */
 static atomic_ulong counts[BINS];
 
 static void note(int count, MPI_Datatype type)
@@ -61,16 +61,16 @@ static void write_counts(FILE *file)
 
 int MPI_Finalize(void)
 {
-    const char *folder = getenv("ONESPACE_SIZES");
+    const char *directory = getenv("ONESPACE_SIZES");
     int rank;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     char path[4096];
-    snprintf(path, sizeof(path), "%s/%d", folder ? folder : ".", rank);
+    snprintf(path, sizeof(path), "%s/%d", directory ? directory : ".", rank);
     FILE *file = fopen(path, "w");
     if (file)
         write_counts(file);
     if (!file || fclose(file) != 0) {
-        fprintf(stderr, "sizes: cannot write %s: name a folder in ONESPACE_SIZES\n", path);
+        fprintf(stderr, "sizes: cannot write %s: name a directory in ONESPACE_SIZES\n", path);
         PMPI_Abort(MPI_COMM_WORLD, 1);
     }
     return PMPI_Finalize();
@@ -105,8 +105,8 @@ int MPI_Sendrecv(const void *send, int count, MPI_Datatype type, int to, int tag
 }
 
 #ifdef OPEN_MPI
-/* Its Fortran interface calls PMPI functions; MPICH's calls what is above. Weak: in C programs it
- * is not there. */
+/* Open MPI's Fortran interface calls PMPI functions; MPICH's calls the wrappers above. Weak: absent
+ * from C programs. */
 extern void pmpi_send_(void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *to, MPI_Fint *tag,
                        MPI_Fint *comm, MPI_Fint *error) __attribute__((weak));
 extern void pmpi_isend_(void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *to, MPI_Fint *tag,

@@ -2,10 +2,10 @@
  *
  * usage: limit -c CPU,CPU [-o OPERATION[,OPERATION]] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
  *
- * Prints the same lines as p2p, for the same operations: each thread copies straight out of the
- * other's buffer, so the caches are in the state in which an exchange with one copy finds them.
- * Without -f the source stays as it is; with -f a thread copies from the buffer that the other has
- * just written. First come lines "cas 0 SECONDS": a cache line going back and forth by
+ * Prints the same lines as p2p, for the same operations: each thread copies directly from the
+ * other's buffer, so the caches are in the same state as for an exchange with a single copy.
+ * Without -f the source stays unchanged; with -f a thread copies from the buffer that the other has
+ * just written. The first lines are "cas 0 SECONDS": the round trip of a cache line by
  * compare-and-swap. */
 #include <getopt.h>
 #include <pthread.h>
@@ -20,8 +20,8 @@
 
 enum { LINE = 64, SPINS = 20000, CAS_ROUNDS = 100000 };
 
-struct side { /* what one thread writes and the other reads: a line each */
-    _Alignas(2 * LINE) _Atomic long step; /* release: what was copied before is to be seen */
+struct side { /* written by one thread and read by the other; separate cache lines */
+    _Alignas(2 * LINE) _Atomic long step; /* release: publishes the copies made before */
     _Alignas(2 * LINE) unsigned char *buffers[2];
     int cpu;
 };
@@ -30,7 +30,7 @@ static struct side sides[2];
 static _Alignas(2 * LINE) _Atomic int ball;
 static struct options options = OPTIONS_INIT;
 static int size_count, sizes[64];
-/* Written by thread 0 before a meeting, read by both after it. */
+/* Written by thread 0 before a barrier, read by both after it. */
 static long agreed_count;
 
 static double now(void)
@@ -40,7 +40,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Spinning is what is measured; yielding is for machines where somebody else has the other CPU. */
+/* Spins, which is what is measured; yields in case another program has the other CPU. */
 static void relax(int *spins)
 {
     if (++*spins > SPINS)
@@ -64,7 +64,7 @@ static void await(int other, long step)
         relax(&spins);
 }
 
-/* Both directions at once. One meeting per copy is enough: behind it everybody has read what may be
+/* Both directions at once. One barrier per copy suffices: after it, both have read what may be
  * overwritten next. */
 static void sendrecv(int self, int size, long *step, long count)
 {
@@ -76,19 +76,19 @@ static void sendrecv(int self, int size, long *step, long count)
     }
 }
 
-/* By turns: thread 1 copies in even steps, thread 0 in odd ones. With -f thread 0 passes on what it
- * got last, as rank 0 of p2p does, so it uses its two buffers in turn. */
+/* The threads alternate: thread 1 copies in even steps, thread 0 in odd ones. With -f thread 0
+ * passes on what it received last, as rank 0 of p2p does, so its two buffers alternate. */
 static void pingpong(int self, int size, long *step, long count)
 {
     for (long i = 0; i < 2 * count; i++) {
-        int turn = options.fresh && i / 2 % 2; /* which of its buffers thread 0 sends from */
+        int source = options.fresh && i / 2 % 2; /* which of its buffers thread 0 sends from */
         ++*step;
         if (self == i % 2)
             await(!self, *step);
         else if (self == 1)
-            memcpy(sides[1].buffers[!options.fresh], sides[0].buffers[turn], (size_t)size);
+            memcpy(sides[1].buffers[!options.fresh], sides[0].buffers[source], (size_t)size);
         else
-            memcpy(sides[0].buffers[!turn], sides[1].buffers[0], (size_t)size);
+            memcpy(sides[0].buffers[!source], sides[1].buffers[0], (size_t)size);
         announce(self, *step);
     }
 }
@@ -99,7 +99,7 @@ static const struct operation {
     double messages;
 } operations[] = {{"sendrecv", sendrecv, 1}, {"pingpong", pingpong, 2}};
 
-static void meet(int self, long *step)
+static void wait_for_both(int self, long *step)
 {
     announce(self, ++*step);
     await(!self, *step);
@@ -109,7 +109,7 @@ static double run_batch(const struct operation *operation, int self, int size, l
                         long count)
 {
     operation->exchange(self, size, step, 4);
-    meet(self, step);
+    wait_for_both(self, step);
     double start = now();
     operation->exchange(self, size, step, count);
     return (now() - start) / (double)count / operation->messages;
@@ -122,20 +122,20 @@ static void measure(const struct operation *operation, int self, int size, long 
         long count = seconds > 0 ? (long)(options.batch_seconds / seconds) : 1000000;
         agreed_count = count < 4 ? 4 : count > 1000000 ? 1000000 : count;
     }
-    meet(self, step);
+    wait_for_both(self, step);
     long count = agreed_count;
     for (int batch = 0; batch < options.batches; batch++) {
         seconds = run_batch(operation, self, size, step, count);
         if (self == 0)
             printf("%s %d %.9e\n", operation->name, size, seconds);
     }
-    meet(self, step); /* nobody agrees anew before all have read */
+    wait_for_both(self, step); /* both have read before the next agreement */
 }
 
 static void cas_round_trip(int self, long *step)
 {
     for (int batch = 0; batch < options.batches; batch++) {
-        meet(self, step);
+        wait_for_both(self, step);
         double start = now();
         for (int i = 0; i < CAS_ROUNDS; i++) {
             int spins = 0;
@@ -145,7 +145,7 @@ static void cas_round_trip(int self, long *step)
         }
         if (self == 0)
             printf("cas 0 %.9e\n", (now() - start) / CAS_ROUNDS);
-        meet(self, step);
+        wait_for_both(self, step);
     }
 }
 
@@ -163,14 +163,14 @@ static void *run(void *argument)
     int largest = 1;
     for (int i = 0; i < size_count; i++)
         largest = sizes[i] > largest ? sizes[i] : largest;
-    for (int i = 0; i < 2; i++) { /* touched here, so that they lie in this CPU's memory */
+    for (int i = 0; i < 2; i++) { /* first touch: allocates them in this CPU's memory */
         size_t room = ((size_t)largest + 4095) / 4096 * 4096;
         sides[self].buffers[i] = aligned_alloc(4096, room);
         if (!sides[self].buffers[i])
             abort();
         memset(sides[self].buffers[i], self + 1, room);
     }
-    meet(self, &step);
+    wait_for_both(self, &step);
     cas_round_trip(self, &step);
     for (size_t which = 0; which < sizeof(operations) / sizeof(operations[0]); which++)
         for (int i = 0; i < size_count && options_want(&options, operations[which].name); i++)

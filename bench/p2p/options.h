@@ -1,5 +1,5 @@
-/* bench/p2p/options.h: the options that p2p and its limit have in common, so that one command line
- * serves both. */
+/* bench/p2p/options.h: the options common to p2p and its limit, so that one command line serves
+ * both. */
 #ifndef BENCH_P2P_OPTIONS_H
 #define BENCH_P2P_OPTIONS_H
 
@@ -9,8 +9,8 @@
 #define OPTIONS_COMMON "o:b:t:f"
 
 struct options {
-    const char *wanted; /* names of operations, with commas between them */
-    int batches, fresh; /* fresh: what is sent has just been written */
+    const char *wanted; /* names of operations, comma-separated */
+    int batches, fresh; /* fresh: the data to send has just been written */
     double batch_seconds;
 };
 #define OPTIONS_INIT                                                                               \
@@ -18,7 +18,7 @@ struct options {
         "sendrecv,pingpong", 3, 0, 0.01                                                            \
     }
 
-/* Takes one option that getopt found: 0 when it is none of these. */
+/* Handles one option found by getopt; 0 if it is none of these. */
 static inline int options_take(struct options *options, int option, const char *argument)
 {
     switch (option) {

@@ -1,15 +1,15 @@
-/* bench/p2p/p2p.c: what an exchange between two ranks costs; a plain MPI program.
+/* bench/p2p/p2p.c: the cost of an exchange between two ranks; a plain MPI program.
  *
  * usage: p2p [-o OPERATION[,OPERATION]] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
  *
  * Prints one line "OPERATION SIZE SECONDS" per batch: the time of one MPI_Sendrecv, or half the
  * round trip of a ping-pong, as a mean over the batch.
  *
- * What lies in which cache decides a good part of it. Without -f the send buffers stay as they are,
- * as in the usual MPI benchmarks. With -f each message is what its sender has just received, so
+ * The result depends largely on the state of the caches. Without -f the send buffers stay
+ * unchanged, as in the usual MPI benchmarks. With -f a sender sends what it has just received, so
  * every byte has just been written, as in a program that computes what it sends.
  *
- * Each batch starts with new data, and what has arrived is compared byte by byte behind it. */
+ * Each batch starts with new data; afterwards the received data is compared byte by byte. */
 #include <getopt.h>
 #include <mpi.h>
 #include <sched.h>
@@ -29,7 +29,7 @@ struct buffers {
 struct operation {
     const char *name;
     void (*exchange)(struct buffers *, int size, int rank, long count);
-    double messages; /* between whose ends the time lies, per iteration */
+    double messages; /* consecutive ones per iteration, by which the time is divided */
 };
 
 static struct options options = OPTIONS_INIT;
@@ -71,7 +71,7 @@ static const struct operation operations[] = {
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
-/* Byte `at` of what rank `author` puts into batch `batch`. */
+/* Byte `at` of the data that rank `author` starts batch `batch` with. */
 static unsigned char pattern(int author, int batch, size_t at)
 {
     uint32_t word =
@@ -87,14 +87,14 @@ static void prepare(const struct buffers *buffers, int size, int rank, int batch
     }
 }
 
-/* With -f the messages wander: after an even number of exchanges they are back at their author. */
+/* With -f each exchange swaps the messages: after an even number they are back at their author. */
 static int is_right(const struct operation *operation, const struct buffers *buffers, int size,
                     int rank, int batch, long count)
 {
     const unsigned char *got = buffers->receive;
     int author = !rank;
     if (options.fresh && operation->exchange == sendrecv) {
-        got = buffers->send; /* swapped after the last */
+        got = buffers->send; /* the last exchange swapped them */
         author = count % 2 ? !rank : rank;
     } else if (options.fresh) {
         got = rank == 0 ? buffers->send : buffers->receive;
@@ -120,13 +120,13 @@ static double run_batch(const struct operation *operation, struct buffers *buffe
     return (MPI_Wtime() - start) / (double)count / operation->messages;
 }
 
-/* How many exchanges fill a batch: rank 0 decides, else the ranks would not stay together. Odd, so
- * that with -f the last message is the other's. */
+/* The number of exchanges per batch. Decided by rank 0, since both must use the same. Odd, so that
+ * with -f the last message is the other rank's. */
 static long calibrate(const struct operation *operation, struct buffers *buffers, int size,
                       int rank)
 {
     long count = 8;
-    for (int attempt = 0; attempt < 2; attempt++) { /* the second with a time worth trusting */
+    for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
         double seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
         double target = attempt == 0 ? options.batch_seconds / 20 : options.batch_seconds;
         count = seconds > 0 ? (long)(target / seconds) : 1000000;
@@ -136,7 +136,7 @@ static long calibrate(const struct operation *operation, struct buffers *buffers
     return count;
 }
 
-/* Returns whether all that arrived was right, on both ranks. */
+/* True if both ranks received the right data. */
 static int measure(const struct operation *operation, struct buffers buffers, int size, int rank)
 {
     int right = 1, all_right;
@@ -151,12 +151,12 @@ static int measure(const struct operation *operation, struct buffers buffers, in
     }
     if (rank == 0)
         fflush(stdout);
-    /* Together, and by an orderly end: launchers drop output when a rank aborts. */
+    /* Both ranks exit normally: launchers drop output when a rank aborts. */
     MPI_Allreduce(&right, &all_right, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return all_right;
 }
 
-/* A time says little without where the two ranks ran. */
+/* Reports the ranks' CPUs, on which the times depend. */
 static void print_binding(int rank)
 {
     char mine[CPU_LIST_MAX] = "", all[RANKS][CPU_LIST_MAX];

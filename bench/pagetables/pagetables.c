@@ -2,10 +2,10 @@
  *
  * usage: pagetables threads|tasks|processes SHARED_BYTES COUNT
  *
- * The workers write to every page of one shared region of SHARED_BYTES (0: there is none) and wait.
- * Then come the lines "tables COUNT BYTES", VmPTE in /proc/PID/status, and "entries COUNT NUMBER",
- * the pages that are mapped (Rss in /proc/PID/smaps_rollup): each summed over the address spaces,
- * of which threads and tasks have one and processes one each. */
+ * The workers write to every page of one shared region of SHARED_BYTES (0: none) and wait. Then
+ * prints "tables COUNT BYTES", VmPTE in /proc/PID/status, and "entries COUNT NUMBER", the mapped
+ * pages (Rss in /proc/PID/smaps_rollup). Both are summed over the address spaces: one for all
+ * threads or tasks, one per process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ void crew_work(int number, struct crew *crew)
     (void)number;
     for (size_t at = 0; at < block->size; at += PAGE)
         block->region[at] = 1;
-    crew_meet(crew); /* all is mapped */
-    crew_meet(crew); /* and has been counted */
+    crew_barrier(crew); /* everything is mapped */
+    crew_barrier(crew); /* and counted */
 }
 
 /* The value of a line "FIELD: VALUE kB", in KiB. */
@@ -57,7 +57,7 @@ static void count_up(int pid, long *tables_kib, long *mapped_kib)
     *mapped_kib += read_kib(pid, "smaps_rollup", "Rss:");
 }
 
-/* Shared mappings are never merged into huge pages unless the administrator wants that for all. */
+/* Shared mappings are not merged into huge pages unless the administrator enables it globally. */
 static volatile char *map_region(size_t size)
 {
     void *region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -80,12 +80,12 @@ int main(int argc, char **argv)
     block->size = strtoul(argv[2], NULL, 10);
     block->region = block->size ? map_region(block->size) : NULL;
     crew_start(kind, count, &block->crew);
-    crew_meet(&block->crew);
+    crew_barrier(&block->crew);
     long tables_kib = 0, mapped_kib = 0;
     count_up(getpid(), &tables_kib, &mapped_kib);
     for (int i = 0; kind == CREW_PROCESSES && i < count; i++)
         count_up(crew_pid(i), &tables_kib, &mapped_kib);
-    crew_meet(&block->crew);
+    crew_barrier(&block->crew);
     crew_end();
     printf("tables %d %ld\nentries %d %ld\n", count, tables_kib * 1024, count,
            mapped_kib * 1024 / PAGE);

@@ -1,10 +1,10 @@
-"""bench/python/arrays.py: what it costs to share an array of Python, whatever its size.
+"""bench/python/arrays.py: the cost of sharing a Python array, whatever its size.
 
   arrays.py tasks|processes BYTES
 
-tasks: the root exports the array, and a task imports it. processes: multiprocessing.shared_memory, in which the array lies
-already. Both write it first, and read one element of each page afterwards. Prints "KIND BYTES SECONDS", and
-"memory BYTES ADDED": by how many bytes resident memory and page tables grew by importing and reading the array."""
+tasks: the root exports the array, and a task imports it. processes: multiprocessing.shared_memory, with the array already
+in it. Both first write the array, then read one element of each page. Prints "KIND BYTES SECONDS", and
+"memory BYTES ADDED": the growth of resident memory and page tables in bytes by importing and reading the array."""
 import multiprocessing
 import os
 import sys
@@ -36,8 +36,8 @@ def memory_bytes():
 
 
 def report_memory_of(make):
-    """Of an array that `make` gives: all of it is read."""
-    assert np.ones(PAGE_WORDS)[::PAGE_WORDS].sum() == 1  # NumPy has what it needs
+    """The memory added by reading all of the array that `make` returns."""
+    assert np.ones(PAGE_WORDS)[::PAGE_WORDS].sum() == 1  # NumPy has allocated what it needs
     before = memory_bytes()
     array = make()
     assert array[::PAGE_WORDS].sum() == array.size // PAGE_WORDS
@@ -88,7 +88,7 @@ def process(name):
     report("import", *costs)
     report_memory_of(lambda: kept[1])
     sys.stdout.flush()
-    os._exit(0)  # a segment that is collected while it has arrays complains
+    os._exit(0)  # collecting a segment while arrays refer to it prints an error
 
 
 def run_processes():

@@ -1,19 +1,20 @@
-"""bench/python/handover.py: from an array's being ready in one Python program to its being read in another.
+"""bench/python/handover.py: the time from when an array is ready in one Python program until another reads it.
 
   handover.py WAY BYTES STEPS PAUSE
 
-Each step the producer writes the time into the first element of an array of its own, which lies in its ordinary heap, and
-hands the array over; the consumer reads that element and compares. The two are bound to a processor each. PAUSE: seconds
-between steps. Ways, between tasks:
+In each step the producer writes the time into the first element of an array in its ordinary heap and hands the array
+over; the consumer reads that element and compares. Each is bound to a CPU. PAUSE: seconds between steps. Between tasks
+WAY is one of:
 
   channel        onespace.Producer and Consumer
-  flag           the array was imported before; a word of another one, on which the consumer spins, says that it is ready
+  flag           the array was imported before; the consumer spins on a word of another array until the step is ready
   export         each step exports the array under a new name, which the consumer imports
-  shared_memory  processes of multiprocessing: a copy into a segment, a word of it as flag, and a copy out of it
-  pipe           processes of multiprocessing: Connection.send_bytes and recv_bytes_into, which copy too
+and between processes of multiprocessing:
+  shared_memory  a copy into a segment, a word of it as flag, and a copy out of it
+  pipe           Connection.send_bytes and recv_bytes_into, which copy too
 
-Prints "KIND BYTES SECONDS" for each step but the first tenth; shared_memory also as shared_memory_in up to the reading of
-the segment, without the copy out of it. "same BYTES 1" when the consumer's array was the producer's memory."""
+Prints "KIND BYTES SECONDS" for each step after the first tenth; for shared_memory also shared_memory_in, until the
+segment is read, without the copy out of it. "same BYTES 1" if the consumer's array was the producer's memory."""
 import multiprocessing
 import os
 import sys
@@ -23,7 +24,7 @@ from multiprocessing import shared_memory
 import numpy as np
 
 WAY, BYTES, STEPS, PAUSE_S = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-READY, TAKEN, ADDRESS, WORDS = 0, 8, 16, 24  # words that are used alone, each in a cache line of its own
+READY, TAKEN, ADDRESS, WORDS = 0, 8, 16, 24  # indices of single words, each in a cache line of its own
 TIMEOUT_S = 60
 
 
@@ -32,7 +33,7 @@ def now():
 
 
 def pause():
-    """Without sleep: the processor shall not have to wake up."""
+    """Busy-waits, so that the CPU does not go idle."""
     end = now() + int(PAUSE_S * 1e9)
     while now() < end:
         pass
@@ -205,7 +206,7 @@ def bound(cpu, side, *arguments):
     os.sched_setaffinity(0, [cpu])
     globals()[f"{side}_{WAY}"](*arguments)
     sys.stdout.flush()
-    os._exit(0)  # a segment that is collected while it has arrays complains
+    os._exit(0)  # collecting a segment while arrays refer to it prints an error
 
 
 def run_as_processes():

@@ -1,8 +1,8 @@
-"""bench/python/starts.py: from the start of N Pythons at once to the end of the last.
+"""bench/python/starts.py: the time from starting N interpreters at once until the last one ends.
 
   starts.py tasks|processes CODE N[,N] REPEATS
 
-CODE: what each of them runs. Prints "WAY N SECONDS", per Python."""
+CODE: run by each of them. Prints "WAY N SECONDS", the time per interpreter."""
 import subprocess
 import sys
 import time

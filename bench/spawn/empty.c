@@ -1,4 +1,4 @@
-/* bench/spawn/empty.c: a program that does nothing, until its standard input ends. */
+/* bench/spawn/empty.c: a program that does nothing until end-of-file on its standard input. */
 #include <unistd.h>
 
 int main(void)

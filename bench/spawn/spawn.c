@@ -1,12 +1,11 @@
-/* bench/spawn/spawn.c: how long starting N programs, all alive at once, and seeing their ends
- * takes.
+/* bench/spawn/spawn.c: the time to start N programs, all alive at once, and to wait for their ends.
  *
  * usage: spawn METHOD PROGRAM COUNT...
  *
- * METHOD: task, posix_spawn, fork, vfork, pthread, or clone: a kernel process in this address space
+ * METHOD: task, posix_spawn, fork, vfork, pthread, or clone: a kernel task in this address space
  * that runs no program. The program reads its standard input, a pipe that is closed when all have
- * been started. Prints lines "METHOD COUNT SECONDS", seconds for each
- * of the COUNT; small counts are repeated and averaged. */
+ * been started. Prints "METHOD COUNT SECONDS", the seconds for each of the COUNT; small counts are
+ * repeated and averaged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +25,7 @@
 enum {
     COUNT_MAX = 2000,
     CLONE_STACK = 4096, /* bytes */
-    AT_LEAST = 50       /* started in each measurement, for a time worth reading */
+    AT_LEAST = 50       /* started per measurement, to exceed the clock's resolution */
 };
 
 extern char **environ;
@@ -43,7 +42,7 @@ static void fail(const char *what, int error)
     exit(1);
 }
 
-/* The read end of the pipe becomes standard input, so that every method just inherits it. */
+/* Makes the pipe's read end standard input, which every method inherits. */
 static int open_pipe(void)
 {
     int ends[2];
@@ -102,8 +101,8 @@ static void start_vfork(union handle *handle)
         fail("vfork", errno);
 }
 
-/* A child of clone has this program's thread-local storage: it must not even set errno. It has its
- * descriptors too, or its own copy of the pipe's other end would keep its input open. */
+/* The cloned child shares this program's thread-local storage, so it must not even set errno. It
+ * shares the descriptors too: a copy of the pipe's write end would keep its own input open. */
 static int clone_main(void *unused)
 {
     char byte;
@@ -210,7 +209,7 @@ int main(int argc, char **argv)
         if (error < 0)
             fail("onespace_init", -error);
     }
-    run_once(method, 1); /* the files are read, the space is made */
+    run_once(method, 1); /* warms the page cache and creates the space */
     for (int i = 3; i < argc; i++) {
         int count = atoi(argv[i]);
         if (count < 1 || count > COUNT_MAX) {

@@ -1,4 +1,4 @@
-/* bench/startup/startup.c: an MPI program that starts and ends. */
+/* bench/startup/startup.c: an MPI program that only calls MPI_Init and MPI_Finalize. */
 #include <mpi.h>
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* bench/storage/corpus.c: writes a text whose words are as frequent as Zipf's law says: the n-th
- * word's share is proportional to 1/n.
+/* bench/storage/corpus.c: writes a text whose word frequencies follow Zipf's law: the share of the
+ * n-th word is proportional to 1/n.
  *
  *   corpus BYTES [WORDS [SEED]] >TEXT */
 #include <stdint.h>
@@ -19,7 +19,7 @@ static uint64_t next_random(void)
     return value ^ value >> 31;
 }
 
-/* The n-th word of a made-up language: syllables that spell n, so that no two are the same. */
+/* The n-th word of an artificial language: syllables that spell n, so all words differ. */
 static void spell(char *word, long n)
 {
     static const char *const syllables[] = {"ba",  "ke",  "mi",  "to",  "lu",  "ran", "sel",
@@ -32,7 +32,7 @@ static void spell(char *word, long n)
     } while (n > 0);
 }
 
-/* The first place whose sum is above `wanted`. */
+/* The first index whose cumulative sum is above `wanted`. */
 static long find(const double *sums, long count, double wanted)
 {
     long low = 0, high = count - 1;
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     while (bytes > 0) {
         const char *word = words[find(sums, count, (double)(next_random() >> 11) * 0x1p-53 * sum)];
         long length = (long)strlen(word);
-        if (length >= bytes) /* the last byte ends the line */
+        if (length >= bytes) /* the last byte is a newline */
             length = bytes - 1;
         fwrite(word, 1, (size_t)length, stdout);
         bytes -= length + 1;

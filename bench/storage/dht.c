@@ -2,14 +2,15 @@
  * text.
  *
  *   dht [options of windows] [-s SLOTS] [-x HEAP] [-n INSERTS]
- *       random numbers, INSERTS by each rank into SLOTS and SLOTS * HEAP elements on its heap; x is
- * SLOTS: "insert X SECONDS", "sync X SECONDS", "table X BYTES"; the table is compared with the
- * numbers dht [options of windows] [-s SLOTS] [-x HEAP] -t TEXT [-q WORD]... the different words of
- * a text: "words N different" and, for each -q, "WORD yes|no". With -w storage -k the words of
- * earlier calls with as many ranks and slots are there already; TEXT may be /dev/null
+ *       random numbers, INSERTS by each rank into SLOTS and SLOTS * HEAP elements on its heap.
+ *       With X = SLOTS: "insert X SECONDS", "sync X SECONDS", "table X BYTES". The table is
+ *       compared with the numbers.
+ *   dht [options of windows] [-s SLOTS] [-x HEAP] -t TEXT [-q WORD]...
+ *       the different words of a text: "words N different" and, for each -q, "WORD yes|no". With
+ *       -w storage -k the table starts with the words of earlier calls with the same number of
+ *       ranks and slots; TEXT may be /dev/null.
  *
- * Words are runs of letters, digits and bytes above 127; they are told apart by 63 bits of a hash.
- */
+ * Words are runs of letters, digits and bytes above 127, identified by 63 bits of a hash. */
 #include "table.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static int64_t number(int rank, long n)
     return (int64_t)(mix(((uint64_t)rank << 40) + (uint64_t)n + 1) >> 1);
 }
 
-/* What this rank should hold, from all that was inserted: the plain way. */
+/* The reference: what this rank should hold, computed from all inserts. */
 static struct table_digest expected(const struct table *table)
 {
     struct table_digest digest = {0};

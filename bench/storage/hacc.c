@@ -1,14 +1,15 @@
-/* bench/storage/hacc.c: checkpoint and restart of particles in one shared file, as HACC's I/O
- * kernel does: behind a header of 24 MiB each rank's block, in which the arrays follow one another,
- * 38 bytes for each particle.
+/* bench/storage/hacc.c: checkpoint and restart of particles in one shared file, in the layout of
+ * HACC's I/O kernel: a header of 24 MiB, then one block per rank with its arrays one after another,
+ * 38 bytes per particle.
  *
  *   hacc [options of windows] [-m window|independent|collective] [-n PARTICLES] FILE
- *       x being the particles of all ranks: "checkpoint X SECONDS" from the opening of a new file
- * until it is closed, its content on the device; "restart X SECONDS" from the opening until the
- * arrays are filled, the file not being in the page cache
+ *       With X the particles of all ranks:
+ *       "checkpoint X SECONDS": from opening a new file until it is closed and on the device;
+ *       "restart X SECONDS": from opening until the arrays are filled, with the file dropped from
+ *       the page cache before.
  *
- * -H gives info hints to MPI I/O, too. The file is compared with the arrays by plain reads, the
- * arrays with what they were. */
+ * -H gives info hints to MPI I/O, too. The file is verified by plain reads against the arrays, the
+ * arrays after the restart against their previous contents. */
 #include "window.h"
 
 #include <errno.h>
@@ -28,8 +29,8 @@ static const size_t widths[ARRAYS] = {4, 4, 4, 4, 4, 4, 4, 8, 2};
 static struct window_options options;
 static char path[4096];
 static char *arrays[ARRAYS];
-static long particles, own; /* of all ranks, and of this one */
-static long first;          /* of this one's */
+static long particles, own; /* of all ranks, of this rank */
+static long first;          /* global index of this rank's first */
 static int rank, ranks;
 
 static MPI_Offset block(void)
@@ -37,7 +38,7 @@ static MPI_Offset block(void)
     return HEADER + (MPI_Offset)first * PARTICLE;
 }
 
-/* ---- What is in the arrays ---- */
+/* ---- Contents of the arrays ---- */
 
 static unsigned char byte_at(int array, long particle, size_t byte)
 {
@@ -71,7 +72,7 @@ static void empty(void)
         memset(arrays[array], 0, (size_t)own * widths[array]);
 }
 
-/* ---- By a window: the block is this rank's part of it ---- */
+/* ---- By a window: this rank's block is its part of the window ---- */
 
 static void open_window(struct window *window, int is_kept)
 {
@@ -87,7 +88,7 @@ static void close_window(struct window *window)
     window_free(window);
 }
 
-/* Each array, as it stands for the write or the read of MPI I/O. */
+/* Each array, as an argument for the reads and writes of MPI I/O. */
 static void exchange(struct window *window, int is_put)
 {
     MPI_Aint at = 0;
@@ -120,7 +121,7 @@ static void window_restart(void)
     close_window(&window);
 }
 
-/* ---- By MPI I/O: a call for each array, as HACC has it ---- */
+/* ---- By MPI I/O: one call per array, as in HACC ---- */
 
 static int is_collective;
 

@@ -1,4 +1,4 @@
-"""bench/storage/jobs.py: compiling and running the programs with each MPI, windows of each kind by turns, and the
+"""bench/storage/jobs.py: compiling and running the programs with each MPI, interleaving the kinds of windows, and the
 statistics of pairs."""
 import math
 import os
@@ -27,15 +27,15 @@ class Program:
         self.family = "openmpi" if mpi.kind == "openmpi" else "mpich"
 
     def run(self, ranks, kind, words, front=(), way="processes", timeout=None):
-        """Standard output. kind: of the windows; only those on storage get the layer: in memory it is the MPI's own
-        window that they are compared with."""
+        """Standard output. kind: of the windows. Only those on storage get the layer; the baseline in memory is the
+        MPI's own window."""
         program = [self.path, "-w", kind, *words]
         if way == "tasks":
             layer = [] if kind in ON_STORAGE else ["--mpi-layer", "off"]
             program = [ob.onespace_command(), "run", *layer, *program]
         elif kind in ON_STORAGE:
             program = ["env", f"LD_PRELOAD={self.layer()}", *program]
-        command = self.mpi.command(ranks, program, bind=ranks <= len(ob.processors()))
+        command = self.mpi.command(ranks, program, bind=ranks <= len(ob.cpus()))
         return self.place.run([*front, *command], timeout=timeout or self.args.timeout,
                               env={**self.mpi.env, **workarounds(self.mpi)})
 
@@ -51,14 +51,14 @@ class Program:
 
 
 def workarounds(mpi):
-    """Open MPI 4.1's component rdma ends in a segmentation fault in MPI_Compare_and_swap on windows of one node, and makes
-    no window of one rank's own memory; sm and pt2pt, which are left then, do both."""
+    """Open MPI 4.1's osc component rdma crashes in MPI_Compare_and_swap on windows within a node, and cannot create a
+    window on a single rank's memory; the remaining components, sm and pt2pt, do both."""
     old = mpi.kind == "openmpi" and mpi.version.startswith("Open MPI 4")
     return {"OMPI_MCA_osc": "^rdma"} if old and "OMPI_MCA_osc" not in os.environ else {}
 
 
 def each_mpi(args, result, measure):
-    """measure(mpi) for each; what one cannot do does not keep the others from it."""
+    """Calls measure(mpi) for each; a failure of one is noted and the others go on."""
     for mpi in onespace_mpi.choose(args.mpi, result.note):
         try:
             ob.progress(f"{mpi.name}: {mpi.version}")
@@ -73,12 +73,12 @@ def each_mpi(args, result, measure):
 
 
 def values(text):
-    """{(quantity, x): value}: what the programs print."""
+    """{(quantity, x): value} from the programs' output."""
     return {key: found[0] for key, found in ob.parse_lines(text).items()}
 
 
 def add_all(result, prefix, samples, units, limit=False):
-    """A series for each quantity of {(quantity, x): [value per turn]}."""
+    """One series per quantity of {(quantity, x): [value per repeat]}."""
     quantities = dict.fromkeys(quantity for quantity, _ in samples)
     for quantity in quantities:
         unit = next((unit for end, unit in units.items() if quantity.endswith(end)), "s")
@@ -91,7 +91,7 @@ def mpis_of(result):
 
 
 def grouped(result, keys_of):
-    """{(mpi, way, place): ...}, where further dictionaries lead by keys_of(name, quantity) to each series called
+    """{(mpi, way, place): ...}: nested dictionaries, keyed by keys_of(name, quantity), of the series named
     MPI/WAY/PLACE/NAME/QUANTITY."""
     found = {}
     for series in result.series:
@@ -107,8 +107,8 @@ def grouped(result, keys_of):
 # ---- Pairs ----
 
 def interval(samples):
-    """(low, median, high): of the median, with at least 95 % confidence, whatever the distribution: by the ranks that
-    a binomial distribution gives. With fewer than six samples there is no such interval: the extremes."""
+    """(low, median, high): the median and its distribution-free confidence interval of at least 95 %, from the order
+    statistics that the binomial distribution gives. Fewer than six samples have no such interval: the extremes."""
     ordered = sorted(samples)
     count, outside = len(ordered), 0.0
     low = 0
@@ -132,7 +132,7 @@ def pair_text(ratios):
 
 
 def add_target(targets, name, ratios, bound):
-    """The median is held against the bound; the interval stands beside it."""
+    """Holds the median against the bound and shows the interval."""
     low, median, high = interval(ratios)
     targets.add(f"{name} [{low:.2f}-{high:.2f}]", median, bound, at_least=False)
 

@@ -1,4 +1,4 @@
-/* bench/storage/log.c: segments of counts. A record is the count (8 bytes), the length (2) and the
+/* bench/storage/log.c: segments of counts. A record is a count (8 bytes), a length (2) and the
  * word. */
 #include "log.h"
 
@@ -14,7 +14,8 @@ size_t segment_head(int ranks)
     return sizeof(struct segment) + ((size_t)ranks + 1) * sizeof(uint64_t);
 }
 
-/* Not by the bits that find a place in struct counts, or a rank's table would fill unevenly. */
+/* Uses other hash bits than struct counts does for its slots, else a rank's table would fill
+ * unevenly. */
 int word_owner(uint64_t hash, int ranks)
 {
     return (int)((hash >> 40) % (uint64_t)ranks);
@@ -77,7 +78,7 @@ void bucket_read(const char *bytes, size_t length, struct counts *counts)
     }
 }
 
-/* Where each rank's bucket begins, by how much goes into it. */
+/* The start of each rank's bucket, from the sizes of the buckets. */
 static void lay_out(struct segment *segment, const struct counts *counts, int ranks)
 {
     uint64_t at = segment_head(ranks);

@@ -1,10 +1,9 @@
-/* bench/storage/log.h: what a rank has counted so far, one segment for each part of the text, one
- * behind the other in memory or in a window; and at last one for what it has reduced.
+/* bench/storage/log.h: a rank's log of counts in memory or in a window: one segment for each part
+ * of the text, one after another, and a last one with the reduced counts.
  *
- * A segment holds a bucket of records for each rank that they belong to, in a form that others can
- * read with MPI_Get. Nothing in the log changes any more once it is there: so a log that was
- * synchronised behind each segment is whole up to there, whatever the system has written of what
- * followed; checksums tell where that is. */
+ * A segment holds one bucket of records per owning rank, in a form that others can read with
+ * MPI_Get. The log is append-only: if it is synchronised after each segment, it is intact up to
+ * there, however much the system has written of what followed. Checksums tell where that is. */
 #ifndef BENCH_STORAGE_LOG_H
 #define BENCH_STORAGE_LOG_H
 
@@ -13,11 +12,11 @@
 enum { RESULT = -1 }; /* the part of a segment with reduced counts */
 
 struct segment {
-    uint64_t checksum; /* of everything behind it */
-    uint64_t bytes;    /* with this head; of whole words */
+    uint64_t checksum; /* of everything after this field */
+    uint64_t bytes;    /* including this head; a multiple of the word size */
     int64_t part;
-    uint64_t job; /* what was counted, and how it was cut: logs of other jobs are not taken up */
-    uint64_t begins[]; /* of each rank's bucket, from the head; one more: the end */
+    uint64_t job;      /* identifies the text and its division; logs of other jobs are ignored */
+    uint64_t begins[]; /* offset of each rank's bucket from the head, and the end */
 };
 
 struct log {
@@ -27,13 +26,13 @@ struct log {
     uint64_t job;
 };
 
-/* Takes up what is in the memory already: up to the first segment that is not whole. */
+/* Adopts what the memory already holds, up to the first segment that is not intact. */
 void log_open(struct log *log, char *base, size_t bytes, int ranks, uint64_t job);
 
-/* Ends the job when the log has no room left. */
+/* Ends the job if the log is full. */
 void log_append(struct log *log, int64_t part, const struct counts *counts);
 
-/* The segments in turn: the first for NULL; NULL behind the last. */
+/* Iterates over the segments: the first for NULL, NULL after the last. */
 const struct segment *log_next(const struct log *log, const struct segment *segment);
 
 /* Adds the records of one bucket to the counts. */

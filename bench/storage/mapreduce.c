@@ -1,14 +1,18 @@
-/* bench/storage/mapreduce.c: counts the words of a text, with checkpoints that a later call goes on
- * from.
+/* bench/storage/mapreduce.c: counts the words of a text, with checkpoints from which a later call
+ * can resume.
  *
  *   mapreduce [options of windows] [-m one|two] [-c] [-i] [-s PART] [-l LOG] [-o OUTPUT] [-v] TEXT
- *       -m  one-sided (default), its checkpoints are those of the window that -w asks for; or
- * two-sided, its checkpoints go to the file of -f by collective MPI I/O -c  with checkpoints:
- * behind each part of PART bytes (default 64M) and behind the reduction; -k goes on from them -i
- * two-sided: write what is new, not everything -l  bytes of each rank's log -o  a line "COUNT WORD"
- * for each word, in the order of the words -v  says when a checkpoint is complete x being the
- * text's bytes: "total X SECONDS", of which "map", "checkpoint", "reduce" and "combine", of the
- * rank that took longest; and "durable X BYTES" */
+ *       -m  one: one-sided (default), checkpoints are those of the window selected by -w;
+ *           two: two-sided, checkpoints go to the file of -f by collective MPI I/O
+ *       -c  make checkpoints: after each part of PART bytes (default 64M) and after the reduction;
+ *           -k resumes from them
+ *       -i  two-sided: write only what is new
+ *       -l  bytes of each rank's log
+ *       -o  file with a line "COUNT WORD" per word, sorted by word
+ *       -v  report each complete checkpoint
+ *
+ * With X the text's bytes, prints "total X SECONDS", its parts "map", "checkpoint", "reduce" and
+ * "combine", each of the slowest rank, and "durable X BYTES". */
 #include "mapreduce.h"
 
 #include <errno.h>
@@ -21,7 +25,7 @@
 
 enum { TAG = 7 };
 
-/* ---- What both ways do ---- */
+/* ---- Common to both ways ---- */
 
 uint64_t job_identity(const struct job *job)
 {
@@ -69,9 +73,9 @@ void say_checkpoint(const struct job *job, long part)
     fflush(stdout);
 }
 
-/* ---- Combine: sorted counts go up a tree, and are merged at each of its knots ---- */
+/* ---- Combine: sorted counts go up a tree and are merged at each node ---- */
 
-struct list { /* of counts, as bytes: the records of a bucket, in the order of the words */
+struct list { /* counts as bytes: the records of a bucket, sorted by word */
     char *bytes;
     size_t length;
 };
@@ -105,7 +109,7 @@ static struct list list_of(struct counts *counts)
     return list;
 }
 
-/* The record at `at`; where the next one is. */
+/* Parses the record at `at`; returns the offset of the next one. */
 static size_t read_at(const struct list *list, size_t at, struct count *entry)
 {
     uint16_t length;
@@ -116,7 +120,7 @@ static size_t read_at(const struct list *list, size_t at, struct count *entry)
     return at + 10 + length;
 }
 
-/* Each word is in one list only: each has one owner. */
+/* Every word is in one list only, that of its owner. */
 static int is_before(const struct count *a, const struct count *b)
 {
     int order = memcmp(a->word, b->word, a->length < b->length ? a->length : b->length);

@@ -1,16 +1,17 @@
-/* bench/storage/mstream.c: large accesses to a rank's own window, put and get by turns, each under
- * an exclusive lock; then the window is synchronised. The kernels: SEQ goes through the window, PAD
- * leaves every other segment out and comes back for it, RND goes where a generator says, MIX is
- * half of RND and half of PAD.
+/* bench/storage/mstream.c: large accesses to a rank's own window, alternating puts and gets, each
+ * under an exclusive lock; then the window is synchronised. The kernels: SEQ goes through the
+ * window in order, PAD takes the even segments first and then the odd ones, RND picks them at
+ * random, MIX is half RND and half PAD.
  *
  *   mstream [options of windows] [-b BYTES] [-s SEGMENT] [-n PASSES] [-o both|put|get] KERNEL...
- *       for each kernel, x being the window's bytes:
- *       "KERNEL-passes X SECONDS", "KERNEL-sync X SECONDS" (the one that ends it),
- *       "KERNEL-dirty X BYTES" that differ from what was synchronised before, by count of the
- * segments, "KERNEL-written-before X BYTES" that went to storage during the passes,
- * "KERNEL-written-sync X BYTES"
+ *       For each kernel, with X the window's bytes:
+ *       "KERNEL-passes X SECONDS";
+ *       "KERNEL-sync X SECONDS", the synchronisation at the end;
+ *       "KERNEL-dirty X BYTES" that differ from the last synchronisation, by count of segments;
+ *       "KERNEL-written-before X BYTES" that went to storage during the passes;
+ *       "KERNEL-written-sync X BYTES".
  *
- * At the end the window, and the file it is on, are compared with what should be in them. */
+ * At the end the contents of the window and of its file are verified. */
 #include "window.h"
 
 #include <errno.h>
@@ -29,12 +30,12 @@ static long bytes = 1L << 30, segment = 16L << 20, segments, passes = 10;
 static struct window_options options;
 static struct window window;
 static uint64_t *source, *sink;
-static uint64_t *stamps; /* by segment: the plain model of what is in it; 0: nothing yet */
+static uint64_t *stamps; /* by segment: the model of its contents; 0: never written */
 static char *is_dirty;   /* by segment */
 static int has_puts = 1, has_gets = 1;
 static uint64_t last_stamp;
 
-/* ---- What a segment holds: a stamp in each page, and words that differ ---- */
+/* ---- Contents of a segment: a stamp in each page, and words that differ ---- */
 
 static uint64_t filler(long word)
 {
@@ -55,7 +56,7 @@ static int holds(const uint64_t *data, uint64_t value)
     return 1;
 }
 
-/* ---- Kernels: which segment is the n-th ---- */
+/* ---- Kernels: the n-th segment to access ---- */
 
 static uint64_t random_state;
 
@@ -144,7 +145,7 @@ static void measure(const struct kernel *kernel)
 {
     double start, passed, synced, written[3], dirty = 0;
     random_state = 88172645463325252u;
-    pass(kernel); /* the cold one, which does not count */
+    pass(kernel); /* warm-up, not counted */
     synchronise();
     written[0] = written_so_far(&options);
     start = MPI_Wtime();
@@ -166,7 +167,7 @@ static void measure(const struct kernel *kernel)
     say(kernel, "written-sync", written[2] - written[1]);
 }
 
-/* ---- Against the model ---- */
+/* ---- Verification against the model ---- */
 
 static void check_window(void)
 {
@@ -177,7 +178,7 @@ static void check_window(void)
     MPI_Win_unlock(rank, window.handle);
 }
 
-/* The file holds the end of a combined window, and all of the others. */
+/* The file holds the end of a combined window, and all of other windows. */
 static void check_file(const char *path)
 {
     struct stat status;
@@ -193,8 +194,8 @@ static void check_file(const char *path)
     close(file);
 }
 
-/* Memory that nobody has stored into is one page of zeroes, and reading it costs nothing: so every
- * segment gets pages of its own. */
+/* Memory that was never stored to maps to the zero page and costs nothing to read, so give every
+ * segment pages of its own. */
 static void put_zeroes(void)
 {
     memset(sink, 0, (size_t)segment);

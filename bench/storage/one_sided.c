@@ -1,8 +1,8 @@
 /* bench/storage/one_sided.c: MapReduce by one-sided communication (Rivas-Gomez et al.,
- * section 3.5.2). Each rank's log is a window; a word in another window says how much of it is
- * there. Whoever has mapped its own parts gets its buckets from the others' logs, as they grow:
- * there is no exchange in which all ranks meet. The window is synchronised behind each part and
- * behind the reduction. */
+ * section 3.5.2). Each rank's log is a window; a word in another window publishes its length. A
+ * rank that has mapped its own parts fetches its buckets from the others' logs as they grow; there
+ * is no collective exchange. The window is synchronised after each part and after the
+ * reduction. */
 #include "mapreduce.h"
 
 #include <limits.h>
@@ -15,10 +15,10 @@ struct state {
     struct log log;
 };
 
-/* In each rank's window `heads`. */
+/* The words in each rank's window `heads`. */
 enum { USED, IS_COMPLETE, HEAD_WORDS };
 
-/* ---- What others may read of this rank's log ---- */
+/* ---- Publishing this rank's log ---- */
 
 static int64_t head_word(struct state *state, int rank, int word, MPI_Op operation, int64_t value)
 {
@@ -30,7 +30,7 @@ static int64_t head_word(struct state *state, int rank, int word, MPI_Op operati
 
 static void publish(struct state *state, int is_complete)
 {
-    MPI_Win_sync(state->heads.handle); /* what the log holds comes before what says so */
+    MPI_Win_sync(state->heads.handle); /* orders the log's contents before its published length */
     head_word(state, state->job->rank, USED, MPI_REPLACE, (int64_t)state->log.used);
     if (is_complete)
         head_word(state, state->job->rank, IS_COMPLETE, MPI_REPLACE, 1);
@@ -78,7 +78,7 @@ static char *finish_reading(struct job *job, struct prefetch *next)
     return next->bytes;
 }
 
-/* The next part is read while this one is mapped. */
+/* Reads the next part while this one is mapped. */
 static void map_own_parts(struct state *state, long done)
 {
     struct job *job = state->job;
@@ -115,8 +115,9 @@ static void get(struct state *state, int rank, uint64_t offset, void *bytes, uin
     MPI_Win_flush(rank, state->logs.handle);
 }
 
-/* This rank's bucket of the segment at `offset` of another's log; the segment's length. */
-static uint64_t take_segment(struct state *state, int rank, uint64_t offset, struct counts *counts)
+/* Fetches this rank's bucket of the segment at `offset` of another's log; returns the segment's
+ * length. */
+static uint64_t fetch_segment(struct state *state, int rank, uint64_t offset, struct counts *counts)
 {
     int own = state->job->rank;
     size_t head_bytes = segment_head(state->job->ranks);
@@ -137,13 +138,13 @@ static uint64_t take_segment(struct state *state, int rank, uint64_t offset, str
     return bytes;
 }
 
-/* Whether the rank's log will not grow any more, and is taken. */
-static int take_what_is_there(struct state *state, int rank, uint64_t *taken, struct counts *counts)
+/* True if the rank's log is complete and has been fetched. */
+static int fetch_available(struct state *state, int rank, uint64_t *taken, struct counts *counts)
 {
     int is_complete = (int)head_word(state, rank, IS_COMPLETE, MPI_NO_OP, 0);
     uint64_t used = (uint64_t)head_word(state, rank, USED, MPI_NO_OP, 0);
     while (*taken < used)
-        *taken += take_segment(state, rank, *taken, counts);
+        *taken += fetch_segment(state, rank, *taken, counts);
     return is_complete;
 }
 
@@ -157,9 +158,9 @@ static void reduce(struct state *state, struct counts *counts)
         fail("no memory for %d ranks", job->ranks);
     while (open > 0)
         for (int n = 0; n < job->ranks; n++) {
-            int rank = (job->rank + n) % job->ranks; /* not all at the same one first */
+            int rank = (job->rank + n) % job->ranks; /* spreads the ranks over the logs */
             if (!is_done[rank])
-                open -= is_done[rank] = (char)take_what_is_there(state, rank, &taken[rank], counts);
+                open -= is_done[rank] = (char)fetch_available(state, rank, &taken[rank], counts);
             progress("mapreduce: reduces, %d of %d ranks are not complete", open, job->ranks);
         }
     free(taken);

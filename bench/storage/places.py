@@ -1,5 +1,5 @@
-"""bench/storage/places.py: where windows on storage lie: on the disk, and on a fast device, which is XFS on a loop
-device whose file is in memory. How fast each can write, and what the kernel does with dirty pages meanwhile."""
+"""bench/storage/places.py: where windows on storage are: on the disk, and on a fast device, which is XFS on a loop
+device whose file is in memory. The write rate of each, and the kernel's settings for dirty pages."""
 import contextlib
 import mmap
 import os
@@ -19,53 +19,53 @@ DIRTY = ["dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dir
 
 
 class Place:
-    """A folder for windows, and the block device below it."""
+    """A directory for windows, and the block device below it."""
 
-    def __init__(self, name, folder):
-        self.name, self.folder = name, pathlib.Path(folder)
-        self.kind = kind_of(folder)
-        number = os.stat(folder).st_dev
+    def __init__(self, name, directory):
+        self.name, self.directory = name, pathlib.Path(directory)
+        self.kind = kind_of(directory)
+        number = os.stat(directory).st_dev
         self.device = pathlib.Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
 
     def statistics(self):
-        """The options that make the programs count what the device writes; where it has no such file, they count
-        what they make dirty themselves."""
+        """The options that make the programs count what the device writes; without such a file they count the bytes
+        that they dirty themselves."""
         return ["-D", self.device / "stat"] if (self.device / "stat").exists() else []
 
     def describe(self):
         return f"{self.name}: {self.kind} on {self.device.resolve().name}"
 
     def clear(self):
-        for path in self.folder.iterdir():
+        for path in self.directory.iterdir():
             path.unlink()
 
     def write_rate(self, size):
-        """Bytes a second: the faster of writing past the page cache and through it, until all is on the device."""
-        path = self.folder / "write-rate"
+        """Bytes per second until all is on the device: the faster of direct I/O and buffered writes."""
+        path = self.directory / "write-rate"
         rates = [rate for rate in (direct_rate(path, size), cached_rate(path, size)) if rate]
         path.unlink()
         return max(rates)
 
 
-def kind_of(folder):
+def kind_of(directory):
     """The file system's type."""
-    found = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True)
+    found = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True, check=True)
     mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-    number = os.stat(folder).st_dev
+    number = os.stat(directory).st_dev
     here = f"{os.major(number)}:{os.minor(number)}"
     exact = [line.split(" - ")[1].split()[0] for line in mounts if line.split()[2] == here]
     return exact[-1] if exact else found.stdout.strip()
 
 
 def write_all(file, size):
-    block = mmap.mmap(-1, 8 * MIB)  # aligned, as writing past the page cache wants it
+    block = mmap.mmap(-1, 8 * MIB)  # aligned, as direct I/O requires
     block.write(os.urandom(MIB) * 8)
     for at in range(0, size, len(block)):
         os.pwrite(file, block, at)
 
 
 def timed_writes(path, flags, size):
-    """The space is there before, as that of a window is."""
+    """Allocates the space beforehand, as for a window."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
     try:
         os.posix_fallocate(file, 0, size)
@@ -81,7 +81,7 @@ def timed_writes(path, flags, size):
 def direct_rate(path, size):
     try:
         return timed_writes(path, os.O_DIRECT, size)
-    except OSError:  # a file system that has no such writes
+    except OSError:  # a file system without direct I/O
         return None
 
 
@@ -92,7 +92,7 @@ def cached_rate(path, size):
 # ---- The fast device ----
 
 def enter_namespace():
-    """Goes on in a process with mounts of its own: so whatever ends this one takes them with it. Only for root."""
+    """Re-executes in a private mount namespace, so that the mounts go with the process however it ends. Root only."""
     if os.geteuid() == 0 and IN_NAMESPACE not in os.environ:
         os.environ[IN_NAMESPACE] = "1"
         probe = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
@@ -102,26 +102,26 @@ def enter_namespace():
 
 
 def mount_fast(stack, size):
-    """The folder of a new file system of about that size; its file's name is gone as soon as it is mounted. All of
-    the file is there from the start: else its pages would be counted to the memory limit of those who write."""
+    """Mounts a new file system of about that size and unlinks its image at once; returns the directory. The image is
+    fully allocated first: else its pages would be charged to the memory limit of the writers."""
     if os.environ.get(IN_NAMESPACE) != "1":
         raise ob.Failure("the fast device needs root, and mount namespaces")
     base = stack.enter_context(tempfile.TemporaryDirectory(prefix="onespace-fast-"))
-    image, folder = f"{base}/memory/image", f"{base}/xfs"
+    image, directory = f"{base}/memory/image", f"{base}/xfs"
     for name in ("memory", "xfs"):
         os.mkdir(f"{base}/{name}")
-    size = max(size, 320 * MIB)  # the least that XFS takes
+    size = max(size, 320 * MIB)  # XFS's minimum
     try:
         run(["mount", "-t", "tmpfs", "-o", f"size={size + 16 * MIB}", "onespace-bench", f"{base}/memory"])
         stack.callback(run, ["umount", f"{base}/memory"])
         run(["fallocate", "-l", str(size), image])
         run(["mkfs.xfs", "-q", image])
-        run(["mount", "-o", "loop", image, folder])
-        stack.callback(run, ["umount", folder])
+        run(["mount", "-o", "loop", image, directory])
+        stack.callback(run, ["umount", directory])
         os.unlink(image)
     except (OSError, subprocess.CalledProcessError) as failure:
         raise ob.Failure(f"the fast device cannot be made: {getattr(failure, 'stderr', '') or failure}") from None
-    return folder
+    return directory
 
 
 def run(command):
@@ -130,16 +130,16 @@ def run(command):
 
 @contextlib.contextmanager
 def all_places(names, disk, size, note):
-    """{name: Place}; what cannot be had is noted, unless nothing is left."""
+    """{name: Place}; an unavailable place is noted; raises Failure if none is left."""
     with contextlib.ExitStack() as stack:
         found, missing = {}, []
         for name in names:
             try:
-                folder = mount_fast(stack, size) if name == "fast" else \
+                directory = mount_fast(stack, size) if name == "fast" else \
                     stack.enter_context(tempfile.TemporaryDirectory(prefix="onespace-bench-", dir=disk))
-                found[name] = Place(name, folder)
+                found[name] = Place(name, directory)
                 if name == "disk" and found[name].kind in ("tmpfs", "ramfs"):
-                    note(f"{disk} is {found[name].kind}, not a disk: name a folder on one with --disk")
+                    note(f"{disk} is {found[name].kind}, not a disk: name a directory on one with --disk")
             except (ob.Failure, OSError) as failure:
                 missing.append(str(failure))
                 note(f"without {name}: {failure}")
@@ -167,10 +167,10 @@ def dirty_text():
 
 @contextlib.contextmanager
 def dirty_ratios(background, ratio):
-    """With other settings, for as long as this lasts."""
+    """Context manager: other settings for its duration."""
     before = dirty_settings()
     names = ["dirty_background_ratio", "dirty_ratio"]
-    # Whichever is 0 of ratio and bytes is not in force; writing one sets the other to 0.
+    # Of ratio and bytes, the one that is 0 is not in force; writing one sets the other to 0.
     restore = [name if before[name] or not before[name.replace("ratio", "bytes")] else name.replace("ratio", "bytes")
                for name in names]
     try:
@@ -185,35 +185,35 @@ def dirty_ratios(background, ratio):
 # ---- The small machine ----
 
 class MemoryLimit:
-    """A control group with a limit on memory, the page cache of its files included: version 1 or 2 of them."""
+    """A control group (v1 or v2) with a memory limit, which includes the page cache of its files."""
 
     def __init__(self, limit):
         parent, names = memory_groups()
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="onespace-bench-", dir=parent))
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="onespace-bench-", dir=parent))
         self.limit = limit
         try:
-            (self.folder / names[0]).write_text(str(limit))
-            swap = self.folder / names[1]
+            (self.directory / names[0]).write_text(str(limit))
+            swap = self.directory / names[1]
             if swap.exists():
                 swap.write_text("0" if names[1] == "memory.swap.max" else str(limit))
         except OSError as failure:
             self.close()
-            raise ob.Failure(f"no memory limit in {self.folder}: {failure}") from None
+            raise ob.Failure(f"no memory limit in {self.directory}: {failure}") from None
 
     def front(self):
-        """Words before a command that put it into the group."""
-        return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.folder / "cgroup.procs")]
+        """The prefix that runs a command in the group."""
+        return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.directory / "cgroup.procs")]
 
     def close(self):
-        for _ in range(50):  # the kernel takes its time over processes that have just ended
+        for _ in range(50):  # processes that have just ended leave the group with a delay
             try:
-                self.folder.rmdir()
+                self.directory.rmdir()
                 return
             except FileNotFoundError:
                 return
             except OSError:
                 time.sleep(0.1)
-        ob.progress(f"note: {self.folder} is left behind")
+        ob.progress(f"note: {self.directory} is left behind")
 
     def __enter__(self):
         return self
@@ -223,12 +223,12 @@ class MemoryLimit:
 
 
 def memory_groups():
-    """The folder in which groups can be made, and the names of its limits."""
+    """The directory in which groups can be created, and the names of its limits."""
     given = os.environ.get("ONESPACE_BENCH_CGROUP")
     for line in pathlib.Path("/proc/self/mounts").read_text().splitlines():
-        _, folder, kind, options = line.split()[:4]
+        _, directory, kind, options = line.split()[:4]
         if kind == "cgroup" and re.search(r"(^|,)memory(,|$)", options):
-            return given or folder, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+            return given or directory, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
     unified = pathlib.Path(given or "/sys/fs/cgroup")
     if not (unified / "cgroup.controllers").exists():
         raise ob.Failure("no control groups for memory are mounted")

@@ -1,5 +1,5 @@
-"""A distributed hash table in windows, in memory, on storage, and half of each: while it fits into memory (Figure 9), and
-when it does not (Figure 10). A control group with a memory limit stands for the small machine."""
+"""A distributed hash table in windows, in memory, on storage, and half of each: in core (Figure 9) and out of core
+(Figure 10). A control group with a memory limit stands in for a small machine."""
 
 import onespace_bench as ob
 import jobs
@@ -15,8 +15,8 @@ SETTINGS = {"slots": ("16K", "64K 128K 256K", "of each rank, in core"), "ranks":
             "limit": ("60", "60", "memory for the table, per cent of its size")}
 BOUNDS = {"storage": 1.1, "combined": 1.05}
 KINDS = ["memory", "mmap", "storage", "combined"]
-# A file that is simply mapped has hundreds of KiB read for each fault (the device's read-ahead), which drives out the
-# rest of the table: it does not end in useful time.
+# In a plainly mapped file each fault reads hundreds of KiB (the device's read-ahead), which evicts the rest of the
+# table: it does not end in useful time.
 LIMITED_KINDS = ["storage", "combined"]
 UNITS = {"table": "bytes"}
 ELEMENT = 16
@@ -48,7 +48,7 @@ def runner(context, program, place):
     settings = context.settings
 
     def run(kind, way, slots, front=()):
-        text = program.run(settings.number("ranks"), kind, ["-f", place.folder / "dht", "-s", slots, "-x",
+        text = program.run(settings.number("ranks"), kind, ["-f", place.directory / "dht", "-s", slots, "-x",
                                                             settings["heap"]], front=front, way=way)
         place.clear()
         found = jobs.values(text)
@@ -63,20 +63,20 @@ def in_core(context, result, program, place):
         return {key: value for slots in context.settings.numbers("slots")
                 for key, value in run(kind, way, slots).items()}
     samples = ob.alternate({(way, kind): lambda kind=kind, way=way: every_size(kind, way)
-                            for way in context.ways for kind in KINDS if kind in context.kinds}, context.turns)
+                            for way in context.ways for kind in KINDS if kind in context.kinds}, context.repeats)
     for (way, kind), found in samples.items():
         jobs.add_all(result, f"{program.mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
 
 
 def peak(group):
     for name in ("memory.max_usage_in_bytes", "memory.peak"):
-        if (group.folder / name).exists():
-            return int((group.folder / name).read_text())
+        if (group.directory / name).exists():
+            return int((group.directory / name).read_text())
     return None
 
 
 def need_of_ranks(run, ranks, way, kinds):
-    """Memory that the ranks take beside the table; with the layer it is more."""
+    """The ranks' memory apart from the table; the layer adds to it."""
     with places.MemoryLimit(4 << 30) as group:
         for kind in ("memory", *kinds):
             run(kind, way, 1024, group.front())
@@ -84,7 +84,7 @@ def need_of_ranks(run, ranks, way, kinds):
 
 
 def out_of_core(context, result, program, place):
-    """Memory windows have no limit here: they are what the others would be on a larger machine."""
+    """Memory windows run without the limit: the baseline is a larger machine."""
     settings, way = context.settings, context.ways[0]
     slots, run = settings.number("limited"), runner(context, program, place)
     kinds = [kind for kind in LIMITED_KINDS if kind in context.kinds]
@@ -98,7 +98,7 @@ def out_of_core(context, result, program, place):
             return run(kind, way, slots, group.front())
     variants = {"memory": lambda: run("memory", way, slots)}
     variants.update({kind: lambda kind=kind: limited(kind) for kind in kinds})
-    for kind, found in ob.alternate(variants, context.turns).items():
+    for kind, found in ob.alternate(variants, context.repeats).items():
         jobs.add_all(result, f"{program.mpi.name}/{way}/{place.name}/{kind}", {
             (f"limited-{quantity}", x): one for (quantity, x), one in found.items()}, UNITS)
     note_fate_of_memory(result, program, limit, lambda: run_memory_limited(run, way, slots, limit))
@@ -126,7 +126,7 @@ def rows_of(kinds, head):
     rows = []
     for x in kinds["memory"][f"{head}insert"].x if f"{head}insert" in kinds["memory"] else []:
         for kind, found in kinds.items():
-            if f"{head}insert" not in found:  # the plain way is left out of core
+            if f"{head}insert" not in found:  # plain mmap is left out out of core
                 continue
             rows.append([f"{x} {kind}", f"{found[f'{head}table'].at(x)[0] / 2**20:.1f}",
                          *[ob.spread_text(found[head + what].at(x), 1e3) for what in ("insert", "sync")],

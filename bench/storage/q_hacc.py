@@ -1,5 +1,5 @@
 """Checkpoint and restart of HACC's I/O kernel by a window on storage, beside MPI I/O, independent and collective, with
-several sets of hints (Figure 11). All of them leave the data on the device."""
+several sets of hints (Figure 11). In all of them the data is on the device at the end."""
 import statistics
 
 import onespace_bench as ob
@@ -22,7 +22,7 @@ PARTICLE, HEADER = 38, 24 << 20
 
 
 def bytes_needed(settings):
-    # XFS wants room for as much again where a file's space is there already.
+    # XFS needs as much room again if a file's space is already allocated.
     return 3 * max(settings.numbers("particles")) * PARTICLE + HEADER + (64 << 20)
 
 
@@ -35,7 +35,7 @@ def measure(context, result):
             def run(kind, mode, way):
                 found = {}
                 for particles in settings.numbers("particles"):
-                    text = program.run(settings.number("ranks"), kind, [*mode, "-n", particles, place.folder / "p"],
+                    text = program.run(settings.number("ranks"), kind, [*mode, "-n", particles, place.directory / "p"],
                                        way=way)
                     place.clear()
                     found.update(jobs.values(text))
@@ -46,7 +46,7 @@ def measure(context, result):
                              for way in context.ways for name, (kind, mode) in WINDOWS.items() if kind in context.kinds})
             size = sum(settings.numbers("particles")) * PARTICLE
             variants["write rate"] = lambda place=place, size=size: {("write-rate", size): place.write_rate(size)}
-            samples = ob.alternate(variants, context.turns)
+            samples = ob.alternate(variants, context.repeats)
             rates = samples.pop("write rate")
             for (way, name), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, {})

@@ -1,7 +1,6 @@
-"""MapReduce: a count of words, one-sided with checkpoints by windows on storage, and two-sided with checkpoints by
-collective MPI I/O; the work of each rank (weak scaling) or of all (strong scaling) being the same (Figure 12). The
-text is made up, its words as frequent as Zipf's law says, or the one of --text. Each result is compared with a plain
-count."""
+"""MapReduce: a word count, one-sided with checkpoints by windows on storage, and two-sided with checkpoints by collective
+MPI I/O, with constant work per rank (weak scaling) or in total (strong scaling) (Figure 12). The text is artificial with
+word frequencies that follow Zipf's law, or the one of --text. Each result is compared with a plain count."""
 import collections
 import re
 
@@ -29,7 +28,7 @@ def bytes_needed(settings):
 
 
 class Corpora:
-    """Texts and what a plain count of them is, by size."""
+    """Texts and the plain counts of their words, by size."""
 
     def __init__(self, context):
         self.context, self.made = context, {}
@@ -41,7 +40,7 @@ class Corpora:
             size = 0
         if size not in self.made:
             path = self.context.args.text or self.make(size)
-            ob.progress(f"counts the words of {path} the plain way")
+            ob.progress(f"counting the words of {path} for comparison")
             self.made[size] = path, plain_count(path)
         return self.made[size]
 
@@ -77,7 +76,7 @@ def measure(context, result):
         for place in context.places.values():
             samples = ob.alternate({(way, name): lambda name=name, way=way: all_sizes(context, program, corpora, place,
                                                                                       name, way)
-                                    for way in context.ways for name in names}, context.turns)
+                                    for way in context.ways for name in names}, context.repeats)
             for (way, name), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, UNITS)
     jobs.each_mpi(context.args, result, one_mpi)
@@ -91,7 +90,7 @@ def all_sizes(context, program, corpora, place, name, way):
         for ranks in settings.numbers("ranks"):
             size = settings.number("bytes") * (ranks if scaling == "weak" else 1)
             corpus, expected = corpora.of(size)
-            text = program.run(ranks, kind or "memory", ["-f", place.folder / "mr", "-s", settings["part"], "-o", output,
+            text = program.run(ranks, kind or "memory", ["-f", place.directory / "mr", "-s", settings["part"], "-o", output,
                                                          *words, corpus], way=way)
             place.clear()
             if output.read_bytes() != expected:
@@ -111,7 +110,7 @@ def groups(result):
 
 
 def overhead(variants, name, x):
-    """Times the same without checkpoints."""
+    """Ratios to the same without checkpoints."""
     base = name if name in ("one-sided", "two-sided") else name.rsplit("-", 1)[0]
     return jobs.pairs(variants[name]["total"].at(x), variants[base]["total"].at(x))
 

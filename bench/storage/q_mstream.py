@@ -1,5 +1,5 @@
-"""mSTREAM: large puts and gets on the own window, synchronised at the end, in memory, on storage, and half of each
-(Figures 7, 8, 13); and what the kernel's settings for dirty pages do to it."""
+"""mSTREAM: large puts and gets on the rank's own window, synchronised at the end, in memory, on storage, and half of each
+(Figures 7, 8, 13); and the effect of the kernel's settings for dirty pages."""
 import statistics
 
 import onespace_bench as ob
@@ -10,7 +10,7 @@ QUESTION = "How fast are large accesses to a window on storage, its synchronisat
 FIGURE = "Figures 7, 8 and 13"
 CLAIM = "On an SSD storage windows reach 44 % of the throughput of memory windows; a third of the time is the flush."
 SETTINGS = {"bytes": ("128M", "1G", "of the window"), "segment": ("4M", "16M", "of each access"),
-            "passes": ("3", "10", "through the window, behind a cold one"),
+            "passes": ("3", "10", "through the window, after a warm-up"),
             "kernels": ("SEQ PAD RND MIX", "SEQ PAD RND MIX", ""),
             "accesses": ("both", "both", "both, put or get (Figures 8b and 13b)")}
 BOUND = 1.15
@@ -37,7 +37,7 @@ def runner(context, program, place):
     settings = context.settings
 
     def run(kind, way):
-        text = program.run(1, kind, ["-f", place.folder / "mstream", *place.statistics(), "-b", settings["bytes"],
+        text = program.run(1, kind, ["-f", place.directory / "mstream", *place.statistics(), "-b", settings["bytes"],
                                      "-s", settings["segment"], "-n", settings["passes"], "-o", settings["accesses"],
                                      *settings["kernels"].split()], way=way)
         place.clear()
@@ -46,7 +46,7 @@ def runner(context, program, place):
 
 
 def with_totals(found):
-    """KERNEL: the time of the passes and of the synchronisation together."""
+    """KERNEL: the time of the passes plus that of the synchronisation."""
     sums = {(name.removesuffix("-passes"), x): value + found[name.removesuffix("-passes") + "-sync", x]
             for (name, x), value in found.items() if name.endswith("-passes")}
     return {**found, **sums}
@@ -58,7 +58,7 @@ def measure_place(context, result, mpi, program, place):
     size = context.settings.number("bytes")
     variants = {(way, kind): lambda kind=kind, way=way: run(kind, way) for way in context.ways for kind in kinds}
     variants["write rate"] = lambda: {("write-rate", size): place.write_rate(size // 2)}
-    samples = ob.alternate(variants, context.turns)
+    samples = ob.alternate(variants, context.repeats)
     rates = samples.pop("write rate")
     for variant, found in samples.items():
         jobs.add_all(result, f"{mpi.name}/{variant[0]}/{place.name}/{variant[1]}", found, UNITS)
@@ -67,7 +67,7 @@ def measure_place(context, result, mpi, program, place):
 
 
 def sweep(context, result, mpi, program, place):
-    """Each setting by turns; x is vm.dirty_ratio."""
+    """Interleaves the settings; x is vm.dirty_ratio."""
     run = runner(context, program, place)
     kind = "storage" if "storage" in context.kinds else "mmap"
 
@@ -75,7 +75,7 @@ def sweep(context, result, mpi, program, place):
         with places.dirty_ratios(background, ratio):
             return {(quantity, ratio): value for (quantity, _), value in run(kind, context.ways[0]).items()}
     samples = ob.alternate({ratio: lambda b=background, r=ratio: with_setting(b, r) for background, ratio in SWEEP},
-                           context.turns)
+                           context.repeats)
     merged = {key: one for found in samples.values() for key, one in found.items()}
     jobs.add_all(result, f"{mpi.name}/dirty-ratio/{place.name}/{kind}", merged, UNITS)
 
@@ -87,12 +87,12 @@ def groups(result, swept=False):
 
 
 def write_seconds(result, mpi, place):
-    """For the whole window, by turns."""
+    """Seconds for the whole window, per repeat."""
     return result.find(f"{mpi}/{place}/write-rate").samples[0]
 
 
 def model(result, mpi, place, memory, kind, kernel, part):
-    """The time that is held against: that of a memory window, and of writing what is dirty at the device's rate."""
+    """The reference time: that of a memory window, plus writing the dirty bytes at the device's rate."""
     size = memory[kernel].x[0]
     return [time + part * dirty / size * write for time, dirty, write in
             zip(memory[kernel].samples[0], kind[f"{kernel}-dirty"].samples[0], write_seconds(result, mpi, place))]

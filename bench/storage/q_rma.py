@@ -1,5 +1,5 @@
-"""One-sided transfers on windows on storage, as the RMA part of the Intel MPI Benchmarks times them (Figures 5, 6):
-beside the same MPI's MPI_Win_allocate and MPI_Win_create in memory, and beside a file that the program maps."""
+"""One-sided transfers on windows on storage, timed as in the RMA part of the Intel MPI Benchmarks (Figures 5, 6),
+compared with the same MPI's MPI_Win_allocate and MPI_Win_create in memory, and with a file mapped by the program."""
 import onespace_bench as ob
 import jobs
 
@@ -8,7 +8,7 @@ FIGURE = "Figures 5 and 6"
 CLAIM = "Transfers of 256 KiB to 4 MiB are as fast on storage windows as on memory windows."
 SETTINGS = {"sizes": ("8 4096 65536 1M", "8 64 512 4096 32K 256K 1M 4M", "of the transfers"),
             "times": ("100", "1000", "transfers of a measurement, at most"),
-            "operations": ("", "", "some of them, with commas between"),
+            "operations": ("", "", "a comma-separated selection"),
             "ranks": ("2", "2", "")}
 BOUND = 1.1
 KINDS = ["memory", "create", "mmap", "storage"]
@@ -27,12 +27,12 @@ def measure(context, result):
                  *settings["sizes"].split()]
         for place in context.places.values():
             def run(kind, way):
-                text = program.run(settings.number("ranks"), kind, ["-f", place.folder / "rma", *words], way=way)
+                text = program.run(settings.number("ranks"), kind, ["-f", place.directory / "rma", *words], way=way)
                 place.clear()
                 return jobs.values(text)
             kinds = [kind for kind in KINDS if kind in context.kinds]
             samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
-                                    for way in context.ways for kind in kinds}, context.turns)
+                                    for way in context.ways for kind in kinds}, context.repeats)
             for (way, kind), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, {})
     jobs.each_mpi(context.args, result, one_mpi)

@@ -1,5 +1,5 @@
-"""A few scattered stores into a large window, then a synchronisation: how much is written? A system that keeps its page
-cache in large folios writes whole ones."""
+"""A few scattered stores into a large window, then a synchronisation: how much is written? A kernel with large folios in
+its page cache writes whole folios."""
 import statistics
 
 import onespace_bench as ob
@@ -16,7 +16,7 @@ UNITS = {"-written": "bytes"}
 
 
 def bytes_needed(settings):
-    return 2 * settings.number("bytes") + (128 << 20)  # XFS frees what was removed a little later
+    return 2 * settings.number("bytes") + (128 << 20)  # XFS frees removed space with a delay
 
 
 def measure(context, result):
@@ -25,21 +25,21 @@ def measure(context, result):
     def one_mpi(mpi):
         program = jobs.Program("scattered", mpi, context.work, context.args)
         for place in context.places.values():
-            # The disk serves others too: there the processes' own counts are the better ones.
+            # Other programs use the disk too: there the processes' own counts are more accurate.
             statistic = place.statistics() if place.name == "fast" else []
 
             def run(kind, way):
-                text = program.run(1, kind, ["-f", place.folder / "scattered", *statistic, "-b", settings["bytes"], "-s",
+                text = program.run(1, kind, ["-f", place.directory / "scattered", *statistic, "-b", settings["bytes"], "-s",
                                              settings["stores"], *settings["states"].split()], way=way)
                 place.clear()
                 return jobs.values(text)
             samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
-                                    for way in context.ways for kind in KINDS if kind in context.kinds}, context.turns)
+                                    for way in context.ways for kind in KINDS if kind in context.kinds}, context.repeats)
             for (way, kind), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
     jobs.each_mpi(context.args, result, one_mpi)
     stores = settings.number("stores")
-    result.limit("stored", "bytes", {stores: [float(stores * 4096)] * context.turns})
+    result.limit("stored", "bytes", {stores: [float(stores * 4096)] * context.repeats})
 
 
 def groups(result):
@@ -71,7 +71,7 @@ def check_targets(result, targets):
 
 
 def plot(figure_of, result):
-    """How many times what was stored is written; 1 is the least."""
+    """Write amplification: bytes written over bytes stored, at least 1."""
     found = groups(result)
     kinds = list(dict.fromkeys(kind for kind, what in next(iter(next(iter(found.values())).values())) if what == "written"))
     figure, axes = figure_of(len(found), len(kinds), result)

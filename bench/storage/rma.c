@@ -1,11 +1,11 @@
-/* bench/storage/rma.c: one-sided transfers as the RMA part of the Intel MPI Benchmarks times them:
+/* bench/storage/rma.c: one-sided transfers, timed as in the RMA part of the Intel MPI Benchmarks:
  * single (rank 0 to rank 1), both ways, multiple (rank 0 to all) and parallel (every rank to its
- * neighbours); one operation in each passive epoch.
+ * neighbours); one operation per passive epoch.
  *
  *   rma [options of windows] [-n TIMES] [-o OPERATION[,...]] SIZE...
- *       "OPERATION SIZE SECONDS": for one operation
+ *       "OPERATION SIZE SECONDS": the time of one operation
  *
- * What has arrived is checked behind each measurement. */
+ * The data is verified after each measurement. */
 #include "window.h"
 
 #include <stdint.h>
@@ -26,13 +26,13 @@ static char *origin, *result;
 struct operation {
     const char *name;
     void (*once)(int target, long size, int slot);
-    int (*is_right)(long size, long done); /* asked on the target, or, for is_get, on the origin */
+    int (*is_right)(long size, long done); /* called on the target, or on the origin if is_get */
     enum { SINGLE, BOTH_WAYS, TO_ALL, NEIGHBOURS } shape;
     int is_get;
-    int is_word; /* for one word of 8 bytes only */
+    int is_word; /* only for a single word of 8 bytes */
 };
 
-/* ---- Operations; a rank that several write to has a slot for each ---- */
+/* ---- Operations; a target of several ranks has a slot for each ---- */
 
 static void put_once(int target, long size, int slot)
 {
@@ -65,7 +65,7 @@ static void fetch_once(int target, long size, int slot)
     MPI_Fetch_and_op(origin, result, MPI_INT64_T, target, 0, MPI_SUM, window.handle);
 }
 
-/* Counts up: each finds what the one before has left. */
+/* Counts up: each finds the value left by the one before. */
 static void swap_once(int target, long size, int slot)
 {
     (void)size, (void)slot;
@@ -78,7 +78,7 @@ static void swap_once(int target, long size, int slot)
     *(int64_t *)result = new;
 }
 
-/* ---- Whether it arrived ---- */
+/* ---- Verification ---- */
 
 static char pattern(long at)
 {
@@ -149,7 +149,7 @@ static void epoch(const struct operation *one, int target, long size, int slot)
     MPI_Win_unlock(target, window.handle);
 }
 
-static void turn(const struct operation *one, long size)
+static void iterate(const struct operation *one, long size)
 {
     switch (one->shape) {
     case SINGLE:
@@ -164,7 +164,7 @@ static void turn(const struct operation *one, long size)
         for (int target = 1; rank == 0 && target < ranks; target++)
             epoch(one, target, size, 0);
         break;
-    case NEIGHBOURS: /* of both sides, who may be one and the same */
+    case NEIGHBOURS: /* on both sides; with two ranks they are the same */
         epoch(one, (rank + 1) % ranks, size, 0);
         if (ranks > 2)
             epoch(one, (rank + ranks - 1) % ranks, size, 1);
@@ -213,11 +213,11 @@ static void measure(const struct operation *one, long size)
     count = count > times ? times : count < 20 ? 20 : count;
     prepare(one, size);
     for (int i = 0; i < WARM_UP; i++)
-        turn(one, size);
+        iterate(one, size);
     MPI_Barrier(MPI_COMM_WORLD);
     double start = MPI_Wtime(), time;
     for (long i = 0; i < count; i++)
-        turn(one, size);
+        iterate(one, size);
     time = longest(MPI_Wtime() - start) / (double)count;
     check(one, size, count + WARM_UP);
     if (rank == 0)

@@ -1,12 +1,12 @@
-/* bench/storage/scattered.c: how much is written when a few pages of a large window were stored to?
+/* bench/storage/scattered.c: how much is written after stores to a few pages of a large window?
  *
  *   scattered [options of windows] [-b BYTES] [-s STORES] STATE...
- *       "STATE-written STORES BYTES" from the first store to the end of the synchronisation,
- * "STATE-sync STORES SECONDS"
+ *       "STATE-written STORES BYTES": from the first store to the end of the synchronisation;
+ *       "STATE-sync STORES SECONDS".
  *
- * in the states of the window: "fresh" (a new file), "reopened" (its file was written and closed
- * before), "written" (all of it was stored to, and synchronised, through this window). The file is
- * compared with what was stored. */
+ * The state of the window is "fresh" (a new file), "reopened" (its file was written and closed
+ * before) or "written" (all of it was stored to, and synchronised, through this window). The file
+ * is verified afterwards. */
 #include "window.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum { PAGE = 4096 };
 static long bytes = 512L << 20, stores = 132;
 static struct window_options options;
 
-/* Every page at most once: an odd step goes round all 2^n pages. */
+/* Every page at most once: an odd stride visits all 2^n pages. */
 static long page_of(long n)
 {
     long pages = bytes / PAGE;

@@ -1,5 +1,5 @@
 /* bench/storage/table.c: the hash table. All accesses are one-sided, inside an epoch that lasts as
- * long as the table; an element is complete before anything leads to it. */
+ * long as the table; an element is complete before it becomes reachable. */
 #include "table.h"
 
 #include <stddef.h>
@@ -35,13 +35,13 @@ static MPI_Aint next_at(long place)
     return place * (MPI_Aint)sizeof(struct element) + (MPI_Aint)offsetof(struct element, next);
 }
 
-/* Word 0 of `last` counts, the slots' follow. */
+/* Word 0 of `last` is the heap's count; the slots' words follow. */
 static MPI_Aint last_at(long slot)
 {
     return (slot + 1) * (MPI_Aint)sizeof(int64_t);
 }
 
-/* The word at `at` becomes `new` if it is `old`; gives what it was. */
+/* Compare-and-swap of the word at `at`; returns its previous value. */
 static int64_t swap_if(struct window *window, int owner, MPI_Aint at, int64_t old, int64_t new)
 {
     int64_t found;
@@ -66,13 +66,13 @@ static void put_element(struct table *table, int owner, long place, int64_t valu
     MPI_Win_flush(owner, table->elements.handle);
 }
 
-/* Words that others may be changing are read by atomic operations, too. */
+/* Words that others may change are read by atomic operations, too. */
 static int64_t read_word(struct table *table, int owner, MPI_Aint at)
 {
     return fetch(&table->elements, owner, at, MPI_NO_OP, 0);
 }
 
-static long take_from_heap(struct table *table, int owner)
+static long allocate(struct table *table, int owner)
 {
     int64_t taken = fetch(&table->last, owner, 0, MPI_SUM, 1);
     if (taken >= table->heap)
@@ -91,14 +91,14 @@ void table_insert(struct table *table, int64_t value)
     long slot = slot_of(table, value), place;
     if (swap_if(&table->elements, owner, value_at(slot), NOTHING, value) == NOTHING)
         return;
-    place = take_from_heap(table, owner);
+    place = allocate(table, owner);
     put_element(table, owner, place, value);
     int64_t before = fetch(&table->last, owner, last_at(slot), MPI_REPLACE, place);
-    /* Nobody else writes this word: each place is `before` for one who adds. */
+    /* Single writer: each place is `before` for only one insertion. */
     fetch(&table->elements, owner, next_at(before), MPI_REPLACE, place);
 }
 
-/* Follows the slot to the value or to the end of it. The place where it ended. */
+/* Follows the slot's list to the value or to its end; returns the last place. */
 static long walk(struct table *table, int owner, long place, int64_t value, int *is_found)
 {
     for (;;) {
@@ -122,14 +122,14 @@ int table_add(struct table *table, int64_t value)
         if (is_found)
             break;
         if (place == NOTHING) {
-            place = take_from_heap(table, owner);
+            place = allocate(table, owner);
             put_element(table, owner, place, value);
         }
-        /* If another came first, go on from what it added. */
+        /* Another rank was first: go on from its element. */
         if (swap_if(&table->elements, owner, next_at(end), NOTHING, place) == NOTHING)
             return 1;
     }
-    if (place != NOTHING) /* made in vain: nothing leads to it */
+    if (place != NOTHING) /* unused: not reachable */
         put_element(table, owner, place, NOTHING);
     return 0;
 }
@@ -141,7 +141,7 @@ int table_has(struct table *table, int64_t value)
     return is_found;
 }
 
-/* ---- The whole ---- */
+/* ---- The table as a whole ---- */
 
 static struct element *elements_of(const struct table *table)
 {
@@ -159,7 +159,8 @@ static int is_place(const struct table *table, int64_t place)
     return place >= table->slots && place < table->slots + table->heap;
 }
 
-/* The words in memory, from the elements: the end of each slot, and how far the heap is taken. */
+/* Rebuilds the words in memory from the elements: the end of each slot's list and the heap's
+ * count. */
 static void find_ends(struct table *table)
 {
     int64_t *words = (int64_t *)table->last.base, taken = 0;
@@ -215,7 +216,7 @@ void table_free(struct table *table)
 
 void table_sync(struct table *table)
 {
-    MPI_Barrier(MPI_COMM_WORLD); /* every rank's additions are complete, each was flushed */
+    MPI_Barrier(MPI_COMM_WORLD); /* every rank's insertions are complete, since each is flushed */
     window_sync(&table->elements);
     MPI_Barrier(MPI_COMM_WORLD);
 }

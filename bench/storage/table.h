@@ -1,10 +1,10 @@
-/* bench/storage/table.h: a hash table that is spread over the ranks of MPI_COMM_WORLD and lives in
- * their windows.
+/* bench/storage/table.h: a hash table distributed over the ranks of MPI_COMM_WORLD, in their
+ * windows.
  *
- * Each rank has slots, and a heap for what collides. Whoever adds a value does all of the work, by
- * atomic operations on the windows of the rank that the value belongs to (Gerstenberger, Besta,
- * Hoefler, "Enabling highly-scalable remote memory access programming with MPI-3 one sided", SC
- * 2013, section 4.1). Values are not negative. */
+ * Each rank has slots, and a heap for collisions. The rank that inserts a value does all of the
+ * work, by atomic operations on the windows of the value's owner (Gerstenberger, Besta, Hoefler,
+ * "Enabling highly-scalable remote memory access programming with MPI-3 one sided", SC 2013,
+ * section 4.1). Values are not negative. */
 #ifndef BENCH_STORAGE_TABLE_H
 #define BENCH_STORAGE_TABLE_H
 
@@ -12,41 +12,41 @@
 
 #include <stdint.h>
 
-/* In the file as in memory. */
+/* The same in the file and in memory. */
 struct element {
     int64_t value; /* NOTHING: the slot is empty */
-    int64_t next;  /* place of the next element of the slot, NOTHING: none */
+    int64_t next;  /* place of the slot's next element, or NOTHING */
 };
 
 enum { NOTHING = -1 };
 
 struct table {
     long slots, heap;       /* of each rank: elements [0, slots) and [slots, slots + heap) */
-    struct window elements; /* of the kind that is asked for */
-    struct window last; /* in memory: the place of each slot's last element, behind one word: how
-                           many of the heap are taken */
+    struct window elements; /* of the requested kind */
+    struct window last;     /* in memory: the number of heap elements in use, then the place of each
+                               slot's last element */
     int rank, ranks;
 };
 
-/* Collective. Empty, or as the files have it that is_kept says are there: then the words in memory
- * are made anew. */
+/* Collective. Opens an empty table, or with is_kept that of the existing files, rebuilding the
+ * words in memory. */
 void table_make(struct table *table, const struct window_options *options, long slots, long heap);
 void table_free(struct table *table);
 
-/* Collective: what this rank holds is on storage. */
+/* Collective: makes this rank's elements durable. */
 void table_sync(struct table *table);
 
-/* Adds the value, once more if it is there. Ends the job when the owner's heap is full. */
+/* Inserts the value; duplicates are allowed. Ends the job if the owner's heap is full. */
 void table_insert(struct table *table, int64_t value);
 
-/* Adds the value unless it is there: 1 if it was added. Do not mix with table_insert on values that
- * may be the same. */
+/* Inserts the value unless it is present; 1 if inserted. Must not be mixed with table_insert of
+ * equal values. */
 int table_add(struct table *table, int64_t value);
 
 int table_has(struct table *table, int64_t value);
 
-/* What this rank holds, by reading it where it lies: how many, and sums that do not depend on the
- * order. An element that is not where it belongs ends the job. */
+/* Summarizes this rank's elements by plain loads: their number, and sums that do not depend on
+ * their order. A misplaced element ends the job. */
 struct table_digest {
     uint64_t count, sum, mixed;
 };

@@ -1,7 +1,7 @@
 /* bench/storage/two_sided.c: MapReduce by collective communication (after Hoefler, Lumsdaine,
  * Dongarra, "Towards efficient MapReduce using MPI", EuroPVM/MPI 2009): all ranks read and map
- * their n-th parts together, at the end they exchange their buckets. A checkpoint writes the ranks'
- * logs into one file, by collective MPI I/O: all of them, as in the paper, or what is new. */
+ * their n-th parts together and exchange their buckets at the end. A checkpoint writes the ranks'
+ * logs to one file by collective MPI I/O: complete, as in the paper, or only what is new. */
 #include "mapreduce.h"
 
 #include <limits.h>
@@ -23,7 +23,7 @@ static MPI_Offset place(const struct state *state, size_t at)
     return (MPI_Offset)state->job->rank * (MPI_Offset)state->job->log_bytes + (MPI_Offset)at;
 }
 
-/* In steps that an int can count; all ranks take part in each. */
+/* In chunks whose size fits an int; all ranks take part in each. */
 static void write_log(struct state *state, size_t from)
 {
     const char *path = state->job->options.file;
@@ -54,7 +54,7 @@ static void checkpoint(struct state *state, long part)
     say_checkpoint(job, part);
 }
 
-/* What an earlier job left in the file goes into the log. Returns how many parts that is. */
+/* Reads the log of an earlier job from the file; returns its number of parts. */
 static long open_checkpoints(struct state *state, const struct segment **result)
 {
     struct job *job = state->job;
@@ -183,7 +183,7 @@ void count_two_sided(struct job *job, struct counts *counts)
     map_own_parts(&state, done);
     mapped = MPI_Wtime();
     job->map_seconds = mapped - start - job->checkpoint_seconds;
-    reduce(&state, counts); /* all take part, also those that have their result */
+    reduce(&state, counts); /* collective: also ranks that already have their result */
     if (!result) {
         log_append(&state.log, RESULT, counts);
     }

@@ -1,5 +1,5 @@
-/* bench/storage/window.c: windows in memory and on storage, and what the programs around them
- * share. */
+/* bench/storage/window.c: windows in memory and on storage, and code common to the programs that
+ * use them. */
 #include "window.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ void fail(const char *format, ...)
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
-    usleep(200000); /* Hydra throws away what it has not read yet when a rank aborts */
+    usleep(200000); /* Hydra drops output that it has not read yet when a rank aborts */
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort();
 }
@@ -111,7 +111,7 @@ int window_option(int option, const char *argument, struct window_options *optio
     }
 }
 
-/* ---- What was written ---- */
+/* ---- Bytes written ---- */
 
 static double device_bytes(const char *path)
 {
@@ -124,7 +124,7 @@ static double device_bytes(const char *path)
             fail("%s: not the statistics of a block device", path);
     fclose(file);
     return (double)fields[6] *
-           512; /* the kernel counts in sectors of 512 bytes whatever the device has */
+           512; /* the kernel counts sectors of 512 bytes, whatever the device's size */
 }
 
 static double own_bytes(void)
@@ -209,7 +209,7 @@ static void map_file(struct window *window, const struct window_request *request
     close(file);
 }
 
-/* A memory window has no file: so it shows when nobody heeded the hints. */
+/* A memory window leaves no file, which reveals hints that had no effect. */
 static void check_file(const struct window *window, const struct window_request *request)
 {
     struct stat status;
@@ -238,8 +238,8 @@ static void name_file(struct window *window, const struct window_options *option
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* MPICH 4.0 transfers to the wrong place in memory windows of other than whole pages: with three
- * pages and a word on rank 0, what is put to rank 1 arrives in rank 0's last page. */
+/* MPICH 4.0 transfers to the wrong place in memory windows that are not a multiple of the page
+ * size: with three pages and a word on rank 0, a put to rank 1 arrives in rank 0's last page. */
 static MPI_Aint asked_for(const struct window *window)
 {
     MPI_Aint page = sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
-/* bench/storage/window.h: one window, of one of the kinds that these programs compare. The programs
- * are plain MPI programs: what puts a window on storage are the info hints. */
+/* bench/storage/window.h: a window of one of the kinds that these programs compare. The programs
+ * are plain MPI programs: info hints alone put a window on storage. */
 #ifndef BENCH_STORAGE_WINDOW_H
 #define BENCH_STORAGE_WINDOW_H
 
@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 enum window_kind {
-    WINDOW_MEMORY, /* MPI_Win_allocate */
-    WINDOW_CREATE, /* MPI_Win_create of the program's own memory */
-    WINDOW_MMAP, /* MPI_Win_create of a file that the program maps; its syncs are msync's. The peer:
-                    what a window on storage is without a library for it */
+    WINDOW_MEMORY,   /* MPI_Win_allocate */
+    WINDOW_CREATE,   /* MPI_Win_create of the program's own memory */
+    WINDOW_MMAP,     /* MPI_Win_create of a file mapped by the program, synchronised by msync. The
+                        baseline: a window on storage without library support */
     WINDOW_STORAGE,  /* MPI_Win_allocate with alloc_type=storage */
     WINDOW_COMBINED, /* the same, with a storage_alloc_factor: memory first */
 };
@@ -20,12 +20,12 @@ enum { MOST_HINTS = 8 };
 struct window_options {
     enum window_kind kind;
     const char
-        *file; /* of the kinds that have one; the window's name and the rank's number follow */
+        *file; /* path prefix, for kinds with a file; the window's name and the rank are appended */
     const char *factor;            /* the part of a combined window that is on storage */
     const char *hints[MOST_HINTS]; /* KEY=VALUE */
     const char *statistics;        /* the block device's file stat, or NULL */
     int hint_count;
-    int is_kept; /* the file stays as it is, with what is in it */
+    int is_kept; /* keep the contents of an existing file */
 };
 
 struct window_request {
@@ -41,21 +41,21 @@ struct window {
     char *base;
     MPI_Aint bytes;
     enum window_kind kind;
-    int is_new; /* nothing of an earlier job is in this rank's part */
+    int is_new; /* this rank's part holds nothing of an earlier job */
     char path[4096];
     void *mapping; /* of WINDOW_MMAP and WINDOW_CREATE: what to unmap */
     size_t mapped;
 };
 
-/* Collective, all of them. What fails ends the job with a message. */
+/* All are collective. A failure ends the job with a message. */
 void window_make(struct window *window, const struct window_options *options,
                  const struct window_request *request);
 void window_free(struct window *window);
 
-/* What is in this rank's part is on the device when it returns. Inside a passive epoch. */
+/* Makes this rank's part durable on the device. Call it inside a passive epoch. */
 void window_sync(struct window *window);
 
-/* ---- Options that all programs have ---- */
+/* ---- Options common to all programs ---- */
 
 #define WINDOW_GETOPT "w:f:F:H:D:k"
 #define WINDOW_USAGE                                                                               \
@@ -70,25 +70,24 @@ void window_sync(struct window *window);
 /* 1 when the option is one of these. */
 int window_option(int option, const char *argument, struct window_options *options);
 
-/* ---- What all programs need ---- */
+/* ---- Helpers common to all programs ---- */
 
 /* Ends the job. */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Ends the job when a call of MPI I/O failed: "cannot WHAT PATH". */
+/* Ends the job if a call of MPI I/O failed: "cannot WHAT PATH". */
 void check_io(int result, const char *what, const char *path);
 
-/* From rank 0, on standard error, when two seconds have gone by since the last one. */
+/* Rank 0 reports progress on standard error, at most every two seconds. */
 void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Bytes that were written so far: by the device where its statistics are given, else what this
- * process has made dirty or written (/proc/self/io). Summed over the ranks in the second case; the
- * same on all ranks. */
+/* Bytes written so far: by the device if its statistics are given, else dirtied or written by the
+ * ranks' processes (/proc/self/io), summed. The same on all ranks. */
 double written_so_far(const struct window_options *options);
 
-/* The longest of all ranks. */
+/* The maximum over all ranks. */
 double longest(double seconds);
 
-long number_of(const char *text, const char *what); /* with K, M or G behind it */
+long number_of(const char *text, const char *what); /* with suffix K, M or G */
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { BLOCK_BYTES = 1 << 20, FIRST_ROOM = 1 << 12 };
 
-/* What a byte of a word is folded to; 0: not of a word. */
+/* The case-folded byte of a word; 0: not part of a word. */
 static char folded_byte(unsigned char byte)
 {
     if (byte >= 'A' && byte <= 'Z')
@@ -84,15 +84,14 @@ void text_split(const struct text *text, long part, char *bytes, word_taker *tak
     size_t length = text_extent(text, part).length, at = 0;
     size_t end =
         (size_t)smaller(text->part_bytes, text->bytes - part * text->part_bytes) + (part > 0);
-    if (part > 0) /* the end of what began before */
+    if (part > 0) /* skip the rest of a word that began before */
         while (at < length && fold[(unsigned char)bytes[at]])
             at++;
     while (at < end) {
         size_t begin = at;
         for (char folded; at < length && (folded = fold[(unsigned char)bytes[at]]); at++)
             bytes[at] = folded;
-        /* One that begins behind the part belongs to the next; it cannot be here, since begin <
-         * end. */
+        /* A word that begins after the part belongs to the next one; begin < end excludes it. */
         if (at > begin)
             take(context, bytes + begin, (size_t)smaller((int64_t)(at - begin), WORD_MOST));
         else

@@ -1,8 +1,8 @@
-/* bench/storage/words.h: the words of a text, and how often each is there.
+/* bench/storage/words.h: the words of a text, and how often each occurs.
  *
- * A word is a run of letters, digits and bytes above 127; capitals of ASCII are folded to small
- * letters; of a longer run the first WORD_MOST bytes are the word. A text is cut into parts of
- * equal size; a word belongs to the part that it begins in. */
+ * A word is a run of letters, digits and bytes above 127; ASCII capitals are folded to lower case;
+ * of a longer run only the first WORD_MOST bytes count. A text is divided into parts of equal size;
+ * a word belongs to the part that it begins in. */
 #ifndef BENCH_STORAGE_WORDS_H
 #define BENCH_STORAGE_WORDS_H
 
@@ -25,21 +25,21 @@ struct text {
 void text_open(struct text *text, const char *path, int64_t part_bytes);
 void text_close(struct text *text);
 
-/* What has to be read for a part: the byte before it, if there is one, the part, and what its last
- * word may need. */
+/* The bytes to read for a part: the byte before it, if any, the part, and room for the rest of its
+ * last word. */
 struct extent {
     int64_t offset;
     size_t length;
 };
 struct extent text_extent(const struct text *text, long part);
 
-/* The part's words, from the bytes of its extent, which are folded where they lie. */
+/* The part's words, from the bytes of its extent, which are folded in place. */
 void text_split(const struct text *text, long part, char *bytes, word_taker *take, void *context);
 
-/* Reads a part, and gives its words. */
+/* Reads a part and passes on its words. */
 void text_words(const struct text *text, long part, word_taker *take, void *context);
 
-/* Folds a word as those of texts are; the length. `folded` has room for WORD_MOST bytes. */
+/* Folds a word as those of a text; returns its length. `folded` has room for WORD_MOST bytes. */
 size_t word_fold(char *folded, const char *word);
 
 uint64_t word_hash(const char *word, size_t length);
@@ -61,11 +61,10 @@ struct counts {
 void counts_add(struct counts *counts, const char *word, size_t length, uint64_t hash,
                 uint64_t times);
 
-/* Free again, and empty. */
+/* Frees the memory; the counts are empty then. */
 void counts_free(struct counts *counts);
 
-/* The entries moved to the front in the order of their words: counts->used of them. Only
- * counts_free can follow. */
+/* Moves the counts->used entries to the front, sorted by word. Only counts_free may follow. */
 struct count *counts_sort(struct counts *counts);
 
 #endif

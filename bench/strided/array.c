@@ -1,5 +1,5 @@
-/* bench/strided/array.c: makes and finds the array: at one address, in POSIX shared memory, or by
- * XPMEM. Whether it lies in pages of the wanted size is asked of the kernel, not assumed. */
+/* bench/strided/array.c: creates and attaches the array: at one address, in POSIX shared memory, or
+ * by XPMEM. The page size is verified with the kernel, not assumed. */
 #include "array.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ enum array_way array_way_of(const char *name)
     return (enum array_way)way;
 }
 
-/* Maps `size` bytes at a multiple of 2 MiB; fd -1: memory of the caller's own. */
+/* Maps `size` bytes at a multiple of 2 MiB; fd -1: private anonymous memory. */
 static int *map_aligned(const struct array *array, int fd)
 {
     char *room = mmap(NULL, array->size + ARRAY_HUGE, PROT_NONE,
@@ -68,7 +68,7 @@ static int *map_shared(const struct array *array)
     return memory;
 }
 
-/* Bytes of the mapping at `memory` that are mapped by entries for 2 MiB. */
+/* Bytes of the mapping at `memory` that are mapped by 2 MiB entries. */
 static size_t in_huge_pages(const int *memory)
 {
     char line[512];
@@ -94,8 +94,7 @@ static void fill(const struct array *array)
         array->address[i] = (int)i;
 }
 
-/* Shared memory has huge pages only after the fact, where the administrator has not asked for more.
- */
+/* Unless the administrator enabled more, shared memory gets huge pages only by collapsing. */
 static void make_huge(struct array *array)
 {
     if (array->way == ARRAY_PROCESSES) {

@@ -1,17 +1,18 @@
-/* bench/strided/strided.c: the time of each access to an array that somebody else has made.
+/* bench/strided/strided.c: the time of each access to an array created by another worker.
  *
  * usage: strided threads|tasks|processes|xpmem read|write PAGE_BYTES ARRAY_BYTES FIRST LAST
  *
- * Worker 0 makes the array, in pages of 4 KiB or 2 MiB, and writes to all of it; then worker 1
- * reads or writes one integer of every cache line. Threads and tasks do so at the address that
- * worker 0 uses; processes map POSIX shared memory; xpmem attaches through libxpmem between
- * processes. Prints at OFFSET SECONDS       each access with FIRST <= offset < LAST page 0 SECONDS
- * the median access that is the first to its 4 KiB inside 0 SECONDS        the median of the others
+ * Worker 0 creates the array, in pages of 4 KiB or 2 MiB, and writes to all of it; then worker 1
+ * reads or writes one integer of every cache line. Threads and tasks use worker 0's address;
+ * processes map POSIX shared memory; xpmem attaches through libxpmem between processes. Prints
+ *   at OFFSET SECONDS       each access with FIRST <= offset < LAST
+ *   page 0 SECONDS          the median of first accesses to their 4 KiB
+ *   inside 0 SECONDS        the median of the others
  *   mean 0 SECONDS          over all accesses
  *   timer 0 SECONDS         the median of timing nothing
  *   faults 0 COUNT          page faults of worker 1
- * (accesses of more than 50 us, the system's interruptions, do not count in the means)
- * or, with status 77, why this cannot be measured here. */
+ * (accesses of more than 50 us, interrupted by the system, are left out of the means)
+ * or exits with status 77 and the reason why this cannot be measured here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ struct block {
     struct crew crew;
     struct array array;
     int writes;
-    double seconds, span_ticks; /* the same span, to convert */
+    double seconds, span_ticks; /* the same span in both units, for conversion */
     double timer;               /* ticks of timing nothing */
     long faults;
     uint32_t ticks[]; /* of each access */
@@ -83,8 +84,8 @@ static void timed_run(struct block *block, volatile int *array, long count)
     block->faults = faults_so_far() - faults;
 }
 
-/* Code, clocks and the memory for the results are touched before, so that every fault that is
- * counted is the array's. */
+/* Touches code, clocks and the memory for the results beforehand, so that all counted faults are
+ * those of the array. */
 static void access_array(struct block *block, volatile int *array)
 {
     static int warm_up[WARM_UP * STRIDE / sizeof(int)];
@@ -100,15 +101,15 @@ void crew_work(int number, struct crew *crew)
     crew_bind(number);
     if (number == 0)
         array_make(&block->array);
-    crew_meet(crew); /* the array is made */
+    crew_barrier(crew); /* the array exists */
     if (number == 1 && !*block->array.missing) {
         volatile int *array = array_find(&block->array);
         access_array(block, array);
     }
-    crew_meet(crew); /* it is not needed any more */
+    crew_barrier(crew); /* the array is no longer needed */
 }
 
-/* Of the chosen accesses, without those that the system interrupted. */
+/* Of the selected accesses, without those that the system interrupted. */
 static double mean(const struct block *block, int (*chosen)(long))
 {
     double most = INTERRUPTED_S * block->span_ticks / block->seconds, sum = 0;
@@ -170,8 +171,8 @@ int main(int argc, char **argv)
     snprintf(block->array.name, sizeof(block->array.name), "/onespace-strided-%d", getpid());
     enum crew_kind kind = array.way == ARRAY_XPMEM ? CREW_PROCESSES : crew_kind_of(argv[1]);
     crew_start(kind, 2, &block->crew);
-    crew_meet(&block->crew);
-    crew_meet(&block->crew);
+    crew_barrier(&block->crew);
+    crew_barrier(&block->crew);
     array_end(&block->array);
     crew_end();
     if (*block->array.missing)

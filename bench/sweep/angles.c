@@ -1,7 +1,7 @@
-/* bench/sweep/angles.c: directions, their weights and the spherical harmonics in them.
+/* bench/sweep/angles.c: directions, their weights and spherical harmonics.
  *
- * The harmonics are the real ones, so normalised that the sum over those of order l of
- * Y(a) * Y(b) is the Legendre polynomial P_l of the angle between a and b. */
+ * Real harmonics, normalised such that the sum of Y(a) * Y(b) over those of order l is the Legendre
+ * polynomial P_l of the cosine between a and b. */
 #include <math.h>
 
 #include "sweep.h"
@@ -49,7 +49,8 @@ static void set_harmonics(struct problem *p)
                         atan2(signed_cosine(p, octant, 2, m), signed_cosine(p, octant, 1, m)));
 }
 
-/* Spread over an octant: the first cosine evenly, the angle around its axis by the golden ratio. */
+/* Points of an octant: the first cosine in even steps, the angle around its axis by the golden
+ * ratio. */
 void set_angles(struct problem *p)
 {
     for (int axis = 0; axis < AXES; axis++) {

@@ -1,10 +1,10 @@
 /* bench/sweep/forms.c: three ways to have several workers.
  *
  *   mpi      each rank is a part, with one worker
- *   openmp   each rank is a part; its threads share the groups out and speak for themselves, with a
- *            tag each (MPI_THREAD_MULTIPLE)
- *   tasks    ranks that are tasks of one space form teams; each team is a part, and its members,
- * who are ranks of their own, share the groups out */
+ *   openmp   each rank is a part; its threads divide the groups among themselves and communicate
+ *            with a tag each (MPI_THREAD_MULTIPLE)
+ *   tasks    ranks that are tasks of one space form teams; each team is a part, whose members,
+ *            themselves ranks, divide the groups among themselves */
 #include <omp.h>
 #include <onespace/parallel.h>
 #include <stdio.h>
@@ -22,12 +22,12 @@ void fail(const char *what)
 
 /* ---- Ranks alone, and threads ---- */
 
-static void meet_nobody(struct worker *worker)
+static void no_barrier(struct worker *worker)
 {
     (void)worker;
 }
 
-static void meet_threads(struct worker *worker)
+static void barrier_of_threads(struct worker *worker)
 {
     (void)worker;
 #pragma omp barrier
@@ -40,7 +40,7 @@ static double *make_here(void *context, const char *name, size_t count)
     return zeros(count);
 }
 
-static void run_here(meeting *meet, int workers, const struct problem *problem,
+static void run_here(barrier_call *barrier, int workers, const struct problem *problem,
                      void (*work)(struct worker *))
 {
     struct part part;
@@ -51,13 +51,13 @@ static void run_here(meeting *meet, int workers, const struct problem *problem,
     part_arrays(&part, problem, make_here, NULL);
 #pragma omp parallel num_threads(workers)
     {
-        struct worker worker = {.problem = problem, .part = &part, .meet = meet};
+        struct worker worker = {.problem = problem, .part = &part, .barrier = barrier};
         worker.comm = MPI_COMM_WORLD;
         worker.number = omp_get_thread_num();
         worker.count = omp_get_num_threads();
         worker.tag = worker.number * DIRECTIONS;
         if (worker.count != workers)
-            fail("OpenMP gives fewer threads than were wanted");
+            fail("OpenMP provides fewer threads than requested");
         work(&worker);
     }
 }
@@ -68,11 +68,11 @@ static void check(int result, const char *what)
 {
     if (result < 0) {
         fprintf(stderr, "sweep: %s: %s\n", what, strerror(-result));
-        fail("the team cannot go on");
+        fail("a member of the team has failed");
     }
 }
 
-static void meet_tasks(struct worker *worker)
+static void barrier_of_tasks(struct worker *worker)
 {
     check(onespace_parallel_barrier(worker->team), "barrier");
 }
@@ -93,9 +93,10 @@ static void run_tasks(int workers, const struct problem *problem, void (*work)(s
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks % workers)
-        fail("the number of ranks is no multiple of the number of tasks in a team");
+        fail("the number of ranks is not a multiple of the number of tasks in a team");
     check(onespace_parallel_join(&team, workers), "the ranks must be tasks: onespace run");
-    struct worker worker = {.problem = problem, .part = &part, .meet = meet_tasks, .team = team};
+    struct worker worker = {
+        .problem = problem, .part = &part, .barrier = barrier_of_tasks, .team = team};
     worker.number = onespace_parallel_number(team);
     worker.count = onespace_parallel_count(team);
     MPI_Comm_split(MPI_COMM_WORLD, worker.number, rank, &worker.comm);
@@ -110,9 +111,9 @@ void run_form(const char *name, int workers, const struct problem *problem,
               void (*work)(struct worker *worker))
 {
     if (strcmp(name, "mpi") == 0 && workers == 1)
-        run_here(meet_nobody, workers, problem, work);
+        run_here(no_barrier, workers, problem, work);
     else if (strcmp(name, "openmp") == 0)
-        run_here(meet_threads, workers, problem, work);
+        run_here(barrier_of_threads, workers, problem, work);
     else if (strcmp(name, "tasks") == 0)
         run_tasks(workers, problem, work);
     else

@@ -1,9 +1,9 @@
-/* bench/sweep/kernel.c: the cells of a chunk, one after the other, all angles of an octant at once.
+/* bench/sweep/kernel.c: the cells of a chunk, one after another, all angles of an octant at once.
  *
- * Diamond differences: the flux in a cell's centre is the mean of those on opposite faces, and in
- * the middle of a time step that of its two ends, its edges. With it the balance of a cell gives
- * the centre from the three inflows and the early edge, and then the outflows, which take the
- * inflows' place. */
+ * Diamond differences: the flux at a cell's centre is the mean of those on opposite faces, and at
+ * the middle of a time step the mean of those at its two ends, its edges. The balance of a cell
+ * then gives the centre from the three inflows and the early edge, and from these the outflows,
+ * which replace the inflows. */
 #include "sweep.h"
 
 /* Vectors of angles but for source and flux, vectors of moments. */
@@ -30,10 +30,10 @@ static void emit(const struct cell *c)
     }
 }
 
-/* The fix-up: an outflow or late edge that would be negative is 0 instead, and the centre follows
- * from the balance with it, until no other one is negative. The centre only becomes smaller, so
- * that what was negative stays so. */
-static double mended(const double in[4], const double h[4], double emission, double total)
+/* The fix-up: a negative outflow or late edge is set to 0 and the centre recomputed from the
+ * balance, until no other one is negative. Terminates: the centre only decreases, so what was
+ * negative stays so. */
+static double fixed_up(const double in[4], const double h[4], double emission, double total)
 {
     for (int zeros = 0;;) {
         double gives = emission, takes = total, centre;
@@ -51,7 +51,7 @@ static double mended(const double in[4], const double h[4], double emission, dou
     }
 }
 
-static void mend(const struct cell *c)
+static void fix_up(const struct cell *c)
 {
     const struct problem *p = c->problem;
     for (int m = 0; m < p->angles; m++) {
@@ -59,7 +59,7 @@ static void mend(const struct cell *c)
         const double h[4] = {p->h[0][m], p->h[1][m], p->h[2][m], c->edge_factor};
         const double twice = 2 * c->centre[m];
         if (twice < in[0] || twice < in[1] || twice < in[2] || twice < in[3])
-            c->centre[m] = mended(in, h, c->emission[m], c->total);
+            c->centre[m] = fixed_up(in, h, c->emission[m], c->total);
     }
 }
 
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void flow(const struct cell *c, int
                                   (has_edge && twice < edge[m]));
     }
     if (negative)
-        mend(c);
+        fix_up(c);
 #pragma omp simd reduction(+ : leaves)
     for (int m = 0; m < n; m++) {
         double out[] = {outflow_of(centre[m], x[m], has_fixup),

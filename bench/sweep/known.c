@@ -1,9 +1,9 @@
-/* bench/sweep/known.c: a solution that is known, and the source that it needs.
+/* bench/sweep/known.c: a manufactured solution and its source.
  *
  * The manufactured flux of a group is strength * T(t) * S(x, y, z) * A(direction), where
- * T = t + t*t (1 in a steady state), S = sin sin sin, which is zero on the faces of the box, as the
- * vacuum around wants it, and A = 1 + a * direction, on average 1. Its source follows from the
- * transport equation, whose scattering sees the moments that the weighted directions give. */
+ * T = t + t*t (1 in a steady state), S = sin sin sin, which is zero on the faces of the box to meet
+ * the vacuum boundary condition, and A = 1 + a * direction, with mean 1. Its source follows from
+ * the transport equation, with scattering from the moments of the discrete directions. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ static double shape(const struct problem *p, const int cell[AXES], double slopes
     return s[0] * s[1] * s[2];
 }
 
-/* into[angles]: what scatters into the group in these directions, for S = T = 1. */
+/* into[angles]: the scattering source of the group in these directions, for S = T = 1. */
 static void scattered(const struct problem *p, int group, int material, int octant, double *into)
 {
     const double *harmonics = p->harmonics;
@@ -72,10 +72,10 @@ static void scattered(const struct problem *p, int group, int material, int octa
     }
 }
 
-/* What of an octant is the same in all cells; vectors of angles. */
+/* Values of an octant that are the same in all cells; vectors of angles. */
 struct octant {
     double *amount, *flow[AXES]; /* strength * A, and that times the cosines */
-    double *comes[MATERIALS];    /* what scatters */
+    double *comes[MATERIALS];    /* the scattering source */
 };
 
 static void set_octant(struct octant *of, const struct problem *p, int group, int octant)

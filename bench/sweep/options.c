@@ -1,4 +1,4 @@
-/* bench/sweep/options.c: the problem, as words NAME=VALUE. */
+/* bench/sweep/options.c: parses the problem from NAME=VALUE words. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ void read_options(struct problem *p, char **words)
                (strlen(options[i].name) != length || strncmp(options[i].name, *words, length) != 0))
             i++;
         if (i == count || (*words)[length] != '=')
-            reject(*words, "not a word of the form NAME=VALUE with a name that is known");
+            reject(*words, "not of the form NAME=VALUE with a known name");
         double value = value_of(*words, *words + length + 1, options[i].least);
         if (options[i].real)
             *options[i].real = value;

@@ -1,4 +1,4 @@
-/* bench/sweep/part.c: cutting the box in y and z, and the arrays of a part and of a worker. */
+/* bench/sweep/part.c: decomposes the box in y and z; the arrays of a part and of a worker. */
 #include <stdlib.h>
 
 #include "sweep.h"
@@ -10,7 +10,7 @@ static void share(int all, int count, int number, int *first, int *size)
     *size = each + (number < more);
 }
 
-/* As square as it goes; y is cut no less than z. */
+/* As square as possible, with at least as many parts in y as in z. */
 void part_cut(struct part *part, const struct problem *problem, int ranks, int rank)
 {
     const int cells[DIRECTIONS] = {problem->ny, problem->nz};
@@ -75,7 +75,7 @@ void worker_set_up(struct worker *worker)
     worker->x_faces =
         zeros((size_t)part->size[Y] * (size_t)part->size[Z] * (size_t)problem->angles);
     for (int d = 0; d < DIRECTIONS; d++) {
-        /* A face in y is wide in z, and the other way round. */
+        /* A face in y extends in z and vice versa. */
         size_t face = (size_t)part->size[!d] * (size_t)problem->chunk * (size_t)problem->angles;
         worker->faces[d] = zeros(face);
         for (int i = 0; i < 2; i++) {

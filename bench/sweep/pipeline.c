@@ -1,9 +1,9 @@
 /* bench/sweep/pipeline.c: the order of a sweep, and the messages between parts.
  *
- * All parts go through corners, groups and chunks in the same order. The two octants that differ in
- * x only follow one another, so that the pipeline between the parts runs full four times, not
- * eight. Outflows are copied before they are sent, into one of two buffers by turns: the one before
- * may still be on its way while the next chunk is worked at. */
+ * All parts process corners, groups and chunks in the same order. Octants that differ only in x are
+ * adjacent in it, so that the pipeline between the parts fills four times, not eight. Outflows are
+ * copied to one of two alternating send buffers, so that a message can still be in flight while the
+ * next chunk is computed. */
 #include <string.h>
 
 #include "sweep.h"
@@ -13,7 +13,7 @@ static int face_count(const struct worker *worker, int direction)
     return worker->part->size[!direction] * worker->problem->chunk * worker->problem->angles;
 }
 
-/* The rank of the part next to this one, down or against the stream; -1: the cube ends. */
+/* The rank of the neighbouring part, downstream or upstream; -1 at the boundary. */
 static int neighbour(const struct worker *worker, int octant, int direction, int is_down)
 {
     const struct part *part = worker->part;
@@ -39,15 +39,15 @@ static void receive_faces(struct worker *worker, int octant)
 
 static void send_faces(struct worker *worker, int octant)
 {
-    int turn = worker->turn++ % 2;
+    int buffer = worker->buffer++ % 2;
     for (int d = 0; d < DIRECTIONS; d++) {
         int to = neighbour(worker, octant, d, 1), count = face_count(worker, d);
         if (to < 0)
             continue;
-        MPI_Wait(&worker->requests[d][turn], MPI_STATUS_IGNORE);
-        memcpy(worker->sent[d][turn], worker->faces[d], (size_t)count * sizeof(double));
-        MPI_Isend(worker->sent[d][turn], count, MPI_DOUBLE, to, worker->tag + d, worker->comm,
-                  &worker->requests[d][turn]);
+        MPI_Wait(&worker->requests[d][buffer], MPI_STATUS_IGNORE);
+        memcpy(worker->sent[d][buffer], worker->faces[d], (size_t)count * sizeof(double));
+        MPI_Isend(worker->sent[d][buffer], count, MPI_DOUBLE, to, worker->tag + d, worker->comm,
+                  &worker->requests[d][buffer]);
     }
 }
 
@@ -70,8 +70,7 @@ static void sweep_octant(struct worker *worker, int octant, int group, int is_en
 
 void sweep(struct worker *worker, int is_end_of_step)
 {
-    /* One after the other starts in corners that have an edge in common: the pipeline turns there.
-     */
+    /* Consecutive corners share an edge, where the pipeline changes direction. */
     static const int corners[] = {0, 1, 3, 2};
     for (int corner = 0; corner < 4; corner++)
         for (int i = 0; i < worker->own; i++)

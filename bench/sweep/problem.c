@@ -1,12 +1,12 @@
 /* bench/sweep/problem.c: materials, cross sections and speeds.
  *
- * The values follow the description of SNAP's library: scattering mostly within the group and to
- * lower energies, weaker in each higher order; group 0 is the fastest. */
+ * The values follow the description of SNAP's library: most scattering is within the group and to
+ * lower energies, and each higher order is weaker; group 0 is the fastest. */
 #include "sweep.h"
 
 static const struct {
     double total, scattered;     /* of group 0 */
-    double within, down, up;     /* shares of what is scattered; what cannot go stays within */
+    double within, down, up;     /* shares of the scattering; shares without a group stay within */
     double first_order, further; /* of order 1 as a share of order 0; of each further one */
 } materials[MATERIALS] = {{1, 0.5, 0.2, 0.7, 0.1, 0.1, 0.5}, {2, 1.2, 0.5, 0.4, 0.1, 0.8, 0.6}};
 

@@ -1,17 +1,17 @@
 /* bench/sweep/solve.c: time steps, and in each outer and inner iterations.
  *
- * An inner iteration sweeps all groups once, with the source that scatters within a group from the
- * iteration before; a group is done when its flux changes by no more than the tolerance. An outer
- * iteration renews what comes from the other groups. After the last one of a time step one more
- * sweep moves the flux at the step's beginning on to its end, so that one copy of it is enough.
- * Groups that are not done are dealt to the workers of a part anew each time. */
+ * An inner iteration sweeps all groups once, with the within-group scattering source of the
+ * previous iteration; a group has converged when its flux changes by at most the tolerance. An
+ * outer iteration updates the source from the other groups. After the last one of a time step an
+ * additional sweep advances the flux from the step's beginning to its end, so that one copy of it
+ * suffices. Groups that have not converged are redistributed to the workers of a part each time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sweep.h"
 
-/* Fluxes as small as that are compared with 1. */
+/* Changes of fluxes below this are absolute, not relative. */
 static const double TINY = 1e-12;
 
 static void deal(struct worker *worker)
@@ -29,22 +29,23 @@ static void deal_all(struct worker *worker)
     deal(worker);
 }
 
-/* What the worker writes now, all have read: since the comparison before the last they have met. */
+/* The comparison's half of the double buffer. All have read its old values: there was a barrier
+ * since the comparison before the last. */
 static double *own_comparison(const struct worker *worker)
 {
     return worker->part->largest + (worker->comparisons % 2) * (unsigned)worker->problem->groups;
 }
 
-/* The largest values by group, of all parts; orders all memory of a part. */
+/* The maximum of each group over all parts; orders all memory of a part. */
 static const double *compare(struct worker *worker)
 {
     double *values = own_comparison(worker);
     worker->comparisons++;
-    worker->meet(worker);
+    worker->barrier(worker);
     if (worker->number == 0)
         MPI_Allreduce(MPI_IN_PLACE, values, worker->problem->groups, MPI_DOUBLE, MPI_MAX,
                       worker->comm);
-    worker->meet(worker);
+    worker->barrier(worker);
     return values;
 }
 
@@ -99,7 +100,7 @@ static void clear(const struct worker *worker, int group)
     memset(part->outflow + (size_t)group * part->cells, 0, part->cells * sizeof(double));
 }
 
-/* 0 when all groups are done. */
+/* 0 when all groups have converged. */
 static int inner(struct worker *worker, int is_end_of_step)
 {
     int left = 0;
@@ -130,13 +131,13 @@ static int outer(struct worker *worker, int inners, int is_end_of_step)
         fixed_source(worker, worker->groups[i]);
         keep_flux(worker, worker->groups[i], worker->part->earlier);
     }
-    worker->meet(worker); /* all have read all fluxes */
+    worker->barrier(worker); /* all have read all fluxes */
     for (int i = 0; i < inners && left; i++)
         left = inner(worker, is_end_of_step);
     return largest_of_all(worker, change_in_outer) > 100 * worker->problem->tolerance || left;
 }
 
-/* The inverse factors of the flux in the cells' balance. */
+/* The inverses of the flux's factor in the cells' balance. */
 static void invert(const struct worker *worker, int group)
 {
     const struct problem *p = worker->problem;
@@ -161,7 +162,7 @@ static void solve_step(struct worker *worker, int step)
         if (p->is_known)
             known_source(worker, worker->groups[i], middle_of_step(p, step));
     }
-    worker->meet(worker);
+    worker->barrier(worker);
     for (int i = 0; i < p->outers; i++)
         if (!outer(worker, p->inners, 0) && i > 0)
             break;
@@ -169,8 +170,8 @@ static void solve_step(struct worker *worker, int step)
         outer(worker, 1, 1);
 }
 
-/* Written, so that reading it is not what first touches its pages: writing to them later would then
- * interrupt all processors that know the address space. */
+/* Writes the pages: if a read touched them first, they would map the zero page, and the first store
+ * would need a TLB shootdown on all CPUs of the address space. */
 static void start_with_nothing(struct worker *worker)
 {
     const size_t of_group = (size_t)OCTANTS * worker->part->cells * (size_t)worker->problem->angles;

@@ -1,12 +1,12 @@
-/* bench/sweep/source.c: where particles come from, as moments in the part's cells.
+/* bench/sweep/source.c: the sources, as moments in the part's cells.
  *
- * A source in direction a is the sum over moments of source * harmonic(a); for scattering of order
- * l it has the factor 2 l + 1. */
+ * The source in direction a is the sum over moments of source * harmonic(a), with a factor of
+ * 2 l + 1 for scattering of order l. */
 #include <string.h>
 
 #include "sweep.h"
 
-/* Adds what scatters from one group into another. */
+/* Adds the scattering from one group into another. */
 static void add_scattered(const struct worker *worker, int to, int from, double *into)
 {
     const struct problem *p = worker->problem;
@@ -21,7 +21,7 @@ static void add_scattered(const struct worker *worker, int to, int from, double 
     }
 }
 
-/* In a box whose solution is not known, the cube in the middle emits particles evenly. */
+/* Without a known solution, the cube in the middle of the box emits particles uniformly. */
 void fixed_source(const struct worker *worker, int group)
 {
     const struct problem *p = worker->problem;

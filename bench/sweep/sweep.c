@@ -1,22 +1,25 @@
-/* bench/sweep/sweep.c: solves a transport problem and says how long it took.
+/* bench/sweep/sweep.c: solves a transport problem and reports the time.
  *
  * usage, as an MPI job: sweep mpi|openmp|tasks WORKERS [NAME=VALUE]...
  *
- * WORKERS: threads or tasks of each part. Words, and what holds without them:
+ * WORKERS: threads or tasks of each part. Words, with their defaults:
  *   nx=32 ny=8 nz=8   cells of the box, of width=0.01 in each direction
  *   angles=32         in each octant
  *   groups=16         of energy
  *   orders=4          of scattering, with the squared number of moments
  *   steps=1           time steps of step=0.01; 0: a steady state
  *   inners=5 outers=100 tolerance=1e-4   when iterations end
- *   fixup=0           1: negative fluxes are mended
+ *   fixup=0           1: fix-up of negative fluxes
  *   known=0           1: a source whose solution is known; otherwise one in the middle
  *   chunk=4           cells in x that are swept between two messages
- * Prints, on rank 0, "solve PARTS SECONDS", "grind PARTS SECONDS" (for a cell, angle and sweep of a
- * group, all workers together, as SNAP defines it), "sweeps PARTS COUNT" (of groups), "flux PARTS
- * VALUE" (the largest), "deepest PARTS VALUE" (how far the least is below 0), and the largest
- * difference to the known solution, "error PARTS VALUE", or else that between what a cell gets and
- * gives, "imbalance PARTS VALUE". */
+ * Rank 0 prints
+ *   solve PARTS SECONDS
+ *   grind PARTS SECONDS     per cell, angle and sweep of a group, over all workers, as in SNAP
+ *   sweeps PARTS COUNT      of groups
+ *   flux PARTS VALUE        the largest
+ *   deepest PARTS VALUE     how far the smallest is below 0
+ *   error PARTS VALUE       the largest difference to the known solution; without one
+ *   imbalance PARTS VALUE   the largest difference between a cell's gains and losses */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +37,7 @@ static double largest_flux(const struct worker *worker, int group)
     return largest;
 }
 
-/* How far the least flux is below 0. */
+/* How far the smallest flux is below 0. */
 static double deepest_flux(const struct worker *worker, int group)
 {
     const size_t cells = worker->part->cells, moments = (size_t)worker->problem->moments;
@@ -65,10 +68,10 @@ static void say(const struct worker *worker, double seconds, double flux, double
 static void work(struct worker *worker)
 {
     worker_set_up(worker);
-    largest_of_all(worker, largest_flux); /* all are there, and have all pages of the flux */
+    largest_of_all(worker, largest_flux); /* a barrier; also touches all pages of the flux */
     double start = MPI_Wtime();
     solve(worker);
-    double seconds = MPI_Wtime() - start; /* they end together, with a comparison */
+    double seconds = MPI_Wtime() - start; /* all end together: solve ends in a comparison */
     double flux = largest_of_all(worker, largest_flux);
     double deepest = largest_of_all(worker, deepest_flux);
     double quality = largest_of_all(worker, worker->problem->is_known ? known_error : imbalance);

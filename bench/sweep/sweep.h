@@ -1,12 +1,12 @@
 /* bench/sweep/sweep.h: a transport sweep in discrete ordinates.
  *
  * Particles of several energy groups fly in fixed directions through a box of cells; in each
- * direction a cell needs what leaves its three upstream neighbours first. The method is that of the
- * proxy application SNAP (Los Alamos), from its public description: diamond differences in space
- * and time, a vector of angles for each of the eight octants, anisotropic scattering between groups
- * by outer and inner iterations, a fix-up of negative fluxes, and the KBA decomposition (Koch,
- * Baker, Alcouffe): the box is cut in y and z, and the sweep of an octant is a pipeline of chunks
- * in x that runs diagonally through the parts. */
+ * direction a cell depends on the outflows of its three upstream neighbours. The method is that of
+ * the proxy application SNAP (Los Alamos), from its public description: diamond differences in
+ * space and time, a vector of angles for each of the eight octants, anisotropic scattering between
+ * groups by outer and inner iterations, a fix-up of negative fluxes, and the KBA decomposition
+ * (Koch, Baker, Alcouffe): the box is decomposed in y and z, and the sweep of an octant is a
+ * pipeline of chunks in x that runs diagonally through the parts. */
 #ifndef SWEEP_H
 #define SWEEP_H
 
@@ -16,14 +16,14 @@
 enum { Y, Z, DIRECTIONS };
 enum { MATERIALS = 2, OCTANTS = 8, AXES = 3 };
 
-/* What is to be solved: the same on all ranks. */
+/* The problem: the same on all ranks. */
 struct problem {
     int nx, ny, nz; /* cells of the whole box */
     int angles;     /* per octant */
     int groups, chunk;
     int orders, moments;       /* of scattering: moments = orders squared */
     int steps, inners, outers; /* time steps, 0: a steady state; iterations at most */
-    int has_fixup, is_known;   /* negative fluxes are mended; the source's solution is known */
+    int has_fixup, is_known;   /* negative fluxes are fixed up; the source's solution is known */
     double width, step;        /* of a cell; of time */
     double tolerance;          /* of relative changes of the flux in an inner iteration */
     double *cosines[AXES];     /* [angles] */
@@ -34,10 +34,10 @@ struct problem {
     double *speed;             /* [groups] */
 };
 
-/* One rank's part of the box, or that of a team of workers, which share its arrays. Between two
- * meetings a worker writes those of its groups only. */
+/* The part of the box of one rank, or of a team of workers that share its arrays. Between two
+ * barriers a worker writes only the data of its own groups. */
 struct part {
-    int parts[DIRECTIONS], at[DIRECTIONS];   /* how the box is cut, and which part this is */
+    int parts[DIRECTIONS], at[DIRECTIONS];   /* the decomposition, and the index of this part */
     int first[DIRECTIONS], size[DIRECTIONS]; /* its cells in y and z; in x it has all */
     size_t cells;
     double *flux;    /* [groups][cells][moments] */
@@ -49,31 +49,32 @@ struct part {
     double *outflow; /* [groups][cells]: what leaves a cell through all faces, less what enters */
     double *known;   /* [groups][OCTANTS][cells][angles]: the source of the known solution */
     double *edge;    /* the same: the flux at the beginning of the time step */
-    double *largest; /* [2][groups]: what is to be compared between parts, by turns */
+    double *largest; /* [2][groups]: values to compare between parts, double-buffered */
 };
 
 struct worker;
-/* The one difference between the forms of parallel work, but for how they come about. */
-typedef void meeting(struct worker *worker); /* of the workers of a part: waits, orders memory */
+/* The only difference between the forms once their workers run. */
+typedef void
+barrier_call(struct worker *worker); /* of the workers of a part: waits, orders memory */
 
 struct worker {
     const struct problem *problem;
     struct part *part;
-    meeting *meet;
+    barrier_call *barrier;
     void *team;
-    MPI_Comm comm;             /* in which rank `part` is the same worker of that part */
+    MPI_Comm comm;             /* the same worker of all parts, ranked by part */
     int tag;                   /* of this worker's messages */
     int number, count;         /* among the workers of the part */
-    int *groups, own;          /* those that it works at now, and how many */
+    int *groups, own;          /* the groups assigned to it now, and their number */
     char *is_done;             /* [groups]: their inner iterations have converged */
-    unsigned comparisons;      /* so far: tells whose turn it is in `largest` */
+    unsigned comparisons;      /* so far: selects the half of `largest` */
     long sweeps;               /* of groups, by all workers of a part */
     double *emission, *centre; /* [angles], in a cell: source and flux */
     double *x_faces;           /* [nz][ny][angles] */
     double *faces[DIRECTIONS]; /* of one chunk: [nz or ny][chunk][angles] */
     double *sent[DIRECTIONS][2];
     MPI_Request requests[DIRECTIONS][2];
-    int turn;
+    int buffer;
 };
 
 static inline int min_int(int a, int b)
@@ -91,19 +92,19 @@ static inline double middle_of_step(const struct problem *problem, int step)
     return problem->step * (step + 0.5);
 }
 
-/* What stands before the difference of fluxes between a time step's middle and its beginning. */
+/* The factor of the flux difference between a time step's middle and its beginning. */
 static inline double edge_factor(const struct problem *problem, int group)
 {
     return problem->steps ? 2 / (problem->speed[group] * problem->step) : 0;
 }
 
 /* ---- options.c ---- */
-/* Reads NAME=VALUE words; ends the program when one is wrong. */
+/* Parses NAME=VALUE words; ends the program on a wrong one. */
 void read_options(struct problem *problem, char **words);
 
 /* ---- problem.c ---- */
 void problem_set_up(struct problem *problem);
-/* Whether the cell is in the cube of half the length in the middle. */
+/* True if the cell is in the central cube of half the box's length. */
 int is_inside(const struct problem *problem, const int cell[AXES]);
 
 /* ---- angles.c ---- */
@@ -113,12 +114,12 @@ double signed_cosine(const struct problem *problem, int octant, int axis, int an
 
 /* ---- part.c ---- */
 void part_cut(struct part *part, const struct problem *problem, int ranks, int rank);
-/* Has all arrays of the part made, zero at first, or found. */
+/* Obtains all arrays of the part from `make`, which creates them zeroed or finds them. */
 void part_arrays(struct part *part, const struct problem *problem,
                  double *make(void *context, const char *name, size_t count), void *context);
 void worker_set_up(struct worker *worker);
 double *zeros(size_t count);
-/* Where in the box the part's cell with that number is, and what it is made of. */
+/* The position in the box of the part's cell number `at`, and its material. */
 void cell_at(const struct worker *worker, size_t at, int cell[AXES]);
 int material_at(const struct worker *worker, size_t at);
 
@@ -129,13 +130,13 @@ void known_source(const struct worker *worker, int group, double time);
 double known_error(const struct worker *worker, int group);
 
 /* ---- source.c ---- */
-/* What enters a group from outside and from all other groups. */
+/* The external source of a group plus scattering from all other groups. */
 void fixed_source(const struct worker *worker, int group);
-/* The same with what scatters within the group. */
+/* The same plus scattering within the group. */
 void total_source(const struct worker *worker, int group);
 
 /* ---- pipeline.c ---- */
-/* Sweeps the worker's groups in all octants; at the end of a time step it moves `edge` on. */
+/* Sweeps the worker's groups in all octants; at the end of a time step advances `edge`. */
 void sweep(struct worker *worker, int is_end_of_step);
 
 /* ---- kernel.c ---- */
@@ -147,14 +148,14 @@ void sweep_chunk(struct worker *worker, const struct chunk *chunk);
 
 /* ---- solve.c ---- */
 void solve(struct worker *worker);
-/* How far flux, source and flows of the last sweep are from balance in a group's cells, where the
- * source has no known solution and so is isotropic. */
+/* The largest imbalance of flux, source and flows of the last sweep in a group's cells. Only for
+ * sources without a known solution, which are isotropic. */
 double imbalance(const struct worker *worker, int group);
-/* The largest of values[groups], of which each worker gives its groups', over all parts. */
+/* The maximum over all groups and parts of value(), which each worker calls for its groups. */
 double largest_of_all(struct worker *worker, double value(const struct worker *, int group));
 
 /* ---- forms.c ---- */
-/* Makes the workers of this rank and lets each call `work`; ends the program on failure. */
+/* Starts the workers of this rank, each of which calls `work`; ends the program on failure. */
 void run_form(const char *name, int workers, const struct problem *problem,
               void (*work)(struct worker *worker));
 void fail(const char *what);

@@ -4,13 +4,13 @@
 // Questions: barrier allreduce mismatch dot (all by default; on several nodes the first two).
 //
 // Rank 0 prints lines "QUESTION/VARIANT X SECONDS", one per batch; a line counts the slowest rank's
-// time. The variants go by turns within a batch, each after ten of our barriers, as in section 4.3
-// of the paper. X is the count of ranks, and the floats per rank for dot.
+// time. The variants are interleaved by batch, each after ten of our barriers, as in section 4.3 of
+// the paper. X is the number of ranks; for dot, the floats per rank.
 //   mismatch: 100 barriers of a kind, then the time between the first and the last rank to leave
 //             ("leave"), or the longest time of the next MPI_Barrier ("next": the paper's figure
 //             10)
-//   barrier/limit: a cache line, to and fro, between two ranks.
-//   dot/limit: the same without any reduction. Lines "dot/..." give the time of one product.
+//   barrier/limit: the round trip of a cache line between two ranks.
+//   dot/limit: the same without a reduction. Lines "dot/..." give the time of one product.
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -34,8 +34,8 @@ static double now()
     return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
 }
 
-// Where ranks share processors, one that is through with its loop must let the others get through
-// with theirs, which not every MPI's waiting does. So this is ours.
+// Our own barrier: where ranks share CPUs, a waiting rank must yield to the others, which not every
+// MPI's does.
 static std::optional<os::cluster_collectives<>> among;
 
 static double slowest(double seconds)
@@ -51,10 +51,10 @@ static void say(const std::string &what, int x, double seconds)
 
 struct candidate {
     std::string name;
-    std::function<double(int)> time; // seconds of so many calls
+    std::function<double(int)> time; // seconds of `count` calls
 };
 
-// The loop is compiled with the call in it.
+// A template, so that the call is inlined into the loop.
 template <class Call> static candidate timed(const char *name, Call call)
 {
     return {name, [call](int count) mutable {
@@ -65,7 +65,7 @@ template <class Call> static candidate timed(const char *name, Call call)
             }};
 }
 
-// The slowest rank's time of a call.
+// The time per call of the slowest rank.
 template <class Meet> static double time_of(const candidate &one, int count, Meet &meet)
 {
     for (int warm = 0; warm < 10; warm++)
@@ -75,7 +75,7 @@ template <class Meet> static double time_of(const candidate &one, int count, Mee
     return slowest(seconds) / count;
 }
 
-// How many calls fill a batch: 3 to 100,000.
+// The number of calls per batch: 3 to 100,000.
 template <class Meet> static int calls_of(const candidate &one, Meet &meet)
 {
     double seconds = time_of(one, 3, meet);
@@ -84,7 +84,7 @@ template <class Meet> static int calls_of(const candidate &one, Meet &meet)
 }
 
 template <class Meet>
-static void by_turns(const char *question, int x, Meet meet, std::vector<candidate> &variants)
+static void interleave(const char *question, int x, Meet meet, std::vector<candidate> &variants)
 {
     std::vector<int> counts;
     for (auto &one : variants)
@@ -95,7 +95,7 @@ static void by_turns(const char *question, int x, Meet meet, std::vector<candida
                 time_of(variants[i], counts[i], meet));
 }
 
-// A cache line between two ranks, to and fro.
+// The round trip of a cache line between two ranks.
 class round_trip
 {
   public:
@@ -105,18 +105,18 @@ class round_trip
     void operator()()
     {
         auto *mine = cells_.at<os::flag>(rank), *other = cells_.at<os::flag>(!rank);
-        turn_++;
+        round_++;
         if (rank == 0)
-            mine->value.store(turn_, std::memory_order_release);
-        while (other->value.load(std::memory_order_acquire) < turn_)
+            mine->value.store(round_, std::memory_order_release);
+        while (other->value.load(std::memory_order_acquire) < round_)
             os::relax();
         if (rank == 1)
-            mine->value.store(turn_, std::memory_order_release);
+            mine->value.store(round_, std::memory_order_release);
     }
 
   private:
     os::region cells_;
-    std::uint64_t turn_ = 0;
+    std::uint64_t round_ = 0;
 };
 
 static void barriers(const os::team &team)
@@ -134,7 +134,7 @@ static void barriers(const os::team &team)
         line.emplace(team);
         all.push_back(timed("limit", [&] { (*line)(); }));
     }
-    by_turns(
+    interleave(
         "barrier", ranks, [&] { ours.wait(); }, all);
 }
 
@@ -168,7 +168,7 @@ static void allreduces(const os::team &team)
     std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", with(ours)),
                                timed("sync sequential", with(ordered)), timed("tree", with(tree)),
                                timed("doubling", with(doubling))};
-    by_turns(
+    interleave(
         "allreduce", ranks, [&] { meet.wait(); }, all);
 }
 
@@ -183,9 +183,9 @@ static void across(bool barrier, bool allreduce)
                                           check(among->allreduce(mine, std::plus<>()), expected);
                                       })};
     if (barrier)
-        by_turns("barrier", ranks, meet, barriers);
+        interleave("barrier", ranks, meet, barriers);
     if (allreduce)
-        by_turns("allreduce", ranks, meet, allreduces);
+        interleave("allreduce", ranks, meet, allreduces);
 }
 
 static void mismatch_after(const char *name, const std::function<void()> &barrier)
@@ -193,7 +193,7 @@ static void mismatch_after(const char *name, const std::function<void()> &barrie
     for (int i = 0; i < 100; i++)
         barrier();
     double left = now(), first = -left, last = left;
-    // A clock's step, where ranks leave at once.
+    // At least one step of the clock, for ranks that leave together.
     say(std::string("mismatch-leave/") + name, ranks,
         std::max(slowest(last) + slowest(first), 1e-9));
     for (int i = 0; i < 100; i++)
@@ -218,7 +218,7 @@ static void mismatch(const os::team &team)
 
 static float product(const std::vector<float> &a, const std::vector<float> &b)
 {
-    float sums[16] = {}; // as many chains as the processor's registers like
+    float sums[16] = {}; // independent chains that fit the CPU's registers
     std::size_t i = 0;
     for (; i + 16 <= a.size(); i += 16)
         for (int lane = 0; lane < 16; lane++)
@@ -235,7 +235,7 @@ static void dots(const os::team &team)
 {
     os::barrier<> meet(team);
     os::collectives<> ours(team);
-    static volatile float kept; // so that no product is left out
+    static volatile float kept; // keeps the compiler from eliding products
     for (int size : sizes) {
         std::vector<float> a(size, 1.0f), b(size, 2.0f);
         auto mpi = [&] {
@@ -246,7 +246,7 @@ static void dots(const os::team &team)
         std::vector<candidate> all{
             timed("limit", [&] { kept = product(a, b); }), timed("MPI", mpi),
             timed("sync", [&] { kept = ours.allreduce(product(a, b), std::plus<>()); })};
-        by_turns(
+        interleave(
             "dot", size, [&] { meet.wait(); }, all);
     }
 }
@@ -299,7 +299,7 @@ static int run(int argc, char **argv)
     say_where();
     if (rank == 0)
         printf("team %s %s\n", cluster.node().direct() ? "direct" : "windows",
-               cluster.node().crowded() ? "crowded" : "roomy");
+               cluster.node().oversubscribed() ? "oversubscribed" : "roomy");
     auto wanted = [&](const char *question) {
         bool found = optind == argc;
         for (int i = optind; i < argc; i++)

@@ -1,11 +1,11 @@
-/* bench/teams/teams.c: what fork and join cost, with tasks and with OpenMP's threads.
+/* bench/teams/teams.c: the cost of fork and join, with tasks and with OpenMP's threads.
  *
  * usage: teams tasks|openmp WORKERS MILLISECONDS
  *
- * Prints "OPERATION WORKERS SECONDS" for one of each: region (empty), for (a region that is a loop,
- * with one iteration for each worker), dynamic (the same, by chance), barrier and sum (of a double;
- * the last two within a region). Each worker is bound to a processor when there is one for each.
- * Each operation is checked: workers, iterations and sums are counted. */
+ * Prints "OPERATION WORKERS SECONDS" for one of each: region (empty), for (a region that is a loop
+ * with one iteration per worker), dynamic (the same with dynamic scheduling), barrier and sum (of a
+ * double; both within a region). Each worker is bound to a CPU of its own if there are enough. The
+ * results are verified: workers, iterations and sums are counted. */
 #include <omp.h>
 #include <onespace/parallel.h>
 #include <sched.h>
@@ -40,7 +40,7 @@ static void bind_to(int number)
     sched_setaffinity(0, sizeof(own), &own);
 }
 
-/* Runs batches until the time is over: seconds for one. The first batch warms up. */
+/* Runs batches until the time is over; returns the seconds of one. The first is a warm-up. */
 static double measure(void (*batch)(void *), void *argument)
 {
     batch(argument);
@@ -176,7 +176,7 @@ static void thread_barriers(void *argument)
     }
 }
 
-/* A loop with a reduction: one contribution of each, and all may read the sum behind it. */
+/* A loop with a reduction: one contribution per worker; all may read the sum afterwards. */
 static void thread_sums(void *argument)
 {
     double sum = 0;

@@ -1,8 +1,9 @@
-/* bench/windows/windows.c: make shared windows, or use one for a five-point stencil.
+/* bench/windows/windows.c: creates shared windows, or uses one for a five-point stencil.
  *
  * windows create [-a] [-n REPEATS] SIZE...
  *
- * "create SIZE SECONDS": the median of making one of SIZE bytes per rank (-a: MPI_Win_allocate).
+ * "create SIZE SECONDS": the median time to create one of SIZE bytes per rank (-a:
+ * MPI_Win_allocate).
  *
  * windows memory [-n REPEATS] SIZE...
  *
@@ -35,7 +36,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* ---- Making windows ---- */
+/* ---- Creating windows ---- */
 
 static double make_once(long size)
 {
@@ -68,7 +69,7 @@ static void measure(const char *what, double (*once)(long), long size)
     for (int i = -WARM_UP; i < repeats; i++)
         times[i < 0 ? 0 : i] = once(size);
     qsort(times, (size_t)repeats, sizeof(double), compare);
-    /* A window is made when the last rank has it. */
+    /* Creation ends when the last rank has the window. */
     MPI_Reduce(&times[repeats / 2], &median, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
         printf("%s %ld %.9f\n", what, size, median);
@@ -95,7 +96,7 @@ static void clear_memory(long size)
 
 /* ---- The stencil ---- */
 
-struct strip { /* this rank's rows, and the neighbours' next to them, where those ranks have them */
+struct strip { /* this rank's rows, and the adjacent rows in the neighbours' memory */
     double *rows, *above, *below;
     long count;
     MPI_Win window;
@@ -152,8 +153,7 @@ static long faults_so_far(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
-/* Heat flows in at the middle of the grid. The sum of it is printed, so that a wrong result shows.
- */
+/* Heat flows in at the middle of the grid. Its sum is printed, which reveals wrong results. */
 static void run_stencil(long edge)
 {
     struct strip grids[2] = {make_strip(edge), make_strip(edge)};

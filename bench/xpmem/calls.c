@@ -1,8 +1,9 @@
 /* bench/xpmem/calls.c: cycles of each call of XPMEM, and of POSIX shared memory.
  *
- * calls members      as two tasks: number 0 owns the segment, number 1 measures, and makes one of
- * its own calls processes    with the kernel module: a forked child of the owner measures calls shm
- * shm_open and the like calls limit        an addition that the processor locks the cache line for
+ * calls members      two tasks: number 0 owns a segment, number 1 measures and also makes its own
+ * calls processes    with the kernel module: a forked child of the owner measures
+ * calls shm          shm_open and the like
+ * calls limit        a locked addition
  *
  * Prints "WHAT INDEX CYCLES": the first call of the process (first), and the median of all later
  * ones (warm). */
@@ -57,7 +58,7 @@ static void measure_empty(void)
     empty = median(values, ROUNDS);
 }
 
-/* Never 0: what is faster than a reading of the clock counts as one tick. */
+/* Never 0: anything faster than reading the clock counts as one tick. */
 static uint64_t without_clock(uint64_t span)
 {
     return span > empty ? span - empty : 1;
@@ -80,7 +81,7 @@ static void print_spans(int from, int to)
         spans[call][round] = ticks_now() - start_;                                                 \
     } while (0)
 
-/* Get to release, of another member's segment. */
+/* From get to release of another member's segment. */
 static void measure_reader(xpmem_segid_t segid)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -112,7 +113,7 @@ static void measure_owner(void *memory)
     print_spans(REMOVE, REMOVE);
 }
 
-/* The five of a whole use, by one process and without a look at the clock in between. */
+/* The five calls of a complete use, by one process, with no clock reading in between. */
 static void measure_together(void *memory)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -141,8 +142,8 @@ static int *map_memory(void)
     return memory;
 }
 
-/* In a space: both have reached the same point. */
-static void meet(void)
+/* A barrier of both members of the space. */
+static void wait_for_both(void)
 {
     int result = onespace_barrier(20000);
     errno = -result;
@@ -158,7 +159,7 @@ static void play_members(void)
         measure_owner(memory);
         segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
         must(segid > 0 && onespace_export("segment", &segid, sizeof(segid)) == 0, "segment");
-        meet();
+        wait_for_both();
         return;
     }
     void *found = NULL;
@@ -166,7 +167,7 @@ static void play_members(void)
     must(owner > 0 && onespace_import(owner, "segment", &found, NULL, 20000) == 0, "import");
     measure_reader(*(xpmem_segid_t *)found);
     measure_together(memory);
-    meet();
+    wait_for_both();
 }
 
 /* With the kernel module, which forked children may use. */
@@ -211,7 +212,7 @@ static void play_shm(void)
 
 static void play_limit(void)
 {
-    enum { ADDITIONS = 1000 }; /* one alone is shorter than the clock's step */
+    enum { ADDITIONS = 1000 }; /* a single one is below the clock's resolution */
     static long word;
     for (int round = 0; round < ROUNDS; round++)
         TIME(0, {

@@ -1,18 +1,18 @@
-/* onespace/array.h: arrays that tasks share by name, with their type and shape beside them.
+/* onespace/array.h: arrays that tasks share by name, together with their type and shape.
  *
  * An array that a task publishes under NAME is two exports (see onespace_export): NAME is the
- * memory in which its elements lie, and NAME "@array" is a struct onespace_array that says what
- * they are. Python's onespace.export and onespace.import_array make and read the same structure, so
- * C and Python programs share arrays both ways.
+ * memory of its elements, and NAME "@array" is a struct onespace_array that describes them.
+ * Python's onespace.export and onespace.import_array write and read the same structure, so C and
+ * Python programs can share arrays in both directions.
  *
  *   owner     onespace_array_export ... onespace_array_unexport, onespace_array_users until 0
  *   others    onespace_array_view   ... onespace_array_release
  *
- * A view holds the owner's memory, also beyond the owner's end. The owner may free or reuse the
- * array and the structure when, after onespace_array_unexport, there are no users: each view is
- * noted in the structure, and views of tasks that have ended count no more.
+ * A view holds the owner's memory, even after the owner has ended. The owner may free or reuse the
+ * array and the structure once, after onespace_array_unexport, there are no users: each view is
+ * recorded in the structure, and views of tasks that have ended no longer count.
  *
- * Everything here is inline and calls only onespace.h. Conventions as there. Since 0.1.0. */
+ * Everything here is inline and calls only onespace.h, with the same conventions. Since 0.1.0. */
 #ifndef ONESPACE_ARRAY_H
 #define ONESPACE_ARRAY_H
 
@@ -27,50 +27,50 @@ extern "C" {
 #endif
 
 #define ONESPACE_ARRAY_SUFFIX     "@array"
-#define ONESPACE_ARRAY_MAGIC      "1sArray" /* with its zero 8 bytes */
+#define ONESPACE_ARRAY_MAGIC      "1sArray" /* 8 bytes with the terminating zero */
 #define ONESPACE_ARRAY_ABI        1u
 #define ONESPACE_ARRAY_NAME_MAX   (ONESPACE_NAME_MAX - 6) /* bytes of an array's name */
 #define ONESPACE_ARRAY_DIMENSIONS 64                      /* of an array at most */
 #define ONESPACE_ARRAY_VIEWS      1024                    /* of an array at once */
 #define ONESPACE_ARRAY_TYPE_MAX   32768 /* bytes of type[], with the terminating zero */
 
-#define ONESPACE_ARRAY_READ_ONLY 1u /* flags: nobody but the owner shall write to it */
+#define ONESPACE_ARRAY_READ_ONLY 1u /* flags: only the owner may write to it */
 
 /* onespace_array.state */
 enum { ONESPACE_ARRAY_LIVE = 1, ONESPACE_ARRAY_TAKEN_BACK = 2 };
 
-/* An array. The owner fills it, in memory that all members can read (its heap will do) and that is
- * zero before; others only read it, but for `views`. */
+/* An array. Filled in by the owner, in zeroed memory that all members can read (its heap will do);
+ * others only read it, except `views`. */
 struct onespace_array {
     char magic[8];       /* set by onespace_array_export, like the next two */
     uint32_t abi;        /* ONESPACE_ARRAY_ABI */
     uint32_t size;       /* bytes of this structure with type[] */
     uint64_t address;    /* of the element with all indices 0 */
-    uint64_t low, bytes; /* the memory in which all elements lie */
+    uint64_t low, bytes; /* the memory that contains all elements */
     uint64_t item_size;  /* bytes of an element */
     uint32_t flags;      /* ONESPACE_ARRAY_READ_ONLY */
     uint32_t dimensions;
-    /* What an element is, as NumPy's array interface names it: i u signed and unsigned integers, f
-     * floating point, c complex, b truth values, M m dates and differences of dates, S bytes,
-     * U UCS-4 text, V other and structures. */
+    /* The type of an element, as in NumPy's array interface: i u signed and unsigned integers, f
+     * floating point, c complex, b booleans, M m dates and time differences, S bytes, U UCS-4 text,
+     * V structures and others. */
     char kind;
-    char order; /* '<' little-endian, '>' big-endian, '|': makes no difference */
+    char order; /* '<' little-endian, '>' big-endian, '|': not applicable */
     char reserved[6];
     uint64_t shape[ONESPACE_ARRAY_DIMENSIONS];  /* elements */
     int64_t strides[ONESPACE_ARRAY_DIMENSIONS]; /* bytes from one element to the next */
-    /* The owner writes it, viewers read it, each after having noted itself in `views`; the owner
-     * looks at `views` after having written it. All are sequentially consistent, so that at least
-     * one of the two sees the other. */
+    /* Written by the owner, which then reads `views`; read by viewers after they have recorded
+     * themselves in `views`. All are sequentially consistent, so that at least one of the two sees
+     * the other. */
     uint32_t state;
     uint32_t reserved_word;
     int32_t views[ONESPACE_ARRAY_VIEWS]; /* ids of the viewers, -1 - id; 0: free */
-    /* The same and more as Python text: "'<f8'", or of a structure the list of its fields,
+    /* The complete type as Python text: "'<f8'", or for a structure the list of its fields,
      * "[('x', '<f4'), ('n', '<i8', (3,))]" (numpy.lib.format.dtype_to_descr). */
     char type[];
 };
 
-/* Whether the structure is one, and its elements lie in its memory: 0 or -EPROTO. `size` is what
- * onespace_import gave. Does not look whether that memory is mapped. */
+/* Validates the structure, and that its elements are within its memory: 0 or -EPROTO. `size` is the
+ * one from onespace_import. Does not check that the memory is mapped. */
 static inline int onespace_array_check(const struct onespace_array *array, size_t size)
 {
     if (size < sizeof(*array) + 1 || memcmp(array->magic, ONESPACE_ARRAY_MAGIC, 8) != 0 ||
@@ -82,7 +82,7 @@ static inline int onespace_array_check(const struct onespace_array *array, size_
     for (uint32_t i = 0; i < array->dimensions; i++)
         if (array->shape[i] == 0)
             return 0; /* no elements */
-    /* In 128 bits, and each product cut off early: nothing can wrap. */
+    /* 128-bit arithmetic, and each product is bounded before it is added: nothing can overflow. */
     __extension__ typedef __int128 wide;
     wide first = (wide)array->address, last = first + (wide)array->item_size;
     const wide limit = (wide)1 << 64;
@@ -108,8 +108,8 @@ static inline int onespace_array_name(const char *name, char full[ONESPACE_NAME_
 }
 
 /* Publishes the array under a name of at most ONESPACE_ARRAY_NAME_MAX bytes. The structure and the
- * elements stay the caller's, who keeps them until onespace_array_users says 0. -EPROTO: the
- * structure contradicts itself; else the errors of onespace_export. */
+ * elements stay the caller's, who must keep them until onespace_array_users returns 0. -EPROTO: the
+ * structure is inconsistent; else the errors of onespace_export. */
 ONESPACE_CHECK static inline int onespace_array_export(const char *name,
                                                        struct onespace_array *array)
 {
@@ -129,7 +129,7 @@ ONESPACE_CHECK static inline int onespace_array_export(const char *name,
     return result;
 }
 
-/* Takes the array's name back: no new views from here on. -ENOENT. */
+/* Withdraws the array's name: no new views from here on. -ENOENT. */
 ONESPACE_CHECK static inline int onespace_array_unexport(const char *name,
                                                          struct onespace_array *array)
 {
@@ -143,7 +143,7 @@ ONESPACE_CHECK static inline int onespace_array_unexport(const char *name,
     return result < 0 ? result : other;
 }
 
-/* How many views of the array there are in members that live; up to `capacity` of their ids go to
+/* The number of views of the array in living members; stores up to `capacity` of their ids in
  * `ids`, which may be NULL. */
 static inline int onespace_array_users(const struct onespace_array *array, int *ids, int capacity)
 {
@@ -159,8 +159,8 @@ static inline int onespace_array_users(const struct onespace_array *array, int *
     return count;
 }
 
-/* Notes a view of the calling member: 0, -ENOENT when the array was taken back, -ENOSPC when there
- * are ONESPACE_ARRAY_VIEWS views. */
+/* Records a view of the calling member: 0, -ENOENT if the array was withdrawn, -ENOSPC if there are
+ * ONESPACE_ARRAY_VIEWS views. */
 static inline int onespace_array_note(struct onespace_array *array)
 {
     int32_t mine = -1 - onespace_self();
@@ -179,7 +179,7 @@ static inline int onespace_array_note(struct onespace_array *array)
     return -ENOSPC;
 }
 
-/* Gives a view back. -EINVAL: the caller has none of this array. */
+/* Releases a view. -EINVAL: the caller has none of this array. */
 static inline int onespace_array_release(int id, struct onespace_array *array)
 {
     int32_t mine = -1 - onespace_self();
@@ -193,9 +193,9 @@ static inline int onespace_array_release(int id, struct onespace_array *array)
     return -EINVAL;
 }
 
-/* Gives a view of what task `id` publishes under `name`; waits until it does. *array is valid, and
- * so are the elements, until onespace_array_release. The errors of onespace_import; -EPROTO: the
- * structure contradicts itself, or its memory is not what is exported under `name`; -ENOSPC. */
+/* Creates a view of the array that task `id` publishes under `name`; waits until it does. *array
+ * and the elements are valid until onespace_array_release. The errors of onespace_import; -EPROTO:
+ * the structure is inconsistent, or its memory is not the one exported under `name`; -ENOSPC. */
 ONESPACE_CHECK static inline int onespace_array_view(int id, const char *name,
                                                      struct onespace_array **array, int timeout_ms)
 {
@@ -215,13 +215,13 @@ ONESPACE_CHECK static inline int onespace_array_view(int id, const char *name,
         (void)!onespace_release(id);
         return result;
     }
-    /* With the view noted, the name can go but the array cannot. */
+    /* Once the view is recorded, the name can be withdrawn but the array stays. */
     result = onespace_import(id, name, &elements, &bytes, 0);
     if (result == 0)
         (void)!onespace_release(id);
     if (result == 0 && ((uintptr_t)elements != view->low || bytes != view->bytes))
         result = -EPROTO;
-    if (result == -ETIMEDOUT || result == -EDEADLK) /* taken back meanwhile */
+    if (result == -ETIMEDOUT || result == -EDEADLK) /* withdrawn meanwhile */
         result = -ENOENT;
     if (result < 0)
         (void)onespace_array_release(id, view);

@@ -1,10 +1,10 @@
 // onespace/sync.hpp: synchronisation of ranks that share memory, on the C++ memory model.
 //
-// Includes what needs neither an MPI nor libonespace. Where the ranks come from is chosen by a
-// further header: onespace/sync/mpi.hpp, space.hpp or threads.hpp. See docs/sync.md.
+// Includes everything that needs neither an MPI nor libonespace. One more header selects where the
+// ranks come from: onespace/sync/mpi.hpp, space.hpp or threads.hpp. See docs/sync.md.
 //
 // Paper: "MPI+MPI hybrid approach" with the C11/C++11 memory model; its sections and algorithms are
-// named where they are followed.
+// cited where the code follows them.
 #ifndef ONESPACE_SYNC_HPP
 #define ONESPACE_SYNC_HPP
 

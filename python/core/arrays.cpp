@@ -1,7 +1,6 @@
-// python/core/arrays.cpp: arrays that are exported, and views of those of others
-// (onespace/array.h).
+// python/core/arrays.cpp: exported arrays, and views of other members' arrays (onespace/array.h).
 //
-// Element types are text here; python/onespace/arrays.py turns NumPy's into it and back.
+// Element types are text here; python/onespace/arrays.py converts from and to NumPy's.
 #include "errors.hpp"
 #include "parts.hpp"
 
@@ -25,8 +24,8 @@ std::string quoted(const std::string &name)
     return "'" + name + "'";
 }
 
-// An array of this member under a name. What others may still read is never freed: not by ~Export
-// either, since an owner's memory stays while somebody holds it, beyond the owner's end.
+// An array of this member under a name. Memory that others may still read is never freed, not even
+// by ~Export: while it is held, an owner's memory stays mapped beyond the owner's end.
 class Export
 {
   public:
@@ -71,7 +70,7 @@ class Export
                                      " cannot be taken back: " + std::strerror(-result));
         is_taken_back = true;
     }
-    // Ids of the members that view it, one for each view.
+    // Ids of the members that view it, one per view.
     std::vector<int> users() const
     {
         std::vector<int> ids(ONESPACE_ARRAY_VIEWS);
@@ -79,7 +78,7 @@ class Export
         ids.resize(static_cast<size_t>(count));
         return ids;
     }
-    // Lets go of the array if it was taken back and nobody views it: whether it has done so.
+    // Releases the array if it was withdrawn and has no views; true if released.
     bool settle()
     {
         if (!array)
@@ -116,12 +115,12 @@ class Export
 
     std::string name;
     onespace_array *array = nullptr;
-    PyObject *kept = nullptr; // what owns the elements
+    PyObject *kept = nullptr; // the owner of the elements
     bool is_taken_back = false;
 };
 
-// A view of another member's array: a buffer of the bytes in which the elements lie. Holds the
-// owner's memory until it is closed or collected.
+// A view of another member's array: a buffer of the elements' memory. Holds the owner's memory
+// until it is closed or collected.
 class View
 {
   public:
@@ -150,7 +149,7 @@ class View
         release();
     }
 
-    // Only when no buffer of it is in use any more: see View.close in arrays.py.
+    // Precondition: no buffer of it is in use: see View.close in arrays.py.
     void close()
     {
         release();
@@ -212,7 +211,7 @@ class View
     }
     void release()
     {
-        if (array) // fails in forked children only, which hold nothing
+        if (array) // fails only in forked children, which hold nothing
             (void)onespace_array_release(owner, std::exchange(array, nullptr));
     }
     [[noreturn]] void explain(int result) const
@@ -257,7 +256,7 @@ PyType_Slot view_slots[] = {
     {0, nullptr},
 };
 
-// The member whose memory the address is: None when it is nobody's.
+// The member that owns the memory at the address, or None.
 nb::object owner_of(uint64_t address)
 {
     int owner = onespace_owner(reinterpret_cast<void *>(address));

@@ -35,7 +35,7 @@ void fail(int result, const std::string &name, const char *late)
 namespace
 {
 
-// Kept for good: they are needed until the last array has gone.
+// Never freed: needed until the last array is collected.
 struct Numpy {
     PyObject *ndarray, *dtypes[ONESPACE_INSITU_FLOAT64 + 1];
     Numpy()
@@ -64,7 +64,7 @@ template <typename Number> nb::object tuple_of(const Number *numbers, unsigned c
     return result;
 }
 
-// A buffer's format: ANY when channels have no such type.
+// The type of a buffer's format; ANY if channels have no such type.
 int type_of(const char *format, Py_ssize_t size)
 {
     const char *at = format ? format : "B";

@@ -1,4 +1,4 @@
-// python/core/channels.hpp: what both ends of a channel share (onespace/insitu.h).
+// python/core/channels.hpp: common to both ends of a channel (onespace/insitu.h).
 #pragma once
 
 #include "errors.hpp"
@@ -10,10 +10,10 @@
 namespace channels
 {
 
-// Throws what fits a result of onespace/insitu.h; `late` is said of -ETIMEDOUT.
+// Throws the exception for a result of onespace/insitu.h; `late` is the message for -ETIMEDOUT.
 [[noreturn]] void fail(int result, const std::string &name, const char *late);
 
-// One thread at a time works with a handle; waits let others run meanwhile.
+// A handle is used by one thread at a time; waits let other threads run meanwhile.
 class Use
 {
   public:
@@ -52,7 +52,7 @@ struct Hold {
     bool is_held;
 };
 
-// The memory of an array that was taken from a channel: what NumPy's arrays of it keep.
+// The memory of an array taken from a channel, kept alive by NumPy's arrays of it.
 struct Elements {
     void *address;
     uint64_t bytes;

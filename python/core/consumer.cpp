@@ -34,7 +34,7 @@ class Consumer
                 return onespace_insitu_open(name.c_str(), mode, ms, &handle);
             });
         if (result < 0)
-            fail(result, name, "nobody has made it in time: check the name, or wait longer");
+            fail(result, name, "it was not created in time: check the name, or wait longer");
     }
     ~Consumer()
     {
@@ -82,7 +82,7 @@ class Consumer
         nb::object master = make_array(elements, array);
         if (made.size() >= MADE_MOST)
             made.clear();
-        array.name = array.units = nullptr; // valid with the step only
+        array.name = array.units = nullptr; // valid only as long as the step
         made.push_back({rank, array_name, array, master});
         return view_of(master);
     }
@@ -126,7 +126,7 @@ class Consumer
             fail(result, name, "");
         return found;
     }
-    // Into a new array, which is C-ordered, so `to` is its memory.
+    // Into a new array, which is in C order, so `to` is its memory.
     nb::object read(const onespace_insitu_step &step, const std::string &array_name,
                     const Numbers &offset, const Numbers &shape)
     {
@@ -153,11 +153,11 @@ class Consumer
     }
 
     std::string name;
-    onespace_insitu_step current = {}; // of the iteration; ticket 0: none
+    onespace_insitu_step current = {}; // the iteration's step; ticket 0: none
 
   private:
     static constexpr size_t MADE_MOST = 256;
-    struct Made { // arrays lie at the same places step after step
+    struct Made { // a cache: arrays have the same addresses in every step
         unsigned rank;
         std::string name;
         onespace_insitu_array array;
@@ -175,7 +175,7 @@ class Consumer
                std::memcmp(a.shape, b.shape, sizeof(a.shape)) == 0 &&
                std::memcmp(a.strides, b.strides, sizeof(a.strides)) == 0;
     }
-    // An array of its own for each caller: its shape and flags can be changed.
+    // A new array object for each caller, which can change its shape and flags.
     static nb::object view_of(const nb::object &master)
     {
         static PyObject *const name = PyUnicode_InternFromString("view");
@@ -184,7 +184,7 @@ class Consumer
             throw nb::python_error();
         return view;
     }
-    // Arrays outlive the channel's own holds, which end when it is closed.
+    // Arrays can outlive the channel's own holds, which end when it is closed.
     std::shared_ptr<Hold> hold_on(const onespace_insitu_array &array)
     {
         int owner = array.bytes ? onespace_owner(array.address) : ONESPACE_ROOT;
@@ -201,7 +201,7 @@ class Consumer
     std::vector<std::shared_ptr<Hold>> holds;
 };
 
-// A step that was taken. Released when the iteration goes on, or by hand.
+// A step that was taken. Released when the iteration continues, or explicitly.
 struct Step {
     nb::object keeps; // the Consumer
     Consumer *channel;
@@ -273,7 +273,7 @@ void add_consumer(nb::module_ &module)
             "The producer's number of this step.")
         .def_prop_ro(
             "passed", [](const Step &self) { return self.step.passed; },
-            "How many steps there were since the last one that was taken, without this.")
+            "How many steps were passed over since the last one that was taken.")
         .def_prop_ro(
             "ranks", [](const Step &self) { return self.step.ranks; },
             "How many ranks produce together.")
@@ -286,8 +286,7 @@ void add_consumer(nb::module_ &module)
             [](const Step &self, const std::string &name, unsigned rank) {
                 return self.channel->array(self.step, name, rank);
             },
-            nb::arg("name"), nb::arg("rank") = 0,
-            "A rank's part of an array, where it lies; read-only.")
+            nb::arg("name"), nb::arg("rank") = 0, "A rank's part of an array, in place; read-only.")
         .def(
             "read",
             [](const Step &self, const std::string &name, const Numbers &offset,
@@ -305,8 +304,8 @@ void add_consumer(nb::module_ &module)
             },
             nb::arg("rank") = 0, "A rank's attributes.")
         .def("info", info, nb::arg("name"), nb::arg("rank") = 0,
-             "What is told of an array: units, shape, dtype, global_shape, offset.")
-        .def("release", &Step::release, "Give the step back before the iteration goes on.")
+             "The description of an array: units, shape, dtype, global_shape, offset.")
+        .def("release", &Step::release, "Release the step before the iteration continues.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](Step &self, nb::args) { self.release(); });
 }

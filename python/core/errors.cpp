@@ -28,7 +28,7 @@ void fail(int result, const std::string &message)
 
 Deadline::Deadline(std::optional<double> seconds)
 {
-    constexpr double LONGEST = 1e9; // seconds; beyond it the clock's arithmetic could wrap
+    constexpr double LONGEST = 1e9; // seconds; more could overflow the clock's arithmetic
     if (seconds && !(*seconds >= 0))
         fail_with(PyExc_ValueError,
                   "timeout is negative: give seconds, or None to wait without limit");

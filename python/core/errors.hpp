@@ -1,5 +1,5 @@
 // python/core/errors.hpp: error numbers of onespace.h as Python exceptions, and waits that Ctrl-C
-// ends.
+// interrupts.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,19 +14,20 @@ namespace nb = nanobind;
 namespace errors
 {
 
-// Throws the exception that fits a negative result: TimeoutError, onespace.OwnerEnded, otherwise
-// OSError with that number, of which Python makes PermissionError, FileNotFoundError and so on.
+// Throws the exception for a negative result: TimeoutError, onespace.OwnerEnded, otherwise OSError
+// with that number, which Python maps to PermissionError, FileNotFoundError and so on.
 [[noreturn]] void fail(int result, const std::string &message);
 
-// Throws an exception of a class of Python's.
+// Throws an exception of a Python class.
 [[noreturn]] void fail_with(PyObject *type, const std::string &message);
 
-// A point in time as Python gives it: seconds from now, None: never.
+// A deadline from a Python timeout: seconds from now; None: never.
 class Deadline
 {
   public:
     explicit Deadline(std::optional<double> seconds);
-    // Milliseconds of the next wait: the rest, but no more than `slice`, so that signals are seen.
+    // Milliseconds of the next wait: the remaining time, at most `slice`, so that signals are
+    // handled.
     int next_wait(int slice) const;
     bool passed() const;
 
@@ -42,15 +43,15 @@ template <typename Wait> int look_again(Wait &&wait)
     return wait(0);
 }
 
-// Calls `wait(milliseconds)` without the interpreter's lock until it gives something other than
-// -ETIMEDOUT, or the time is over. Python's signal handlers run in between. Looks for as long as a
-// channel does before it sleeps: two programs that answer each other within that time never do, and
-// a wake-up costs more.
+// Calls `wait(milliseconds)` without the interpreter's lock until it returns something other than
+// -ETIMEDOUT, or the time is over. Python's signal handlers run in between. Polls as long as a
+// channel does before it sleeps: two programs that answer each other within that time never sleep,
+// which saves the cost of a wake-up.
 template <typename Wait> int wait_for(const Deadline &deadline, Wait &&wait)
 {
     constexpr int SLICE_MS = 100;
     constexpr std::chrono::microseconds LOOKING(100);
-    int result = wait(0); // mostly there is nothing to wait for
+    int result = wait(0); // often there is nothing to wait for
     while (result == -ETIMEDOUT && !deadline.passed()) {
         {
             nb::gil_scoped_release unlocked;

@@ -1,4 +1,4 @@
-// python/core/parts.hpp: what each source of the extension adds to the module.
+// python/core/parts.hpp: the parts that each source of the extension adds to the module.
 #pragma once
 
 #include <nanobind/nanobind.h>

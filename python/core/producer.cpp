@@ -1,4 +1,4 @@
-// python/core/producer.cpp: the end of a channel that hands out steps.
+// python/core/producer.cpp: the end of a channel that publishes steps.
 #include "channels.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -37,7 +37,7 @@ class Producer
     }
     ~Producer()
     {
-        // What consumers may still read is neither freed nor closed.
+        // Arrays that consumers may still read are not freed, nor is the channel closed.
         if (handle && onespace_insitu_close(handle, 0) < 0)
             for (auto &set : kept)
                 for (nb::object &array : set)
@@ -46,7 +46,7 @@ class Producer
     Producer(const Producer &) = delete;
     Producer &operator=(const Producer &) = delete;
 
-    // Whether the step is to be published.
+    // True if the step is to be published.
     bool begin(uint64_t step, Timeout timeout)
     {
         Use use(busy, name);
@@ -56,9 +56,10 @@ class Producer
         });
         if (result < 0)
             fail(result, name,
-                 "consumers still need the step whose arrays come next, or too few have come");
+                 "consumers still need the step whose arrays are reused next, or too few have "
+                 "opened the channel");
         if (result == 0)
-            kept[published % kept.size()].clear(); // these arrays are the producer's own again
+            kept[published % kept.size()].clear(); // no consumer reads these arrays any more
         return result == 0;
     }
     void put(const std::string &array_name, nb::object data, const std::string &units,
@@ -117,7 +118,7 @@ class Producer
         int result = errors::wait_for(errors::Deadline(timeout),
                                       [&](int ms) { return onespace_insitu_close(handle, ms); });
         if (result < 0)
-            fail(result, name, "consumers have not taken and given back all steps yet");
+            fail(result, name, "consumers have not taken and released all steps yet");
         handle = nullptr;
         kept.assign(kept.size(), {});
     }

@@ -46,8 +46,8 @@ std::vector<char *> pointers(const Strings &strings)
     return result;
 }
 
-// What the caller ignores, but for what Python itself ignores and programs do not expect to: as
-// subprocess does (restore_signals).
+// The signals that the caller ignores, except those that Python itself ignores and other programs
+// do not expect to be: like subprocess (restore_signals).
 sigset_t ignored_signals()
 {
     sigset_t set;
@@ -61,14 +61,14 @@ sigset_t ignored_signals()
     return set;
 }
 
-struct Affinity { // of any number of processors
+struct Affinity { // of any number of CPUs
     std::vector<cpu_set_t> sets;
-    explicit Affinity(const std::vector<int> &processors)
+    explicit Affinity(const std::vector<int> &cpus)
     {
-        for (int number : processors) {
+        for (int number : cpus) {
             if (number < 0 || number > 65535)
                 errors::fail_with(PyExc_ValueError,
-                                  "cpus: there is no processor " + std::to_string(number));
+                                  "cpus: there is no CPU " + std::to_string(number));
             size_t needed = static_cast<size_t>(number) / CPU_SETSIZE + 1;
             if (sets.size() < needed)
                 sets.resize(needed, cpu_set_t{});
@@ -80,7 +80,7 @@ struct Affinity { // of any number of processors
 int spawn(const std::string &file, const Strings &arguments,
           const std::optional<Strings> &environment, int directory,
           const std::vector<std::pair<int, int>> &descriptors, int number, int ntasks,
-          unsigned flags, const std::vector<int> &processors)
+          unsigned flags, const std::vector<int> &cpus)
 {
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     char message[1024] = "";
@@ -88,7 +88,7 @@ int spawn(const std::string &file, const Strings &arguments,
     std::vector<onespace_fd_map> map;
     for (auto [source, target] : descriptors)
         map.push_back({source, target});
-    Affinity affinity(processors);
+    Affinity affinity(cpus);
     sigset_t ignored = ignored_signals();
     attr.flags = flags;
     attr.directory = directory;
@@ -116,8 +116,8 @@ int spawn(const std::string &file, const Strings &arguments,
     return id;
 }
 
-// (id, status as waitpid gives it, seconds in user mode, seconds in the kernel), or None when the
-// time is over.
+// (id, status as from waitpid, seconds in user mode, seconds in the kernel), or None if the time is
+// over.
 nb::object wait(int id, std::optional<double> timeout)
 {
     struct onespace_status status = {};
@@ -186,7 +186,7 @@ void barrier(std::optional<double> timeout)
     numbered(result, "place in a barrier");
     if (result == -ETIMEDOUT)
         errors::fail(result,
-                     "not all tasks that were started together came to the barrier in time");
+                     "not all tasks that were started together reached the barrier in time");
     if (result < 0)
         errors::fail(result,
                      "the barrier cannot be completed: a task that was started together with this "
@@ -206,7 +206,7 @@ void add_tasks(nb::module_ &module)
         "pid", [](int id) { return init(), onespace_pid(id); }, nb::arg("id"));
     module.def("spawn", spawn, nb::arg("file"), nb::arg("arguments"), nb::arg("environment").none(),
                nb::arg("directory"), nb::arg("descriptors"), nb::arg("number"), nb::arg("ntasks"),
-               nb::arg("flags"), nb::arg("processors"));
+               nb::arg("flags"), nb::arg("cpus"));
     module.def("wait", wait, nb::arg("id"), nb::arg("timeout").none());
     module.def("kill", kill_task, nb::arg("id"), nb::arg("signal"));
     module.def("barrier", barrier, nb::arg("timeout").none());

@@ -1,4 +1,4 @@
-"""onespace: programs as tasks of one address space, and arrays that they share without a copy.
+"""onespace: programs as tasks of one address space, and arrays shared without a copy.
 
     import numpy, onespace
     field = numpy.zeros((1000, 1000))

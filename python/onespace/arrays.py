@@ -1,8 +1,8 @@
 """NumPy arrays that tasks share without a copy.
 
-The owner exports an array under a name, others import it by owner and name, and both then have the same memory. What
-an array is (type, shape, strides, byte order) travels beside it in a structure that C programs can read and write,
-too: include/onespace/array.h."""
+The owner exports an array under a name, others import it by owner and name, and both then use the same memory. Its
+description (type, shape, strides, byte order) is in a structure that C programs can read and write, too:
+include/onespace/array.h."""
 from __future__ import annotations
 
 import ast
@@ -24,18 +24,18 @@ Owner = Union[int, SupportsIndex]
 
 _lock = threading.Lock()
 _live: dict[str, "Export"] = {}
-_leaving: list["Export"] = []  # taken back, and still viewed by others
+_leaving: list["Export"] = []  # closed, but still viewed by others
 _types: dict[str, np.dtype] = {}
 _PLAIN = re.compile(r"'([<>|=]?[a-zA-Z?]\d*(?:\[\w+\])?)'")
 
 
 def _type_text(dtype: np.dtype, name: str) -> str:
-    """The dtype as text, from which an equal one can be made again."""
+    """The dtype as text, from which an equal one can be reconstructed."""
     if dtype.hasobject:
         raise TypeError(f"array {name!r} holds Python objects (dtype {dtype}), which belong to this interpreter alone: "
                         "convert it to numbers or to text of fixed length (astype)")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # metadata on a dtype is left behind
+        warnings.simplefilter("ignore")  # a dtype's metadata is dropped
         description = np.lib.format.dtype_to_descr(dtype)
         try:
             kept = np.lib.format.descr_to_dtype(description) == dtype
@@ -50,7 +50,7 @@ def _type_text(dtype: np.dtype, name: str) -> str:
 def _type_of(text: str) -> np.dtype:
     dtype = _types.get(text)
     if dtype is None:
-        # A plain type's text is that in quotes: without Python's parser the first import takes half the time.
+        # A plain type is just quoted text: skipping Python's parser halves the time of the first import.
         plain = _PLAIN.fullmatch(text)
         dtype = np.dtype(plain[1]) if plain else np.lib.format.descr_to_dtype(ast.literal_eval(text))
         if dtype.hasobject:
@@ -60,7 +60,7 @@ def _type_of(text: str) -> np.dtype:
 
 
 def _as_array(data: Any, name: str) -> np.ndarray:
-    """The NumPy array that is the same memory."""
+    """The NumPy array of the same memory."""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError(f"array {name!r} is masked, and its mask is memory of its own: export .data and .mask")
     if isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array_interface__"):
@@ -79,7 +79,7 @@ def _as_array(data: Any, name: str) -> np.ndarray:
 
 
 def _bounds(array: np.ndarray) -> tuple[int, int]:
-    """The first byte of its elements, and the one behind the last."""
+    """The addresses of the first byte of its elements and of the one after the last."""
     low = high = array.__array_interface__["data"][0]
     if array.size == 0:
         return low, low
@@ -92,18 +92,18 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
 
 
 def _base(array: np.ndarray) -> np.ndarray:
-    """The array that it is a view of, or itself."""
+    """The array that this one is a view of, or itself."""
     while True:
         under = array.base
         if under is not None and not isinstance(under, np.ndarray):
-            under = getattr(under, "base", None)  # as_strided puts an object of its own in between
+            under = getattr(under, "base", None)  # as_strided inserts an object of its own
         if not isinstance(under, np.ndarray):
             return array
         array = under
 
 
 def _check_extent(array: np.ndarray, low: int, high: int, name: str) -> None:
-    """That it lies in the memory of the array that it is a view of, as far as NumPy knows that one."""
+    """Checks that it is within the memory of the array it is a view of, as far as NumPy knows that one."""
     base = _base(array)
     owned = _bounds(base)
     if base is not array and low != high and not (owned[0] <= low and high <= owned[1]):
@@ -117,7 +117,7 @@ def _check_extent(array: np.ndarray, low: int, high: int, name: str) -> None:
 
 
 class Export:
-    """An array under a name, from export() until close(). A context manager."""
+    """An array published under a name, from export() until close(). A context manager."""
 
     def __init__(self, name: str, array: np.ndarray, read_only: bool):
         low, high = _bounds(array)
@@ -133,11 +133,11 @@ class Export:
 
     @property
     def users(self) -> list[int]:
-        """Ids of the members that view it, one for each view."""
+        """Ids of the members that view it, one per view."""
         return self._core.users()
 
     def close(self) -> None:
-        """Take the name back. Views that others have stay valid: the array is kept until the last of them is gone."""
+        """Withdraw the name. Existing views stay valid: the array is kept until the last of them is gone."""
         with _lock:
             if _live.get(self.name) is self:
                 self._core.take_back()
@@ -146,8 +146,8 @@ class Export:
         _sweep()
 
     def wait_unused(self, timeout: float | None = None) -> None:
-        """Close, and wait until nobody views the array: from then on nobody but this program sees what is written to
-        it. TimeoutError: some still do; the message says who."""
+        """Close, and wait until there are no views: from then on only this program sees what is written to the array.
+        TimeoutError: there are still views; the message says whose."""
         self.close()
         end = None if timeout is None else time.monotonic() + timeout
         pause = 1e-5
@@ -170,7 +170,7 @@ class Export:
 
 
 def _sweep() -> None:
-    """Lets go of what nobody views any more."""
+    """Releases closed exports that have no views any more."""
     with _lock:
         _leaving[:] = [export for export in _leaving if not export._core.settle()]
 
@@ -180,12 +180,12 @@ def export(name: str, data: Any, *, read_only: bool = False) -> Export:
 
     data: a NumPy array of any layout and any type without Python objects, or anything with the buffer protocol
     (bytearray, array.array, mmap…) or DLPack. read_only: others get it read-only, as they do when it is read-only
-    itself; between programs of one address space that is an agreement, and no wall.
+    itself; within one address space that is a convention, it is not enforced.
 
-    The array is kept alive until the export is closed and nobody views it any more. Order between writing and reading is
-    the programs' business: a barrier, a message, a channel.
+    The array is kept alive until the export is closed and there are no views any more. The programs must order writes
+    and reads themselves: by a barrier, a message, a channel.
 
-    TypeError: elements are Python objects, or there is no memory to share. ValueError: the array is not what it says.
+    TypeError: elements are Python objects, or there is no memory to share. ValueError: the array is inconsistent.
     FileExistsError: the name is in use."""
     _core.init()
     _sweep()
@@ -202,8 +202,8 @@ def exports() -> dict[str, Export]:
 
 
 class View:
-    """An array of another member, without a copy; from attach(). Holds the owner's memory, also beyond the owner's end,
-    as do the arrays that are made of it. A context manager."""
+    """An array of another member, without a copy; from attach(). It and the arrays made from it hold the owner's memory,
+    even after the owner has ended. A context manager."""
 
     __slots__ = ("_core", "_array")
 
@@ -222,12 +222,12 @@ class View:
 
     @property
     def ended(self) -> bool:
-        """Whether the owner has ended: nobody changes the array any more."""
+        """True if the owner has ended: the array does not change any more."""
         return self._core.ended
 
     @property
     def array(self) -> np.ndarray:
-        """The array. OwnerEnded: its owner has ended; remains still has what it left."""
+        """The array. OwnerEnded: its owner has ended; `remains` still gives access."""
         if self._core.ended:
             raise OwnerEnded(130, f"array {self.name!r}: its owner, task {self.owner}, has ended: use .remains for "
                                   "what it left")
@@ -235,13 +235,13 @@ class View:
 
     @property
     def remains(self) -> np.ndarray:
-        """The array, whether its owner lives or not."""
+        """The array, whether or not its owner is alive."""
         if self._array is None:
             raise ValueError(f"the view of array {self.name!r} is closed")
         return self._array
 
     def close(self) -> None:
-        """Give the view back. BufferError: arrays that were made of it are still in use."""
+        """Release the view. BufferError: arrays made from it are still in use."""
         self._array = None
         if sys.getrefcount(self._core) > 2:  # ours, and the call's argument
             self._array = _make(self._core)
@@ -291,10 +291,10 @@ def attach(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTyp
            shape: Sequence[int] | None = None, read_only: bool = False) -> View:
     """A view of the array that a member exports under a name; waits until it does.
 
-    owner: a Task, an id, or ROOT. dtype, shape: what it must be. read_only: not to be written to here.
+    owner: a Task, an id, or ROOT. dtype, shape: required type and shape. read_only: make the array read-only here.
 
-    TimeoutError: there is no such array. OwnerEnded: its owner has ended. TypeError, ValueError: it is of another type,
-    or shape, than asked for."""
+    TimeoutError: there is no such array. OwnerEnded: its owner has ended. TypeError, ValueError: its type or shape is
+    not the required one."""
     _core.init()
     core = _core.View(owner.__index__(), name, timeout, read_only)
     array = _make(core)
@@ -309,5 +309,5 @@ def attach(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTyp
 def import_array(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTypeLike | None = None,
                  shape: Sequence[int] | None = None, read_only: bool = False) -> np.ndarray:
     """The array that a member exports under a name, without a copy: attach(...).array. It holds the owner's memory until
-    it and all arrays made of it are gone."""
+    it and all arrays made from it are collected."""
     return attach(owner, name, timeout=timeout, dtype=dtype, shape=shape, read_only=read_only).remains

@@ -17,7 +17,7 @@ File = Union[int, IO, None]
 
 
 def init() -> int:
-    """Make this process the root of a new space, or find the space that it is a task of. Gives its id: 0 for the
+    """Make this process the root of a new space, or attach to the space that it is a task of. Returns its id: 0 for the
     root. Everything else in this package calls it."""
     return _core.init()
 
@@ -45,13 +45,13 @@ def task_of_number(number: int) -> int:
 
 
 def barrier(timeout: float | None = None) -> None:
-    """Wait until all tasks that were started together have come here. What they wrote before is seen afterwards.
-    TimeoutError takes the arrival back; OwnerEnded: one of them has ended; LookupError: this member has no number."""
+    """Wait until all tasks that were started together have arrived. What they wrote before is visible afterwards.
+    TimeoutError: the arrival is revoked; OwnerEnded: one of them has ended; LookupError: this member has no number."""
     _core.barrier(timeout)
 
 
 class Task:
-    """A task that this program has started. As a context manager it is waited for at the end of the block."""
+    """A task started by this program. As a context manager it is waited for at the end of the block."""
 
     def __init__(self, id: int, args: Sequence[str], pid: int):
         self.id: int = id
@@ -60,14 +60,14 @@ class Task:
         self.pid: int = pid
         """Its process id."""
         self.returncode: int | None = None
-        """The exit status; -N when signal N ended it; None: not known yet."""
+        """The exit status; -N if signal N ended it; None: not known yet."""
         self.user_s: float | None = None
-        """Processor time in user mode, once it has been waited for."""
+        """CPU time in user mode, once it has been waited for."""
         self.system_s: float | None = None
-        """Processor time in the kernel, likewise."""
+        """CPU time in the kernel, likewise."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; gives the return code. TimeoutError: it still runs."""
+        """Wait for its end; return its return code. TimeoutError: it still runs."""
         if self.returncode is None:
             ended = _core.wait(self.id, timeout)
             if ended is None:
@@ -84,7 +84,7 @@ class Task:
             return None
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal; nothing when it has ended."""
+        """Send it a signal; no effect if it has ended."""
         if self.poll() is None:
             try:
                 _core.kill(self.id, number)
@@ -125,12 +125,12 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
           stdin: File = None, stdout: File = None, stderr: File = None, close_fds: bool = False,
           pass_fds: Iterable[int] = (), number: int | None = None, ntasks: int | None = None,
           cpus: Iterable[int] = (), new_session: bool = False, hold: bool = False) -> Task:
-    """Run a program as a task of this space, with the arguments of subprocess.Popen where they mean the same.
+    """Run a program as a task of this space. Arguments named as those of subprocess.Popen mean the same.
 
     args: the program, searched along PATH, and its arguments. env: its environment (None: ours). cwd: its working
-    directory. stdin, stdout, stderr: descriptors or files (None: ours). close_fds: it gets these three and pass_fds,
-    nothing else. number, ntasks: its number among tasks that are started together, and how many these are (see
-    barrier). cpus: processors that it may use. hold: what it exports can be imported after its end, too.
+    directory. stdin, stdout, stderr: descriptors or files (None: ours). close_fds: it gets only these three and
+    pass_fds. number, ntasks: its number among tasks that are started together, and their number (see barrier). cpus:
+    CPUs that it may use. hold: its exports can be imported even after its end.
 
     FileNotFoundError, PermissionError: the program's file. OSError with ENOEXEC: it cannot be a task; the message says
     why and what to do. The space ends with this program: wait for the tasks."""
@@ -150,7 +150,7 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
     flags = ((_core.CLOSE_FDS if close_fds else 0) | (_core.SESSION if new_session else 0) |
              (_core.HOLD if hold else 0))
     environment = None if env is None else [f"{name}={value}" for name, value in env.items()]
-    for file in (sys.stdout, sys.stderr):  # what was printed before it starts comes before what it prints
+    for file in (sys.stdout, sys.stderr):  # our earlier output must come before the task's
         if file is not None and not file.closed:
             file.flush()
     directory = -1 if cwd is None else os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -173,14 +173,14 @@ def _is_open(descriptor: int) -> bool:
 
 def spawn_python(script: PathLike, *args: str, python: PathLike | None = None, cwd: PathLike | None = None,
                  **options) -> Task:
-    """Run a Python script as a task, with this program's Python and virtual environment (or `python`). Options are
+    """Run a Python script as a task, with this program's interpreter and virtual environment (or `python`). Options are
     those of spawn. FileNotFoundError: there is no such script."""
     path = os.path.join(cwd, script) if cwd is not None else os.fspath(script)
     if not os.path.exists(path):
         raise FileNotFoundError(2, "there is no such script: give its path, from the task's working directory",
                                 os.fspath(script))
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
-        raise IsADirectoryError(21, "is a folder without __main__.py: give a script", os.fspath(script))
+        raise IsADirectoryError(21, "is a directory without __main__.py: give a script", os.fspath(script))
     program = os.fspath(python or sys.executable)
     if not program:
         raise ValueError("this program does not know its Python (sys.executable is empty): give python=")

@@ -20,7 +20,7 @@ jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not
 BENCH = ROOT / "bench"
 SCHEMA = json.loads((BENCH / "schema.json").read_text())
 # As little as gives every figure.
-SHORT = ["--turns", "2", "--batches", "1", "--batch-ms", "0.2"]
+SHORT = ["--repeats", "2", "--batches", "1", "--batch-ms", "0.2"]
 
 # A library between p2p and MPI that damages what arrives. It adds, since a bit that is turned twice on the
 # way to and fro is right again.
@@ -122,9 +122,9 @@ def test_p2p_refuses_a_job_of_one_rank(job, tmp_path):
     assert result.code != 0 and "belong to the same MPI" in result.err, result
 
 
-@pytest.mark.parametrize("where", [[], ["--one-processor"]], ids=["all", "one"])
+@pytest.mark.parametrize("where", [[], ["--one-cpu"]], ids=["all", "one"])
 def test_spawn_measures_every_method(bench, where):
-    found = bench("spawn", "--counts", "1,60", "--turns", "2", "--no-plot", *where)
+    found = bench("spawn", "--counts", "1,60", "--repeats", "2", "--no-plot", *where)
     assert set(found) == {"tasks", "posix_spawn", "fork and exec", "vfork and exec", "pthread_create",
                           "clone, no program"}
     for series in found.values():
@@ -133,21 +133,21 @@ def test_spawn_measures_every_method(bench, where):
 
 def test_heap_measures_loops_and_resident_memory(bench):
     need_two_cpus()
-    found = bench("heap", "--scale", "100", "--turns", "2", "--no-plot")
+    found = bench("heap", "--scale", "100", "--repeats", "2", "--no-plot")
     for variant in ("processes", "tasks"):
         check_series(found[variant], [0, 1, 2, 3, 4], 2)
         assert found[f"{variant} resident"]["unit"] == "bytes"
 
 
 def test_startup_measures_processes_and_tasks(bench):
-    found = bench("startup", "--mpi", need("mpich"), "--ranks", "1,3", "--turns", "2", "--no-plot")
+    found = bench("startup", "--mpi", need("mpich"), "--ranks", "1,3", "--repeats", "2", "--no-plot")
     for variant in ("processes", "tasks"):
         check_series(found[f"mpich/{variant}"], [1, 3], 2)
 
 
 def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
     pages = 128 * 256  # of 4 KiB in 128 MiB
-    found = bench("pagetables", "--counts", "1,4", "--shared", "128", "--turns", "2", "--no-plot")
+    found = bench("pagetables", "--counts", "1,4", "--shared", "128", "--repeats", "2", "--no-plot")
     assert found["region/entries"]["samples"] == [[pages]]
     for kind, copies in (("threads", [1, 1]), ("tasks", [1, 1]), ("processes", [1, 4])):
         for what in ("tables", "entries"):
@@ -160,7 +160,7 @@ def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
 
 
 def test_mappings_measures_loops_of_every_kind(bench):
-    found = bench("mappings", "--workers", "3", "--iterations", "20", "--sizes", "4096,65536", "--turns", "2",
+    found = bench("mappings", "--workers", "3", "--iterations", "20", "--sizes", "4096,65536", "--repeats", "2",
                   "--no-plot")
     check_series(found.pop("enter"), [4096, 65536], 2)
     assert set(found) == {f"{loop}/{kind}" for loop in ("mmap", "touch", "brk", "heap")
@@ -171,7 +171,7 @@ def test_mappings_measures_loops_of_every_kind(bench):
 
 def test_handover_measures_all_ways(bench):
     need_two_cpus()
-    found = bench("handover", "--quick", "--turns", "2", "--no-plot")
+    found = bench("handover", "--quick", "--repeats", "2", "--no-plot")
     assert set(found) == {"in-place", "plain", "streamed", "ring"}
     for series in found.values():
         check_series(series, [64, 1024, 4096, 61440, 1048576], 2)
@@ -179,7 +179,7 @@ def test_handover_measures_all_ways(bench):
 
 def test_strided_faults_in_processes_and_not_in_tasks(bench):
     need_two_cpus()
-    found = bench("strided", "--size", "4", "--turns", "2", "--no-plot")
+    found = bench("strided", "--size", "4", "--repeats", "2", "--no-plot")
     assert len(found.pop("timer")["samples"]) == 1
     for way, least, most in (("threads", 0, 8), ("tasks", 0, 8), ("processes", 1024, 1032)):
         series = found[f"{way}/write/4 KiB/at"]
@@ -191,8 +191,8 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
     """In memory that a rank has written, its neighbours fault as processes, and not as tasks."""
-    found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--repeats", "3", "--ranks", "2", "--edge", "2048",
-                  "--iterations", "3", "--turns", "2", "--no-plot")
+    found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--windows", "3", "--ranks", "2", "--edge", "2048",
+                  "--iterations", "3", "--repeats", "2", "--no-plot")
     for variant in ("processes", "tasks"):
         for maker in ("allocate", "allocate_shared"):
             check_series(found.pop(f"{mpi}/{maker}/{variant}"), [8, 65536], 2)
@@ -209,7 +209,7 @@ def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_messagerate_measures_ranks_threads_and_the_limit(bench, mpi):
-    found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--turns", "1", "--ms", "5", "--no-plot")
+    found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--repeats", "1", "--ms", "5", "--no-plot")
     for variant in ("processes", "tasks", "threads", "ring"):
         check_series(found.pop(f"{mpi}/{variant}"), [1, 2], 1)
     assert not found
@@ -255,7 +255,7 @@ def need_nodes(job):
 @pytest.mark.alone
 def test_messagerate_measures_two_nodes(bench, job):
     need_nodes(job)
-    found = bench("messagerate", "--nodes", "--mpi", need("mpich"), "--pairs", "1", "--turns", "1", "--ms", "5", "--no-plot",
+    found = bench("messagerate", "--nodes", "--mpi", need("mpich"), "--pairs", "1", "--repeats", "1", "--ms", "5", "--no-plot",
                   timeout=180)
     for variant in ("processes", "tasks", "threads", "streams"):
         check_series(found.pop(f"mpich/{variant}"), [1], 1)
@@ -278,7 +278,7 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 import onespace_nodes, onespace_bench
 with onespace_nodes.Nodes(2) as nodes, onespace_bench.Workplace() as place:
-    sys.stdout.write(f"{nodes.folder} ready\\n"); sys.stdout.flush()
+    sys.stdout.write(f"{nodes.directory} ready\\n"); sys.stdout.flush()
     nodes.run(place, nodes.both(["sh", "-c", "exec sleep 1000"], ["sleep", "1000"]), lambda text: False)
 """
 
@@ -310,22 +310,22 @@ def test_nodes_end_a_job_whose_output_is_complete(job, tmp_path):
 
 
 def test_teams_measures_tasks_and_threads(bench):
-    found = bench("teams", "--workers", "1,3", "--turns", "1", "--ms", "1", "--no-plot")
+    found = bench("teams", "--workers", "1,3", "--repeats", "1", "--ms", "1", "--no-plot")
     for form in ("tasks", "openmp"):
         for operation in ("region", "for", "dynamic", "barrier", "sum"):
             check_series(found.pop(f"{form}/{operation}"), [1, 3], 1)
     assert set(found) <= {"cache line"}
 
 
-SWEEP = ["--cells", "8,8,8", "--angles", "4", "--groups", "3", "--chunk", "3", "--orders", "2", "--turns", "1", "--no-plot"]
+SWEEP = ["--cells", "8,8,8", "--angles", "4", "--groups", "3", "--chunk", "3", "--orders", "2", "--repeats", "1", "--no-plot"]
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_sweep_measures_every_form(bench, mpi):
     """It ends with an error unless all forms find the solutions that can be checked, the same to the last bit."""
-    found = bench("sweep", "--mpi", need(mpi), "--workers", "1,2", "--processors", "2", *SWEEP, timeout=180)
+    found = bench("sweep", "--mpi", need(mpi), "--workers", "1,2", "--cpus", "2", *SWEEP, timeout=180)
     for form in ("MPI", "MPI + OpenMP, 1 each", "MPI + tasks, 1 each", "MPI + OpenMP, 2 each", "MPI + tasks, 2 each",
-                 "one rank / processors"):
+                 "one rank / CPUs"):
         check_series(found.pop(f"{mpi}/{form}"), [2], 1)
     assert not found
 
@@ -333,14 +333,14 @@ def test_sweep_measures_every_form(bench, mpi):
 @pytest.mark.alone
 def test_sweep_measures_two_nodes(bench, job):
     need_nodes(job)
-    found = bench("sweep", "--nodes", "--mpi", need("mpich"), "--workers", "1", "--processors", "2", *SWEEP,
+    found = bench("sweep", "--nodes", "--mpi", need("mpich"), "--workers", "1", "--cpus", "2", *SWEEP,
                   timeout=240)
     for form in ("MPI", "MPI + OpenMP, 1 each", "MPI + tasks, 1 each"):
         check_series(found.pop(f"mpich/{form}"), [2], 1)
 
 
 def test_sweep_refuses_workers_that_no_processors_fit(job):
-    result = job.run([BENCH / "sweep/run", "--workers", "4", "--processors", "2"])
+    result = job.run([BENCH / "sweep/run", "--workers", "4", "--cpus", "2"])
     assert result.code == 2 and "none is a multiple of 4" in result.err, result
 
 
@@ -387,9 +387,9 @@ def test_sweep_scatters_by_direction(sweep):
 def test_sweep_mends_negative_fluxes(sweep):
     """And all that a cell gets it still gives."""
     words = ("steps=0", "orders=1", "width=2")
-    left, mended = sweep(1, 8, *words), sweep(1, 8, *words, "fixup=1")
-    assert left["deepest"] > 0.001 and mended["deepest"] == 0
-    assert left["imbalance"] < 1e-12 and mended["imbalance"] < 1e-12
+    left, fixed_up = sweep(1, 8, *words), sweep(1, 8, *words, "fixup=1")
+    assert left["deepest"] > 0.001 and fixed_up["deepest"] == 0
+    assert left["imbalance"] < 1e-12 and fixed_up["imbalance"] < 1e-12
 
 
 def test_sweep_is_the_same_on_any_number_of_ranks(sweep):
@@ -413,7 +413,7 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MP
 
 
 @pytest.mark.parametrize("word,why", [("nx=a", "no number"), ("nx=0", "out of range"), ("nx=1.5", "a whole number"),
-                                      ("colour=1", "a name that is known"), ("nx", "a name that is known")])
+                                      ("colour=1", "a known name"), ("nx", "a known name")])
 def test_sweep_refuses_words_that_it_does_not_know(job, sweep, tmp_path, word, why):
     sweep(1, 2, "steps=0")
     result = job.run(MPIS["mpich"].command(1, [tmp_path / "sweep0", "mpi", "1", word]))
@@ -421,7 +421,7 @@ def test_sweep_refuses_words_that_it_does_not_know(job, sweep, tmp_path, word, w
 
 
 def test_xpmem_measures_each_call(bench):
-    found = bench("xpmem", "--turns", "2", "--no-plot")
+    found = bench("xpmem", "--repeats", "2", "--no-plot")
     check_series(found.pop("locked addition"), [0], 2)
     for when in ("first", "warm"):
         check_series(found.pop(f"tasks/{when}"), list(range(7)), 2)
@@ -434,7 +434,7 @@ def test_xpmem_measures_each_call(bench):
 def test_configurations_measures_each_and_counts_attaches(bench):
     XPMEM_MPIS["impi-xpmem"].needed()
     found = bench("configurations", "--mpi", "intel", "--ranks", "2", "--patterns", "exchange", "--sizes",
-                  "64,65536", "--turns", "2", "--batches", "1", "--batch-ms", "1", "--no-plot")
+                  "64,65536", "--repeats", "2", "--batches", "1", "--batch-ms", "1", "--no-plot")
     expected = ["Shmem", "PiP-Shmem", "PiP-XPMEM"]
     expected += ["XPMEM"] if os.path.exists("/dev/xpmem") else []
     expected += [] if MPIS["mpich"].missing() else ["CMA, stock", "CMA, stock, tasks"]
@@ -447,7 +447,7 @@ def test_configurations_measures_each_and_counts_attaches(bench):
 
 def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
     need_two_cpus()
-    result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--turns", "1", "--no-plot",
+    result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--repeats", "1", "--no-plot",
                       "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
     assert result.code in (0, 1) and "FAILED" not in result.out, result  # targets are times: may be missed here
     for number, name in ((1, "pagetables"), (2, "strided")):
@@ -460,7 +460,7 @@ def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
 def test_run_all_takes_what_it_started_with_it(job, tmp_path):
     command = job.start(["sh", "-c", 'exec "$0" --only pagetables --results "$TMPDIR" 2>&1', BENCH / "run-all"],
                         env={"ONESPACE_BIN": ONESPACE, "TMPDIR": str(tmp_path)}, timeout=180)
-    command.wait_for("turn 2 of")
+    command.wait_for("repeat 2 of")
     while len(job.processes()) <= 2:  # between two programs
         time.sleep(0.001)
     command.signal(signal.SIGTERM)
@@ -533,7 +533,7 @@ def test_ghost_measures_two_nodes(bench, job, tmp_path):
 def test_schema_wants_every_promised_field(missing):
     data = {"format": "onespace-bench/1", "question": "q", "command": "c", "limits": [], "notes": [],
             "paper": {"document": "d", "figure": "f", "claim": "c"},
-            "machine": {"cpu": "c", "processors": 1, "kernel": "k", "memory_bytes": 1,
+            "machine": {"cpu": "c", "cpus": 1, "kernel": "k", "memory_bytes": 1,
                         "cache_line_round_trip_s": []},
             "versions": {"onespace": "o", "compiler": "c", "libc": "l"},
             "series": [{"name": "n", "unit": "s", "x": [1], "samples": [[1.0]]}]}
@@ -570,7 +570,7 @@ def test_bench_command_says_that_python_is_missing(job, tmp_path):
 def test_demo_sets_processes_and_tasks_side_by_side(job):
     for mpi in ("mpich", "openmpi"):
         need(mpi)
-    result = job.run([ROOT / "scripts/demo", "--turns", "1"], env={"ONESPACE_BIN": ONESPACE}, timeout=90)
+    result = job.run([ROOT / "scripts/demo", "--repeats", "1"], env={"ONESPACE_BIN": ONESPACE}, timeout=90)
     assert result.code == 0, result
     assert result.out.count("each rank read its neighbour's static array where it lies") == 2, result
     rows = [line for line in result.out.splitlines() if line.endswith("x")]
@@ -580,7 +580,7 @@ def test_demo_sets_processes_and_tasks_side_by_side(job):
 
 def test_insitu_measures_each_hand_over(bench):
     need_two_cpus()
-    found = bench("insitu", "--sizes", "65536", "--turns", "2", "--no-plot")
+    found = bench("insitu", "--sizes", "65536", "--repeats", "2", "--no-plot")
     found.pop("ADIOS2 SST", None)  # where its wheel is installed
     for name in ("onespace", "shared_memory, with its copy", "shared_memory, after its copy", "half a cache line's round trip"):
         check_series(found.pop(name), [65536], 2)
@@ -595,7 +595,7 @@ def package():
 
 def test_python_measures_each_hand_over(bench, package):
     need_two_cpus()
-    found = bench("python", "--sizes", "65536", "--turns", "2", "--no-plot")
+    found = bench("python", "--sizes", "65536", "--repeats", "2", "--no-plot")
     names = {"channel", "channel, asleep", "imported array and a flag", "export and import each step",
              "shared_memory, copied in", "shared_memory, copied in and out", "Connection"}
     assert set(found) == names | {"half a cache line's round trip"}
@@ -604,7 +604,7 @@ def test_python_measures_each_hand_over(bench, package):
 
 
 def test_python_measures_imports_and_their_memory(bench, package):
-    found = bench("python", "--question", "arrays", "--sizes", "33554432", "--turns", "1", "--no-plot")
+    found = bench("python", "--question", "arrays", "--sizes", "33554432", "--repeats", "1", "--no-plot")
     for name in ("first import", "import"):
         for way in ("tasks", "processes"):
             check_series(found[f"{name}/{way}"], [33554432], 1)
@@ -613,7 +613,7 @@ def test_python_measures_imports_and_their_memory(bench, package):
 
 
 def test_python_measures_starts(bench, package):
-    found = bench("python", "--question", "starts", "--counts", "1,2", "--turns", "1", "--no-plot", "--quick")
+    found = bench("python", "--question", "starts", "--counts", "1,2", "--repeats", "1", "--no-plot", "--quick")
     assert set(found) == {f"{code}/{way}" for code in ("nothing", "import numpy") for way in ("tasks", "processes")}
     for series in found.values():
         check_series(series, [1, 2], 1)
@@ -623,7 +623,7 @@ def test_insitu_measures_lammps_with_an_analysis(bench):
     need_two_cpus()
     if not pathlib.Path("/usr/include/lammps/library.h").exists():
         pytest.skip("LAMMPS is not installed (package liblammps-dev)")
-    found = bench("insitu", "--question", "lammps", "--cells", "4", "--turns", "1", "--no-plot")
+    found = bench("insitu", "--question", "lammps", "--cells", "4", "--repeats", "1", "--no-plot")
     check_series(found.pop("LAMMPS alone"), [4], 1)
     for name in ("onespace", "shared memory"):
         check_series(found.pop(f"{name}, handing over"), [4], 1)

@@ -43,7 +43,7 @@ int MPI_Put(const void *origin, int count, MPI_Datatype type, int target, MPI_Ai
 
 def tiny(question, mpi, *more):
     settings = [word for change in TINY[question] for word in ("--set", change)]
-    return ["--question", question, "--mpi", mpi, "--turns", "1", "--no-plot", *settings, *more]
+    return ["--question", question, "--mpi", mpi, "--repeats", "1", "--no-plot", *settings, *more]
 
 
 def layer_has_storage(mpi):
@@ -150,7 +150,7 @@ def test_storage_memory_limit_ends_what_exceeds_it(job):
         large = job.run([*group.front(), sys.executable, "-c", "len(b'x' * (256 << 20))"])
         small = job.run([*group.front(), sys.executable, "-c", "len(b'x' * (16 << 20))"])
     assert (large.code, small.code) == (128 + signal.SIGKILL, 0), (large, small)
-    assert not group.folder.exists()
+    assert not group.directory.exists()
 
 
 def test_storage_interval_is_that_of_the_median():

@@ -74,7 +74,7 @@ def test_counter_says_that_it_cannot_write(counted):
 
 
 def miniapps(job, directory, *options):
-    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--turns", "1", "--results", directory / "results", *options],
+    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--repeats", "1", "--results", directory / "results", *options],
                    env={"ONESPACE_BIN": ONESPACE}, timeout=110)
 
 

@@ -17,7 +17,7 @@ SERIES = {"name": "tasks", "unit": "s", "x": [1, 2, 400], "samples": [[1e-6, 2e-
 def result(series, limits=(), **more):
     return {"format": "onespace-bench/1", "question": "How long?", "command": "somewhere/run", "notes": [],
             "paper": {"document": "A paper", "figure": "Figure 9", "claim": "It is fast."},
-            "machine": {"cpu": "c", "processors": 2, "kernel": "6", "memory_bytes": 1 << 34,
+            "machine": {"cpu": "c", "cpus": 2, "kernel": "6", "memory_bytes": 1 << 34,
                         "cache_line_round_trip_s": []},
             "versions": {"onespace": "onespace 0", "compiler": "cc", "libc": "glibc"},
             "series": list(series), "limits": list(limits), **more}
@@ -75,7 +75,7 @@ def report(job, tmp_path):
 
 def test_report_shows_a_real_result(job, tmp_path):
     measured = job.run([ROOT / "bench/mappings/run", "--workers", "2", "--iterations", "20", "--sizes", "4096,65536",
-                        "--turns", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+                        "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
     assert measured.code == 0, measured
     done = job.run([ONESPACE, "report"], env={"ONESPACE_BENCH_RESULTS": str(tmp_path)})
     assert done.code == 0, done
@@ -160,7 +160,7 @@ def test_report_names_what_it_leaves_out(report, what, content, said):
 
 def test_report_of_nothing_fails(report, tmp_path):
     _, done = report({"bad.json": "{"}, "--results", tmp_path / "absent", code=1)
-    assert "no results in" in done.err and "is no folder" in done.err and "bench/run-all" in done.err, done
+    assert "no results in" in done.err and "is not a directory" in done.err and "bench/run-all" in done.err, done
     assert not (tmp_path / "page.html").exists()
 
 

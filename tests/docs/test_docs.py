@@ -154,7 +154,7 @@ def test_every_function_has_a_man_page_and_a_line_in_the_api_table():
     functions = set(re.findall(r"\b(onespace_\w+)\s*\(", header()))
     assert len(functions) >= 18
     # Those of the MPI layer (onespace/window.h): what it defines.
-    layer = {name for source in (ROOT / "src" / "mpi").glob("*.c")
+    layer = {name for source in (ROOT / "src" / "mpi").rglob("*.c")
              for name in re.findall(r"(?m)^int (onespace_window_\w+)\(", source.read_text())}
     declared = set(re.findall(r"\b(onespace_window_\w+)\s*\(",
                               without_comments((ROOT / "include" / "onespace" / "window.h").read_text())))

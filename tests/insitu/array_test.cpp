@@ -1,4 +1,4 @@
-// tests/insitu/array_test.cpp: what is said of arrays, and what cannot be true.
+// tests/insitu/array_test.cpp: descriptions of arrays, valid and inconsistent ones.
 #include <sys/mman.h>
 
 #include "ends.hpp"
@@ -110,7 +110,7 @@ TEST_F(arrays, that_do_not_fit_into_their_memory_are_refused)
 
 TEST_F(arrays, that_reach_into_unmapped_memory_are_refused)
 {
-    constexpr size_t Size = 64 << 20; // more than is asked for at once
+    constexpr size_t Size = 64 << 20; // more than is checked at once
     char *memory = static_cast<char *>(
         mmap(nullptr, Size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     munmap(memory + Size, 4096);
@@ -163,7 +163,7 @@ TEST_F(arrays, whose_elements_overlap_are_refused)
     EXPECT_TRUE(says("elements overlap")) << message();
     array.strides[0] = -8;
     EXPECT_EQ(producer->put(array), -EINVAL);
-    array.dimensions = 2; // rows of three, two apart
+    array.dimensions = 2; // rows of three at a stride of two: they overlap
     array.shape[0] = 4, array.shape[1] = 3;
     array.strides[0] = 16, array.strides[1] = 8;
     EXPECT_EQ(producer->put(array), -EINVAL);
@@ -218,7 +218,7 @@ TEST_F(arrays, of_one_name_are_refused)
     EXPECT_EQ(producer->put(array), 0);
     EXPECT_EQ(producer->put(array), -EEXIST);
     EXPECT_EQ(producer->publish(), 0);
-    EXPECT_EQ(producer->begin(2), 0); // also where another name was before
+    EXPECT_EQ(producer->begin(2), 0); // also where the step before had another name
     EXPECT_EQ(producer->put(array), 0);
     EXPECT_EQ(producer->put(array), -EEXIST);
 }

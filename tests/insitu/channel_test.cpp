@@ -246,7 +246,7 @@ TEST_F(channel, several_steps_are_held_at_once)
     EXPECT_EQ(producer.give(3), -ETIMEDOUT);
     EXPECT_TRUE(consumer.is_whole(one) && consumer.is_whole(two));
     EXPECT_EQ(consumer.release(two), 0);
-    EXPECT_EQ(producer.give(3), -ETIMEDOUT); // the arrays of step 1 come next
+    EXPECT_EQ(producer.give(3), -ETIMEDOUT); // would reuse the arrays of step 1
     EXPECT_EQ(consumer.release(one), 0);
     EXPECT_EQ(producer.give(3), 0);
 }
@@ -256,7 +256,7 @@ TEST_F(channel, end_is_told_after_the_last_step)
     Producer producer;
     Consumer consumer(ONESPACE_INSITU_EVERY);
     EXPECT_EQ(producer.give(1), 0);
-    EXPECT_EQ(producer.close(0), -ETIMEDOUT); // which the consumer is owed
+    EXPECT_EQ(producer.close(0), -ETIMEDOUT); // the consumer is owed a step
     EXPECT_EQ(producer.begin(2), -EPIPE);
     EXPECT_EQ(consumer.next(), 1);
     EXPECT_EQ(consumer.next(), -ENODATA);
@@ -317,7 +317,7 @@ TEST_F(channel, consumers_are_waited_for_before_the_first_step)
         EXPECT_EQ(producer.begin(1), 0);
         EXPECT_EQ(producer.publish(), 0);
     }
-    EXPECT_EQ(producer.begin(2), 0); // they may go again
+    EXPECT_EQ(producer.begin(2), 0); // consumers may leave again
     EXPECT_EQ(producer.publish(), 0);
 }
 

@@ -1,5 +1,5 @@
 // tests/insitu/chaos_test.cpp: producers and consumers of one channel are killed at random moments.
-// Nobody may hang, see a torn step, or leave anything behind.
+// No member may hang, read a torn step, or leave anything behind.
 #include <random>
 
 #include "ends.hpp"
@@ -20,7 +20,8 @@ static int roll(int sides)
     return static_cast<int>(dice()() % static_cast<unsigned>(sides));
 }
 
-// One of the guests; the first is the producer, which must keep a policy while there are ranks.
+// One of the guests. The first is the producer, whose policy must stay the same while there are
+// ranks.
 static std::unique_ptr<Task> guest(size_t index, int policy)
 {
     Words words = {program("insitu"), "", "channel"};

@@ -1,4 +1,4 @@
-// tests/insitu/death_test.cpp: either party is killed, ends, or executes another program.
+// tests/insitu/death_test.cpp: a producer or consumer is killed, ends, or executes another program.
 #include "ends.hpp"
 
 using namespace fixture;
@@ -17,7 +17,7 @@ static const std::string Wait = std::to_string(ONESPACE_INSITU_WAIT),
                          Latest = std::to_string(ONESPACE_INSITU_LATEST),
                          Every = std::to_string(ONESPACE_INSITU_EVERY);
 
-// The producer waits for the consumer, and no longer when that is killed.
+// The producer's wait for a consumer ends when the consumer is killed.
 static void expect_death_frees(Producer &producer, Task &consumer)
 {
     EXPECT_EQ(producer.begin(2, 20), -ETIMEDOUT);
@@ -157,7 +157,7 @@ TEST_F(death, of_a_rank_that_waits_in_a_turn_is_told_to_the_others)
     EXPECT_EQ(one.line(), "0");
     EXPECT_EQ(two.line(), "0");
     EXPECT_EQ(consumer.line(), "holds 1");
-    one.write_line("give 2"); // which decides the turn, and waits for the consumer
+    one.write_line("give 2"); // makes the decision, and waits for the consumer
     sleep_ms(50);
     two.write_line("give 2");
     sleep_ms(50);

@@ -1,4 +1,4 @@
-// tests/insitu/ends.hpp: both ends of a channel, as the tests use them.
+// tests/insitu/ends.hpp: both ends of a channel, for the tests.
 #ifndef ONESPACE_TESTS_INSITU_ENDS_HPP
 #define ONESPACE_TESTS_INSITU_ENDS_HPP
 
@@ -80,7 +80,7 @@ class Producer
         int put_result = put(vector_of("x", set));
         return put_result != 0 ? put_result : publish();
     }
-    // Whose depth that is.
+    // The number of sets of arrays, which is the depth.
     void use_sets(size_t count)
     {
         sets.resize(count);
@@ -122,7 +122,7 @@ class Consumer
     {
         return onespace_insitu_get(handle, &step, rank, name, type, array);
     }
-    // Whether every element is the step's number.
+    // True if every element is the step's number.
     bool is_whole(const Step &step)
     {
         Array array;
@@ -134,7 +134,7 @@ class Consumer
                 return false;
         return array.shape[0] == 1000;
     }
-    // The number of the step that comes next, taken, looked at and given back; or -errno.
+    // Takes the next step, verifies and releases it; returns its number or -errno.
     long next(int timeout_ms = 0)
     {
         Step step;
@@ -149,7 +149,7 @@ class Consumer
     int result;
 };
 
-// A space whose channels are all gone at the end, with all they had.
+// A space whose channels must all be gone at the end, with everything they held.
 class ChannelTest : public fixture::SpaceTest
 {
   protected:

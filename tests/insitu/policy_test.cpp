@@ -1,4 +1,4 @@
-// tests/insitu/policy_test.cpp: what begin does while a consumer needs the arrays.
+// tests/insitu/policy_test.cpp: what begin does while a consumer still needs the arrays.
 #include "ends.hpp"
 
 using namespace fixture;
@@ -59,7 +59,7 @@ TEST_F(policy, skip_skips_the_step_while_somebody_holds)
     EXPECT_EQ(consumer.take(&step), 0);
     EXPECT_EQ(producer.give(2), 1);
     EXPECT_EQ(producer.publish(), -ENOENT);
-    EXPECT_EQ(producer.give(3, Patience), 1); // nor does it wait
+    EXPECT_EQ(producer.give(3, Patience), 1); // and it does not wait
     EXPECT_TRUE(consumer.is_whole(step));
     EXPECT_EQ(consumer.release(step), 0);
     EXPECT_EQ(producer.give(4), 0);

@@ -1,4 +1,4 @@
-/* tests/insitu/probe_channels.h: what the table of channels holds. */
+/* tests/insitu/probe_channels.h: the contents of the table of channels. */
 #ifndef ONESPACE_TESTS_INSITU_PROBE_CHANNELS_H
 #define ONESPACE_TESTS_INSITU_PROBE_CHANNELS_H
 
@@ -6,9 +6,9 @@
 extern "C" {
 #endif
 
-int probe_channels(void);  /* that are not free */
-int probe_consumers(void); /* places of consumers that are taken, or not as new */
-int probe_areas(void);     /* places for steps that are still mapped */
+int probe_channels(void);  /* entries in use */
+int probe_consumers(void); /* consumer slots in use, or not back in their initial state */
+int probe_areas(void);     /* areas for steps that are still mapped */
 
 #ifdef __cplusplus
 }

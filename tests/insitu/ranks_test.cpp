@@ -78,13 +78,13 @@ TEST_F(ranks, skip_the_same_steps)
     Consumer consumer;
     Step step;
     EXPECT_EQ(one.give(1), 0);
-    EXPECT_EQ(one.give(2), 1); // the other one still fills step 1
+    EXPECT_EQ(one.give(2), 1); // the other rank is still filling step 1
     EXPECT_EQ(two.give(1), 0);
     EXPECT_EQ(two.give(2), 1);
     EXPECT_EQ(consumer.take(&step), 0);
     EXPECT_EQ(two.give(3), 1);
     EXPECT_EQ(consumer.release(step), 0);
-    EXPECT_EQ(one.give(3), 1); // so it was decided
+    EXPECT_EQ(one.give(3), 1); // as was decided
     EXPECT_EQ(one.give(4), 0);
     EXPECT_EQ(two.give(4), 0);
     EXPECT_EQ(consumer.next(), 4);
@@ -101,7 +101,7 @@ TEST_F(ranks, of_a_channel_that_skips_do_not_run_too_far_ahead)
     EXPECT_EQ(result, -ETIMEDOUT);
     EXPECT_GT(step, 200u);
     EXPECT_EQ(two.give(1), 0);
-    EXPECT_EQ(one.give(step), 0); // all of step 1 is back
+    EXPECT_EQ(one.give(step), 0); // all of step 1 was released
 }
 
 TEST_F(ranks, that_close_end_the_channel_after_what_is_complete)
@@ -162,7 +162,7 @@ class boxes : public ranks
         two.reset();
         ranks::TearDown();
     }
-    // A step of both ranks, each with what it takes for the width of the global array.
+    // A step of both ranks, each with its own idea of the global array's width.
     void hand_out(uint64_t width_of_one, uint64_t width_of_two)
     {
         global_width = width_of_one;

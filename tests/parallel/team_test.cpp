@@ -1,5 +1,5 @@
-// tests/parallel/team_test.cpp: teams of tasks. The guest checks what it does by itself and says
-// "ok"; it runs as a process, which becomes a root, and as a task, which is a member already.
+// tests/parallel/team_test.cpp: teams of tasks. The guest verifies its own results and prints "ok";
+// it runs as a process, which becomes a root, and as a task, which is a member already.
 #include "onespace/parallel.h"
 
 #include "../space/fixture.hpp"
@@ -98,12 +98,12 @@ TEST_F(parallel, dynamic_loop_gives_little_to_who_is_slow)
     EXPECT_EQ(as_process(made(2, "dynamic")), fine);
 }
 
-TEST_F(parallel, zero_makes_a_member_for_each_processor)
+TEST_F(parallel, zero_makes_a_member_for_each_cpu)
 {
     EXPECT_EQ(as_process(made(0, "globals")), fine);
 }
 
-TEST_F(parallel, far_more_members_than_processors_come_through)
+TEST_F(parallel, far_more_members_than_cpus_come_through)
 {
     EXPECT_EQ(as_process(made(40, "globals")), fine);
 }
@@ -159,7 +159,7 @@ TEST_F(parallel, death_is_noticed_by_those_who_sleep)
 {
     Started tasks(3, joined(3, "wait"));
     EXPECT_EQ(tasks[0].line(), "ready");
-    sleep_ms(300); // by now the other two sleep
+    sleep_ms(300); // lets the other two fall asleep
     tasks[0].kill();
     for (int i = 1; i < 3; i++)
         EXPECT_EQ(tasks[i].finish(), exits("lost 0\nfini: Owner died\nwrong\n", 1));
@@ -208,7 +208,7 @@ TEST_F(parallel, teams_leave_nothing_behind)
 
 TEST_F(parallel, init_reports_a_program_that_never_comes)
 {
-    // The test program itself: its workers run no test and end.
+    // The test program itself: its workers run no test and exit.
     onespace_parallel *team = nullptr;
     char *argv[] = {const_cast<char *>("test"), const_cast<char *>("--gtest_filter=-*"), nullptr};
     EXPECT_EQ(onespace_parallel_init(&team, 2, argv), -EOWNERDEAD);

@@ -14,7 +14,7 @@ import numpy as np
 import onespace
 
 def refused(kind, *words):
-    '''A context that wants an exception of that very class, with these words in its message.'''
+    '''A context that expects an exception of exactly that class, with these words in its message.'''
     class Refused:
         def __enter__(self):
             return self
@@ -42,7 +42,7 @@ def interpreter():
 
 
 class Play:
-    """A script with a part for the root and one for each role that it starts tasks in."""
+    """A script with a part for the root and one for each role of its tasks."""
 
     def __init__(self, job, interpreter, directory):
         self.job, self.interpreter, self.directory = job, interpreter, directory
@@ -63,7 +63,7 @@ class Play:
                               env={**self.env, **(env or {})}, cwd=self.directory)
 
     def __call__(self, **parts):
-        """Runs the parts: what the root and its tasks print, in the end all must be well."""
+        """Runs the parts and returns the output of the root and its tasks; all must succeed."""
         result = self.start(**parts).finish()
         assert result.code == 0, str(result)
         return result

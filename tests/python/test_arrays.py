@@ -39,7 +39,7 @@ def test_every_layout_and_type_arrives(play):
             theirs = onespace.import_array(onespace.ROOT, name, timeout=0)
             assert theirs.dtype == mine.dtype and theirs.shape == mine.shape, (name, theirs.dtype, theirs.shape)
             assert theirs.strides == mine.strides and theirs.flags.writeable == mine.flags.writeable, name
-            padded = mine.dtype.kind in "fc" and mine.dtype.char in "gG"  # with bytes that mean nothing
+            padded = mine.dtype.kind in "fc" and mine.dtype.char in "gG"  # with padding bytes
             assert np.array_equal(theirs, mine) if padded else theirs.tobytes() == mine.tobytes(), name
             del theirs
         """)
@@ -219,7 +219,7 @@ def test_export_in_use_names_its_users(play):
         with refused(TimeoutError, "'a'", f"task {task.id}"):
             export.wait_unused(0.1)
         task.kill()
-        export.wait_unused(20)  # the dead view nothing
+        export.wait_unused(20)  # views of dead tasks do not count
         task.wait()
         onespace.export("a", np.zeros(4)).close()
         """, task="""
@@ -289,7 +289,7 @@ def test_array_other_than_asked_is_refused(play):
 
 
 def test_array_of_another_task_is_not_exported_again(play):
-    """A hold on the one who exports it would not hold the memory."""
+    """A hold on the exporting task would not hold the memory, which is another's."""
     play(root="""
         task = start("task")
         with refused(ValueError, "'b'", f"task {task.id}"):
@@ -319,7 +319,7 @@ def test_structure_that_lies_is_refused(play, what, words):
         if field == "type":
             text = ctypes.create_string_buffer(eval(value).encode())
             ctypes.memmove(address.value + size.value - 6, text, min(len(text), 6))
-            if len(text) > 6:  # a longer one at another place
+            if len(text) > 6:  # a longer one, at another address
                 library.onespace_unexport(b"a@array")
                 head = ctypes.string_at(address, size.value - 6)
                 text = ctypes.create_string_buffer(head[:12] + (len(head) + len(text)).to_bytes(4, "little") + head[16:] +

@@ -65,7 +65,7 @@ def test_all_types_of_numbers_are_handed_out(play):
 
 
 def test_array_that_is_kept_stays_readable(play):
-    """After the channel's end and the producer's: it holds the memory."""
+    """After the end of the channel and of the producer: the array holds the memory."""
     play(root="""
         task = start("task")
         with onespace.Consumer("flow", timeout=20) as channel:

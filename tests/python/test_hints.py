@@ -1,9 +1,9 @@
-"""Type hints and docstrings: what is public has both, and the stub names what the extension has."""
+"""Type hints and docstrings: all public names have both, and _core.pyi lists what the extension defines."""
 import ast
 
 from jobs import ROOT
 
-STUB = ROOT / "python" / "onespace" / "_core.pyi"
+HINTS = ROOT / "python" / "onespace" / "_core.pyi"
 PUBLIC = r"""
 import inspect, onespace
 for name in onespace.__all__:
@@ -39,14 +39,14 @@ def test_public_names_have_hints_and_docstrings(job, play, interpreter):
     run(job, play, interpreter, PUBLIC)
 
 
-def test_stub_names_what_the_extension_has(job, play, interpreter):
+def test_hints_name_what_the_extension_has(job, play, interpreter):
     def named(body):
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("__"):
                 yield node.name
             elif isinstance(node, ast.AnnAssign):
                 yield node.target.id
-    tree = ast.parse(STUB.read_text())
+    tree = ast.parse(HINTS.read_text())
     lines = [" ".join(sorted(named(tree.body)))]
     lines += sorted(" ".join([node.name, *sorted(named(node.body))]) for node in tree.body if isinstance(node, ast.ClassDef))
     assert run(job, play, interpreter, MEMBERS).splitlines() == lines

@@ -24,7 +24,7 @@ def test_signal_is_a_negative_return_code(play):
         """)
 
 
-def test_waited_task_tells_its_processor_time(play):
+def test_waited_task_reports_its_cpu_time(play):
     play(root="""
         task = start("task")
         task.wait(20)
@@ -47,7 +47,7 @@ def test_wait_ends_in_time(play):
 
 
 def test_wait_is_ended_by_a_signal(play):
-    """Ctrl-C reaches the Python code although the wait is in C."""
+    """A signal interrupts a wait in C and runs the Python handler."""
     play(root="""
         import threading
         task = onespace.spawn(["sleep", "60"])
@@ -105,9 +105,9 @@ def test_broken_pipe_ends_a_task(play):
         """)
 
 
-def test_processors_are_those_given(play):
+def test_cpus_are_those_given(play):
     play(root="""
-        with refused(ValueError, "no processor -1"):
+        with refused(ValueError, "no CPU -1"):
             onespace.spawn(["true"], cpus=[-1])
         allowed = sorted(os.sched_getaffinity(0))[:1]
         assert start("task", allowed, cpus=allowed).wait(20) == 0

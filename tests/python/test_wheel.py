@@ -1,4 +1,4 @@
-"""The wheel, which scripts/wheel builds: installed anywhere it works by itself, the command too."""
+"""The wheel built by scripts/wheel is self-contained wherever it is installed, including the command."""
 import os
 import subprocess
 

@@ -1,5 +1,5 @@
-// tests/sharing/code_test.cpp: functions of one task called by another: what is sound, and what
-// happens otherwise.
+// tests/sharing/code_test.cpp: calling functions of another task: what is sound, and what happens
+// otherwise.
 #include "sharer.hpp"
 
 using namespace fixture;
@@ -41,7 +41,7 @@ TEST_F(function, sets_errno_of_the_caller)
     expect_good_ends(owner, other);
 }
 
-// malloc finds its lists in part through a thread-local, the caller's, and notices.
+// malloc finds some of its lists through a thread-local, which is the caller's, and detects it.
 TEST_F(function, that_allocates_ends_the_caller)
 {
     Sharer owner, other;
@@ -50,7 +50,7 @@ TEST_F(function, that_allocates_ends_the_caller)
     EXPECT_EQ(owner.finish(), exits(""));
 }
 
-// The buffer is the owner's, the descriptor the caller's.
+// The stream's buffer is the owner's, the descriptor the caller's.
 TEST_F(function, prints_where_the_caller_prints)
 {
     Sharer owner, other;
@@ -61,7 +61,7 @@ TEST_F(function, prints_where_the_caller_prints)
     expect_good_ends(owner, other);
 }
 
-// Neither does its malloc serve the caller, nor does its unwinder know the caller's frames.
+// The owner's malloc does not serve the caller, nor does its unwinder know the caller's frames.
 TEST_F(function, that_throws_ends_the_caller)
 {
     Sharer owner, other;
@@ -77,7 +77,7 @@ TEST_F(function, that_is_virtual_works_while_its_owner_lives)
     expect_good_ends(owner, other);
 }
 
-// Types that only one source knows are compared by the address of their description.
+// Types local to one source file are compared by the address of their type_info.
 TEST_F(function, dynamic_cast_does_not_know_unnamed_types_of_others)
 {
     Sharer owner, other;

@@ -1,4 +1,4 @@
-// tests/sharing/data_test.cpp: data structures and blocks of memory of one task in another.
+// tests/sharing/data_test.cpp: using data structures and blocks of memory of another task.
 #include "sharer.hpp"
 
 using namespace fixture;
@@ -6,7 +6,7 @@ using namespace fixture;
 using container = SharingTest;
 
 struct Kind {
-    const char *name, *sums; // what the other task must find in it
+    const char *name, *sums; // sums: what the other task must find in it
 };
 class any_container : public SharingTest, public testing::WithParamInterface<Kind>
 {
@@ -56,8 +56,8 @@ TEST_F(container, shared_pointer_counts_in_both_tasks)
     EXPECT_EQ(other.wait(), SIGKILL);
 }
 
-// Why onespace_init makes a thread: libstdc++ and glibc ask this before they leave atomic
-// instructions out.
+// Why onespace_init creates a thread: libstdc++ and glibc omit atomic instructions in
+// single-threaded programs.
 TEST_F(container, shared_pointer_counts_atomically_from_the_first_call_on)
 {
     Sharer owner(true), other;
@@ -100,7 +100,7 @@ TEST_F(block, freed_in_a_forked_child_stays_in_the_parents)
     Sharer owner, other;
     std::string address = owner.make("block");
     EXPECT_EQ(other.use("block-in-child", address), "freed");
-    EXPECT_EQ(owner.use("block-again", address), "is lost"); // that is: still in use
+    EXPECT_EQ(owner.use("block-again", address), "is lost"); // which is: still in use
     EXPECT_EQ(owner.use("block-intact", address), "intact");
     expect_good_ends(owner, other);
 }

@@ -37,7 +37,7 @@ TEST_F(lock, robust_mutex_tells_of_the_death_of_its_holder)
     EXPECT_EQ(owner.finish(), exits(""));
 }
 
-// libstdc++ counts who waits in a table of each program, and so wakes nobody of another one.
+// libstdc++ counts waiters in a table of each program, and so never wakes one of another program.
 TEST_F(lock, atomic_notification_does_not_reach_the_other_task)
 {
     Sharer owner, other;

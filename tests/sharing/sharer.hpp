@@ -1,5 +1,5 @@
-// tests/sharing/sharer.hpp: the guest `sharing`, told what to make and what to use. docs/sharing.md
-// says what follows from these tests.
+// tests/sharing/sharer.hpp: the guest `sharing`, which makes and uses things on command.
+// docs/sharing.md summarizes what these tests show.
 #ifndef ONESPACE_TESTS_SHARING_SHARER_HPP
 #define ONESPACE_TESTS_SHARING_SHARER_HPP
 
@@ -35,7 +35,7 @@ class Sharer : public Task
 class SharingTest : public SpaceTest
 {
   protected:
-    // Both must end as if nothing had happened.
+    // Both must exit normally.
     static void expect_good_ends(Sharer &one, Sharer &other)
     {
         EXPECT_EQ(one.finish(), exits(""));

@@ -1,4 +1,4 @@
-// tests/sync/barrier_test.cpp: each barrier, with each order and waiting policy.
+// tests/sync/barrier_test.cpp: each barrier, with each memory order and wait policy.
 #include "threads.hpp"
 
 #include <onespace/sync/punctual.hpp>
@@ -23,8 +23,8 @@ using kinds = testing::Types<
     os::barrier<>, os::punctual_barrier<>, os::punctual_barrier<os::sequential, os::futex>>;
 TYPED_TEST_SUITE(barriers, kinds);
 
-// What each wrote before the barrier all see behind it, and nobody sees more than that. Plain
-// variables: the sanitizer sees every order that is missing.
+// Writes before the barrier are visible to all ranks after it, and later ones are not. The
+// variables are plain, so that the sanitizer reports any missing order.
 template <class Barrier> void check_rounds(int size, int rounds)
 {
     on_threads(size, [&](os::team &team) {
@@ -102,7 +102,7 @@ TYPED_TEST(barriers, end_with_an_error_when_a_rank_leaves)
     EXPECT_EQ(noticed, 3);
 }
 
-// Not how punctual: that is for bench/sync.
+// Correctness only; bench/sync measures how punctual it is.
 TEST(punctual_barrier, is_left_after_its_delay_on_every_rank)
 {
     on_threads(3, [](os::team &team) {

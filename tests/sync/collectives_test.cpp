@@ -1,4 +1,4 @@
-// tests/sync/collectives_test.cpp: each collective operation, each way that it can go.
+// tests/sync/collectives_test.cpp: each collective operation, with each algorithm.
 #include "threads.hpp"
 
 #include <numeric>
@@ -166,7 +166,7 @@ TEST_P(collectives, scatter_gives_each_its_part)
     });
 }
 
-// A root may run ahead of those that read from it; its slots must wait for the slowest.
+// A root can run ahead of its readers; before it reuses a slot it must wait for the slowest.
 TEST_P(collectives, broadcasts_one_after_another_overtake_nobody)
 {
     on_teams([](os::team &team, auto &all) {

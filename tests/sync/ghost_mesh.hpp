@@ -1,5 +1,5 @@
-// tests/sync/ghost_mesh.hpp: random lists for a ghost update, and a computation on them that one
-// rank can also do alone: the reference.
+// tests/sync/ghost_mesh.hpp: random lists for a ghost update, and a computation on them, with a
+// serial version as the reference.
 #ifndef ONESPACE_TESTS_SYNC_GHOST_MESH_HPP
 #define ONESPACE_TESTS_SYNC_GHOST_MESH_HPP
 
@@ -11,11 +11,11 @@
 struct ghost_part { // of one rank
     std::vector<onespace::sync::ghost_neighbour> lists;
     std::vector<std::int64_t> ids; // of each of its points
-    std::size_t own;               // how many of them come first; the rest are ghosts
+    std::size_t own;               // number of own points, which come first; the rest are ghosts
 };
 
-// What each rank exchanges with whom: not in both directions, points to several ranks, some lists
-// consecutive and some not, some ranks with nobody. The same for every caller with the same seed.
+// Random exchange lists: some pairs in one direction only, points sent to several ranks, some lists
+// consecutive and some not, some ranks without neighbours. Deterministic for a given seed.
 inline std::vector<ghost_part> random_parts(int ranks, unsigned seed)
 {
     std::mt19937 random(seed);
@@ -35,7 +35,7 @@ inline std::vector<ghost_part> random_parts(int ranks, unsigned seed)
             std::iota(send.begin(), send.end(), 0);
             if (below(2))
                 std::shuffle(send.begin(), send.end(), random);
-            send.resize(below(send.size() + 1)); // perhaps none
+            send.resize(below(send.size() + 1)); // possibly none
             for (int point : send) {
                 receive.push_back(static_cast<int>(parts[reader].ids.size()));
                 parts[reader].ids.push_back(parts[writer].ids[point]);
@@ -63,7 +63,7 @@ inline ghost_vector first_values(const ghost_part &part, std::size_t values)
     return vector;
 }
 
-// Changes each of the rank's own values by one of its ghosts, so that an error stays and spreads.
+// Changes each of the rank's own values by one of its ghosts, so that errors persist and spread.
 inline void step(const ghost_part &part, std::size_t values, ghost_vector &vector)
 {
     std::size_t own = part.own * values, ghosts = vector.size() - own;
@@ -72,7 +72,7 @@ inline void step(const ghost_part &part, std::size_t values, ghost_vector &vecto
                           (ghosts ? vector[own + i % ghosts] : 1442695040888963407u);
 }
 
-// All ranks' vectors after so many updates, each followed by a step; by ids, not by lists.
+// All ranks' vectors after that many updates, each followed by a step; by ids, not by lists.
 inline std::vector<ghost_vector> reference(const std::vector<ghost_part> &parts, std::size_t values,
                                            int updates)
 {

@@ -1,5 +1,5 @@
 // tests/sync/ghost_test.cpp: ghost updates among threads, which read each other's vectors, and
-// through buffers, as processes have to.
+// through buffers, as between processes.
 #include "ghost_mesh.hpp"
 #include "threads.hpp"
 
@@ -30,7 +30,7 @@ using kinds =
                    policies<os::release_acquire, os::futex>, policies<os::sequential, os::futex>>;
 TYPED_TEST_SUITE(ghosts, kinds);
 
-// Each rank is late at random before, within and after updates.
+// Random delays of each rank before, within and after updates.
 template <class Plan>
 void check_random(int size, unsigned seed, os::ghost_path path, std::size_t values)
 {
@@ -94,14 +94,14 @@ TEST(ghost_buffers, let_the_writer_be_two_updates_ahead_and_no_more)
         word_plan plan(team, one_way(team), {1}, os::ghost_path::buffers);
         for (std::uint64_t k = 1; k <= 6; k++) {
             ghost_vector vector{team.rank() == 0 ? k : 0};
-            if (team.rank() == 1) { // the writer gets as far as it can
+            if (team.rank() == 1) { // lets the writer run as far ahead as it can
                 while (done < std::min<int>(k + 1, 6))
                     std::this_thread::yield();
                 std::this_thread::sleep_for(std::chrono::milliseconds(20));
                 EXPECT_EQ(done, std::min<int>(k + 1, 6));
             }
             plan.update(vector);
-            EXPECT_EQ(vector[0], k); // though the buffers have seen k + 1
+            EXPECT_EQ(vector[0], k); // although the buffers have held k + 1
             done += team.rank() == 0;
         }
     });
@@ -113,7 +113,7 @@ TEST(ghost_direct, end_waits_for_the_reader_and_then_the_vector_is_free)
     on_threads(2, [&](os::team &team) {
         word_plan plan(team, one_way(team), {1}, os::ghost_path::direct);
         for (int k = 1; k <= 5; k++) {
-            ghost_vector vector{team.rank() == 0 ? k + 100u : 0}; // another one each time
+            ghost_vector vector{team.rank() == 0 ? k + 100u : 0}; // a different vector each time
             if (team.rank() == 1) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(20));
                 EXPECT_EQ(done, k - 1);
@@ -129,7 +129,7 @@ TEST(ghost_direct, end_waits_for_the_reader_and_then_the_vector_is_free)
     });
 }
 
-// Each rank sends its point 0 to the next and has the ghost of the one before.
+// A ring: each rank sends its point 0 to the next and has the ghost of the previous one.
 static neighbours ring(const os::team &team)
 {
     int size = team.size(), next = (team.rank() + 1) % size,
@@ -171,7 +171,7 @@ TEST(ghost_update, overlaps_with_work_on_other_points)
         });
 }
 
-TEST(ghost_update, serves_two_plans_by_turns)
+TEST(ghost_update, serves_two_plans_alternately)
 {
     for (auto path : both)
         on_threads(2, [&](os::team &team) {
@@ -232,7 +232,8 @@ TEST(ghost_update, refuses_what_does_not_fit_the_plan)
     });
 }
 
-// All others get the error, also those that would wait for one that only waits for the lost one.
+// All others get the error, including those that wait for a rank that itself waits for the lost
+// one.
 TEST(ghost_update, ends_with_an_error_when_a_rank_leaves)
 {
     for (auto path : both) {
@@ -257,8 +258,8 @@ TEST(ghost_update, ends_with_an_error_when_a_rank_leaves)
     }
 }
 
-// The others, which are late, still read the vector of a rank that has found one lost: it is kept
-// for them until they have.
+// Late ranks still read the vector of a rank that has found a peer lost: it stays valid until they
+// have finished.
 TEST(ghost_direct, keeps_the_vector_for_late_readers_when_another_is_lost)
 {
     std::atomic<int> ended = 0;
@@ -283,7 +284,7 @@ TEST(ghost_direct, keeps_the_vector_for_late_readers_when_another_is_lost)
         }
         ended++;
         vector.reset();
-        throw std::logic_error("the team is of no use any more");
+        throw std::logic_error("the team is no longer usable");
     };
     EXPECT_THROW(on_threads(3, work), std::logic_error);
     EXPECT_EQ(ended, 2);
@@ -301,7 +302,7 @@ static ghost_case good(int rank)
     return {{{next, {0}, {3}}, {last, {0}, {4}}}, {rank, -1, -2, next, last}};
 }
 
-// All ranks get an error about `rank`, `neighbour` and `index`, and can go on.
+// All ranks get an error about `rank`, `neighbour` and `index`, and can continue.
 static void expect_fault(const std::function<void(int, ghost_case &)> &spoil, int rank,
                          int neighbour, int index, const std::string &text)
 {

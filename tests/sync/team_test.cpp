@@ -21,20 +21,20 @@ TEST(team, of_one_works)
     });
 }
 
-TEST(team, is_crowded_when_there_are_fewer_processors)
+TEST(team, is_oversubscribed_when_there_are_fewer_cpus)
 {
     cpu_set_t cpus;
     ASSERT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
-    on_threads(CPU_COUNT(&cpus), [](os::team &team) { EXPECT_FALSE(team.crowded()); });
-    on_threads(CPU_COUNT(&cpus) + 1, [](os::team &team) { EXPECT_TRUE(team.crowded()); });
+    on_threads(CPU_COUNT(&cpus), [](os::team &team) { EXPECT_FALSE(team.oversubscribed()); });
+    on_threads(CPU_COUNT(&cpus) + 1, [](os::team &team) { EXPECT_TRUE(team.oversubscribed()); });
 }
 
-TEST(team, is_crowded_when_ranks_are_bound_to_one_processor)
+TEST(team, is_oversubscribed_when_ranks_are_bound_to_one_cpu)
 {
     cpu_set_t cpus;
     ASSERT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
     if (CPU_COUNT(&cpus) < 2)
-        GTEST_SKIP() << "two processors are needed";
+        GTEST_SKIP() << "two CPUs are needed";
     cpu_set_t first;
     CPU_ZERO(&first);
     for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&first) == 0; i++)
@@ -43,7 +43,7 @@ TEST(team, is_crowded_when_ranks_are_bound_to_one_processor)
     os::thread_group group(2);
     auto bound = [&](int rank) {
         EXPECT_EQ(sched_setaffinity(0, sizeof(first), &first), 0);
-        EXPECT_TRUE(group.join(rank).crowded());
+        EXPECT_TRUE(group.join(rank).oversubscribed());
     };
     std::thread one(bound, 0), other(bound, 1);
     one.join();
@@ -78,7 +78,7 @@ TEST(region, is_zeroed_aligned_and_of_the_size_that_each_rank_asked_for)
             for (std::size_t b = 0; b < region.bytes(i); b++)
                 ASSERT_EQ(region.data(i)[b], std::byte{});
         }
-        team.exchange(0); // all have read
+        team.exchange(0); // a barrier: all have read
     });
 }
 
@@ -178,7 +178,7 @@ TYPED_TEST(waiting, orders_what_was_written_before_the_signal)
         auto mine = memory.at<os::flag>(team.rank());
         auto theirs = memory.at<os::flag>(1 - team.rank());
         auto data = memory.at<long>(0, sizeof(os::flag));
-        for (long i = 1; i <= 2000; i++) { // by turns
+        for (long i = 1; i <= 2000; i++) { // alternately
             if (team.rank() == i % 2)
                 team.await<os::release_acquire, TypeParam>(*theirs, i - 1, 1 - team.rank());
             EXPECT_TRUE(team.rank() != i % 2 || *data == i - 1);

@@ -9,7 +9,7 @@
 
 namespace os = onespace::sync;
 
-// Calls work(team) on each of `size` threads, and throws what the first of them threw that failed.
+// Calls work(team) on each of `size` threads, and rethrows the exception of the first that failed.
 template <class Work> void on_threads(int size, Work work, bool direct = true)
 {
     os::thread_group group(size, direct);

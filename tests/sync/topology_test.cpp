@@ -54,7 +54,7 @@ TEST(tree, of_unknown_places_is_the_papers)
 
 TEST(tree, crosses_between_packages_once_each_whatever_the_order_of_ranks)
 {
-    for (int shift : {1, 5, 7}) { // which ranks lie together
+    for (int shift : {1, 5, 7}) { // which ranks share a group
         places where(24);
         for (int i = 0; i < 24; i++)
             where[i].package = i * shift % 24 / 6;

@@ -1,7 +1,7 @@
-// onespace/sync/backing.hpp: what a team stands on: how its ranks get memory that all of them see.
+// onespace/sync/backing.hpp: the backing of a team: how its ranks obtain shared memory.
 //
-// A backing is used while things are made and unmade and when a wait takes long, never in between:
-// the algorithms see addresses only. mpi.hpp, space.hpp and threads.hpp have one each.
+// A backing is used during setup and teardown and when a wait takes long, never in between: the
+// algorithms see addresses only. mpi.hpp, space.hpp and threads.hpp define one each.
 #ifndef ONESPACE_SYNC_BACKING_HPP
 #define ONESPACE_SYNC_BACKING_HPP
 
@@ -18,8 +18,8 @@
 namespace onespace::sync
 {
 
-// A rank ended, left the team or executed another program while somebody waited for it. The team
-// and what was made from it cannot be used any more by the rank that gets this.
+// A rank ended, left the team or executed another program while another waited for it. The rank
+// that catches this can no longer use the team nor anything made from it.
 class peer_lost : public std::runtime_error
 {
   public:
@@ -39,7 +39,7 @@ class peer_lost : public std::runtime_error
     int rank_; // in the team
 };
 
-// A rank's memory of one region, at its address for the caller.
+// A rank's memory in one region, at its address in the caller.
 struct segment {
     std::byte *data;
     std::size_t bytes;
@@ -51,28 +51,28 @@ namespace detail
 inline constexpr std::uint64_t control_magic = 0x31636e7973656e6f; // "onesync1"
 inline constexpr std::uint32_t control_abi = 1;
 
-// What a rank shows of itself to the rest of its team. The first three fields keep their place in
-// all layouts to come, so that ranks of different layouts can tell.
+// A rank's state that the rest of its team can see. The offsets of the first three fields must not
+// change in future layouts, so that ranks with different layouts can detect it.
 struct alignas(line_size) control {
-    // Owner: 0 -> control_magic when its part is filled in; the others await it before they read
-    // on.
+    // Owner: 0 -> control_magic once the fields below are filled in; the others await it before
+    // they read them.
     flag hello;
     std::uint32_t abi, size; // of this struct
     std::int32_t pid;
     place where;
-    std::uint64_t started;       // when the process was, since a PID alone may be another's by now
-    std::uint64_t pid_namespace; // where the PID means anything
-    unsigned char cpus[128];     // cpu_set_t: where the rank may run
-    // Owner: 0 -> 1 when it leaves the team alone, say by an exception (release); read with acquire
-    // by those who wait for it.
+    std::uint64_t started;       // the process's start time, since PIDs are reused
+    std::uint64_t pid_namespace; // in which the PID is valid
+    unsigned char cpus[128];     // cpu_set_t: the rank's affinity mask
+    // Owner: 0 -> 1 when it leaves the team on its own, for instance by an exception (release);
+    // read with acquire by those that wait for it.
     alignas(line_size) std::atomic<std::uint32_t> left;
-    // Owner: 0 -> rank + 1 of a peer that it found lost (release), read like `left`, so that those
-    // who wait for the owner learn of it too.
+    // Owner: 0 -> rank + 1 of a peer that it found lost (release); read like `left`, so that ranks
+    // that wait for the owner learn of the loss too.
     std::atomic<std::uint32_t> broken;
     // The others add 1 each after their last access to the owner's memory (release); the owner
-    // waits for all of them (acquire) before it gives the memory back.
+    // waits for all of them (acquire) before it releases the memory.
     flag departed;
-    flag exchange[2]; // owner, by turns: see team_state::exchange
+    flag exchange[2]; // written by the owner, alternately: see team_state::exchange
 };
 
 static_assert(sizeof(cpu_set_t) == sizeof(control::cpus));
@@ -85,22 +85,23 @@ class backing
 {
   public:
     virtual ~backing() = default;
-    // Whether an address of one rank means the same to all.
+    // True if an address of one rank is valid in all others.
     virtual bool direct() const noexcept = 0;
-    // Whether that rank has ended, as far as this can be known. Called at most once a millisecond.
+    // True if that rank is known to have ended. Called at most once per millisecond.
     virtual bool ended(int rank) noexcept = 0;
-    // Collective: zeroed memory of the caller's, and where everybody's is. Only if memory has to be
-    // shared explicitly; else the default, which says so by giving nothing.
+    // Collective: allocates zeroed memory for the caller and returns every rank's segment. Only for
+    // backings that must share memory explicitly; the default returns nothing, which means that
+    // ordinary memory will do.
     virtual std::vector<segment> allocate(std::size_t, void *&)
     {
         return {};
     }
-    // Collective: what `allocate` gave. Nobody uses it any more.
+    // Collective: releases what `allocate` returned. No rank uses it any more.
     virtual void release(void *)
     {
     }
-    // The team ends. `orderly`: all ranks are here and have looked at this rank's memory for the
-    // last time. Otherwise peers may be lost, and nothing collective must be done.
+    // The team ends. `orderly`: all ranks are here and have made their last access to this rank's
+    // memory. Otherwise peers may be lost, so nothing collective is allowed.
     virtual void close(bool orderly) noexcept = 0;
 };
 

@@ -3,17 +3,15 @@
 //   simple_barrier         the paper's algorithm 1: arrivals are counted in one word, the leader
 //                          releases the others one by one
 //   tree_barrier           its algorithm 2: the same arrivals, released along a tree that follows
-//   the
-//                          machine (topology.hpp)
+//                          the machine's topology (topology.hpp)
 //   dissemination_barrier  ceil(log_r n) rounds in which each rank waits for r-1 others; with r = n
-//   one
-//                          round, in which all look at all
-//   barrier                the default: dissemination, in one round while the ranks are few or
-//   share
-//                          processors, where every further round would cost a change of tasks
+//                          a single round, in which each rank waits for all others
+//   barrier                the default: dissemination, in one round if the ranks are few or share
+//                          CPUs, where every further round would cost a context switch
 //
-// All are made collectively, used by all ranks of the team, and order memory: what any rank wrote
-// before it waited is seen by all behind it. They throw peer_lost (see team::await).
+// All are created collectively, used by all ranks of the team, and order memory: what any rank
+// wrote before the barrier is visible to all ranks after it. They throw peer_lost (see
+// team::await).
 #ifndef ONESPACE_SYNC_BARRIER_HPP
 #define ONESPACE_SYNC_BARRIER_HPP
 
@@ -37,19 +35,19 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
             team_.await<Order, Wait>(*release(team_.rank()), epoch_, 0);
             return;
         }
-        // The counter goes on growing; the paper resets it, which needs an order of its own.
+        // The counter only grows; the paper resets it, which would need additional ordering.
         team_.await<Order, Wait>(*arrivals(), epoch_ * (size - 1), team::any_rank);
         for (int i = 1; i < size; i++)
             team::signal<Order, Wait>(*release(i), epoch_);
     }
 
   private:
-    // In the leader's memory, since the leader waits for it; each rank adds 1 per barrier.
+    // In the leader's memory, since the leader waits on it; each rank adds 1 per barrier.
     flag *arrivals() const
     {
         return flags_.template at<flag>(0);
     }
-    // In the memory of the rank that waits for it; the leader writes it.
+    // In the memory of the rank that waits on it; written by the leader.
     flag *release(int rank) const
     {
         return flags_.template at<flag>(rank, sizeof(flag));
@@ -84,7 +82,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     {
         return flags_.template at<flag>(0);
     }
-    flag *release(int rank) const // in the memory of the rank that waits; its parent writes it
+    flag *release(int rank) const // in the memory of the rank that waits; written by its parent
     {
         return flags_.template at<flag>(rank, sizeof(flag));
     }
@@ -101,15 +99,15 @@ class dissemination_barrier
     // radix: 2 to team size; 0 chooses.
     explicit dissemination_barrier(const team &of, int radix = 0)
         : team_(of), flags_(of.allocate(sizeof(flag))),
-          radix_(radix ? radix : choose(of.size(), of.crowded()))
+          radix_(radix ? radix : choose(of.size(), of.oversubscribed()))
     {
     }
     void wait()
     {
         int size = team_.size(), rank = team_.rank();
         for (long distance = 1; distance < size; distance *= radix_) {
-            // One word per rank counts all rounds of all barriers, so a rank that is ahead has
-            // passed every round that others still wait for.
+            // One word per rank counts the rounds of all barriers: a larger value than awaited
+            // implies that the rank has passed the awaited round.
             team::signal<Order, Wait>(*flags_.template at<flag>(rank), ++round_);
             for (long i = 1; i < radix_ && i * distance < size; i++) {
                 int from = static_cast<int>((rank + size - i * distance) % size);
@@ -119,9 +117,9 @@ class dissemination_barrier
     }
 
   private:
-    static int choose(int size, bool crowded)
+    static int choose(int size, bool oversubscribed)
     {
-        return crowded || size <= 8 ? std::max(size, 2) : 4;
+        return oversubscribed || size <= 8 ? std::max(size, 2) : 4;
     }
     team team_;
     region flags_;

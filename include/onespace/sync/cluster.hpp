@@ -1,8 +1,7 @@
-// onespace/sync/cluster.hpp: ranks on several nodes: a team on each, and its leaders among
-// themselves.
+// onespace/sync/cluster.hpp: ranks on several nodes: a team per node, and the teams' leaders.
 //
-// Section 5 of the paper: within a node through shared memory, between nodes through MPI, by one
-// rank per node. The communicators are made once.
+// Section 5 of the paper: shared memory within a node, MPI between nodes, by one rank per node. The
+// communicators are created once.
 #ifndef ONESPACE_SYNC_CLUSTER_HPP
 #define ONESPACE_SYNC_CLUSTER_HPP
 
@@ -14,7 +13,7 @@ namespace onespace::sync
 namespace detail
 {
 
-// MPI's name of a type or an operation, or the null handle where it has none.
+// MPI's handle for a type or an operation, or the null handle if it has none.
 template <class T> MPI_Datatype mpi_type()
 {
     if constexpr (std::is_same_v<T, double>)
@@ -64,11 +63,12 @@ class communicator
 
 } // namespace detail
 
-// Which rank is on which node. Shared by what is made from it; must outlive none of it.
+// The distribution of ranks over nodes. Objects made from it share its state, so it need not
+// outlive them.
 class cluster
 {
   public:
-    // Collective over `world`, of which a copy is kept.
+    // Collective over `world`, which is duplicated.
     explicit cluster(MPI_Comm world)
         : made_(std::make_shared<parts>()),
           node_(from_mpi((made_->copy(world), made_->world.handle)))
@@ -105,7 +105,7 @@ class cluster
     {
         return made_->local[world_rank];
     }
-    // The copy of the communicator that the cluster was made from.
+    // The duplicate of the communicator that the cluster was made from.
     MPI_Comm world() const noexcept
     {
         return made_->world.handle;
@@ -130,7 +130,8 @@ class cluster
     team node_;
 };
 
-// The paper's algorithms 9 and 10. Made collectively; operations are collective over the cluster.
+// The paper's algorithms 9 and 10. Created collectively; operations are collective over the
+// cluster.
 template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
 class cluster_collectives
 {
@@ -148,8 +149,9 @@ class cluster_collectives
             detail::check_mpi(MPI_Barrier(cluster_.leaders()), "MPI_Barrier");
         node_.release_from(0);
     }
-    // In the order of ranks on each node, and of the nodes' leaders. Sum, product, minimum and
-    // maximum of usual types are combined by MPI_Allreduce between nodes, others by the leaders.
+    // Combines in the order of ranks within each node, then in the order of the leaders. Between
+    // nodes, sum, product, minimum and maximum of common types use MPI_Allreduce; for others the
+    // leaders combine.
     template <transferable T, class Op> T allreduce(const T &mine, Op op)
     {
         T result;

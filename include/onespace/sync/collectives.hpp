@@ -1,15 +1,15 @@
 // onespace/sync/collectives.hpp: broadcast, reduce, allreduce, gather, scatter, allgather over a
 // team.
 //
-// Values and spans of trivially copyable types, with any associative operation. What fits a flag's
-// payload (112 bytes) travels in the flag's own line; more goes through shared memory in pieces or,
-// in a direct team, is read where it lies. Every rank gets bitwise the same result, and operands
-// are combined in the order of ranks, unless `algorithm::tree` was asked for with a commutative
+// Values and spans of trivially copyable types, with any associative operation. Data that fits a
+// flag's payload (112 bytes) travels in the flag's own line; larger spans go through shared memory
+// in pieces or, in a direct team, are read in place. Results are bitwise equal on all ranks.
+// Operands are combined in rank order, unless `algorithm::tree` was requested with a commutative
 // operation.
 //
-// An object is made collectively; its operations are collective and see what was written before
-// them. They throw peer_lost (see team::await), and std::invalid_argument for spans that do not
-// fit, which must fail on all ranks alike.
+// Objects are created collectively; operations are collective and order memory: they see what was
+// written before them. They throw peer_lost (see team::await), and std::invalid_argument for
+// mismatched spans; that must happen on all ranks alike.
 #ifndef ONESPACE_SYNC_COLLECTIVES_HPP
 #define ONESPACE_SYNC_COLLECTIVES_HPP
 
@@ -23,15 +23,15 @@
 namespace onespace::sync
 {
 
-// How small allreduces, reduces and broadcasts go. The caller's choice must be that of all ranks.
+// The algorithm of small allreduces, reduces and broadcasts. All ranks must choose the same.
 enum class algorithm {
-    automatic, // flat while ranks are few or share processors; else doubling or tree
-    flat,      // everybody looks at everybody: one step
+    automatic, // flat if the ranks are few or share CPUs; else doubling or tree
+    flat,      // each rank reads all others: one step
     doubling,  // recursive doubling, ceil(log2 n) steps
-    tree,      // the paper's algorithm 3: up a tree that follows the machine, and down again
+    tree,      // the paper's algorithm 3: up and down a tree that follows the machine's topology
 };
 
-// Whether the order of operands does not matter. Specialise it for operations of your own.
+// True for commutative operations. Specialise it for your own operations.
 template <class Op> inline constexpr bool is_commutative = false;
 template <class T> inline constexpr bool is_commutative<std::plus<T>> = true;
 template <class T> inline constexpr bool is_commutative<std::multiplies<T>> = true;
@@ -62,16 +62,16 @@ concept transferable = std::is_trivially_copyable_v<T> && std::is_default_constr
 template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class collectives
 {
   public:
-    // Collective. `piece`: bytes of shared memory per rank for large spans, twice; taken at the
-    // first of them, and not at all by direct teams.
+    // Collective. `piece`: bytes of each of two shared buffers per rank for large spans; allocated
+    // at the first large span, and never by direct teams.
     explicit collectives(const team &of, algorithm how = algorithm::automatic,
                          std::size_t piece = 64 << 10)
         : team_(of), slots_(of, doubling_channel + 2 + std::bit_width(unsigned(of.size()))),
-          meeting_(of), how_(choose(how, of)), piece_(std::max(piece, line_size))
+          barrier_(of), how_(choose(how, of)), piece_(std::max(piece, line_size))
     {
     }
 
-    // `op` over everybody's value, to everybody.
+    // `op` over the values of all ranks, to all ranks.
     template <transferable T, class Op> T allreduce(const T &mine, Op op)
     {
         T result;
@@ -96,14 +96,14 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         slots_.end(true);
     }
 
-    // `op` over everybody's value, to `root`; the others' result is their own value.
+    // `op` over the values of all ranks, to `root`; the others' result is their own value.
     template <transferable T, class Op> T reduce(const T &mine, Op op, int root)
     {
         T result = mine;
         reduce(std::span(&mine, 1), std::span(&result, 1), op, root);
         return result;
     }
-    // `out` counts at the root only.
+    // `out` is significant at the root only.
     template <transferable T, class Op>
     void reduce(std::span<const T> in, std::span<T> out, Op op, int root)
     {
@@ -121,7 +121,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         slots_.end(is_root);
     }
 
-    // The root's value, to everybody.
+    // The root's value, to all ranks.
     template <transferable T> T broadcast(const T &value, int root)
     {
         T result = value;
@@ -142,7 +142,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         slots_.end(false);
     }
 
-    // Everybody's value by rank, to everybody.
+    // The values of all ranks, in rank order, to all ranks.
     template <transferable T> std::vector<T> allgather(const T &mine)
     {
         std::vector<T> all(team_.size());
@@ -173,11 +173,12 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         scatter(all, std::span(&result, 1), root);
         return result;
     }
-    // `out` has the same length on all ranks; the root's `in` has that for each of them.
+    // `out` has the same length on all ranks; the root's `in` holds that many for each of them.
     template <transferable T> void scatter(std::span<const T> in, std::span<T> out, int root);
 
-    // All ranks arrive, the root goes on alone; then `release` lets the others go on. Between the
-    // two the root may do what needs everybody to stand still (see cluster.hpp).
+    // A barrier in two halves: arrive_at returns at the root once all ranks have arrived, and the
+    // others wait in release_from until the root calls it. In between the root may do work during
+    // which all others must wait (see cluster.hpp).
     void arrive_at(int root)
     {
         char nothing = 0;
@@ -209,7 +210,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     {
         if (how != algorithm::automatic)
             return how;
-        return of.crowded() || of.size() <= 8 ? algorithm::flat : algorithm::doubling;
+        return of.oversubscribed() || of.size() <= 8 ? algorithm::flat : algorithm::doubling;
     }
 
     template <class T> void fetch(std::span<T> out, int rank, int channel)
@@ -218,7 +219,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         if (!out.empty())
             std::memcpy(out.data(), found, out.size_bytes());
     }
-    // out[i] = op(out[i], other's [i]), or the other way round.
+    // out[i] = op(out[i], other's [i]), or op(other's [i], out[i]) if other_first.
     template <class T, class Op>
     void combine(std::span<T> out, int rank, int channel, bool other_first, Op &op)
     {
@@ -245,7 +246,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         const void *in;
         void *out;
     };
-    // Where spans of T lie for the others while they are read; see large.hpp.
+    // The spans of T of all ranks while they are read; see large.hpp.
     template <class T> class exposed;
 
     const tree &tree_from(int root)
@@ -257,7 +258,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
 
     sync::team team_;
     detail::slots<Order, Wait> slots_;
-    dissemination_barrier<Order, Wait> meeting_;
+    dissemination_barrier<Order, Wait> barrier_;
     algorithm how_;
     std::size_t piece_;
     std::optional<region> pieces_;

@@ -1,32 +1,30 @@
-// onespace/sync/ghost.hpp: ghost update: each rank gets its neighbours' values of the points that
-// they own and it has copies of. For teams; ghost_mpi.hpp adds neighbours on other nodes.
+// onespace/sync/ghost.hpp: ghost update: refreshes each rank's copies of points that its neighbours
+// own. For teams; ghost_mpi.hpp adds neighbours on other nodes.
 //
 // Section 3.3 and algorithm 4 of the paper, without the barrier that its section 4.6 needs between
 // consecutive updates. Updates are numbered from 1. Each ordered pair of neighbours, writer W and
 // reader R, has two counters, each with one writer and a line of its own:
 //
-//   published  W stores k (release) when what it sends in update k may be read; R awaits it
-//              (acquire) before it reads. In R's memory.
+//   published  W stores k (release) when the data of update k may be read; R awaits it (acquire)
+//              before it reads. In R's memory.
 //   consumed   R stores k (release) after its last read of update k; W awaits it (acquire) before
-//              it changes what R has read. In W's memory.
+//              it overwrites what R has read. In W's memory.
 //
-// With shared buffers (processes) W copies its points into buffer k mod d of this pair, d >= 2. It
-// fills that buffer only when consumed >= k-2, so R has finished with what was in it, however late
-// R is, and W may be up to two updates ahead of R. No rank waits for one that it exchanges nothing
-// with. Two buffers are enough for that. More of them, in a ring that is larger than the caches of
-// a core, are filled faster between cores that share a further cache: the lines of a buffer are in
-// neither core's own caches any more when its turn comes again.
+// With shared buffers (processes) W copies its points into buffer k mod d of the pair, d >= 2, and
+// fills that buffer only when consumed >= k-2. Hence R has finished with its old contents, however
+// late R is, and W can be up to two updates ahead of R. Ranks that exchange nothing never wait for
+// each other. Two buffers suffice for that. More of them, in a ring larger than a core's private
+// caches, are filled faster between cores that share an outer cache: by the time a buffer is
+// reused, its lines have been evicted from both cores' private caches.
 //
 // In a direct team (tasks, threads) R can read W's vector: one copy instead of two. The values that
 // W sends stay unchanged from published = k until every reader has consumed >= k; `end` returns
-// only then. So the address of the vector, which travels in the line of `published`, does not
-// change under R either.
+// only then. The same holds for the vector's address, which travels in the line of `published`.
 //
-// Which is the fastest, two buffers, a ring, two that are filled past the caches (stream.hpp) or
-// none, depends on the caches that the ranks share. So a plan tries them when it is made.
+// Whether two buffers, a ring, two buffers filled by non-temporal stores (stream.hpp) or no buffer
+// is fastest depends on the caches that the ranks share, so a plan measures them when it is made.
 //
-// Nobody waits in a circle: a rank that is furthest behind waits only for what ranks that are as
-// far or further have stored already, or store without waiting for it.
+// Deadlock-free: the slowest rank waits only for data that was published without waiting for it.
 #ifndef ONESPACE_SYNC_GHOST_HPP
 #define ONESPACE_SYNC_GHOST_HPP
 
@@ -45,16 +43,16 @@ namespace onespace::sync
 {
 
 enum class ghost_path {
-    automatic, // the fastest, found by trying; buffers for ranks that share processors
-    direct,    // in place where the team is direct, else buffers; `end` waits for the readers
-    buffers,   // two for each pair; `end` waits for no reader
-    ring,      // the same with more of them, 4 times as large as a core's own caches
-    streamed,  // the same with two, and large lists are written past the caches
+    automatic, // the fastest, by measurement; buffers for ranks that share CPUs
+    direct,    // in place if the team is direct, else buffers; `end` waits for the readers
+    buffers,   // two per pair; `end` waits for no reader
+    ring,      // more buffers, 4 times as large as a core's private caches
+    streamed,  // two buffers; large lists are written by non-temporal stores
 };
 
-// Made collectively, for vectors of T. T is trivially copyable; T, `values` and the policies are
-// the same on all ranks. Used by one thread of each rank. All ranks do the same updates in the same
-// order; each waits for its neighbours only.
+// Created collectively, for vectors of T. T is trivially copyable; T, `values` and the policies are
+// the same on all ranks. Used by one thread per rank. All ranks do the same updates in the same
+// order; each waits only for its neighbours.
 template <class T, order_policy Order = release_acquire, wait_policy Wait = adaptive>
 class ghost_plan
 {
@@ -63,8 +61,8 @@ class ghost_plan
   public:
     // Collective over the team. `lists` name ranks of the team; they and the ids are copied. Throws
     // ghost_error on all ranks if a list is wrong on any; std::bad_alloc or the MPI's error like
-    // team::allocate. All ranks take the path that is the last in ghost_path of those asked for. To
-    // find the fastest, it makes updates of other memory for some milliseconds.
+    // team::allocate. If ranks request different paths, all use the one that is last in ghost_path.
+    // Finding the fastest takes some milliseconds of updates on scratch memory.
     ghost_plan(const team &of, std::span<const ghost_neighbour> lists, const ghost_shape &shape,
                ghost_path path = ghost_path::automatic)
         : team_(of), values_(shape.points * shape.values), path_(agree(lists, shape, path)),
@@ -79,10 +77,10 @@ class ghost_plan
         begin(vector);
         end();
     }
-    // Gives the values of the points in `send` lists to the neighbours. Until `end` has returned
-    // the vector stays where it is, those values stay as they are, and ghosts are not looked at;
-    // all else may be read and written. Throws std::invalid_argument for a vector of another size,
-    // peer_lost (see team::await).
+    // Publishes the values of the points in `send` lists to the neighbours. Until `end` has
+    // returned, the caller must not move the vector, change those values or access ghosts;
+    // everything else may be read and written. Throws std::invalid_argument for a vector of another
+    // size, peer_lost (see team::await).
     void begin(std::span<T> vector)
     {
         check(vector);
@@ -93,8 +91,8 @@ class ghost_plan
             if (!with.send.empty())
                 publish(with);
     }
-    // Puts the neighbours' values into the ghosts; waits for them. All is the caller's again.
-    // Throws peer_lost, and even then no neighbour looks at the vector any more.
+    // Waits for the neighbours' values and stores them into the ghosts. The whole vector is the
+    // caller's again. Throws peer_lost; even then no neighbour reads the vector any more.
     void end()
     {
         if (!open_)
@@ -111,7 +109,7 @@ class ghost_plan
         if (auto lost = await_readers())
             std::rethrow_exception(lost);
     }
-    // Throws what `begin` would throw for this vector now, but for peer_lost.
+    // Throws what `begin` would throw for this vector now, except peer_lost.
     void check(std::span<const T> vector) const
     {
         if (vector.size() != values_)
@@ -128,23 +126,23 @@ class ghost_plan
     }
 
   private:
-    // Smaller updates gain nothing by a ring.
+    // Smaller updates gain nothing from a ring.
     static constexpr std::size_t ring_from = 8 << 10;
 
-    // One neighbour. In the caller's memory: `arrived` and `read`, which the neighbour stores; in
-    // the neighbour's: `give` and `done`, which the caller stores.
+    // One neighbour. In the caller's memory: `arrived` and `read`, written by the neighbour. In the
+    // neighbour's: `give` and `done`, written by the caller.
     struct link {
         int rank;
         detail::ghost_points send, receive;
-        detail::ghost_points source; // what arrives, in the neighbour's vector; in a direct team
+        detail::ghost_points source; // direct team: the received points in the neighbour's vector
         flag *give, *arrived;        // published
         flag *done, *read;           // consumed
-        std::byte *out;              // unless direct: the first to fill,
-        const std::byte *in;         // and to read; the next ones are so many bytes further
+        std::byte *out;              // unless direct: the first buffer to fill
+        const std::byte *in;         // and to read; the next ones follow at these steps
         std::size_t out_step, in_step;
     };
 
-    // Which buffer this update's is.
+    // The index of this update's buffer.
     std::size_t turn() const noexcept
     {
         return update_ & ((path_ == ghost_path::ring ? depth_ : 2) - 1);
@@ -152,7 +150,7 @@ class ghost_plan
     void publish(link &with)
     {
         if (direct()) {
-            // The reader has consumed the last update, hence read the last address: see `end`.
+            // The reader has consumed the previous update, hence its address: see `end`.
             std::memcpy(with.give->payload, &vector_, sizeof(vector_));
         } else {
             if (update_ > 2)
@@ -181,8 +179,8 @@ class ghost_plan
         }
         team::signal<Order, Wait>(*with.done, update_);
     }
-    // Until nobody reads the vector any more: a neighbour that is lost does not, and one that has
-    // found another lost stops reading before it says so. Returns the loss, if there was one.
+    // Waits until nobody reads the vector any more. A lost neighbour does not read; one that finds
+    // another lost stops reading before it reports the loss. Returns the loss, if any.
     std::exception_ptr await_readers()
     {
         std::exception_ptr lost;
@@ -196,8 +194,8 @@ class ghost_plan
         return lost;
     }
 
-    // Everything that can be wrong without looking at lists of others; which path to take,
-    // automatic where that is to be measured.
+    // Checks everything that does not need the lists of others, and agrees on the path; automatic
+    // if it must be measured.
     ghost_path agree(std::span<const ghost_neighbour> lists, const ghost_shape &shape,
                      ghost_path path)
     {
@@ -207,8 +205,8 @@ class ghost_plan
         };
         auto fault = detail::ghost_local_check(team_.rank(), team_.size(), lists, shape).find();
         detail::throw_first(team_.exchange(fault));
-        // Ranks that take turns on a processor share its caches, and had better wait for nobody.
-        if (path == ghost_path::automatic ? team_.crowded()
+        // Ranks on the same CPU share its caches, and with buffers `end` does not wait for readers.
+        if (path == ghost_path::automatic ? team_.oversubscribed()
                                           : path == ghost_path::direct && !team_.direct())
             path = ghost_path::buffers;
         auto claims = team_.exchange(claim{shape.values * sizeof(T), path});
@@ -225,7 +223,7 @@ class ghost_plan
         }
         return path;
     }
-    // Compares the lists of all ranks and makes the links.
+    // Compares the lists of all ranks and creates the links.
     region connect(std::span<const ghost_neighbour> lists, const ghost_shape &shape)
     {
         auto bytes = shape.values * sizeof(T);
@@ -245,7 +243,7 @@ class ghost_plan
                     links_.push_back(connect(lists[slot], static_cast<int>(slot), directory,
                                              *memory, shape.values));
             }
-        } // in step, before anything is thrown: the end of the directory is collective
+        } // before any throw, since the end of the directory is collective
         detail::throw_first(faults);
         return std::move(*memory);
     }
@@ -278,13 +276,13 @@ class ghost_plan
         made.in_step = step(other);
         return made;
     }
-    // Collective. Of all ranks' values.
+    // Collective. The maximum over all ranks.
     template <class V> V greatest(V mine) const
     {
         auto all = team_.exchange(mine);
         return *std::max_element(all.begin(), all.end());
     }
-    // Collective. How many buffers each pair has: a power of 2, the same on all ranks.
+    // Collective. The number of buffers per pair: a power of 2, the same on all ranks.
     std::size_t find_depth(std::span<const ghost_neighbour> lists, std::size_t point_bytes)
     {
         std::size_t most = 0;
@@ -297,8 +295,8 @@ class ghost_plan
         return std::max<std::size_t>(std::bit_floor(4 * static_cast<std::size_t>(cache) / most), 2);
     }
 
-    // Collective. Takes, of the paths that are left, the one whose updates take the least time for
-    // the slowest rank.
+    // Collective. Chooses, among the candidates, the path whose updates are fastest on the slowest
+    // rank.
     void choose()
     {
         if (path_ != ghost_path::automatic)
@@ -313,7 +311,7 @@ class ghost_plan
         std::vector<double> best(several.size(), std::numeric_limits<double>::max());
         for (std::size_t i = 0; i < several.size(); i++) {
             path_ = several[i];
-            // First until the buffers are in the caches where they stay: several times around.
+            // Warm-up: several passes through all buffers bring them to their steady cache state.
             (void)time_of_updates(vector.get(), 8 * (path_ == ghost_path::ring ? depth_ : 2));
             for (int group = 0; group < 3; group++)
                 best[i] = std::min(best[i], time_of_updates(vector.get(), 16));
@@ -351,7 +349,7 @@ class ghost_plan
 
     team team_;
     std::size_t values_; // of the whole vector
-    ghost_path path_;    // automatic while it is not chosen
+    ghost_path path_;    // automatic until it is chosen
     std::size_t depth_ = 2;
     std::vector<link> links_;
     region memory_;

@@ -1,5 +1,5 @@
-// onespace/sync/ghost_directory.hpp: what the ranks of a team show each other while a ghost_plan is
-// made: how much they send to whom, from which points, and where their buffers lie.
+// onespace/sync/ghost_directory.hpp: data that the ranks of a team share while a ghost_plan is
+// made: how much each sends to whom, from which points, and where its buffers are.
 #ifndef ONESPACE_SYNC_GHOST_DIRECTORY_HPP
 #define ONESPACE_SYNC_GHOST_DIRECTORY_HPP
 
@@ -14,20 +14,20 @@ inline std::size_t whole_lines(std::size_t bytes)
     return (bytes + line_size - 1) / line_size * line_size;
 }
 
-// Lies in shared memory: `count`, the entries, and for each the ids sent, those expected, and the
-// points sent. Written by its owner before an exchange, read by the others behind it.
+// In shared memory: `count`, the entries, and for each the ids sent, the ids expected, and the
+// points sent. Written by its owner before an exchange, read by the others after it.
 class ghost_directory
 {
   public:
     struct entry {
         std::int32_t rank, sent, expected, unused;
-        std::uint64_t ids_sent, ids_expected; // how many
-        std::uint64_t data;                   // where its ids and points begin
-        std::uint64_t buffer; // where its first buffer begins in the memory of the plan
+        std::uint64_t ids_sent, ids_expected; // counts
+        std::uint64_t data;                   // offset of its ids and points
+        std::uint64_t buffer;                 // offset of its first buffer in the plan's memory
     };
 
-    // Collective. The lists have passed the local check. `depth`: buffers for each neighbour, the
-    // same on all ranks.
+    // Collective. The lists have passed the local check. `depth`: buffers per neighbour, the same
+    // on all ranks.
     ghost_directory(const team &of, std::span<const ghost_neighbour> lists,
                     const ghost_shape &shape, std::size_t point_bytes, std::size_t depth)
         : team_(of), memory_(of.allocate(size_of(lists, shape)))
@@ -51,9 +51,9 @@ class ghost_directory
             data = put(own, put(own, put(own, data, out), in), with.send);
             buffer += depth * whole_lines(with.send.size() * point_bytes);
         }
-        of.exchange(0); // all are filled in
+        of.exchange(0); // all ranks' entries are filled in
     }
-    // How much memory the plan of the caller needs.
+    // The memory that the caller's plan needs.
     static std::size_t plan_bytes(std::span<const ghost_neighbour> lists, std::size_t point_bytes,
                                   std::size_t depth)
     {
@@ -63,7 +63,7 @@ class ghost_directory
         return bytes;
     }
 
-    // The place of the caller among the neighbours of `rank`, or -1.
+    // The index of the caller among the neighbours of `rank`, or -1.
     int slot_at(int rank) const
     {
         for (std::uint64_t slot = 0; slot < get<std::uint64_t>(rank, 0); slot++)
@@ -75,13 +75,13 @@ class ghost_directory
     {
         return get<entry>(rank, sizeof(std::uint64_t) + slot * sizeof(entry));
     }
-    // The points that `rank` sends to the caller, in its own vector.
+    // The points in the vector of `rank` that it sends to the caller.
     std::vector<int> points(int rank, const entry &of) const
     {
         return copy<int>(rank, of.data + (of.ids_sent + of.ids_expected) * sizeof(std::int64_t),
                          of.sent);
     }
-    // The first thing in which the caller's lists and its neighbours' differ.
+    // The first difference between the caller's lists and its neighbours'.
     ghost_fault find(std::span<const ghost_neighbour> lists, const ghost_shape &shape) const
     {
         ghost_fault fault;
@@ -113,7 +113,7 @@ class ghost_directory
                          sizeof(std::int64_t);
         return bytes;
     }
-    // Returns where the next may begin: 8-byte steps.
+    // Returns the offset of the next, aligned to 8 bytes.
     template <class T> static std::uint64_t put(std::byte *own, std::uint64_t at, const T &list)
     {
         auto bytes = list.size() * sizeof(list[0]);

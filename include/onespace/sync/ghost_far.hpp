@@ -1,6 +1,6 @@
-// onespace/sync/ghost_far.hpp: what ghost updates exchange with other nodes, by persistent MPI
-// requests: the interface, and the way in which each rank speaks for itself (section 5.3 of the
-// paper, its option 2). ghost_leaders.hpp has the other.
+// onespace/sync/ghost_far.hpp: the inter-node part of ghost updates, by persistent MPI requests:
+// the interface, and the variant in which each rank sends its own messages (section 5.3 of the
+// paper, option 2). ghost_leaders.hpp has the other variant.
 #ifndef ONESPACE_SYNC_GHOST_FAR_HPP
 #define ONESPACE_SYNC_GHOST_FAR_HPP
 
@@ -10,7 +10,7 @@
 namespace onespace::sync::detail
 {
 
-// With neighbours that the caller shares no memory with.
+// The exchange with neighbours that share no memory with the caller.
 template <class T> class ghost_far
 {
   public:
@@ -30,7 +30,7 @@ template <class T> class ghost_far
     const ghost_communicator world;
 };
 
-// All values of a point, as MPI counts them, so that lists may be longer than 2 GiB.
+// An MPI datatype of all values of a point, so that messages may exceed 2 GiB.
 class ghost_point_type
 {
   public:
@@ -43,7 +43,7 @@ class ghost_point_type
     ghost_point_type(const ghost_point_type &) = delete;
     ~ghost_point_type()
     {
-        MPI_Type_free(&handle); // requests keep it
+        MPI_Type_free(&handle); // requests keep a reference
     }
     MPI_Datatype handle;
 };
@@ -67,8 +67,8 @@ inline void ghost_free(std::vector<MPI_Request> &requests)
             MPI_Request_free(&request);
 }
 
-// Messages are packed, since the caller's vector may be another one each time, and persistent
-// requests keep their buffers.
+// Messages are packed: the caller's vector may differ from update to update, but the buffers of
+// persistent requests are fixed.
 template <class T> class ghost_messages : public ghost_far<T>
 {
   public:

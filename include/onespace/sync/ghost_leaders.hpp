@@ -1,20 +1,18 @@
-// onespace/sync/ghost_leaders.hpp: ghost update between nodes by their leaders: one message for
-// each pair of nodes and direction (section 5.3 of the paper, its option 1).
+// onespace/sync/ghost_leaders.hpp: ghost update between nodes by their leaders: one message per
+// pair of nodes and direction (section 5.3 of the paper, option 1).
 //
-// The leader is rank 0 of the node's team. The buffers for messages lie in its shared memory: ranks
-// pack what they send into its outgoing buffer and unpack from its incoming one, so that gathering
-// costs no copy of its own. Updates are numbered from 1. Flags, all in the leader's memory, one
-// writer each:
+// The leader is rank 0 of the node's team. The message buffers are in its shared memory: ranks pack
+// into its outgoing buffer and unpack from its incoming one, so that gathering needs no extra copy.
+// Updates are numbered from 1. Flags, all in the leader's memory, one writer each:
 //
 //   ready(i)  rank i stores k (release) when its points of update k are packed; the leader awaits
 //             all (acquire) before it sends
 //   sent      the leader stores k when the messages of update k have left the outgoing buffer;
-//   ranks
-//             await k - 1 before they pack update k
+//             ranks await k - 1 before they pack update k
 //   arrived   the leader stores k when all messages of update k are in the incoming buffer; ranks
 //             await k before they unpack
-//   taken(i)  rank i stores k when it has unpacked; the leader awaits k - 1 of all before it lets
-//             messages of update k come in
+//   taken(i)  rank i stores k when it has unpacked; the leader awaits k - 1 of all before it starts
+//             the receives of update k
 #ifndef ONESPACE_SYNC_GHOST_LEADERS_HPP
 #define ONESPACE_SYNC_GHOST_LEADERS_HPP
 
@@ -93,13 +91,13 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
     }
 
   private:
-    // What one rank sends to one of another node. Ranks are those of the communicator.
+    // The data from one rank to a rank on another node. Ranks are those of the communicator.
     struct piece {
         int from, to, points;
         int from_leader, to_leader;
     };
-    // Where the pieces that leave a node, or come to it, lie in the leader's buffer: those of one
-    // message next to each other, in the same order on both sides.
+    // The layout of the leader's outgoing or incoming buffer: the pieces of a message are
+    // contiguous, in the same order on both sides.
     struct layout {
         layout(const std::vector<piece> &all, int leader, bool outgoing)
         {
@@ -142,7 +140,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
         T *buffer;
     };
 
-    // Everybody's, on all ranks: needed only while the plan is made.
+    // The pieces of all ranks, on all ranks: needed only while the plan is made.
     std::vector<piece> all_pieces(int leader, std::span<const ghost_neighbour> lists) const
     {
         const auto &world = this->world;
@@ -165,7 +163,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
                   "MPI_Allgatherv");
         return all;
     }
-    // Which ranks of the team have pieces there.
+    // The ranks of the team that have pieces in it.
     static std::vector<int> among(const std::vector<int> &members, const layout &of, bool outgoing)
     {
         std::vector<int> found;
@@ -191,8 +189,9 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
                       "MPI_Send_init");
     }
 
-    // The leader's: starts the messages, those for which everything is ready or, `all`, waiting
-    // until it is. So `begin` waits for nobody but a leader that still sends the last update.
+    // Leader only: starts the messages whose pieces are all ready; with `all`, waits for the pieces
+    // of every message. Thus `begin` waits for nobody but a leader that still sends the previous
+    // update.
     void start(bool all)
     {
         if (node_->rank() != 0)
@@ -216,7 +215,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
     {
         node_->template await<Order, Wait>(*what, wanted, from);
     }
-    // See the top of this file.
+    // The flags described at the top of this file.
     flag *arrived() const
     {
         return memory_->template at<flag>(0);
@@ -237,7 +236,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
     std::optional<team> node_;
     std::optional<region> memory_;
     std::vector<copy> packs_, unpacks_;
-    // The leader's alone.
+    // Used by the leader only.
     std::vector<int> senders_, receivers_; // ranks of the team
     std::vector<MPI_Request> receives_, sends_;
     bool receiving_ = false, sending_ = false; // this update's messages have been started

@@ -1,8 +1,8 @@
-// onespace/sync/ghost_lists.hpp: which points of a vector go to which neighbour, and whether the
-// ranks' lists fit together.
+// onespace/sync/ghost_lists.hpp: the points of a vector that go to each neighbour, and the check
+// that the ranks' lists match.
 //
 // A rank's vector holds its own points and, as ghosts, copies of points that its neighbours own
-// (section 3.3 and figures 7 and 8 of the paper). Wrong lists are found before the first update:
+// (section 3.3 and figures 7 and 8 of the paper). Wrong lists are detected before the first update;
 // all ranks then get the same ghost_error.
 #ifndef ONESPACE_SYNC_GHOST_LISTS_HPP
 #define ONESPACE_SYNC_GHOST_LISTS_HPP
@@ -17,10 +17,10 @@
 namespace onespace::sync
 {
 
-// What the caller exchanges with one other rank. Both lists hold points: positions in the caller's
-// vector, in units of whole points. Entry i of `send` arrives at entry i of the list `receive` that
-// the other rank has for the caller. Either list may be empty; a point may be in `send` lists for
-// several neighbours.
+// The exchange with one other rank. Both lists hold points: positions in the caller's vector, in
+// units of whole points. Entry i of `send` is received as entry i of the other rank's `receive`
+// list for the caller. Either list may be empty; a point may be in the `send` lists of several
+// neighbours.
 struct ghost_neighbour {
     int rank;
     std::vector<int> send, receive;
@@ -28,21 +28,21 @@ struct ghost_neighbour {
 
 // The caller's vector.
 struct ghost_shape {
-    std::size_t points;     // its own and its ghosts
-    std::size_t values = 1; // of each point, next to each other; the same on all ranks
-    // A number for each point that is the same on all ranks, or empty. Looked at when a plan is
-    // made, to see that both sides mean the same points and not just as many.
+    std::size_t points;     // own points and ghosts
+    std::size_t values = 1; // per point, contiguous; the same on all ranks
+    // A global id per point, or empty. Used when a plan is made, to check that both sides mean the
+    // same points, not just equally many.
     std::span<const std::int64_t> ids = {};
 };
 
 namespace detail
 {
 
-// What is wrong with the lists, small enough to be shown to all ranks.
+// A fault in the lists, small enough for an exchange among all ranks.
 struct ghost_fault {
     enum what : std::int32_t {
         none,
-        no_such_rank,      // first: how many ranks there are
+        no_such_rank,      // first: number of ranks
         itself,            //
         listed_twice,      //
         number_of_ids,     // first: ids, second: points
@@ -104,7 +104,7 @@ inline std::string text_of(const ghost_fault &fault)
     return "no fault";
 }
 
-// The first fault in one rank's lists that can be told without the others'.
+// The first fault in one rank's lists that can be found without the others'.
 class ghost_local_check
 {
   public:
@@ -146,7 +146,7 @@ class ghost_local_check
         }
         return {};
     }
-    // Receive lists first: they say which points are ghosts.
+    // Receive lists first: they determine which points are ghosts.
     ghost_fault find_wrong_entry(const ghost_neighbour &with, ghost_fault::list side)
     {
         const auto &list = side == ghost_fault::send ? with.send : with.receive;
@@ -179,7 +179,7 @@ class ghost_local_check
     std::vector<bool> ghost_;
 };
 
-// What a rank sends to another against what that one expects; the ids only where both gave them.
+// Compares what a rank sends with what the receiver expects; the ids only if both gave them.
 inline ghost_fault compare_lists(int rank, int neighbour, std::size_t sent, std::size_t expected,
                                  std::span<const std::int64_t> sent_ids = {},
                                  std::span<const std::int64_t> expected_ids = {})
@@ -210,8 +210,8 @@ inline std::vector<std::int64_t> ids_of(const std::vector<int> &list, const ghos
 
 } // namespace detail
 
-// The lists of the ranks are wrong; thrown on all ranks alike, before anything was exchanged. The
-// text says which rank, which entry and what is wrong with it.
+// The lists of the ranks are wrong; thrown on all ranks alike, before any values are exchanged. The
+// text names the rank, the entry and the fault.
 class ghost_error : public std::invalid_argument
 {
   public:
@@ -220,15 +220,15 @@ class ghost_error : public std::invalid_argument
           fault_(fault)
     {
     }
-    int rank() const noexcept // whose list it is: of a pair the sender
+    int rank() const noexcept // owner of the list; of a pair, the sender
     {
         return fault_.rank;
     }
-    int neighbour() const noexcept // whom that list is for; -1: it is about no list
+    int neighbour() const noexcept // the neighbour of that list; -1: none
     {
         return fault_.neighbour;
     }
-    std::int64_t index() const noexcept // the entry of that list; -1: it is about no entry
+    std::int64_t index() const noexcept // the entry of that list; -1: none
     {
         return fault_.index;
     }

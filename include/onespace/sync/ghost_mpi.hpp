@@ -9,10 +9,10 @@
 namespace onespace::sync
 {
 
-// Who sends messages to other nodes; the same on all ranks.
+// Which ranks send messages to other nodes; the same on all ranks.
 enum class ghost_speaker {
-    each,   // every rank for itself: many small messages; the paper found this faster
-    leader, // rank 0 of the team for all of them: one message for each pair of nodes
+    each,   // every rank its own: many small messages; the paper found this faster
+    leader, // rank 0 of the team for all of them: one message per pair of nodes
 };
 
 // As ghost_plan, for the ranks of a communicator instead of those of a team.
@@ -20,7 +20,7 @@ template <class T, order_policy Order = release_acquire, wait_policy Wait = adap
 class mpi_ghost_plan
 {
   public:
-    // Collective over the communicator, of which a copy is kept. `lists` name its ranks. Throws
+    // Collective over the communicator, which is duplicated. `lists` name its ranks. Throws
     // ghost_error on all ranks if a list is wrong on any, std::invalid_argument on all if they name
     // different speakers, and std::runtime_error with the MPI's text if its error handler returns.
     mpi_ghost_plan(MPI_Comm over, std::span<const ghost_neighbour> lists, const ghost_shape &shape,
@@ -29,8 +29,8 @@ class mpi_ghost_plan
         : mpi_ghost_plan(over, from_mpi(over), lists, shape, path, speaker)
     {
     }
-    // The same with a team that there is already: ranks of the communicator that share memory, be
-    // it all of a node or those of a socket. Others are reached through MPI. Every rank has one.
+    // The same with an existing team of ranks of the communicator that share memory, for instance
+    // those of a node or of a socket. Others are reached through MPI. Every rank is in one team.
     mpi_ghost_plan(MPI_Comm over, const team &node, std::span<const ghost_neighbour> lists,
                    const ghost_shape &shape, ghost_path path = ghost_path::automatic,
                    ghost_speaker speaker = ghost_speaker::each)
@@ -41,13 +41,14 @@ class mpi_ghost_plan
     // Collective, before MPI_Finalize.
     ~mpi_ghost_plan()
     {
-        if (started_) // a peer was lost: the MPI may still write to the buffers
+        if (started_) // after the loss of a peer the MPI may still write to the buffers
             (void)far_.release();
     }
 
-    // See ghost_plan. Messages are on their way between `begin` and `end` as far as the MPI makes
-    // progress by itself; a rank that waits for another on its node does not call it. With leaders,
-    // `begin` may wait for the leader's last `end`, and `end` for the whole node's `begin`.
+    // See ghost_plan. Between `begin` and `end` messages advance only if the MPI has asynchronous
+    // progress, since a rank that waits for another on its node does not call the MPI. With
+    // leaders, `begin` may wait for the leader's previous `end`, and `end` for `begin` of the whole
+    // node.
     void update(std::span<T> vector)
     {
         begin(vector);
@@ -63,18 +64,18 @@ class mpi_ghost_plan
     }
     void end()
     {
-        // Messages first: that wait drives the MPI, and what neighbours on the node have published
-        // needs nobody's help to be there.
+        // Messages first: that wait makes MPI progress, whereas data published by neighbours on the
+        // node needs none.
         try {
             far_->end(vector_);
         } catch (...) {
-            node_.end(); // no neighbour looks at the vector any more
+            node_.end(); // no neighbour reads the vector any more
             throw;
         }
         node_.end();
         started_ = false;
     }
-    // Whether neighbours on the node read the vector itself.
+    // True if neighbours on the node read the vector in place.
     bool direct() const noexcept
     {
         return node_.direct();
@@ -87,8 +88,8 @@ class mpi_ghost_plan
             return std::make_unique<detail::ghost_leaders<T, Order, Wait>>(over);
         return std::make_unique<detail::ghost_messages<T>>(over);
     }
-    // Checks all lists, keeps what goes through messages, and returns the rest with the ranks of
-    // the team.
+    // Checks all lists, keeps the inter-node ones, and returns the intra-node ones with the ranks
+    // of the team.
     std::vector<ghost_neighbour> split(const team &node, std::span<const ghost_neighbour> lists,
                                        const ghost_shape &shape, ghost_speaker speaker)
     {
@@ -96,16 +97,17 @@ class mpi_ghost_plan
         detail::ghost_mpi_check(world, lists, shape, shape.values * sizeof(T));
         check(world, speaker);
         auto members = node.exchange(world.rank);
-        std::vector<ghost_neighbour> near, far;
+        std::vector<ghost_neighbour> on_node, remote;
         for (const auto &with : lists) {
             auto at = std::find(members.begin(), members.end(), with.rank);
             if (at == members.end())
-                far.push_back(with);
+                remote.push_back(with);
             else
-                near.push_back({static_cast<int>(at - members.begin()), with.send, with.receive});
+                on_node.push_back(
+                    {static_cast<int>(at - members.begin()), with.send, with.receive});
         }
-        far_->connect(node, members, far, shape.values);
-        return near;
+        far_->connect(node, members, remote, shape.values);
+        return on_node;
     }
     static void check(const detail::ghost_communicator &world, ghost_speaker speaker)
     {

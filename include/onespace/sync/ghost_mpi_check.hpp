@@ -1,5 +1,5 @@
-// onespace/sync/ghost_mpi_check.hpp: whether the ghost lists of all ranks of a communicator fit
-// together.
+// onespace/sync/ghost_mpi_check.hpp: checks that the ghost lists of all ranks of a communicator
+// match.
 #ifndef ONESPACE_SYNC_GHOST_MPI_CHECK_HPP
 #define ONESPACE_SYNC_GHOST_MPI_CHECK_HPP
 
@@ -34,7 +34,7 @@ class ghost_communicator
     int rank = 0, size = 0;
 };
 
-// The same checks as a team's, through messages: the first fault of any rank is thrown on all.
+// The checks of a team, through messages: the first fault of any rank is thrown on all.
 class ghost_mpi_check
 {
   public:
@@ -71,7 +71,7 @@ class ghost_mpi_check
                 static_cast<std::int64_t>(point_bytes),
                 static_cast<std::int64_t>(of_first)};
     }
-    // Everybody tells everybody, since who is not listed by the other must hear of it too.
+    // All to all, since a rank must also learn that a neighbour does not list it.
     ghost_fault compare_counts()
     {
         struct counts {
@@ -92,7 +92,7 @@ class ghost_mpi_check
             fault = compare_lists(i, world_.rank, theirs[i].sent, mine[i].expected);
         return fault;
     }
-    // The counts agree, so each message is awaited.
+    // The counts agree, so every message has a matching receive.
     ghost_fault compare_ids() const
     {
         std::vector<std::vector<std::int64_t>> buffers(2 * lists_.size());

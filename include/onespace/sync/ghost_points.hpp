@@ -1,4 +1,4 @@
-// onespace/sync/ghost_points.hpp: copies the points of a list out of a vector, or into one.
+// onespace/sync/ghost_points.hpp: copies the points of a list from or to a vector.
 #ifndef ONESPACE_SYNC_GHOST_POINTS_HPP
 #define ONESPACE_SYNC_GHOST_POINTS_HPP
 
@@ -11,8 +11,8 @@
 namespace onespace::sync::detail
 {
 
-// Points of a vector, `values` values each. Lists that run through consecutive points, as figure 8
-// of the paper orders them, are copied in one piece.
+// Points of a vector, `values` values each. Lists of consecutive points, as in the numbering of
+// figure 8 of the paper, are copied in one piece.
 class ghost_points
 {
   public:
@@ -38,7 +38,8 @@ class ghost_points
             return copy(packed, begin(vector), values());
         for_each([&](std::size_t to, std::size_t from) { packed[to] = vector[from]; });
     }
-    // As pack, past the caches; `packed` is aligned to 16 bytes. A stream_fence makes it readable.
+    // As pack, by non-temporal stores; `packed` is aligned to 16 bytes. Others may read it after a
+    // stream_fence.
     template <class T> void stream(T *packed, const T *vector) const
     {
         if (consecutive_)
@@ -62,7 +63,7 @@ class ghost_points
             return copy(begin(vector), packed, values());
         for_each([&](std::size_t from, std::size_t to) { vector[to] = packed[from]; });
     }
-    // From the points `source` of another vector: as pack there and unpack here, in one copy.
+    // Copies directly from the points `source` of another vector.
     template <class T> void take(T *vector, const ghost_points &source, const T *from) const
     {
         if (source.consecutive_)
@@ -74,7 +75,7 @@ class ghost_points
                 vector[list_[i] * values_ + v] = from[source.list_[i] * values_ + v];
     }
 
-    // Changes the points as a computation does, to whatever.
+    // Modifies the points, as a computation would.
     template <class T> void touch(T *vector) const
     {
         for_each([&](std::size_t, std::size_t at) {
@@ -92,7 +93,7 @@ class ghost_points
         if (count)
             std::memcpy(to, from, count * sizeof(T));
     }
-    // Calls visit(position when packed, position in the vector) for each value.
+    // Calls visit(packed position, position in the vector) for each value.
     template <class Visit> void for_each(Visit visit) const
     {
         if (values_ == 1) {

@@ -1,21 +1,22 @@
-// onespace/sync/large.hpp: the parts of collectives.hpp for spans that fit no flag.
+// onespace/sync/large.hpp: the parts of collectives.hpp for spans that do not fit a flag.
 //
-// In a direct team each rank shows the addresses of its spans, and the others read there. Otherwise
-// spans pass in pieces through shared memory: each rank copies its piece in, all meet, all read,
-// all meet again before the next piece. Both ways the caller's memory is its own again on return.
+// In a direct team each rank publishes the addresses of its spans, and the others read there.
+// Otherwise spans pass in pieces through shared memory: each rank copies its piece in, a barrier,
+// all read, and another barrier before the next piece. Either way the caller's memory is its own
+// again on return.
 #ifndef ONESPACE_SYNC_LARGE_HPP
 #define ONESPACE_SYNC_LARGE_HPP
 
 namespace onespace::sync
 {
 
-// The spans of all ranks, `count` elements each: piece by piece, or all at once where they lie.
+// The spans of all ranks, `count` elements each: piece by piece, or in place all at once.
 template <order_policy Order, wait_policy Wait>
 template <class T>
 class collectives<Order, Wait>::exposed
 {
   public:
-    // Collective. `out`: what others read after the caller has written it.
+    // Collective. `out`: memory that others read after the caller has written it.
     exposed(collectives &of, const T *in, T *out, std::size_t count)
         : of_(of), in_(in), out_(out), count_(count), direct_(of.team_.direct())
     {
@@ -27,11 +28,11 @@ class collectives<Order, Wait>::exposed
         }
         check(step_ > 0, "an element is larger than a piece of shared memory: make `piece` larger");
     }
-    // The next piece, if there is one; `offers`: whether the caller's `in` is read by others.
+    // Advances to the next piece, if any; `offers`: others read the caller's `in`.
     bool next(bool offers)
     {
         if (begun_) {
-            of_.meeting_.wait(); // everybody has read, or copied what it wanted of the last piece
+            of_.barrier_.wait(); // everybody has read, or copied what it wanted of the last piece
             start_ += size_;
         }
         begun_ = true;
@@ -41,7 +42,7 @@ class collectives<Order, Wait>::exposed
         if (!direct_) {
             if (offers)
                 std::memcpy(shared(of_.team_.rank(), 0), in_ + start_, size_ * sizeof(T));
-            of_.meeting_.wait();
+            of_.barrier_.wait();
         }
         return true;
     }
@@ -58,7 +59,7 @@ class collectives<Order, Wait>::exposed
     {
         return direct_ ? static_cast<const T *>(addresses_[rank].in) + start_ : shared(rank, 0);
     }
-    // The piece of a rank's `out`: what it has written there is to be read by others.
+    // The piece of a rank's `out`, which others read once it is written.
     T *out(int rank) const
     {
         return direct_ ? static_cast<T *>(addresses_[rank].out) + start_ : shared(rank, of_.piece_);
@@ -77,8 +78,8 @@ class collectives<Order, Wait>::exposed
     std::vector<addresses> addresses_;
 };
 
-// Each rank reduces a slice of everybody's piece, in the order of ranks; then who wants the result
-// copies all slices.
+// Each rank reduces a slice of all ranks' pieces, in rank order; then the ranks that get the result
+// copy all slices.
 template <order_policy Order, wait_policy Wait>
 template <class T, class Op>
 void collectives<Order, Wait>::large_reduce(std::span<const T> in, std::span<T> out, Op &op,
@@ -87,7 +88,7 @@ void collectives<Order, Wait>::large_reduce(std::span<const T> in, std::span<T> 
     std::size_t size = team_.size(), rank = team_.rank();
     bool gets = root == everybody || static_cast<int>(rank) == root, direct = team_.direct();
     exposed<T> all(*this, in.data(), out.data(), in.size());
-    // A direct team writes a single rank's result where it is wanted.
+    // In a direct team all write to the root's `out` directly.
     int to = direct && root != everybody ? root : static_cast<int>(rank);
     constexpr std::size_t block = 4096 / sizeof(T) + 1; // stays in the first-level cache
     while (all.next(true)) {
@@ -103,7 +104,7 @@ void collectives<Order, Wait>::large_reduce(std::span<const T> in, std::span<T> 
             }
             std::copy_n(sum, count, all.out(to) + at);
         }
-        meeting_.wait();
+        barrier_.wait();
         bool there = direct && root != everybody;
         for (std::size_t i = 0; gets && !there && i < size; i++)
             if (!direct || i != rank)
@@ -134,8 +135,8 @@ void collectives<Order, Wait>::large_gather(std::span<const T> in, std::span<T> 
                          all.size() * sizeof(T));
 }
 
-// Everybody takes its part of the root's span. Without a direct team that passes by whole, piece by
-// piece: every element is copied twice, whoever it is for.
+// Each rank reads its part of the root's span. Unless the team is direct, the whole span passes
+// through shared memory piece by piece, so that every element is copied twice.
 template <order_policy Order, wait_policy Wait>
 template <transferable T>
 void collectives<Order, Wait>::scatter(std::span<const T> in, std::span<T> out, int root)

@@ -1,13 +1,12 @@
 // onespace/sync/mpi.hpp: a team of the ranks of an MPI communicator that share the caller's node.
 //
-// Its memory lies in MPI-3 shared windows, which the MPI maps into each rank (section 3.1 of the
-// paper). When the ranks are tasks of one address space (`mpiexec onespace run`), the team finds
-// out by itself and is direct. Needs an MPI with MPI_Win_allocate_shared, initialised; any thread
-// level.
+// Its memory is in MPI-3 shared windows, which the MPI maps into each rank (section 3.1 of the
+// paper). If the ranks are tasks of one address space (`mpiexec onespace run`), the team detects
+// that and is direct. Needs an initialised MPI with MPI_Win_allocate_shared; any thread level.
 #ifndef ONESPACE_SYNC_MPI_HPP
 #define ONESPACE_SYNC_MPI_HPP
 
-// The MPIs' own C++ bindings, removed from the standard, would need further libraries.
+// The MPIs' own C++ bindings, which MPI-3 removed, would need further libraries.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -34,9 +33,9 @@ inline void check_mpi(int result, const char *call)
     throw std::runtime_error(std::string("onespace::sync: ") + call + ": " + text);
 }
 
-// One number per rank, unlike any other, at a private address. Whoever finds a peer's number at the
-// peer's address in its own memory shares the address space. Looked at through the kernel, since in
-// an ordinary process there may be nothing at that address.
+// Detects a shared address space: each rank has a unique number at a private address. A rank that
+// finds a peer's number at the peer's address in its own memory shares the address space. The
+// kernel does the read, since in an ordinary process that address may be unmapped.
 inline bool share_address_space(MPI_Comm node, int size)
 {
     struct mark {
@@ -64,7 +63,7 @@ inline bool share_address_space(MPI_Comm node, int size)
         close(ends[0]);
         close(ends[1]);
     }
-    int agreed = 0; // also: nobody's number goes before all have looked
+    int agreed = 0; // the reduction also keeps all numbers in place until all ranks have looked
     check_mpi(MPI_Allreduce(&same, &agreed, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
     return agreed;
 }
@@ -72,7 +71,7 @@ inline bool share_address_space(MPI_Comm node, int size)
 class mpi_backing : public backing
 {
   public:
-    // `node` becomes this backing's.
+    // Takes ownership of `node`.
     explicit mpi_backing(MPI_Comm node) : node_(node)
     {
         check_mpi(MPI_Comm_size(node_, &size_), "MPI_Comm_size");
@@ -83,7 +82,7 @@ class mpi_backing : public backing
     {
         return direct_;
     }
-    // Collective, once: the controls of all ranks, the caller's filled in.
+    // Collective, called once: the controls of all ranks, with the caller's filled in.
     std::vector<control *> make_controls()
     {
         for (auto &one : allocate(sizeof(control) + line_size, control_window_))
@@ -102,7 +101,7 @@ class mpi_backing : public backing
         MPI_Info info;
         void *mine;
         check_mpi(MPI_Info_create(&info), "MPI_Info_create");
-        MPI_Info_set(info, "alloc_shared_noncontig", "true"); // pages of its own for each rank
+        MPI_Info_set(info, "alloc_shared_noncontig", "true"); // separate pages for each rank
         int result = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, info, node_, &mine,
                                              window.get());
         MPI_Info_free(&info);
@@ -114,7 +113,7 @@ class mpi_backing : public backing
             void *base;
             check_mpi(MPI_Win_shared_query(*window, i, &length, &unit, &base),
                       "MPI_Win_shared_query");
-            // The window is mapped in whole pages, so this comes out the same for all ranks.
+            // The window is mapped in whole pages, so the result is the same on all ranks.
             auto at =
                 (reinterpret_cast<std::uintptr_t>(base) + line_size - 1) / line_size * line_size;
             segments[i] = {reinterpret_cast<std::byte *>(at), 0};
@@ -131,8 +130,8 @@ class mpi_backing : public backing
         MPI_Win_free(window);
         delete window;
     }
-    // A rank's process is gone, or is a zombie that the launcher has not collected. Not to be told
-    // across PID namespaces.
+    // True if a rank's process is gone, or is a zombie that the launcher has not reaped. Cannot be
+    // known across PID namespaces.
     bool ended(int rank) noexcept override
     {
         auto now = std::chrono::steady_clock::now();
@@ -174,8 +173,8 @@ class mpi_backing : public backing
 
 } // namespace detail
 
-// Collective over `communicator`: the team of its ranks on the caller's node, in the order that
-// they have there. Throws std::runtime_error with the MPI's text if its error handler returns.
+// Collective over `communicator`: the team of its ranks on the caller's node, in the communicator's
+// order. Throws std::runtime_error with the MPI's text if its error handler returns.
 inline team from_mpi(MPI_Comm communicator)
 {
     MPI_Comm node;

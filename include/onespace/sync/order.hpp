@@ -1,9 +1,9 @@
 // onespace/sync/order.hpp: memory orders as a template parameter.
 //
 // Every algorithm here is written for release/acquire: what a rank wrote before it signalled a flag
-// is seen by whoever saw that signal. `sequential` makes each atomic operation sequentially
-// consistent instead; it is there to be compared (section 4.4 and figure 13 of the paper: about 15
-// % slower) and is never needed for correctness.
+// is visible to all ranks that saw the signal. `sequential` makes each atomic operation
+// sequentially consistent instead; it exists for comparison (section 4.4 and figure 13 of the
+// paper: about 15 % slower) and is never needed for correctness.
 #ifndef ONESPACE_SYNC_ORDER_HPP
 #define ONESPACE_SYNC_ORDER_HPP
 
@@ -13,7 +13,8 @@
 namespace onespace::sync
 {
 
-// A load that waits for a signal; a store that signals; a change of a word that several write.
+// load: waits for a signal; store: signals; change: read-modify-write of a word with several
+// writers.
 struct release_acquire {
     static constexpr std::memory_order load = std::memory_order_acquire;
     static constexpr std::memory_order store = std::memory_order_release;

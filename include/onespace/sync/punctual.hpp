@@ -1,9 +1,9 @@
 // onespace/sync/punctual.hpp: a barrier that all ranks of a team leave at the same time.
 //
-// Ranks leave other barriers when they see the last arrival, each after a cache line's way of its
-// own. Here they learn the time of the last arrival and leave a while later by the clock, which is
-// the same for all processors of a node. For measurements: what ranks do behind it begins at once
-// (section 4.3 and figure 10 of the paper). It takes longer than a barrier.
+// Ranks leave other barriers when they see the last arrival, which takes each a cache line transfer
+// of different length. Here they learn the time of the last arrival and leave a fixed interval
+// later by the clock, which is the same on all CPUs of a node. For measurements: afterwards all
+// ranks start simultaneously (section 4.3 and figure 10 of the paper). Slower than a plain barrier.
 #ifndef ONESPACE_SYNC_PUNCTUAL_HPP
 #define ONESPACE_SYNC_PUNCTUAL_HPP
 
@@ -18,7 +18,7 @@ namespace onespace::sync
 template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class punctual_barrier
 {
   public:
-    // Collective. Measures how long the ranks take to learn of the last arrival.
+    // Collective. Measures how long ranks take to learn of the last arrival.
     explicit punctual_barrier(const team &of) : all_(of)
     {
         std::vector<long> delays(64);
@@ -26,21 +26,21 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
             auto last = arrive();
             one = now() - last;
         }
-        // Not the slowest, since somebody may have been interrupted.
+        // Not the maximum, since a rank may have been interrupted.
         std::sort(delays.begin(), delays.end());
         for (auto other : of.exchange(delays[delays.size() * 9 / 10]))
             delay_ = std::max(delay_, other);
         delay_ += delay_ / 2;
     }
-    // A barrier, see barrier.hpp. A rank that learns of the last arrival later than expected, since
-    // it does not run, leaves later.
+    // A barrier, see barrier.hpp. A rank that learns of the last arrival too late, because it was
+    // not running, leaves later.
     void wait()
     {
         auto leave = arrive() + delay_;
         while (now() < leave) {
         }
     }
-    // Between the last arrival and leaving.
+    // The interval between the last arrival and leaving.
     std::chrono::nanoseconds delay() const noexcept
     {
         return std::chrono::nanoseconds(delay_);

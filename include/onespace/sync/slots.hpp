@@ -1,10 +1,10 @@
 // onespace/sync/slots.hpp: small messages between the ranks of a team, in the flags' own lines.
 //
-// Each rank has, per channel, four slots: flags with their payload, written by it alone and read by
-// whom the algorithm says. All collective operations of one object are numbered 1, 2, ... on all
-// ranks alike; operation k uses slot k mod 4. A slot is written again only when all ranks are known
-// to have finished the operation that used it last. That is mostly known without asking: who has
-// heard from everybody in operation k knows that all have finished k - 1.
+// Each rank has four slots per channel: flags with payload, written by that rank only and read as
+// the algorithm requires. The collective operations of an object are numbered 1, 2, ... on all
+// ranks alike; operation k uses slot k mod 4. A slot is reused only when all ranks are known to
+// have finished the operation that used it before. That is mostly known without communication: a
+// rank that has heard from all others in operation k knows that all have finished k - 1.
 #ifndef ONESPACE_SYNC_SLOTS_HPP
 #define ONESPACE_SYNC_SLOTS_HPP
 
@@ -45,14 +45,14 @@ template <order_policy Order, wait_policy Wait> class slots
             std::memcpy(slot.payload, data, bytes);
         team::signal<Order, Wait>(slot, operation_);
     }
-    // What `rank` wrote in this operation; valid until `end`.
+    // The message that `rank` wrote in this operation; valid until `end`.
     const std::byte *read(int rank, int channel) const
     {
         flag &slot = *at(rank, channel);
         team_.await<Order, Wait>(slot, operation_, rank);
         return slot.payload;
     }
-    // The caller is through with this operation. `heard_all`: what it read depended on all ranks
+    // The caller has finished this operation. `heard_all`: the data it read depended on all ranks
     // having begun it.
     void end(bool heard_all)
     {
@@ -67,7 +67,7 @@ template <order_policy Order, wait_policy Wait> class slots
         return flags_.template at<flag>(rank,
                                         (channel * depth + operation_ % depth) * sizeof(flag));
     }
-    // Its rank is through with all operations up to this number; read by those who would overwrite.
+    // Its rank has finished all operations up to this number; read by ranks before they overwrite.
     flag *finished(int rank) const
     {
         return flags_.template at<flag>(rank, channels_ * depth * sizeof(flag));

@@ -1,4 +1,4 @@
-// onespace/sync/small.hpp: the parts of collectives.hpp for what fits a flag's payload.
+// onespace/sync/small.hpp: the parts of collectives.hpp for data that fits a flag's payload.
 #ifndef ONESPACE_SYNC_SMALL_HPP
 #define ONESPACE_SYNC_SMALL_HPP
 
@@ -9,7 +9,7 @@ template <order_policy Order, wait_policy Wait>
 template <class T, class Op>
 void collectives<Order, Wait>::reduce_flat(std::span<const T> in, std::span<T> out, Op &op)
 {
-    // `out` may be `in`, and the caller's turn comes when that has been overwritten.
+    // `out` may be `in`, which is overwritten before the caller's own operand is combined.
     T mine[small / sizeof(T) + 1];
     std::copy(in.begin(), in.end(), mine);
     slots_.write(flat_channel, mine, in.size_bytes());
@@ -26,8 +26,8 @@ void collectives<Order, Wait>::reduce_flat(std::span<const T> in, std::span<T> o
                 out[e] = op(out[e], mine[e]);
 }
 
-// With n no power of two, the first ranks form pairs, of which the odd one takes part for both.
-// What a rank holds is always the result of consecutive ranks, so their order is kept.
+// If n is not a power of two, the first ranks form pairs whose odd member takes part for both. A
+// rank always holds the result of consecutive ranks, so the rank order of operands is kept.
 template <order_policy Order, wait_policy Wait>
 template <class T, class Op>
 void collectives<Order, Wait>::reduce_doubling(std::span<const T> in, std::span<T> out, Op &op)
@@ -62,7 +62,7 @@ void collectives<Order, Wait>::reduce_up(std::span<const T> in, std::span<T> out
     T sum[small / sizeof(T) + 1];
     std::copy(in.begin(), in.end(), sum);
     std::span<T> so_far(sum, in.size());
-    // Those with the least below them are ready first.
+    // Children with the smallest subtrees are ready first.
     for (auto child = links.children.rbegin(); child != links.children.rend(); ++child)
         combine(so_far, *child, up_channel, false, op);
     if (links.parent >= 0)

@@ -1,7 +1,7 @@
 // onespace/sync/space.hpp: a team of the tasks of a space that were started together; needs no MPI.
 //
-// Link with libonespace. Each task's memory is its own; the others hold it (onespace_import), so
-// that it stays while they look at it, also when its owner is killed.
+// Link with libonespace. Each task allocates its own memory; the others hold it (onespace_import),
+// so that it stays mapped while they access it, even if its owner is killed.
 #ifndef ONESPACE_SYNC_SPACE_HPP
 #define ONESPACE_SYNC_SPACE_HPP
 
@@ -26,7 +26,7 @@ class space_backing : public backing
     {
         return true;
     }
-    // A task that executed another program has gone too, though its process lives.
+    // A task that executed another program has left too, although its process lives.
     bool ended(int rank) noexcept override
     {
         void *address;
@@ -42,7 +42,7 @@ class space_backing : public backing
             [[maybe_unused]] int unused = onespace_release(id);
         }
         if (orderly)
-            std::free(mine_); // else others may still look at it
+            std::free(mine_); // else others may still access it
     }
     // The controls of all tasks, the caller's filled in and exported.
     std::vector<control *> make_controls(int number, int ntasks)
@@ -63,7 +63,7 @@ class space_backing : public backing
         }
         return controls;
     }
-    // Everybody has found the caller's control: the name is free for another team.
+    // All ranks have found the caller's control: the name can be reused for another team.
     void forget_name()
     {
         [[maybe_unused]] int unused = onespace_unexport(name_.c_str());
@@ -78,7 +78,7 @@ class space_backing : public backing
                 return id;
             if (id != -ESRCH)
                 throw peer_lost(number);
-            timespec soon{0, 1'000'000}; // it has not been started yet
+            timespec soon{0, 1'000'000}; // not started yet
             nanosleep(&soon, nullptr);
         }
     }
@@ -99,10 +99,10 @@ class space_backing : public backing
 
 } // namespace detail
 
-// Collective among the tasks that were started together (onespace_ntasks of them): their team, by
-// number. Teams that are made at the same time need different names, of at most 80 bytes. Waits for
-// tasks that have not been started yet. Throws peer_lost when one has ended already, and
-// std::system_error outside a space, without a number, or when the name is in use.
+// Collective among the tasks that were started together (onespace_ntasks of them): their team, in
+// the order of their numbers. Teams created at the same time need different names, of at most 80
+// bytes. Waits for tasks that have not been started yet. Throws peer_lost if one has already ended,
+// and std::system_error outside a space, without a number, or if the name is in use.
 inline team from_space(const std::string &name = "team")
 {
     int self = onespace_init();
@@ -116,9 +116,9 @@ inline team from_space(const std::string &name = "team")
     auto *keep = base.get();
     auto controls = base->make_controls(number, ntasks);
     team made(std::move(base), number, std::move(controls));
-    made.exchange(number); // everybody has found everybody
+    made.exchange(number); // all ranks have found each other
     keep->forget_name();
-    made.exchange(number); // nobody finds this name when it looks for the next team's
+    made.exchange(number); // no rank can mistake this name for the next team's
     return made;
 }
 

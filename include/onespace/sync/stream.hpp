@@ -1,16 +1,16 @@
-// onespace/sync/stream.hpp: copies to memory that another processor reads next.
+// onespace/sync/stream.hpp: copies to memory that another CPU reads next.
 //
-// Plain stores leave the data, changed, in the writer's caches, from where the reader's processor
-// must have it line by line. Where the two share no cache that can take several times as long as
-// reading it from memory, which processors do ahead. Non-temporal stores leave the caches out;
-// where processors are close they take longer. `bench/handover/run` shows which holds.
+// Plain stores leave modified lines in the writer's caches, from where the reader's CPU must fetch
+// them one by one. If the two share no cache, that can take several times as long as reading from
+// memory, which is prefetched. Non-temporal stores bypass the caches; between CPUs that share a
+// cache they are slower. `bench/handover/run` shows which is faster on a machine.
 #ifndef ONESPACE_SYNC_STREAM_HPP
 #define ONESPACE_SYNC_STREAM_HPP
 
 #include <cstddef>
 #include <cstring>
 
-#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) // which does not see these stores
+#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) // TSan does not see these stores
 #if defined(__has_feature)
 #if !__has_feature(thread_sanitizer)
 #define ONESPACE_SYNC_STREAMS 1
@@ -26,10 +26,10 @@
 namespace onespace::sync::detail
 {
 
-// Fewer bytes are never handed over faster by streaming.
+// Below this size streaming is never faster.
 inline constexpr std::size_t stream_from = 2048;
 
-// Copies; `to` is aligned to 16 bytes. Others may read it behind a later stream_fence and release.
+// Copies; `to` is aligned to 16 bytes. Others may read it after a later stream_fence and release.
 inline void stream(void *to, const void *from, std::size_t bytes)
 {
     std::size_t done = 0;
@@ -45,7 +45,7 @@ inline void stream(void *to, const void *from, std::size_t bytes)
                     bytes - done);
 }
 
-// Non-temporal stores are in no order with others, a release store included, but by this.
+// Orders non-temporal stores before later stores; a release store alone does not.
 inline void stream_fence()
 {
 #ifdef ONESPACE_SYNC_STREAMS

@@ -1,12 +1,12 @@
-// onespace/sync/team.hpp: the ranks that share memory, and what algorithms build on.
+// onespace/sync/team.hpp: ranks that share memory, and the primitives that algorithms build on.
 //
-// A team comes from an MPI communicator (mpi.hpp), from the tasks of a space (space.hpp) or from
-// threads (threads.hpp). It gives out regions: memory of each rank that all can address. Everything
-// called "collective" must be called by all ranks of the team in the same order.
+// A team is made from an MPI communicator (mpi.hpp), from the tasks of a space (space.hpp) or from
+// threads (threads.hpp). It allocates regions: memory of each rank that all can address. Functions
+// marked "collective" must be called by all ranks of the team in the same order.
 //
-// A team is a handle; copies mean the same team. Regions and algorithms keep it alive. The last
-// handle to go ends the team, collectively: let them go in the same order everywhere, and before
-// MPI_Finalize. A handle belongs to one thread at a time.
+// A team is a handle; copies refer to the same team. Regions and algorithms keep it alive.
+// Destroying the last handle ends the team, collectively: destroy them in the same order on all
+// ranks, and before MPI_Finalize. A handle is used by one thread at a time.
 #ifndef ONESPACE_SYNC_TEAM_HPP
 #define ONESPACE_SYNC_TEAM_HPP
 
@@ -30,7 +30,8 @@ class region;
 namespace detail
 {
 
-// The team itself. Its own exchange always uses release/acquire and the adaptive wait.
+// The state that handles refer to. Its own exchange always uses release/acquire and the adaptive
+// wait.
 class team_state
 {
   public:
@@ -47,9 +48,9 @@ class team_state
     {
         return static_cast<int>(controls_.size());
     }
-    bool crowded() const noexcept
+    bool oversubscribed() const noexcept
     {
-        return crowded_;
+        return oversubscribed_;
     }
     backing &base() const noexcept
     {
@@ -59,7 +60,7 @@ class team_state
     {
         return places_;
     }
-    // Whether all is well, so that something collective may be done in a destructor.
+    // True if no peer is lost, so that a destructor may do collective work.
     bool orderly() const noexcept
     {
         return !own().broken.load(std::memory_order_relaxed) &&
@@ -76,7 +77,7 @@ class team_state
         return *controls_[rank_];
     }
     int find_lost(int from) noexcept;
-    bool is_crowded() const noexcept;
+    bool is_oversubscribed() const noexcept;
     void check_layout(int rank) const;
     bool depart() noexcept;
 
@@ -86,11 +87,11 @@ class team_state
     std::vector<place> places_;
     std::uint64_t exchanges_ = 0;
     int exceptions_ = std::uncaught_exceptions();
-    bool crowded_ = true; // until everybody's processors are known
+    bool oversubscribed_ = true; // until all ranks' CPUs are known
     std::chrono::steady_clock::time_point last_search_{};
 };
 
-// Fills the caller's part. `where` is zeroed memory that the others will see.
+// Fills in the caller's control. `where` is zeroed memory that the others will see.
 void introduce(control *where);
 
 } // namespace detail
@@ -99,7 +100,7 @@ class team
 {
   public:
     // For backings: see from_mpi, from_space and thread_group::join. `controls` are those of all
-    // ranks, at their addresses for the caller, whose own was filled by detail::introduce.
+    // ranks, at their addresses in the caller, whose own was filled in by detail::introduce.
     team(std::unique_ptr<backing> from, int rank, std::vector<detail::control *> controls)
         : state_(std::make_shared<detail::team_state>(std::move(from), rank, std::move(controls)))
     {
@@ -113,38 +114,37 @@ class team
     {
         return state_->size();
     }
-    // Whether an address of one rank is valid for all others, private memory included: then data
-    // can be read where it is (exchange its address). True in a space and for threads.
+    // True if an address of one rank, also of private memory, is valid in all others, so that data
+    // can be read in place (exchange its address). True in a space and for threads.
     bool direct() const noexcept
     {
         return state_->base().direct();
     }
-    // Whether the ranks have fewer processors than they are, so that spinning keeps a peer from
-    // running. Found from the ranks' CPU affinities when the team was made.
-    bool crowded() const noexcept
+    // True if there are more ranks than CPUs for them, so that spinning can keep a peer from
+    // running. Determined from the ranks' CPU affinities when the team was made.
+    bool oversubscribed() const noexcept
     {
-        return state_->crowded();
+        return state_->oversubscribed();
     }
-    // Where each rank runs, for those who have bound ranks and hwloc.
+    // Where each rank runs; known only for bound ranks and with hwloc.
     const std::vector<place> &places() const noexcept
     {
         return state_->places();
     }
 
     // Collective: a region with `bytes` of the caller's own memory in it; ranks may ask for
-    // different amounts. Zeroed, aligned to 128 bytes, and placed on the caller's NUMA node by
-    // being touched here first. Throws std::bad_alloc or the MPI's error. Not fast: some system
-    // calls each.
+    // different amounts. Zeroed, aligned to 128 bytes, and first touched here, so it is on the
+    // caller's NUMA node. Throws std::bad_alloc or the MPI's error. Slow: several system calls.
     region allocate(std::size_t bytes) const;
 
-    // Collective: everybody's value, by rank; for setting things up. T is trivially copyable.
+    // Collective: the values of all ranks, in rank order; meant for setup. T is trivially copyable.
     template <class T> std::vector<T> exchange(const T &mine) const
     {
         return state_->exchange(mine);
     }
 
-    // Raises a flag of which the caller is the only writer, and wakes those who sleep on it. All
-    // that the caller wrote before is seen by whoever awaits this value.
+    // Raises a flag of which the caller is the only writer, and wakes the ranks that sleep on it.
+    // Everything that the caller wrote before is visible to ranks that await this value.
     template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
     static void signal(flag &what, std::uint64_t value)
     {
@@ -155,7 +155,7 @@ class team
             what.value.store(value, Order::store);
         }
     }
-    // Adds one to a flag that several raise; returns what it is then.
+    // Adds one to a flag with several writers; returns the new value.
     template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
     static std::uint64_t arrive(flag &what)
     {
@@ -167,9 +167,9 @@ class team
             return what.value.fetch_add(1, Order::change) + 1;
         }
     }
-    // Waits until a flag has reached `wanted`; returns what it is. `from` is the rank that raises
-    // it, or any_rank when that may be several. Throws peer_lost when that rank has ended, left, or
-    // has itself lost somebody, and the flag does not have the value.
+    // Waits until a flag has reached `wanted`; returns its value. `from` is the rank that raises
+    // it, or any_rank if there are several. Throws peer_lost if that rank has ended, left, or has
+    // itself lost a peer, and the flag has not reached the value.
     template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
     std::uint64_t await(flag &what, std::uint64_t wanted, int from) const
     {
@@ -185,8 +185,8 @@ class team
     std::shared_ptr<detail::team_state> state_;
 };
 
-// Memory of each rank of a team that all of them see. Moves, does not copy; its end is collective,
-// like the team's, unless a peer was lost (then it stays until the process ends).
+// Memory of each rank of a team, visible to all. Movable, not copyable; its destruction is
+// collective, like the team's, unless a peer was lost (then it stays until the process ends).
 class region
 {
   public:
@@ -207,7 +207,7 @@ class region
         end();
     }
 
-    // Where the memory of `rank` begins, for the caller.
+    // The memory of `rank`, at its address in the caller.
     std::byte *data(int rank) const noexcept
     {
         return segments_[rank].data;
@@ -216,7 +216,7 @@ class region
     {
         return segments_[rank].bytes;
     }
-    // The same as objects of T, which must be trivial enough to begin as zeroed memory.
+    // The same as objects of T, for which zeroed memory must be a valid initial state.
     template <class T> T *at(int rank, std::size_t offset = 0) const noexcept
     {
         static_assert(std::is_trivially_destructible_v<T>);

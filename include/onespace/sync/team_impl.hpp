@@ -1,4 +1,4 @@
-// onespace/sync/team_impl.hpp: the bodies of team.hpp.
+// onespace/sync/team_impl.hpp: the definitions for team.hpp.
 #ifndef ONESPACE_SYNC_TEAM_IMPL_HPP
 #define ONESPACE_SYNC_TEAM_IMPL_HPP
 
@@ -11,7 +11,7 @@ namespace onespace::sync
 namespace detail
 {
 
-// Field 22 of /proc/PID/stat, the start of the process; 0 when it has ended (zombies included).
+// Field 22 of /proc/PID/stat, the process's start time; 0 if it has ended (zombies included).
 inline std::uint64_t start_of(std::int32_t pid)
 {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -43,7 +43,7 @@ inline void introduce(control *where)
     where->where = find_place();
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    // On machines with more than 1,024 processors this fails: then none are known.
+    // Fails on machines with more than 1,024 CPUs: then the mask stays empty.
     (void)sched_getaffinity(0, sizeof(cpus), &cpus);
     std::memcpy(where->cpus, &cpus, sizeof(cpus));
     where->size = sizeof(control);
@@ -61,7 +61,7 @@ inline team_state::team_state(std::unique_ptr<backing> from, int rank,
     }
     for (const control *one : controls_)
         places_.push_back(one->where);
-    crowded_ = is_crowded();
+    oversubscribed_ = is_oversubscribed();
 }
 
 inline team_state::~team_state()
@@ -69,7 +69,7 @@ inline team_state::~team_state()
     bool good = orderly();
     if (good)
         try {
-            exchange(rank_); // nobody uses regions any more
+            exchange(rank_); // no rank uses regions any more
         } catch (const peer_lost &) {
             good = false;
         }
@@ -80,8 +80,8 @@ inline team_state::~team_state()
     backing_->close(good);
 }
 
-// The last look at the others' memory has been; waits until theirs at the caller's has. They are
-// here, at most a moment away, unless one is killed right now: hence the limit.
+// The caller has made its last access to the others' memory; waits until they have made theirs to
+// the caller's. They all arrive soon unless one is killed just now, hence the time limit.
 inline bool team_state::depart() noexcept
 {
     for (int i = 0; i < size(); i++)
@@ -89,7 +89,8 @@ inline bool team_state::depart() noexcept
             controls_[i]->departed.value.fetch_add(1, std::memory_order_release);
     auto everybody = static_cast<std::uint64_t>(size() - 1);
     flag &seen = own().departed;
-    for (pace now(crowded_); seen.value.load(std::memory_order_acquire) < everybody; now.looks++) {
+    for (pace now(oversubscribed_); seen.value.load(std::memory_order_acquire) < everybody;
+         now.looks++) {
         adaptive::pause(now, seen, 0);
         bool late = now.is_long() && now.waited() > std::chrono::seconds(2);
         for (int i = 0; late && i < size(); i++)
@@ -113,9 +114,9 @@ inline void team_state::check_layout(int rank) const
                                  ": build all ranks with the same onespace");
 }
 
-// Whether some ranks may only run on fewer processors than they are: for each rank's processors,
-// how many ranks are bound within them.
-inline bool team_state::is_crowded() const noexcept
+// True if some set of ranks is confined to fewer CPUs than it has ranks: for each rank's CPUs,
+// counts the ranks that are bound within them.
+inline bool team_state::is_oversubscribed() const noexcept
 {
     auto words = [this](int rank, std::uint64_t(&out)[16]) {
         std::memcpy(out, controls_[rank]->cpus, sizeof(out));
@@ -123,9 +124,9 @@ inline bool team_state::is_crowded() const noexcept
     for (int i = 0; i < size(); i++) {
         std::uint64_t room[16], other[16];
         words(i, room);
-        int processors = 0, ranks = 0;
+        int cpus = 0, ranks = 0;
         for (auto word : room)
-            processors += std::popcount(word);
+            cpus += std::popcount(word);
         for (int j = 0; j < size(); j++) {
             words(j, other);
             bool within = true;
@@ -133,13 +134,13 @@ inline bool team_state::is_crowded() const noexcept
                 within &= (other[w] & ~room[w]) == 0;
             ranks += within;
         }
-        if (ranks > processors)
+        if (ranks > cpus)
             return true;
     }
     return false;
 }
 
-// The rank that is lost, or -1. `from`: whom the caller waits for; -1: any of them.
+// The lost rank, or -1. `from`: the rank that the caller waits for; -1: any.
 inline int team_state::find_lost(int from) noexcept
 {
     auto now = std::chrono::steady_clock::now();
@@ -160,7 +161,7 @@ inline int team_state::find_lost(int from) noexcept
 template <order_policy Order, wait_policy Wait>
 std::uint64_t team_state::await(flag &what, std::uint64_t wanted, int from)
 {
-    pace now(crowded_);
+    pace now(oversubscribed_);
     auto seen = what.value.load(Order::load);
     while (seen < wanted) {
         Wait::pause(now, what, seen);
@@ -169,7 +170,7 @@ std::uint64_t team_state::await(flag &what, std::uint64_t wanted, int from)
         if (seen >= wanted || !now.is_long())
             continue;
         int lost = find_lost(from);
-        // It may have raised the flag and then left.
+        // The rank may have raised the flag before it left.
         seen = what.value.load(Order::load);
         if (lost >= 0 && seen < wanted) {
             own().broken.store(static_cast<std::uint32_t>(lost) + 1, std::memory_order_release);
@@ -179,8 +180,9 @@ std::uint64_t team_state::await(flag &what, std::uint64_t wanted, int from)
     return seen;
 }
 
-// Everybody shows its value in its own flag and reads all others. Two flags by turns are enough:
-// who shows value k + 2 has seen everybody's k + 1, so all are through with k.
+// Each rank publishes its value in its own flag and reads all others. Two alternating flags
+// suffice: a rank that publishes value k + 2 has seen k + 1 of all others, so all have finished
+// reading k.
 template <class T> std::vector<T> team_state::exchange(const T &mine)
 {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= flag::payload_size);
@@ -219,7 +221,7 @@ inline region::region(std::shared_ptr<detail::team_state> of, std::size_t bytes)
         for (auto *data : team_->exchange(static_cast<std::byte *>(handle_)))
             segments_.push_back({data, 0});
     }
-    auto sizes = team_->exchange(bytes); // also: everybody's memory is zeroed
+    auto sizes = team_->exchange(bytes); // also a barrier: all memory is zeroed
     for (int i = 0; i < team_->size(); i++)
         segments_[i].bytes = sizes[i];
     bool all = true;

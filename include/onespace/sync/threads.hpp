@@ -1,4 +1,4 @@
-// onespace/sync/threads.hpp: a team of threads of one process, above all for tests.
+// onespace/sync/threads.hpp: a team of threads of one process, mainly for tests.
 #ifndef ONESPACE_SYNC_THREADS_HPP
 #define ONESPACE_SYNC_THREADS_HPP
 
@@ -7,13 +7,13 @@
 namespace onespace::sync
 {
 
-// Made by one thread for `size` others; each of them calls join once, with a rank of its own. Must
-// live until all their teams have gone.
+// Created by one thread for `size` others, each of which calls join once, with a distinct rank.
+// Must outlive all their teams.
 class thread_group
 {
   public:
-    // `direct` false: the team says that addresses are valid for their rank only, so that the ways
-    // of processes can be tried.
+    // `direct` false: the team claims that addresses are valid in their own rank only, to test the
+    // code for processes.
     explicit thread_group(int size, bool direct = true) : direct_(direct)
     {
         for (int i = 0; i < size; i++)
@@ -27,7 +27,7 @@ class thread_group
             delete one;
     }
 
-    // Collective. A thread that leaves by an exception is lost to the others: they get peer_lost.
+    // Collective. A thread that leaves by an exception counts as lost: the others get peer_lost.
     team join(int rank)
     {
         detail::introduce(controls_[rank]);
@@ -45,7 +45,7 @@ class thread_group
         }
         bool ended(int) noexcept override
         {
-            return false; // who leaves says so
+            return false; // a thread that leaves sets `left`
         }
         void close(bool) noexcept override
         {

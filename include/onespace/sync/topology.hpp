@@ -1,8 +1,8 @@
-// onespace/sync/topology.hpp: where ranks run, and a tree over them that stays close.
+// onespace/sync/topology.hpp: where ranks run, and a tree over them that follows the topology.
 //
 // With ONESPACE_SYNC_HWLOC defined (and -lhwloc) a rank finds its package, NUMA node and L3 cache
-// from its CPU binding; without it, or unbound, its place is unknown and the tree follows the
-// ranks.
+// from its CPU binding. Without it, or unbound, its place is unknown and the tree follows the order
+// of ranks.
 #ifndef ONESPACE_SYNC_TOPOLOGY_HPP
 #define ONESPACE_SYNC_TOPOLOGY_HPP
 
@@ -18,14 +18,14 @@
 namespace onespace::sync
 {
 
-// Logical indices on this machine; -1: not known, or the rank may run in several.
+// Logical indices on this machine; -1: unknown, or the rank may run in several.
 struct place {
     std::int32_t package = -1, numa = -1, l3 = -1;
 };
 
 struct tree {
     int parent = -1;           // -1: the root
-    std::vector<int> children; // those that are far, or have much below them, first
+    std::vector<int> children; // distant ones and large subtrees first
 };
 
 #ifdef ONESPACE_SYNC_HWLOC
@@ -42,7 +42,7 @@ inline std::int32_t index_around(hwloc_topology_t machine, hwloc_const_cpuset_t 
 }
 } // namespace detail
 
-// The caller's place. Takes milliseconds.
+// Determines the caller's place. Takes milliseconds.
 inline place find_place()
 {
     place result;
@@ -70,8 +70,8 @@ inline place find_place()
 namespace detail
 {
 
-// The binomial tree of the paper's figure 3a over `members`, rooted at the first: position p hangs
-// below p minus its highest bit, so that all are reached in ceil(log2 n) steps.
+// The binomial tree of the paper's figure 3a over `members`, rooted at the first: the parent of
+// position p is p without its highest bit, so that all are reached in ceil(log2 n) steps.
 inline void link_binomial(std::span<const int> members, int rank, tree &links)
 {
     std::size_t count = members.size(), at = 0;
@@ -88,8 +88,8 @@ inline void link_binomial(std::span<const int> members, int rank, tree &links)
         links.children.push_back(members[at + bit]);
 }
 
-// Those that share a package, NUMA node or L3 form a group; the groups' first members form a tree,
-// and below each the rest of its group.
+// Ranks that share a package, NUMA node or L3 form a group. The groups' first members form a tree,
+// with the rest of each group below its first member.
 inline void link_groups(std::span<const int> members, std::span<const place> places, int level,
                         int rank, tree &links)
 {
@@ -118,8 +118,8 @@ inline void link_groups(std::span<const int> members, std::span<const place> pla
 
 } // namespace detail
 
-// The place of `rank` in a tree over all ranks, rooted at `root`. The same for all callers with the
-// same arguments, whatever the order of ranks on the machine.
+// The position of `rank` in a tree over all ranks, rooted at `root`. Deterministic: callers with
+// the same arguments get the same result.
 inline tree tree_of(std::span<const place> places, int rank, int root = 0)
 {
     std::vector<int> members{root};

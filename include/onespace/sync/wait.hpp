@@ -1,12 +1,12 @@
-// onespace/sync/wait.hpp: what a rank does between two looks at a flag, as a template parameter.
+// onespace/sync/wait.hpp: how a rank waits between two polls of a flag, as a template parameter.
 //
-//   spin        pauses the processor's pipeline, nothing else: for ranks with cores of their own
-//   spin_yield  spins a little, then gives the processor to whoever else wants it
-//   futex       spins a little, then sleeps in the kernel until the flag's writer wakes it
-//   adaptive    the default: spins while the ranks on the node have a processor each, yields when
-//               they have not, and naps when a rank is late by far
+//   spin        only pause instructions: for ranks with cores of their own
+//   spin_yield  spins briefly, then yields the CPU
+//   futex       spins briefly, then sleeps in the kernel until the flag's writer wakes it
+//   adaptive    the default: spins if the ranks on the node have a CPU each, yields if they do not,
+//               and naps if a rank is very late
 //
-// All ranks of an algorithm must use the same policy: the writers' part of `futex` is to wake.
+// All ranks of an algorithm must use the same policy, since with `futex` the writers must wake.
 #ifndef ONESPACE_SYNC_WAIT_HPP
 #define ONESPACE_SYNC_WAIT_HPP
 
@@ -24,14 +24,14 @@
 namespace onespace::sync
 {
 
-// One wait, from its first unsuccessful look on.
+// One wait, from its first unsuccessful poll on.
 struct pace {
-    explicit pace(bool few_processors) : crowded(few_processors)
+    explicit pace(bool few_cpus) : oversubscribed(few_cpus)
     {
     }
-    bool crowded;            // more ranks on the node than processors for them
-    std::uint32_t looks = 0; // so far
-    bool slept = false;      // since the last time that `is_long` said yes
+    bool oversubscribed;     // more ranks on the node than CPUs for them
+    std::uint32_t looks = 0; // polls so far
+    bool slept = false;      // since `is_long` last returned true
     std::chrono::steady_clock::time_point start{};
 
     std::chrono::nanoseconds waited()
@@ -41,7 +41,7 @@ struct pace {
             start = now;
         return now - start;
     }
-    // Whether it is time to ask if the peer still lives: seldom while spinning.
+    // True if it is time to check that the peer still lives: rarely while spinning.
     bool is_long()
     {
         bool yes = slept || looks % 4096 == 0;
@@ -82,12 +82,12 @@ struct spin_yield {
 namespace detail
 {
 
-// The futex is the lower half of the counter.
+// The futex word is the lower half of the counter.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 inline void sleep_while(flag &what, std::uint64_t seen)
 {
-    // Shared, not private: ranks may be processes. The limit is for peers that die.
+    // Shared, not private: ranks may be processes. The timeout is for peers that die.
     timespec limit{0, 20'000'000};
     what.sleepers.fetch_add(1, std::memory_order_seq_cst);
     if (what.value.load(std::memory_order_seq_cst) == seen)
@@ -109,7 +109,7 @@ struct futex {
     static constexpr std::uint32_t spins = 64;
     static void pause(pace &now, flag &what, std::uint64_t seen)
     {
-        if (now.looks < spins && !now.crowded)
+        if (now.looks < spins && !now.oversubscribed)
             return relax();
         detail::sleep_while(what, seen);
         now.slept = true;
@@ -118,13 +118,13 @@ struct futex {
 
 struct adaptive {
     static constexpr bool wakes = false;
-    // Peers are at most a few cache-line transfers away when everybody runs.
-    static constexpr std::uint32_t crowded_spins = 16;
-    static constexpr std::uint32_t spins = 2000; // some 20 us: about what a change of tasks costs
+    // If all ranks are running, a peer is at most a few cache line transfers late.
+    static constexpr std::uint32_t oversubscribed_spins = 16;
+    static constexpr std::uint32_t spins = 2000; // some 20 us: about the cost of a context switch
     static constexpr std::chrono::milliseconds patience{20}; // then naps
     static void pause(pace &now, flag &, std::uint64_t)
     {
-        if (now.looks < (now.crowded ? crowded_spins : spins))
+        if (now.looks < (now.oversubscribed ? oversubscribed_spins : spins))
             return relax();
         if (now.looks % 256 == 0 || now.slept)
             nap(now);
@@ -132,8 +132,8 @@ struct adaptive {
     }
 
   private:
-    // At most a hundredth of what the peer is late already, and a millisecond: nobody notices, and
-    // the processor is free for others.
+    // A nap of at most a hundredth of the time waited so far, and at most a millisecond, adds
+    // little latency and frees the CPU.
     static void nap(pace &now)
     {
         auto late = now.waited();

@@ -175,7 +175,7 @@ int onespace_window_statistics(MPI_Win win, struct onespace_window_statistics *s
     uint32_t size = statistics->size;
     struct onespace_window_statistics found = {
         .size = sizeof(found),
-        .is_near = storage->others != NULL,
+        .is_intra_node = storage->others != NULL,
         .storage_bytes = storage->own.layout.storage_length,
         .memory_bytes = storage->own.layout.memory_length,
         .sync = read_count(&storage->counts->sync),

@@ -19,7 +19,7 @@ void crew_work(int number, struct crew *crew)
     const struct block *block = (const struct block *)crew;
     if (number == 1)
         kill(block->victim ? block->victim : getpid(), SIGKILL);
-    crew_meet(crew);
+    crew_barrier(crew);
 }
 
 int main(int argc, char **argv)
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
         return 2;
     block->victim = strcmp(argv[2], "leader") == 0 ? getpid() : 0;
     crew_start(crew_kind_of(argv[1]), 3, &block->crew);
-    crew_meet(&block->crew);
+    crew_barrier(&block->crew);
     puts("met");
     crew_end();
     return 0;

@@ -471,7 +471,7 @@ static void sync_calls(void)
     CHECK(statistics.sync.calls == 2 && statistics.sync_range.calls == 1);
     CHECK(statistics.sync_start.calls == 2 && statistics.sync_start.bytes == 131072);
     CHECK(statistics.storage_bytes == 1 << 20 && statistics.sync.failures == 0);
-    CHECK(statistics.is_near == 1);
+    CHECK(statistics.is_intra_node == 1);
     OK(FIND(onespace_window_sync_start)(window, 0, 4096, &request)); /* left to MPI_Win_free */
     OK(MPI_Win_free(&window));
 }
@@ -484,7 +484,7 @@ static void parts_are_out_of_reach(void)
     struct onespace_window_statistics statistics = {.size = sizeof(statistics)};
     OK(allocate(5000, hints(path_of("inter-node", rank), NULL), &base, &window));
     OK(FIND(onespace_window_statistics)(window, &statistics));
-    CHECK(statistics.is_near == 0);
+    CHECK(statistics.is_intra_node == 0);
     OK(MPI_Win_sync(window)); /* outside of any epoch, which MPICH's own refuses */
     OK(FIND(onespace_window_sync_all)(window));
     OK(MPI_Win_free(&window));

@@ -50,7 +50,7 @@ static void intra_node_targets_are_stored_into(void)
     }
     OK(MPI_Win_flush_all(window));
     struct onespace_window_statistics after = statistics_of(window);
-    CHECK(before.is_near && after.put.calls == (uint64_t)on_node &&
+    CHECK(before.is_intra_node && after.put.calls == (uint64_t)on_node &&
           after.put.bytes == 8 * after.put.calls);
     CHECK(after.get.calls == (uint64_t)on_node);
     OK(MPI_Win_sync(window));
@@ -237,7 +237,7 @@ static void one_part_is_out_of_reach(void)
     long *base, value = rank;
     int is_without = rank < ranks_of_node();
     MPI_Win window = window_of_all("one", 100, &base);
-    CHECK(statistics_of(window).is_near == !is_without);
+    CHECK(statistics_of(window).is_intra_node == !is_without);
     OK(MPI_Win_fence(0, window));
     OK(MPI_Put(&value, 1, MPI_LONG, (rank + 1) % ranks, 3, 1, MPI_LONG, window));
     OK(MPI_Win_fence(0, window));
