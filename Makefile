@@ -3,6 +3,8 @@
 
 BUILD := build
 PREFIX ?= /usr/local
+# `make test PRESET=dev`: warnings are errors.
+PRESET ?= test
 # The Python that scripts/setup made for the Python package, if it could have what that is built with.
 PYTHON = $(shell .venv/python/bin/python -c 'import nanobind, sys; print(sys.executable)' 2>/dev/null)
 
@@ -12,7 +14,7 @@ help:
 	@echo "make wheel    build the Python package's wheel in build/wheel"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
-	@echo "make lint     clang-format and clang-tidy"
+	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers and words"
 	@echo "make fuzz     feed the readers of files with damaged ones (needs clang)"
 	@echo "make install  install under PREFIX ($(PREFIX))"
 
@@ -26,7 +28,7 @@ build:
 	cmake --build $(BUILD)
 
 build-tests:
-	cmake --preset release -DONESPACE_TESTS=ON -DONESPACE_PYTHON="$(PYTHON)" >/dev/null
+	cmake --preset $(PRESET) -DONESPACE_PYTHON="$(PYTHON)" >/dev/null
 	cmake --build $(BUILD)
 
 test:
@@ -49,9 +51,9 @@ lint:
 	scripts/lint
 
 fuzz:
-	cmake -B build-fuzz -G Ninja -DONESPACE_FUZZ=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null
-	cmake --build build-fuzz
-	ctest --test-dir build-fuzz -L fuzz --no-tests=error --output-on-failure
+	cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz
+	ctest --preset fuzz
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -159,5 +159,5 @@ int onespace_fini(void)
 
 const char *onespace_version(void)
 {
-    return "0.1.0";
+    return ONESPACE_VERSION; /* the project's, from CMakeLists.txt */
 }

@@ -188,9 +188,9 @@ def test_breakpoint_in_all_tasks_stops_each_and_harms_none(job, started, debugge
 @needs_gdb
 def test_breakpoint_in_shared_code_stops_each_and_harms_none(job, started, debugged):
     run = started("-n", "2", debugged, count=2)
-    result = attach_all(job, run.pid, "break steer_mmap", *["continue", "bt 1"] * 4, "delete", "tbreak work",
+    result = attach_all(job, run.pid, "break interpose_mmap", *["continue", "bt 1"] * 4, "delete", "tbreak work",
                         "continue").finish()
-    assert len(re.findall(r"#0 +steer_mmap \(", result.out)) == 4, str(result)
+    assert len(re.findall(r"#0 +interpose_mmap \(", result.out)) == 4, str(result)
     assert "hit Temporary breakpoint" in result.out and "SIGTRAP" not in result.out, str(result)
     assert end(run).out.count("done 4711") == 2
 

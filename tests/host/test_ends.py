@@ -216,7 +216,7 @@ def test_killed_root_takes_its_tasks_along(job):
     assert command.finish().code == 137
 
 
-def test_killed_keeper_ends_the_job(job):
+def test_killed_reaper_ends_the_job(job):
     command = job.start([*RUN, "-n", "2", *sh("echo up; exec sleep 30")], timeout=15)
     command.wait_for("up", 2)
     os.kill(job.named("onespace-reaper")[0].pid, signal.SIGKILL)

@@ -76,7 +76,7 @@ def test_go(job, go):
 
 
 def test_go_names_the_roots_program_and_can_execute_another(job, go, run):
-    """What docs/programs.md says: Go makes its system calls itself, so they are not steered."""
+    """What docs/programs.md says: Go makes its system calls itself, so they are not interposed."""
     program = go("where")
     result = job.run([*run, program])
     assert result.code == 0, str(result)
