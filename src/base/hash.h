@@ -22,7 +22,7 @@ static inline uint64_t hash_text(uint64_t hash, const char *text)
 
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
-    for (const unsigned char *at = bytes; size > 0; at++, size--)
+    for (const unsigned char *at = (const unsigned char *)bytes; size > 0; at++, size--)
         hash = hash_byte(hash, *at);
     return hash;
 }

@@ -1,0 +1,14 @@
+/* tests/registry/change.c: see change.h. */
+#include "change.h"
+
+#include "registry/space.h"
+
+void change_abi(uint32_t abi)
+{
+    space_registry()->header.abi = abi;
+}
+
+void change_layout(uint64_t add)
+{
+    space_registry()->header.layout += add;
+}
