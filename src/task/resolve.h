@@ -4,7 +4,8 @@
 
 #include "image/image.h"
 
-/* image_resolve, with the start program for Pythons that lies beside the agent. */
+/* image_resolve, with the start program for Python interpreters that is installed beside the agent.
+ */
 int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,
                  struct image_program *program, struct image_problem *problem);
 
