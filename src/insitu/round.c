@@ -1,4 +1,4 @@
-/* src/insitu/turn.c: begin a step: which entry it gets, and when.
+/* src/insitu/round.c: begin a step: which entry it gets, and when.
  *
  * The k-th begin of all ranks is one turn. The first rank that comes decides it for all: it claims
  * the turn's word, finds an entry, and writes the decision into the word. Who claims a turn may
