@@ -8,8 +8,8 @@
  * `returned` of a slot: other tasks push by compare-and-swap (release: the link is in the block
  * before the block is on the list); the owner's threads detach the whole list by exchange
  * (acquire). Single blocks are never popped, so there is no ABA problem. A task killed while it
- * pushes leaves the list intact. A forked child must neither push nor detach: its parent frees the
- * same blocks.
+ * pushes leaves the list intact. In a forked child the lists are copies that no owner reads: it
+ * neither pushes nor detaches.
  *
  * The owner is told by the block's address alone, without knowledge of an allocator's structures.
  * In a task without interposition the address says nothing, and all blocks go to its malloc. */
