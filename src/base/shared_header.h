@@ -1,9 +1,9 @@
 /* src/base/shared_header.h: what a structure that crosses programs begins with.
  *
- * Programs of one space may carry different versions of the library. Whoever comes upon a structure
- * that another program made compares its header with the one that it would write itself. The hash
- * covers offset and size of every field, so that a layout that changed without its ABI number being
- * raised is noticed as well. Freestanding. */
+ * Programs of one space may carry different versions of the library. Before a program uses a
+ * structure that another one made, it compares the header with the one that it would write itself.
+ * The hash covers offset and size of every field, so that a layout that changed without a new ABI
+ * number is noticed as well. Freestanding. */
 #ifndef ONESPACE_BASE_SHARED_HEADER_H
 #define ONESPACE_BASE_SHARED_HEADER_H
 

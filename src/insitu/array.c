@@ -1,4 +1,4 @@
-/* src/insitu/array.c: describe arrays, check what is said of them, and find them again. */
+/* src/insitu/array.c: describe arrays, check the descriptions, and find arrays by name. */
 #include "onespace/insitu.h"
 
 #include <stdio.h>
@@ -36,12 +36,12 @@ void insitu_dense_strides(unsigned dimensions, unsigned element, const uint64_t 
     int64_t stride = element;
     for (unsigned d = dimensions; d-- > 0;) {
         strides[d] = stride;
-        /* Of empty arrays too: the strides of what is outside do not matter. */
+        /* An empty dimension counts as 1: the strides outside it do not matter. */
         stride = (int64_t)((uint64_t)stride * (shape[d] ? shape[d] : 1));
     }
 }
 
-/* ---- What can be wrong ---- */
+/* ---- Checking ---- */
 
 static int is_empty(const struct onespace_insitu_array *array)
 {
@@ -76,7 +76,7 @@ static int check_fields(const struct onespace_insitu_array *array)
     return 0;
 }
 
-/* Without gaps when no strides are told; -EINVAL when the sizes do not fit into 63 bits. */
+/* Strides without gaps if none are given; -EINVAL if the sizes do not fit into 63 bits. */
 static int fill_strides(const struct onespace_insitu_array *array, int64_t *strides)
 {
     uint64_t bytes = insitu_type_size((uint32_t)array->type);
@@ -93,13 +93,13 @@ static int fill_strides(const struct onespace_insitu_array *array, int64_t *stri
     return 0;
 }
 
-/* Elements do not overlap when, from the smallest stride to the largest, each is at least what the
- * dimensions below it span. */
+/* Elements do not overlap if, from the smallest stride to the largest, each stride is at least the
+ * span of the dimensions with smaller ones. */
 static int check_overlap(const struct onespace_insitu_array *array, const int64_t *strides)
 {
     uint64_t span = insitu_type_size((uint32_t)array->type);
     unsigned done = 0;
-    for (unsigned round = 0; round < array->dimensions; round++) {
+    for (unsigned pass = 0; pass < array->dimensions; pass++) {
         unsigned least = ONESPACE_INSITU_DIMENSIONS;
         for (unsigned d = 0; d < array->dimensions; d++)
             if (!(done & 1u << d) &&
@@ -150,7 +150,7 @@ static int check_global(const struct onespace_insitu_array *array)
     return 0;
 }
 
-/* Asks the kernel, some MiB at a time, whether all of it is mapped. */
+/* Asks the kernel, for 4,096 pages at a time, whether all of it is mapped. */
 static int check_mapped(const struct onespace_insitu_array *array, uint64_t span)
 {
     enum { PAGES = 4096 };
@@ -158,7 +158,7 @@ static int check_mapped(const struct onespace_insitu_array *array, uint64_t span
     uintptr_t from = (uintptr_t)array->address, end;
     if (__builtin_add_overflow(from, span, &end))
         return insitu_fail(-EFAULT, "array '%s' ends above the last address", array->name);
-    from &= ~(uintptr_t)(ARCH_PAGE - 1);
+    from = page_floor(from);
     for (uintptr_t next; from < end; from = next) {
         next =
             end - from > (uintptr_t)PAGES * ARCH_PAGE ? from + (uintptr_t)PAGES * ARCH_PAGE : end;
@@ -235,8 +235,8 @@ int onespace_insitu_put(struct onespace_insitu *handle, const struct onespace_in
     if (part->array_count == ONESPACE_INSITU_ARRAYS)
         return insitu_fail(-ENOSPC, "array '%s': the step has %d arrays already", array->name,
                            ONESPACE_INSITU_ARRAYS);
-    /* What lay here the last time: usually the same array. Then it is not written again, and its
-     * cache lines stay with the consumers, too. */
+    /* The description that was here in the entry's last step is usually the same. It is not written
+     * again then, so that consumers keep its cache lines. */
     struct insitu_array *stored = &part->arrays[part->array_count];
     struct insitu_array fresh = stored_form(array, strides, span);
     int is_same = strcmp(stored->name, fresh.name) == 0;
@@ -273,7 +273,7 @@ static void load(const struct insitu_array *stored, struct onespace_insitu_array
     }
 }
 
-/* Says which arrays there are. */
+/* -ENOENT, with a message that names the arrays that exist. */
 static int fail_missing(const struct insitu_part *part, const char *name,
                         const struct onespace_insitu_step *step, unsigned rank)
 {

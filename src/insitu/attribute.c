@@ -1,4 +1,4 @@
-/* src/insitu/attribute.c: facts about a step. */
+/* src/insitu/attribute.c: attributes of a step. */
 #include "onespace/insitu.h"
 
 #include <string.h>

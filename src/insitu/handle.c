@@ -1,4 +1,4 @@
-/* src/insitu/handle.c: come into a channel and go. */
+/* src/insitu/handle.c: make and close handles; the mapping of the table. */
 #include "insitu/handle.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "runtime/locking.h"
 #include "space/self.h"
 
-/* Maps the table when the space has none yet. */
+/* Maps the table if the space has none yet. */
 static int map_table(struct space *space)
 {
-    /* Acquire: pairs with the release below. */
+    /* Acquire, pairs with the release below. */
     if (atomic_load_explicit(&space->insitu, memory_order_acquire))
         return 0;
     long result = raw(__NR_mmap, LAYOUT_INSITU, sizeof(struct insitu_table), PROT_READ | PROT_WRITE,
@@ -20,7 +20,7 @@ static int map_table(struct space *space)
     if (raw_failed(result) && result != -EEXIST)
         return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
                            strerror((int)-result));
-    /* Release: who sees it may read the table, which is all zero. */
+    /* Release: whoever sees the flag can read the table, which is all zero. */
     atomic_store_explicit(&space->insitu, 1, memory_order_release);
     return 0;
 }

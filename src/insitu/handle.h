@@ -16,11 +16,11 @@ struct onespace_insitu {
     /* A producer's. */
     unsigned rank;
     int started, closing, has_number;
-    int entry;                /* of the step that was begun, or NO_ENTRY */
-    int names_repeat;         /* its arrays so far are called as those of the entry's last step */
+    int entry;        /* of the step that was begun, or NO_ENTRY */
+    int names_repeat; /* its arrays so far have the names of those of the entry's last step */
     struct insitu_part *part; /* its part */
     uint64_t sequence, number;
-    uint64_t slowest; /* no rank has made fewer begins: a bound, raised when it is too low */
+    uint64_t slowest; /* a lower bound of all ranks' rounds, raised when it is too low */
 
     /* A consumer's. */
     struct insitu_consumer *place;
@@ -45,15 +45,17 @@ struct onespace_insitu *insitu_new_handle(unsigned ranks);
 int insitu_check_name(const char *what, const char *name);
 
 /* ends.c, freestanding */
-/* Frees the channel when nobody has a place in it any more; by the member in that slot, 0: reaper.
- */
+/* Frees the channel if no place in it is taken any more. Called by the member in that slot; 0: the
+ * reaper. */
 void insitu_try_free(struct insitu_channel *channel, unsigned slot);
 /* Gives a consumer's place back, with all it holds. */
 void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consumer *place);
 
-/* turn.c */
-/* Takes the step `sequence` in that entry back from the consumers, unless one of them needs it;
- * `at_end`: those of the latest step are owed the last one, too. Whether it was taken back. */
+/* round.c */
+/* Reclaims the step `sequence` in that entry, unless a consumer holds it or is still to get it;
+ * with `at_end` those that take the latest step are still to get the last one. Whether it was
+ * reclaimed.
+ */
 int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end);
 /* Whether the handle is a producer's of this member: 0, -EPERM or -EINVAL. */
 int insitu_check_producer(const struct onespace_insitu *handle);

@@ -1,4 +1,4 @@
-/* src/interpose/patch_sites.c: see patch_sites.h. What was found is kept in the registry, under the
+/* src/interpose/patch_sites.c: see patch_sites.h. The list is cached in the registry under the
  * file's identity. */
 #include "interpose/patch_sites.h"
 
@@ -48,8 +48,8 @@ static int same_file(const struct space_file *file, const struct stat *status, s
            file->length == size;
 }
 
-/* Keeps what was found. EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the
- * entry to the readers, who acquire it. */
+/* Caches a list. An entry has one writer, who moves it from EMPTY to FILLING by compare-and-swap.
+ * READY, stored with release, pairs with the readers' acquire. */
 static void remember(struct space *space, const struct stat *status, size_t size, long offset,
                      const struct patch_sites *list)
 {

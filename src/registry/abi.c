@@ -1,7 +1,7 @@
 /* src/registry/abi.c: the layout of the registry, asserted, and its header.
  *
- * A field that moved, grew or came stops the build here, so that no layout changes unnoticed: raise
- * SPACE_ABI and let `scripts/abi-rows` print the table anew. Freestanding. */
+ * A field that is added, moved or resized stops the build here, so that no layout changes
+ * unnoticed: raise SPACE_ABI and let `scripts/abi-rows` print the table again. Freestanding. */
 #include <assert.h>
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
 
 #include "registry/xpmem.h"
 
-/* Functions of the root's copy of the library, which lives as long as the space: what is called on
- * tasks' threads must not vanish with the program that spawned them. */
+/* Functions of the root's copy of the library, which stays mapped as long as the space exists. Code
+ * that is called on tasks' threads must not be unmapped with the program that spawned them. */
 struct space;
 struct space_slot;
 struct child;

@@ -1,4 +1,4 @@
-/* src/runtime/init.c: make a space and end it: where the layers below are put together. */
+/* src/runtime/init.c: make a space and end it. The composition root of the layers below. */
 #include "onespace.h"
 
 #include <dlfcn.h>
@@ -36,12 +36,12 @@
 
 enum { FUTEX_HASH_SLOTS = 1024 };
 
-/* By the agent of each task, on the task's main thread, when its libraries are loaded. */
+/* Called by the agent of each task, on the task's main thread, when its libraries are loaded. */
 static void task_attached(struct space_slot *self, uintptr_t link_map)
 {
     const struct link_map *program = (const struct link_map *)link_map;
     robust_attach(self);
-    if (program) { /* musl's has a name, and needs no second one */
+    if (program) { /* musl's link map of the program has a name, glibc's has none */
         const char *path = *program->l_name ? NULL : interpose_program(self);
         debugger_show(space_registry(), self, path, program->l_addr, (uintptr_t)program->l_ld,
                       link_map);
@@ -85,7 +85,7 @@ static void fill_registry(struct space *space)
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
         root->link_map = (uintptr_t)first;
-    debugger_hang(space);
+    debugger_append(space);
     atomic_store(&root->memory, MEMORY_PRESENT);
     atomic_store(&root->state, SLOT_RUNNING);
 }
@@ -96,14 +96,15 @@ static long create_space(void)
     long result = mappings_make(space);
     if (result < 0)
         return result;
-    /* With the hash fixed before the first task, no wake-up is lost while the kernel changes it
-     * (Linux 6.16 and later; older kernels have no such call and no such hash). */
+    /* Fixes the size of the futex hash before the first task, so that no wake-up is lost while the
+     * kernel resizes it (Linux 6.16 and later; older kernels have neither the call nor the hash).
+     */
     prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
     arch_detect();
     fill_registry(space);
     result = reaper_start(space);
     if (result < 0) {
-        debugger_take_away(space);
+        debugger_remove(space);
         mappings_clear(space);
         return result;
     }
@@ -113,8 +114,8 @@ static long create_space(void)
     return 0;
 }
 
-/* Valgrind runs one program's threads in turn; the reaper, a process in the same memory, would take
- * its turn along when valgrind ends it, and the root would wait for ever. */
+/* Valgrind lets one of a program's threads run at a time. The reaper, a process in the same memory,
+ * would not pass that lock on when valgrind ends it, and the root would wait for ever. */
 static int is_under_valgrind(void)
 {
     const char *preloaded = getenv("LD_PRELOAD");
@@ -152,7 +153,7 @@ int onespace_fini(void)
     robust_detach(&space->slots[0]);
     space_set_root(NULL);
     loader_image_forget();
-    debugger_take_away(space);
+    debugger_remove(space);
     mappings_clear(space);
     return 0;
 }

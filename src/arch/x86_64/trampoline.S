@@ -1,12 +1,12 @@
-/* src/arch/x86_64/trampoline.S: from a trampoline to the C function that stands for the replaced
+/* src/arch/x86_64/trampoline.S: from a trampoline to the C function that handles the replaced
  * instruction, and back to what follows it. Runs on tasks' threads, in the root's copy of the library. */
 #include "arch/trampoline_offsets.h"
 
         .text
 
-/* A trampoline came here by a jump with r11 = struct arch_call *, in place of a system call: the
+/* Entered from a trampoline by a jump, with r11 = struct arch_call *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
- * rcx, r11 and the flags may change. Vector registers stay as they are because everything that is
+ * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
  * called from here is compiled without them, except where it saves them itself. */
         .globl  arch_call_entry
         .hidden arch_call_entry
@@ -45,7 +45,7 @@ arch_call_entry:
         .cfi_endproc
         .size   arch_call_entry, .-arch_call_entry
 
-/* A trampoline came here with r11 = struct arch_cpuid *, the old r11 on the stack, above it a free
+/* Entered from a trampoline with r11 = struct arch_cpuid *, the old r11 on the stack, above it a free
  * word and the interrupted code's red zone. */
         .globl  arch_cpuid_entry
         .hidden arch_cpuid_entry
