@@ -21,4 +21,11 @@ struct space_operations {
     void (*thread_exit)(struct space_slot *self, int status); /* in place of _exit: no return */
 };
 
+/* Where the root's copy of the library has its code, for unwinders of tasks (agent/unwind.c). */
+struct space_unwind {
+    uintptr_t code_low, code_high;
+    uintptr_t table;            /* its .eh_frame_hdr, 0: none */
+    uintptr_t trampoline_frame; /* arch_trampoline_frame */
+};
+
 #endif

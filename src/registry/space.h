@@ -36,6 +36,7 @@ struct space {
     struct shared_header header;
     char library[SPACE_LIBRARY]; /* file of the root's library, for messages */
     struct space_operations operations;
+    struct space_unwind unwind;
     int32_t root_pid;
     _Atomic int32_t reaper_pid;
     uint64_t created_ns;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "arch/copy.h"
+#include "arch/trampoline.h"
 #include "base/futex.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
@@ -52,6 +53,27 @@ static void task_attached(struct space_slot *self, uintptr_t link_map)
         group_await_loaded(space_registry(), self);
 }
 
+/* The object that holds this function is the root's copy of the library. */
+static int note_object(struct dl_phdr_info *object, size_t size, void *argument)
+{
+    struct space_unwind unwind = {.trampoline_frame = (uintptr_t)arch_trampoline_frame};
+    uintptr_t here = (uintptr_t)note_object;
+    (void)size;
+    for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        uintptr_t low = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_GNU_EH_FRAME)
+            unwind.table = low;
+        if (segment->p_type == PT_LOAD && here - low < segment->p_memsz) {
+            unwind.code_low = low;
+            unwind.code_high = low + segment->p_memsz;
+        }
+    }
+    if (unwind.code_low)
+        *(struct space_unwind *)argument = unwind;
+    return unwind.code_low != 0;
+}
+
 static void fill_registry(struct space *space)
 {
     struct space_slot *root = &space->slots[0];
@@ -59,6 +81,7 @@ static void fill_registry(struct space *space)
     if (dladdr((void *)fill_registry, &library) && library.dli_fname)
         text_append_some(space->library, library.dli_fname, sizeof(space->library) - 1);
     space->header = space_header();
+    dl_iterate_phdr(note_object, &space->unwind);
     space->operations.task_attached = task_attached;
     space->operations.interpose = interpose_call;
     space->operations.prepare = interpose_prepare;

@@ -7,17 +7,28 @@
 /* Entered from a trampoline by a jump, with r11 = struct arch_call *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
  * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
- * called from here is compiled without them, except where it saves them itself. */
+ * called from here is compiled without them, except where it saves them itself.
+ *
+ * To unwinders this is a function that the instruction before `resume` has called: its frame lies
+ * below the red zone, with the return address where frame pointers lead to. */
         .globl  arch_call_entry
         .hidden arch_call_entry
         .type   arch_call_entry, @function
 arch_call_entry:
         .cfi_startproc simple
         .cfi_def_cfa %rsp, 0
-        .cfi_undefined %rip
+        /* DW_CFA_expression: rip is saved at DW_OP_breg11 ARCH_CALL_RESUME */
+        .cfi_escape 0x10, 0x10, 2, 0x7b, ARCH_CALL_RESUME
         lea     -128(%rsp), %rsp
+        .cfi_def_cfa_offset 128
+        pushq   ARCH_CALL_RESUME(%r11)
+        .cfi_def_cfa_offset 136
+        .cfi_offset %rip, -136
         push    %rbp
+        .cfi_def_cfa_offset 144
+        .cfi_offset %rbp, -144
         mov     %rsp, %rbp
+        .cfi_def_cfa_register %rbp
         push    %r11
         push    %r9                     /* long arguments[6], ascending from here: */
         push    %r8
@@ -27,7 +38,7 @@ arch_call_entry:
         push    %rdi
         mov     %r11, %rdi              /* struct arch_call */
         mov     %rsp, %rsi              /* arguments */
-        and     $-ARCH_DATA_BYTES, %r11       /* its page: struct arch_trampoline_data */
+        and     $-ARCH_DATA_BYTES, %r11 /* its page: struct arch_trampoline_data */
         and     $-16, %rsp
         call    *ARCH_DATA_CALL_HANDLER(%r11)
         lea     -56(%rbp), %rsp
@@ -38,12 +49,34 @@ arch_call_entry:
         pop     %r8
         pop     %r9
         pop     %r11
-        mov     ARCH_CALL_RESUME(%r11), %rcx
         pop     %rbp
+        .cfi_def_cfa %rsp, 136
+        .cfi_restore %rbp
+        pop     %rcx                    /* where to resume */
+        .cfi_def_cfa_offset 128
+        .cfi_register %rip, %rcx
         lea     128(%rsp), %rsp
+        .cfi_def_cfa_offset 0
         jmp     *%rcx
         .cfi_endproc
         .size   arch_call_entry, .-arch_call_entry
+
+/* Never run: it lends its description to the trampolines, whose page no linker has written one for.
+ * A trampoline begins with lea distance(%rip), %r11, seven bytes that lead to a struct arch_call. */
+        .globl  arch_trampoline_frame
+        .hidden arch_trampoline_frame
+        .type   arch_trampoline_frame, @function
+arch_trampoline_frame:
+        .cfi_startproc simple
+        .cfi_def_cfa %rsp, 0
+        /* rip is saved at t + 7 + *(int32_t *)(t + 3) + ARCH_CALL_RESUME with t = rip & -16, the
+         * trampoline's beginning: DW_CFA_expression rip, 19 bytes: breg16 0, lit16, neg, and, dup,
+         * plus_uconst 3, deref_size 4, const1u 32, shl, const1u 32, shra, plus,
+         * plus_uconst 7 + ARCH_CALL_RESUME */
+        .cfi_escape 0x10, 0x10, 19, 0x80, 0, 0x40, 0x1f, 0x1a, 0x12, 0x23, 3, 0x94, 4, 0x08, 32, 0x24, 0x08, 32, 0x26, 0x22, 0x23, 7 + ARCH_CALL_RESUME
+        hlt
+        .cfi_endproc
+        .size   arch_trampoline_frame, .-arch_trampoline_frame
 
 /* Entered from a trampoline with r11 = struct arch_cpuid *, the old r11 on the stack, above it a free
  * word and the interrupted code's red zone. */

@@ -8,7 +8,7 @@
 extern const char arch_call_entry[], arch_cpuid_entry[];
 
 enum {
-    CALL_BYTES = 16,
+    CALL_BYTES = ARCH_CALL_TRAMPOLINE_BYTES,
     CPUID_BYTES = 32,
     FAULT_AT = ARCH_CALLS_MAX * CALL_BYTES,
     CPUIDS_AT = FAULT_AT + 64,

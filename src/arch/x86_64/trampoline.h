@@ -37,7 +37,7 @@ struct arch_handlers {
     uintptr_t (*fault)(int signal, void *information, void *context, void *slot);
 };
 
-enum { ARCH_CALLS_MAX = 80, ARCH_CPUIDS_MAX = 60 };
+enum { ARCH_CALLS_MAX = 80, ARCH_CPUIDS_MAX = 60, ARCH_CALL_TRAMPOLINE_BYTES = 16 };
 struct arch_trampoline_data {
     uintptr_t call_entry, cpuid_entry; /* code in the root's library */
     void *self;                        /* the task's slot */
@@ -58,5 +58,9 @@ uintptr_t arch_cpuid_trampoline(uintptr_t trampolines, unsigned index);
 /* The address of the signal handler that calls handlers.fault with the task's slot and then jumps
  * to the handler that it returns, if any, with registers and stack as the kernel left them. */
 uintptr_t arch_fault_trampoline(uintptr_t trampolines);
+
+/* An address whose unwinding information (.eh_frame) is right for every trampoline of a call: from
+ * one the caller is found by arch_call.resume. Never run. */
+extern const char arch_trampoline_frame[];
 
 #endif
