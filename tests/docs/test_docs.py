@@ -272,7 +272,7 @@ def test_layout_is_described_as_it_is():
     assert start % 1024 == 0 and end % 1024 == 0
     region = [f"{start // 1024} TiB", f"{end // 1024} TiB"]
     expected = {
-        "docs/how-it-works.md": [*region, f"{slots:,} slots of {gib['RANGE']} GiB"],
+        "docs/internals/README.md": [*region, f"{slots:,} slots of {gib['RANGE']} GiB"],
         "docs/debugging.md": region,
         "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
         "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",
