@@ -1,4 +1,4 @@
-"""tests/docs/test_paths.py: what docs/internals, CONTRIBUTING and SECURITY name exists, and generated pages are current."""
+"""tests/docs/test_paths.py: what docs/internals, CONTRIBUTING and SECURITY name exists."""
 import re
 import subprocess
 import sys
