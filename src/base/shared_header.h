@@ -45,4 +45,9 @@ static inline int shared_matches(const struct shared_header *found, const struct
 enum { SHARED_TEXT = 96 };
 char *shared_describe(char *text, const struct shared_header *header);
 
+/* Says on standard error that `own_file` cannot use what `found_file` made: both sides' headers and
+ * files. `what` names the structure, as in "registry". */
+void shared_tell(const char *what, const struct shared_header *found, const char *found_file,
+                 const struct shared_header *own, const char *own_file);
+
 #endif

@@ -1,6 +1,6 @@
 /* src/registry/abi_rows.h: every field of what crosses programs: structure, field, offset, bytes.
  *
- * Printed by scripts/abi-rows; abi.c asserts and hashes it. */
+ * Written by scripts/abi-rows, asserted and hashed by those who include it. */
 #ifndef ONESPACE_REGISTRY_ABI_ROWS_H
 #define ONESPACE_REGISTRY_ABI_ROWS_H
 
@@ -251,8 +251,7 @@
     ROW(struct arch_cpuid, leaf, 0, 4) \
     ROW(struct arch_cpuid, leaf_register, 4, 2) \
     ROW(struct arch_cpuid, subleaf_register, 6, 2) \
-    ROW(struct arch_cpuid, resume, 8, 8) \
-
+    ROW(struct arch_cpuid, resume, 8, 8)
 /* clang-format on */
 
 #endif
