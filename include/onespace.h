@@ -18,10 +18,10 @@
 #ifndef ONESPACE_H
 #define ONESPACE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/resource.h>
 
 #define ONESPACE_VERSION_MAJOR 0

@@ -7,7 +7,6 @@
 #include "parallel/team.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>

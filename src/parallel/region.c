@@ -9,7 +9,6 @@
 #include <link.h>
 #include <string.h>
 
-#include "registry/space.h"
 #include "space/self.h"
 #include "space/slots.h"
 

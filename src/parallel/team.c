@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "onespace.h"
-#include "registry/space.h"
 #include "space/self.h"
 
 enum { POLL_NS = 200000 }; /* between two tests whether a member has started or left */
