@@ -4,7 +4,6 @@
 #define ONESPACE_BASE_SIGNALS_H
 
 #include <signal.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "arch/constants.h"

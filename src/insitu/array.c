@@ -1,10 +1,12 @@
 /* src/insitu/array.c: describe arrays, check the descriptions, and find arrays by name. */
 #include "onespace/insitu.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/page.h"
+#include "base/raw.h"
 #include "insitu/handle.h"
 
 static const struct {

@@ -1,10 +1,12 @@
 /* src/insitu/consumer.c: open a channel, take steps and give them back. */
 #include "onespace/insitu.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "insitu/handle.h"
 #include "insitu/table.h"
+#include "insitu/wake.h"
 #include "space/holds.h"
 #include "space/self.h"
 #include "space/slots.h"

@@ -1,5 +1,6 @@
 /* src/insitu/copy.c: publish copies (ONESPACE_INSITU_COPY): one block of memory per rank and entry,
  * which is reused and grows. */
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "base/page.h"

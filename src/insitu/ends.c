@@ -8,6 +8,7 @@
 #include "insitu/ends.h"
 
 #include "insitu/handle.h"
+#include "insitu/wake.h"
 
 static uint64_t kind_of(uint64_t state)
 {

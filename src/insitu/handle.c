@@ -1,10 +1,12 @@
 /* src/insitu/handle.c: make and close handles; the mapping of the table. */
 #include "insitu/handle.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/raw.h"
 #include "onespace.h"
 #include "runtime/locking.h"
 #include "space/self.h"

@@ -3,7 +3,6 @@
 #define ONESPACE_INSITU_HANDLE_H
 
 #include "insitu/channel.h"
-#include "insitu/wake.h"
 
 enum { NO_ENTRY = -1 };
 

@@ -1,10 +1,12 @@
 /* src/insitu/producer.c: create a channel, publish steps, close it. */
 #include "onespace/insitu.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "insitu/handle.h"
 #include "insitu/table.h"
+#include "insitu/wake.h"
 #include "onespace.h"
 #include "space/self.h"
 

@@ -7,6 +7,10 @@
  * ranks find it ready. */
 #include "insitu/handle.h"
 
+#include <errno.h>
+
+#include "insitu/wake.h"
+
 /* ---- Reclaiming steps from consumers ---- */
 
 /* Whether a consumer holds the step or is still to get it. The bits are read after the state was

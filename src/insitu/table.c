@@ -4,11 +4,12 @@
  * reaper unlocks it if its owner has died. Channels are found without the lock. */
 #include "insitu/table.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "insitu/handle.h"
+#include "insitu/wake.h"
 #include "space/self.h"
 #include "task/reaper.h"
 

@@ -1,6 +1,8 @@
 /* src/insitu/wake.c: see wake.h. */
 #include "insitu/wake.h"
 
+#include <errno.h>
+
 #include "insitu/handle.h"
 #include "task/reaper.h"
 

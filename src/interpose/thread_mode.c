@@ -1,7 +1,6 @@
 /* src/interpose/thread_mode.c: see thread_mode.h. */
 #include "interpose/thread_mode.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -6,7 +6,6 @@
 #define ONESPACE_REGISTRY_CHILD_H
 
 #include <linux/limits.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "arch/constants.h"

@@ -2,7 +2,6 @@
 #include "space/holds.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "base/futex.h"
 #include "onespace.h"

@@ -2,7 +2,6 @@
 #ifndef ONESPACE_TASK_END_H
 #define ONESPACE_TASK_END_H
 
-#include <sys/resource.h>
 
 #include "registry/space.h"
 

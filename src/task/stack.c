@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/mman.h>
 #include <string.h>
 #include <sys/auxv.h>

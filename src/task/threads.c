@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/numbers.h"

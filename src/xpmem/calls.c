@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "base/page.h"
+#include "arch/constants.h"
 #include "space/holds.h"
 #include "space/robust.h"
 #include "xpmem.h"

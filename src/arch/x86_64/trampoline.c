@@ -2,6 +2,7 @@
 #include "arch/trampoline.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 #include "arch/trampoline_offsets.h"
 
