@@ -67,7 +67,8 @@ static find_fde_function *find_real(void)
     void *libgcc = !found && dlopen ? dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (libgcc)
         found = (find_fde_function *)dlsym(libgcc, "_Unwind_Find_FDE");
-    atomic_store_explicit(&real, found, memory_order_relaxed); /* whoever finds it, it is the same */
+    atomic_store_explicit(&real, found,
+                          memory_order_relaxed); /* whoever finds it, it is the same */
     return found;
 }
 

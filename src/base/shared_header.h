@@ -40,8 +40,24 @@ static inline int shared_matches(const struct shared_header *found, const struct
            found->layout == own->layout;
 }
 
-/* Appends "ABI 1, 123 bytes, layout 0x…" to a text that has room for SHARED_TEXT more bytes, and
- * returns its end. */
+/* For a structure that begins as zeroes and that any member may be the first to use: writes the
+ * header, or finds what another one wrote. 0 when that is another version's. `layout` decides, by
+ * compare-and-swap; the rest is written by all that agree on it, with the same values. */
+static inline int shared_claim(struct shared_header *place, const struct shared_header *own)
+{
+    uint64_t found = 0;
+    if (!__atomic_compare_exchange_n(&place->layout, &found, own->layout, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST) &&
+        found != own->layout)
+        return 0;
+    __atomic_store_n(&place->magic, own->magic, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->abi, own->abi, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->size, own->size, __ATOMIC_RELAXED);
+    return 1;
+}
+
+/* Appends "magic 0x…, ABI 1, 123 bytes, layout 0x…" to a text that has room for SHARED_TEXT more
+ * bytes, and returns its end. */
 enum { SHARED_TEXT = 96 };
 char *shared_describe(char *text, const struct shared_header *header);
 

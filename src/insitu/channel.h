@@ -23,6 +23,7 @@
 #ifndef ONESPACE_INSITU_CHANNEL_H
 #define ONESPACE_INSITU_CHANNEL_H
 
+#include "base/shared_header.h"
 #include "onespace/insitu.h"
 #include "registry/space.h"
 
@@ -149,7 +150,11 @@ struct insitu_channel {
     struct insitu_consumer consumers[INSITU_MEMBERS];
 };
 
+#define INSITU_MAGIC UINT64_C(0x31757469736e6f31) /* "1onsitu1" */
+#define INSITU_ABI   1u
+
 struct insitu_table {
+    struct shared_header header;
     _Atomic uint32_t lock;  /* futex; id + 1 of the member that makes a channel, 0: unlocked */
     _Atomic uint32_t high;  /* channels that were ever used: raised only */
     _Atomic uint32_t names; /* futex: bumped when a channel can be opened */

@@ -10,12 +10,22 @@
 
 #include "onespace.h"
 #include "space/self.h"
+#include "parallel/abi_rows.h"
 
 enum { POLL_NS = 200000 }; /* between two tests whether a member has started or left */
 
 static size_t block_bytes(int count)
 {
     return sizeof(struct team_block) + (size_t)count * sizeof(struct team_member);
+}
+
+TEAM_ROWS(SHARED_ASSERT)
+
+static struct shared_header header(void)
+{
+    static const uint32_t numbers[] = {TEAM_ROWS(SHARED_HASHED)};
+    return (struct shared_header){TEAM_MAGIC, TEAM_ABI, sizeof(struct team_block),
+                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
 }
 
 /* In pages of its own: zero, and aligned for struct team_member. */
@@ -26,8 +36,7 @@ static struct team_block *new_block(int count)
     if (memory == MAP_FAILED)
         return NULL;
     struct team_block *block = memory;
-    block->magic = TEAM_MAGIC;
-    block->abi = TEAM_ABI;
+    block->header = header();
     block->count = (uint32_t)count;
     block->first = -1;
     return block;
@@ -60,7 +69,11 @@ void team_free(struct onespace_parallel *team)
 
 int team_check_block(const struct team_block *block)
 {
-    return block->magic == TEAM_MAGIC && block->abi == TEAM_ABI ? 0 : -EINVAL;
+    struct shared_header own = header();
+    if (shared_matches(&block->header, &own))
+        return 0;
+    shared_tell("team", &block->header, "member 0", &own, "this program's libonespace");
+    return -EINVAL;
 }
 
 int team_enter(struct onespace_parallel *team)

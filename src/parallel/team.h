@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/shared_header.h"
 #include "onespace/parallel.h"
 
 #define TEAM_MAGIC UINT64_C(0x6d616574316f6e65)
@@ -64,8 +65,8 @@ struct team_instance {
 };
 
 struct team_block {
-    uint64_t magic;
-    uint32_t abi, count;
+    struct shared_header header; /* size: without members */
+    uint32_t count;
     int first; /* member 0's number among the tasks started together; -1: a made team */
     char export_name[TEAM_EXPORT_NAME];
     _Atomic uint32_t workers; /* numbers given to made tasks so far; read-modify-write only */
