@@ -64,6 +64,13 @@ int insitu_check_producer(const struct onespace_insitu *handle);
 unsigned insitu_type_size(uint32_t type);
 const char *insitu_type_name(uint32_t type);
 
+/* check.c */
+/* Checks a description: 0 with its strides and the bytes that its elements span, or -errno with a
+ * message. Strides without gaps if it gives none. */
+int insitu_check_array(const struct onespace_insitu_array *array, int64_t *strides, uint64_t *span);
+/* Asks the kernel whether these bytes are all mapped: 0, or -EFAULT with a message. */
+int insitu_check_mapped(const struct onespace_insitu_array *array, uint64_t span);
+
 /* box.c */
 /* Copies a box of elements between places whose strides (bytes) differ. */
 struct insitu_box {
