@@ -73,7 +73,7 @@ TEST_F(memory, that_grows_stays_the_tasks)
 
 TEST_F(memory, mapped_by_address_is_where_it_was_wanted)
 {
-    expect_same({program("memory"), "foreign"}, exits("mapped\n"));
+    expect_same({program("memory"), "outside"}, exits("mapped\n"));
 }
 
 // Intel MPI's heap passes hints 64 GiB apart, which lie in other tasks' ranges.
@@ -84,7 +84,7 @@ TEST_F(memory, hinted_into_the_range_of_another_task_outlives_it)
     std::uintptr_t place = std::stoull(other.line(), nullptr, 16) + (std::uintptr_t{2} << 30);
     char hint[32];
     snprintf(hint, sizeof(hint), "%zx", place);
-    Task task({program("memory"), "wish", hint});
+    Task task({program("memory"), "hint", hint});
     void *got = reinterpret_cast<void *>(std::stoull(task.line(), nullptr, 16));
     EXPECT_EQ(onespace_owner(got), task.id());
     EXPECT_EQ(other.finish().status, 0);

@@ -18,7 +18,7 @@ TEST_F(overflows, of_files_leave_tasks_as_they_are)
     std::string copy = std::string(directory) + "/libc.so.6";
     std::filesystem::copy_file(libc, copy);
     setenv("LD_LIBRARY_PATH", directory, 1);
-    EXPECT_EQ(as_task({program("sites"), "many"}).status, 0);
+    EXPECT_EQ(as_task({program("patch_sites"), "many"}).status, 0);
     Footprint before = Footprint::now();
     for (int i = 0; i < 300 && !HasFailure(); i++) {
         timespec times[2] = {{i, 0}, {i, 0}};
@@ -34,8 +34,8 @@ TEST_F(overflows, of_files_leave_tasks_as_they_are)
 TEST_F(overflows, of_patch_sites_leave_them_to_the_kernel_and_the_heap_in_its_range)
 {
     int wrong = -1, in_range = -1, heap = -1;
-    Outcome outcome = as_task({program("sites"), "many"});
-    ASSERT_EQ(sscanf(outcome.output.c_str(), "wrong %d near %d heap %d", &wrong, &in_range, &heap),
+    Outcome outcome = as_task({program("patch_sites"), "many"});
+    ASSERT_EQ(sscanf(outcome.output.c_str(), "wrong %d close %d heap %d", &wrong, &in_range, &heap),
               3)
         << outcome.output;
     EXPECT_EQ(wrong, 0);
@@ -46,7 +46,7 @@ TEST_F(overflows, of_patch_sites_leave_them_to_the_kernel_and_the_heap_in_its_ra
 
 TEST_F(overflows, of_fixed_mappings_are_counted)
 {
-    EXPECT_EQ(as_task({program("sites"), "fixed"}), exits("mapped 300\n"));
+    EXPECT_EQ(as_task({program("patch_sites"), "fixed"}), exits("mapped 300\n"));
     EXPECT_EQ(probe_overflows("mappings"), 300 - 256);
     for (uintptr_t i = 0; i < 300; i++)
         munmap(reinterpret_cast<void *>(UINT64_C(0x150000000000) + i * 16 * 4096), 4096);

@@ -145,7 +145,7 @@ TEST_F(refusal, of_limits_that_cannot_be)
     EXPECT_EQ(refused("/bin/true", "limits", [&](Attr &attr) { attr.limits = limits; }), -EINVAL);
 }
 
-TEST_F(refusal, of_processors_that_are_not_there)
+TEST_F(refusal, of_cpus_that_are_not_there)
 {
     cpu_set_t none;
     CPU_ZERO(&none);
