@@ -12,7 +12,7 @@ struct patch_sites {
 };
 
 /* Searches the executable segments of an ELF file: 0 or -errno, with *patch_sites untouched. */
-int patch_sites_count(const char *path, struct patch_sites *sites);
+int patch_sites_count(const char *path, struct patch_sites *patch_sites);
 
 void patch_sites_add(struct patch_sites *to, const struct patch_sites *more);
 

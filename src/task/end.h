@@ -2,7 +2,6 @@
 #ifndef ONESPACE_TASK_END_H
 #define ONESPACE_TASK_END_H
 
-
 #include "registry/space.h"
 
 struct task_end {

@@ -44,9 +44,8 @@ static int match_cpuid(const unsigned char *at, struct sequence *found)
     return at[length] == 0x0f && at[length + 1] == 0xa2 && found->length >= 5;
 }
 
-/* The target of the relative jump or call that the bytes at code[at] decode to, or -1. Where
- * instructions begin is not known, so callers try every offset: they find all real targets, and
- * some that are none. */
+/* The target of what may be a relative jump or call at code[at], or -1. Code is looked at from
+ * every byte, so there are more of them than real ones. */
 static long jump_target(const unsigned char *code, size_t at)
 {
     const unsigned char *byte = code + at;
@@ -62,10 +61,9 @@ static long jump_target(const unsigned char *code, size_t at)
     return (long)at + (long)opcode + 4 + (int32_t)distance;
 }
 
-/* Drops (length 0) each sequence with the target of a jump inside, since the patch would replace
- * what is jumped to. A target that is none drops a sequence needlessly; none is kept wrongly. */
-static void drop_entered(unsigned char *lengths, const uint32_t *offsets, unsigned count,
-                         long target)
+/* A sequence that a jump may lead into is struck out (length 0): some are for nothing, none is kept
+ * wrongly. */
+static void strike_out(unsigned char *lengths, const uint32_t *offsets, unsigned count, long target)
 {
     for (unsigned i = 0; i < count; i++)
         if (target > (long)offsets[i] && target < (long)offsets[i] + lengths[i])
@@ -89,7 +87,7 @@ unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offs
     for (size_t at = 0; count && at + 6 <= size; at++) {
         long target = jump_target(code, at);
         if (target >= (long)offsets[0] && target <= (long)offsets[count - 1] + 16)
-            drop_entered(lengths, offsets, count, target);
+            strike_out(lengths, offsets, count, target);
     }
     for (unsigned i = 0; i < count; i++)
         if (lengths[i])

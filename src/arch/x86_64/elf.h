@@ -6,13 +6,13 @@
 
 #include "arch/constants.h"
 
+/* ARCH_MULTIARCH: the library directory of Debian and its derivatives. */
 #define ARCH_NAME        "x86-64"
 #define ARCH_ELF_MACHINE EM_X86_64
 #define ARCH_ELF_CLASS   ELFCLASS64
 #define ARCH_ELF_DATA    ELFDATA2LSB
 #define ARCH_ELF_BITS    64
-#define ARCH_MULTIARCH   "x86_64-linux-gnu" /* the library directory of Debian and its derivatives \
-                                             */
+#define ARCH_MULTIARCH   "x86_64-linux-gnu"
 
 /* What the kernel assumes without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
 #define ARCH_STACK_EXECUTABLE 0

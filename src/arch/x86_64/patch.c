@@ -2,12 +2,12 @@
  *
  * Compilers and hand-written assembly load the number right before the instruction:
  *     b8 NN NN 00 00          mov $nr, %eax
- *     4c 89 e7                mov %r12, %rdi      (optional: one move between registers)
- *     bf 9c ff ff ff          mov $AT_FDCWD, %edi (in an openat of ld.so, after that move)
+ *     4c 89 e7                mov %r12, %rdi     (perhaps: one move between registers)
+ *     bf 9c ff ff ff          mov $AT_FDCWD, %edi (in an openat of ld.so, behind the move)
  *     0f 05                   syscall
  * or, in Go, with the long form of the first move (48 c7 c0 NN NN 00 00). A five-byte relative jump
- * replaces the first instruction; moves in between are put before the jump. No jump leads to the
- * later instructions of such a sequence: the number would not be loaded. */
+ * takes the place of the first instruction; moves in between go before the jump. Nothing jumps
+ * to the later instructions of such a sequence, because the number would be missing. */
 #include "arch/patch.h"
 
 #include <asm/unistd.h>
@@ -24,7 +24,7 @@ static int is_register_move(const unsigned char *at)
 }
 
 /* glibc's _exit loads both numbers first: mov $231 (exit_group), %esi; mov $60 (exit), %edx. It
- * never returns, so one jump may replace all of it. */
+ * never returns, so the whole may become one jump. */
 static int match_exit(const unsigned char *at, struct arch_patch_site *site)
 {
     static const unsigned char exit_bytes[] = {0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0};

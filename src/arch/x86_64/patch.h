@@ -13,28 +13,28 @@ enum {
     ARCH_JUMP_BYTES = 5,
 };
 
-/* A patch site of a system call: `length` bytes, of which `lead` in the middle are instructions
- * that must run before the call. */
+/* A patch site of a system call: `length` bytes, of which `lead` in the middle must still run. */
 struct arch_patch_site {
     long nr;
     unsigned char length, lead;
 };
 
-/* Finds the next one at or after `from` in code[0, size): its offset, or size if there is none. */
+/* Finds the next one at or after `from` in code[0, size): its offset, or size when there is none.
+ */
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
-/* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 if that is out
- * of reach. */
+/* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
+ * reach. */
 int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
 
-/* Finds the sequences that end in cpuid and into which no jump of the code leads. Returns their
- * number, at most `most`. */
+/* Finds the sequences that end in cpuid and into which no jump of the code leads: how many. */
 unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offsets, unsigned most);
-/* Turns the one at the writable `address` into a jump to `trampoline` and fills its record. 0, or
- * -1 if the trampoline is out of reach. */
+/* Turns the one at the writable `address` into a jump to `trampoline` and fills its record: 0 or
+ * -1.
+ */
 int arch_patch_cpuid(uintptr_t address, struct arch_cpuid *record, uintptr_t trampoline);
 
-/* Writes a jump to `target` over the ARCH_JUMP_BYTES at the writable `address`: 0, or -1 if that is
+/* Writes a jump to `target` over the ARCH_JUMP_BYTES at the writable `address`: 0, or -1 when it is
  * out of reach. */
 static inline int arch_write_jump(uintptr_t address, uintptr_t target)
 {

@@ -1,10 +1,10 @@
-/* src/arch/x86_64/trampoline.S: from a trampoline to the C function that handles the replaced
+/* src/arch/x86_64/trampoline.S: from a trampoline to the C function that stands for the replaced
  * instruction, and back to what follows it. Runs on tasks' threads, in the root's copy of the library. */
 #include "arch/trampoline_offsets.h"
 
         .text
 
-/* Entered from a trampoline by a jump, with r11 = struct arch_call *, in place of a system call: the
+/* A trampoline came here by a jump with r11 = struct arch_call *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
  * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
  * called from here is compiled without them, except where it saves them itself.

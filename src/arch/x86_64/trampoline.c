@@ -2,7 +2,6 @@
 #include "arch/trampoline.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 #include "arch/trampoline_offsets.h"
 
@@ -61,8 +60,7 @@ static void put_fault_trampoline(unsigned char *at, const struct page *page)
               8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
 }
 
-/* Compilers place cpuid anywhere, so nothing but its four results may change: not even the red
- * zone. */
+/* cpuid may stand anywhere, so nothing but its four results may change: not even the red zone. */
 static void put_cpuid_trampoline(unsigned char *at, const struct page *page, unsigned index)
 {
     at = put_bytes(at, "\x48\x8d\xa4\x24\x78\xff\xff\xff", 8); /* lea -136(%rsp), %rsp */

@@ -6,6 +6,7 @@
 #ifndef ONESPACE_ARCH_TRAMPOLINE_H
 #define ONESPACE_ARCH_TRAMPOLINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "arch/constants.h"
