@@ -37,28 +37,34 @@ std::vector<CorpusFile> corpus_libcs()
     return files;
 }
 
-std::vector<CorpusFile> corpus_programs()
+std::vector<CorpusFile> corpus_foreign_programs()
 {
     std::vector<CorpusFile> files;
-    for (const std::string directory : {ONESPACE_TEST_PROGRAMS, ONESPACE_TEST_FOREIGN_PROGRAMS})
-        for (const fs::directory_entry &entry : fs::directory_iterator(directory)) {
-            bool is_program =
-                entry.is_regular_file() && !entry.path().has_extension() &&
-                (entry.status().permissions() & fs::perms::owner_exec) != fs::perms::none;
-            if (is_program)
-                files.push_back({entry.path().filename(), entry.path()});
-        }
-    for (const char *made_by : {"nil-go", "plain-musl", "rust"})
-        if (std::none_of(files.begin(), files.end(),
-                         [&](const CorpusFile &file) { return file.name == made_by; }))
-            files.push_back({made_by, ""});
+    for (const char *name : {"nil-go", "plain-musl", "rust"}) {
+        files.push_back({name, ""});
+        for (const char *directory : {ONESPACE_TEST_PROGRAMS, ONESPACE_TEST_FOREIGN_PROGRAMS})
+            if (fs::exists(fs::path(directory) / name))
+                files.back().path = fs::path(directory) / name;
+    }
     return files;
 }
 
-std::vector<std::string> corpus_libraries()
+std::vector<CorpusFile> corpus_test_programs()
+{
+    std::vector<CorpusFile> files;
+    for (const fs::directory_entry &entry : fs::directory_iterator(ONESPACE_TEST_PROGRAMS)) {
+        bool is_program = entry.is_regular_file() && !entry.path().has_extension() &&
+                          (entry.status().permissions() & fs::perms::owner_exec) != fs::perms::none;
+        if (is_program)
+            files.push_back({entry.path().filename(), entry.path()});
+    }
+    return files;
+}
+
+std::vector<std::string> corpus_files()
 {
     std::vector<std::string> paths;
-    for (const auto &files : {corpus_libcs(), corpus_programs()})
+    for (const auto &files : {corpus_libcs(), corpus_foreign_programs(), corpus_test_programs()})
         for (const CorpusFile &file : files)
             if (!file.path.empty() && fs::exists(file.path))
                 paths.push_back(file.path);

@@ -13,9 +13,11 @@ struct CorpusFile {
 
 /* C libraries and dynamic linkers of Debian's releases, from .libcs, and this machine's. */
 std::vector<CorpusFile> corpus_libcs();
-/* What the tests run, and programs of Go and Rust. */
-std::vector<CorpusFile> corpus_programs();
-/* Those of both that are here. */
-std::vector<std::string> corpus_libraries();
+/* Programs of other tools than the build's own. */
+std::vector<CorpusFile> corpus_foreign_programs();
+/* What the tests run, as far as it is built. */
+std::vector<CorpusFile> corpus_test_programs();
+/* All of them that are here. */
+std::vector<std::string> corpus_files();
 
 #endif

@@ -95,7 +95,7 @@ TEST(Decode, AgreesBehindPrefixes)
 TEST(Decode, AgreesOnEveryByteOfLibraries)
 {
     Zydis zydis;
-    for (const std::string &path : corpus_libraries())
+    for (const std::string &path : corpus_files())
         for (const Segment &segment : read_elf_code(path).executable)
             for (size_t at = 0; at < segment.bytes.size(); at++)
                 ASSERT_NO_FATAL_FAILURE(

@@ -110,6 +110,19 @@ TEST(PatchSite, IsExitOfGlibc)
     expect_site({0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0}, 231, 0);
 }
 
+TEST(PatchSite, IsExitOfLaterGlibc)
+{
+    const Bytes load = {0xba, 231, 0, 0, 0}, jump = {0xeb, 3}, call = {0x89, 0xd0, 0x0f, 0x05};
+    auto all = find_all(NOPS + load + jump + Bytes{0x0f, 0x1f, 0xf4} + call + NOPS);
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].at, NOPS.size());
+    EXPECT_EQ(all[0].site.nr, 231);
+    EXPECT_EQ(all[0].site.length, 5);
+    expect_none(load + jump + Bytes{0x90, 0x90} + call); /* somewhere else */
+    for (unsigned char distance : {0, 3, 100, 255})      /* and not beyond the end */
+        EXPECT_TRUE(find_all(load + Bytes{0xeb, distance} + NOPS).empty());
+}
+
 TEST(PatchSite, HasMovesInBetween)
 {
     const Bytes rdi = {0x4c, 0x89, 0xe7}, rsi = {0x48, 0x89, 0xee},

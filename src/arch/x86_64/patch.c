@@ -19,16 +19,30 @@ static int is_syscall(const unsigned char *at)
     return at[0] == 0x0f && at[1] == 0x05;
 }
 
-/* glibc's _exit loads both numbers first: mov $231 (exit_group), %esi; mov $60 (exit), %edx. It
- * never returns, so the whole may become one jump. */
-static int match_exit(const unsigned char *at, struct arch_patch_site *site)
+static int are_bytes(const unsigned char *at, const unsigned char *bytes, unsigned count)
 {
-    static const unsigned char exit_bytes[] = {0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0};
-    for (unsigned i = 0; i < sizeof(exit_bytes); i++)
-        if (at[i] != exit_bytes[i])
+    for (unsigned i = 0; i < count; i++)
+        if (at[i] != bytes[i])
             return 0;
-    *site = (struct arch_patch_site){.nr = 231, .length = sizeof(exit_bytes)};
     return 1;
+}
+
+/* glibc's _exit loads its numbers first: mov $231 (exit_group), %esi; mov $60 (exit), %edx. Since
+ * 2.41 it is mov $231, %edx, and a jump to mov %edx, %eax; syscall. It never returns, so what loads
+ * them may become a jump. */
+static int match_exit(const unsigned char *at, size_t available, struct arch_patch_site *site)
+{
+    static const unsigned char both[] = {0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0};
+    static const unsigned char one[] = {0xba, 231, 0, 0, 0, 0xeb};
+    static const unsigned char call[] = {0x89, 0xd0, 0x0f, 0x05};
+    unsigned length = 0;
+    if (are_bytes(at, both, sizeof(both)))
+        length = sizeof(both);
+    else if (are_bytes(at, one, sizeof(one)) && at[6] + 11u <= available &&
+             are_bytes(at + 7 + at[6], call, sizeof(call)))
+        length = 5;
+    *site = (struct arch_patch_site){.nr = __NR_exit_group, .length = (unsigned char)length};
+    return length != 0;
 }
 
 /* The length of an instruction that may run before the number is loaded instead of after it: moves
@@ -75,9 +89,10 @@ static int match_call(const unsigned char *at, struct arch_patch_site *site)
     return !(site->nr == __NR_munmap && site->length == 7 && is_exit(at + site->length));
 }
 
-static int match(const unsigned char *at, struct arch_patch_site *site)
+static int match(const unsigned char *at, size_t available, struct arch_patch_site *site)
 {
-    return match_call(at, site) || match_exit(at, site);
+    return available >= ARCH_PATCH_SITE_BYTES &&
+           (match_call(at, site) || match_exit(at, available, site));
 }
 
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
@@ -86,12 +101,16 @@ size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
     /* The long form is found by its second byte, which is rarer. */
     for (size_t at = from; at + ARCH_PATCH_SITE_BYTES <= size + 1; at += 8) {
         uint64_t word = scan_load(code + at);
-        uint64_t marks = scan_equal(word, 0xb8) | scan_equal(word, 0xbe) | scan_equal(word, 0xc7);
+        uint64_t marks = scan_equal(word, 0xb8) | scan_equal(word, 0xba) | scan_equal(word, 0xbe) |
+                         scan_equal(word, 0xc7);
         while (marks) {
             size_t begin = at + scan_next(&marks);
-            if (code[begin] == 0xc7 && begin-- == from)
-                continue;
-            if (begin + ARCH_PATCH_SITE_BYTES <= size && match(code + begin, site))
+            if (code[begin] == 0xc7) {
+                if (begin == from)
+                    continue;
+                begin--;
+            }
+            if (match(code + begin, size - begin, site))
                 return begin;
         }
     }
