@@ -30,6 +30,20 @@ static void search_calls(const unsigned char *code, size_t size, int is_loader,
     }
 }
 
+/* Takes those off the list that must not be patched. */
+static void strike_out(const unsigned char *code, size_t size, struct patch_sites *list)
+{
+    struct arch_span spans[SPACE_FILE_PATCH_SITES];
+    uint16_t kept = 0;
+    for (unsigned i = 0; i < list->count; i++)
+        spans[i] = (struct arch_span){list->items[i].at, list->items[i].length};
+    arch_strike_out(code, size, spans, list->count);
+    for (unsigned i = 0; i < list->count; i++)
+        if (spans[i].length)
+            list->items[kept++] = list->items[i];
+    list->count = kept;
+}
+
 static void search_cpuids(const unsigned char *code, size_t size, struct patch_sites *list)
 {
     uint32_t offsets[ARCH_CPUIDS_MAX];
@@ -94,6 +108,7 @@ void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_l
         return;
     }
     search_calls((const unsigned char *)code, size, is_loader, list);
+    strike_out((const unsigned char *)code, size, list);
     if (is_loader)
         search_cpuids((const unsigned char *)code, size, list);
     if (known)

@@ -78,8 +78,8 @@ arch_trampoline_frame:
         .cfi_endproc
         .size   arch_trampoline_frame, .-arch_trampoline_frame
 
-/* Entered from a trampoline with r11 = struct arch_cpuid *, the old r11 on the stack, above it a free
- * word and the interrupted code's red zone. */
+/* A trampoline called with r11 = struct arch_cpuid *; above the return address is the old r11. The status
+ * flags are kept too, but not by pushf, which would keep a debugger's trap flag. */
         .globl  arch_cpuid_entry
         .hidden arch_cpuid_entry
         .type   arch_cpuid_entry, @function
@@ -91,7 +91,7 @@ arch_cpuid_entry:
         push    %r14
         push    %r13
         push    %r12
-        pushq   32(%rsp)
+        pushq   40(%rsp)
         push    %r10
         push    %r9
         push    %r8
@@ -103,16 +103,20 @@ arch_cpuid_entry:
         push    %rdx
         push    %rcx
         push    %rax
-        mov     ARCH_CPUID_RESUME(%r11), %rax
-        mov     %rax, 136(%rsp)         /* the free word, above 16 registers and the old r11 */
         mov     %r11, %rdi
         mov     %rsp, %rsi
+        lahf
+        seto    %al
+        push    %rax
         mov     %rsp, %rbp
         and     $-ARCH_DATA_BYTES, %r11       /* struct arch_trampoline_data */
         and     $-16, %rsp
         cld
         call    *ARCH_DATA_CPUID_HANDLER(%r11)
         mov     %rbp, %rsp
+        pop     %rax
+        add     $0x7f, %al              /* overflows if it did */
+        sahf
         pop     %rax
         pop     %rcx
         pop     %rdx
@@ -129,8 +133,7 @@ arch_cpuid_entry:
         pop     %r13
         pop     %r14
         pop     %r15
-        lea     8(%rsp), %rsp           /* the old r11 */
-        ret     $128
+        ret
         .cfi_endproc
         .size   arch_cpuid_entry, .-arch_cpuid_entry
 
