@@ -16,11 +16,10 @@
 #include "base/text.h"
 #include "interpose/interpose.h"
 #include "interpose/thread_mode.h"
+#include "runtime/attach.h"
 #include "runtime/debugger.h"
 #include "runtime/locking.h"
 #include "runtime/mappings.h"
-#include "space/debugger.h"
-#include "space/group.h"
 #include "space/robust.h"
 #include "space/self.h"
 #include "task/agent_path.h"
@@ -36,22 +35,6 @@
 #endif
 
 enum { FUTEX_HASH_SLOTS = 1024 };
-
-/* Called by the agent of each task, on the task's main thread, when its libraries are loaded. */
-static void task_attached(struct space_slot *self, uintptr_t link_map)
-{
-    const struct link_map *program = (const struct link_map *)link_map;
-    robust_attach(self);
-    if (program) { /* musl's link map of the program has a name, glibc's has none */
-        const char *path = *program->l_name ? NULL : interpose_program(self);
-        debugger_show(space_registry(), self, path, program->l_addr, (uintptr_t)program->l_ld,
-                      link_map);
-    }
-    atomic_store_explicit(&self->loaded, 1, memory_order_release);
-    futex_wake(&self->loaded, INT32_MAX);
-    if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
-        group_await_loaded(space_registry(), self);
-}
 
 /* The object that holds this function is the root's copy of the library. */
 static int note_object(struct dl_phdr_info *object, size_t size, void *argument)
