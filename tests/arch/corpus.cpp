@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 namespace fs = std::filesystem;
 
@@ -16,8 +17,11 @@ CorpusFile find(const std::string &package, const std::string &name)
     fs::path root = fs::path(ONESPACE_TEST_LIBCS) / package;
     for (const char *directory : {"lib", "usr/lib"}) {
         fs::path path = root / directory / name;
-        if (fs::exists(path))
-            return {package + "/" + path.filename().string(), path};
+        if (!fs::exists(path))
+            continue;
+        std::string version;
+        std::getline(std::ifstream(root / "version"), version);
+        return {package + "/" + path.filename().string(), path, version};
     }
     return {package + "/" + fs::path(name).filename().string(), ""};
 }

@@ -8,7 +8,8 @@
 #include "elf_code.hpp"
 
 struct CorpusFile {
-    std::string name, path; /* path empty: not here */
+    std::string name, path;   /* path empty: not here */
+    std::string version = {}; /* of its package, if fetched */
 };
 
 /* C libraries and dynamic linkers of Debian's releases, from .libcs, and this machine's. */

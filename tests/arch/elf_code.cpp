@@ -128,12 +128,11 @@ ElfCode read_elf_code(const std::string &path)
     ElfCode code;
     for (unsigned i = 0; i < header.e_phnum; i++) {
         auto program = file.at<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
-        if (program.p_type == PT_INTERP)
-            code.interpreter = file.text(program.p_offset);
-        if (program.p_type != PT_LOAD || !(program.p_flags & PF_X))
+        if (program.p_type != PT_LOAD)
             continue;
         const unsigned char *bytes = file.range(program.p_offset, program.p_filesz);
-        code.executable.push_back({program.p_vaddr, {bytes, bytes + program.p_filesz}});
+        auto &segments = program.p_flags & PF_X ? code.executable : code.data;
+        segments.push_back({program.p_vaddr, {bytes, bytes + program.p_filesz}});
     }
     std::vector<Elf64_Shdr> sections;
     for (unsigned i = 0; i < header.e_shnum; i++)

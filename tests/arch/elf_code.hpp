@@ -20,11 +20,9 @@ struct Segment {
 /* Function starts are those of symbols (both tables) and of the FDEs of .eh_frame: what is left of
  * a stripped library's static functions. */
 struct ElfCode {
-    std::vector<Segment> executable;
+    std::vector<Segment> executable, data;
     std::set<uint64_t> starts, fdes;
     std::map<uint64_t, std::string> names;
-    std::string interpreter; /* empty: a library */
-    bool is_program = false; /* has an entry point and is no library that has one */
 
     /* "NAME+0x12", or the address. */
     std::string describe(uint64_t address) const;

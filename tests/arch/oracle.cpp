@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <unordered_map>
 
@@ -80,8 +81,50 @@ struct Disassembly {
     std::vector<Function> functions;
     std::unordered_map<uint64_t, std::pair<size_t, size_t>> at; /* function and index */
     std::unordered_map<uint64_t, uint64_t> branches;            /* target -> one of its sources */
-    unsigned instructions = 0, undecoded = 0;
+    unsigned instructions = 0, undecoded = 0, table_entries = 0;
 };
+
+bool has_indirect_jump(const Function &function)
+{
+    return std::any_of(function.begin(), function.end(), [](const Decoded &at) {
+        if (at.instruction.mnemonic != ZYDIS_MNEMONIC_JMP || branch_target(at))
+            return false;
+        /* Through a slot of the GOT at a fixed place: to another function. */
+        const ZydisDecodedOperand &target = at.operands.front();
+        return target.type != ZYDIS_OPERAND_TYPE_MEMORY || target.mem.base != ZYDIS_REGISTER_RIP;
+    });
+}
+
+/* A switch's table holds distances of its cases from itself. Read from what the function takes the
+ * address of, up to the first entry that leads to no instruction: perhaps too far, never too short.
+ */
+void read_tables(const ElfCode &code, Disassembly &all)
+{
+    for (const Function &function : all.functions) {
+        if (!has_indirect_jump(function))
+            continue;
+        for (const Decoded &at : function) {
+            ZyanU64 table = 0;
+            if (at.instruction.mnemonic != ZYDIS_MNEMONIC_LEA ||
+                at.operands[1].mem.base != ZYDIS_REGISTER_RIP ||
+                !ZYAN_SUCCESS(
+                    ZydisCalcAbsoluteAddress(&at.instruction, &at.operands[1], at.address, &table)))
+                continue;
+            for (const Segment &segment : code.data)
+                for (uint64_t entry = table; segment.holds(entry) && segment.holds(entry + 3);
+                     entry += 4) {
+                    int32_t distance;
+                    std::memcpy(&distance, &segment.bytes[entry - segment.address],
+                                sizeof(distance));
+                    uint64_t target = table + (uint64_t)(int64_t)distance;
+                    if (!all.at.count(target))
+                        break;
+                    all.branches[target] = at.address;
+                    all.table_entries++;
+                }
+        }
+    }
+}
 
 Disassembly disassemble(const ElfCode &code)
 {
@@ -133,17 +176,6 @@ std::string judge(const ElfCode &code, const Disassembly &all, uint64_t begin, u
     return "";
 }
 
-bool has_indirect_jump(const Function &function)
-{
-    return std::any_of(function.begin(), function.end(), [](const Decoded &at) {
-        if (at.instruction.mnemonic != ZYDIS_MNEMONIC_JMP || branch_target(at))
-            return false;
-        /* Through a slot of the GOT at a fixed place: to another function. */
-        const ZydisDecodedOperand &target = at.operands.front();
-        return target.type != ZYDIS_OPERAND_TYPE_MEMORY || target.mem.base != ZYDIS_REGISTER_RIP;
-    });
-}
-
 /* What is known of the number of the system call at function[index]. */
 struct Number {
     long nr = -1;
@@ -151,28 +183,28 @@ struct Number {
 };
 
 /* A number that is kept in a register for several calls: if all that the function ever loads into
- * it is one constant, then that; -1 otherwise. */
-long constant_in(const Function &function, ZydisRegister number)
+ * it are constants, the wanted one among them, or any of them; -1 otherwise. */
+long constant_in(const Function &function, ZydisRegister number, search_kind kind)
 {
     long constant = -1;
     for (const Decoded &at : function) {
-        if (!writes(at, whole(number)) || at.instruction.mnemonic == ZYDIS_MNEMONIC_POP ||
-            at.instruction.meta.category == ZYDIS_CATEGORY_CALL ||
-            at.instruction.mnemonic == ZYDIS_MNEMONIC_SYSCALL)
+        bool is_other_call = at.instruction.meta.category == ZYDIS_CATEGORY_CALL ||
+                             at.instruction.mnemonic == ZYDIS_MNEMONIC_SYSCALL;
+        if (!writes(at, whole(number)) || is_other_call ||
+            at.instruction.mnemonic == ZYDIS_MNEMONIC_POP)
             continue;
         if (at.instruction.mnemonic != ZYDIS_MNEMONIC_MOV ||
             at.operands[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
             return -1;
         long value = (long)at.operands[1].imm.value.u;
-        if (constant >= 0 && constant != value)
-            return -1;
-        constant = value;
+        if (constant < 0 || search_wants(value, kind))
+            constant = value;
     }
     return constant;
 }
 
 Number number_of(const ElfCode &code, const Disassembly &all, const Function &function,
-                 size_t index)
+                 size_t index, search_kind kind)
 {
     enum { FURTHEST = 24 };
     for (size_t back = 1; back <= FURTHEST; back++) {
@@ -193,7 +225,7 @@ Number number_of(const ElfCode &code, const Disassembly &all, const Function &fu
         if (at.instruction.mnemonic != ZYDIS_MNEMONIC_MOV)
             return {-1, "number is computed or a result"};
         if (source.type == ZYDIS_OPERAND_TYPE_REGISTER)
-            return {constant_in(function, source.reg.value),
+            return {constant_in(function, source.reg.value, kind),
                     std::string("number in ") + ZydisRegisterGetString(source.reg.value)};
         if (source.type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
             return {-1, "number from memory"};
@@ -225,7 +257,7 @@ void find_misses(const ElfCode &code, const Disassembly &all, search_kind kind,
             if (function[i].instruction.mnemonic != ZYDIS_MNEMONIC_SYSCALL ||
                 taken.count(function[i].address))
                 continue;
-            Number number = number_of(code, all, function, i);
+            Number number = number_of(code, all, function, i, kind);
             if (number.nr >= 0 && !search_wants(number.nr, kind))
                 continue;
             report.misses.push_back(
@@ -245,6 +277,8 @@ OracleReport consult_oracle(const ElfCode &code, search_kind kind)
 {
     OracleReport report;
     Disassembly all = disassemble(code);
+    read_tables(code, all);
+    report.table_entries = all.table_entries;
     report.functions = (unsigned)all.functions.size();
     report.instructions = all.instructions;
     report.undecoded = all.undecoded;

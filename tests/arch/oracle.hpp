@@ -16,7 +16,7 @@ struct OracleSite {
     long nr;           /* SEARCH_CPUID: a cpuid sequence */
     std::string where; /* function and offset */
     std::string fault; /* empty: the site may be patched */
-    bool beside_table; /* an indirect jump of its function may lead anywhere in it */
+    bool beside_table; /* its function has an indirect jump, perhaps through a table */
 };
 
 /* A system call of a wanted number, or of one that is not known (-1), that is not taken. */
@@ -29,7 +29,7 @@ struct OracleMiss {
 struct OracleReport {
     std::vector<OracleSite> sites;
     std::vector<OracleMiss> misses;
-    unsigned functions = 0, instructions = 0, undecoded = 0;
+    unsigned functions = 0, instructions = 0, undecoded = 0, table_entries = 0;
     double search_us = 0; /* what our search took */
     unsigned faults() const;
 };

@@ -1,6 +1,8 @@
-/* tests/arch/oracle_main.cpp: patch-oracle [--markdown] FILE...
- * Prints which patch sites each file has, which system calls of interest are missed, and why. Exits
- * with 1 when a site must not be patched. */
+/* tests/arch/oracle_main.cpp: patch-oracle [--markdown] [FILE...]
+ * For the files, or for the C libraries that scripts/fetch-libcs got and programs of other
+ * languages: prints which patch sites each file has, which system calls of interest are missed, and
+ * why. Exits with 1 when a site must not be patched. */
+#include "corpus.hpp"
 #include "oracle.hpp"
 
 #include <cstdio>
@@ -31,16 +33,21 @@ std::string count_names(const OracleReport &report)
 std::map<std::string, unsigned> group_misses(const OracleReport &report)
 {
     std::map<std::string, unsigned> groups;
-    for (const OracleMiss &miss : report.misses)
-        groups[miss.nr < 0 ? miss.why : name_of(miss.nr) + " in " + miss.where + ": " + miss.why]++;
+    for (const OracleMiss &miss : report.misses) {
+        bool is_known = miss.nr >= 0, in_register = miss.why.starts_with("number in ");
+        groups[is_known      ? name_of(miss.nr) + " in `" + miss.where + "`: " + miss.why
+               : in_register ? "number in a register"
+                             : miss.why]++;
+    }
     return groups;
 }
 
-void print_text(const std::string &path, const OracleReport &report)
+void print_text(const CorpusFile &file, const OracleReport &report)
 {
-    std::printf("%s: %u functions, %u instructions, %u bytes not decoded, searched in %.0f us\n",
-                path.c_str(), report.functions, report.instructions, report.undecoded,
-                report.search_us);
+    std::printf("%s: %u functions, %u instructions, %u entries of jump tables, %u bytes not "
+                "decoded, searched in %.0f us\n",
+                file.name.c_str(), report.functions, report.instructions, report.table_entries,
+                report.undecoded, report.search_us);
     for (const OracleSite &site : report.sites)
         std::printf("  found  %-18s %6lx %2u bytes  %s%s%s%s\n", name_of(site.nr).c_str(),
                     (unsigned long)site.address, site.length, site.where.c_str(),
@@ -51,14 +58,23 @@ void print_text(const std::string &path, const OracleReport &report)
                     (unsigned long)miss.address, miss.where.c_str(), miss.why.c_str());
 }
 
-void print_markdown(const std::string &path, const OracleReport &report)
+void print_markdown(const CorpusFile &file, const OracleReport &report)
 {
     std::string missed;
     for (const auto &[why, count] : group_misses(report))
         missed +=
             (missed.empty() ? "" : "; ") + (count > 1 ? std::to_string(count) + "× " : "") + why;
-    std::printf("| `%s` | %s | %s |\n", path.c_str(), count_names(report).c_str(),
-                missed.empty() ? "none" : missed.c_str());
+    std::printf("| `%s`%s | %s | %s |\n", file.name.c_str(),
+                (file.version.empty() ? "" : "<br>" + file.version).c_str(),
+                count_names(report).c_str(), missed.empty() ? "none" : missed.c_str());
+}
+
+std::vector<CorpusFile> corpus()
+{
+    std::vector<CorpusFile> files = corpus_libcs();
+    for (const CorpusFile &file : corpus_foreign_programs())
+        files.push_back(file);
+    return files;
 }
 
 } // namespace
@@ -67,15 +83,22 @@ int main(int argc, char **argv)
 {
     unsigned faults = 0;
     bool markdown = argc > 1 && std::strcmp(argv[1], "--markdown") == 0;
+    std::vector<CorpusFile> files;
+    for (int i = markdown ? 2 : 1; i < argc; i++)
+        files.push_back({argv[i], argv[i]});
     if (markdown)
         std::puts("| file | found | missed, and why |\n|---|---|---|");
-    for (int i = markdown ? 2 : 1; i < argc; i++) {
+    for (const CorpusFile &file : files.empty() ? corpus() : files) {
+        if (file.path.empty()) {
+            std::fprintf(stderr, "patch-oracle: %s is not here\n", file.name.c_str());
+            continue;
+        }
         try {
-            OracleReport report = consult_oracle(read_elf_code(argv[i]), kind_of_file(argv[i]));
-            (markdown ? print_markdown : print_text)(argv[i], report);
+            OracleReport report = consult_oracle(read_elf_code(file.path), kind_of_file(file.name));
+            (markdown ? print_markdown : print_text)(file, report);
             faults += report.faults();
         } catch (const std::exception &error) {
-            std::fprintf(stderr, "patch-oracle: %s: %s\n", argv[i], error.what());
+            std::fprintf(stderr, "patch-oracle: %s: %s\n", file.path.c_str(), error.what());
             return 2;
         }
     }
