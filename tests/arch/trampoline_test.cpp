@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unwind.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <vector>
@@ -198,6 +200,28 @@ TEST_F(Trampolines, CpuidKeepsTheFlags)
     for (uint64_t flags :
          {(uint64_t)0, STATUS, CARRY | SIGN, ZERO | PARITY, (uint64_t)OVERFLOW_BIT})
         EXPECT_EQ(run(flags).flags & STATUS, flags & STATUS);
+}
+
+/* Where a debugger, or an unwinder, goes on from a handler. */
+std::vector<uintptr_t> frames;
+long unwind(const arch_call *, const long *)
+{
+    frames.clear();
+    _Unwind_Backtrace(
+        [](_Unwind_Context *context, void *) {
+            frames.push_back(_Unwind_GetIP(context));
+            return frames.size() < 20 ? _URC_NO_REASON : _URC_END_OF_STACK;
+        },
+        nullptr);
+    return 0;
+}
+
+TEST_F(Trampolines, CallIsUnwoundToWhatFollowsIt)
+{
+    data().handlers.call = unwind;
+    prepare_call(MMAP, 4);
+    run();
+    EXPECT_EQ(std::count(frames.begin(), frames.end(), data().calls[4].resume), 1);
 }
 
 unsigned steps;

@@ -2,6 +2,12 @@
  * instruction, and back to what follows it. Runs on tasks' threads, in the root's copy of the library. */
 #include "arch/trampoline_offsets.h"
 
+/* Where the caller goes on stands in the record, not on the stack: the value of rip (16) is what is
+ * found ARCH_CALL_RESUME behind r11 (breg11, deref), or behind what was saved from it at -8(%rbp)
+ * (breg6, deref, plus, deref). So debuggers see through. */
+#define RIP_FROM_R11       .cfi_escape 0x16, 16, 3, 0x7b, ARCH_CALL_RESUME, 0x06
+#define RIP_FROM_SAVED_R11 .cfi_escape 0x16, 16, 6, 0x76, 0x78, 0x06, 0x23, ARCH_CALL_RESUME, 0x06
+
         .text
 
 /* A trampoline came here by a jump with r11 = struct arch_call *, in place of a system call: the
@@ -14,11 +20,16 @@
 arch_call_entry:
         .cfi_startproc simple
         .cfi_def_cfa %rsp, 0
-        .cfi_undefined %rip
+        RIP_FROM_R11
         lea     -128(%rsp), %rsp
+        .cfi_def_cfa_offset 128
         push    %rbp
+        .cfi_def_cfa_offset 136
+        .cfi_offset %rbp, -136
         mov     %rsp, %rbp
+        .cfi_def_cfa_register %rbp
         push    %r11
+        RIP_FROM_SAVED_R11
         push    %r9                     /* long arguments[6], ascending from here: */
         push    %r8
         push    %r10
@@ -39,8 +50,12 @@ arch_call_entry:
         pop     %r9
         pop     %r11
         mov     ARCH_CALL_RESUME(%r11), %rcx
+        RIP_FROM_R11
         pop     %rbp
+        .cfi_def_cfa %rsp, 128
+        .cfi_same_value %rbp
         lea     128(%rsp), %rsp
+        .cfi_def_cfa_offset 0
         jmp     *%rcx
         .cfi_endproc
         .size   arch_call_entry, .-arch_call_entry
