@@ -12,9 +12,14 @@ struct registers {
 };
 
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
-    /* Loads the registers, calls the code, and stores them again. The trap flag is off afterwards. */
-    void run_with_registers(struct registers *registers);
+
+/* Loads the registers, calls the code, and stores them again. The trap flag is off afterwards. */
+void run_with_registers(struct registers *registers);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

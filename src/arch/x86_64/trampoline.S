@@ -4,7 +4,7 @@
 
         .text
 
-/* A trampoline came here by a jump with r11 = struct arch_call *, in place of a system call: the
+/* Entered from a trampoline by a jump, with r11 = struct arch_call *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
  * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
  * called from here is compiled without them, except where it saves them itself.
@@ -78,8 +78,8 @@ arch_trampoline_frame:
         .cfi_endproc
         .size   arch_trampoline_frame, .-arch_trampoline_frame
 
-/* A trampoline called with r11 = struct arch_cpuid *; above the return address is the old r11. The status
- * flags are kept too, but not by pushf, which would keep a debugger's trap flag. */
+/* Called by a trampoline with r11 = struct arch_cpuid *; above the return address is the old r11. The
+ * status flags are kept too, but not by pushf, which would keep a debugger's trap flag. */
         .globl  arch_cpuid_entry
         .hidden arch_cpuid_entry
         .type   arch_cpuid_entry, @function
