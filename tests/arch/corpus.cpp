@@ -41,12 +41,12 @@ std::vector<CorpusFile> corpus_libcs()
     return files;
 }
 
-std::vector<CorpusFile> corpus_foreign_programs()
+std::vector<CorpusFile> corpus_other_programs()
 {
     std::vector<CorpusFile> files;
     for (const char *name : {"nil-go", "plain-musl", "rust"}) {
         files.push_back({name, ""});
-        for (const char *directory : {ONESPACE_TEST_PROGRAMS, ONESPACE_TEST_FOREIGN_PROGRAMS})
+        for (const char *directory : {ONESPACE_TEST_PROGRAMS, ONESPACE_TEST_OTHER_PROGRAMS})
             if (fs::exists(fs::path(directory) / name))
                 files.back().path = fs::path(directory) / name;
     }
@@ -68,7 +68,7 @@ std::vector<CorpusFile> corpus_test_programs()
 std::vector<std::string> corpus_files()
 {
     std::vector<std::string> paths;
-    for (const auto &files : {corpus_libcs(), corpus_foreign_programs(), corpus_test_programs()})
+    for (const auto &files : {corpus_libcs(), corpus_other_programs(), corpus_test_programs()})
         for (const CorpusFile &file : files)
             if (!file.path.empty() && fs::exists(file.path))
                 paths.push_back(file.path);

@@ -15,7 +15,7 @@ struct CorpusFile {
 /* C libraries and dynamic linkers of Debian's releases, from .libcs, and this machine's. */
 std::vector<CorpusFile> corpus_libcs();
 /* Programs of other tools than the build's own. */
-std::vector<CorpusFile> corpus_foreign_programs();
+std::vector<CorpusFile> corpus_other_programs();
 /* What the tests run, as far as it is built. */
 std::vector<CorpusFile> corpus_test_programs();
 /* All of them that are here. */

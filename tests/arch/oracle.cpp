@@ -283,23 +283,23 @@ OracleReport consult_oracle(const ElfCode &code, search_kind kind)
     report.instructions = all.instructions;
     report.undecoded = all.undecoded;
     for (const Segment &segment : code.executable) {
-        search_site sites[SEARCH_MOST];
+        search_result results[SEARCH_MOST];
         unsigned count = 0;
         double best_us = 0;
         for (int round = 0; round < 5; round++) {
             auto before = std::chrono::steady_clock::now();
-            count = search_code(segment.bytes.data(), segment.bytes.size(), kind, sites);
+            count = search_code(segment.bytes.data(), segment.bytes.size(), kind, results);
             std::chrono::duration<double, std::micro> took =
                 std::chrono::steady_clock::now() - before;
             best_us = round == 0 || took.count() < best_us ? took.count() : best_us;
         }
         report.search_us += best_us;
         for (unsigned i = 0; i < count; i++) {
-            uint64_t address = segment.address + sites[i].at;
+            uint64_t address = segment.address + results[i].at;
             auto found = all.at.find(address);
             report.sites.push_back(
-                {address, sites[i].length, sites[i].nr, code.describe(address),
-                 judge(code, all, address, address + sites[i].length),
+                {address, results[i].length, results[i].nr, code.describe(address),
+                 judge(code, all, address, address + results[i].length),
                  found != all.at.end() && has_indirect_jump(all.functions[found->second.first])});
         }
     }

@@ -15,7 +15,7 @@ struct OracleSite {
     unsigned length;
     long nr;           /* SEARCH_CPUID: a cpuid sequence */
     std::string where; /* function and offset */
-    std::string fault; /* empty: the site may be patched */
+    std::string fault; /* empty: it may be patched */
     bool beside_table; /* its function has an indirect jump, perhaps through a table */
 };
 

@@ -1,7 +1,7 @@
 /* tests/arch/oracle_main.cpp: patch-oracle [--markdown] [FILE...]
  * For the files, or for the C libraries that scripts/fetch-libcs got and programs of other
  * languages: prints which patch sites each file has, which system calls of interest are missed, and
- * why. Exits with 1 when a site must not be patched. */
+ * why. Exits with 1 when a patch site must not be patched. */
 #include "corpus.hpp"
 #include "oracle.hpp"
 
@@ -17,7 +17,7 @@ std::string name_of(long nr)
     return nr < 0 ? "?" : search_name(nr);
 }
 
-/* "mmap 3, munmap 2": of the sites. */
+/* "mmap 3, munmap 2": of the patch sites. */
 std::string count_names(const OracleReport &report)
 {
     std::map<std::string, unsigned> counts;
@@ -72,7 +72,7 @@ void print_markdown(const CorpusFile &file, const OracleReport &report)
 std::vector<CorpusFile> corpus()
 {
     std::vector<CorpusFile> files = corpus_libcs();
-    for (const CorpusFile &file : corpus_foreign_programs())
+    for (const CorpusFile &file : corpus_other_programs())
         files.push_back(file);
     return files;
 }

@@ -79,7 +79,7 @@ std::vector<Found> find_all(const Bytes &bytes)
 }
 
 /* The one candidate that begins the bytes, with `lead`; its length is all of them. */
-void expect_site(const Bytes &bytes, long nr, unsigned lead)
+void expect_patch_site(const Bytes &bytes, long nr, unsigned lead)
 {
     auto all = find_all(NOPS + bytes + NOPS);
     ASSERT_EQ(all.size(), 1u);
@@ -96,18 +96,18 @@ void expect_none(const Bytes &bytes)
 
 TEST(PatchSite, IsNumberAndCall)
 {
-    expect_site(LOAD_MMAP + SYSCALL, 9, 0);
-    expect_site(Bytes{0xb8, 0x36, 0x01, 0, 0} + SYSCALL, 0x136, 0);
+    expect_patch_site(LOAD_MMAP + SYSCALL, 9, 0);
+    expect_patch_site(Bytes{0xb8, 0x36, 0x01, 0, 0} + SYSCALL, 0x136, 0);
 }
 
 TEST(PatchSite, IsTheLongFormOfGo)
 {
-    expect_site(Bytes{0x48, 0xc7, 0xc0, 9, 0, 0, 0} + SYSCALL, 9, 0);
+    expect_patch_site(Bytes{0x48, 0xc7, 0xc0, 9, 0, 0, 0} + SYSCALL, 9, 0);
 }
 
 TEST(PatchSite, IsExitOfGlibc)
 {
-    expect_site({0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0}, 231, 0);
+    expect_patch_site({0xbe, 231, 0, 0, 0, 0xba, 60, 0, 0, 0}, 231, 0);
 }
 
 TEST(PatchSite, IsExitOfLaterGlibc)
@@ -127,12 +127,12 @@ TEST(PatchSite, HasMovesInBetween)
 {
     const Bytes rdi = {0x4c, 0x89, 0xe7}, rsi = {0x48, 0x89, 0xee},
                 edi = {0xbf, 0x9c, 0xff, 0xff, 0xff};
-    expect_site(LOAD_MMAP + rdi + SYSCALL, 9, 3);
-    expect_site(LOAD_MMAP + rdi + rsi + SYSCALL, 9, 6);                     /* munmap of musl */
-    expect_site(Bytes{0xb8, 1, 1, 0, 0} + rdi + edi + SYSCALL, 257, 8);     /* openat in ld.so */
-    expect_site(LOAD_MMAP + Bytes{0x41, 0x83, 0xca, 0x40} + SYSCALL, 9, 4); /* or $64, %r10d */
-    expect_site(LOAD_MMAP + Bytes{0x31, 0xff} + SYSCALL, 9, 2);             /* xor %edi, %edi */
-    expect_site(LOAD_MMAP + Bytes{0x41, 0xba, 8, 0, 0, 0} + SYSCALL, 9, 6); /* mov $8, %r10d */
+    expect_patch_site(LOAD_MMAP + rdi + SYSCALL, 9, 3);
+    expect_patch_site(LOAD_MMAP + rdi + rsi + SYSCALL, 9, 6);                     /* munmap of musl */
+    expect_patch_site(Bytes{0xb8, 1, 1, 0, 0} + rdi + edi + SYSCALL, 257, 8);     /* openat in ld.so */
+    expect_patch_site(LOAD_MMAP + Bytes{0x41, 0x83, 0xca, 0x40} + SYSCALL, 9, 4); /* or $64, %r10d */
+    expect_patch_site(LOAD_MMAP + Bytes{0x31, 0xff} + SYSCALL, 9, 2);             /* xor %edi, %edi */
+    expect_patch_site(LOAD_MMAP + Bytes{0x41, 0xba, 8, 0, 0, 0} + SYSCALL, 9, 6); /* mov $8, %r10d */
 }
 
 TEST(PatchSite, IsRefusedWhenAMoveTouchesTheNumber)
@@ -146,8 +146,8 @@ TEST(PatchSite, IsRefusedWhenAMoveTouchesTheNumber)
 
 TEST(PatchSite, KeepsRegistersThatOnlyLookLikeTheNumbers)
 {
-    expect_site(LOAD_MMAP + Bytes{0x4c, 0x89, 0xc7} + SYSCALL, 9, 3); /* mov %r8, %rdi */
-    expect_site(LOAD_MMAP + Bytes{0x49, 0x89, 0xf8} + SYSCALL, 9, 3); /* mov %rdi, %r8 */
+    expect_patch_site(LOAD_MMAP + Bytes{0x4c, 0x89, 0xc7} + SYSCALL, 9, 3); /* mov %r8, %rdi */
+    expect_patch_site(LOAD_MMAP + Bytes{0x49, 0x89, 0xf8} + SYSCALL, 9, 3); /* mov %rdi, %r8 */
 }
 
 TEST(PatchSite, IsRefusedBehindOtherInstructions)
@@ -166,7 +166,7 @@ TEST(PatchSite, IsRefusedBehindOtherInstructions)
 TEST(PatchSite, IsNotTheUnmappingOfTheOwnStack)
 {
     const Bytes unmap = Bytes{0xb8, 11, 0, 0, 0} + SYSCALL;
-    expect_site(unmap, 11, 0);
+    expect_patch_site(unmap, 11, 0);
     const std::vector<Bytes> ends = {{0x31, 0xff, 0xb0, 60}, {0x48, 0x31, 0xff, 0xb8, 60, 0, 0, 0}};
     for (const Bytes &end : ends)
         for (const Found &found : find_all(NOPS + unmap + end + SYSCALL + NOPS))
@@ -184,7 +184,7 @@ TEST(PatchSite, IsFoundUpToTheEnd)
     }
 }
 
-/* Every beginning of a site is looked at, and nothing behind it. */
+/* Every beginning of a patch site is looked at, and nothing behind it. */
 TEST(PatchSite, ThatIsCutOffIsNotReadBeyond)
 {
     const Bytes whole = LOAD_MMAP + Bytes{0x4c, 0x89, 0xe7} + SYSCALL + NOPS;
@@ -208,7 +208,7 @@ TEST(PatchSite, IsFoundFromWhereTheSearchBegins)
     }
 }
 
-/* What becomes of a site when its trampoline is `distance` bytes from its start. */
+/* What becomes of a patch site when its trampoline is `distance` bytes from its start. */
 Bytes patched(const Bytes &bytes, intptr_t distance, int expected = 0)
 {
     Guarded code(bytes + NOPS);
@@ -320,10 +320,10 @@ TEST(StrikeOut, RefusesWhereALongBranchLeads)
 /* What only looks like a branch, in another instruction's immediate, is none. */
 TEST(StrikeOut, KeepsWhereNoRealBranchLeads)
 {
-    Bytes near = PADDING + LOAD_MMAP + SYSCALL + PADDING;
+    Bytes code = PADDING + LOAD_MMAP + SYSCALL + PADDING;
     const Bytes hidden = {0xb9, 0xeb, 0x03, 0, 0}; /* mov $0x3eb, %ecx */
-    std::copy(hidden.begin(), hidden.end(), near.begin() + 596 - 4);
-    EXPECT_TRUE(is_kept(near, 600, 7));
+    std::copy(hidden.begin(), hidden.end(), code.begin() + 596 - 4);
+    EXPECT_TRUE(is_kept(code, 600, 7));
     Bytes far = PADDING + LOAD_MMAP + SYSCALL + PADDING;
     const Bytes movabs = {0x48, 0xb9, 0xe9, 0, 0, 0, 0, 0, 0, 0}; /* of 0x…e9, to 602 */
     std::copy(movabs.begin(), movabs.end(), far.begin() + 300);

@@ -45,7 +45,7 @@ static unsigned cpuid_length(const unsigned char *code)
 }
 
 unsigned search_code(const unsigned char *code, size_t size, enum search_kind kind,
-                     struct search_site sites[SEARCH_MOST])
+                     struct search_result results[SEARCH_MOST])
 {
     static struct patch_sites list;
     unsigned count = 0;
@@ -53,10 +53,10 @@ unsigned search_code(const unsigned char *code, size_t size, enum search_kind ki
     for (unsigned i = 0; i < list.count; i++) {
         const struct space_patch_site *site = &list.items[i];
         if (site->nr == SPACE_PATCH_SITE_CPUID)
-            sites[count++] =
-                (struct search_site){site->at, SEARCH_CPUID, cpuid_length(code + site->at), 0};
+            results[count++] =
+                (struct search_result){site->at, SEARCH_CPUID, cpuid_length(code + site->at), 0};
         else if (search_wants(site->nr, kind))
-            sites[count++] = (struct search_site){site->at, site->nr, site->length, site->lead};
+            results[count++] = (struct search_result){site->at, site->nr, site->length, site->lead};
     }
     return count;
 }

@@ -81,7 +81,7 @@ class Trampolines : public testing::Test
         return (uintptr_t)base_ + PAGE;
     }
 
-    /* Code that keeps rbx and rbp in both ends of its red zone while `site` runs. */
+    /* Code that keeps rbx and rbp in both ends of its red zone while the patched code runs. */
     uintptr_t write_code(const Bytes &site)
     {
         const Bytes before = {0x48, 0x89, 0x5c, 0x24, 0xf8, 0x48, 0x89, 0x6c, 0x24, 0x80};
