@@ -85,7 +85,8 @@ static int is_oversubscribed(void)
     int room = atomic_load_explicit(&cpu_count, memory_order_relaxed);
     int result =
         atomic_load_explicit(&tasks, memory_order_relaxed) > room && count_running() - 1 > room;
-    atomic_store_explicit(&space_registry()->oversubscribed, (uint32_t)result, memory_order_relaxed);
+    atomic_store_explicit(&space_registry()->oversubscribed, (uint32_t)result,
+                          memory_order_relaxed);
     return result;
 }
 

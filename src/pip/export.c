@@ -6,8 +6,9 @@
 #include "base/futex.h"
 #include "state.h"
 
-#define PREFIX "pip:" /* keeps them apart from names of the native interface; names may be empty   \
-                       */
+#define PREFIX                                                                                     \
+    "pip:" /* keeps them apart from names of the native interface; names may be empty              \
+            */
 
 enum { SLICE_MS = 1000 };
 
