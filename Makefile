@@ -53,7 +53,7 @@ lint:
 fuzz:
 	cmake --preset fuzz >/dev/null
 	cmake --build --preset fuzz
-	ctest --preset fuzz
+	ctest --preset fuzz -j "$$(nproc)"
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 import numpy as np
+
 import onespace
 
 
@@ -36,7 +37,8 @@ def plot(directory):
             field = step["temperature"]
             picture = picture or axes.imshow(field, vmin=0, vmax=100, cmap="inferno")
             picture.set_data(field)
-            axes.set_title(f"{step.attributes()['time']:.1f} s, mean {field.mean():.2f} {step.info('temperature')['units']}")
+            axes.set_title(f"{step.attributes()['time']:.1f} s, mean {field.mean():.2f} "
+                           f"{step.info('temperature')['units']}")
             figure.savefig(directory / f"heat-{step.number:04}.png")
             print(f"step {step.number}: mean {field.mean():.3f}, {step.passed} steps passed over")
 

@@ -10,9 +10,9 @@ import tempfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
-from guests import Guests  # noqa: E402
-from jobs import RUN, job  # noqa: E402,F401 (a fixture)
-from launchers import MPIS  # noqa: E402
+from guests import Guests
+from jobs import RUN, job  # noqa: F401 (a fixture)
+from launchers import MPIS
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 

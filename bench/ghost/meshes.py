@@ -11,6 +11,7 @@ Points are numbered as in the paper's figure 8: own points that are sent to nobo
 several; then the ghosts, by the rank that they come from, so that those of each neighbour are contiguous."""
 import contextlib
 import ctypes
+import functools
 import os
 import pathlib
 import sys
@@ -218,20 +219,20 @@ def prepare(sizes, cuts):
     for size in meshes:
         with bar.step(f"mesh of size {size}"):
             start, to = make_graph(size)
-            write(graph_path(size), lambda file: np.savez(file, start=start, to=to))  # pylint: disable=W0640
+            write(graph_path(size), functools.partial(np.savez, start=start, to=to))
     for size, ranks, nodes in wanted:
         with bar.step(f"mesh of size {size}, parts for {ranks} ranks" + (f" on {nodes} nodes" if nodes > 1 else "")):
             start, to = graph_of(size)
             owner = cut(start, to, ranks) if nodes == 1 else cut_in_two_steps(start, to, nodes, ranks)
             words = lists_of(start, to, owner, ranks)
-            write(lists_path(size, ranks, nodes), lambda file: save_lists(words, file))  # pylint: disable=W0640
+            write(lists_path(size, ranks, nodes), functools.partial(save_lists, words))
 
 
 # ---- Tables 2 and 3 ----
 
 def describe(size, ranks, nodes=1):
-    """Averages over the ranks: points, neighbours and KiB within the node and between nodes (of FP64, per rank), and how
-    many ranks of a node communicate with other nodes."""
+    """Averages over the ranks: points, neighbours and KiB within the node and between nodes (of FP64, per rank), and
+    how many ranks of a node communicate with other nodes."""
     words = np.fromfile(lists_path(size, ranks, nodes), "<i4")
     position = words[2:3 + ranks]
     per_node = ranks // nodes

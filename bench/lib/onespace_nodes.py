@@ -151,21 +151,22 @@ class Nodes:
                     process.kill()
                 time.sleep(0.02)
         if process.returncode != 0 and complete_until is None:
-            raise Failure(f"{shlex.join(map(str, command))}\nended with {process.returncode} or did not end in {timeout} "
-                          f"s:\n{(out.read_text() + err.read_text()).strip()[-2000:]}")
+            raise Failure(f"{shlex.join(map(str, command))}\nended with {process.returncode} or did not end in "
+                          f"{timeout} s:\n{(out.read_text() + err.read_text()).strip()[-2000:]}")
         return out.read_text()
 
     def clear(self):
         """Kills everything that runs on the nodes."""
         for i in range(self.count):
-            subprocess.run([*self.enter_node(i), "sh", "-c", "kill -9 -1"], capture_output=True, timeout=30, check=False)
+            subprocess.run([*self.enter_node(i), "sh", "-c", "kill -9 -1"], capture_output=True, timeout=30,
+                           check=False)
 
     def launch(self, mpi, ranks, program):
         """The launcher's command line: equally many ranks per node, in blocks."""
         each = ranks // self.count
         # Launchers pass their environment on; shims of two nodes would find each other in a common directory.
-        program = ["sh", "-c", f'export XDG_RUNTIME_DIR={shlex.quote(str(self.directory))}/run-$(cat /proc/sys/kernel/hostname); '
-                   'exec "$@"', "sh", *program]
+        program = ["sh", "-c", f'export XDG_RUNTIME_DIR={shlex.quote(str(self.directory))}/run-'
+                   '$(cat /proc/sys/kernel/hostname); exec "$@"', "sh", *program]
         if mpi.kind == "openmpi":
             hosts = ",".join(f"{address}:{each}" for address in self.addresses)
             words = [mpi.launcher, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--host", hosts,

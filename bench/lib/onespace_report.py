@@ -103,7 +103,8 @@ def table_of(figure):
     """A column for each curve, a row for each x."""
     points = sorted({at for curve in figure.curves for at in curve.x})
     step = math.ceil(len(points) / ROWS)
-    rows = [f"<tr><th>{escaped(figure.x.label)}</th>" + "".join(f"<th>{escaped(one.label)}</th>" for one in figure.curves)
+    rows = [f"<tr><th>{escaped(figure.x.label)}</th>" + "".join(
+        f"<th>{escaped(one.label)}</th>" for one in figure.curves)
             + "</tr>"]
     held = [dict(zip(one.x, one.spreads())) for one in figure.curves]
     known = {at for one in figure.curves if not is_level(one, figure.curves) for at in one.x}
@@ -194,9 +195,9 @@ def page_of(found, wrong):
     return ("<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
             '<meta name=viewport content="width=device-width, initial-scale=1"><title>onespace: measurements</title>'
             f"<style>{STYLE}</style></head><body><h1>onespace: measurements</h1><p class=faint>Made {now} by onespace "
-            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are what the machine "
-            "could do at best, measured interleaved with the rest. Axes are logarithmic where the values span decades; "
-            "zero is drawn at their start.</p>"
+            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are what the "
+            "machine could do at best, measured interleaved with the rest. Axes are logarithmic where the values span "
+            "decades; zero is drawn at their start.</p>"
             f"<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
 
 
@@ -231,8 +232,8 @@ def main():
     for path, what in wrong:
         ob.progress(f"onespace report: {path} {what}")
     if not found:
-        raise ob.Failure(f"no results in {', '.join(map(str, args.results))}: run `onespace bench` or bench/run-all first, "
-                         "or name their directory with --results")
+        raise ob.Failure(f"no results in {', '.join(map(str, args.results))}: run `onespace bench` or bench/run-all "
+                         "first, or name their directory with --results")
     write(args.output, page_of(found, wrong))
     ob.progress(f"wrote {args.output}: {len(found)} of {len(found) + len(wrong)} files")
     return 0

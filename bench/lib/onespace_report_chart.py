@@ -151,7 +151,8 @@ def line(x1, y1, x2, y2, style, more=""):
 
 
 def marker(x, y, curve, title=""):
-    shapes = (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"', f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"',
+    shapes = (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"',
+              f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"',
               f'<path d="M{x:.1f} {y - 5:.1f}l5 5l-5 5l-5-5z"', f'<path d="M{x:.1f} {y - 4.5:.1f}l4.8 8.4h-9.6z"')
     shape = shapes[2] if curve.limit else shapes[(curve.colour + curve.colour // COLOURS) % MARKERS]
     hollow = " hollow" if curve.dashed or curve.limit else ""
@@ -192,7 +193,8 @@ def curves_chart(label, curves, x, unit):
     positive = [at for at in all_x if at > 0] or [1]
     axis_y = Axis(values, HEIGHT - BOTTOM, TOP, base=base_of(unit), unit=unit).pad(0.06, from_zero=True)
     axis_x = Axis(all_x, LEFT, WIDTH - RIGHT, base=2 if x.kind == BYTES else 10,
-                  log=positive[-1] / positive[0] >= 8 and (all_x[0] > 0 or x.kind == BYTES), unit="bytes" if x.kind == BYTES else "count")
+                  log=positive[-1] / positive[0] >= 8 and (all_x[0] > 0 or x.kind == BYTES),
+                  unit="bytes" if x.kind == BYTES else "count")
     axis_x.pad(0.04, from_zero=False)
     parts = []
     for tick in axis_y.ticks():

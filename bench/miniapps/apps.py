@@ -29,7 +29,8 @@ class App:
     twice: bool = False           # its macros produce #pragma lines: preprocess first, then compile the result
 
     def ranks(self, ranks):
-        """The number of ranks to use: all, or the largest cube of them, at least 8, since a single rank sends nothing."""
+        """The number of ranks to use: all, or the largest cube of them, at least 8, since a single rank sends
+        nothing."""
         return max(8, math.floor(ranks ** (1 / 3) + 1e-9) ** 3) if self.cubic else ranks
 
     def missing(self, directory):
@@ -37,7 +38,8 @@ class App:
         checkout = pathlib.Path(directory) / self.name
         if not checkout.is_dir():
             return f"there is no checkout {checkout}"
-        absent = next((name for name in self.sources + self.fortran + self.inputs if not list(checkout.glob(name))), None)
+        absent = next((name for name in self.sources + self.fortran + self.inputs if not list(checkout.glob(name))),
+                      None)
         return f"{checkout} lacks {absent}" if absent else ""
 
     def build(self, place, directory, mpi):

@@ -2,8 +2,8 @@
 
   arrays.py tasks|processes BYTES
 
-tasks: the root exports the array, and a task imports it. processes: multiprocessing.shared_memory, with the array already
-in it. Both first write the array, then read one element of each page. Prints "KIND BYTES SECONDS", and
+tasks: the root exports the array, and a task imports it. processes: multiprocessing.shared_memory, with the array
+already in it. Both first write the array, then read one element of each page. Prints "KIND BYTES SECONDS", and
 "memory BYTES ADDED": the growth of resident memory and page tables in bytes by importing and reading the array."""
 import multiprocessing
 import os

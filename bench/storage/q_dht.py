@@ -1,14 +1,14 @@
 """A distributed hash table in windows, in memory, on storage, and half of each: in core (Figure 9) and out of core
 (Figure 10). A control group with a memory limit stands in for a small machine."""
 
-import onespace_bench as ob
 import jobs
+import onespace_bench as ob
 import places
 
 QUESTION = "What does a hash table in windows on storage cost, while it fits into memory and when it does not?"
 FIGURE = "Figures 9 and 10"
-CLAIM = ("On an SSD inserts take 20 % longer than in memory, 8 % with half of the window in memory; beyond the memory's "
-         "size 89 % and 13 to 36 %.")
+CLAIM = ("On an SSD inserts take 20 % longer than in memory, 8 % with half of the window in memory; beyond the "
+         "memory's size 89 % and 13 to 36 %.")
 SETTINGS = {"slots": ("16K", "64K 128K 256K", "of each rank, in core"), "ranks": ("2", "2", ""),
             "heap": ("4", "4", "elements on the heap for each slot"),
             "limited": ("128K", "512K", "slots of each rank, out of core; 0: leave it out"),
@@ -90,7 +90,8 @@ def out_of_core(context, result, program, place):
     kinds = [kind for kind in LIMITED_KINDS if kind in context.kinds]
     base = need_of_ranks(run, settings.number("ranks"), way, kinds)
     limit = base + table_bytes(settings, slots) * settings.number("limit") // 100
-    result.note(f"{program.mpi.name}, {place.name}: out of core, a table of {ob.size_text(table_bytes(settings, slots))} "
+    result.note(f"{program.mpi.name}, {place.name}: out of core, a table of "
+                f"{ob.size_text(table_bytes(settings, slots))} "
                 f"in {limit >> 20} MiB, of which {base >> 20} MiB are for the ranks")
 
     def limited(kind):

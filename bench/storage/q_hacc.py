@@ -2,8 +2,8 @@
 several sets of hints (Figure 11). In all of them the data is on the device at the end."""
 import statistics
 
-import onespace_bench as ob
 import jobs
+import onespace_bench as ob
 
 QUESTION = "How fast are checkpoint and restart by a window on storage, beside MPI I/O?"
 FIGURE = "Figure 11"
@@ -32,7 +32,7 @@ def measure(context, result):
     def one_mpi(mpi):
         program = jobs.Program("hacc", mpi, context.work, context.args)
         for place in context.places.values():
-            def run(kind, mode, way):
+            def run(kind, mode, way, place=place):
                 found = {}
                 for particles in settings.numbers("particles"):
                     text = program.run(settings.number("ranks"), kind, [*mode, "-n", particles, place.directory / "p"],
@@ -43,7 +43,8 @@ def measure(context, result):
             variants = {(way, name): lambda mode=mode, way=way: run("memory", mode, way)
                         for way in context.ways for name, mode in MODES.items()}
             variants.update({(way, name): lambda kind=kind, mode=mode, way=way: run(kind, mode, way)
-                             for way in context.ways for name, (kind, mode) in WINDOWS.items() if kind in context.kinds})
+                             for way in context.ways for name, (kind, mode) in WINDOWS.items()
+                             if kind in context.kinds})
             size = sum(settings.numbers("particles")) * PARTICLE
             variants["write rate"] = lambda place=place, size=size: {("write-rate", size): place.write_rate(size)}
             samples = ob.alternate(variants, context.repeats)
@@ -71,7 +72,8 @@ def print_tables(result):
         for quantity, variants in quantities.items():
             for x in next(iter(variants.values())).x:
                 best = best_mode(variants, x)
-                print(f"\n{quantity} of {x} particles ({x * PARTICLE / 2**20:.0f} MiB), {mpi} ({result.versions[mpi]}), "
+                print(f"\n{quantity} of {x} particles ({x * PARTICLE / 2**20:.0f} MiB), {mpi} "
+                      f"({result.versions[mpi]}), "
                       f"{way}, {place}, which writes {jobs.rate_text(rate)}: milliseconds, median (quartiles)")
                 ob.table(["", "time", f"/ {best} [95 %]"],
                          [[name, ob.spread_text(one.at(x), 1e3),

@@ -1,15 +1,18 @@
-"""MapReduce: a word count, one-sided with checkpoints by windows on storage, and two-sided with checkpoints by collective
-MPI I/O, with constant work per rank (weak scaling) or in total (strong scaling) (Figure 12). The text is artificial with
-word frequencies that follow Zipf's law, or the one of --text. Each result is compared with a plain count."""
+"""MapReduce: a word count, one-sided with checkpoints by windows on storage, and two-sided with checkpoints by
+collective MPI I/O, with constant work per rank (weak scaling) or in total (strong scaling) (Figure 12). The text is
+artificial with word frequencies that follow Zipf's law, or the one of --text. Each result is compared with a plain
+count."""
 import collections
+import functools
 import re
 
-import onespace_bench as ob
 import jobs
+import onespace_bench as ob
 
 QUESTION = "What do checkpoints of a MapReduce cost by windows on storage, and by MPI I/O?"
 FIGURE = "Figure 12"
-CLAIM = "In weak scaling checkpoints by windows on storage cost 3.8 % on average; with 512 ranks the job is 59 % faster."
+CLAIM = ("In weak scaling checkpoints by windows on storage cost 3.8 % on average; with 512 ranks the job is 59 % "
+         "faster.")
 SETTINGS = {"bytes": ("8M", "512M", "of the text: for each rank in weak, of all in strong scaling"),
             "part": ("1M", "64M", "of the text, for each task; behind each is a checkpoint"),
             "ranks": ("2", "1 2", ""), "scalings": ("weak", "weak strong", ""),
@@ -74,8 +77,8 @@ def measure(context, result):
         program = jobs.Program("mapreduce", mpi, context.work, context.args)
         names = [name for name, (kind, _) in VARIANTS.items() if kind in (None, *context.kinds)]
         for place in context.places.values():
-            samples = ob.alternate({(way, name): lambda name=name, way=way: all_sizes(context, program, corpora, place,
-                                                                                      name, way)
+            run = functools.partial(all_sizes, context, program, corpora, place)
+            samples = ob.alternate({(way, name): functools.partial(run, name, way)
                                     for way in context.ways for name in names}, context.repeats)
             for (way, name), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, UNITS)
@@ -90,8 +93,8 @@ def all_sizes(context, program, corpora, place, name, way):
         for ranks in settings.numbers("ranks"):
             size = settings.number("bytes") * (ranks if scaling == "weak" else 1)
             corpus, expected = corpora.of(size)
-            text = program.run(ranks, kind or "memory", ["-f", place.directory / "mr", "-s", settings["part"], "-o", output,
-                                                         *words, corpus], way=way)
+            text = program.run(ranks, kind or "memory", ["-f", place.directory / "mr", "-s", settings["part"],
+                                                         "-o", output, *words, corpus], way=way)
             place.clear()
             if output.read_bytes() != expected:
                 raise ob.Failure(f"{name} with {ranks} ranks counted other words than a plain count of {corpus}")

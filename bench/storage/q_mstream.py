@@ -1,9 +1,9 @@
-"""mSTREAM: large puts and gets on the rank's own window, synchronised at the end, in memory, on storage, and half of each
-(Figures 7, 8, 13); and the effect of the kernel's settings for dirty pages."""
+"""mSTREAM: large puts and gets on the rank's own window, synchronised at the end, in memory, on storage, and half of
+each (Figures 7, 8, 13); and the effect of the kernel's settings for dirty pages."""
 import statistics
 
-import onespace_bench as ob
 import jobs
+import onespace_bench as ob
 import places
 
 QUESTION = "How fast are large accesses to a window on storage, its synchronisation included?"
@@ -113,12 +113,15 @@ def print_tables(result):
             for kind, found in kinds.items():
                 whole, sync = found[kernel].samples[0], found[f"{kernel}-sync"].samples[0]
                 share = statistics.median([a / b for a, b in zip(sync, whole)])
-                against = jobs.pair_text(jobs.pairs(whole, model(result, mpi, place, kinds["memory"], found, kernel, 1))) \
+                expected = model(result, mpi, place, kinds["memory"], found, kernel, 1)
+                against = jobs.pair_text(jobs.pairs(whole, expected)) \
                     if kind in ("mmap", "storage") else "-"
                 rows.append([f"{kernel} {kind}", ob.spread_text(whole, 1e3), ob.spread_text(sync, 1e3), f"{share:.0%}",
-                             *[ob.size_text(round(statistics.median(found[f"{kernel}-{what}"].samples[0]) / 1024) * 1024)
+                             *[ob.size_text(round(statistics.median(found[f"{kernel}-{what}"].samples[0]) / 1024)
+                                            * 1024)
                                for what in ("dirty", "written-before", "written-sync")], against])
-        ob.table(["", "all", "of it sync", "", "dirty", "written before", "by the sync", "/ (memory + dirty/rate) [95 %]"],
+        ob.table(["", "all", "of it sync", "", "dirty", "written before", "by the sync",
+                  "/ (memory + dirty/rate) [95 %]"],
                  rows)
     for (mpi, _, place), kinds in groups(result, swept=True).items():
         for kind, found in kinds.items():

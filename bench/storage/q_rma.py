@@ -1,7 +1,7 @@
 """One-sided transfers on windows on storage, timed as in the RMA part of the Intel MPI Benchmarks (Figures 5, 6),
 compared with the same MPI's MPI_Win_allocate and MPI_Win_create in memory, and with a file mapped by the program."""
-import onespace_bench as ob
 import jobs
+import onespace_bench as ob
 
 QUESTION = "What do one-sided transfers cost, when the window is on storage?"
 FIGURE = "Figures 5 and 6"
@@ -26,7 +26,7 @@ def measure(context, result):
         words = ["-n", settings["times"], *(["-o", settings["operations"]] if settings["operations"] else []),
                  *settings["sizes"].split()]
         for place in context.places.values():
-            def run(kind, way):
+            def run(kind, way, place=place):
                 text = program.run(settings.number("ranks"), kind, ["-f", place.directory / "rma", *words], way=way)
                 place.clear()
                 return jobs.values(text)

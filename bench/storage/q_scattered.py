@@ -1,9 +1,9 @@
-"""A few scattered stores into a large window, then a synchronisation: how much is written? A kernel with large folios in
-its page cache writes whole folios."""
+"""A few scattered stores into a large window, then a synchronisation: how much is written? A kernel with large folios
+in its page cache writes whole folios."""
 import statistics
 
-import onespace_bench as ob
 import jobs
+import onespace_bench as ob
 
 QUESTION = "How much is written when few pages of a window on storage have changed?"
 FIGURE = "Section 2.1, MPI_Win_sync"
@@ -28,13 +28,14 @@ def measure(context, result):
             # Other programs use the disk too: there the processes' own counts are more accurate.
             statistic = place.statistics() if place.name == "fast" else []
 
-            def run(kind, way):
-                text = program.run(1, kind, ["-f", place.directory / "scattered", *statistic, "-b", settings["bytes"], "-s",
-                                             settings["stores"], *settings["states"].split()], way=way)
+            def run(kind, way, place=place, statistic=statistic):
+                text = program.run(1, kind, ["-f", place.directory / "scattered", *statistic, "-b", settings["bytes"],
+                                             "-s", settings["stores"], *settings["states"].split()], way=way)
                 place.clear()
                 return jobs.values(text)
             samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
-                                    for way in context.ways for kind in KINDS if kind in context.kinds}, context.repeats)
+                                    for way in context.ways for kind in KINDS if kind in context.kinds},
+                                   context.repeats)
             for (way, kind), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
     jobs.each_mpi(context.args, result, one_mpi)
@@ -73,7 +74,8 @@ def check_targets(result, targets):
 def plot(figure_of, result):
     """Write amplification: bytes written over bytes stored, at least 1."""
     found = groups(result)
-    kinds = list(dict.fromkeys(kind for kind, what in next(iter(next(iter(found.values())).values())) if what == "written"))
+    kinds = list(dict.fromkeys(kind for kind, what in next(iter(next(iter(found.values())).values()))
+                               if what == "written"))
     figure, axes = figure_of(len(found), len(kinds), result)
     for row, ((mpi, way, place), states) in enumerate(found.items()):
         for column, kind in enumerate(kinds):

@@ -150,7 +150,7 @@ static int run_task(int out, const char *const argv[])
 {
     char message[512] = "";
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    struct onespace_status status;
+    struct onespace_status status = {0};
     attr.message = message;
     attr.message_size = sizeof(message);
     int id = onespace_spawn(argv[0], (char *const *)argv, NULL, &attr);

@@ -30,8 +30,8 @@ static int find_code(const struct ps_space *space, struct code *code)
     char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
     const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
     snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
-    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose), &inside,
-                sizeof(inside)) != 0)
+    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose),
+                &inside, sizeof(inside)) != 0)
         return -1;
     FILE *maps = fopen(path, "re");
     code->low = 0;

@@ -108,9 +108,9 @@ int map_read(const struct ps_space *space, struct map *map)
     int refused = 0, result = -ESRCH;
     for (unsigned i = 0; i < 3 + space->task_count && result != 0; i++) {
         const struct ps_task *task = i < 3 ? NULL : &space->tasks[i - 3];
-        if (task && strcmp(task->state, "running") != 0)
+        if (i >= 3 && strcmp(task->state, "running") != 0)
             continue;
-        result = read_process(task ? task->pid : first[i], map);
+        result = read_process(i < 3 ? first[i] : task->pid, map);
         if (result == -EACCES || result == -EPERM)
             refused = result;
         if (result == -ENOMEM)

@@ -181,16 +181,19 @@ static enum map_kind kind_of_place(const struct map *map, size_t at)
     return is_arena(map, at) ? MAP_HEAP : MAP_ANONYMOUS;
 }
 
+/* A task's trampolines are one shared page. */
+static int is_trampolines(const struct map_region *region)
+{
+    return region->owner == MAP_TASK && layout_slot_of(region->start) != LAYOUT_SLOTS &&
+           (region->start - LAYOUT_REGION) % LAYOUT_RANGE < LAYOUT_FILES;
+}
+
 static void set_kind(struct map *map, size_t at)
 {
     struct map_region *region = &map->regions[at];
     if (region->owner == MAP_REAPER)
         region->kind = MAP_STACK;
-    else if (is_onespace(map, region))
-        region->kind = MAP_OWN;
-    /* A task's trampolines are one shared page. */
-    else if (region->owner == MAP_TASK && layout_slot_of(region->start) != LAYOUT_SLOTS &&
-             (region->start - LAYOUT_REGION) % LAYOUT_RANGE < LAYOUT_FILES)
+    else if (is_onespace(map, region) || is_trampolines(region))
         region->kind = MAP_OWN;
     else
         region->kind = region->name ? kind_of_name(map, at) : kind_of_place(map, at);

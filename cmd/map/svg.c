@@ -155,8 +155,8 @@ static void draw_legend(const struct drawing *drawing)
         char text[64], bytes[OUTPUT_SHORT];
         if (sum->regions == 0)
             continue;
-        double x = 24 + (at % LEGEND_COLUMNS) * 182.0,
-               y = LEGEND_TOP + at / LEGEND_COLUMNS * LEGEND_LINE;
+        unsigned row = at / LEGEND_COLUMNS;
+        double x = 24 + (at % LEGEND_COLUMNS) * 182.0, y = LEGEND_TOP + row * LEGEND_LINE;
         fprintf(drawing->out,
                 "<rect class=\"kind%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" "
                 "rx=\"2\"/>\n",

@@ -232,7 +232,7 @@ static long list_members(struct reading *reading, long error)
             "its registry cannot be read (%s): run this as root, or set kernel.yama.ptrace_scope "
             "to 0; what follows is what /proc tells",
             strerror((int)-error));
-    space->tasks = calloc(reading->count, sizeof(*space->tasks));
+    space->tasks = calloc(reading->count ? reading->count : 1, sizeof(*space->tasks));
     if (!space->tasks)
         return -ENOMEM;
     for (unsigned i = 0; i < reading->count; i++) {

@@ -62,7 +62,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
                 launcher->is_rank ? launcher->kind : "none",
                 segment->flags & ONESPACE_SPAWN_NO_INTERPOSE ? "by the kernel (--no-interpose)"
-                                                          : "in user space");
+                                                             : "in user space");
     if (run->verbose)
         run_say_windows(segment);
     if (run->verbose)

@@ -72,7 +72,7 @@ struct onespace_window_calls {
 };
 
 struct onespace_window_statistics {
-    uint32_t size;    /* of this structure in the caller's version: set before the call */
+    uint32_t size;          /* of this structure in the caller's version: set before the call */
     uint32_t is_intra_node; /* 1: other ranks' parts on this node are reached by loads and stores */
     uint64_t storage_bytes, memory_bytes; /* of this rank's part */
     struct onespace_window_calls sync;    /* MPI_Win_sync, onespace_window_sync_all */

@@ -119,7 +119,7 @@ nb::object dtype_of(int type)
     return nb::borrow(numpy().dtypes[type]);
 }
 
-nb::object make_array(nb::object elements, const onespace_insitu_array &array)
+nb::object make_array(const nb::object &elements, const onespace_insitu_array &array)
 {
     nb::object shape = tuple_of(array.shape, array.dimensions),
                strides = tuple_of(array.strides, array.dimensions);

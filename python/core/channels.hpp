@@ -60,7 +60,7 @@ struct Elements {
 };
 
 // The NumPy array of an element of `elements`, and numpy.dtype of a type.
-nb::object make_array(nb::object elements, const onespace_insitu_array &array);
+nb::object make_array(const nb::object &elements, const onespace_insitu_array &array);
 nb::object dtype_of(int type);
 
 // Fills type, address, shape and strides from anything with the buffer protocol.

@@ -307,7 +307,7 @@ void add_consumer(nb::module_ &module)
              "The description of an array: units, shape, dtype, global_shape, offset.")
         .def("release", &Step::release, "Release the step before the iteration continues.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
-        .def("__exit__", [](Step &self, nb::args) { self.release(); });
+        .def("__exit__", [](Step &self, const nb::args &) { self.release(); });
 }
 
 } // namespace channels

@@ -62,7 +62,7 @@ class Producer
             kept[published % kept.size()].clear(); // no consumer reads these arrays any more
         return result == 0;
     }
-    void put(const std::string &array_name, nb::object data, const std::string &units,
+    void put(const std::string &array_name, const nb::object &data, const std::string &units,
              const std::optional<std::vector<uint64_t>> &global_shape,
              const std::optional<std::vector<uint64_t>> &offset)
     {
@@ -78,7 +78,7 @@ class Producer
             fail(result, name, "");
         kept[published % kept.size()].push_back(data);
     }
-    void put_attribute(const std::string &attribute_name, nb::object value)
+    void put_attribute(const std::string &attribute_name, const nb::object &value)
     {
         struct onespace_insitu_attribute attribute = {};
         std::string text;

@@ -17,6 +17,7 @@ from .channels import Consumer, Output, Producer, Step
 from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, spawner, task_of_number
 
 __version__: str = _core.version()
-__all__ = ["Consumer", "Export", "Output", "OwnerEnded", "Producer", "ROOT", "Step", "Task", "View", "attach", "barrier",
+__all__ = ["Consumer", "Export", "Output", "OwnerEnded", "Producer", "ROOT", "Step", "Task", "View", "attach",
+           "barrier",
            "export", "exports", "import_array", "init", "ntasks", "number", "spawn", "spawn_python", "spawner",
            "task_of_number"]

@@ -23,8 +23,8 @@ from ._errors import OwnerEnded
 Owner = Union[int, SupportsIndex]
 
 _lock = threading.Lock()
-_live: dict[str, "Export"] = {}
-_leaving: list["Export"] = []  # closed, but still viewed by others
+_live: dict[str, Export] = {}
+_leaving: list[Export] = []  # closed, but still viewed by others
 _types: dict[str, np.dtype] = {}
 _PLAIN = re.compile(r"'([<>|=]?[a-zA-Z?]\d*(?:\[\w+\])?)'")
 
@@ -153,7 +153,8 @@ class Export:
         pause = 1e-5
         while users := self.users:
             if end is not None and time.monotonic() >= end:
-                raise TimeoutError(f"array {self.name!r} is still viewed by task {', '.join(map(str, sorted(set(users))))}"
+                raise TimeoutError(f"array {self.name!r} is still viewed by task "
+                                   f"{', '.join(map(str, sorted(set(users))))}"
                                    ": delete the arrays that were imported there")
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
@@ -202,8 +203,8 @@ def exports() -> dict[str, Export]:
 
 
 class View:
-    """An array of another member, without a copy; from attach(). It and the arrays made from it hold the owner's memory,
-    even after the owner has ended. A context manager."""
+    """An array of another member, without a copy; from attach(). It and the arrays made from it hold the owner's
+    memory, even after the owner has ended. A context manager."""
 
     __slots__ = ("_core", "_array")
 
@@ -299,7 +300,8 @@ def attach(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTyp
     core = _core.View(owner.__index__(), name, timeout, read_only)
     array = _make(core)
     if dtype is not None and array.dtype != np.dtype(dtype):
-        raise TypeError(f"array {name!r} of task {core.owner} is of type {array.dtype}, not {np.dtype(dtype)} as asked: "
+        raise TypeError(f"array {name!r} of task {core.owner} is of type {array.dtype}, not {np.dtype(dtype)} as "
+                        "asked: "
                         f"ask for {array.dtype}, or convert with astype")
     if shape is not None and array.shape != tuple(shape):
         raise ValueError(f"array {name!r} of task {core.owner} has shape {array.shape}, not {tuple(shape)} as asked")
@@ -308,6 +310,6 @@ def attach(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTyp
 
 def import_array(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTypeLike | None = None,
                  shape: Sequence[int] | None = None, read_only: bool = False) -> np.ndarray:
-    """The array that a member exports under a name, without a copy: attach(...).array. It holds the owner's memory until
-    it and all arrays made from it are collected."""
+    """The array that a member exports under a name, without a copy: attach(...).array. It holds the owner's memory
+    until it and all arrays made from it are collected."""
     return attach(owner, name, timeout=timeout, dtype=dtype, shape=shape, read_only=read_only).remains

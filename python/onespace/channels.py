@@ -63,8 +63,8 @@ class Producer(_core.Producer):
         super().__init__(name, policy, depth, rank, ranks, consumers)
 
     def step(self, number: int, timeout: float | None = None) -> Output:
-        """Begin a step: the result is filled in a with block and published at the block's end. From here on this program
-        may write to the arrays that the step will publish; before, consumers may be reading them.
+        """Begin a step: the result is filled in a with block and published at the block's end. From here on this
+        program may write to the arrays that the step will publish; before, consumers may be reading them.
 
         number: greater than the last. TimeoutError: consumers still need the arrays. OwnerEnded: another rank has died.
         If the block fails, nothing is published, and the channel can then only be closed."""
@@ -87,12 +87,13 @@ class Producer(_core.Producer):
 
 
 class Consumer(_core.Consumer):
-    """The end of a channel that takes steps. A context manager, and an iterator over steps until the producer closes it.
+    """The end of a channel that takes steps. A context manager, and an iterator over steps until the producer closes
+    it.
 
     every: take each published step; otherwise always the newest one. timeout: how long to wait for the channel.
 
-    A step and its arrays are valid until the next one is requested. An array that is kept longer stays readable, but the
-    producer writes to it: copy what is needed later. The iteration raises OwnerEnded if a producer has died."""
+    A step and its arrays are valid until the next one is requested. An array that is kept longer stays readable, but
+    the producer writes to it: copy what is needed later. The iteration raises OwnerEnded if a producer has died."""
 
     def __init__(self, name: str, *, every: bool = False, timeout: float | None = None):
         super().__init__(name, every, timeout)

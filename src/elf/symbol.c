@@ -150,7 +150,7 @@ static int find_versions(const struct elf_file *file, uint64_t symbols_index,
 /* On success the table owns memory: close_table. -ENOENT when the file has no such table. */
 static int open_table(int fd, unsigned type, struct symbol_table *table)
 {
-    struct elf_file file;
+    struct elf_file file = {.fd = -1};
     ElfW(Shdr) section;
     uint64_t index;
     int status = open_sections(fd, &file);

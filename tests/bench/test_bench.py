@@ -191,8 +191,8 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
     """In memory that a rank has written, its neighbours fault as processes, and not as tasks."""
-    found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--windows", "3", "--ranks", "2", "--edge", "2048",
-                  "--iterations", "3", "--repeats", "2", "--no-plot")
+    found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--windows", "3", "--ranks", "2",
+                  "--edge", "2048", "--iterations", "3", "--repeats", "2", "--no-plot")
     for variant in ("processes", "tasks"):
         for maker in ("allocate", "allocate_shared"):
             check_series(found.pop(f"{mpi}/{maker}/{variant}"), [8, 65536], 2)
@@ -247,7 +247,8 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
 def need_nodes(job):
     if not shutil.which("ip"):
         pytest.skip("ip is not installed (package iproute2)")
-    made = job.run(["unshare", "--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "ip", "link", "add", "type", "veth"])
+    made = job.run(["unshare", "--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "ip", "link", "add", "type",
+                    "veth"])
     if made.code != 0:
         pytest.skip(f"no namespaces can be made here: {made.err.strip()}")
 
@@ -255,7 +256,8 @@ def need_nodes(job):
 @pytest.mark.alone
 def test_messagerate_measures_two_nodes(bench, job):
     need_nodes(job)
-    found = bench("messagerate", "--nodes", "--mpi", need("mpich"), "--pairs", "1", "--repeats", "1", "--ms", "5", "--no-plot",
+    found = bench("messagerate", "--nodes", "--mpi", need("mpich"), "--pairs", "1", "--repeats", "1", "--ms", "5",
+                  "--no-plot",
                   timeout=180)
     for variant in ("processes", "tasks", "threads", "streams"):
         check_series(found.pop(f"mpich/{variant}"), [1], 1)
@@ -265,8 +267,8 @@ def test_messagerate_measures_two_nodes(bench, job):
 @pytest.mark.alone
 def test_sync_measures_two_nodes(bench, job):
     need_nodes(job)
-    found = bench("sync", "--nodes", "2", "--mpi", need("mpich"), "--ranks", "2", "--questions", "barrier,allreduce", *SHORT,
-                  "--no-plot", timeout=180)
+    found = bench("sync", "--nodes", "2", "--mpi", need("mpich"), "--ranks", "2", "--questions", "barrier,allreduce",
+                  *SHORT, "--no-plot", timeout=180)
     assert set(found) == {f"mpich/{way}/{question}/{variant}" for way in ("processes", "tasks")
                           for question in ("barrier", "allreduce") for variant in ("MPI", "sync")}
     for series in found.values():
@@ -304,7 +306,8 @@ def test_nodes_end_when_their_program_is_killed(job, tmp_path):
 
 def test_nodes_end_a_job_whose_output_is_complete(job, tmp_path):
     need_nodes(job)
-    script = USE_NODES.replace('"exec sleep 1000"', '"echo done; exec sleep 1000"').replace("False", "text == 'done\\n'")
+    script = USE_NODES.replace('"exec sleep 1000"', '"echo done; exec sleep 1000"')
+    script = script.replace("False", "text == 'done\\n'")
     result = job.run([shutil.which("python3"), "-c", script, BENCH / "lib"], env={"TMPDIR": str(tmp_path)}, timeout=60)
     assert result.code == 0, result
 
@@ -317,7 +320,8 @@ def test_teams_measures_tasks_and_threads(bench):
     assert set(found) <= {"cache line"}
 
 
-SWEEP = ["--cells", "8,8,8", "--angles", "4", "--groups", "3", "--chunk", "3", "--orders", "2", "--repeats", "1", "--no-plot"]
+SWEEP = ["--cells", "8,8,8", "--angles", "4", "--groups", "3", "--chunk", "3", "--orders", "2", "--repeats", "1",
+         "--no-plot"]
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
@@ -354,10 +358,12 @@ def sweep(job, tmp_path):
         program = tmp_path / f"sweep{len(more)}"
         if not program.exists():
             built = job.run([*mpi.compiler, "-O2", "-fopenmp", "-D_GNU_SOURCE", f"-I{ROOT}/include", "-o", program,
-                             *sorted((BENCH / "sweep").glob("*.c")), *more, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib",
+                             *sorted((BENCH / "sweep").glob("*.c")), *more, f"-L{prefix}/lib",
+                             f"-Wl,-rpath,{prefix}/lib",
                              "-lonespace", "-lm"])
             assert built.code == 0, built
-        problem = [f"{axis}={cells}" for axis in ("nx", "ny", "nz")] + [f"width={1 / cells}", "angles=5", "groups=3", "orders=3"]
+        problem = [f"{axis}={cells}" for axis in ("nx", "ny", "nz")] + [
+            f"width={1 / cells}", "angles=5", "groups=3", "orders=3"]
         result = job.run(mpi.command(ranks, [program, "mpi", "1", *problem, "tolerance=1e-8", *words]))
         assert result.code == 0, result
         return {line.split()[0]: float(line.split()[2]) for line in result.out.splitlines()}
@@ -372,12 +378,14 @@ def test_sweep_is_of_second_order(sweep):
 
 def test_sweep_is_of_second_order_in_time(sweep):
     """Half the width of the cells and half the time step, a quarter of the error."""
-    coarse, fine = (sweep(1, cells, "known=1", f"steps={cells // 4}", f"step={4 / cells}")["error"] for cells in (8, 16))
+    coarse, fine = (sweep(1, cells, "known=1", f"steps={cells // 4}", f"step={4 / cells}")["error"]
+                    for cells in (8, 16))
     assert 3.6 < coarse / fine < 4.4
 
 
 def test_sweep_scatters_by_direction(sweep):
-    """A problem that is not known depends on the orders of scattering; the known one is found with any number of them."""
+    """A problem that is not known depends on the orders of scattering; the known one is found with any number of
+    them."""
     words = ("steps=0", "width=1")
     assert len({round(sweep(1, 8, *words, f"orders={orders}")["flux"], 5) for orders in (1, 2, 3)}) == 3
     errors = [sweep(1, 8, "known=1", "steps=0", f"orders={orders}")["error"] for orders in (1, 2, 4)]
@@ -582,7 +590,8 @@ def test_insitu_measures_each_hand_over(bench):
     need_two_cpus()
     found = bench("insitu", "--sizes", "65536", "--repeats", "2", "--no-plot")
     found.pop("ADIOS2 SST", None)  # where its wheel is installed
-    for name in ("onespace", "shared_memory, with its copy", "shared_memory, after its copy", "half a cache line's round trip"):
+    for name in ("onespace", "shared_memory, with its copy", "shared_memory, after its copy",
+                 "half a cache line's round trip"):
         check_series(found.pop(name), [65536], 2)
     assert not found
 

@@ -1,5 +1,5 @@
-"""tests/bench/test_bench_storage.py: the benchmarks of windows on storage run, report, and notice what is wrong. Nothing
-here is held against a time."""
+"""tests/bench/test_bench_storage.py: the benchmarks of windows on storage run, report, and notice what is wrong.
+Nothing here is held against a time."""
 import collections
 import os
 import pathlib

@@ -74,7 +74,8 @@ def test_counter_says_that_it_cannot_write(counted):
 
 
 def miniapps(job, directory, *options):
-    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--repeats", "1", "--results", directory / "results", *options],
+    return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--repeats", "1", "--results", directory / "results",
+                    *options],
                    env={"ONESPACE_BIN": ONESPACE}, timeout=110)
 
 
@@ -110,7 +111,8 @@ def test_miniapps_gives_lulesh_a_cube_of_ranks():
 
 def test_miniapps_measures_a_checkout(job, tmp_path, name="mpiGraph"):
     directory = os.environ.get("ONESPACE_MINIAPPS", "")
-    missing = next(app for app in apps.APPS if app.name == name).missing(directory) if directory else "ONESPACE_MINIAPPS is not set"
+    app = next(app for app in apps.APPS if app.name == name)
+    missing = app.missing(directory) if directory else "ONESPACE_MINIAPPS is not set"
     if missing:
         pytest.skip(missing)
     result = miniapps(job, tmp_path, "--apps", directory, "--only", name, "--mpi", need("mpich"))

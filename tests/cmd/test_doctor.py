@@ -9,8 +9,18 @@ import shutil
 import pytest
 
 from jobs import ONESPACE
-from observe import (CLONE3, DOCTOR, FALLOCATE, MEMFD_CREATE, PROCESS_VM_READV, USERFAULTFD, as_json, forbid,
-                     in_terminal, interposed)
+from observe import (
+    CLONE3,
+    DOCTOR,
+    FALLOCATE,
+    MEMFD_CREATE,
+    PROCESS_VM_READV,
+    USERFAULTFD,
+    as_json,
+    forbid,
+    in_terminal,
+    interposed,
+)
 
 
 @pytest.fixture

@@ -214,7 +214,8 @@ def test_library_that_the_root_opens_harms_nobody(job, started, debugged, librar
     debugger.wait_for("-- waits --")
     tell(run)
     result = debugger.finish()
-    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer', 'debugged_library.c')}", result.out), str(result)
+    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer', 'debugged_library.c')}",
+                     result.out), str(result)
     assert "Thread 1.1" in result.out and "SIGTRAP" not in result.out, str(result)
     run.wait_for("42")
     end(run)
@@ -228,7 +229,8 @@ def test_library_that_a_task_opens_harms_nobody(job, started, debugged, library)
     debugger.wait_for("-- waits --")
     tell(run)
     result = debugger.finish()
-    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer', 'debugged_library.c')}", result.out), str(result)
+    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer', 'debugged_library.c')}",
+                     result.out), str(result)
     run.wait_for("42")
     end(run)
 
@@ -239,7 +241,8 @@ def test_task_that_runs_the_roots_program_is_told_from_it(job, started, debugged
     asked = ["info line command_run", "p command_run"]
     result = attach_all(job, run.pid, *asked, "inferior 2", *asked, "info sharedlibrary").finish()
     in_root, in_task = result.out.split("[Switching to inferior 2 [process")
-    lines, values = (re.compile(r"run/command.c\" +starts at address (0x[0-9a-f]+)"), re.compile(r"= .* (0x[0-9a-f]+) <command_run>"))
+    lines, values = (re.compile(r"run/command.c\" +starts at address (0x[0-9a-f]+)"),
+                     re.compile(r"= .* (0x[0-9a-f]+) <command_run>"))
     place, = lines.findall(in_root)
     assert values.findall(in_root) == [place] and not place.startswith("0x18"), str(result)
     # A name means the task's own. The code of the space, here of the same file, is known in the task too, and gdb
@@ -299,7 +302,8 @@ def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path
 
     def allow():
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    run = job.start([*RUN, "sleep", "1000", ":", debugged, "crash"], stdin=subprocess.PIPE, cwd=tmp_path, preexec_fn=allow,
+    run = job.start([*RUN, "sleep", "1000", ":", debugged, "crash"], stdin=subprocess.PIPE, cwd=tmp_path,
+                    preexec_fn=allow,
                     timeout=TIMEOUT)
     run.wait_for("ready")
     other, crashing = pids(job, run)

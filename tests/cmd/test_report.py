@@ -75,7 +75,8 @@ def report(job, tmp_path):
 
 def test_report_shows_a_real_result(job, tmp_path):
     measured = job.run([ROOT / "bench/mappings/run", "--workers", "2", "--iterations", "20", "--sizes", "4096,65536",
-                        "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+                        "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE},
+                       timeout=60)
     assert measured.code == 0, measured
     done = job.run([ONESPACE, "report"], env={"ONESPACE_BENCH_RESULTS": str(tmp_path)})
     assert done.code == 0, done
@@ -208,6 +209,7 @@ def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
 
     def drawn(*colour):
         return (abs(pixels - [value / 255 for value in colour]).max(axis=2) < 0.02).sum()
-    tasks, processes = ((0x58, 0xa6, 0xe8), (0xff, 0x8c, 0x42)) if look == "dark" else ((0, 0x72, 0xb2), (0xd5, 0x5e, 0))
+    tasks, processes = ((0x58, 0xa6, 0xe8), (0xff, 0x8c, 0x42)) if look == "dark" else (
+        (0, 0x72, 0xb2), (0xd5, 0x5e, 0))
     assert drawn(*tasks) > 300 and drawn(*processes) > 300  # curves and markers, not only a legend
     assert (pixels[:, -4:] == pixels[2, 2]).all()  # nothing runs out of the page

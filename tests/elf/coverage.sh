@@ -7,12 +7,21 @@ arch=${1:-x86_64}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-includes="-I$root/src -iquote $root/src/arch/$arch -D_GNU_SOURCE"
+# Headers are included as LAYER/header.h, and those of the architecture as arch/header.h (cmake/layers.cmake).
+ln -s "$root/src/arch/$arch" arch
+compile() {
+    source=$1 output=$2
+    shift 2
+    "$@" -g -O0 -iquote . -iquote "$root/src" -D_GNU_SOURCE -c "$source" -o "$output"
+}
 for source in "$root"/src/elf/*.c; do
-    gcc -std=gnu11 -O0 -g --coverage $includes -c "$source" -o "$(basename "$source" .c).o"
+    compile "$source" "$(basename "$source" .c).o" gcc -std=gnu11 --coverage
+done
+for source in "$root"/src/base/*.c; do
+    compile "$source" "base_$(basename "$source" .c).o" gcc -std=gnu11
 done
 for source in "$root"/tests/elf/*.cpp; do
-    g++ -std=c++20 -O0 $includes -c "$source" -o "test_$(basename "$source" .cpp).o"
+    compile "$source" "test_$(basename "$source" .cpp).o" g++ -std=c++20
 done
 g++ --coverage -Wl,--wrap=malloc ./*.o -o elf_test -lgtest_main -lgtest -lpthread
 ./elf_test --gtest_brief=1

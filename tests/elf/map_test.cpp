@@ -210,8 +210,8 @@ TEST(elf_map, refuses_a_place_that_is_partly_taken)
     uintptr_t place = place_for(info);
     size_t size = info.high - info.low;
     char *page = static_cast<char *>(
-        mmap(reinterpret_cast<void *>(place + size - ARCH_PAGE), ARCH_PAGE,
-             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+        mmap(reinterpret_cast<void *>(place + size - ARCH_PAGE), ARCH_PAGE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
     ASSERT_NE(page, MAP_FAILED);
     page[7] = 'k';
     EXPECT_EQ(elf_map(fd, &info, place, &mapping), -EEXIST);

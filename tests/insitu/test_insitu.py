@@ -1,4 +1,5 @@
-"""tests/insitu/test_insitu.py: channels (onespace/insitu.h) between tasks that `onespace run` starts, and as `onespace ps` shows them."""
+"""tests/insitu/test_insitu.py: channels (onespace/insitu.h) between tasks that `onespace run` starts, and as `onespace
+ps` shows them."""
 import os
 import subprocess
 import time

@@ -19,7 +19,8 @@ SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRA
          "insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2", "updates -DN=2", "updates -DN=3"]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
           "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
-          "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1", "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",
+          "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1",
+          "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",
           "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=2", "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=3",
           *[f"leaders -DN=3 -DWITHOUT={wait}" for wait in (1, 2, 3, 4)],
           "insitu -DN=2 -DEVERY=0 -DWITHOUT=1", "insitu -DN=2 -DEVERY=0 -DWITHOUT=2", "insitu -DN=2 -DWITHOUT=3",

@@ -7,8 +7,8 @@ import tempfile
 
 import pytest
 
-from jobs import ONESPACE, RUN
 from guests import INCLUDE
+from jobs import ONESPACE, RUN
 from launchers import VENV
 
 TIME = 120
@@ -17,7 +17,8 @@ TIME = 120
 GROUPS = {
     "files": ["file_per_rank", "one_file_at_unaligned_offsets", "extends_a_file", "permissions", "zero_sizes",
               "unlink_removes", "discard_flushes_nothing", "in_use_is_refused", "same_bytes", "same_bytes_accumulate"],
-    "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined", "auto_factor_of_what_fits_is_memory",
+    "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined",
+              "auto_factor_of_what_fits_is_memory",
               "shared_contiguous", "shared_of_one_rank", "sync_calls"],
     "hints": ["good_hints", "info_tells_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
     "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],
@@ -166,7 +167,8 @@ def test_window_on_a_block_device(job, guest, stock_mpi, tmp_path, tool):
 
 def test_second_job_is_refused(job, guest, stock_mpi, kind, directory):
     program = guest(stock_mpi)
-    first = job.start(stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory, "holds_until_told"]), timeout=TIME)
+    first = job.start(stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory, "holds_until_told"]),
+                      timeout=TIME)
     first.wait_for("holding")
     other = run_cases(job, guest, stock_mpi, "processes", directory, ["refused_while_held"], ranks=1)
     assert "are in use by another window or another job" in other.err
@@ -218,7 +220,7 @@ def test_windows_on_storage_in_fortran(job, guests, stock_mpi, kind, directory):
 
 
 @pytest.mark.parametrize("name", ["openmpi", "wheel-mpich"])
-def test_windows_on_storage_in_python(job, mpi_named, python_with_mpi, directory, name):  # noqa: F811
+def test_windows_on_storage_in_python(job, mpi_named, python_with_mpi, directory, name):
     mpi = mpi_named(name)
     python, modules = python_with_mpi
     env = {**mpi.env, "PYTHONPATH": modules, "MPI4PY_MPIABI": name.removeprefix("wheel-")}

@@ -12,8 +12,8 @@ from jobs import ROOT
 from test_storage import TIME, prefix
 
 sys.path.append(str(ROOT / "bench/lib"))
-import onespace_bench  # noqa: E402
-import onespace_nodes  # noqa: E402
+import onespace_bench
+import onespace_nodes
 
 # Each node has half of the CPUs, and MPI's ranks on them spin.
 pytestmark = pytest.mark.alone

@@ -6,8 +6,9 @@ def arrays():
     '''By name: arrays of all layouts and types, the same each time.'''
     made = {}
     base = np.arange(120.0).reshape(4, 5, 6)
-    made.update({"c": base.copy(), "fortran": np.asfortranarray(base), "reversed": base[::-1, :, ::-1].copy()[::-1, ::2],
-                 "transposed": base.T, "steps": base[1:, ::2, ::-3], "broadcast": np.broadcast_to(np.arange(3), (4, 3)),
+    made.update({"c": base.copy(), "fortran": np.asfortranarray(base),
+                 "reversed": base[::-1, :, ::-1].copy()[::-1, ::2], "transposed": base.T,
+                 "steps": base[1:, ::2, ::-3], "broadcast": np.broadcast_to(np.arange(3), (4, 3)),
                  "scalar": np.array(3.5), "empty": np.zeros((3, 0, 2), "i2"), "one": np.ones((1, 1, 1)),
                  "axes": np.zeros((1,) * 32)})
     for type in "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 g c8 c16 G >i2 >u4 >f8 >c16".split():
@@ -322,12 +323,13 @@ def test_structure_that_lies_is_refused(play, what, words):
             if len(text) > 6:  # a longer one, at another address
                 library.onespace_unexport(b"a@array")
                 head = ctypes.string_at(address, size.value - 6)
-                text = ctypes.create_string_buffer(head[:12] + (len(head) + len(text)).to_bytes(4, "little") + head[16:] +
-                                                   text.raw)
+                total = (len(head) + len(text)).to_bytes(4, "little")
+                text = ctypes.create_string_buffer(head[:12] + total + head[16:] + text.raw)
                 assert library.onespace_export(b"a@array", text, ctypes.c_size_t(len(text) - 1)) == 0
         else:
             kind = ctypes.c_uint32 if field == "dimensions" else ctypes.c_uint64
-            kind.from_address(address.value + offsets[field]).value = int(value, 0) if "<<" not in value else eval(value)
+            number = int(value, 0) if "<<" not in value else eval(value)
+            kind.from_address(address.value + offsets[field]).value = number
         assert start("task").wait(20) == 0
         """, task=f"""
         with refused(ValueError, "'a'", *{words!r}):

@@ -12,7 +12,8 @@ for name in onespace.__all__:
         continue
     assert thing.__doc__, name
     members = [thing] if not inspect.isclass(thing) else [
-        value for key, value in vars(thing).items() if inspect.isfunction(value) and (key == "__init__" or key[0] != "_")]
+        value for key, value in vars(thing).items()
+        if inspect.isfunction(value) and (key == "__init__" or key[0] != "_")]
     for member in members:
         hints = set(member.__annotations__)
         wanted = set(inspect.signature(member).parameters) - {"self", "options", "args"}
@@ -48,5 +49,6 @@ def test_hints_name_what_the_extension_has(job, play, interpreter):
                 yield node.target.id
     tree = ast.parse(HINTS.read_text())
     lines = [" ".join(sorted(named(tree.body)))]
-    lines += sorted(" ".join([node.name, *sorted(named(node.body))]) for node in tree.body if isinstance(node, ast.ClassDef))
+    lines += sorted(" ".join([node.name, *sorted(named(node.body))]) for node in tree.body
+                    if isinstance(node, ast.ClassDef))
     assert run(job, play, interpreter, MEMBERS).splitlines() == lines

@@ -30,7 +30,8 @@ def installed(interpreter, tmp_path_factory):
     if subprocess.run([interpreter, "-c", "import scikit_build_core"], capture_output=True, timeout=60).returncode:
         pytest.skip("no scikit-build-core (scripts/setup test)")
     directory = tmp_path_factory.mktemp("wheel")
-    built = subprocess.run([ROOT / "scripts/wheel", directory], capture_output=True, text=True, timeout=900, check=False,
+    built = subprocess.run([ROOT / "scripts/wheel", directory], capture_output=True, text=True, timeout=900,
+                           check=False,
                            env={**os.environ, "PYTHON": interpreter})
     assert built.returncode == 0, built.stderr
     target = directory / "installed here"

@@ -10,7 +10,8 @@ import pytest
 
 from jobs import ONESPACE
 
-SAY = "import json, sys; print(json.dumps([sys.executable, sys.prefix, sys.base_prefix, sys.path, sys.argv, sys.version]))"
+SAY = ("import json, sys; "
+       "print(json.dumps([sys.executable, sys.prefix, sys.base_prefix, sys.path, sys.argv, sys.version]))")
 
 
 def is_fixed(path):

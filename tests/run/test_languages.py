@@ -118,7 +118,8 @@ def test_static_pie(job, guests):
 
 def test_perl(job, tool):
     """$^X names the interpreter, so that a script can start another."""
-    script = 'print "$^X\\n"; print qx($^X -e "print 6 * 7"), "\\n"; %h = map { $_ => $_ ** 2 } 1 .. 9999; exit keys(%h) % 256'
+    script = ('print "$^X\\n"; print qx($^X -e "print 6 * 7"), "\\n"; '
+              '%h = map { $_ => $_ ** 2 } 1 .. 9999; exit keys(%h) % 256')
     plain = compare(job, [tool("perl"), "-e", script])
     assert plain.out.endswith("42\n")
 

@@ -84,7 +84,8 @@ def test_on_failure_kill_ends_those_that_ignore_it(job):
 
 @pytest.mark.parametrize("argv,word", [
     ([], "no program"), (["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"),
-    (["-n", "99999", "true"], "-n 99999"), (["--on-failure", "perhaps", "true"], "perhaps"), (["--time-slices", "slow", "true"], "slow"),
+    (["-n", "99999", "true"], "-n 99999"), (["--on-failure", "perhaps", "true"], "perhaps"),
+    (["--time-slices", "slow", "true"], "slow"),
     (["--stack", "1K", "true"], "--stack 1K"), (["--space", "a/b", "true"], "a/b"),
     (["--cpu-bind", "everywhere", "true"], "everywhere"), (["--no-such", "true"], "no-such"),
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])

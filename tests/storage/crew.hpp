@@ -45,6 +45,6 @@ struct Outcome {
 };
 
 // Opens the newest version, checks every page of it, makes `commits` more.
-Outcome run_job(const Job &job);
+Outcome run_job(const Job &asked);
 
 #endif

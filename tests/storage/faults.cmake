@@ -7,5 +7,6 @@ target_include_directories(storage_faults_test PRIVATE ${CMAKE_CURRENT_LIST_DIR}
 target_link_options(storage_faults_test PRIVATE ${FAULTS_CALLS})
 target_link_libraries(storage_faults_test PRIVATE project-options layer-storage-file layer-storage-region
   layer-storage-versions GTest::gtest_main)
+cheap_to_compile(storage_faults_test)
 gtest_discover_tests(storage_faults_test PROPERTIES TIMEOUT ${ONESPACE_TEST_TIMEOUT} LABELS storage
   DISCOVERY_TIMEOUT 30)

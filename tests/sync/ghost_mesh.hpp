@@ -45,7 +45,10 @@ inline std::vector<ghost_part> random_parts(int ranks, unsigned seed)
                 auto &lists = parts[rank].lists;
                 auto found = std::find_if(lists.begin(), lists.end(),
                                           [&](auto &one) { return one.rank == with; });
-                return found == lists.end() ? lists.emplace_back(with) : *found;
+                if (found != lists.end())
+                    return *found;
+                lists.emplace_back().rank = with;
+                return lists.back();
             };
             of(writer, reader).send = send;
             of(reader, writer).receive = receive;

@@ -73,7 +73,8 @@ FAULTS = {
     "range": "rank 1, entry 0 of the send list for rank 2 is point 2, but the vector has 2 points",
     "count": "rank 1 sends 2 points to rank 2, which expects 1 from it: entry 1 is in one of the two lists only",
     "missing": "rank 0 sends 1 points to rank 1, which expects 0 from it: entry 0 is in one of the two lists only",
-    "id": "rank 1, entry 0 of the send list for rank 2 is the point with id 77, but rank 2 expects that with id 1 there",
+    "id":
+        "rank 1, entry 0 of the send list for rank 2 is the point with id 77, but rank 2 expects that with id 1 there",
 }
 
 

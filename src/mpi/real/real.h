@@ -67,7 +67,8 @@
 #endif
 
 struct real {
-#define MEMBER(name) __typeof__(PMPI_##name) *name;
+/* A member's name takes no parentheses. */
+#define MEMBER(name) __typeof__(PMPI_##name) *name; /* NOLINT(bugprone-macro-parentheses) */
     MPI_MAKERS(MEMBER)
     MPI_USERS(MEMBER)
     MPI_CALLED(MEMBER)

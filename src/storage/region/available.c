@@ -13,7 +13,7 @@ static uint64_t number_in(const char *path, const char *name, uint64_t otherwise
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file)) {
         size_t length = name ? strlen(name) : 0;
-        if (name && strncmp(line, name, length))
+        if (name && strncmp(line, name, length) != 0)
             continue;
         if (sscanf(line + length, "%" SCNu64, &found) != 1)
             found = otherwise; /* such as "max" */

@@ -39,7 +39,7 @@ static int report(const struct storage_region *region, struct storage_error *err
                             "%s: the file was cut below the end of this window (byte %llu) while "
                             "it was in use: what was stored there is lost; free the window",
                             name_of(region),
-                            (unsigned long long)(region->file_offset + region->length));
+                            (unsigned long long)region->file_offset + region->length);
     return storage_fail(
         error, -number,
         "%s: %s: the file system lost data of this window, and nothing stored since "

@@ -30,9 +30,8 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset)
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
     uint64_t count = seen & ((1 << COUNT_BITS) - 1);
     uint64_t last = seen >> COUNT_BITS & ((1 << UNIT_BITS) - 1);
-    if (seen >> (COUNT_BITS + UNIT_BITS) != place)
-        count = 0;
-    else if (last != unit && (count < ENOUGH || unit - last > 1))
+    int is_other = seen >> (COUNT_BITS + UNIT_BITS) != place;
+    if (is_other || (last != unit && (count < ENOUGH || unit - last > 1)))
         count = 0;
     int is_hot = count >= ENOUGH;
     count += count < ENOUGH;

@@ -127,8 +127,9 @@ void storage_region_unmap(struct storage_region *region)
     storage_direct_free(region->direct);
     region->direct = NULL;
     if (region->is_placed)
-        mmap(region->mapping, region->mapping_length, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        /* If it fails the window stays mapped, which harms nobody. */
+        (void)mmap(region->mapping, region->mapping_length, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     else if (!region->is_borrowed)
         munmap(region->mapping, region->mapping_length);
     region->mapping = NULL;

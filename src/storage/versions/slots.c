@@ -255,19 +255,20 @@ int slots_scan(int directory, const char *path, struct version_slots *slots,
 int slot_read_sums(int fd, const struct version_record *record, uint32_t **sums)
 {
     size_t blocks = version_blocks(record->length);
-    uint32_t *list = malloc(blocks * sizeof(*list) + 1);
+    uint32_t *list = calloc(blocks + 1, sizeof(*list));
     if (!list)
         return -ENOMEM;
     int result = slot_read(fd, list, blocks * sizeof(*list), VERSIONS_SUMS_AT);
     if (result == 0 && versions_crc(list, blocks * sizeof(*list)) != record->sums_crc)
         result = -EUCLEAN;
+    if (result != 0) {
+        free(list);
+        return result;
+    }
     for (size_t i = 0; i < blocks; i++)
         list[i] = le32toh(list[i]);
-    if (result == 0)
-        *sums = list;
-    else
-        free(list);
-    return result;
+    *sums = list;
+    return 0;
 }
 
 int slot_each_block(int fd, const struct version_record *record, uint64_t from, uint64_t to,

@@ -1,0 +1,1 @@
+// tests/headers.c: empty, as headers.cpp is.

@@ -1,0 +1,1 @@
+// tests/headers.cpp: empty; the precompiled headers of the tests belong to its target.
