@@ -1,4 +1,5 @@
-/* src/runtime/attach.c: see attach.h. Freestanding: runs in the root's library, on tasks' threads. */
+/* src/runtime/attach.c: see attach.h. Freestanding: runs in the root's library, on tasks' threads.
+ */
 #include "runtime/attach.h"
 
 #include <link.h>

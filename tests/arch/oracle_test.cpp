@@ -25,7 +25,8 @@ unsigned count(const OracleReport &report, const char *name)
         [&](const OracleSite &site) { return search_name(site.nr) == std::string(name); });
 }
 
-/* Each patch site begins and ends with an instruction, and no branch or function begins in its middle. */
+/* Each patch site begins and ends with an instruction, and no branch or function begins in its
+ * middle. */
 void expect_agreement(const CorpusFile &file)
 {
     SCOPED_TRACE(file.name);
@@ -73,7 +74,8 @@ std::string test_name(const testing::TestParamInfo<CorpusFile> &info)
 }
 
 INSTANTIATE_TEST_SUITE_P(Libc, Oracle, testing::ValuesIn(corpus_libcs()), test_name);
-INSTANTIATE_TEST_SUITE_P(OtherPrograms, Oracle, testing::ValuesIn(corpus_other_programs()), test_name);
+INSTANTIATE_TEST_SUITE_P(OtherPrograms, Oracle, testing::ValuesIn(corpus_other_programs()),
+                         test_name);
 
 TEST(OracleOfTestPrograms, AgreesWithEverySite)
 {

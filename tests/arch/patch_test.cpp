@@ -128,11 +128,13 @@ TEST(PatchSite, HasMovesInBetween)
     const Bytes rdi = {0x4c, 0x89, 0xe7}, rsi = {0x48, 0x89, 0xee},
                 edi = {0xbf, 0x9c, 0xff, 0xff, 0xff};
     expect_patch_site(LOAD_MMAP + rdi + SYSCALL, 9, 3);
-    expect_patch_site(LOAD_MMAP + rdi + rsi + SYSCALL, 9, 6);                     /* munmap of musl */
-    expect_patch_site(Bytes{0xb8, 1, 1, 0, 0} + rdi + edi + SYSCALL, 257, 8);     /* openat in ld.so */
-    expect_patch_site(LOAD_MMAP + Bytes{0x41, 0x83, 0xca, 0x40} + SYSCALL, 9, 4); /* or $64, %r10d */
-    expect_patch_site(LOAD_MMAP + Bytes{0x31, 0xff} + SYSCALL, 9, 2);             /* xor %edi, %edi */
-    expect_patch_site(LOAD_MMAP + Bytes{0x41, 0xba, 8, 0, 0, 0} + SYSCALL, 9, 6); /* mov $8, %r10d */
+    expect_patch_site(LOAD_MMAP + rdi + rsi + SYSCALL, 9, 6);                 /* munmap of musl */
+    expect_patch_site(Bytes{0xb8, 1, 1, 0, 0} + rdi + edi + SYSCALL, 257, 8); /* openat in ld.so */
+    expect_patch_site(LOAD_MMAP + Bytes{0x41, 0x83, 0xca, 0x40} + SYSCALL, 9,
+                      4);                                             /* or $64, %r10d */
+    expect_patch_site(LOAD_MMAP + Bytes{0x31, 0xff} + SYSCALL, 9, 2); /* xor %edi, %edi */
+    expect_patch_site(LOAD_MMAP + Bytes{0x41, 0xba, 8, 0, 0, 0} + SYSCALL, 9,
+                      6); /* mov $8, %r10d */
 }
 
 TEST(PatchSite, IsRefusedWhenAMoveTouchesTheNumber)

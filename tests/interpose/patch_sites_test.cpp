@@ -1,5 +1,5 @@
-/* tests/interpose/patch_sites_test.cpp: which of the code's system calls become patch sites, by the kind
- * of code. */
+/* tests/interpose/patch_sites_test.cpp: which of the code's system calls become patch sites, by the
+ * kind of code. */
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 

@@ -1,5 +1,5 @@
-// tests/programs/unwinds.cpp: signals that arrive at every instruction of a system call through libc, and what
-// unwinders make of the stack then.
+// tests/programs/unwinds.cpp: signals that arrive at every instruction of a system call through
+// libc, and what unwinders make of the stack then.
 //   backtraces    every backtrace reaches main
 //   exceptions    what the handler throws is caught by the caller, at every instruction
 //   cancellation  a thread that is cancelled asynchronously runs its destructors
@@ -37,15 +37,19 @@ __attribute__((noinline)) void map_and_unmap()
 
 void set_trap_flag()
 {
-    asm volatile("lea -128(%%rsp), %%rsp; pushf; orq $0x100, (%%rsp); popf; lea 128(%%rsp), %%rsp" ::: "memory", "cc");
+    asm volatile(
+        "lea -128(%%rsp), %%rsp; pushf; orq $0x100, (%%rsp); popf; lea 128(%%rsp), %%rsp" ::
+            : "memory", "cc");
 }
 
 extern "C" const char __executable_start, etext;
 
-// What the program's own instructions may throw is known to the compiler; only calls out of it are looked at.
+// What the program's own instructions may throw is known to the compiler; only calls out of it are
+// looked at.
 bool is_own(uintptr_t at)
 {
-    return at >= reinterpret_cast<uintptr_t>(&__executable_start) && at < reinterpret_cast<uintptr_t>(&etext);
+    return at >= reinterpret_cast<uintptr_t>(&__executable_start) &&
+           at < reinterpret_cast<uintptr_t>(&etext);
 }
 
 void on_step(void (*each)(), ucontext_t *context)
@@ -106,7 +110,8 @@ __attribute__((noinline)) int main_part()
     map_and_unmap();
     is_stepping = false;
     asm volatile("nop");
-    std::printf("%s: %d of the backtraces end early\n", steps > 10 ? "stepped" : "did not step", truncated);
+    std::printf("%s: %d of the backtraces end early\n", steps > 10 ? "stepped" : "did not step",
+                truncated);
     return truncated != 0 || steps <= 10;
 }
 
@@ -132,7 +137,8 @@ int exceptions()
         caught += at == throw_at;
     }
     std::printf("%s: %s\n", throw_at > 10 ? "stepped" : "did not step",
-                caught == throw_at - 1 ? "all exceptions were caught" : "some exceptions were lost");
+                caught == throw_at - 1 ? "all exceptions were caught"
+                                       : "some exceptions were lost");
     return caught != throw_at - 1;
 }
 

@@ -1,4 +1,5 @@
-// tests/registry/abi_test.cpp: a program of another version says that it is one, and leaves the space alone.
+// tests/registry/abi_test.cpp: a program of another version says that it is one, and leaves the
+// space alone.
 #include "change.h"
 #include "member.hpp"
 
@@ -7,7 +8,8 @@ using namespace fixture;
 namespace
 {
 
-// What a task of the library says when the registry is of another version than its agent and library.
+// What a task of the library says when the registry is of another version than its agent and
+// library.
 Outcome run_member()
 {
     return as_task({program("member"), "number"});
@@ -15,8 +17,12 @@ Outcome run_member()
 
 void expect_both_sides(const std::string &text)
 {
-    EXPECT_NE(text.find("libonespace-agent.so is of another version than the registry that "), std::string::npos) << text;
-    EXPECT_NE(text.find("libonespace.so.0 is of another version than the registry that "), std::string::npos) << text;
+    EXPECT_NE(text.find("libonespace-agent.so is of another version than the registry that "),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("libonespace.so.0 is of another version than the registry that "),
+              std::string::npos)
+        << text;
     EXPECT_NE(text.find(" made: "), std::string::npos) << text;
     EXPECT_NE(text.find("install one version for both\n"), std::string::npos) << text;
 }
