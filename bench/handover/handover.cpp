@@ -23,7 +23,7 @@ namespace os = onespace::sync;
 static constexpr std::size_t most = 1 << 20, ring_bytes = 4 << 20;
 static constexpr int batches = 9;
 
-struct alignas(128) side {
+struct alignas(4096) side {
     // Counts of updates handed over and taken. One writer each: this side stores (release) `given`,
     // which the other loads (acquire); `taken` the other way round.
     std::atomic<long> given{0}, unused[15], taken{0};

@@ -158,7 +158,7 @@ static uint64_t search(const struct atoms *atoms, double distance)
 static int get_from_channel(struct onespace_insitu *channel, struct onespace_insitu_step *step,
                             struct atoms *atoms)
 {
-    struct onespace_insitu_array x, tag, box;
+    struct onespace_insitu_array x = {0}, tag = {0}, box = {0};
     int result = onespace_insitu_take(channel, step, -1);
     if (result == -ENODATA)
         return 0;

@@ -103,7 +103,8 @@ int main(int argc, char **argv)
         fail(
             "scattered is for one rank, one store or more, and eight pages or more for each store");
     for (int i = optind; i < argc; i++)
-        if (strcmp(argv[i], "fresh") && strcmp(argv[i], "reopened") && strcmp(argv[i], "written"))
+        if (strcmp(argv[i], "fresh") != 0 && strcmp(argv[i], "reopened") != 0 &&
+            strcmp(argv[i], "written") != 0)
             fail("states are fresh, reopened and written, not \"%s\"", argv[i]);
         else
             measure(argv[i], i - optind);

@@ -38,7 +38,7 @@ static int play_serve(int argc, char **argv)
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     area = mmap(NULL, AREA + PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
     munmap(area + AREA, PAGE);
-    mmap(area + AREA, PAGE, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+    (void)mmap(area + AREA, PAGE, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
     read_only = mmap(NULL, PAGE, PROT_READ, flags, -1, 0);
     no_access = mmap(NULL, PAGE, PROT_NONE, flags, -1, 0);
     int fd = memfd_create("cut", 0);

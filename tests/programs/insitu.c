@@ -179,7 +179,7 @@ static int play_consume(int argc, char **argv)
  */
 static int play_hold(int argc, char **argv)
 {
-    struct onespace_insitu *channel;
+    struct onespace_insitu *channel = NULL;
     struct onespace_insitu_step step;
     char line[64];
     (void)argc;

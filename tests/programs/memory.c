@@ -212,7 +212,8 @@ static int play_mremap(int argc, char **argv)
     size_t size = 8192;
     char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     /* Something right behind it, so that it has to move. */
-    mmap(at + size, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    (void)mmap(at + size, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+               0);
     strcpy(at + 5000, "carried along");
     for (; size < (64u << 20); size *= 2) {
         char *moved = mremap(at, size, size * 2, MREMAP_MAYMOVE);
@@ -226,7 +227,8 @@ static int play_mremap(int argc, char **argv)
     printf("carried along\n");
     printf("%p\n", (void *)at);
     fflush(stdout);
-    return getchar() == EOF ? 0 : 0;
+    (void)getchar();
+    return 0;
 }
 
 /* Maps by address: hints, orders, the low 2 GiB and System V memory; ends without unmapping. */

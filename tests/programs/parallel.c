@@ -233,10 +233,11 @@ static int play_killed(struct onespace_parallel *team, void *argument)
 {
     int me = onespace_parallel_number(team), last = onespace_parallel_count(team) - 1;
     long value = 1;
-    char *bytes = me == last ? shared(team, "bytes", 4096) : NULL;
     (void)argument;
+    if (me == last)
+        shared(team, "bytes", 4096);
     EXPECT(onespace_parallel_barrier(team) == 0);
-    bytes = shared(team, "bytes", 4096);
+    char *bytes = shared(team, "bytes", 4096);
     EXPECT(onespace_parallel_barrier(team) == 0);
     if (me == last)
         kill(getpid(), SIGKILL);

@@ -17,7 +17,7 @@ const char *look_up(void *context, const char *key)
 class hints : public testing::Test
 {
   protected:
-    int read(Pairs more)
+    int read(const Pairs &more)
     {
         Pairs pairs = {{"alloc_type", "storage"}, {"storage_alloc_filename", "/x/y"}};
         for (auto &[key, value] : more)

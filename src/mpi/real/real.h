@@ -67,8 +67,7 @@
 #endif
 
 struct real {
-/* A member's name takes no parentheses. */
-#define MEMBER(name) __typeof__(PMPI_##name) *name; /* NOLINT(bugprone-macro-parentheses) */
+#define MEMBER(name) __typeof__(PMPI_##name) *name;
     MPI_MAKERS(MEMBER)
     MPI_USERS(MEMBER)
     MPI_CALLED(MEMBER)

@@ -111,7 +111,7 @@ static int say_failure(const struct window_request *request, size_t size, int er
 static int allocate_all(struct window *window, const struct window_request *request)
 {
     int ranks = window->group->ranks;
-    size_t *offsets = malloc((size_t)ranks * sizeof(*offsets));
+    size_t *offsets = calloc((size_t)ranks, sizeof(*offsets));
     struct memory *memory = calloc(1, sizeof(*memory));
     size_t size = offsets && memory ? lay_out(request, offsets) : 0;
     int error = !offsets || !memory ? -ENOMEM : size == SIZE_MAX ? -EOVERFLOW : 0;

@@ -57,6 +57,6 @@ void storage_requests_end(struct storage_window *storage)
     while (storage->requests) { /* no other thread uses the window any more */
         struct onespace_window_request *request = storage->requests;
         storage_request_end(request);
-        free(request);
+        free(request); /* NOLINT(clang-analyzer-unix.Malloc): it is off the list */
     }
 }

@@ -11,8 +11,10 @@ static void allreduce(MPI_Comm comm, int rank, int ranks, int count)
     for (int i = 0; i < count; i++)
         in[i] = rank + 1 + i % 5;
     MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, comm);
-    for (int i = 0; i < count; i++)
-        wrong += out[i] != ranks * (ranks + 1) / 2 + ranks * (i % 5);
+    for (int i = 0; i < count; i++) {
+        int sum = ranks * (ranks + 1) / 2 + ranks * (i % 5);
+        wrong += out[i] != sum;
+    }
     MPI_Allreduce(MPI_IN_PLACE, in, count, MPI_DOUBLE, MPI_MAX, comm);
     for (int i = 0; i < count; i++)
         wrong += in[i] != ranks + i % 5;

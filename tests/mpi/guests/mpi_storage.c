@@ -314,7 +314,7 @@ static void info_is(MPI_Win window, const char *key, const char *expected)
     OK(MPI_Win_get_info(window, &info));
     MPI_Info_get(info, (char *)key, MPI_MAX_INFO_VAL, value, &flag);
     MPI_Info_free(&info);
-    if (!flag || strcmp(value, expected))
+    if (!flag || strcmp(value, expected) != 0)
         printf("rank %d: %s is \"%s\", not \"%s\"\n", rank, key, value, expected);
     CHECK(flag && strcmp(value, expected) == 0);
 }
@@ -926,7 +926,7 @@ int main(int argc, char **argv)
     directory = argv[1];
     for (int i = 2; i < argc; i++) {
         size_t found = 0, count = sizeof(cases) / sizeof(cases[0]);
-        while (found < count && strcmp(cases[found].name, argv[i]))
+        while (found < count && strcmp(cases[found].name, argv[i]) != 0)
             found++;
         CHECK(found < count);
         if (found < count)
