@@ -52,7 +52,7 @@ lint:
 
 fuzz:
 	cmake --preset fuzz >/dev/null
-	cmake --build --preset fuzz
+	cmake --build --preset fuzz --target fuzzers
 	ctest --preset fuzz -j "$$(nproc)"
 
 install: build
