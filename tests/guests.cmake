@@ -8,7 +8,7 @@ file(MAKE_DIRECTORY ${GUESTS})
 function(prepare_guest target name)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${GUESTS}
     LIBRARY_OUTPUT_DIRECTORY ${GUESTS})
-  target_link_libraries(${target} PRIVATE project-options)
+  target_link_libraries(${target} PRIVATE project-warnings)
   target_compile_options(${target} PRIVATE -UNDEBUG -fno-sanitize=all ${ARGN})
   target_link_options(${target} PRIVATE -fno-sanitize=all)
 endfunction()
