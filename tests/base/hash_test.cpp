@@ -49,5 +49,7 @@ TEST(shared_header, description_fits_and_has_all_four)
     char text[SHARED_TEXT];
     const shared_header largest = {UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX};
     EXPECT_LT(shared_describe(text, &largest), text + SHARED_TEXT);
-    EXPECT_STREQ(text, "magic 0xffffffffffffffff, ABI 4294967295, 4294967295 bytes, layout 0xffffffffffffffff");
+    EXPECT_STREQ(
+        text,
+        "magic 0xffffffffffffffff, ABI 4294967295, 4294967295 bytes, layout 0xffffffffffffffff");
 }

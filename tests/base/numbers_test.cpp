@@ -9,7 +9,8 @@ extern "C" {
 #include "base/numbers.h"
 }
 
-namespace {
+namespace
+{
 
 std::string written(uint64_t number, unsigned base)
 {

@@ -1,4 +1,5 @@
-// tests/registry/abi_test.cpp: a program of another version says that it is one, and leaves the space alone.
+// tests/registry/abi_test.cpp: a program of another version says that it is one, and leaves the
+// space alone.
 #include "change.h"
 #include "member.hpp"
 
@@ -7,7 +8,8 @@ using namespace fixture;
 namespace
 {
 
-// What a task of the library says when the registry is of another version than its agent and library.
+// What a task of the library says when the registry is of another version than its agent and
+// library.
 Outcome run_member()
 {
     return as_task({program("member"), "number"});

@@ -1,4 +1,5 @@
-/* tests/registry/change.h: makes the registry of the calling root's space look like another version's. */
+/* tests/registry/change.h: makes the registry of the calling root's space look like another
+ * version's. */
 #ifndef ONESPACE_TESTS_REGISTRY_CHANGE_H
 #define ONESPACE_TESTS_REGISTRY_CHANGE_H
 

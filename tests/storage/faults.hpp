@@ -43,9 +43,9 @@ struct Device {
     bool has_clones = false; // that copy
 };
 
-// Runs `scenario` on the wanted device once without a fault, then with each call of the kind failing in
-// turn with each of `errors` (0: a short transfer), once and permanently. `check` gets each
-// outcome.
+// Runs `scenario` on the wanted device once without a fault, then with each call of the kind
+// failing in turn with each of `errors` (0: a short transfer), once and permanently. `check` gets
+// each outcome.
 void each_fault(Device wanted, Call call, std::initializer_list<int> errors,
                 const std::function<void()> &scenario,
                 const std::function<void(const Fault &)> &check);
