@@ -166,7 +166,7 @@ static int submit(const struct shim_job *job, struct sent_fds *sent, const sigse
 int shim_run(const struct shim_job *job)
 {
     static struct sent_fds sent;
-    struct protocol_reply reply;
+    struct protocol_reply reply = {0};
     sigset_t old;
     if (bind_self(job) != 0)
         return 2;
