@@ -171,7 +171,7 @@ int shim_run(const struct shim_job *job)
     if (bind_self(job) != 0)
         return 2;
     set_numbers(job);
-    int socket, signals = open_signals(&old);
+    int socket = -1, signals = open_signals(&old);
     if (signals < 0)
         return complain("cannot watch signals");
     int failed = submit(job, &sent, &old, &socket, &reply);
