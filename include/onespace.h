@@ -5,18 +5,23 @@
  * descriptors, signal handlers, PID and exit status. Every address of one task is valid in all
  * others, so a pointer is enough to share data.
  *
+ * A member is the root or a task, until it ends or executes another program. Members are named by
+ * ids, which are unique as long as the space lives.
+ *
  * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure; out-parameters
- * are untouched on failure. All of them are thread-safe. None may be called from a signal handler
- * unless it says so. A child made by fork() is no member of the space: every function that needs
- * membership returns -EPERM there. Timeouts are in milliseconds; negative means without limit, 0
- * means do not wait. Available since 0.1.0 unless a declaration says otherwise. */
+ * are untouched on failure. All functions are thread-safe and may be called by any member unless
+ * they say otherwise; none may be called from a signal handler unless it says so. Outside a space,
+ * which includes a child made by fork(), they return -EPERM. Strings and structures that the caller
+ * passes remain its own and are not used after the call returns. Timeouts are in milliseconds: a
+ * negative one never expires, with 0 the call does not wait. Available since 0.1.0 unless a
+ * declaration says otherwise. */
 #ifndef ONESPACE_H
 #define ONESPACE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/resource.h>
 
 #define ONESPACE_VERSION_MAJOR 0
@@ -42,88 +47,97 @@ extern "C" {
 
 /* ---- Membership ---- */
 
-/* Makes the calling process the root of a new space, or attaches the calling task to the space it
- * runs in. Idempotent. The root's identity (user, groups, capabilities, namespaces, cgroup) as it
- * is at this call is what its tasks get: change it before.
- * From here on (or from the first export, import or look-up) the caller's libc treats locks as one
- * with threads does, so that mutexes hold between members; one thread is made and ended for that.
- * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region or memory is
- * not to be had. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel refuses.
- * -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share memory.
- * -EAGAIN: there is no thread to be had; the call may be repeated (export, import and look-up too,
- * when they come first). */
+/* Makes the calling process the root of a new space, or attaches the calling task to the space that
+ * it runs in. Idempotent. Tasks get the root's identity (user, groups, capabilities, namespaces,
+ * cgroup) as it is at this call: change it before.
+ *
+ * As long as a program has no threads its libc may omit atomic instructions from locks. This call,
+ * or the first export, import or look-up, makes and ends one thread, so that the caller's libc uses
+ * them from then on and mutexes work between members.
+ *
+ * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region is occupied,
+ * or there is no memory. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel
+ * refuses. -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share
+ * memory. -EAGAIN: no thread can be made; the call may be repeated (export, import and look-up, if
+ * they come first, return the same). */
 ONESPACE_API ONESPACE_CHECK int onespace_init(void);
 
-/* Ends the space. Root only; tasks need not call anything. -EBUSY while tasks live, -EPERM in a
- * task or before onespace_init. What tasks exported is gone afterwards. */
+/* Ends the space and unmaps all memory of ended tasks. Root only; tasks need not call anything. 0.
+ * -EBUSY while tasks live, -EPERM in a task or before onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_fini(void);
 
-/* The caller's id, or -EPERM outside a space. Callable from signal handlers. */
+/* The caller's id. May be called from signal handlers. */
 ONESPACE_API int onespace_self(void);
 
-/* The caller's number among, and the count of, the tasks that were started together (see
- * struct onespace_spawn_attr); -EPERM outside a space, -ENOENT when the caller has no number. */
+/* The caller's number, from 0, among the tasks that were started together (`number` of
+ * struct onespace_spawn_attr), and their count. -ENOENT: the caller has no number. */
 ONESPACE_API int onespace_number(void);
 ONESPACE_API int onespace_ntasks(void);
 
 /* The id of the task with that number among those that were started together. -ESRCH: it has not
  * been started yet. -EOWNERDEAD: it has ended or executed another program. -EINVAL: there is no
- * such number. -EPERM outside a space. */
+ * such number. */
 ONESPACE_API int onespace_task(int number);
 
 /* ---- Starting and ending tasks ---- */
 
-struct onespace_fd_map { /* the task's descriptor `target` becomes a copy of the caller's `source`
-                          */
+/* The task's descriptor `target` is a copy of the caller's `source`. */
+struct onespace_fd_map {
     int source, target;
 };
 
-/* onespace_spawn_attr.flags */
-#define ONESPACE_SPAWN_DETACHED  1u /* nobody waits: the status is discarded */
-#define ONESPACE_SPAWN_CLOSE_FDS 2u /* close every descriptor that is not in fds */
-#define ONESPACE_SPAWN_GROUP     4u /* a process group of its own */
-#define ONESPACE_SPAWN_HEAP_LIBC 8u /* leave the allocator's settings alone */
-#define ONESPACE_SPAWN_NO_INTERPOSE                                                                   \
-    16u /* do not patch the task's libc: slower, memory not given back */
-#define ONESPACE_SPAWN_TOGETHER                                                                    \
-    32u /* enter the program when all of ntasks have loaded their libraries */
-#define ONESPACE_SPAWN_SESSION                                                                     \
-    64u /* a session of its own, and so a process group: the kernel's automatic                    \
-           grouping shares processors out by session */
-#define ONESPACE_SPAWN_THREAD 128u /* thread mode: a thread of the caller's process, see below */
+/* Flags of struct onespace_spawn_attr:
+ *
+ * DETACHED      no member waits for the task: its status is discarded
+ * CLOSE_FDS     close every descriptor that is not in fds
+ * GROUP         a process group of its own
+ * SESSION       a session of its own, and so a process group; the kernel's autogroup scheduling
+ *               divides CPU time among sessions
+ * HEAP_LIBC     do not change the settings of the libc's allocator
+ * NO_INTERPOSE  no system call interposition: do not patch the task's libc; slower, and the task's
+ *               memory is not released when it ends
+ * NO_MPI_LAYER  do not load onespace's MPI layer: MPI's windows remain the MPI library's
+ * TOGETHER      enter the program when all ntasks have loaded their libraries
+ * HOLD          the spawner holds the task's memory from the start, until onespace_release(id):
+ *               what the task has exported can be imported until then, even after its end
+ * THREAD        thread mode, see below */
+#define ONESPACE_SPAWN_DETACHED     1u
+#define ONESPACE_SPAWN_CLOSE_FDS    2u
+#define ONESPACE_SPAWN_GROUP        4u
+#define ONESPACE_SPAWN_HEAP_LIBC    8u
+#define ONESPACE_SPAWN_NO_INTERPOSE 16u
+#define ONESPACE_SPAWN_TOGETHER     32u
+#define ONESPACE_SPAWN_SESSION      64u
+#define ONESPACE_SPAWN_THREAD       128u
+#define ONESPACE_SPAWN_HOLD         256u
+#define ONESPACE_SPAWN_NO_MPI_LAYER 512u
 
 /* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
  * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with
  * it, and has its own program, globals, heap, libc and thread-local storage. Return from main,
  * exit, _exit and pthread_exit of its last thread end that task only; its remaining threads end
- * with it. A signal that kills, abort and a crash take the whole process; execve is refused
- * (EPERM). All signals but those of faults are blocked from the start unless signal_mask says
- * otherwise, since the process's handlers belong to other programs. Needs a program of glibc; Go
- * programs and Java machines are refused (-ENOTSUP), since they take the process's signal handlers
- * for their own. Of the attributes that speak of what is shared (fds, directory, umask, limits,
- * ignored_signals, CLOSE_FDS, GROUP, SESSION, UNSTEERED) none may be set (-EINVAL).
+ * with it. A fatal signal, abort and a crash end the whole process; execve fails (EPERM). All
+ * signals except those of faults are blocked from the start unless signal_mask says otherwise,
+ * since the process's handlers belong to other programs. Needs a program that uses glibc; Go
+ * programs and Java virtual machines are refused (-ENOTSUP), since they assume that the process's
+ * signal handlers are their own. The attributes for what is shared (fds, directory, umask, limits,
+ * ignored_signals, CLOSE_FDS, GROUP, SESSION, NO_INTERPOSE) must not be set (-EINVAL).
  * (Process-in-Process: the pthread mode of section 5.) */
 
-#define ONESPACE_SPAWN_HOLD                                                                        \
-    256u /* the spawner holds the task's memory from the start: onespace_release(id).              \
-            What it exported can be imported that long, also after its end */
-#define ONESPACE_SPAWN_NO_MPI_LAYER 512u /* leave MPI's windows to the MPI library */
-
-/* How a task starts. Fill with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything not
- * set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC, working
- * directory, umask, limits, nice value, CPU affinity, memory policy, signal mask. The caller owns
- * all that is pointed to; it is not used after onespace_spawn returns. */
+/* How a task starts. Initialise with ONESPACE_SPAWN_ATTR_INIT, then change what differs. Everything
+ * that is not set is inherited from the caller as by fork and exec: descriptors without FD_CLOEXEC,
+ * working directory, umask, limits, nice value, CPU affinity, memory policy, signal mask. */
 struct onespace_spawn_attr {
     size_t size;        /* sizeof(struct onespace_spawn_attr): set by the initialiser */
     unsigned flags;     /* ONESPACE_SPAWN_* */
     int directory;      /* descriptor of the working directory, or -1 */
     int umask;          /* file mode creation mask, or -1 */
     int nice;           /* nice value, or INT32_MIN */
-    int number, ntasks; /* the task's number among those started together and their count, or -1.
-                           A space holds one such group at a time: the next begins, when all of
-                           this one have ended, with a number it has had or another count */
-    const struct onespace_fd_map *fds;
-    size_t fd_count;
+    int number, ntasks; /* the task's number, from 0, among those started together and their count,
+                           or -1. A space has one such group at a time: when all of its tasks have
+                           ended, a number that it has had or another count begins the next one */
+    const struct onespace_fd_map *fds; /* in any order, 2,500 at most, or NULL */
+    size_t fd_count;                   /* entries of fds */
     size_t stack_size;           /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */
     const cpu_set_t *cpus;       /* CPU affinity, or NULL */
     size_t cpus_size;            /* bytes of *cpus */
@@ -131,23 +145,23 @@ struct onespace_spawn_attr {
     const char *path;            /* search path in place of the caller's PATH, or NULL */
     const sigset_t *signal_mask; /* blocked signals, or NULL */
     const sigset_t *ignored_signals; /* the signals that are ignored, or NULL */
-    char *message;       /* gets one line, what is wrong and how to mend it, when the call fails */
+    char *message; /* buffer for one line, what is wrong and how to fix it; or NULL. Written if
+                      the call fails */
     size_t message_size; /* bytes of message */
-    /* A function of the program, as int start(void *), that runs in place of main with
-     * start_argument; what it returns is the exit status. It is found by name in the program's
-     * symbol tables. Not for statically linked programs. (Process-in-Process:
-     * pip_spawn_from_func.) */
+    /* Name of a function int start(void *) of the program, or NULL. It runs in place of main with
+     * start_argument and returns the exit status. It is looked up in the program's symbol tables.
+     * Not for statically linked programs. (Process-in-Process: pip_spawn_from_func.) */
     const char *start;
     void *start_argument;
-    /* A function of the caller's that runs as the new task, right before it enters its program and
-     * before close-on-exec descriptors are closed: what fork and exec would leave room for. The
-     * calling thread waits meanwhile and lends it its thread-local storage, as with vfork; the
-     * function may call what it likes but must return. It has the task's PID, descriptors and
-     * signal handlers, and the caller's memory. Other than 0, an error number, makes
-     * onespace_spawn fail with it. (Process-in-Process: the `before` hook.) */
+    /* A function of the caller, or NULL. It runs as the new task, right before it enters its
+     * program and before close-on-exec descriptors are closed: where a program would act between
+     * fork and exec. As with vfork, it uses the thread-local storage of the calling thread, which
+     * waits; it may call any function but must return. It has the task's PID, descriptors and
+     * signal handlers, and the caller's memory. If it returns an error number, of either sign, and
+     * not 0, onespace_spawn fails with that. (Process-in-Process: the `before` hook.) */
     int (*before)(void *before_argument);
     void *before_argument;
-    void *data; /* the task gets it from onespace_spawner */
+    void *data; /* any pointer: the task gets it from onespace_spawner */
 };
 #define ONESPACE_SPAWN_ATTR_INIT                                                                   \
     {                                                                                              \
@@ -157,92 +171,107 @@ struct onespace_spawn_attr {
 
 /* Runs a program as a new task, as posix_spawnp would run it as a process: `file` is searched along
  * PATH unless it has a slash, #! lines are followed, argv and envp are NULL-terminated (envp NULL:
- * the caller's environment). The program must be position independent. Callable by any member.
+ * the caller's environment). The program must be position independent. attr may be NULL: all
+ * defaults.
+ *
  * Returns the task's id (> 0) once the program has been entered. -ENOENT, -EACCES, -ENOEXEC,
- * -ELIBBAD, -EPERM, -ELOOP as the program's file has it; -ENOSYS when it has no such start
- * function; what `before` returned; -EAGAIN when the table of tasks is full or
- * the kernel has no process to give; -ENOMEM; -EINVAL for a bad attribute. Nothing is left behind
- * by a failure. (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
+ * -ELIBBAD, -EPERM, -ELOOP: the file cannot be run, as with execve; -ENOSYS: it has no such start
+ * function; -EAGAIN: the space has ONESPACE_TASKS_MAX tasks, or no process can be made; -ENOMEM;
+ * -EINVAL: a bad attribute; or what `before` returned. A failed call leaves nothing behind.
+ * (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
 ONESPACE_API ONESPACE_CHECK int onespace_spawn(const char *file, char *const argv[],
                                                char *const envp[],
                                                const struct onespace_spawn_attr *attr);
 
-/* The id of the member that spawned the caller, and in *data (which may be NULL) the pointer that
- * it passed on. -EPERM outside a space; -ENOENT in the root. */
+/* The id of the member that spawned the caller. *data gets the pointer that it passed in
+ * struct onespace_spawn_attr; data may be NULL. -ENOENT in the root. */
 ONESPACE_API int onespace_spawner(void **data);
 
+/* How a task has ended. */
 struct onespace_status {
     int id;
     int pid;
-    int status;       /* as waitpid gives it: WIFEXITED and so on apply */
-    uint64_t user_us; /* processor time */
-    uint64_t system_us;
+    int status;                    /* as from waitpid: for WIFEXITED and so on */
+    uint64_t user_us, system_us;   /* CPU time in microseconds */
     uint64_t copies, copied_bytes; /* process_vm_readv/writev between members, in user space */
-    uint64_t kernel_copies;        /* those that went to the kernel: other targets, or faults */
-    uint64_t attaches;             /* xpmem_attach */
+    uint64_t kernel_copies;        /* those made by the system call: other targets, or faults */
+    uint64_t attaches;             /* calls of xpmem_attach */
 };
 
-/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY). A status
- * is given out once; that of a task whose spawner has ended is discarded. Returns the task's id.
- * -ECHILD: no such task, or its status was given out. -ETIMEDOUT. -EOWNERDEAD: the reaper of the
- * space was killed. status may be NULL. */
+/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY), and
+ * fills *status, which may be NULL. A status can be collected once; that of a task whose spawner
+ * has ended is discarded. Returns the task's id. -ECHILD: no such task, or its status was
+ * collected. -ETIMEDOUT. -EOWNERDEAD: the space's reaper process was killed, so that ends are not
+ * reported any more. */
 ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,
                                               int timeout_ms);
 
-/* Sends a signal to a task (0: only asks whether it lives). -ESRCH when it has ended; -EPERM. */
+/* Sends a signal to a member, as kill(2); signal 0 only tests whether it lives. In thread mode the
+ * signal goes to the task's main thread. 0. -ESRCH: it has ended. -EPERM, -EINVAL: as kill(2). */
 ONESPACE_API ONESPACE_CHECK int onespace_kill(int id, int signal);
 
-/* The process id of a task or of the root; -ESRCH when it has ended. */
+/* The process id of a member; in thread mode, of the process that the task is a thread of. -ESRCH:
+ * it has ended. */
 ONESPACE_API int onespace_pid(int id);
 
-/* A futex word (shared by all members) that becomes non-zero when the task has ended; the caller
- * may poll it or wait on it with FUTEX_WAIT. Valid as long as the space; after the task's status
- * was collected its meaning ends. NULL when there is no such task. */
+/* A futex word that becomes non-zero when the task has ended: poll it, or sleep with FUTEX_WAIT,
+ * with or without FUTEX_PRIVATE_FLAG. The pointer is valid as long as the space; when the task's
+ * status was collected the word may be another task's. NULL: there is no such task, or the caller
+ * is outside a space. */
 ONESPACE_API const uint32_t *onespace_watch(int id);
 
 /* ---- Sharing ---- */
 
-/* Publishes [address, address+size) under a name of at most ONESPACE_NAME_MAX bytes, unique per
- * task. -EEXIST, -ENAMETOOLONG, -EINVAL (empty name), -ENOSPC (16,384 names in the space). */
+/* Publishes the `size` bytes at `address` under a name of at most ONESPACE_NAME_MAX bytes, unique
+ * among the caller's. The memory remains the caller's; its content is not accessed. 0. -EEXIST: the
+ * caller exports that name already. -ENAMETOOLONG. -EINVAL: NULL or an empty name. -ENOSPC: the
+ * space has 16,384 names. -EAGAIN: see onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_export(const char *name, void *address, size_t size);
 
-/* Takes a name back. Holds that importers have stay valid. -ENOENT. */
+/* Removes a name of the caller's. Holds that importers have remain valid. 0. -ENOENT: there is no
+ * such name. -ENAMETOOLONG, -EINVAL: as onespace_export. */
 ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
 
-/* Gives what task `id` exports under `name`; waits until it does. The import holds the owner's
- * memory, also beyond the owner's end, until onespace_release(id). size may be NULL. -ETIMEDOUT;
- * -EOWNERDEAD when the owner has ended or executed another program (-EDEADLK when it is the caller
- * itself that lacks the name); -ESRCH when there is no such task. */
+/* Gets address and size of what member `id` exports under `name`; waits until it does. size may be
+ * NULL. The import holds the owner's memory, even beyond the owner's end, until
+ * onespace_release(id). 0. -ETIMEDOUT. -EOWNERDEAD: the owner has ended or executed another
+ * program. -EDEADLK: the caller would wait for a name of its own. -ESRCH: there is no such member.
+ * -EOVERFLOW: as onespace_hold. -ENAMETOOLONG, -EINVAL: as onespace_export. -EAGAIN: see
+ * onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_import(int id, const char *name, void **address,
                                                 size_t *size, int timeout_ms);
 
-/* Holds the memory of task `id` without importing anything, until onespace_release(id): for those
- * who got addresses in other ways, which stay valid beyond the owner's end then. -ESRCH: there is
- * no such task; -EOWNERDEAD: its memory is gone; -EOVERFLOW: the caller has 65,535 holds on it. */
+/* Holds the memory of member `id` without importing anything: addresses that the caller got in
+ * other ways remain valid beyond the owner's end, until onespace_release(id). 0. -ESRCH: there is
+ * no such member. -EOWNERDEAD: its memory is unmapped. -EOVERFLOW: the caller has 65,535 holds on
+ * it. */
 ONESPACE_API ONESPACE_CHECK int onespace_hold(int id);
 
-/* Gives one hold on the memory of task `id` back. -EINVAL when the caller has none. */
+/* Releases one hold of the caller on the memory of member `id`. When the owner has ended, its
+ * memory is unmapped with the last hold. 0. -EINVAL: the caller has none. */
 ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 
-/* Finds a symbol of a task's program or of its libraries, those opened later included, by reading
- * its ELF tables; symbols that only the file's .symtab names are found too. size may be NULL.
- * A task that is still loading its libraries is waited for, two seconds at most.
- * -ENOENT; -ENOTSUP for thread-local and indirect functions; -ESRCH: there is no such task, or it
- * has ended and nobody holds its memory. The address is valid as long as the task lives or its
- * memory is held (onespace_hold, or spawn with ONESPACE_SPAWN_HOLD). */
+/* Finds a symbol of a member's program or of its libraries, those opened later included, by reading
+ * its ELF tables; symbols that only the file's .symtab has are found, too. size, in bytes, may be
+ * NULL. If the task is still loading its libraries, waits for that for two seconds at most. The
+ * address is valid as long as the task lives or its memory is held (onespace_hold, or spawn with
+ * ONESPACE_SPAWN_HOLD). 0. -ENOENT: there is no such symbol. -ENOTSUP: it is thread-local or an
+ * indirect function. -ESRCH: there is no such member, or it has ended and its memory is not held.
+ * -EINVAL: an empty name. -EAGAIN: see onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,
                                                 size_t *size);
 
-/* The id of the task whose memory `address` is: its image, libraries, heap, stacks and mappings. 0
- * for the root's and -ENOENT for what is not mapped or not to be told. */
+/* The id of the member to whose memory `address` belongs: image, libraries, heap, stacks and
+ * mappings. 0: the root's, or an unknown owner's. -ENOENT: it is not mapped. */
 ONESPACE_API int onespace_owner(const void *address);
 
-/* Waits until all tasks that were started together (onespace_ntasks of them) have called it.
- * -EOWNERDEAD when one of them has ended; -ETIMEDOUT takes the caller's arrival back; -ENOENT when
- * the caller has no number. Orders memory: what was written before is seen after. */
+/* Waits until all tasks that were started together (onespace_ntasks of them) have called it. Orders
+ * memory: what any of them wrote before the barrier is seen by all after it. 0. -EOWNERDEAD: one of
+ * them has ended or executed another program. -ETIMEDOUT: the caller's arrival was withdrawn.
+ * -ENOENT: the caller has no number. */
 ONESPACE_API ONESPACE_CHECK int onespace_barrier(int timeout_ms);
 
-/* "0.1.0" */
+/* The version of the library that is loaded, as "0.1.0". May be called anywhere. */
 ONESPACE_API const char *onespace_version(void);
 
 #ifdef __cplusplus

@@ -6,12 +6,12 @@
  * compiled for that one run here unchanged.
  *
  * Between the root and the tasks of a onespace space, which share one address space, nothing needs
- * to be mapped: the calls make no system call, and an attachment is the owner's own address. Where
- * that shows is said below and in docs/xpmem.md. Outside a space the calls go to /dev/xpmem; where
- * that is missing they fail as they do on any machine without the module (ENOENT).
+ * to be mapped: the calls make no system call, and an attachment is the owner's own address. What
+ * differs for that reason is stated below and in docs/xpmem.md. Outside a space the calls go to
+ * /dev/xpmem; without it they fail as on any machine without the module (ENOENT).
  *
- * All functions are thread-safe; none may be called from a signal handler. Failure is -1 (of
- * xpmem_attach (void *)-1) with errno set. Since 0.1.0. (Table 4 of the HPDC'18 paper on
+ * All functions are thread-safe; none may be called from a signal handler. On failure they return
+ * -1 (xpmem_attach: (void *)-1) and set errno. Since 0.1.0. (Table 4 of the HPDC'18 paper on
  * Process-in-Process; section 5 of the comparison of shared memory and shared address space.) */
 #ifndef XPMEM_H
 #define XPMEM_H
@@ -39,7 +39,7 @@ struct xpmem_addr {
 };
 
 #define XPMEM_MAXADDR_SIZE ((size_t)-1) /* with address 0: all of the caller's memory */
-#define XPMEM_ERRNO_NOPROC 2004         /* by the kernel module only */
+#define XPMEM_ERRNO_NOPROC 2004         /* an errno of the kernel module only */
 
 /* xpmem_get */
 #define XPMEM_RDONLY 0x1
@@ -47,39 +47,46 @@ struct xpmem_addr {
 
 enum { XPMEM_PERMIT_MODE = 0x1 }; /* the only type of permission: file mode bits */
 
-/* 0x00027004: major 2, minor 7, revision 4. */
+/* The version of the interface: 0x00027004, that is major 2, minor 7, revision 4. */
 XPMEM_EXPORTED int xpmem_version(void);
 
-/* Names [address, address+size), both multiples of the page size, or everything (NULL,
- * XPMEM_MAXADDR_SIZE). What is mapped there is not looked at. permit_value: mode bits, such as
- * (void *)0600, that say who may get it. The segment lasts until xpmem_remove or until its owner
- * ends or executes another program. EINVAL; ENOMEM (65,536 segments of one process). */
+/* Makes a segment of the `size` bytes at `address`, both multiples of the page size, or of all
+ * memory (NULL, XPMEM_MAXADDR_SIZE). The range need not be mapped. permit_type is
+ * XPMEM_PERMIT_MODE; permit_value has the mode bits that determine who may get the segment, such as
+ * (void *)0600. The segment exists until xpmem_remove, or until its owner ends or executes another
+ * program. Returns its id. EINVAL; ENOMEM: the process has 65,536 segments. */
 XPMEM_EXPORTED xpmem_segid_t xpmem_make(void *address, size_t size, int permit_type,
                                         void *permit_value);
 
-/* Takes the name back; owner only. Nothing can be attached through it any more; what is attached
- * stays readable (the kernel module revokes it). EINVAL, ENOENT, EACCES. */
+/* Removes a segment. Nothing can be attached through it any more; what is attached remains
+ * accessible (the kernel module revokes it). 0. EINVAL; ENOENT: there is no such segment; EACCES:
+ * the caller is not its owner. */
 XPMEM_EXPORTED int xpmem_remove(xpmem_segid_t segid);
 
-/* A permit for a segment, for the calling process: flags XPMEM_RDWR, or XPMEM_RDONLY, with which
- * nothing can be attached, as with the kernel module. Until it is released the owner's memory is
- * kept, also beyond the owner's end. EINVAL, ENOENT, EACCES, ENOMEM (65,536 permits of one
- * process). */
+/* Gets a permit for a segment, for the calling process. flags is XPMEM_RDWR, or XPMEM_RDONLY, with
+ * which nothing can be attached, as with the kernel module. permit_type is XPMEM_PERMIT_MODE;
+ * permit_value is ignored. Until the permit is released the owner's memory stays mapped, even
+ * beyond the owner's end. Returns the permit's id. EINVAL; ENOENT: there is no such segment;
+ * EACCES: the segment's mode bits deny it; ENOMEM: the process has 65,536 permits. */
 XPMEM_EXPORTED xpmem_apid_t xpmem_get(xpmem_segid_t segid, int flags, int permit_type,
                                       void *permit_value);
 
-/* Gives a permit back, and detaches all that was attached with it. EINVAL, ENOENT, EACCES. */
+/* Releases a permit: what was attached with it must not be used any more. 0. EINVAL; ENOENT: there
+ * is no such permit; EACCES: it is another process's. */
 XPMEM_EXPORTED int xpmem_release(xpmem_apid_t apid);
 
-/* Attaches `size` bytes, rounded up to pages. Gives the owner's own address; `at` is NULL or that
- * address. EINVAL, ENOENT, EACCES. */
+/* Attaches `size` bytes, from addr.offset on, of the segment of permit addr.apid. Returns their
+ * address, which is the owner's own; `at` is NULL or that address. EINVAL: also if the range
+ * exceeds the segment; ENOENT: there is no such permit or segment any more; EACCES: the permit is
+ * read-only or another process's. */
 XPMEM_EXPORTED void *xpmem_attach(struct xpmem_addr addr, size_t size, void *at);
 
-/* Detaches what is attached at this address, which may be any inside the attachment. There is
- * nothing to undo, and any address will do. */
+/* Detaches what is attached at this address, which may be any inside the attachment. In a space it
+ * does nothing and accepts any address. 0. */
 XPMEM_EXPORTED int xpmem_detach(void *address);
 
-/* The library's own, exported as the original exports them; configure scripts look for them. */
+/* Internals of the original library, exported as it exports them: configure scripts look for them.
+ * xpmem_init opens the device, if it is needed; xpmem_ioctl takes the module's commands. */
 XPMEM_EXPORTED int xpmem_init(void);
 XPMEM_EXPORTED int xpmem_ioctl(int command, void *argument);
 

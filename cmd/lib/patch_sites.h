@@ -1,5 +1,5 @@
 /* cmd/lib/patch_sites.h: which system calls of a file of machine code can be interposed
- * (src/steer/steer.h). */
+ * (src/interpose/patch.h). */
 #ifndef ONESPACE_CMD_LIB_PATCH_SITES_H
 #define ONESPACE_CMD_LIB_PATCH_SITES_H
 
@@ -11,8 +11,8 @@ struct patch_sites {
     unsigned openat; /* wanted in a dynamic linker alone */
 };
 
-/* Searches the executable segments of an ELF file: 0 or -errno, with *sites untouched. */
-int patch_sites_count(const char *path, struct patch_sites *sites);
+/* Searches the executable segments of an ELF file: 0 or -errno, with *patch_sites untouched. */
+int patch_sites_count(const char *path, struct patch_sites *patch_sites);
 
 void patch_sites_add(struct patch_sites *to, const struct patch_sites *more);
 

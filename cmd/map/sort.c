@@ -158,7 +158,7 @@ static int is_arena(const struct map *map, size_t at)
 }
 
 /* Without a name: by its part of the range, or data of the file mapped below it. That is the file's
- * bss, or, where a task's ld.so puts libraries, all of its data (src/steer/loader.c). */
+ * bss, or, where a task's ld.so puts libraries, all of its data (src/interpose/ldso.c). */
 static enum map_kind kind_of_place(const struct map *map, size_t at)
 {
     const struct map_region *region = &map->regions[at], *below = at ? region - 1 : region;

@@ -75,8 +75,8 @@
 
 #define PIP_NTASKS_MAX 300
 
-/* Where a task runs: the n-th processor that the root may use (modulo their number),
- * PIP_CPUCORE_ABS | n for the processor that the kernel numbers n, or PIP_CPUCORE_ASIS. */
+/* Where a task runs: the n-th CPU that the root may use (modulo their number),
+ * PIP_CPUCORE_ABS | n for the CPU that the kernel numbers n, or PIP_CPUCORE_ASIS. */
 #define PIP_CPUCORE_FLAG_SHIFT  24
 #define PIP_CPUCORE_FLAG_MASK   (0xFFU << PIP_CPUCORE_FLAG_SHIFT)
 #define PIP_CPUCORE_CORENO_MAX  (1U << 20)

@@ -1,11 +1,11 @@
 /* src/agent/agent.c: libonespace-agent.so, preloaded into each task before its program.
  *
- * Freestanding: no library is needed, so that one file serves glibc and musl of any age; the few
- * libc functions it calls are weak and looked for by name. Most of what a task needs is done by the
- * root's library through steering; the agent does what must happen inside the task once its libc is
- * ready: it makes the task a member for all to see, settles the allocator, lets a function of the
- * program run in place of main, and carries syscall(), by which some programs reach the calls that
- * are steered, and free() (see free.c). */
+ * Freestanding, without DT_NEEDED, so that one file serves glibc and musl of any version; the few
+ * libc functions that it calls are weak references. Most of what a task needs is done by the root's
+ * library through system call interposition; the agent does what must happen inside the task once
+ * its libc is ready: it reports that the task's libraries are loaded, sets the allocator's options,
+ * lets a function of the program run in place of main, and provides syscall(), by which some
+ * programs make calls that are interposed, and free() (see free.c). */
 #include <errno.h>
 #include <link.h>
 #include <stdarg.h>
@@ -14,9 +14,10 @@
 
 #include "agent/agent.h"
 #include "arch/patch.h"
+#include "base/page.h"
+#include "base/raw.h"
 #include "onespace.h"
 #include "registry/child.h"
-#include "base/raw.h"
 
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;
@@ -36,17 +37,16 @@ enum { /* glibc's malloc.h, which a freestanding file cannot rely on */
 enum {
     HEAP_PAD = 1 << 20,   /* grow the break by at least this much */
     HEAP_TRIM = 64 << 20, /* keep at most this much free memory at the heap's top */
-    HEAP_MMAP = 32 << 20, /* from here on mmap, which gives memory back at once */
+    HEAP_MMAP = 32 << 20, /* larger blocks by mmap, which are unmapped when they are freed */
 };
 
 struct space *agent_space;
 struct space_slot *agent_self;
 uintptr_t agent_low;
 
-/* A heap that keeps some free memory enters the kernel less often: in one address space every
- * munmap and page fault costs all tasks a little. docs/memory.md has the measurements and the
- * bound. */
-static void settle_heap(void)
+/* A heap that keeps some free memory makes fewer system calls: in one address space every munmap
+ * and page fault slows all tasks a little. docs/memory.md has the measurements and the bound. */
+static void tune_heap(void)
 {
     if (!mallopt || (agent_self->flags & ONESPACE_SPAWN_HEAP_LIBC))
         return;
@@ -55,7 +55,7 @@ static void settle_heap(void)
     mallopt(OPTION_MMAP_THRESHOLD, HEAP_MMAP);
 }
 
-/* For messages: this file, where there is a libc that tells. */
+/* The agent's own file, for messages. */
 static const char *agent_file(void)
 {
     Dl_info self;
@@ -90,11 +90,11 @@ static void end_thread(int status)
     agent_space->operations.thread_exit(agent_self, status);
 }
 
-/* In thread mode the end of the program must not be that of the process: whatever way leads to the
- * libc's _exit, also from inside it, goes on in end_thread. */
+/* In thread mode the end of the program must not end the process: patches the libc's _exit, so that
+ * all calls of it, those from inside the libc included, continue in end_thread. */
 static void divert_exit(void)
 {
-    uintptr_t at = (uintptr_t)_exit, page = at & -(uintptr_t)ARCH_PAGE;
+    uintptr_t at = (uintptr_t)_exit, page = page_floor(at);
     size_t size = at + ARCH_JUMP_BYTES - page;
     if (at && raw(__NR_mprotect, page, size, PROT_READ | PROT_WRITE) == 0) {
         int failed = arch_write_jump(at, (uintptr_t)end_thread);
@@ -111,17 +111,16 @@ __attribute__((constructor)) static void attach(void)
     if (space_is_thread(agent_self))
         divert_exit();
     agent_space->operations.task_attached(agent_self, first_link_map());
-    settle_heap();
+    tune_heap();
 }
 
-/* The spawner may name a function of the program to run in place of main. A program's first
- * instructions hand main to the libc's __libc_start_main; this one hands it the function instead.
- */
+/* The spawner may name a function of the program to run in place of main. A program's entry code
+ * passes main to the libc's __libc_start_main; the agent's passes that function on instead. */
 typedef int main_function(int, char **, char **);
 typedef int start_main_function(main_function *, int, char **, void (*)(void), void (*)(void),
                                 void (*)(void), void *);
 start_main_function __libc_start_main;
-extern void *__libc_dlsym(void *, const char *) WEAK; /* glibc 2.33 has the other in libdl */
+extern void *__libc_dlsym(void *, const char *) WEAK; /* glibc 2.33 has dlsym in libdl */
 extern void *__libc_dlopen_mode(const char *, int) WEAK;
 extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void *) WEAK;
 
@@ -164,7 +163,7 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     return real(main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 
-/* libfabric and UCX make some steered calls through syscall(). */
+/* libfabric and UCX make some of the interposed calls through syscall(). */
 EXPORTED long syscall(long nr, ...)
 {
     long a[6];

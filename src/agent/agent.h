@@ -9,15 +9,15 @@
 #define EXPORTED __attribute__((visibility("default")))
 #define WEAK     __attribute__((weak))
 
-/* libc's: RTLD_NEXT leads to what comes after the agent. NULL in a program of glibc 2.33 or older
- * that has no libdl. */
+/* libc's: RTLD_NEXT finds what comes after the agent. NULL in a program of glibc 2.33 or older that
+ * has no libdl. */
 extern void *dlsym(void *restrict, const char *restrict) WEAK;
 
 /* NULL outside a space. Set once, before the program's first constructor. */
 extern struct space *agent_space;
 extern struct space_slot *agent_self;
-/* Start of the task's range; 0 outside a space and without steering, when nothing need lie there.
- */
+/* Start of the task's range. 0 outside a space and without interposition, when the task's memory is
+ * not confined to it. */
 extern uintptr_t agent_low;
 
 #endif

@@ -1,27 +1,27 @@
 /* src/agent/free.c: free() of a block that another task has allocated.
  *
- * Every task has a malloc of its own. Left to itself, free() would put another task's block on the
- * lists of the caller: handed out there, it would vanish with its owner. So the caller hangs it on
- * a list in the owner's slot, and the owner gives what it finds there to its own malloc at its next
- * free(). The block itself holds the link: nobody uses it any more.
+ * Every task has a malloc of its own. The caller's free() would put another task's block on the
+ * caller's lists: allocated from there, it would be unmapped when its owner ends. So the caller
+ * pushes it onto a list in the owner's slot, and the owner frees what is on the list with its own
+ * malloc at its next free(). The link is stored in the block itself, which is not in use any more.
  *
  * `returned` of a slot: other tasks push by compare-and-swap (release: the link is in the block
- * before the block is on the list); the owner's threads take the whole list by exchange (acquire).
- * Nobody pops single blocks, so that a block that comes back soon cannot be mistaken for its former
- * self. A task killed while it pushes leaves the list whole. A forked child must neither push nor
- * take: the list is shared with the parent, the blocks are not.
+ * before the block is on the list); the owner's threads detach the whole list by exchange
+ * (acquire). Single blocks are never popped, so there is no ABA problem. A task killed while it
+ * pushes leaves the list intact. In a forked child the lists are copies that no owner reads: it
+ * neither pushes nor detaches.
  *
- * What can be told without knowing an allocator's secrets is where a block lies. In a task without
- * steering that says nothing, and everything goes to its malloc. */
+ * The owner is told by the block's address alone, without knowledge of an allocator's structures.
+ * In a task without interposition the address says nothing, and all blocks go to its malloc. */
 #include <stddef.h>
 
 #include "agent/agent.h"
 #include "base/numbers.h"
-#include "base/raw.h"
+#include "base/spin.h"
 #include "base/text.h"
 
-/* Below the root's program break lie its heap and its program, and nothing that the kernel chose.
- */
+/* So far below the root's program break lie only its heap and its program: the kernel places no
+ * mappings there. */
 #define BELOW_BREAK (16 * LAYOUT_GIB)
 
 extern void __libc_free(void *) WEAK;
@@ -31,12 +31,13 @@ extern void abort(void) WEAK;
 void free(void *block);
 void *realloc(void *block, size_t size);
 
-/* The allocator's own, of whichever library comes next. */
+/* The allocator's own functions, from the next library that has them. */
 static void (*_Atomic real_free)(void *);
 static void *(*_Atomic real_realloc)(void *, size_t);
 
-/* The TID of the thread that looks for them, 0: none. Others wait for it; it itself comes here
- * again when dlsym frees. A child of fork in which that thread is not looks on its own. */
+/* The TID of the thread that looks for them, 0: none. Other threads wait for it; it enters
+ * find_real again if dlsym calls free. In a forked child that thread may not exist: then the child
+ * looks. */
 static _Atomic int32_t finder;
 
 static int waits_for_finder(int32_t thread)
@@ -44,7 +45,7 @@ static int waits_for_finder(int32_t thread)
     while (atomic_load(&finder) == thread) {
         if (raw(__NR_tgkill, raw(__NR_getpid), thread, 0) != 0)
             return 0;
-        raw(__NR_sched_yield);
+        spin_yield();
     }
     return 1;
 }
@@ -81,8 +82,7 @@ static int is_mine(const void *block)
     return (uintptr_t)block - agent_low < LAYOUT_RANGE;
 }
 
-/* The slot whose task has allocated the block, LAYOUT_SLOTS when that is the caller or not to be
- * told. */
+/* The slot whose task has allocated the block, or LAYOUT_SLOTS if that is the caller or unknown. */
 static unsigned other_owner(const void *block)
 {
     unsigned index = layout_slot_of((uintptr_t)block);
@@ -110,7 +110,7 @@ static void refuse(const char *call, unsigned index, const char *fix)
     raw(__NR_exit_group, 134);
 }
 
-static void send_home(struct space_slot *owner, void *block)
+static void push_to_owner(struct space_slot *owner, void *block)
 {
     uintptr_t head = atomic_load_explicit(&owner->returned, memory_order_relaxed);
     do
@@ -119,7 +119,7 @@ static void send_home(struct space_slot *owner, void *block)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-static void take_home(void)
+static void free_returned(void)
 {
     if (!space_marked())
         return;
@@ -138,17 +138,17 @@ static __attribute__((noinline)) void free_slowly(void *block)
         return;
     }
     if (atomic_load_explicit(&agent_self->returned, memory_order_relaxed))
-        take_home();
+        free_returned();
     unsigned owner = !block || is_mine(block) ? LAYOUT_SLOTS : other_owner(block);
     if (owner == LAYOUT_SLOTS)
         give(block);
     else if (owner == 0)
         refuse("free", owner, ": let the root free it\n");
     else
-        send_home(&agent_space->slots[owner], block);
+        push_to_owner(&agent_space->slots[owner], block);
 }
 
-/* Every call of every task comes by here: the usual case saves no register and ends in a jump. */
+/* Every free() of every task: the common case saves no register and ends in a jump. */
 EXPORTED void free(void *block)
 {
     void (*function)(void *) = atomic_load_explicit(&real_free, memory_order_acquire);

@@ -1,22 +1,22 @@
-/* src/agent/mpi.c: brings the MPI layer (src/mpi) into a program when it makes its first window.
+/* src/agent/mpi.c: loads the MPI layer (src/mpi) into a program that makes its first window.
  *
- * The agent has a jump of the name of each function that the layer takes, before any MPI library
- * in the order in which names are looked up; so it does not matter when, how and in which language
- * the program comes to its MPI. A call that makes a window loads the layer for the MPI library that
- * is there. Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions with
- * large counts that the library lacks are the layer's in any case: a program that looks for them
- * finds the jumps. */
+ * The agent exports a jump under the name of each function that the layer wraps, and precedes any
+ * MPI library in symbol lookup; so it does not matter when, how and in which language the program
+ * gets its MPI. A call that makes a window loads the layer for the MPI library that is present.
+ * Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions with large
+ * counts that the library lacks always lead to the layer, since a program that looks for them finds
+ * the jumps. */
 #include <linux/limits.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
 #include "agent/agent.h"
+#include "base/spin.h"
+#include "base/text.h"
 #include "mpi/names/functions.h"
 #include "onespace.h"
-#include "base/raw.h"
-#include "base/text.h"
 
-/* libc's; whoever has an MPI library has them. */
+/* libc's; any program with an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;
 extern char *dlerror(void) WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
@@ -36,12 +36,14 @@ enum {
     TARGETS = FORTRAN MPI_FORTRAN(ONE),
 };
 
-/* Where each jump leads, 0: not known. Written under the lock, release; the jumps read. */
+/* The target of each jump, 0: not known. Written under the lock, with release; read by the jumps.
+ */
 __attribute__((visibility("hidden"))) _Atomic(void *) mpi_targets[TARGETS];
 __attribute__((visibility("hidden"))) void *mpi_resolve(unsigned index);
 
-static _Atomic uint32_t lock; /* 1: a thread is resolving; acquire to take, release to give */
-static void *layer;           /* under the lock */
+static _Atomic uint32_t
+    lock;           /* 1: a thread is resolving; locked with acquire, unlocked with release */
+static void *layer; /* under the lock */
 static int layer_failed;
 
 static void say(const char *what, const char *name, const char *why)
@@ -75,19 +77,14 @@ static int layer_path(const char *name, char *path, size_t size)
     Dl_info self;
     if (!dladdr || !dladdr((void *)&mpi_resolve, &self) || !self.dli_fname)
         return -1;
-    long length = raw(__NR_readlink, self.dli_fname, path, size);
-    if (length < 0 || path[0] != '/') {
-        length = (long)text_length(self.dli_fname);
-        for (long i = 0; i < length && i < (long)size; i++)
-            path[i] = self.dli_fname[i];
-    }
-    while (length > 0 && length < (long)size && path[length - 1] != '/')
-        length--;
-    size_t rest = text_length(name) + 1;
-    if (length <= 0 || (size_t)length + rest > size)
+    long length = raw(__NR_readlink, self.dli_fname, path, size - 1);
+    if (length < 0 || path[0] != '/')
+        length = text_append_some(path, self.dli_fname, size - 1) - path;
+    path[length] = 0;
+    char *file = path + (text_file_name(path) - path);
+    if (file == path || (size_t)(file - path) + text_length(name) >= size)
         return -1;
-    for (size_t i = 0; i < rest; i++)
-        path[(size_t)length + i] = name[i];
+    text_append(file, name);
     return 0;
 }
 
@@ -110,7 +107,7 @@ static void load_layer(const char *name)
         say("the MPI layer is left out, cannot load", path, dlerror ? dlerror() : "?");
         return;
     }
-    for (unsigned i = 0; i < TARGETS; i++) /* all lead there now */
+    for (unsigned i = 0; i < TARGETS; i++) /* resolve all of them again: to the layer */
         atomic_store_explicit(&mpi_targets[i], NULL, memory_order_release);
 }
 
@@ -129,19 +126,19 @@ static void *find_own(unsigned index, const char *name, void *library)
     return dlsym(fortran ? fortran : library, name);
 }
 
-/* Whoever else has the name comes first: a tool that wraps MPI_NAME and ends in PMPI_NAME, or a
+/* Another library with the name comes first: a tool that wraps MPI_NAME and calls PMPI_NAME, or a
  * copy of the layer that the program is linked with. */
 static void *find_target(unsigned index, const char *name, void *library)
 {
     void *next = dlsym(RTLD_NEXT, name), *own = library ? find_own(index, name, library) : NULL;
     if (next && next != own)
         return next;
-    void *taken = layer ? dlsym(layer, name) : NULL;
-    return taken ? taken : own ? own : next;
+    void *wrapped = layer ? dlsym(layer, name) : NULL;
+    return wrapped ? wrapped : own ? own : next;
 }
 
-/* Where the call with this index goes. Called once for each, or twice when the layer is loaded
- * between. */
+/* The target of the jump with this index. Called once for each, or twice if the layer is loaded
+ * in between. */
 void *mpi_resolve(unsigned index)
 {
     const char *name = name_of(index), *layer_name = NULL;
@@ -150,7 +147,7 @@ void *mpi_resolve(unsigned index)
         raw(__NR_exit_group, 127);
     }
     while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
-        raw(__NR_sched_yield);
+        spin_yield();
     void *library = find_library(&layer_name);
     int is_needed = library && (index < MAKERS ? is_wanted() : 0);
     is_needed |= library && index < FORTRAN && !dlsym(library, name);

@@ -1,7 +1,7 @@
-/* src/arch/x86_64/agent_mpi.S: a jump of the name of each MPI function that the MPI layer takes.
+/* src/agent/mpi_jumps.S: a jump under the name of each MPI function that the MPI layer wraps.
  *
- * Each goes where mpi_targets says, or, as long as that is zero, asks mpi_resolve(index) first.
- * Zeroes need no relocation and no page of their own in programs that never come here. */
+ * Each jumps to its entry in mpi_targets; while that is zero, it calls mpi_resolve(index) first.
+ * Zeroes need no relocation, and no page of their own in programs that never get here. */
 #include "mpi/names/functions.h"
 
         .text
@@ -24,7 +24,7 @@
         .set    index, index + 1
         .endm
 
-/* Keeps the arguments, of which MPI has none in vector registers. */
+/* Preserves the arguments; MPI has none in vector registers. */
 resolve:
         .cfi_startproc
         push    %rdi

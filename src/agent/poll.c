@@ -1,25 +1,26 @@
-/* src/agent/poll.c: tasks that wait in loops, and how they give their processor up.
+/* src/agent/poll.c: tasks that poll in loops yield their CPU when CPUs are oversubscribed.
  *
- * MPI libraries look for messages from other nodes in loops, with an epoll_wait that does not wait.
- * Where tasks outnumber processors a rank that finds nothing keeps its processor from those that
- * have something to do, its own partner perhaps; so it gives the processor up, as others do by
- * sched_yield. Without a crowd nothing changes.
+ * MPI libraries poll for messages from other nodes in loops, by epoll_wait with a timeout of 0. If
+ * tasks outnumber CPUs, a rank that finds nothing keeps its CPU from tasks that have something to
+ * do, perhaps from its own peer; so it yields the CPU, as other libraries do by sched_yield. If
+ * CPUs are not oversubscribed nothing changes.
  *
- * Both are counted: tasks that give way by themselves need no turns made for them (host/turns.c).
- * `oversubscribed` of the space is written by the host's threads that make turns, `yields` by the
- * task; the other side reads each as a hint. */
+ * Both kinds of yields are counted: tasks that yield need no time slices enforced by the host
+ * (src/host). `oversubscribed` of the space is written by the host's threads, `yields` by the task;
+ * each is read by the other side as a hint, relaxed. */
 #include <sched.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 
 #include "agent/agent.h"
-#include "base/raw.h"
+#include "arch/constants.h"
+#include "base/spin.h"
 
 typedef int epoll_wait_function(int, struct epoll_event *, int, int);
 
 extern int *__errno_location(void) WEAK;
 
-/* libc's own, found at the first call; whichever thread finds it, it is the same. */
+/* libc's own, found at the first call. Relaxed: all threads find the same address. */
 static epoll_wait_function *_Atomic real_epoll_wait;
 
 static epoll_wait_function *find_real(void)
@@ -32,14 +33,14 @@ static epoll_wait_function *find_real(void)
     return real;
 }
 
-/* Through libc's, which is a point of cancellation; a program of glibc 2.33 or older may have no
- * dlsym to find it with. */
+/* Calls libc's function, which is a cancellation point, if it can be found: a program of glibc 2.33
+ * or older may have no dlsym. */
 static int get_events(int epoll, struct epoll_event *events, int most, int timeout)
 {
     epoll_wait_function *real = find_real();
     if (real)
         return real(epoll, events, most, timeout);
-    long result = raw(__NR_epoll_pwait, epoll, events, most, timeout, NULL, 8);
+    long result = raw(__NR_epoll_pwait, epoll, events, most, timeout, NULL, ARCH_SIGNAL_SET_BYTES);
     if (result >= 0)
         return (int)result;
     if (__errno_location)
@@ -47,27 +48,27 @@ static int get_events(int epoll, struct epoll_event *events, int most, int timeo
     return -1;
 }
 
-static void give_way(void)
+static void count_and_yield(void)
 {
-    atomic_fetch_add_explicit(&agent_self->stats.yields, 1, memory_order_relaxed);
-    raw(__NR_sched_yield);
+    space_count(&agent_self->stats.yields, 1);
+    spin_yield();
 }
 
 EXPORTED int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
     int result = get_events(epoll, events, most, timeout);
-    /* A forked child has the flag as it was then. */
+    /* Not in a forked child, whose copy of the flag is never updated. */
     if (result == 0 && timeout == 0 && agent_space && space_marked() &&
         atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed))
-        give_way();
+        count_and_yield();
     return result;
 }
 
 EXPORTED int sched_yield(void)
 {
     if (agent_space)
-        give_way();
+        count_and_yield();
     else
-        raw(__NR_sched_yield);
+        spin_yield();
     return 0; /* it cannot fail */
 }

@@ -25,7 +25,7 @@ static inline uint64_t futex_deadline(int timeout_ms)
 }
 
 /* Sleeps while *word == value, until the deadline or a signal. 0 or -errno (-EAGAIN, -EINTR,
- * -ETIMEDOUT); callers look at their condition again whatever it is. */
+ * -ETIMEDOUT); whatever the result, callers test their condition again. */
 static inline long futex_wait(const void *word, uint32_t value, uint64_t deadline)
 {
     struct timespec until = {(time_t)(deadline / 1000000000u), (long)(deadline % 1000000000u)};
@@ -38,14 +38,14 @@ static inline void futex_wake(const void *word, int count)
     raw(__NR_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
 
-/* For those who wait without FUTEX_PRIVATE_FLAG: to the kernel that is another queue. */
+/* For waiters without FUTEX_PRIVATE_FLAG, which the kernel keeps in another queue. */
 static inline void futex_wake_shared(const void *word, int count)
 {
     raw(__NR_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
 }
 
-/* Bumps a word that others wait on and wakes all of them. Release: what was written before is seen
- * by those who then load the word with acquire. */
+/* Increments a word that others wait on and wakes all of them. Release, pairs with the waiters'
+ * acquire load of the word: they see what was written before. */
 static inline void futex_bump(_Atomic uint32_t *word)
 {
     atomic_fetch_add_explicit(word, 1, memory_order_release);

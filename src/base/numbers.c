@@ -6,15 +6,14 @@
 #include "base/raw.h"
 #include "base/text.h"
 
-/* The decimal number that a directory entry's name is, or -1. */
-static int number_of(const char *text)
+const char *numbers_read(const char *text, uint64_t *number)
 {
-    int value = 0;
-    if (*text < '0' || *text > '9')
-        return -1;
+    uint64_t value = 0;
     for (; *text >= '0' && *text <= '9'; text++)
-        value = value * 10 + (*text - '0');
-    return value;
+        if (value <= UINT32_MAX)
+            value = value * 10 + (uint64_t)(*text - '0');
+    *number = value;
+    return text;
 }
 
 long numbers_each(const char *path, numbers_visit *visit, void *context)
@@ -26,9 +25,10 @@ long numbers_each(const char *path, numbers_visit *visit, void *context)
     for (long size; (size = raw(__NR_getdents64, directory, entries, sizeof(entries))) > 0;) {
         for (long at = 0; at < size;) {
             /* struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name */
-            int number = number_of(entries + at + 19);
-            if (number >= 0)
-                visit(context, number, (int)directory);
+            const char *name = entries + at + 19;
+            uint64_t number;
+            if (numbers_read(name, &number) != name)
+                visit(context, (int)number, (int)directory);
             at += *(unsigned short *)(entries + at + 16);
         }
     }

@@ -1,9 +1,9 @@
 /* src/base/shared_header.h: what a structure that crosses programs begins with.
  *
- * Programs of one space may carry different versions of the library. Whoever comes upon a structure
- * that another program made compares its header with the one that it would write itself. The hash
- * covers offset and size of every field, so that a layout that changed without its ABI number being
- * raised is noticed as well. Freestanding. */
+ * Programs of one space may carry different versions of the library. Before a program uses a
+ * structure that another one made, it compares the header with the one that it would write itself.
+ * The hash covers offset and size of every field, so that a layout that changed without a new ABI
+ * number is noticed as well. Freestanding. */
 #ifndef ONESPACE_BASE_SHARED_HEADER_H
 #define ONESPACE_BASE_SHARED_HEADER_H
 
@@ -40,9 +40,30 @@ static inline int shared_matches(const struct shared_header *found, const struct
            found->layout == own->layout;
 }
 
-/* Appends "ABI 1, 123 bytes, layout 0x…" to a text that has room for SHARED_TEXT more bytes, and
- * returns its end. */
+/* For a structure that begins as zeroes and that any member may be the first to use: writes the
+ * header, or finds what another one wrote. 0 when that is another version's. `layout` decides, by
+ * compare-and-swap; the rest is written by all that agree on it, with the same values. */
+static inline int shared_claim(struct shared_header *place, const struct shared_header *own)
+{
+    uint64_t found = 0;
+    if (!__atomic_compare_exchange_n(&place->layout, &found, own->layout, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST) &&
+        found != own->layout)
+        return 0;
+    __atomic_store_n(&place->magic, own->magic, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->abi, own->abi, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->size, own->size, __ATOMIC_RELAXED);
+    return 1;
+}
+
+/* Appends "magic 0x…, ABI 1, 123 bytes, layout 0x…" to a text that has room for SHARED_TEXT more
+ * bytes, and returns its end. */
 enum { SHARED_TEXT = 96 };
 char *shared_describe(char *text, const struct shared_header *header);
+
+/* Says on standard error that `own_file` cannot use what `found_file` made: both sides' headers and
+ * files. `what` names the structure, as in "registry". */
+void shared_tell(const char *what, const struct shared_header *found, const char *found_file,
+                 const struct shared_header *own, const char *own_file);
 
 #endif

@@ -12,7 +12,7 @@ static inline size_t text_length(const char *text)
     return length;
 }
 
-/* What follows the prefix, or NULL when the text does not begin with it. */
+/* What follows the prefix, or NULL if the text does not begin with it. */
 static inline const char *text_after(const char *text, const char *prefix)
 {
     while (*prefix)
@@ -38,7 +38,8 @@ static inline const char *text_file_name(const char *path)
     return name;
 }
 
-/* Copies the text to `to`, which has room for it, and returns the end, where it wrote a zero. */
+/* Copies the text to `to`, which has room for it, and returns the address of the terminating zero
+ * that it wrote. */
 static inline char *text_append(char *to, const char *text)
 {
     while (*text)

@@ -33,7 +33,8 @@ int job_receive(struct job *job, int socket)
     int result = protocol_receive(socket, request, sizeof(*request));
     if (result < 0)
         return result;
-    if (request->magic != PROTOCOL_MAGIC || request->fd_count > PROTOCOL_FDS_MAX ||
+    struct shared_header own = protocol_header();
+    if (!shared_matches(&request->header, &own) || request->fd_count > PROTOCOL_FDS_MAX ||
         request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
         request->argc > request->text_size || request->envc > request->text_size ||
         request->cpus_size > sizeof(request->cpus))

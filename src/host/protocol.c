@@ -1,10 +1,23 @@
 /* src/host/protocol.c: see protocol.h. */
 #include "host/protocol.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "host/abi_rows.h"
+
+PROTOCOL_ROWS(SHARED_ASSERT)
+
+struct shared_header protocol_header(void)
+{
+    static const uint32_t numbers[] = {PROTOCOL_ROWS(SHARED_HASHED)};
+    return (struct shared_header){PROTOCOL_MAGIC, PROTOCOL_ABI, sizeof(struct protocol_request),
+                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+}
 
 int protocol_send(int socket, const void *data, size_t size)
 {

@@ -1,14 +1,15 @@
 /* src/host/protocol.h: what shim and host say to each other over a Unix stream socket.
  *
  *   shim                                  host
- *                                  <-     greeting, one byte: this host will take the job
+ *                                  <-     greeting: this host will take the job
  *   request, descriptors, texts    ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
  *   signal (any number)            ->
  *                                  <-     reply ENDED (wait status)
  *
  * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the
- * same version; a host of another version closes the connection. */
+ * same version: a shim that meets a host of another one says so and fails, and a host closes the
+ * connection. */
 #ifndef ONESPACE_HOST_PROTOCOL_H
 #define ONESPACE_HOST_PROTOCOL_H
 
@@ -18,15 +19,17 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+#include "base/shared_header.h"
 #include "host/report.h"
 #include "onespace.h"
 
-#define PROTOCOL_MAGIC UINT32_C(0x6f730002)
+#define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
+#define PROTOCOL_ABI   1u
 
 enum { PROTOCOL_FDS_MAX = 2048, PROTOCOL_FDS_PER_MESSAGE = 250, PROTOCOL_TEXT_MAX = 64 << 20 };
 
 struct protocol_request {
-    uint32_t magic;
+    struct shared_header header;
     uint32_t flags; /* ONESPACE_SPAWN_* */
     uint32_t argc, envc;
     uint32_t text_size; /* argv and environment, each text with its terminating zero */
@@ -44,7 +47,11 @@ struct protocol_request {
     unsigned char cpus[1024];
 };
 
-enum { PROTOCOL_GREETING = 'g' };
+/* The host's first word, by which a shim of another version knows it. */
+struct protocol_greeting {
+    struct shared_header header;
+    char file[256]; /* of the host's program */
+};
 
 enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
 
@@ -55,6 +62,9 @@ struct protocol_reply {
     struct report_total total;     /* ENDED, to the last one only */
     char message[1024];            /* without an error: a warning, or empty */
 };
+
+/* What this version writes at the beginning of greetings and requests. */
+struct shared_header protocol_header(void);
 
 /* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */
 int protocol_send(int socket, const void *data, size_t size);

@@ -1,6 +1,7 @@
-/* src/insitu/attribute.c: facts about a step. */
+/* src/insitu/attribute.c: attributes of a step. */
 #include "onespace/insitu.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "insitu/handle.h"

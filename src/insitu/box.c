@@ -1,9 +1,10 @@
-/* src/insitu/box.c: copy a box of elements between places with strides of their own. */
+/* src/insitu/box.c: copy a box of elements between arrays with different strides. */
 #include <string.h>
 
 #include "insitu/handle.h"
 
-/* The last dimensions that lie without gaps on both sides are one run of bytes. */
+/* The innermost dimensions without gaps on both sides are copied as one run of bytes: sets *run to
+ * its length and returns the number of dimensions outside it. */
 static unsigned run_of(const struct insitu_box *box, uint64_t *run)
 {
     unsigned outer = box->dimensions;

@@ -1,15 +1,15 @@
 /* src/insitu/channel.h: the channels of a space (onespace/insitu.h), in memory of the root's range.
  *
- * Tables of fixed size at a fixed place, mapped when the first channel is made: they outlive every
- * task, the reaper puts them right when one dies, and `onespace ps` reads them from outside. All
+ * Tables of fixed size at a fixed address, mapped when the first channel is made: they outlive
+ * every task, the reaper repairs them when one dies, and `onespace ps` reads them from outside. All
  * that crosses programs is here; the layout is part of the ABI of the registry.
  *
- * A channel's steps pass through `depth` entries. States of an entry (who moves it on):
+ * A channel's steps pass through `depth` entries. Transitions of an entry, and who makes them:
  *
- *   FREE      -> OPEN       the rank that decides the turn (turn.c)
- *   OPEN      -> COMPLETE   the rank that publishes last; or FREE, when nobody wants the step
- *   COMPLETE  -> RECLAIMED  a rank that decides a turn or closes the channel, by compare-and-swap
- *   RECLAIMED -> COMPLETE   the same rank, when a consumer came before it; or FREE
+ *   FREE      -> OPEN       the rank that decides the round (round.c)
+ *   OPEN      -> COMPLETE   the rank that publishes last; or -> FREE, if no consumer wants the step
+ *   COMPLETE  -> RECLAIMED  a rank that decides a round or closes the channel, by compare-and-swap
+ *   RECLAIMED -> COMPLETE   the same rank, if a consumer came first; or -> FREE
  *
  * A consumer holds a step by a bit in its own word `holding`. Bit and state are sequentially
  * consistent and decide together, as in space/holds.h:
@@ -18,11 +18,12 @@
  *              state COMPLETE of this step?                 any bit? back to COMPLETE
  *              it holds; else clears the bit                else the arrays are the producer's
  *
- * so at least one of the two sees the other. Nothing is locked across programs but the making of
- * channels (`lock`, table.c), which the reaper opens when its owner has died. */
+ * so at least one of the two sees the other. The only lock across programs is that for making
+ * channels (`lock`, table.c), which the reaper unlocks if its owner has died. */
 #ifndef ONESPACE_INSITU_CHANNEL_H
 #define ONESPACE_INSITU_CHANNEL_H
 
+#include "base/shared_header.h"
 #include "onespace/insitu.h"
 #include "registry/space.h"
 
@@ -30,14 +31,14 @@ enum {
     INSITU_NAME = ONESPACE_INSITU_NAME_MAX + 1,
     INSITU_ENTRIES = ONESPACE_INSITU_DEPTH_MAX,
     INSITU_MEMBERS = LAYOUT_SLOTS,
-    INSITU_TURNS = 256,
+    INSITU_ROUNDS = 256,
     INSITU_PARTS = 4096, /* of a channel: depth * ranks */
     INSITU_PART_BYTES = 32768,
 };
 
 /* ---- What a step holds: parts, one for each rank and entry ---- */
 
-/* The name first: a look-up touches its line and the next one only. */
+/* The name first: a look-up touches only its cache line and the next one. */
 struct insitu_dimension {
     uint64_t shape;
     int64_t stride;
@@ -70,9 +71,9 @@ struct insitu_part {
     struct insitu_array arrays[ONESPACE_INSITU_ARRAYS];
     struct insitu_attribute attributes[ONESPACE_INSITU_ATTRIBUTES];
 };
-static_assert(sizeof(struct insitu_part) <= INSITU_PART_BYTES, "parts lie that far apart");
+static_assert(sizeof(struct insitu_part) <= INSITU_PART_BYTES, "the distance between parts");
 
-/* ---- Entries, turns, members ---- */
+/* ---- Entries, rounds, members ---- */
 
 enum insitu_entry_kind { ENTRY_FREE, ENTRY_OPEN, ENTRY_COMPLETE, ENTRY_RECLAIMED };
 struct insitu_entry {
@@ -80,33 +81,33 @@ struct insitu_entry {
     _Alignas(64) _Atomic uint64_t state;
     _Atomic uint64_t step;    /* the producer's number; set before OPEN */
     _Atomic uint32_t pending; /* ranks that have not published their part; each takes one off */
-    _Atomic uint32_t wanted;  /* 0: nobody is there to take it. Set before OPEN */
+    _Atomic uint32_t wanted;  /* 0: there is no consumer to take it. Set before OPEN */
 };
 
-/* What was decided about the k-th begin of each rank (k from 1), at k % INSITU_TURNS. */
-enum { TURN_SKIPPED = 0xfe, TURN_CLAIMED = 0xff };
-struct insitu_turn {
-    _Atomic uint64_t word; /* k << 8 | index of the entry, TURN_SKIPPED or TURN_CLAIMED */
+/* What was decided about the k-th begin of each rank (k from 1), at k % INSITU_ROUNDS. */
+enum { ROUND_SKIPPED = 0xfe, ROUND_CLAIMED = 0xff };
+struct insitu_round {
+    _Atomic uint64_t word; /* k << 8 | index of the entry, ROUND_SKIPPED or ROUND_CLAIMED */
     _Atomic uint64_t step; /* the number that the deciding rank gave; set before it is decided */
 };
 
 /* `owner` is id + 1 of the member that has the place, 0: free. Taken by compare-and-swap; given
- * back by the member itself or, when it has died, the reaper: last, with all else as it was. */
+ * back by the member itself or, if it has died, the reaper: after all other fields were reset. */
 struct insitu_rank {
     _Alignas(64) _Atomic uint32_t owner;
-    _Atomic uint32_t closed;    /* sticky: no further step of it; before owner goes */
-    _Atomic uint64_t turn;      /* begins so far; written by the rank */
+    _Atomic uint32_t closed;    /* sticky: it begins no further step; set before owner is cleared */
+    _Atomic uint64_t rounds;    /* rounds begun so far; written by the rank */
     _Atomic uint64_t published; /* sequence number of the last; written by the rank */
 };
 struct insitu_consumer {
     _Alignas(64) _Atomic uint32_t owner;
-    _Atomic uint32_t active;  /* 1 + mode, when the producer must heed it */
+    _Atomic uint32_t active;  /* 1 + mode, if the producer must take it into account */
     _Atomic uint32_t holding; /* bit per entry */
     _Atomic uint64_t seen;    /* sequence number of the last step it took */
 };
 
-/* A futex and whether somebody sleeps on it: who changes what others wait for looks at `wanted`
- * afterwards, who waits sets it first (both sequentially consistent). wake.h */
+/* A futex and whether somebody sleeps on it. Who changes what others wait for reads `wanted`
+ * afterwards; who waits sets it first (both sequentially consistent). wake.h */
 struct insitu_bell {
     _Atomic uint32_t rings, wanted;
 };
@@ -117,9 +118,10 @@ enum insitu_kind { CHANNEL_FREE, CHANNEL_CLAIMED, CHANNEL_LIVE, CHANNEL_FREEING 
 enum { CHANNEL_KIND_MASK = 0xff, CHANNEL_SLOT_SHIFT = 8, CHANNEL_USE_SHIFT = 32 };
 
 struct insitu_channel {
-    /* enum insitu_kind, above it (CLAIMED) the slot of who makes it, above that how often the place
-     * was used. FREE -> CLAIMED -> LIVE by the maker, who has the lock; CLAIMED -> FREE by the
-     * reaper when it died; LIVE -> FREEING -> FREE or LIVE by whoever left last (ends.c). */
+    /* enum insitu_kind, above it (CLAIMED, FREEING) the slot of the member that makes or frees it,
+     * above that how often the place was used. FREE -> CLAIMED -> LIVE by the maker, who has the
+     * lock; CLAIMED -> FREE by the reaper, if the maker died; LIVE -> FREEING -> FREE or LIVE by
+     * the member that left last (ends.c). */
     _Alignas(64) _Atomic uint64_t state;
     /* Constant while LIVE. */
     uint32_t policy, depth, ranks, consumers_wanted;
@@ -131,25 +133,29 @@ struct insitu_channel {
     /* Index of the entry of the newest step that may be taken | its sequence number << 8. Written
      * by the rank that completes a step, after the entry's state. */
     _Alignas(64) _Atomic uint64_t latest;
-    _Atomic uint64_t complete; /* steps complete so far, wanted or not */
+    _Atomic uint64_t complete; /* steps completed so far, wanted or not */
     _Atomic uint64_t last;     /* no step after this one; UINT64_MAX: not known. Lowered only */
     _Atomic uint32_t broken;   /* id + 1 of the producer that died; by the reaper, sticky */
     struct insitu_bell news;   /* a step is complete, or the channel ends */
 
     /* To producers. */
     _Alignas(64) struct insitu_bell freed; /* a step was given back, a rank or consumer came or
-                                              went, a step is complete, a turn is decided */
-    _Atomic uint64_t opened;               /* steps begun so far; by who has claimed a turn */
-    _Atomic uint64_t skipped;              /* turns skipped so far; likewise */
+                                              left, a step is complete, a round is decided */
+    _Atomic uint64_t opened;  /* steps begun so far; written by the rank that has claimed a round */
+    _Atomic uint64_t skipped; /* rounds skipped so far; likewise */
 
     struct insitu_entry entries[INSITU_ENTRIES];
-    struct insitu_turn turns[INSITU_TURNS];
+    struct insitu_round rounds[INSITU_ROUNDS];
     struct insitu_rank rank[INSITU_MEMBERS];
     struct insitu_consumer consumers[INSITU_MEMBERS];
 };
 
+#define INSITU_MAGIC UINT64_C(0x31757469736e6f31) /* "1onsitu1" */
+#define INSITU_ABI   1u
+
 struct insitu_table {
-    _Atomic uint32_t lock;  /* futex; id + 1 of who makes a channel, 0: nobody */
+    struct shared_header header;
+    _Atomic uint32_t lock;  /* futex; id + 1 of the member that makes a channel, 0: unlocked */
     _Atomic uint32_t high;  /* channels that were ever used: raised only */
     _Atomic uint32_t names; /* futex: bumped when a channel can be opened */
     struct insitu_channel channels[ONESPACE_INSITU_CHANNELS];

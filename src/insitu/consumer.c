@@ -1,10 +1,12 @@
 /* src/insitu/consumer.c: open a channel, take steps and give them back. */
 #include "onespace/insitu.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "insitu/handle.h"
 #include "insitu/table.h"
+#include "insitu/wake.h"
 #include "space/holds.h"
 #include "space/self.h"
 #include "space/slots.h"
@@ -21,7 +23,7 @@ static void release_owners(struct onespace_insitu *handle)
     }
 }
 
-/* Holds the memory of all ranks: 0, or -EAGAIN when one of them has gone or is going. */
+/* Holds the memory of all ranks: 0, or -EAGAIN if one of them has left or is leaving. */
 static int hold_owners(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
@@ -37,8 +39,7 @@ static int hold_owners(struct onespace_insitu *handle)
     return 0;
 }
 
-/* How far others must look is raised first: the reaper shall find the place of one who dies here.
- */
+/* Called before a place is taken, so that the reaper finds it if the member dies right after. */
 static void raise_high(struct insitu_channel *channel, uint32_t least)
 {
     uint32_t high = atomic_load(&channel->consumers_high);
@@ -60,20 +61,20 @@ static struct insitu_consumer *take_place(struct insitu_channel *channel, uint32
     return NULL;
 }
 
-/* From `active` on the producer keeps all steps for a consumer of every step, so those after
- * `latest` are certain to come. */
+/* From the store of `active` on the producer keeps all steps for a consumer of every step, so none
+ * after `latest` is lost. */
 static void begin_to_see(struct insitu_channel *channel, struct insitu_consumer *place, int mode)
 {
     atomic_store(&place->active, 1u + (uint32_t)mode);
-    /* In this order: `complete` is written last, and is ahead of `latest` only when nobody was
-     * there to take what came since. */
+    /* In this order: `complete` is written last, and is ahead of `latest` only if the steps since
+     * then found no consumer. */
     uint64_t complete = atomic_load(&channel->complete);
     uint64_t latest = atomic_load(&channel->latest) >> 8;
     atomic_store(&place->seen, latest && latest >= complete ? latest - 1 : complete);
     insitu_ring(&channel->freed); /* the producer may wait for consumers, or for `seen` */
 }
 
-/* 0; -EAGAIN when the channel is about to end; -ENOSPC. */
+/* 0; -EAGAIN if the channel is about to end; -ENOSPC. */
 static int enter_channel(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
@@ -127,7 +128,7 @@ int onespace_insitu_open(const char *name, int mode, int timeout_ms,
     uint64_t deadline = futex_deadline(timeout_ms);
     struct insitu_table *table = insitu_table();
     for (;;) {
-        /* Acquire: pairs with the bump after a channel was made, or was left by one that died. */
+        /* Acquire, pairs with futex_bump after a channel was made or a member of one has died. */
         uint32_t seen = atomic_load_explicit(&table->names, memory_order_acquire);
         result = open_now(name, mode, channel);
         if (result != -EAGAIN)
@@ -159,7 +160,8 @@ static void set_holding(struct onespace_insitu *handle, unsigned entry, int is_h
     atomic_store(&handle->place->holding, is_held ? bits | bit : bits & ~bit);
 }
 
-/* The lines that get will read: they come while the bit is on its way. */
+/* Prefetches the lines that onespace_insitu_get reads, to overlap them with the store of the bit.
+ */
 static void prefetch(const struct insitu_channel *channel, unsigned entry)
 {
     const struct insitu_part *part = insitu_part(channel, entry, 0);
@@ -169,7 +171,7 @@ static void prefetch(const struct insitu_channel *channel, unsigned entry)
     __builtin_prefetch(&part->arrays[0].address);
 }
 
-/* Holds the step in that entry, if it is there still. */
+/* Holds the step in that entry, unless it was reclaimed. */
 static int hold(struct onespace_insitu *handle, unsigned entry, uint64_t sequence)
 {
     struct insitu_channel *channel = handle->channel;
@@ -215,7 +217,7 @@ static int take_now(struct onespace_insitu *handle)
     return entry != NO_ENTRY && hold(handle, (unsigned)entry, sequence) ? entry : NO_ENTRY;
 }
 
-/* Asked before the last look at what is there: 0, or why nothing will come any more. */
+/* 0, or why no further step will come. Called before the last attempt to take one. */
 static int has_ended(const struct insitu_channel *channel)
 {
     uint32_t broken = atomic_load(&channel->broken);

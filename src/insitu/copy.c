@@ -1,5 +1,6 @@
-/* src/insitu/copy.c: hand out copies (ONESPACE_INSITU_COPY): one block of memory per rank and
- * entry, which grows and is used again. */
+/* src/insitu/copy.c: publish copies (ONESPACE_INSITU_COPY): one block of memory per rank and entry,
+ * which is reused and grows. */
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "base/page.h"
@@ -25,11 +26,6 @@ static void view(const struct insitu_array *array, struct array_view *seen)
     insitu_dense_strides(array->dimensions, element, seen->shape, seen->dense);
 }
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
-}
-
 void insitu_free_copy(struct insitu_part *part)
 {
     if (part->copy)
@@ -37,13 +33,13 @@ void insitu_free_copy(struct insitu_part *part)
     part->copy = part->copy_bytes = 0;
 }
 
-/* By mmap, so that it lies in the caller's range and is given back when it is not used any more. */
+/* By mmap, so that it lies in the caller's range and can be unmapped. */
 static int make_room(struct insitu_part *part, uint64_t bytes)
 {
     if (part->copy_bytes >= bytes)
         return 0;
     insitu_free_copy(part);
-    bytes = (bytes + ARCH_PAGE - 1) & ~(uint64_t)(ARCH_PAGE - 1);
+    bytes = page_ceiling(bytes);
     void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED)
         return insitu_fail(-ENOMEM, "no memory for a copy of the step's arrays, %llu bytes",
@@ -76,7 +72,7 @@ int insitu_copy_part(struct insitu_part *part)
     struct array_view seen;
     for (unsigned i = 0; i < part->array_count; i++) {
         view(&part->arrays[i], &seen);
-        bytes += aligned(seen.bytes);
+        bytes += round_up(seen.bytes, ALIGNMENT);
     }
     int result = make_room(part, bytes);
     if (result < 0)
@@ -85,7 +81,7 @@ int insitu_copy_part(struct insitu_part *part)
     for (unsigned i = 0; i < part->array_count; i++) {
         view(&part->arrays[i], &seen);
         copy_array(&part->arrays[i], to);
-        to += aligned(seen.bytes);
+        to += round_up(seen.bytes, ALIGNMENT);
     }
     return 0;
 }

@@ -1,12 +1,14 @@
-/* src/insitu/ends.c: who leaves a channel, and what the reaper does for those who died.
+/* src/insitu/ends.c: leaving a channel, and what the reaper does for members that died.
  *
  * Freestanding: the reaper runs it. A place (struct insitu_rank, struct insitu_consumer) is given
- * back last of all, so whoever dies on the way is found by it and the rest is done again. A channel
- * is freed by whoever sees that no place is taken any more: it sets FREEING and looks again; who
- * takes a place looks at the state afterwards (both sequentially consistent): one gives way. */
+ * back last of all: if a member dies while it leaves, the reaper finds the place and does all of it
+ * again. A channel is freed by the member that finds no place taken: it sets FREEING and looks
+ * again. A member that takes a place reads the state afterwards (both sequentially consistent), so
+ * at least one of them sees the other and gives way. */
 #include "insitu/ends.h"
 
 #include "insitu/handle.h"
+#include "insitu/wake.h"
 
 static uint64_t kind_of(uint64_t state)
 {
@@ -52,7 +54,7 @@ void insitu_try_free(struct insitu_channel *channel, unsigned slot)
             atomic_store(&channel->state, use_of(state) | CHANNEL_FREE);
             return;
         }
-        atomic_store(&channel->state, state); /* and look again: who came may have gone */
+        atomic_store(&channel->state, state); /* and look again: who came may have left */
     }
 }
 
@@ -65,8 +67,9 @@ void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consume
     insitu_ring(&channel->freed);
 }
 
-/* A rank that has closed the channel was only waiting for its arrays: steps that consumers are owed
- * are complete, and they hold its memory. */
+/* The end of a rank breaks the channel, unless it has closed the channel and only waited for its
+ * arrays: the steps that consumers are still to get are complete then, and consumers hold its
+ * memory. */
 static void leave_rank(struct insitu_channel *channel, struct insitu_rank *rank)
 {
     if (!atomic_load(&rank->closed))
@@ -88,7 +91,7 @@ static void drop_places(struct insitu_channel *channel, uint32_t owner)
     insitu_try_free(channel, 0); /* it may have died between leaving and freeing, too */
 }
 
-/* What the dead member was making or freeing. */
+/* Completes what the dead member was making or freeing. */
 static void finish(struct insitu_channel *channel, unsigned slot)
 {
     uint64_t state = atomic_load(&channel->state);

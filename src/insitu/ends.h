@@ -1,10 +1,11 @@
-/* src/insitu/ends.h: what a member's end undoes here. */
+/* src/insitu/ends.h: what is undone when a member ends. */
 #ifndef ONESPACE_INSITU_ENDS_H
 #define ONESPACE_INSITU_ENDS_H
 
 #include "task/hooks.h"
 
-/* A gone member gives back what it held, and its channels end. */
+/* When a member has ended, the steps that it held are released, and the channels that it produced
+ * for end. */
 extern const struct layer_hooks insitu_hooks;
 
 #endif

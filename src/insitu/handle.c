@@ -1,28 +1,49 @@
-/* src/insitu/handle.c: come into a channel and go. */
+/* src/insitu/handle.c: make and close handles; the mapping of the table. */
 #include "insitu/handle.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/raw.h"
+#include "insitu/abi_rows.h"
 #include "onespace.h"
 #include "runtime/locking.h"
 #include "space/self.h"
 
-/* Maps the table when the space has none yet. */
+INSITU_ROWS(SHARED_ASSERT)
+
+/* Whether the table is of this version's layout, which whoever comes first writes down. */
+static int claim_table(struct space *space)
+{
+    static const uint32_t numbers[] = {INSITU_ROWS(SHARED_HASHED)};
+    struct shared_header *header = &insitu_table()->header;
+    struct shared_header own = {INSITU_MAGIC, INSITU_ABI, sizeof(struct insitu_table),
+                                shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+    if (shared_claim(header, &own))
+        return 0;
+    shared_tell("channel table", header, space->library, &own, "this program's libonespace");
+    return insitu_fail(-EPROTO, "the space's channels are of another version of onespace: install "
+                                "one version for all programs");
+}
+
+/* Maps the table if the space has none yet. */
 static int map_table(struct space *space)
 {
-    /* Acquire: pairs with the release below. */
+    /* Acquire, pairs with the release below. */
     if (atomic_load_explicit(&space->insitu, memory_order_acquire))
-        return 0;
+        return claim_table(space);
     long result = raw(__NR_mmap, LAYOUT_INSITU, sizeof(struct insitu_table), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result) && result != -EEXIST)
         return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
                            strerror((int)-result));
-    /* Release: who sees it may read the table, which is all zero. */
+    /* Release: whoever sees the flag can read the table, which is all zero. */
     atomic_store_explicit(&space->insitu, 1, memory_order_release);
-    return 0;
+    return claim_table(space);
 }
 
 int insitu_prepare(void)

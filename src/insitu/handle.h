@@ -3,7 +3,6 @@
 #define ONESPACE_INSITU_HANDLE_H
 
 #include "insitu/channel.h"
-#include "insitu/wake.h"
 
 enum { NO_ENTRY = -1 };
 
@@ -16,11 +15,11 @@ struct onespace_insitu {
     /* A producer's. */
     unsigned rank;
     int started, closing, has_number;
-    int entry;                /* of the step that was begun, or NO_ENTRY */
-    int names_repeat;         /* its arrays so far are called as those of the entry's last step */
+    int entry;        /* of the step that was begun, or NO_ENTRY */
+    int names_repeat; /* its arrays so far have the names of those of the entry's last step */
     struct insitu_part *part; /* its part */
     uint64_t sequence, number;
-    uint64_t slowest; /* no rank has made fewer begins: a bound, raised when it is too low */
+    uint64_t slowest; /* a lower bound of all ranks' rounds, raised when it is too low */
 
     /* A consumer's. */
     struct insitu_consumer *place;
@@ -45,15 +44,17 @@ struct onespace_insitu *insitu_new_handle(unsigned ranks);
 int insitu_check_name(const char *what, const char *name);
 
 /* ends.c, freestanding */
-/* Frees the channel when nobody has a place in it any more; by the member in that slot, 0: reaper.
- */
+/* Frees the channel if no place in it is taken any more. Called by the member in that slot; 0: the
+ * reaper. */
 void insitu_try_free(struct insitu_channel *channel, unsigned slot);
 /* Gives a consumer's place back, with all it holds. */
 void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consumer *place);
 
-/* turn.c */
-/* Takes the step `sequence` in that entry back from the consumers, unless one of them needs it;
- * `at_end`: those of the latest step are owed the last one, too. Whether it was taken back. */
+/* round.c */
+/* Reclaims the step `sequence` in that entry, unless a consumer holds it or is still to get it;
+ * with `at_end` those that take the latest step are still to get the last one. Whether it was
+ * reclaimed.
+ */
 int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end);
 /* Whether the handle is a producer's of this member: 0, -EPERM or -EINVAL. */
 int insitu_check_producer(const struct onespace_insitu *handle);
@@ -62,6 +63,13 @@ int insitu_check_producer(const struct onespace_insitu *handle);
 /* Bytes of an element, 0: no such type. */
 unsigned insitu_type_size(uint32_t type);
 const char *insitu_type_name(uint32_t type);
+
+/* check.c */
+/* Checks a description: 0 with its strides and the bytes that its elements span, or -errno with a
+ * message. Strides without gaps if it gives none. */
+int insitu_check_array(const struct onespace_insitu_array *array, int64_t *strides, uint64_t *span);
+/* Asks the kernel whether these bytes are all mapped: 0, or -EFAULT with a message. */
+int insitu_check_mapped(const struct onespace_insitu_array *array, uint64_t span);
 
 /* box.c */
 /* Copies a box of elements between places whose strides (bytes) differ. */

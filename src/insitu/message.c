@@ -1,4 +1,4 @@
-/* src/insitu/message.c: what was wrong with the calling thread's last call. */
+/* src/insitu/message.c: the message about the calling thread's last failure. */
 #include "insitu/handle.h"
 
 #include <stdarg.h>

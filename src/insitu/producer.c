@@ -1,10 +1,12 @@
-/* src/insitu/producer.c: create a channel, hand steps out, close it. */
+/* src/insitu/producer.c: create a channel, publish steps, close it. */
 #include "onespace/insitu.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "insitu/handle.h"
 #include "insitu/table.h"
+#include "insitu/wake.h"
 #include "onespace.h"
 #include "space/self.h"
 
@@ -71,13 +73,13 @@ int onespace_insitu_create(const char *name, const struct onespace_insitu_option
 
 /* ---- Publishing ---- */
 
-/* The consumers see the state, then `latest`; who waits for the channel's end sees `complete` when
- * there is nothing more to come. */
+/* Stores in this order: a consumer that sees `latest` sees the state, and one that sees `complete`
+ * reach `last` finds the last step when it looks once more. */
 static void complete(struct insitu_channel *channel, unsigned at, uint64_t sequence)
 {
     struct insitu_entry *entry = &channel->entries[at];
     if (atomic_load_explicit(&entry->wanted, memory_order_relaxed)) {
-        /* Release: pairs with the acquire of `latest` in take; the parts are seen. */
+        /* Release, pairs with take_now's load of `latest`: it sees the parts. */
         atomic_store_explicit(&entry->state, insitu_state(ENTRY_COMPLETE, sequence),
                               memory_order_release);
         atomic_store(&channel->latest, at | sequence << 8);
@@ -111,7 +113,8 @@ int onespace_insitu_publish(struct onespace_insitu *handle)
                           memory_order_relaxed);
     unsigned at = (unsigned)handle->entry;
     handle->entry = NO_ENTRY;
-    /* Acquire and release: the last one's store of the state covers the parts of all. */
+    /* Acquire and release: the parts of all ranks are published by the last one's store of the
+     * state. */
     if (atomic_fetch_sub_explicit(&entry->pending, 1, memory_order_acq_rel) == 1)
         complete(channel, at, handle->sequence);
     return 0;
@@ -119,7 +122,7 @@ int onespace_insitu_publish(struct onespace_insitu *handle)
 
 /* ---- Closing ---- */
 
-/* Says that there will be no further step of this rank. */
+/* Announces that this rank begins no further step. */
 static void announce_end(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
@@ -136,7 +139,7 @@ static void announce_end(struct onespace_insitu *handle)
     insitu_ring(&channel->freed);
 }
 
-/* Whether all steps with this rank's arrays are back. */
+/* Whether all steps with this rank's arrays were reclaimed. */
 static int all_reclaimed(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;

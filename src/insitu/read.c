@@ -11,13 +11,13 @@ struct request {
     int type;
     const uint64_t *offset, *shape;
     char *to;
-    /* Of the first part that was found; the others must say the same. */
+    /* Of the first part that was found; the other parts must agree. */
     unsigned dimensions;
     uint64_t global_shape[ONESPACE_INSITU_DIMENSIONS];
     uint64_t copied; /* elements */
 };
 
-/* The array as one whole, when its only rank says no more. */
+/* The array of a single rank without a global shape is the whole global array. */
 static void complete_alone(struct onespace_insitu_array *part, unsigned ranks)
 {
     int is_told = 0;

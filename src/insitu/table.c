@@ -1,14 +1,15 @@
 /* src/insitu/table.c: make channels and find them by name.
  *
- * Makers take turns by the table's lock, so that a name is given once; the reaper opens it when its
- * owner has died. Everything else finds channels without it. */
+ * Members that make channels exclude one another by the table's lock, so that names are unique; the
+ * reaper unlocks it if its owner has died. Channels are found without the lock. */
 #include "insitu/table.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "insitu/handle.h"
+#include "insitu/wake.h"
 #include "space/self.h"
 #include "task/reaper.h"
 
@@ -60,7 +61,7 @@ static void unlock_table(struct insitu_table *table)
     futex_wake(&table->lock, 1);
 }
 
-/* A place that nobody uses, CLAIMED; or NULL. */
+/* A free channel, now CLAIMED; or NULL. */
 static struct insitu_channel *claim(struct insitu_table *table, unsigned slot)
 {
     for (unsigned i = 0; i < ONESPACE_INSITU_CHANNELS; i++) {
@@ -68,7 +69,8 @@ static struct insitu_channel *claim(struct insitu_table *table, unsigned slot)
         uint64_t state = atomic_load(&channel->state);
         if (kind_of(state) != CHANNEL_FREE)
             continue;
-        /* Nobody else claims: we have the lock. High first: the reaper shall find it. */
+        /* Stores suffice, since we have the lock. `high` first, so that the reaper finds the claim.
+         */
         if (atomic_load(&table->high) <= i)
             atomic_store(&table->high, i + 1);
         uint64_t use = (state >> CHANNEL_USE_SHIFT) + 1;
@@ -97,11 +99,11 @@ static void fill(struct insitu_channel *channel, const char *name,
     atomic_store(&channel->skipped, 0);
     for (unsigned i = 0; i < INSITU_ENTRIES; i++)
         atomic_store(&channel->entries[i].state, 0);
-    for (unsigned i = 0; i < INSITU_TURNS; i++)
-        atomic_store(&channel->turns[i].word, 0);
+    for (unsigned i = 0; i < INSITU_ROUNDS; i++)
+        atomic_store(&channel->rounds[i].word, 0);
     for (unsigned i = 0; i < options->ranks; i++) {
         atomic_store(&channel->rank[i].closed, 0);
-        atomic_store(&channel->rank[i].turn, 0);
+        atomic_store(&channel->rank[i].rounds, 0);
         atomic_store(&channel->rank[i].published, 0);
     }
 }
@@ -148,7 +150,7 @@ static int check_alike(const struct insitu_channel *channel,
                        options->depth, options->consumers);
 }
 
-/* 0; -EAGAIN when the channel ended meanwhile. */
+/* 0; -EAGAIN if the channel has ended meanwhile. */
 static int join(struct insitu_channel *channel, const struct onespace_insitu_options *options,
                 uint32_t me)
 {

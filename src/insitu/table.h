@@ -4,7 +4,7 @@
 
 #include "insitu/channel.h"
 
-/* Whether steps may still come: the name belongs to this channel. */
+/* Whether further steps are possible. As long as they are, the name is this channel's. */
 int insitu_is_open(const struct insitu_channel *channel);
 /* The channel of that name that can be opened or joined, or NULL. */
 struct insitu_channel *insitu_find(const char *name);

@@ -9,15 +9,14 @@
 
 /* Where the instructions of a call are looked for and become patch sites. */
 enum {
-    IN_LDSO = 1, /* a dynamic linker that is no libc: glibc's ld.so */
-    IN_LIBC = 2, /* glibc's libc and libpthread; musl, which is dynamic linker and libc */
-    IN_PROGRAM =
-        4, /* the program itself, UCX's libucm: patch sites may be anywhere in a function */
+    IN_LDSO = 1,    /* a dynamic linker that is no libc: glibc's ld.so */
+    IN_LIBC = 2,    /* glibc's libc and libpthread; musl, which is dynamic linker and libc */
+    IN_PROGRAM = 4, /* the program itself; UCX's libucm */
     IN_ALL = IN_LDSO | IN_LIBC | IN_PROGRAM,
     IN_LDSO_OF_THREAD = 8, /* ld.so of a task in thread mode */
 };
 
-/* Stands for the call `nr` of the task `self`: its result or -errno. */
+/* Runs in place of the call `nr` of the task `self`: its result or -errno. */
 typedef long interposed_handler(struct space_slot *self, long nr, const long arguments[6]);
 
 /* CALL(name, where, handler, handler in ld.so, what happens instead). A handler NULL: the system

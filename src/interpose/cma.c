@@ -1,19 +1,17 @@
 /* src/interpose/cma.c: process_vm_readv and process_vm_writev between members, by a copy in user
  * space.
  *
- * The kernel stays the reference: whatever is unusual (flags, bad vectors, a target that is no
- * member, oneself, an address that faults) is left to the system call, whole and from the start, so
- * partial transfers and errors are the kernel's own. */
+ * The kernel remains the reference: for anything unusual (flags, bad vectors, a target that is not
+ * another member, an address that faults) the whole transfer is done by the system call, from the
+ * start, so partial transfers and errors are the kernel's own. */
 #include "interpose/calls.h"
 
 #include <limits.h>
-#include <signal.h>
 #include <sys/uio.h>
 
 #include "arch/constants.h"
 #include "arch/copy.h"
-#include "base/page.h"
-#include "base/raw.h"
+#include "base/signals.h"
 #include "space/robust.h"
 
 static const struct space_slot *find_member(struct space_slot *self, int32_t pid)
@@ -40,7 +38,7 @@ struct walk {
     size_t size;
 };
 
-/* Makes sure that there are bytes to copy: 1; 0 at the end; -1: fall back to the system call. */
+/* Moves to an entry with bytes left to copy: 1; 0 at the end; -1: fall back to the system call. */
 static int fetch(struct walk *walk)
 {
     while (walk->size == 0) {
@@ -57,8 +55,8 @@ static int fetch(struct walk *walk)
     return 1;
 }
 
-/* The kernel validates both vectors, whole, before it copies anything. So do we, and fall back to
- * the system call for whatever is not plainly valid. */
+/* Whether the whole vector is valid. The kernel validates both vectors before it copies anything,
+ * so this must be known before the first byte is copied. */
 static int is_plain(const struct walk *walk)
 {
     for (unsigned long i = 0; i < walk->left; i++) {
@@ -70,12 +68,12 @@ static int is_plain(const struct walk *walk)
     return 1;
 }
 
-/* A fault whose signal is blocked kills the process: such threads use the system call. */
+/* A fault while its signal is blocked kills the process: such threads use the system call. */
 static int can_fault(void)
 {
-    uint64_t blocked = 0, faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
-    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof(blocked));
-    return !(blocked & faults);
+    uint64_t blocked = 0;
+    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, ARCH_SIGNAL_SET_BYTES);
+    return !(blocked & (signal_bit(SIGSEGV) | signal_bit(SIGBUS)));
 }
 
 /* Bytes copied; -1: fall back to the system call, from the start. */

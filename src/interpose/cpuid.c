@@ -1,9 +1,9 @@
 /* src/interpose/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
  *
- * Each ld.so asks some 25 times what CPU it runs on. On a virtual machine every cpuid leaves for
- * the hypervisor, 2 to 70 us each: more than half of the start of a small program. The answers that
- * ld.so looks at are the same on all CPUs of a machine that one process may run on, so the first
- * task of a space asks and the others read. Programs and other libraries are left alone. */
+ * Each ld.so executes cpuid some 25 times. On a virtual machine each one traps to the hypervisor, 2
+ * to 70 us: more than half of the start of a small program. The answers that ld.so uses are the
+ * same on all CPUs that a process may run on, so the first task of a space executes the instruction
+ * and the others read its answer. Programs and other libraries are not patched. */
 #include "interpose/cpuid.h"
 
 #include "registry/space.h"
@@ -15,8 +15,8 @@ static void ask_cpu(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
                      : "a"(leaf), "c"(subleaf));
 }
 
-/* EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the answer to the readers.
- */
+/* An entry has one writer, who moves it from EMPTY to FILLING by compare-and-swap. READY, stored
+ * with release, pairs with the readers' acquire. */
 static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
 {
     struct space *space = space_registry();

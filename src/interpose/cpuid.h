@@ -1,4 +1,4 @@
-/* src/interpose/cpuid.h: what stands for cpuid instructions in ld.so. */
+/* src/interpose/cpuid.h: the handler of ld.so's cpuid instructions. */
 #ifndef ONESPACE_INTERPOSE_CPUID_H
 #define ONESPACE_INTERPOSE_CPUID_H
 

@@ -6,6 +6,7 @@
 
 #include "arch/copy.h"
 #include "base/futex.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/signals.h"
@@ -17,13 +18,13 @@ const char *interpose_program(const struct space_slot *self)
 }
 
 /* Longest path prefix examined: /proc/thread-self/exe and the like are shorter. */
-enum { PATH_LOOK = 40 };
+enum { PATH_PREFIX_MAX = 40 };
 
-/* Copies the beginning of a string of the program's: up to PATH_LOOK bytes, and no further than it
- * begins with /proc/. 0, or -1 when it cannot be read. */
-static int fetch_path(const char *path, char text[PATH_LOOK])
+/* Copies a path of the program's, or the part of it that names_own_exe needs: PATH_PREFIX_MAX bytes
+ * at most, and less if it does not begin with /proc/. 0, or -1 if it cannot be read. */
+static int fetch_path(const char *path, char text[PATH_PREFIX_MAX])
 {
-    for (unsigned at = 0; at < PATH_LOOK; at++) {
+    for (unsigned at = 0; at < PATH_PREFIX_MAX; at++) {
         if (arch_guarded_copy(text + at, path + at, 1) != 0)
             return -1;
         if (text[at] == 0 || (at < 6 && text[at] != "/proc/"[at])) {
@@ -31,7 +32,7 @@ static int fetch_path(const char *path, char text[PATH_LOOK])
             return 0;
         }
     }
-    text[PATH_LOOK - 1] = 0;
+    text[PATH_PREFIX_MAX - 1] = 0;
     return 0;
 }
 
@@ -39,16 +40,15 @@ static int fetch_path(const char *path, char text[PATH_LOOK])
  * /proc/PID/exe, which for the kernel is the root's. */
 static int names_own_exe(const char *path)
 {
-    char text[PATH_LOOK];
+    char text[PATH_PREFIX_MAX];
     if (!path || fetch_path(path, text) != 0)
         return 0;
-    const char *rest = text_after(text, "/proc/"), *after;
+    const char *rest = text_after(text, "/proc/");
     if (!rest)
         return 0;
-    long pid = 0;
-    for (after = rest; *after >= '0' && *after <= '9' && pid < 1 << 24; after++)
-        pid = pid * 10 + (*after - '0');
-    if (after != rest && pid != raw(__NR_getpid))
+    uint64_t pid;
+    const char *after = numbers_read(rest, &pid);
+    if (after != rest && pid != (uint64_t)raw(__NR_getpid))
         return 0;
     if (after == rest && !(after = text_after(rest, "self")) &&
         !(after = text_after(rest, "thread-self")))
@@ -63,15 +63,14 @@ long interpose_readlink(struct space_slot *self, long nr, const long a[6])
     if (link[2] <= 0 || !names_own_exe((const char *)link[0]))
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     const char *program = interpose_program(self);
-    long length = 0;
-    while (length < link[2] && program[length])
-        length++;
-    return arch_guarded_copy((char *)link[1], program, (size_t)length) == 0 ? length : -EFAULT;
+    size_t length = text_length(program), size = (size_t)link[2];
+    length = length < size ? length : size;
+    return arch_guarded_copy((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
 }
 
-/* What is ignored stays ignored across an exec, so the kernel must know it, where it has our
- * handler. */
-static void hand_over_ignored(struct space_slot *self)
+/* An ignored signal stays ignored across execve. So if the program ignores SIGSEGV or SIGBUS, for
+ * which the kernel has our handler, tells the kernel to ignore it. */
+static void tell_ignored(struct space_slot *self)
 {
     static const int signals[] = {SIGSEGV, SIGBUS};
     for (unsigned i = 0; i < 2; i++) {
@@ -84,7 +83,8 @@ static void hand_over_ignored(struct space_slot *self)
     }
 }
 
-static void take_back_ignored(struct space_slot *self)
+/* Undoes that, when execve has failed. */
+static void install_again(struct space_slot *self)
 {
     static const int signals[] = {SIGSEGV, SIGBUS};
     for (unsigned i = 0; i < 2; i++)
@@ -98,20 +98,20 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
     long b[6] = {a[0], a[1], a[2], a[3], a[4], a[5]};
     long *path = nr == __NR_execve ? &b[0] : &b[1];
     struct space *space = space_registry();
-    int leaves = interpose_is_task(self); /* a child, by fork or vfork, leaves nothing */
+    int leaves = interpose_is_task(self); /* not a forked or vforked child */
     if (leaves && space_is_thread(self))
         return -EPERM; /* it would end all other threads of the process */
     if (names_own_exe((const char *)*path))
         *path = (long)interpose_program(self);
     if (leaves) {
-        /* Whoever sees `departures` grow (the reaper, with acquire) sees `leaving` too. */
+        /* Release, pairs with the reaper's acquire load of `departures`: it sees `leaving`, too. */
         atomic_store_explicit(&self->leaving, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
         futex_bump(&space->events);
     }
-    hand_over_ignored(self);
+    tell_ignored(self);
     long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
-    take_back_ignored(self);
+    install_again(self);
     if (leaves)
         atomic_store_explicit(&self->leaving, 0, memory_order_release);
     return result;

@@ -1,14 +1,14 @@
 /* src/interpose/interpose.h: a task's own view of what the kernel keeps once per address space.
  *
  * The system call instructions of a task's ld.so, libc and program that the table names (calls.h)
- * become jumps to trampolines, which come to interpose_dispatch. So each task has its own program
- * break, all of its memory lies in its own range, and copies between members need no kernel.
+ * become jumps to trampolines, which call interpose_dispatch. So each task has its own program
+ * break, all of its memory lies in its own range, and copies between members need no system call.
  *
  * Freestanding: it runs on tasks' threads, also before their libc is ready, and in signal handlers;
  * it never allocates and takes no lock that another task could hold.
  *
  * In a forked child (no mark) the memory calls still work, on the child's own copy of the slot. In
- * a vfork child (mark, but another pid) nothing that belongs to the parent process is recorded. */
+ * a vforked child (mark, but another pid) nothing is recorded: the records are its parent's. */
 #ifndef ONESPACE_INTERPOSE_INTERPOSE_H
 #define ONESPACE_INTERPOSE_INTERPOSE_H
 
@@ -18,10 +18,9 @@
 struct arch_call;
 struct arch_trampoline_data;
 
-/* In place of the system call at a patch site: its result or -errno. Called by trampolines. */
+/* Called by trampolines in place of the system call at a patch site: its result or -errno. */
 long interpose_dispatch(const struct arch_call *call, const long arguments[6]);
-/* The same by number, for the agent's syscall(). Numbers that are not in the table go to the
- * kernel.
+/* The same by number, for the agent's syscall(). Calls that are not in the table go to the kernel.
  */
 long interpose_call(struct space_slot *self, long nr, const long arguments[6]);
 
@@ -29,13 +28,13 @@ long interpose_call(struct space_slot *self, long nr, const long arguments[6]);
 void interpose_begin(struct space *space, struct space_slot *slot);
 /* The same, and maps its data page and trampolines: 0 or -errno. */
 long interpose_prepare(struct space *space, struct space_slot *slot);
-/* Fills the data page of a task. By the root only: the page leads to the caller's library. */
+/* Fills the data page of a task. By the root only: the page points to the caller's library. */
 void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *slot);
 
 /* The real path of the program of a task. */
 const char *interpose_program(const struct space_slot *self);
 
-/* Whether the caller is the task itself: not a child of it, by fork or by vfork. */
+/* Whether the caller is the task itself: not a forked or vforked child of it. */
 static inline int interpose_is_task(const struct space_slot *self)
 {
     return space_marked() &&

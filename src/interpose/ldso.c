@@ -1,17 +1,18 @@
 /* src/interpose/ldso.c: load libraries with fewer changes to the shared address space.
  *
- * All tasks share one lock on the memory map and one set of processors that must hear of each
- * change, so the thousand changes that loading one MPI program's libraries makes are what slows the
- * start of many ranks. Four things are done otherwise than in a process; each gives up hardening
- * that means little where every task can write to all memory anyway:
+ * All tasks share one lock on the memory map, and each change interrupts all CPUs that run the
+ * space (TLB shootdown). Loading the libraries of one MPI program makes about a thousand changes,
+ * which dominates the start of many ranks. Four things are therefore done differently from a
+ * process; each gives up hardening that means little where every task can write to all memory
+ * anyway:
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
- * - Writable data is read into memory that comes with its pages: mapped, each page would be
- * replaced at its first change under the eyes of all processors. It becomes one mapping with the
- * zeroes behind it; the kernel walks all mappings of the space whenever a task ends.
+ * - Writable data is read into populated anonymous memory. If it were mapped, the first write to
+ *   each page would replace the page and interrupt all CPUs. It also becomes one mapping with the
+ *   zeroes that follow; the kernel walks all mappings of the space whenever a task ends.
  * - ld.so.cache is mapped once for all tasks, and stays.
- * - Relocated data stays writable (no RELRO): no mapping is split, no processor interrupted. */
+ * - Relocated data stays writable (no RELRO): no mapping is split, no CPU interrupted. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,7 +32,8 @@ static int in_files(const struct space_slot *self, uintptr_t address, size_t siz
            address + size <= range + LAYOUT_MAPPINGS;
 }
 
-/* The extent of the library that is being loaded: ld.so loads one at a time, under its lock. */
+/* Whether the extent of the library that is being loaded already maps this part of the file. ld.so
+ * loads one library at a time, under its lock. */
 static int serves(const struct space_slot *self, const long a[6])
 {
     const struct space_interpose *interpose = &self->interpose;
@@ -43,11 +45,11 @@ static int serves(const struct space_slot *self, const long a[6])
 
 static long map_extent(struct space_slot *self, const long a[6])
 {
-    /* Without the reserve for copies, patched code becomes one mapping with its neighbours again.
-     */
+    /* MAP_NORESERVE: no memory is accounted for patched pages, so that after the patch their
+     * mapping merges with its neighbours again. */
     long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
     long result = interpose_mmap(self, __NR_mmap, b);
-    if (raw_failed(result)) /* no execution from this file system: then as it was asked for */
+    if (raw_failed(result)) /* file system mounted noexec: map as requested */
         return interpose_mmap(self, __NR_mmap, a);
     self->interpose.image_low = (uintptr_t)result;
     self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
@@ -62,8 +64,8 @@ static long map_populated(struct space_slot *self, const long a[6], long flags, 
     return interpose_mmap(self, __NR_mmap, b);
 }
 
-/* Memory with the file's bytes in place of a copy of its pages: it becomes one mapping with the
- * zeroes that follow. */
+/* Anonymous memory with the file's bytes, in place of a private mapping of the file: it becomes one
+ * mapping with the zeroes that follow. */
 static long read_data(struct space_slot *self, const long a[6])
 {
     long result = map_populated(self, a, a[3] | MAP_ANONYMOUS, -1, 0);
@@ -90,13 +92,13 @@ static int fill_cache(struct space_cache *cache, const struct stat *status, int 
     cache->size = (uint64_t)status->st_size;
     if (raw(__NR_mmap, LAYOUT_CACHE, status->st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
             fd, 0) != (long)LAYOUT_CACHE)
-        return 0; /* and nobody tries again */
+        return 0; /* the state stays FILLING: no other task tries again */
     atomic_store_explicit(&cache->state, FILE_READY, memory_order_release);
     return 1;
 }
 
-/* Whether the whole file that is to be mapped lies at LAYOUT_CACHE. The first file that is no
- * library and that any ld.so of the space maps is the one that is shared. */
+/* Whether LAYOUT_CACHE has the whole file that is to be mapped. The file that is shared is the
+ * first one that any ld.so of the space maps and that is not a library. */
 static int shared_cache(const long a[6])
 {
     struct space_cache *cache = &space_registry()->cache;
@@ -148,22 +150,22 @@ long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     if (a[2] == PROT_READ && in_files(self, address, (size_t)a[1]))
         return 0;
-    /* Holes between segments: everything behind the first one is closed before the others are
-     * mapped over it. Here that would close the extent that serves them. */
+    /* Holes between segments: ld.so makes everything behind the first segment inaccessible before
+     * it maps the others over it. Here the extent stays accessible, since it serves them. */
     if (a[2] == PROT_NONE && address >= interpose->image_low && address < interpose->image_high)
         return 0;
     return raw(__NR_mprotect, a[0], a[1], a[2]);
 }
 
-/* Wherever ld.so looks for libxpmem.so.0 first, it finds ours: the kernel module's library would
- * make mappings of what a pointer reaches. So programs that never ask for it pay nothing. */
+/* Wherever ld.so looks for libxpmem.so.0, it finds ours: the kernel module's library would make
+ * mappings of memory that a pointer reaches. Unlike a preload this costs other programs nothing. */
 long ldso_openat(struct space_slot *self, long nr, const long a[6])
 {
     (void)self, (void)nr;
     const char *ours = space_registry()->xpmem_library, *path = (const char *)a[1];
     if (path && ours[0] && text_equal(text_file_name(path), "libxpmem.so.0")) {
         long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);
-        if (fd >= 0) /* else it is not to be reached from here: another root directory */
+        if (fd >= 0) /* else ours cannot be reached from here: chroot */
             return fd;
     }
     return raw(__NR_openat, a[0], a[1], a[2], a[3]);

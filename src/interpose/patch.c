@@ -1,7 +1,7 @@
 /* src/interpose/patch.c: turn a file's patch sites into jumps to the task's trampolines. */
 #include "interpose/patch.h"
 
-#include <errno.h>
+#include <linux/limits.h>
 #include <sys/mman.h>
 
 #include "arch/patch.h"
@@ -13,12 +13,12 @@
 #include "interpose/interpose.h"
 #include "interpose/patch_sites.h"
 
-/* A program may have any number of patch sites. It leaves the other half of a task's trampolines to
- * its libc, without which no memory would be interposed. */
+/* A program may have any number of patch sites. It gets half of a task's trampolines; the rest is
+ * for its libc, without which no memory call would be interposed. */
 enum { PROGRAM_CALLS = ARCH_CALLS_MAX / 2 };
 
-/* The index of a trampoline, of which the first `most` may be taken; or -1. */
-static int take_trampoline(struct space_interpose *interpose, uint32_t most)
+/* The index of an unused trampoline below `most`, or -1. */
+static int claim_trampoline(struct space_interpose *interpose, uint32_t most)
 {
     uint32_t index = atomic_load_explicit(&interpose->trampoline_count, memory_order_relaxed);
     do
@@ -43,7 +43,7 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
         return;
     }
     int index =
-        take_trampoline(&self->interpose, kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_CALLS_MAX);
+        claim_trampoline(&self->interpose, kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_CALLS_MAX);
     if (index < 0) {
         space_count(&space_registry()->overflows.patch_sites, 1);
         return;
@@ -58,7 +58,8 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
                     arch_call_trampoline(self->interpose.trampolines, (unsigned)index));
 }
 
-/* What was found is for every kind of code and task: what of it is patched here. */
+/* Whether a patch site is patched in this kind of code and task: the list of a file's patch sites
+ * is cached for all of them. */
 static int is_wanted(const struct space_slot *self, const struct space_patch_site *site,
                      enum interpose_code kind)
 {
@@ -105,13 +106,14 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
         uintptr_t at = code + list.items[i].at;
         if (!is_wanted(self, &list.items[i], kind))
             continue;
-        low = at < low ? at & -(uintptr_t)ARCH_PAGE : low;
+        low = at < low ? page_floor(at) : low;
         high = at + ARCH_PATCH_SITE_BYTES > high ? at + ARCH_PATCH_SITE_BYTES : high;
     }
     if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
         return;
-    /* Written before it is read, a page is copied at once; the other way round it is mapped, copied
-     * and replaced, and every processor of the space must hear of it. */
+    /* Write before reading: a page whose first access is a write is copied at once. If the first is
+     * a read, the file's page is mapped and later replaced, which interrupts every CPU that runs
+     * the space. */
     for (uint32_t i = 0; i < list.count; i++)
         if (is_wanted(self, &list.items[i], kind))
             touch_for_writing(code + list.items[i].at);
@@ -124,7 +126,7 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
 void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,
                             long offset)
 {
-    char link[32], path[4096];
+    char link[32], path[PATH_MAX];
     numbers_write(text_append(link, "/proc/self/fd/"), (uint64_t)fd, 10);
     long length = raw(__NR_readlink, link, path, sizeof(path) - 1);
     if (length <= 0)

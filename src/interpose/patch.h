@@ -14,11 +14,10 @@ enum interpose_code { CODE_LDSO, CODE_LIBC, CODE_PROGRAM };
  * mapping is readable and executable, and no other thread runs in it yet. */
 void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd,
                              long offset, enum interpose_code kind);
-/* The same for code that is writable yet. */
+/* The same for code that is still writable. */
 void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd,
                               long offset, enum interpose_code kind);
-/* The same for what ld.so has just mapped, if it is a file worth patching: a libc or the program.
- */
+/* The same for what ld.so has just mapped, if it is a libc, the program or UCX's libucm. */
 void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,
                             long offset);
 

@@ -1,4 +1,4 @@
-/* src/interpose/patch_sites.c: see patch_sites.h. What was found is kept in the registry, under the
+/* src/interpose/patch_sites.c: see patch_sites.h. The list is cached in the registry under the
  * file's identity. */
 #include "interpose/patch_sites.h"
 
@@ -30,6 +30,20 @@ static void search_calls(const unsigned char *code, size_t size, int is_loader,
     }
 }
 
+/* Takes those off the list that must not be patched. */
+static void strike_out(const unsigned char *code, size_t size, struct patch_sites *list)
+{
+    struct arch_span spans[SPACE_FILE_PATCH_SITES];
+    uint16_t kept = 0;
+    for (unsigned i = 0; i < list->count; i++)
+        spans[i] = (struct arch_span){list->items[i].at, list->items[i].length};
+    arch_strike_out(code, size, spans, list->count);
+    for (unsigned i = 0; i < list->count; i++)
+        if (spans[i].length)
+            list->items[kept++] = list->items[i];
+    list->count = kept;
+}
+
 static void search_cpuids(const unsigned char *code, size_t size, struct patch_sites *list)
 {
     uint32_t offsets[ARCH_CPUIDS_MAX];
@@ -48,8 +62,8 @@ static int same_file(const struct space_file *file, const struct stat *status, s
            file->length == size;
 }
 
-/* Keeps what was found. EMPTY -> FILLING by compare-and-swap makes one writer; READY releases the
- * entry to the readers, who acquire it. */
+/* Caches a list. An entry has one writer, who moves it from EMPTY to FILLING by compare-and-swap.
+ * READY, stored with release, pairs with the readers' acquire. */
 static void remember(struct space *space, const struct stat *status, size_t size, long offset,
                      const struct patch_sites *list)
 {
@@ -94,6 +108,7 @@ void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_l
         return;
     }
     search_calls((const unsigned char *)code, size, is_loader, list);
+    strike_out((const unsigned char *)code, size, list);
     if (is_loader)
         search_cpuids((const unsigned char *)code, size, list);
     if (known)

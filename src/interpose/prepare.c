@@ -1,12 +1,10 @@
 /* src/interpose/prepare.c: set a new task's interposition up. */
 #include "interpose/interpose.h"
 
-#include <errno.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
 
 #include "arch/trampoline.h"
-#include "base/page.h"
 #include "base/raw.h"
 #include "interpose/cpuid.h"
 #include "interpose/signals.h"
@@ -37,7 +35,8 @@ long interpose_prepare(struct space *space, struct space_slot *slot)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result))
         return result;
-    /* Old size 0 duplicates a shared mapping: the same physical page of stubs in every task. */
+    /* Old size 0 duplicates a shared mapping: every task has the same physical page of trampolines.
+     */
     result = raw(__NR_mremap, space->trampoline_page, 0, ARCH_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
                  data + ARCH_PAGE);
     if (raw_failed(result))

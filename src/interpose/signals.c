@@ -1,8 +1,9 @@
 /* src/interpose/signals.c: SIGSEGV and SIGBUS shared between our copies and the program.
  *
- * The kernel always has our handler; what the program sets is recorded and given back when it asks.
- * Our handler deals with faults inside our own copy loop and hands everything else on, with the
- * flags, mask and stack that the program asked for, as those are passed to the kernel. */
+ * The kernel always has our handler; the program's is recorded, and returned when it asks. Our
+ * handler recovers from faults inside our own copy loop and passes everything else to the
+ * program's, with the flags, mask and stack that the program asked for: our handler is installed
+ * with those. */
 #include "interpose/signals.h"
 
 #include <errno.h>
@@ -73,12 +74,12 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
     return result;
 }
 
-/* The default action, as if we had never been there. */
+/* The default action of the signal. */
 static void die_by_default(int signal, const siginfo_t *info)
 {
     struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
     raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
-    /* A fault happens again on return; a signal that was sent must be sent again. */
+    /* A fault recurs on return; a signal that was sent must be sent again. */
     if (info->si_code <= 0)
         raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
 }

@@ -6,11 +6,11 @@
 
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the child itself, before its program. */
 void interpose_install_handlers(struct space_slot *self);
-/* Tells the kernel to call our handler for `signal` in the way that the program wants its own. */
+/* Installs our handler for `signal`, with the flags and mask that the program set for its own. */
 long interpose_install_handler(struct space_slot *self, int signal);
 
-/* arch_handlers.fault: 0 when the fault was one of our copies and has been dealt with, or when the
- * default action was put back; else the program's own handler. */
+/* arch_handlers.fault: 0 if the fault was in one of our copies, or if the default action was
+ * restored; else the program's own handler. */
 uintptr_t interpose_fault(int signal, void *information, void *context, void *slot);
 
 #endif

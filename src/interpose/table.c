@@ -1,4 +1,4 @@
-/* src/interpose/table.c: from a system call's number to the function that stands for it. */
+/* src/interpose/table.c: from a system call's number to its handler. */
 #include "arch/trampoline.h"
 #include "base/raw.h"
 #include "interpose/calls.h"

@@ -1,7 +1,6 @@
 /* src/interpose/thread_mode.c: see thread_mode.h. */
 #include "interpose/thread_mode.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -12,8 +11,9 @@
 #include "interpose/interpose.h"
 #include "space/slots.h"
 
-/* What the process had for THREAD_MODE_SIGNAL. Root's copy of the library: written by newborns, by
- * tasks that set a handler and by exiting ones; read by the handler. Any of the values does. */
+/* The process's own handler of THREAD_MODE_SIGNAL. In the root's copy of the library: written with
+ * release by children, by tasks that set a handler and by exiting ones; read with acquire by our
+ * handler. Should several libcs have set one, any of them will do. */
 static _Atomic(uintptr_t) next_handler;
 
 static int is_own_signal(const siginfo_t *info)
@@ -64,9 +64,7 @@ _Noreturn void thread_mode_exit(struct space_slot *self, int status)
     if (!interpose_is_task(self))
         for (;;)
             raw(__NR_exit_group, status);
-    thread_mode_prepare(); /* another libc of the process may have taken the signal since, as musl
-                            * does
-                            */
+    thread_mode_prepare(); /* another libc of the process, as musl, may have set a handler since */
     if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
         space_note_times(self, &usage);
     atomic_compare_exchange_strong_explicit(&self->exited, &none,

@@ -1,23 +1,24 @@
 /* src/interpose/thread_mode.h: the end of a task that is a thread of its spawner's process.
  *
- * Its exit must not be the process's, and the threads that it leaves behind must go: a signal ends
- * them. The reaper watches for the rest (task/threads.h). */
+ * Its exit must not end the process, and must end the task's remaining threads: a signal ends them.
+ * The reaper detects when none is left (task/threads.h). */
 #ifndef ONESPACE_INTERPOSE_THREAD_MODE_H
 #define ONESPACE_INTERPOSE_THREAD_MODE_H
 
 #include "registry/space.h"
 
-/* The signal that ends a task's left threads. glibc keeps it for setuid in programs with threads
- * and lets no program block it or handle it otherwise; such uses are passed on. */
+/* The signal that ends a task's remaining threads. glibc reserves it for setuid in programs with
+ * threads and lets no program block or handle it; glibc's own uses are passed on to its handler. */
 enum { THREAD_MODE_SIGNAL = 33 };
 
-/* In the process that the task's thread joins, by the child: what ends left threads. */
+/* Called by the child, in the process that the task's thread joins: installs the handler that ends
+ * remaining threads. */
 void thread_mode_prepare(void);
-/* What _exit does in such a task: ends the task, not the process. In a child that the task has
- * made, ends the child. */
+/* What _exit does in such a task: ends the task, not the process. In a forked child of the task,
+ * ends the child. */
 _Noreturn void thread_mode_exit(struct space_slot *self, int status);
-/* A task's libc sets a handler for the signal that ends threads: keeps it for later. Whether that
- * was such a call. */
+/* If this rt_sigaction of a task's libc sets a handler for THREAD_MODE_SIGNAL, records it, sets
+ * *result and returns 1; else 0. */
 int thread_mode_took_handler(struct space_slot *self, const long arguments[6], long *result);
 
 #endif

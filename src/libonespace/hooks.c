@@ -3,5 +3,5 @@
 #include "task/hooks.h"
 #include "xpmem/calls.h"
 
-/* In this order: a member's channels go before what it has made through XPMEM. */
+/* In this order: a member's channels end before its XPMEM segments. */
 const struct layer_hooks *const layer_hooks[] = {&insitu_hooks, &xpmem_hooks, NULL};

@@ -1,4 +1,4 @@
-/* src/parallel/loop.c: sharing the iterations of a loop out. */
+/* src/parallel/loop.c: distributing the iterations of a loop. */
 #include "parallel/team.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static void run_chunk(const struct team_loop *loop, const struct range *range, u
     loop->part(begin, (long)((unsigned long)begin + length), loop->argument);
 }
 
-/* The first `length % count` members get one iteration more. */
+/* The first `length % count` members get one more iteration than the others. */
 static void run_block(const struct onespace_parallel *team, const struct team_loop *loop,
                       const struct range *range)
 {
@@ -43,7 +43,7 @@ void team_run_loop(struct onespace_parallel *team, const struct team_loop *loop)
     range.chunk = is_dynamic ? (unsigned long)loop->schedule : -(unsigned long)loop->schedule;
     range.chunks = range.length / range.chunk + (range.length % range.chunk != 0);
     unsigned long index = (unsigned long)team->number;
-    /* Relaxed: only who gets which is decided here; barriers order what is done with it. */
+    /* Relaxed: this only assigns chunks to members; barriers order the accesses to memory. */
     if (is_dynamic)
         while ((index = atomic_fetch_add_explicit(&team->block->next_chunk, 1,
                                                   memory_order_relaxed)) < range.chunks)

@@ -1,13 +1,12 @@
 /* src/parallel/made.c: teams whose members the caller makes.
  *
  * The new tasks run the caller's program from its beginning up to onespace_parallel_init. That call
- * knows them by a pointer to the team's block, which reaches them twice: from the spawn, and in the
- * environment. Programs that they start inherit only the second. */
+ * recognises them by a pointer to the team's block, which they get both from the spawn and in the
+ * environment. Programs that they start inherit only the latter. */
 #include "onespace.h"
 #include "parallel/team.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 
 #define WORKER_VARIABLE "ONESPACE_PARALLEL_WORKER"
 
-enum { PATIENCE_MS = 1000 };
+enum { END_TIMEOUT_MS = 1000 };
 
 extern char **environ;
 
@@ -32,8 +31,8 @@ static struct team_block *block_of_worker(void)
     return data;
 }
 
-/* Runs the team's orders until it is given back. The name is made from the pointer, since nothing
- * may be read there before it is held. */
+/* Runs the team's regions until it is dismissed. The export's name is made from the pointer, since
+ * the block must not be read before it is held. */
 static int work(struct team_block *block)
 {
     char name[TEAM_EXPORT_NAME];
@@ -60,7 +59,7 @@ static int work(struct team_block *block)
     return result;
 }
 
-/* The environment with one variable more, which the caller frees. */
+/* The environment with the variable added. The caller frees the vector. */
 static char **worker_environment(char *variable)
 {
     size_t count = 0;
@@ -84,7 +83,8 @@ static int program_path(char *path, size_t size)
     return 0;
 }
 
-/* Ids are kept by place: numbers are given out as the tasks come. */
+/* ids[] is in the order of the spawns. The tasks' numbers may differ: they are given in the order
+ * in which the tasks get to onespace_parallel_init. */
 static int spawn_workers(struct onespace_parallel *team, char *const argv[], int ids[])
 {
     char path[PATH_MAX], variable[64];
@@ -103,7 +103,8 @@ static int spawn_workers(struct onespace_parallel *team, char *const argv[], int
     return result < 0 ? result : 0;
 }
 
-/* One that ended before it had a number is found by the spawner only. */
+/* Waits until all workers have a number, and then meets them. Only the spawner can find that one
+ * ended before it had a number. */
 static int await_workers(struct onespace_parallel *team, const int ids[])
 {
     const struct timespec pause = {0, 200000};
@@ -123,7 +124,7 @@ static int await_workers(struct onespace_parallel *team, const int ids[])
 static void end_workers(const int ids[], int count)
 {
     for (int i = 1; i < count; i++)
-        if (ids[i] > 0 && onespace_wait(ids[i], NULL, PATIENCE_MS) == -ETIMEDOUT) {
+        if (ids[i] > 0 && onespace_wait(ids[i], NULL, END_TIMEOUT_MS) == -ETIMEDOUT) {
             (void)!onespace_kill(ids[i], SIGKILL);
             (void)!onespace_wait(ids[i], NULL, -1);
         }
@@ -141,7 +142,7 @@ void team_end_made(struct onespace_parallel *team)
     free(ids);
 }
 
-static int processors(void)
+static int count_cpus(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -189,7 +190,7 @@ int onespace_parallel_init(struct onespace_parallel **team, int count, char *con
     int self = onespace_init();
     if (self < 0)
         return self;
-    int result = make(team, count ? count : processors(), argv);
+    int result = make(team, count ? count : count_cpus(), argv);
     if (result == 0)
         (*team)->made_root = !was_member && self == ONESPACE_ROOT;
     else if (!was_member && self == ONESPACE_ROOT)

@@ -1,9 +1,10 @@
 /* src/parallel/reduce.c: one result from the values of all members.
  *
- * Few bytes: each puts a copy where all can read it, waits for the others and combines all by
- * itself. The places are two, used in turn: who writes to one again has passed a barrier that all
- * entered after reading it. Many: each combines a slice in member 0's array and copies it into the
- * others'. Both go through the members in the order of their numbers. */
+ * Few bytes: each member stores a copy where all can read it, waits for the others and combines all
+ * copies itself. There are two places for copies, used alternately: before a member writes to one
+ * again it has passed a barrier that all entered after reading it. Many bytes: each member combines
+ * a slice in member 0's array and copies it into the others'. Both combine in the order of the
+ * members' numbers, so that all members get the same result. */
 #include "parallel/team.h"
 
 #include <errno.h>

@@ -1,15 +1,14 @@
-/* src/parallel/region.c: regions, which member 0 tells the others to run.
+/* src/parallel/region.c: regions, which member 0 lets the others run.
  *
- * A fork is a barrier that member 0 enters last, having written what is to be done; the join is
- * another one. Members have the same files at other addresses, so a function travels as its file
- * and its place therein. */
+ * A fork is a barrier that member 0 enters after writing the region; the join is another barrier.
+ * Members have loaded the same files at different addresses, so a function is described by its file
+ * and its offset in it. */
 #include "parallel/team.h"
 
 #include <errno.h>
 #include <link.h>
 #include <string.h>
 
-#include "registry/space.h"
 #include "space/self.h"
 #include "space/slots.h"
 
@@ -29,7 +28,7 @@ static int holds(const struct dl_phdr_info *info, uintptr_t address)
     return 0;
 }
 
-/* The first one is the program, whatever its name is said to be. */
+/* The first object is the program, whatever its name. */
 static int describe(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
@@ -67,7 +66,7 @@ static uintptr_t own_function(struct team_function *function)
     return dl_iterate_phdr(find, &search) ? search.address : 0;
 }
 
-static int obey(struct onespace_parallel *team, struct team_region region)
+static int run_region(struct onespace_parallel *team, struct team_region region)
 {
     int result = 0;
     uintptr_t function = own_function(&region.function);
@@ -91,7 +90,7 @@ int team_fork(struct onespace_parallel *team, const struct team_region *region)
     int result = team_barrier(team);
     if (result < 0 || region->order == ORDER_DISMISS)
         return result;
-    block->members[0].result = obey(team, *region);
+    block->members[0].result = run_region(team, *region);
     result = team_barrier(team);
     for (int i = 0; i < team->count && result == 0; i++)
         result = block->members[i].result;
@@ -105,15 +104,15 @@ int team_serve(struct onespace_parallel *team)
         int result = team_barrier(team);
         if (result < 0 || block->region.order == ORDER_DISMISS)
             return result;
-        block->members[team->number].result = obey(team, block->region);
+        block->members[team->number].result = run_region(team, block->region);
         result = team_barrier(team);
         if (result < 0)
             return result;
     }
 }
 
-/* Whether member 0 may tell the others something now. */
-static int may_tell(const struct onespace_parallel *team)
+/* 0 if the caller is member 0 and the others wait for a region, else -errno. */
+static int may_fork(const struct onespace_parallel *team)
 {
     int result = team_may_meet(team);
     if (result < 0 && result != -EDEADLK)
@@ -127,7 +126,7 @@ int onespace_parallel_run(struct onespace_parallel *team, onespace_parallel_body
                           void *argument)
 {
     struct team_region region = {.order = ORDER_BODY, .argument = argument};
-    int result = body ? may_tell(team) : -EINVAL;
+    int result = body ? may_fork(team) : -EINVAL;
     if (result == 0)
         result = team_describe((const void *)(uintptr_t)body, &region.function);
     return result ? result : team_fork(team, &region);
@@ -136,7 +135,7 @@ int onespace_parallel_run(struct onespace_parallel *team, onespace_parallel_body
 int onespace_parallel_dismiss(struct onespace_parallel *team)
 {
     struct team_region region = {.order = ORDER_DISMISS};
-    int result = may_tell(team);
+    int result = may_fork(team);
     if (result == 0 && team->is_made)
         result = -EINVAL;
     return result ? result : team_fork(team, &region);

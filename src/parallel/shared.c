@@ -1,8 +1,8 @@
 /* src/parallel/shared.c: instances that all members share, found by name.
  *
- * The first who asks maps the memory, in its own range, which the others hold. The table is changed
- * under a lock; that of a member that died with it need not be taken over, since the team is broken
- * then. */
+ * The first member that asks maps the memory, in its own range, which the others hold. The table is
+ * changed under a lock. If a member dies with the lock it need not be recovered, since the team is
+ * broken then. */
 #include "parallel/team.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* src/parallel/team.c: making handles and blocks; teams of tasks that run already. */
+/* src/parallel/team.c: handles and blocks; teams of tasks that are running already. */
 #include "parallel/team.h"
 
 #include <errno.h>
@@ -9,17 +9,26 @@
 #include <time.h>
 
 #include "onespace.h"
-#include "registry/space.h"
 #include "space/self.h"
+#include "parallel/abi_rows.h"
 
-enum { COME_NS = 200000 }; /* between two looks whether member 0 was started */
+enum { POLL_NS = 200000 }; /* between two tests whether a member has started or left */
 
 static size_t block_bytes(int count)
 {
     return sizeof(struct team_block) + (size_t)count * sizeof(struct team_member);
 }
 
-/* Pages of its own: zero, and placed for the alignment that the members' parts want. */
+TEAM_ROWS(SHARED_ASSERT)
+
+static struct shared_header header(void)
+{
+    static const uint32_t numbers[] = {TEAM_ROWS(SHARED_HASHED)};
+    return (struct shared_header){TEAM_MAGIC, TEAM_ABI, sizeof(struct team_block),
+                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+}
+
+/* In pages of its own: zero, and aligned for struct team_member. */
 static struct team_block *new_block(int count)
 {
     void *memory =
@@ -27,8 +36,7 @@ static struct team_block *new_block(int count)
     if (memory == MAP_FAILED)
         return NULL;
     struct team_block *block = memory;
-    block->magic = TEAM_MAGIC;
-    block->abi = TEAM_ABI;
+    block->header = header();
     block->count = (uint32_t)count;
     block->first = -1;
     return block;
@@ -61,7 +69,11 @@ void team_free(struct onespace_parallel *team)
 
 int team_check_block(const struct team_block *block)
 {
-    return block->magic == TEAM_MAGIC && block->abi == TEAM_ABI ? 0 : -EINVAL;
+    struct shared_header own = header();
+    if (shared_matches(&block->header, &own))
+        return 0;
+    shared_tell("team", &block->header, "member 0", &own, "this program's libonespace");
+    return -EINVAL;
 }
 
 int team_enter(struct onespace_parallel *team)
@@ -74,7 +86,7 @@ int team_enter(struct onespace_parallel *team)
     return result;
 }
 
-/* What a member has given a pointer to must stay while the others may follow it, also when it is
+/* Holds the memory of all members: pointers that a member has passed must stay valid, even if it is
  * killed. Member 0's memory is held from the beginning. */
 static int hold_all(struct onespace_parallel *team)
 {
@@ -85,7 +97,8 @@ static int hold_all(struct onespace_parallel *team)
         if (i == team->number)
             continue;
         if (onespace_import(id, block->export_name, &ignored, NULL, 0) < 0) {
-            /* Who hears of a death must not enter a barrier that the dead one was in. */
+            /* Set `lost` before the caller returns: it must not enter a barrier that the dead
+             * member has arrived at. */
             uint32_t nobody = 0;
             atomic_compare_exchange_strong(&block->lost, &nobody, (uint32_t)i + 1);
             return team_look(team);
@@ -117,10 +130,10 @@ static void leave_instances(struct onespace_parallel *team)
     }
 }
 
-/* Waits until no other member looks at the block any more. */
+/* Waits until no other member uses the block any more. */
 static void await_leavers(struct onespace_parallel *team)
 {
-    const struct timespec pause = {0, COME_NS};
+    const struct timespec pause = {0, POLL_NS};
     for (int i = 1; i < team->count;) {
         int32_t id = atomic_load_explicit(&team->block->members[i].id, memory_order_acquire);
         if (id == TEAM_LEFT || team_has_ended(id - 1))
@@ -130,8 +143,8 @@ static void await_leavers(struct onespace_parallel *team)
     }
 }
 
-/* In a broken team nobody can tell when the others cease to look: block and instances stay until
- * their owner ends. */
+/* In a broken team it cannot be determined when the others stop using the block: block and
+ * instances stay until their owner ends. */
 void team_leave(struct onespace_parallel *team)
 {
     struct team_block *block = team->block;
@@ -165,10 +178,10 @@ int team_may_meet(const struct onespace_parallel *team)
     return team->is_made && !team->is_inside ? -EDEADLK : 0;
 }
 
-/* The id of the task with that number, which may have to be started yet. */
+/* The id of the task with that number; waits until it is started. */
 static int await_task(int number)
 {
-    const struct timespec pause = {0, COME_NS};
+    const struct timespec pause = {0, POLL_NS};
     int id;
     while ((id = onespace_task(number)) == -ESRCH)
         nanosleep(&pause, NULL);
@@ -192,7 +205,7 @@ static int follow(struct onespace_parallel **team, const char *name, int first, 
     int owner = await_task(first);
     int result = owner < 0 ? owner : onespace_import(owner, name, &block, NULL, -1);
     if (result < 0)
-        return result == -ESRCH ? -EOWNERDEAD : result; /* it was there a moment ago */
+        return result == -ESRCH ? -EOWNERDEAD : result; /* it has ended since await_task */
     result = team_check_block(block);
     if (result == 0 && ((struct team_block *)block)->count != (uint32_t)count)
         result = -EINVAL;
@@ -248,7 +261,7 @@ int onespace_parallel_fini(struct onespace_parallel *team)
     if (team->is_made)
         team_end_made(team);
     else
-        is_lost = team_barrier(team) < 0; /* nobody uses the others' memory any more */
+        is_lost = team_barrier(team) < 0; /* after it no member uses the others' memory */
     is_lost |= atomic_load(&team->block->lost) != 0;
     team_leave(team);
     if (made_root)

@@ -1,9 +1,9 @@
 /* src/parallel/team.h: a team of tasks, what its members share and what each knows.
  *
  * The block lies in member 0's memory. Every member holds the memory of all others by imports.
- * Members may be killed at any instruction. Nothing here is repaired then: who waits looks now and
- * then whether all still live, writes `lost`, once, and every wait ends with -EOWNERDEAD. So a lock
- * or a half-done arrival of a dead member does no harm. */
+ * Members may be killed at any instruction. Nothing is repaired then: a waiter tests from time to
+ * time whether all members live, sets `lost`, once, and every wait ends with -EOWNERDEAD. So a dead
+ * member's lock or unfinished arrival does no harm. */
 #ifndef ONESPACE_PARALLEL_TEAM_H
 #define ONESPACE_PARALLEL_TEAM_H
 
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/shared_header.h"
 #include "onespace/parallel.h"
 
 #define TEAM_MAGIC UINT64_C(0x6d616574316f6e65)
@@ -20,15 +21,15 @@
 
 enum { TEAM_SMALL = 64, TEAM_EXPORT_NAME = 48 };
 
-#define TEAM_LEFT (-1) /* in place of an id: looks at the block no more */
+#define TEAM_LEFT (-1) /* in place of an id: the member uses the block no more */
 
-/* What the others do between two barriers: written by member 0 before the first one. */
+/* What the other members do between two barriers. Written by member 0 before the first one. */
 enum team_order { ORDER_BODY, ORDER_LOOP, ORDER_DISMISS };
 
-/* A function, for members that have the same file at another address. */
+/* A function, for members that have loaded the same file at another address. */
 struct team_function {
     const char *object; /* the library's name in member 0's link map; NULL: the program */
-    uintptr_t offset;   /* from where it is loaded */
+    uintptr_t offset;   /* from its load address */
 };
 
 struct team_loop {
@@ -45,14 +46,14 @@ struct team_region {
 };
 
 struct team_member {
-    /* The task's id + 1, 0: not there yet. Written by the member with release before it first
-     * arrives, and again, TEAM_LEFT, when it has given the team back; read with acquire by those
-     * who look whether it lives, and by member 0 before it gives the block back. */
+    /* The task's id + 1, 0: not there yet. Written by the member with release: before its first
+     * arrival, and as TEAM_LEFT when it has left. Read with acquire by members that test whether it
+     * lives, and by member 0 before it unmaps the block. */
     _Alignas(64) _Atomic int32_t id;
-    /* What follows has one writer, the member, between two barriers; the barrier orders it. */
+    /* The following have one writer, the member, between two barriers, which order the accesses. */
     int result;                             /* of the region */
     char *values;                           /* of a large reduction */
-    _Alignas(64) char small[2][TEAM_SMALL]; /* of small ones, in turn */
+    _Alignas(64) char small[2][TEAM_SMALL]; /* of small ones, alternating */
 };
 
 /* Written under the block's lock; `address` with release, last, and read with acquire. */
@@ -64,27 +65,28 @@ struct team_instance {
 };
 
 struct team_block {
-    uint64_t magic;
-    uint32_t abi, count;
-    int first; /* number among the tasks started together of member 0, or -1: all have been made */
+    struct shared_header header; /* size: without members */
+    uint32_t count;
+    int first; /* member 0's number among the tasks started together; -1: a made team */
     char export_name[TEAM_EXPORT_NAME];
     _Atomic uint32_t workers; /* numbers given to made tasks so far; read-modify-write only */
-    /* Number + 1 of a member that has ended. Any member, by compare-and-swap from 0, then stays. */
+    /* Number + 1 of a member that has ended. Set by any member, by compare-and-swap from 0; sticky.
+     */
     _Atomic uint32_t lost;
-    /* The barrier. `arrived` counts; the last one makes it and `next_chunk` 0 and then raises
-     * `generation` (sequentially consistent, as are the waiters' loads: all that was written before
-     * any arrival is seen after any wait). */
+    /* The barrier. `arrived` counts; the last member sets it and `next_chunk` to 0 and then
+     * increments `generation` (sequentially consistent, as are the waiters' loads: all that was
+     * written before any arrival is seen after any wait). */
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t generation; /* futex */
-    /* Raised before a last look at `generation`, which is raised before a look at `sleepers`: one
-     * of both sees the other. A killed sleeper leaves it too high, which costs system calls only.
-     */
+    /* A sleeper increments `sleepers` and then reads `generation`; the last member increments
+     * `generation` and then reads `sleepers`: at least one sees the other. A killed sleeper leaves
+     * it too high, which costs only system calls. */
     _Atomic uint32_t sleepers;
-    _Alignas(64) _Atomic unsigned long next_chunk; /* of a dynamic loop: members, by adding 1 */
-    /* Member 0, before the barrier that forks; the others after it. */
+    _Alignas(64) _Atomic unsigned long next_chunk; /* of a dynamic loop; members add 1, relaxed */
+    /* Written by member 0 before the barrier that forks; read by the others after it. */
     _Alignas(64) struct team_region region;
-    /* Number + 1 of the member that changes instances[], by compare-and-swap from 0 (acquire), back
-     * to 0 by the same one (release). */
+    /* Number + 1 of the member that changes instances[]: set by compare-and-swap from 0 (acquire),
+     * reset to 0 by the same member (release). */
     _Atomic uint32_t lock;
     struct team_instance instances[ONESPACE_PARALLEL_SHARED_MAX];
     struct team_member members[];
@@ -99,7 +101,7 @@ struct onespace_parallel {
     int number, count, owner_id; /* the last: of member 0 */
     int is_made;                 /* by onespace_parallel_init */
     int is_inside;               /* a region */
-    int is_oversubscribed;       /* more tasks than processors: do not spin */
+    int is_oversubscribed;       /* more tasks than CPUs: do not spin */
     int made_root;               /* onespace_parallel_init made the caller a root */
     int *made_ids;               /* of the tasks it made, by place from 1 on */
     unsigned reductions;         /* small ones so far */
@@ -107,37 +109,40 @@ struct onespace_parallel {
 };
 
 /* ---- team.c ---- */
-/* A handle, with a new block if that is NULL (the caller is member 0 then), or NULL. */
+/* A handle, with a new block if `block` is NULL (the caller is member 0 then); NULL: no memory. */
 struct onespace_parallel *team_new(int count, int number, struct team_block *block);
-/* Gives back what team_new has made. */
+/* Frees what team_new has made. */
 void team_free(struct onespace_parallel *team);
-/* -EINVAL when a block was made by a library that is not like this one. */
+/* 0, or -EINVAL if the block was made by a library with another ABI. */
 int team_check_block(const struct team_block *block);
-/* Registers the caller, whose memory others can hold from then on. */
+/* Registers the caller: from then on others can hold its memory. */
 int team_enter(struct onespace_parallel *team);
-/* Waits for all to have entered, holds their memory and finds out how to wait. */
+/* Waits until all have entered, holds their memory and determines whether to spin. */
 int team_meet(struct onespace_parallel *team);
-/* The caller's part in giving back: its name, its instances, its holds; then team_free. */
+/* Releases what the caller has in the team: its export, its instances, its holds; then team_free.
+ */
 void team_leave(struct onespace_parallel *team);
-/* -EPERM outside the space, -EOWNERDEAD in a broken team, -EDEADLK where the others serve. */
+/* Whether the caller may enter a barrier: 0, -EPERM outside the space, -EOWNERDEAD in a broken
+ * team, -EDEADLK if the others wait for the next region. */
 int team_may_meet(const struct onespace_parallel *team);
 
 /* ---- made.c ---- */
-/* Lets the tasks that were made end, and waits for them; kills those that hang in a broken team. */
+/* Dismisses the tasks that were made and waits for their end; in a broken team kills those that do
+ * not end in time. */
 void team_end_made(struct onespace_parallel *team);
 
 /* ---- wait.c ---- */
 int team_barrier(struct onespace_parallel *team);
-/* 0, or -EOWNERDEAD when a member has ended, which it then makes known. */
+/* 0, or -EOWNERDEAD if a member has ended; then `lost` is set and sleepers are woken. */
 int team_look(struct onespace_parallel *team);
 /* Whether the task has ended or executed another program. */
 int team_has_ended(int id);
-/* Sets is_oversubscribed, when all members are there. */
+/* Sets is_oversubscribed. Precondition: all members are there. */
 void team_find_oversubscribed(struct onespace_parallel *team);
 
 /* ---- region.c ---- */
 int team_serve(struct onespace_parallel *team);
-/* Tells the others, works along and waits for them. */
+/* By member 0: publishes the region, runs its own part and waits for the others. */
 int team_fork(struct onespace_parallel *team, const struct team_region *region);
 /* Sets `function`: 0 or -ENOENT. */
 int team_describe(const void *address, struct team_function *function);

@@ -1,36 +1,26 @@
 /* src/parallel/wait.c: the team's barrier, and how its members wait.
  *
- * As long as every task can have a processor of its own a member spins, for about the time that it
- * takes to be put to sleep and woken ten times over; otherwise, and after that, it sleeps on a
- * futex. Sleeping ends after 50 ms at the latest, for a look whether all members live: the kernel
- * wakes nobody for a peer that is killed. */
+ * As long as there is a CPU for every task, a member spins for about ten times as long as it takes
+ * to be put to sleep and woken. If CPUs are oversubscribed, and after that time, it sleeps on a
+ * futex. It wakes after 50 ms at the latest to test whether all members live: the kernel wakes no
+ * one when a peer is killed. */
 #include "parallel/team.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <string.h>
 
 #include "base/futex.h"
+#include "base/spin.h"
 #include "onespace.h"
-#include "registry/space.h"
 #include "space/self.h"
 #include "space/slots.h"
 
 enum { SPINS = 20000, OVERSUBSCRIBED_SPINS = 50, SPINS_PER_LOOK = 4096, SLEEP_MS = 50 };
 
-static void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    __asm__ volatile("yield");
-#endif
-}
-
 int team_has_ended(int id)
 {
     if (id == ONESPACE_ROOT)
-        return 0; /* without it nobody is there to ask */
+        return 0; /* its end would have been the caller's */
     const struct space_slot *slot = space_slot(space_mine(), id);
     uint32_t state = slot ? space_state(slot) : SLOT_FREE;
     return state != SLOT_STARTING && state != SLOT_RUNNING;
@@ -41,7 +31,7 @@ static int is_gone(const struct team_block *block, int number)
     int32_t id = atomic_load_explicit(&block->members[number].id, memory_order_acquire) - 1;
     if (id + 1 == TEAM_LEFT)
         return 0;
-    if (id < 0) /* who has not come yet may have ended before */
+    if (id < 0) /* not there yet: it may have ended before it came */
         return block->first >= 0 && onespace_task(block->first + number) == -EOWNERDEAD;
     return team_has_ended(id);
 }
@@ -71,15 +61,15 @@ static void sleep_while(struct team_block *block, uint32_t generation)
 static int await(struct onespace_parallel *team, uint32_t generation)
 {
     struct team_block *block = team->block;
-    const unsigned spins = team->is_oversubscribed ? OVERSUBSCRIBED_SPINS : SPINS;
-    for (unsigned looks = 1; atomic_load(&block->generation) == generation; looks++) {
-        if (looks < spins)
-            relax();
-        else
+    struct spin spin = {0};
+    const unsigned limit = team->is_oversubscribed ? OVERSUBSCRIBED_SPINS : SPINS;
+    while (atomic_load(&block->generation) == generation) {
+        int is_spinning = spin_pause(&spin, limit);
+        if (!is_spinning)
             sleep_while(block, generation);
-        if (looks < spins && looks % SPINS_PER_LOOK)
+        else if (spin.count % SPINS_PER_LOOK)
             continue;
-        /* A barrier that was completed is one, whatever happened afterwards. */
+        /* A barrier that was completed counts, even if a member has ended since. */
         if (team_look(team) < 0)
             return atomic_load(&block->generation) == generation ? -EOWNERDEAD : 0;
     }
@@ -108,8 +98,8 @@ int onespace_parallel_barrier(struct onespace_parallel *team)
     return result ? result : team_barrier(team);
 }
 
-/* Counts who may run on the caller's processors, and these processors. The root is asked only where
- * it is a member: elsewhere it waits for its tasks. */
+/* Compares the number of tasks that may run on the caller's CPUs with the number of CPUs of all of
+ * them. The root counts only if it is a member: otherwise it waits for its tasks. */
 void team_find_oversubscribed(struct onespace_parallel *team)
 {
     struct space *space = space_mine();

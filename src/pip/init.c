@@ -30,9 +30,7 @@ static struct state *make_state(int ntasks, int mode, void *root_export)
     struct state *state = calloc(1, size);
     if (!state)
         return NULL;
-    state->magic = STATE_MAGIC;
-    state->version = STATE_VERSION;
-    state->size = sizeof(*state);
+    state->header = state_header();
     state->ntasks = ntasks;
     state->mode = mode;
     state->quiet = getenv(PIP_ENV_QUIET) != NULL;

@@ -1,9 +1,12 @@
 /* src/pip/state.c: see state.h. */
 #include "state.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "onespace.h"
+#include "pip/abi_rows.h"
 
 pthread_mutex_t root_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -13,10 +16,22 @@ static struct state *mine;
 static _Atomic(struct record *) self;
 static _Atomic int finished; /* the task called pip_fin */
 
-static int is_one(const struct state *state)
+STATE_ROWS(SHARED_ASSERT)
+
+struct shared_header state_header(void)
 {
-    return state->magic == STATE_MAGIC && state->version == STATE_VERSION &&
-           state->size == sizeof(*state);
+    static const uint32_t numbers[] = {STATE_ROWS(SHARED_HASHED)};
+    return (struct shared_header){STATE_MAGIC, STATE_ABI, sizeof(struct state),
+                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+}
+
+static int is_ours(const struct state *state)
+{
+    struct shared_header own = state_header();
+    int is_same = shared_matches(&state->header, &own);
+    if (!is_same)
+        shared_tell("state", &state->header, "the PiP root", &own, "libpip.so");
+    return is_same;
 }
 
 /* The import holds the root's memory for the caller's lifetime: the root may be a task itself. */
@@ -27,7 +42,7 @@ static int attach_locked(void)
     if (spawner < 0 || onespace_import(spawner, STATE_EXPORT, &found, NULL, 0) != 0)
         return EPERM;
     struct state *state = found;
-    if (!is_one(state)) {
+    if (!is_ours(state)) {
         (void)!onespace_release(spawner);
         return ELIBSCN;
     }

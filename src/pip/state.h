@@ -20,11 +20,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/shared_header.h"
 #include "pip/pip.h"
 
-#define STATE_MAGIC   UINT64_C(0x315f70697062696c) /* "libpip_1" */
-#define STATE_VERSION 1u
-#define STATE_EXPORT  "libpip"
+#define STATE_MAGIC  UINT64_C(0x315f70697062696c) /* "libpip_1" */
+#define STATE_ABI    1u
+#define STATE_EXPORT "libpip"
 
 enum record_state { RECORD_FREE, RECORD_STARTING, RECORD_ALIVE };
 
@@ -44,8 +45,7 @@ struct record {
 };
 
 struct state {
-    uint64_t magic;
-    uint32_t version, size; /* of this struct, without records */
+    struct shared_header header; /* size: without records */
     int ntasks, mode, quiet;
     void *root_export;
     /* Futex: the root bumps it (release) when a record's state changes; who waits for a task to be
@@ -54,6 +54,9 @@ struct state {
     pip_mutex_t universal;
     struct record records[]; /* ntasks tasks, then the root */
 };
+
+/* What a program of this version writes at the beginning. */
+struct shared_header state_header(void);
 
 /* The caller's state and record, or NULL: not initialised, after pip_fin, or in a forked child. */
 struct state *state_mine(void);

@@ -3,8 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch/entry.h"
 #include "base/futex.h"
+#include "base/spin.h"
 #include "state.h"
 
 enum { SPINS = 1000, SLICE_MS = 100 };
@@ -47,12 +47,10 @@ int pip_barrier_wait(pip_barrier_t *barrp)
         futex_wake((const void *)(uintptr_t)&barrp->gsense, INT32_MAX);
         return 0;
     }
-    for (int spins = 0; __atomic_load_n(&barrp->gsense, __ATOMIC_ACQUIRE) == sense; spins++) {
-        if (spins < SPINS)
-            arch_pause();
-        else
+    struct spin spin = {0};
+    while (__atomic_load_n(&barrp->gsense, __ATOMIC_ACQUIRE) == sense)
+        if (!spin_pause(&spin, SPINS))
             futex_wait((const void *)(uintptr_t)&barrp->gsense, (uint32_t)sense, UINT64_MAX);
-    }
     return 0;
 }
 
@@ -112,16 +110,14 @@ int pip_mutex_lock(pip_mutex_t *mutex)
     if (!mutex)
         return EINVAL;
     uint32_t me = (uint32_t)pip_gettid(), waiters = 0;
-    for (int spins = 0;;) {
+    for (struct spin spin = {0};;) {
         uint32_t seen = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
         if ((seen & OWNER) == me)
             return EDEADLK;
         if (seen == 0) {
             if (change(mutex, 0, me | waiters))
                 return 0;
-        } else if (spins++ < SPINS) {
-            arch_pause();
-        } else {
+        } else if (!spin_pause(&spin, SPINS)) {
             if (await_owner(mutex, seen, me))
                 return EOWNERDEAD;
             waiters = WAITERS; /* others may sleep, too, and were not woken */

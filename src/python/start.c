@@ -1,11 +1,11 @@
-/* src/python/start.c: the start program of Pythons that are linked for fixed addresses.
+/* src/python/start.c: the start program of Python interpreters that are non-PIE.
  *
  *   onespace/python LIBRARY PYTHON [ARGUMENT...]
  *
  * runs the interpreter in LIBRARY (libpython3.11.so.1.0) as PYTHON (/usr/bin/python3.11, or
- * .venv/bin/python) would run. From that name Python finds its prefix, and from a pyvenv.cfg beside
- * it its virtual environment; it is what sys.executable says, so what a script starts with that is
- * the Python that the user named. (src/elf/python.c makes this command line.) */
+ * .venv/bin/python) would run. From that name the interpreter finds its prefix and, by a pyvenv.cfg
+ * beside it, its virtual environment. It is also the value of sys.executable, so that a script that
+ * runs sys.executable runs what the user named. (src/elf/python.c makes this command line.) */
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
                         "run, which starts this program itself\n");
         return CANNOT_BE_A_TASK;
     }
-    /* RTLD_GLOBAL: extension modules take the interpreter's functions from whoever has them. */
+    /* RTLD_GLOBAL: extension modules find the interpreter's functions in the global scope. */
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
     python_main *run = library ? (python_main *)dlsym(library, "Py_BytesMain") : NULL;
     if (run)

@@ -1,6 +1,6 @@
 /* src/registry/abi_rows.h: every field of what crosses programs: structure, field, offset, bytes.
  *
- * Printed by scripts/abi-rows; abi.c asserts and hashes it. */
+ * Written by scripts/abi-rows, asserted and hashed by those who include it. */
 #ifndef ONESPACE_REGISTRY_ABI_ROWS_H
 #define ONESPACE_REGISTRY_ABI_ROWS_H
 
@@ -13,48 +13,49 @@
     ROW(struct space, header, 0, 24) \
     ROW(struct space, library, 24, 256) \
     ROW(struct space, operations, 280, 80) \
-    ROW(struct space, root_pid, 360, 4) \
-    ROW(struct space, reaper_pid, 364, 4) \
-    ROW(struct space, created_ns, 368, 8) \
-    ROW(struct space, events, 384, 4) \
-    ROW(struct space, departures, 388, 4) \
-    ROW(struct space, reaper_word, 392, 4) \
-    ROW(struct space, closing, 396, 4) \
-    ROW(struct space, had_threads, 400, 4) \
-    ROW(struct space, holds_pending, 404, 4) \
-    ROW(struct space, holds_changed, 408, 4) \
-    ROW(struct space, requests, 412, 4) \
-    ROW(struct space, free_hint, 448, 4) \
-    ROW(struct space, ends, 512, 4) \
-    ROW(struct space, names, 576, 4) \
-    ROW(struct space, barrier, 640, 8) \
-    ROW(struct space, group_ntasks, 648, 4) \
-    ROW(struct space, group_numbers, 652, 256) \
-    ROW(struct space, group_ended, 908, 4) \
-    ROW(struct space, group_loaded, 912, 4) \
-    ROW(struct space, name, 916, 64) \
-    ROW(struct space, fence_low, 984, 8) \
-    ROW(struct space, fence_high, 992, 8) \
-    ROW(struct space, reaper_ignored, 1000, 8) \
-    ROW(struct space, reaper_limits, 1008, 256) \
-    ROW(struct space, trampoline_page, 1264, 8) \
-    ROW(struct space, pids, 1280, 8192) \
-    ROW(struct space, debug_head, 9472, 48) \
-    ROW(struct space, debug_tail, 9520, 48) \
-    ROW(struct space, debug_linked, 9568, 4) \
-    ROW(struct space, highest, 9572, 4) \
-    ROW(struct space, insitu, 9576, 4) \
-    ROW(struct space, oversubscribed, 9580, 4) \
-    ROW(struct space, overflows, 9584, 16) \
-    ROW(struct space, cpuids, 9600, 3072) \
-    ROW(struct space, files, 12672, 210944) \
-    ROW(struct space, cache, 223616, 40) \
-    ROW(struct space, export_reach, 223656, 32768) \
-    ROW(struct space, exports, 256424, 2097152) \
-    ROW(struct space, xpmem_library, 2353576, 4096) \
-    ROW(struct space, xpmem_slots, 2357672, 8388608) \
-    ROW(struct space, holds, 10746280, 8388608) \
-    ROW(struct space, slots, 19134912, 10354688) \
+    ROW(struct space, unwind, 360, 32) \
+    ROW(struct space, root_pid, 392, 4) \
+    ROW(struct space, reaper_pid, 396, 4) \
+    ROW(struct space, created_ns, 400, 8) \
+    ROW(struct space, events, 448, 4) \
+    ROW(struct space, departures, 452, 4) \
+    ROW(struct space, reaper_word, 456, 4) \
+    ROW(struct space, closing, 460, 4) \
+    ROW(struct space, had_threads, 464, 4) \
+    ROW(struct space, holds_pending, 468, 4) \
+    ROW(struct space, holds_changed, 472, 4) \
+    ROW(struct space, requests, 476, 4) \
+    ROW(struct space, free_hint, 512, 4) \
+    ROW(struct space, ends, 576, 4) \
+    ROW(struct space, names, 640, 4) \
+    ROW(struct space, barrier, 704, 8) \
+    ROW(struct space, group_ntasks, 712, 4) \
+    ROW(struct space, group_numbers, 716, 256) \
+    ROW(struct space, group_ended, 972, 4) \
+    ROW(struct space, group_loaded, 976, 4) \
+    ROW(struct space, name, 980, 64) \
+    ROW(struct space, fence_low, 1048, 8) \
+    ROW(struct space, fence_high, 1056, 8) \
+    ROW(struct space, reaper_ignored, 1064, 8) \
+    ROW(struct space, reaper_limits, 1072, 256) \
+    ROW(struct space, trampoline_page, 1328, 8) \
+    ROW(struct space, pids, 1344, 8192) \
+    ROW(struct space, debug_head, 9536, 48) \
+    ROW(struct space, debug_tail, 9584, 48) \
+    ROW(struct space, debug_linked, 9632, 4) \
+    ROW(struct space, highest, 9636, 4) \
+    ROW(struct space, insitu, 9640, 4) \
+    ROW(struct space, oversubscribed, 9644, 4) \
+    ROW(struct space, overflows, 9648, 16) \
+    ROW(struct space, cpuids, 9664, 3072) \
+    ROW(struct space, files, 12736, 210944) \
+    ROW(struct space, cache, 223680, 40) \
+    ROW(struct space, export_reach, 223720, 32768) \
+    ROW(struct space, exports, 256488, 2097152) \
+    ROW(struct space, xpmem_library, 2353640, 4096) \
+    ROW(struct space, xpmem_slots, 2357736, 8388608) \
+    ROW(struct space, holds, 10746344, 8388608) \
+    ROW(struct space, slots, 19134976, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -197,6 +198,10 @@
     ROW(struct space_xpmem_operations, get, 16, 8) \
     ROW(struct space_xpmem_operations, release, 24, 8) \
     ROW(struct space_xpmem_operations, attach, 32, 8) \
+    ROW(struct space_unwind, code_low, 0, 8) \
+    ROW(struct space_unwind, code_high, 8, 8) \
+    ROW(struct space_unwind, table, 16, 8) \
+    ROW(struct space_unwind, trampoline_frame, 24, 8) \
     ROW(struct child, space, 0, 8) \
     ROW(struct child, slot, 8, 8) \
     ROW(struct child, stack_pointer, 16, 8) \
@@ -247,7 +252,6 @@
     ROW(struct arch_cpuid, leaf_register, 4, 2) \
     ROW(struct arch_cpuid, subleaf_register, 6, 2) \
     ROW(struct arch_cpuid, resume, 8, 8)
-
 /* clang-format on */
 
 #endif

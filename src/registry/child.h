@@ -6,7 +6,6 @@
 #define ONESPACE_REGISTRY_CHILD_H
 
 #include <linux/limits.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "arch/constants.h"
@@ -20,7 +19,7 @@ enum {
     CHILD_FREE = 64 * 1024,
 };
 
-/* What failed, for the message; the error is in slot->child. */
+/* What failed, for the message; the error is in slot->child_result. */
 enum child_stage {
     CHILD_CLONE = 1,
     CHILD_DESCRIPTORS,
@@ -36,17 +35,17 @@ struct child {
     struct space_slot *slot;
     uintptr_t stack_pointer, entry;
     uint64_t signal_mask;      /* to be restored */
-    uint64_t ignore, unignore; /* signals whose action is not what the kernel made it */
-    int32_t reaper_pid;        /* whose child it is */
+    uint64_t ignore, unignore; /* signals whose disposition clone leaves wrong */
+    int32_t reaper_pid;        /* of its parent process */
     uint32_t flags;            /* ONESPACE_SPAWN_* */
     uint32_t is_static;        /* no ld.so, and so no agent */
-    uint32_t default_handlers; /* caught signals are not defaulted yet: no CLONE_CLEAR_SIGHAND */
+    uint32_t default_handlers; /* reset caught signals: the kernel has no CLONE_CLEAR_SIGHAND */
     uint32_t reaper_announces; /* nothing can fail once there is a process */
     int32_t directory, umask, nice;
     uint32_t limit_mask;   /* bit i: set limits[i] */
     uint32_t cpu_bytes;    /* 0: leave the affinity alone */
     int32_t policy_mode;   /* memory policy, or -1 */
-    int (*before)(void *); /* the spawner's, run with its thread pointer; or NULL */
+    int (*before)(void *); /* the spawner's; called with its thread pointer; or NULL */
     void *before_argument;
     uintptr_t thread_pointer;
     uintptr_t start; /* of the function in place of main: virtual, without bias; 0: main */

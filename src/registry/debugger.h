@@ -11,8 +11,8 @@
 struct space_namespace {
     int32_t version; /* SPACE_NAMESPACES: `next` is there */
     int32_t unused;
-    _Atomic uintptr_t
-        maps; /* the first link map, 0: none; the task writes it, the reaper clears it */
+    /* The first link map, 0: none. Written by the task and cleared by the reaper, with release. */
+    _Atomic uintptr_t maps;
     uintptr_t brk, state, loader;
     _Atomic uintptr_t next; /* set once, by compare-and-swap; the tail's by the root's ld.so */
 };

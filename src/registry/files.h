@@ -1,5 +1,5 @@
-/* src/registry/files.h: what is known of the files that tasks map: patch sites, ld.so.cache; and of
- * the CPU. */
+/* src/registry/files.h: what is cached for all tasks: the patch sites of files, ld.so.cache, and
+ * what the CPU answers to cpuid. */
 #ifndef ONESPACE_REGISTRY_FILES_H
 #define ONESPACE_REGISTRY_FILES_H
 
@@ -16,7 +16,7 @@ struct space_patch_site {
     uint8_t length, lead; /* as arch_next_patch_site found them */
 };
 #define SPACE_PATCH_SITE_CPUID 0xffffu
-/* What the CPU answers to cpuid; state as of a file. */
+/* What the CPU answers to cpuid; `state` as in struct space_file. */
 struct space_cpuid {
     _Atomic uint32_t state;
     uint32_t leaf, subleaf, answer[4], unused;

@@ -8,13 +8,13 @@
 
 enum { SPACE_OUT_OF_RANGE_MAX = 256 };
 
-/* A mapping that a task made outside its range, because it asked for the address. */
+/* A mapping outside the task's range, because the program asked for that address. */
 struct space_out_of_range {
     uintptr_t start, end; /* end 0: unused */
 };
 
-/* What a program believes its handler for SIGSEGV or SIGBUS is; the kernel has ours. The layout is
- * the kernel's struct sigaction. */
+/* The handler that a program has set for SIGSEGV or SIGBUS; the kernel has ours. The layout is that
+ * of the kernel's struct sigaction. */
 struct space_sigaction {
     uintptr_t handler;
     unsigned long flags;
@@ -33,10 +33,9 @@ struct space_interpose {
     uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
     _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */
-    _Atomic uint32_t
-        out_of_range_lost; /* mappings outside the range that found out_of_range[] full */
-    struct space_sigaction actions[2]; /* SIGSEGV, SIGBUS */
-    uintptr_t image_low, image_high;   /* extent of the library that ld.so is loading */
+    _Atomic uint32_t out_of_range_lost;       /* mappings for which out_of_range[] had no room */
+    struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
+    uintptr_t image_low, image_high;          /* extent of the library that ld.so is loading */
     int32_t image_fd;
     _Atomic uint32_t break_kept; /* bytes above the break that a later growth must make zero */
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */

@@ -1,9 +1,9 @@
 /* src/registry/layout.h: where things lie in the address space.
  *
- * The region lies far from where the kernel puts programs (85 TiB), heaps behind them, and mappings
+ * The region lies far from where the kernel puts programs (85 TiB), heaps above them, and mappings
  * without an address (down from 128 TiB, or with `ulimit -s unlimited` down from 21 TiB). Slot i
- * owns the range [region + i * 28 GiB, + 28 GiB), so the owner of an address is a division, and one
- * munmap gives all of a task's memory back:
+ * owns the range [region + i * 28 GiB, + 28 GiB): the owner is computed from an address by one
+ * division, and one munmap releases all of a task's memory:
  *
  *   0        +16 MiB            +1 GiB                  +17 GiB          +26 GiB        +28 GiB
  *   | tramp. | files (images)   | mappings              | program break  | main stack   |
@@ -28,7 +28,7 @@
 #define LAYOUT_MAPPINGS    (1 * LAYOUT_GIB)
 #define LAYOUT_BREAK       (17 * LAYOUT_GIB)
 #define LAYOUT_STACK       (26 * LAYOUT_GIB)
-#define LAYOUT_STACK_GUARD (1 * LAYOUT_MIB) /* frames of 64 KiB and more step over one page */
+#define LAYOUT_STACK_GUARD (1 * LAYOUT_MIB) /* frames of 64 KiB and more skip one page */
 
 /* In the range of slot 0: */
 #define LAYOUT_REGISTRY LAYOUT_REGION
@@ -36,9 +36,8 @@
 #define LAYOUT_REAPER   (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack */
 #define LAYOUT_CACHE    (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
 #define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
-#define LAYOUT_INSITU                                                                              \
-    (LAYOUT_REGION + 13 * LAYOUT_GIB) /* channels, and behind them their steps                     \
-                                       */
+/* Channels, and above them their steps. */
+#define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
 
 static inline uintptr_t layout_range(unsigned index)
 {

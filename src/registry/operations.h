@@ -6,8 +6,8 @@
 
 #include "registry/xpmem.h"
 
-/* Functions of the root's copy of the library, which lives as long as the space: what is called on
- * tasks' threads must not vanish with the program that spawned them. */
+/* Functions of the root's copy of the library, which stays mapped as long as the space exists. Code
+ * that is called on tasks' threads must not be unmapped with the program that spawned them. */
 struct space;
 struct space_slot;
 struct child;
@@ -19,6 +19,13 @@ struct space_operations {
     long (*child_clone)(struct child *child, int as_sibling);
     struct space_xpmem_operations xpmem;
     void (*thread_exit)(struct space_slot *self, int status); /* in place of _exit: no return */
+};
+
+/* Where the root's copy of the library has its code, for unwinders of tasks (agent/unwind.c). */
+struct space_unwind {
+    uintptr_t code_low, code_high;
+    uintptr_t table;            /* its .eh_frame_hdr, 0: none */
+    uintptr_t trampoline_frame; /* arch_trampoline_frame */
 };
 
 #endif

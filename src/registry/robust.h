@@ -9,7 +9,7 @@
 
 /* A robust futex of the task's main thread, linked into its libc's own list by the agent. The
  * kernel sets FUTEX_OWNER_DIED in the word when that thread ends or the task executes another
- * program. The libc fixes the distance from `next` to the word (glibc 32 bytes, musl 28), hence the
+ * program. The distance from `next` to the word is the libc's (glibc 32 bytes, musl 28), hence the
  * array. */
 struct space_robust {
     _Atomic uint32_t words[14]; /* words[at] is TID | FUTEX_WAITERS */

@@ -1,19 +1,21 @@
 /* src/registry/slot.h: the record of a member: the root or a task.
  *
- * The word `state` of a slot holds, above the state, who claimed it, so that a claim and its author
- * appear at once.
+ * The word `state` holds the state and, while CLAIMED, the claiming member above it: one
+ * compare-and-swap publishes both.
  *
- * States of a slot (who moves it on):
+ * Transitions of a slot, and who makes them:
  *
- *   FREE      -> CLAIMED    a spawner, by compare-and-swap
- *   CLAIMED   -> STARTING   the spawner (a task) or the reaper (for the root), right before clone
- *   CLAIMED/STARTING -> FREE  the spawner, when there is no process; or the reaper, when the
- * spawner died before there was one (through BROKEN, while it unmaps) STARTING  -> RUNNING    the
- * child itself, right before it enters its program RUNNING   -> LEFT       the reaper: it executed
- * another program; the process lives STARTING/RUNNING/LEFT -> ENDED  the reaper: it was reaped, the
- * status can be collected ENDED     -> COLLECTED  a waiter, by compare-and-swap (the reaper if
- * nobody will wait) COLLECTED -> FREE       whoever comes last, collector or reaper, when the
- * memory is gone */
+ *   FREE -> CLAIMED           a spawner, by compare-and-swap
+ *   CLAIMED -> STARTING       the spawner (a task) or the reaper (for the root), right before clone
+ *   CLAIMED, STARTING -> FREE the spawner, if clone failed; or the reaper, if the spawner died
+ *                             before clone (through BROKEN, while it unmaps the memory)
+ *   STARTING -> RUNNING       the child itself, right before it enters its program
+ *   RUNNING -> LEFT           the reaper: the task has executed another program; its process lives
+ *   STARTING, RUNNING, LEFT -> ENDED
+ *                             the reaper: reaped, and the status can be collected
+ *   ENDED -> COLLECTED        a waiter, by compare-and-swap (the reaper, if nobody will wait)
+ *   COLLECTED -> FREE         the collector or the reaper, whichever comes last, when the memory is
+ *                             unmapped */
 #ifndef ONESPACE_REGISTRY_SLOT_H
 #define ONESPACE_REGISTRY_SLOT_H
 
@@ -43,7 +45,7 @@ enum slot_state {
 enum memory_state {
     MEMORY_NONE,    /* nothing mapped */
     MEMORY_PRESENT, /* the task's, or an ended task's that is still held */
-    MEMORY_GOING,   /* the reaper is about to unmap it: no new holds */
+    MEMORY_GOING,   /* the reaper is about to unmap it: new holds fail */
 };
 
 enum { SPACE_PROGRAM_MAX = 256 };
@@ -65,13 +67,14 @@ struct space_slot {
     /* Thread mode: SLOT_EXITED | the status it gave; written once, by whichever of its threads
      * calls exit first, with release; read by the reaper with acquire. */
     _Atomic uint32_t exited;
-    uint32_t sweeps; /* reaper: how often it looked for threads that cannot be told yet */
+    uint32_t sweeps; /* reaper: how often it looked and could not tell all threads' owners */
     _Atomic int32_t child_result; /* futex: 0, 1 entered its program, or -errno; by the child */
     _Atomic int32_t child_stage;
-    _Atomic uint32_t loaded; /* futex: 1 when its libraries are loaded; by the task's agent, or by
-                                the spawner where there is none */
+    /* Futex: 1 when its libraries are loaded. Written with release by the task's agent, or by the
+     * spawner where there is no agent. */
+    _Atomic uint32_t loaded;
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
-    /* Sticky hints that let the reaper skip tables; set before what they announce. */
+    /* Sticky: let the reaper skip tables. Set before the first entry of each. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported;
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     uint64_t user_us, system_us;

@@ -36,6 +36,7 @@ struct space {
     struct shared_header header;
     char library[SPACE_LIBRARY]; /* file of the root's library, for messages */
     struct space_operations operations;
+    struct space_unwind unwind;
     int32_t root_pid;
     _Atomic int32_t reaper_pid;
     uint64_t created_ns;
@@ -44,15 +45,15 @@ struct space {
     _Atomic uint32_t reaper_word;         /* robust futex of the reaper, as `member` of a slot */
     _Atomic uint32_t closing;             /* onespace_fini asks the reaper to end */
     _Atomic uint32_t had_threads;         /* sticky: a task in thread mode was made */
-    _Atomic uint32_t holds_pending;       /* reaper: ended tasks' memory waits for its holders */
-    _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory went */
+    _Atomic uint32_t holds_pending;       /* reaper: memory of an ended task is still held */
+    _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory was released */
     _Atomic int32_t requests;             /* newest slot whose child the reaper is to make, or -1 */
     _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
     _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
     _Alignas(64) _Atomic uint64_t barrier;   /* generation << 32 | arrived */
-    /* The group of tasks that were started together. With none of them alive, the next group begins
-     * with a number that this one has had, or with another count. */
+    /* The group of tasks that were started together. When none of them is alive, a spawn with a
+     * number that this group has had, or with another count, begins the next group. */
     _Atomic uint32_t group_ntasks;
     _Atomic uint32_t group_numbers[LAYOUT_SLOTS / 32]; /* bit per number that was started */
     _Atomic uint32_t group_ended;   /* members that ended or left: the barrier is broken */
@@ -65,19 +66,19 @@ struct space {
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
      * mode the main thread's TID until the task has ended. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
-    /* Before the first slot's entry and behind the last one's; `version` of the head below
-     * SPACE_NAMESPACES hides what follows: set by `onespace gdb` from outside, while it runs. */
+    /* The two ends of the chain that debuggers follow (space/debugger.h). While `onespace gdb` runs
+     * it sets the head's `version` below SPACE_NAMESPACES, which hides what follows. */
     struct space_namespace debug_head, debug_tail;
     _Atomic uint32_t debug_linked;   /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;        /* no slot above this index was ever used */
     _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t oversubscribed; /* more tasks want to run than there are CPUs: a hint */
+    _Atomic uint32_t oversubscribed; /* more tasks are runnable than there are CPUs: a hint */
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
     struct space_cache cache;
-    /* How many entries a search for a name must look at, by where it begins. Only ever raised, by
-     * compare-and-swap, before the name that needs it is LIVE. */
+    /* The number of entries that a search for a name must look at, by its first entry. Only raised,
+     * by compare-and-swap, before the name that needs it is LIVE. */
     _Atomic uint16_t export_reach[SPACE_EXPORTS];
     struct space_export exports[SPACE_EXPORTS];
     char xpmem_library[SPACE_XPMEM_PATH]; /* what tasks get for libxpmem.so.0; empty: none */
@@ -110,7 +111,8 @@ static inline unsigned space_slot_index(const struct space *space, const struct 
     return (unsigned)(slot - space->slots);
 }
 
-/* Whether this memory image is the space's (not a forked copy): the mark is there. */
+/* Whether this address space is the space's and not a forked copy of it: the kernel wipes the mark
+ * in a forked child. */
 static inline int space_marked(void)
 {
     return *(const volatile uint32_t *)LAYOUT_MARK != 0;

@@ -14,14 +14,13 @@ struct space_stats {
     _Atomic uint32_t yields; /* how often it gave its CPU up; wraps */
 };
 
-/* What found its table full since the space began: all goes on, with less. Relaxed counters that
- * any task's threads raise and ps and the root read. */
+/* How often a table of the space was full. Nothing fails then; the comment says what is lost.
+ * Relaxed counters, incremented by any task's threads and read by ps and the root. */
 struct space_overflows {
-    _Atomic uint32_t patch_sites; /* system calls that were left as they are */
-    _Atomic uint32_t
-        files; /* files that were searched for patch sites without keeping the result */
-    _Atomic uint32_t cpuids;   /* cpuid instructions that were not answered from the table */
-    _Atomic uint32_t mappings; /* mappings outside their task's range that stay when it ends */
+    _Atomic uint32_t patch_sites; /* system calls that were not interposed */
+    _Atomic uint32_t files;       /* files whose patch sites were not cached */
+    _Atomic uint32_t cpuids;      /* cpuid instructions that were not answered from the table */
+    _Atomic uint32_t mappings;    /* out-of-range mappings that stay when their task ends */
 };
 
 static inline void space_count(_Atomic uint32_t *counter, uint32_t more)

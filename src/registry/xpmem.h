@@ -2,19 +2,20 @@
 #ifndef ONESPACE_REGISTRY_XPMEM_H
 #define ONESPACE_REGISTRY_XPMEM_H
 
+#include <linux/limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    SPACE_XPMEM_PATH = 4096,
+    SPACE_XPMEM_PATH = PATH_MAX,
     SPACE_PIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
 };
 
 struct space_slot;
 
-/* What a member has made and got through XPMEM: src/xpmem/entries.h. Its threads change it, the
- * reaper resets it when all of them are gone. */
+/* What a member has made and got through XPMEM (xpmem/entries.h). Its threads change it; the reaper
+ * resets it when all of them have ended. */
 struct space_xpmem_table {
     _Atomic uint64_t free;   /* entries given back: index + 1 of the newest, change count << 32 */
     _Atomic uint32_t used;   /* entries that were ever taken */

@@ -1,9 +1,9 @@
 /* src/runtime/barrier.c: the barrier of the tasks that were started together.
  *
  * One word: generation << 32 | number of arrivals. The last arrival starts the next generation in
- * the same compare-and-swap, so there is no instruction at which a dying task could leave it half
- * open; an arrival can be taken back likewise. Waiters sleep on the generation's half; the reaper
- * wakes them when a participant ends, since nobody else may be left to do it. */
+ * the same compare-and-swap, so a task that dies at any instruction leaves the barrier consistent;
+ * an arrival is withdrawn likewise. Waiters sleep on the half with the generation. The reaper wakes
+ * them when a participant ends, since no other member may be left to do so. */
 #include "onespace.h"
 
 #include <errno.h>
@@ -29,8 +29,8 @@ static int arrive(struct space *space, uint32_t ntasks, uint32_t *generation)
     return (uint32_t)(next >> 32) != *generation;
 }
 
-/* 0, or -EAGAIN when the generation was completed meanwhile. */
-static int take_back(struct space *space, uint32_t generation)
+/* 0, or -EAGAIN if the generation was completed meanwhile. */
+static int withdraw(struct space *space, uint32_t generation)
 {
     uint64_t old = atomic_load(&space->barrier);
     do
@@ -57,13 +57,14 @@ int onespace_barrier(int timeout_ms)
         return 0;
     }
     for (;;) {
-        /* Sequentially consistent like the arrivals: everything before them is seen after this. */
+        /* Sequentially consistent, pairs with the arrivals: all that was written before them is
+         * seen after this. */
         if ((uint32_t)(atomic_load(&space->barrier) >> 32) != generation)
             return 0;
         int result = atomic_load(&space->group_ended) ? -EOWNERDEAD : 0;
         if (result == 0 && futex_wait(generation_word(space), generation, deadline) == -ETIMEDOUT)
             result = -ETIMEDOUT;
-        if (result < 0 && take_back(space, generation) == 0)
+        if (result < 0 && withdraw(space, generation) == 0)
             return result;
     }
 }

@@ -1,4 +1,4 @@
-/* src/runtime/debugger.c: hang the chain of space/debugger.h behind that of the root's ld.so. */
+/* src/runtime/debugger.c: append the chain of space/debugger.h to that of the root's ld.so. */
 #include "runtime/debugger.h"
 
 #include <gnu/libc-version.h>
@@ -7,7 +7,7 @@
 
 #include "registry/space.h"
 
-/* Before 2.35 what follows the structure in ld.so's memory is something else. */
+/* Before glibc 2.35 there is no r_next behind struct r_debug. */
 static int ld_so_has_a_chain(void)
 {
     unsigned major, minor;
@@ -27,10 +27,9 @@ static struct space_namespace *first_namespace(const struct space *space)
     return NULL;
 }
 
-/* ld.so appends to its chain while it holds a lock that cannot be had from here: a thread of the
- * root that calls dlmopen during onespace_init may cut the space's chain off, which then is not
- * seen. */
-void debugger_hang(struct space *space)
+/* ld.so appends to its chain under a lock that is not accessible from here: if a thread of the root
+ * calls dlmopen during onespace_init, the space's chain may be cut off and remain invisible. */
+void debugger_append(struct space *space)
 {
     struct space_namespace *first = first_namespace(space), *last = first;
     space->debug_head.version = space->debug_tail.version = SPACE_NAMESPACES;
@@ -40,12 +39,12 @@ void debugger_hang(struct space *space)
     for (uintptr_t next; (next = atomic_load(&last->next));)
         last = (struct space_namespace *)next;
     atomic_store_explicit(&last->next, (uintptr_t)&space->debug_head, memory_order_release);
-    /* The first one's version says whether there is a next, as ld.so itself has it. */
+    /* As in ld.so itself, the version of the first one says whether r_next exists. */
     if (first->version < SPACE_NAMESPACES)
         first->version = SPACE_NAMESPACES;
 }
 
-void debugger_take_away(struct space *space)
+void debugger_remove(struct space *space)
 {
     for (struct space_namespace *at = first_namespace(space); at;) {
         uintptr_t next = atomic_load(&at->next);

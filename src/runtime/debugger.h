@@ -4,9 +4,11 @@
 
 #include "registry/space.h"
 
-/* Hangs the chain behind what the root's ld.so has, found from the link map of the root's program;
- * takes it away. By the root. Does nothing where ld.so has no such chain: glibc before 2.35. */
-void debugger_hang(struct space *space);
-void debugger_take_away(struct space *space);
+/* Appends the chain to that of the root's ld.so, which is found from the link map of the root's
+ * program; removes it. Called by the root. Do nothing if ld.so has no such chain: glibc
+ * before 2.35.
+ */
+void debugger_append(struct space *space);
+void debugger_remove(struct space *space);
 
 #endif

@@ -1,4 +1,4 @@
-/* src/runtime/init.c: make a space and end it: where the layers below are put together. */
+/* src/runtime/init.c: make a space and end it. The composition root of the layers below. */
 #include "onespace.h"
 
 #include <dlfcn.h>
@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #include "arch/copy.h"
+#include "arch/trampoline.h"
 #include "base/futex.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
 #include "interpose/thread_mode.h"
+#include "runtime/attach.h"
 #include "runtime/debugger.h"
 #include "runtime/locking.h"
 #include "runtime/mappings.h"
-#include "space/debugger.h"
-#include "space/group.h"
 #include "space/robust.h"
 #include "space/self.h"
 #include "task/agent_path.h"
@@ -36,20 +36,25 @@
 
 enum { FUTEX_HASH_SLOTS = 1024 };
 
-/* By the agent of each task, on the task's main thread, when its libraries are loaded. */
-static void task_attached(struct space_slot *self, uintptr_t link_map)
+/* The object that holds this function is the root's copy of the library. */
+static int note_object(struct dl_phdr_info *object, size_t size, void *argument)
 {
-    const struct link_map *program = (const struct link_map *)link_map;
-    robust_attach(self);
-    if (program) { /* musl's has a name, and needs no second one */
-        const char *path = *program->l_name ? NULL : interpose_program(self);
-        debugger_show(space_registry(), self, path, program->l_addr, (uintptr_t)program->l_ld,
-                      link_map);
+    struct space_unwind unwind = {.trampoline_frame = (uintptr_t)arch_trampoline_frame};
+    uintptr_t here = (uintptr_t)note_object;
+    (void)size;
+    for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        uintptr_t low = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_GNU_EH_FRAME)
+            unwind.table = low;
+        if (segment->p_type == PT_LOAD && here - low < segment->p_memsz) {
+            unwind.code_low = low;
+            unwind.code_high = low + segment->p_memsz;
+        }
     }
-    atomic_store_explicit(&self->loaded, 1, memory_order_release);
-    futex_wake(&self->loaded, INT32_MAX);
-    if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
-        group_await_loaded(space_registry(), self);
+    if (unwind.code_low)
+        *(struct space_unwind *)argument = unwind;
+    return unwind.code_low != 0;
 }
 
 static void fill_registry(struct space *space)
@@ -59,6 +64,7 @@ static void fill_registry(struct space *space)
     if (dladdr((void *)fill_registry, &library) && library.dli_fname)
         text_append_some(space->library, library.dli_fname, sizeof(space->library) - 1);
     space->header = space_header();
+    dl_iterate_phdr(note_object, &space->unwind);
     space->operations.task_attached = task_attached;
     space->operations.interpose = interpose_call;
     space->operations.prepare = interpose_prepare;
@@ -85,7 +91,7 @@ static void fill_registry(struct space *space)
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
         root->link_map = (uintptr_t)first;
-    debugger_hang(space);
+    debugger_append(space);
     atomic_store(&root->memory, MEMORY_PRESENT);
     atomic_store(&root->state, SLOT_RUNNING);
 }
@@ -96,14 +102,15 @@ static long create_space(void)
     long result = mappings_make(space);
     if (result < 0)
         return result;
-    /* With the hash fixed before the first task, no wake-up is lost while the kernel changes it
-     * (Linux 6.16 and later; older kernels have no such call and no such hash). */
+    /* Fixes the size of the futex hash before the first task, so that no wake-up is lost while the
+     * kernel resizes it (Linux 6.16 and later; older kernels have neither the call nor the hash).
+     */
     prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
     arch_detect();
     fill_registry(space);
     result = reaper_start(space);
     if (result < 0) {
-        debugger_take_away(space);
+        debugger_remove(space);
         mappings_clear(space);
         return result;
     }
@@ -113,8 +120,8 @@ static long create_space(void)
     return 0;
 }
 
-/* Valgrind runs one program's threads in turn; the reaper, a process in the same memory, would take
- * its turn along when valgrind ends it, and the root would wait for ever. */
+/* Valgrind lets one of a program's threads run at a time. The reaper, a process in the same memory,
+ * would not pass that lock on when valgrind ends it, and the root would wait for ever. */
 static int is_under_valgrind(void)
 {
     const char *preloaded = getenv("LD_PRELOAD");
@@ -152,7 +159,7 @@ int onespace_fini(void)
     robust_detach(&space->slots[0]);
     space_set_root(NULL);
     loader_image_forget();
-    debugger_take_away(space);
+    debugger_remove(space);
     mappings_clear(space);
     return 0;
 }

@@ -1,9 +1,10 @@
-/* src/runtime/locking.c: tell this program's libc that it is not alone with its memory.
+/* src/runtime/locking.c: make this program's libc use atomic instructions.
  *
- * A libc whose program never made a thread leaves atomic instructions out: glibc in the mutexes
+ * As long as a program has made no thread, its libc omits atomic instructions: glibc in mutexes
  * that are not process-shared and in malloc, libstdc++ in the counts of std::shared_ptr. Tasks
- * share memory without being threads of one another, so two such programs would both enter a lock.
- * Making one thread settles it for good: from then on the libc takes every lock in earnest. */
+ * share memory without being threads of one another, so two such programs could both acquire a
+ * lock. Making one thread ends that for good: the libc then uses atomic instructions even when the
+ * thread has ended. */
 #include "runtime/locking.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ int locking_begin(void)
     sigset_t all, mask;
     if (!&__libc_single_threaded || !__libc_single_threaded)
         return 0;
-    /* The program's signals are not for this thread. */
+    /* The program's signals must not be delivered to this thread. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     pthread_attr_init(&attr);
@@ -36,7 +37,7 @@ int locking_begin(void)
         pthread_join(thread, NULL);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    /* Where threads are forbidden (a filter that answers clone3 with EPERM), this program goes on
-     * without: it cannot have threads of its own either. */
+    /* Where threads are forbidden (a filter that answers clone3 with EPERM) this is no failure: the
+     * program cannot have threads of its own either. */
     return error && error != EPERM ? -EAGAIN : 0;
 }

@@ -1,9 +1,8 @@
-/* src/runtime/locking.h: tell this program's libc that it is not alone with its memory. */
+/* src/runtime/locking.h: make this program's libc use atomic instructions in its locks. */
 #ifndef ONESPACE_RUNTIME_LOCKING_H
 #define ONESPACE_RUNTIME_LOCKING_H
 
-/* 0, or -EAGAIN when there is no thread to be had; then it may be called again. Not from signal
- * handlers. */
+/* 0, or -EAGAIN if no thread can be made; it may be called again then. Not from signal handlers. */
 int locking_begin(void);
 
 #endif

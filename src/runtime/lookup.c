@@ -1,8 +1,8 @@
 /* src/runtime/lookup.c: find a symbol of another task by reading its ELF tables.
  *
  * Never calls the task's own dlsym: that would run its ld.so on our thread, with our thread
- * pointer. The tables may change or go while they are read, so every read is a system call on our
- * own address space, which fails where a load would fault. */
+ * pointer. The tables may change or be unmapped while they are read, so every read is a system call
+ * on our own address space, which fails where a load would fault. */
 #include "onespace.h"
 
 #include <elf.h>
@@ -25,7 +25,7 @@
 #include "space/self.h"
 #include "space/slots.h"
 
-enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_PATIENCE_MS = 2000, LOAD_SLICE_MS = 20 };
+enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_TIMEOUT_MS = 2000, LOAD_SLICE_MS = 20 };
 
 static int peek(uintptr_t from, void *to, size_t size)
 {
@@ -37,7 +37,7 @@ static int peek(uintptr_t from, void *to, size_t size)
 static int peek_string(uintptr_t from, char *to, size_t size)
 {
     for (size_t done = 0; done + 1 < size;) {
-        size_t part = 256 - (from + done) % 256; /* never across a page */
+        size_t part = 256 - (from + done) % 256; /* never crosses a page */
         if (part > size - 1 - done)
             part = size - 1 - done;
         if (peek(from + done, to + done, part) != 0)
@@ -86,7 +86,7 @@ static int read_object(uintptr_t bias, uintptr_t dynamic, struct object *object)
     return -ENOENT;
 }
 
-/* 1 when symbol `index` is the defined, default version of `name`. */
+/* Whether symbol `index` is a definition, of the default version, of `name`. */
 static int matches(const struct object *object, uint32_t index, const char *name, Elf64_Sym *symbol)
 {
     char text[512];
@@ -189,7 +189,7 @@ static int find_in_file(const char *path, uintptr_t bias, const char *name, void
     return result < 0 ? -ENOENT : result_of(bias, value, length, type, address, size);
 }
 
-/* The debugger's view of the task's libraries, found in its ld.so: the first link map, or 0. */
+/* The first of the link maps that the task's ld.so publishes for debuggers, or 0. */
 static uintptr_t first_link_map(const struct space_slot *slot)
 {
     void *found;
@@ -213,7 +213,7 @@ static void name_program(const struct space_slot *slot, char *path, size_t size)
     const struct child *child = (const struct child *)slot->child_record;
     path[0] = 0;
     if (child)
-        (void)peek_string((uintptr_t)child->program, path, size); /* it may be gone by now */
+        (void)peek_string((uintptr_t)child->program, path, size); /* it may be unmapped by now */
     else
         snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
 }
@@ -246,11 +246,11 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
     return result;
 }
 
-/* Until the task has loaded its libraries, or ended. The agent's release store pairs with the
- * acquire here: the link maps that it saw complete are complete for us. */
+/* Waits until the task has loaded its libraries, or ended. Acquire, pairs with the agent's release
+ * store: the link maps that were complete for it are complete for us. */
 static void await_loaded(struct space *space, struct space_slot *slot, int id)
 {
-    uint64_t deadline = futex_deadline(LOAD_PATIENCE_MS);
+    uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
            space_slot(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
            futex_now_ns() < deadline)
@@ -262,7 +262,7 @@ static int is_alive(const struct space_slot *slot)
     return space_state(slot) == SLOT_RUNNING || space_state(slot) == SLOT_STARTING;
 }
 
-/* The memory of a task that has ended is there while somebody holds it; we do while we look. */
+/* The memory of a task that has ended stays mapped while it is held; we hold it while we look. */
 static int find_in_ended(struct space *space, struct space_slot *slot, int id, const char *symbol,
                          void **address, size_t *size)
 {
@@ -287,7 +287,7 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     if (result < 0)
         return result;
     if (is_alive(slot) && slot != &space->slots[0])
-        await_loaded(space, slot, id); /* half loaded, another library's symbol might be found */
+        await_loaded(space, slot, id); /* half loaded, a later library's symbol might be found */
     if (!is_alive(slot))
         return find_in_ended(space, slot, id, symbol, address, size);
     return space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;

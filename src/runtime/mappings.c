@@ -52,15 +52,15 @@ static long map_trampolines(struct space *space)
     return mprotect(page, ARCH_PAGE, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
 }
 
-/* The address space has one program break, and the libc of every program that is not interposed on
- * believes that it owns it. A page behind the break makes every brk fail; those libcs then take
- * their heap from mmap. One page that is taken from the root's own sbrk first keeps the root's libc
- * from ever lowering the break and so opening the gap again. */
+/* The address space has one program break, and the libc of every program that is not interposed
+ * assumes that it owns it. A page directly above the break makes every brk fail; those libcs then
+ * take their heap from mmap. Before that one page is allocated by the root's own sbrk: the root's
+ * libc then never lowers the break, which would open a gap below the fence. */
 static long fence_break(struct space *space)
 {
     for (int tries = 0; tries < FENCE_TRIES; tries++) {
         if (sbrk(ARCH_PAGE) == (void *)-1)
-            return 0; /* something lies there already, and stays if it is not ours */
+            return 0; /* what is mapped there already serves as the fence */
         uintptr_t end = page_ceiling((uintptr_t)raw(__NR_brk, 0));
         void *fence =
             mmap((void *)end, ARCH_PAGE, PROT_NONE,
@@ -76,8 +76,9 @@ static long fence_break(struct space *space)
     return -EEXIST;
 }
 
-/* Whatever lies in the region would be taken for a task's one day. Only unusual layouts put
- * anything there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
+/* Precondition of a space: nothing is mapped in the region, since it would be unmapped with the
+ * task that gets that range. Only unusual layouts put anything there: setarch -L,
+ * vm.legacy_va_layout, a stack limit of dozens of TiB. */
 static int region_is_free(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

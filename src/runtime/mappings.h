@@ -1,11 +1,11 @@
-/* src/runtime/mappings.h: the memory that a space begins with. */
+/* src/runtime/mappings.h: what a space maps when it begins. */
 #ifndef ONESPACE_RUNTIME_MAPPINGS_H
 #define ONESPACE_RUNTIME_MAPPINGS_H
 
 #include "registry/space.h"
 
 /* Maps the registry, the mark and the page of trampolines, and fences the program break. 0, or
- * -errno with nothing mapped; -ENOMEM also when the region is not free. By the root. */
+ * -errno with nothing mapped; -ENOMEM also if the region is not free. Called by the root. */
 long mappings_make(struct space *space);
 /* Unmaps all that, and the memory of ended tasks. */
 void mappings_clear(struct space *space);

@@ -49,7 +49,7 @@ int onespace_task(int number)
         return -EPERM;
     if (number < 0 || (uint32_t)number >= atomic_load(&space->group_ntasks))
         return -EINVAL;
-    /* Asked first: who is in no slot afterwards was there and has gone. */
+    /* Read before the slots: a task that was started by then and is in no slot now has ended. */
     uint32_t word = atomic_load(&space->group_numbers[number / 32]);
     int started = (word >> number % 32 & 1) != 0;
     uint32_t highest = atomic_load(&space->highest);
@@ -101,8 +101,8 @@ int onespace_kill(int id, int signal)
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) /* before Linux 5.3 */
         return kill(pid, signal) == 0 ? 0 : -errno;
-    /* The task was not reaped when the descriptor was opened if it is not now: no stranger is hit.
-     */
+    /* If the task is not reaped now, it was not when the descriptor was opened: the descriptor is
+     * its own, not that of another process with the same pid. */
     int result = -ESRCH;
     if (pid_of(space, id) == pid)
         result = syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0) == 0 ? 0 : -errno;

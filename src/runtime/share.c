@@ -42,8 +42,8 @@ int onespace_unexport(const char *name)
     return result ? result : (int)exports_remove(space, space_self(), name);
 }
 
-/* A name that is there is good as long as its owner is, or as its spawner holds the memory from the
- * start: all is looked at under a hold. */
+/* A name is valid as long as its owner lives, or as its spawner holds the memory from the start
+ * (ONESPACE_SPAWN_HOLD). Both are tested under a hold, so that neither changes meanwhile. */
 static int import_now(struct space *space, struct space_slot *owner, int id, const char *name,
                       void **address, uint64_t *size)
 {
@@ -77,7 +77,7 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
     uint64_t deadline = futex_deadline(timeout_ms), found_size = 0;
     void *found = NULL;
     for (;;) {
-        /* Acquire: pairs with the bump after an export or an end. */
+        /* Acquire, pairs with futex_bump after an export or an end. */
         uint32_t seen = atomic_load_explicit(&space->names, memory_order_acquire);
         struct space_slot *owner = space_slot(space, id);
         if (!owner)
@@ -105,7 +105,7 @@ int onespace_hold(int id)
         return -EPERM;
     struct space_slot *owner = space_slot(space, id);
     long result = owner ? holds_take(space, owner, space_self()) : -ESRCH;
-    if (result == 0 && space_slot(space, id) != owner) { /* it went before it was held */
+    if (result == 0 && space_slot(space, id) != owner) { /* it ended before it was held */
         (void)holds_give(space, owner, space_self());
         result = -ESRCH;
     }

@@ -9,15 +9,15 @@
 #include "space/slots.h"
 #include "task/reaper.h"
 
-/* A task that the caller may wait for. One that never entered its program belongs to the spawning
- * thread, which will report the failure and collect it. */
+/* Whether the caller may wait for the task. One that never entered its program is the spawning
+ * thread's, which reports the failure and collects it. */
 static int is_mine(const struct space_slot *slot, int32_t me)
 {
     return slot->spawner == me && !(slot->flags & ONESPACE_SPAWN_DETACHED) &&
            atomic_load(&slot->child_result) == 1;
 }
 
-/* Takes the status if it is there: the id, 0 if the task lives, or -ECHILD. */
+/* Collects the status if the task has ended: its id, 0 if it lives, or -ECHILD. */
 static int collect(struct space_slot *slot, struct onespace_status *status)
 {
     uint32_t ended = SLOT_ENDED;
@@ -75,7 +75,7 @@ int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
     int32_t me = atomic_load(&space_self()->id);
     uint64_t deadline = futex_deadline(timeout_ms);
     for (;;) {
-        /* Acquire pairs with the bump after each end. */
+        /* Acquire, pairs with futex_bump after each end. */
         uint32_t seen = atomic_load_explicit(&space->ends, memory_order_acquire);
         int result = id == ONESPACE_ANY ? collect_any(space, me, status)
                                         : collect_one(space, me, id, status);

@@ -70,7 +70,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
 {
     request->signal_mask = inherit_signals_of(mask);
     request->ignored = inherit_ignored_signals();
-    request->magic = PROTOCOL_MAGIC;
+    request->header = protocol_header();
     request->flags = job->flags;
     /* Hydra gives each rank a session, and the kernel divides CPU time among sessions (autogroup).
      */

@@ -127,14 +127,22 @@ static void set_numbers(const struct shim_job *job)
  * another one. A socket, or a negated exit status. */
 static int find_host(const struct shim_job *job)
 {
-    char message[512], greeting;
+    char message[512];
+    struct protocol_greeting greeting;
+    struct shared_header own = protocol_header();
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)
             return -complain(message);
-        if (protocol_receive(socket, &greeting, 1) == 0 && greeting == PROTOCOL_GREETING)
+        int result = protocol_receive(socket, &greeting, sizeof(greeting));
+        if (result == 0 && shared_matches(&greeting.header, &own))
             return socket;
         close(socket);
+        if (result == 0) {
+            shared_tell("host's protocol", &greeting.header, greeting.file, &own,
+                        "this `onespace run`");
+            return -126;
+        }
     }
     return -complain("the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
                      "onespace-run(1)");

@@ -6,8 +6,9 @@ static uintptr_t address_of(struct space_namespace *entry)
     return (uintptr_t)entry;
 }
 
-/* Links all slots up to this one, in order. Each step is a compare-and-swap that whoever comes next
- * would repeat, so that it matters neither who gets there first nor who is killed in between. */
+/* Links all slots up to this one, in order. Every step is an idempotent compare-and-swap, so it may
+ * be made by several callers at once, and what one that is killed leaves half done the next one
+ * completes. */
 static void link_up_to(struct space *space, uint32_t index)
 {
     uintptr_t tail = address_of(&space->debug_tail), none, last;

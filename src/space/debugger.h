@@ -5,14 +5,13 @@
  * that one leads to further ones, made for the namespaces of dlmopen, through r_next; gdb follows
  * them from version 13 on. Behind the last of them the root hangs the chain of the space:
  *
- *   root's r_debug(s) -> head -> slot 1: program -> libraries -> slot 2: ... -> tail -> (later
- * ones)
+ *   root's r_debug(s) -> head -> slot 1: program -> libraries -> slot 2: ... -> tail -> (later)
  *
- * Everything that is linked lies in the registry, and nothing is ever unlinked before the space
- * ends: the root's ld.so, too, walks along here when dlmopen makes its next namespace, which it
- * hangs behind the tail. A slot without a task has empty link maps, as ld.so leaves them for a
- * namespace that is no longer used. Tasks' own r_debug structures are not part of the chain, for
- * their memory goes.
+ * All entries lie in the registry, and none is unlinked before the space ends: the root's ld.so
+ * follows the chain, too, when dlmopen makes another namespace, which it appends to the tail. A
+ * slot without a task has empty link maps, as ld.so leaves them for a namespace that is no longer
+ * used. Tasks' own r_debug structures are not part of the chain: their memory is unmapped when they
+ * end.
  *
  * Two entries per task, because debuggers skip link maps without a name, and that is what a main
  * program's has: one leads to a link map of ours for the program, the other to those of its ld.so.
@@ -27,7 +26,7 @@
  * stay valid until debugger_hide. Called once, by the task itself. Freestanding. */
 void debugger_show(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
                    uintptr_t dynamic, uintptr_t first_link_map);
-/* Takes that back, by the reaper when the task is no more. Freestanding. */
+/* Undoes that. Called by the reaper when the task has ended. Freestanding. */
 void debugger_hide(struct space_slot *slot);
 
 #endif

@@ -1,13 +1,15 @@
 /* src/space/exports.c: see exports.h.
  *
- * A name has a first entry and a stride, by hash of owner and name, and takes the first free entry
- * on its way. Nothing tells a reader where names end, so an entry is free again as soon as its name
- * is gone; how far a search must go is noted by first entry (export_reach) and never lowered: too
- * far costs time only, and the strides keep it short on average even when the table has been full.
+ * Open addressing with double hashing: owner and name give a first entry and a stride, and a name
+ * takes the first free entry of that sequence. There are no tombstones: an entry is free as soon as
+ * its name is removed, so a search does not end at a free entry but after export_reach[first entry]
+ * steps. That is raised before a name becomes visible and never lowered: too large a value costs
+ * only time, and the strides keep searches short on average even when the table has been full.
  *
- * Readers take no lock. An entry counts when its state is LIVE and the same before and after it was
- * read; each use has a number of its own. Only the owner's threads add under its name; they exclude
- * one another by the owner's own lock, which dies with all of them. */
+ * Readers take no lock. What was read of an entry is valid if its state was LIVE before and is
+ * unchanged after; each use of an entry has a number of its own in the state. Only the owner's
+ * threads add and remove its names; they exclude one another by the member's lock (lock.h), which
+ * dies with them. */
 #include "space/exports.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 #include "base/hash.h"
 #include "space/lock.h"
 
-struct way {
+struct probe {
     uint64_t hash;
     uint32_t stride; /* odd, so that it leads to every entry */
 };
@@ -25,16 +27,16 @@ struct value {
     uint64_t size;
 };
 
-static struct way way_of(int32_t owner, const char *name)
+static struct probe probe_of(int32_t owner, const char *name)
 {
     uint64_t hash = hash_text(HASH_SEED ^ (uint32_t)owner, name);
     hash ^= hash >> 29;
-    return (struct way){hash, (uint32_t)(hash >> 40) | 1};
+    return (struct probe){hash, (uint32_t)(hash >> 40) | 1};
 }
 
-static uint32_t entry_at(const struct way *way, uint32_t step)
+static uint32_t entry_at(const struct probe *probe, uint32_t step)
 {
-    return ((uint32_t)way->hash + step * way->stride) % SPACE_EXPORTS;
+    return ((uint32_t)probe->hash + step * probe->stride) % SPACE_EXPORTS;
 }
 
 static uint64_t kind_of(uint64_t state)
@@ -42,8 +44,8 @@ static uint64_t kind_of(uint64_t state)
     return state & EXPORT_KIND_MASK;
 }
 
-/* The next state of an entry. Claiming an entry and saying who claimed it is one step, so that
- * exports_drop finds the claims of a task that was killed and nobody else's. */
+/* The next state of an entry. One store both claims an entry and names the claimer, so that
+ * exports_drop finds exactly the claims of a task that was killed. */
 static uint64_t state_of(enum export_state kind, unsigned slot, uint64_t use)
 {
     return (uint64_t)kind | (uint64_t)slot << EXPORT_SLOT_SHIFT | use << EXPORT_USE_SHIFT;
@@ -61,21 +63,21 @@ static int same_name(const _Atomic char *stored, const char *name)
     return 0;
 }
 
-/* Whether the entry holds the name; then with its value. */
-static int read_entry(const struct space_export *entry, int32_t owner, const struct way *way,
+/* Whether the entry holds the name; then *value is its value. */
+static int read_entry(const struct space_export *entry, int32_t owner, const struct probe *probe,
                       const char *name, struct value *value)
 {
     /* Acquire: pairs with the release of LIVE, so the fields are at least that name's. */
     uint64_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
     if (kind_of(state) != EXPORT_LIVE ||
-        atomic_load_explicit(&entry->hash, memory_order_relaxed) != (uint32_t)way->hash ||
+        atomic_load_explicit(&entry->hash, memory_order_relaxed) != (uint32_t)probe->hash ||
         atomic_load_explicit(&entry->owner, memory_order_relaxed) != owner ||
         !same_name(entry->name, name))
         return 0;
     value->address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     value->size = atomic_load_explicit(&entry->size, memory_order_relaxed);
-    /* Pairs with the fence in fill_entry: whoever saw a later name's field sees its claim too. Then
-     * the name was gone for a moment, and it is right to say so. */
+    /* Pairs with the fence in fill_entry: if a field read above was a later name's, the load below
+     * sees that name's claim. Then this name was removed meanwhile, and "not found" is correct. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&entry->state, memory_order_relaxed) == state;
 }
@@ -83,13 +85,14 @@ static int read_entry(const struct space_export *entry, int32_t owner, const str
 static struct space_export *find_entry(struct space *space, int32_t owner, const char *name,
                                        struct value *value)
 {
-    struct way way = way_of(owner, name);
-    /* Relaxed: who was told of a name sees the reach that was raised before it was LIVE. */
+    struct probe probe = probe_of(owner, name);
+    /* Relaxed: a caller who knows of the name through other memory sees the reach, too, since it
+     * was raised before the name was LIVE. */
     uint32_t reach =
-        atomic_load_explicit(&space->export_reach[entry_at(&way, 0)], memory_order_relaxed);
+        atomic_load_explicit(&space->export_reach[entry_at(&probe, 0)], memory_order_relaxed);
     for (uint32_t step = 0; step < reach; step++) {
-        struct space_export *entry = &space->exports[entry_at(&way, step)];
-        if (read_entry(entry, owner, &way, name, value))
+        struct space_export *entry = &space->exports[entry_at(&probe, step)];
+        if (read_entry(entry, owner, &probe, name, value))
             return entry;
     }
     return NULL;
@@ -104,15 +107,16 @@ static void raise_reach(_Atomic uint16_t *reach, uint32_t steps)
         ;
 }
 
-static struct space_export *claim_entry(struct space *space, const struct way *way, unsigned slot)
+static struct space_export *claim_entry(struct space *space, const struct probe *probe,
+                                        unsigned slot)
 {
     for (uint32_t step = 0; step < SPACE_EXPORTS; step++) {
-        struct space_export *entry = &space->exports[entry_at(way, step)];
+        struct space_export *entry = &space->exports[entry_at(probe, step)];
         uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
         while (kind_of(state) == EXPORT_FREE) {
             uint64_t claimed = state_of(EXPORT_CLAIMED, slot, (state >> EXPORT_USE_SHIFT) + 1);
             if (atomic_compare_exchange_weak(&entry->state, &state, claimed)) {
-                raise_reach(&space->export_reach[entry_at(way, 0)], step + 1);
+                raise_reach(&space->export_reach[entry_at(probe, 0)], step + 1);
                 return entry;
             }
         }
@@ -128,13 +132,13 @@ static void set_kind(struct space_export *entry, enum export_state kind)
     atomic_store_explicit(&entry->state, next, memory_order_release);
 }
 
-static void fill_entry(struct space_export *entry, int32_t owner, const struct way *way,
+static void fill_entry(struct space_export *entry, int32_t owner, const struct probe *probe,
                        const char *name, const struct value *value)
 {
     /* Pairs with the fence in read_entry: the claim is seen before the fields are. */
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&entry->owner, owner, memory_order_relaxed);
-    atomic_store_explicit(&entry->hash, (uint32_t)way->hash, memory_order_relaxed);
+    atomic_store_explicit(&entry->hash, (uint32_t)probe->hash, memory_order_relaxed);
     atomic_store_explicit(&entry->address, value->address, memory_order_relaxed);
     atomic_store_explicit(&entry->size, value->size, memory_order_relaxed);
     for (unsigned i = 0; i < SPACE_EXPORT_NAME; i++) {
@@ -149,15 +153,15 @@ static long add_locked(struct space *space, struct space_slot *owner, const char
                        const struct value *value)
 {
     int32_t id = atomic_load(&owner->id);
-    struct way way = way_of(id, name);
+    struct probe probe = probe_of(id, name);
     struct value old;
     if (find_entry(space, id, name, &old))
         return -EEXIST;
     atomic_store(&owner->has_exported, 1);
-    struct space_export *entry = claim_entry(space, &way, space_slot_index(space, owner));
+    struct space_export *entry = claim_entry(space, &probe, space_slot_index(space, owner));
     if (!entry)
         return -ENOSPC;
-    fill_entry(entry, id, &way, name, value);
+    fill_entry(entry, id, &probe, name, value);
     return 0;
 }
 
@@ -200,7 +204,7 @@ void exports_drop(struct space *space, struct space_slot *owner)
     unsigned slot = space_slot_index(space, owner);
     for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
         struct space_export *entry = &space->exports[i];
-        /* Acquire: the dead task's last step on this entry comes before ours. */
+        /* Acquire: the dead task's last stores to this entry come before ours. */
         uint64_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
         if (kind_of(state) != EXPORT_FREE && (uint32_t)state >> EXPORT_SLOT_SHIFT == slot)
             set_kind(entry, EXPORT_FREE);

@@ -12,7 +12,7 @@ long exports_remove(struct space *space, struct space_slot *owner, const char *n
 /* 0 or -ENOENT. */
 long exports_find(struct space *space, int32_t owner, const char *name, void **address,
                   uint64_t *size);
-/* Keeper: removes everything that the member exported. Freestanding. */
+/* Reaper: removes everything that the member exported. Freestanding. */
 void exports_drop(struct space *space, struct space_slot *owner);
 
 #endif

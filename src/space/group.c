@@ -1,11 +1,11 @@
-/* src/space/group.c: see group.h. Freestanding: runs in the reaper and in newborn tasks too. */
+/* src/space/group.c: see group.h. Freestanding: runs in the reaper and in children, too. */
 #include "space/group.h"
 
 #include <errno.h>
 
 #include "base/futex.h"
 
-enum { LOAD_PATIENCE_MS = 2000 };
+enum { LOAD_TIMEOUT_MS = 2000 };
 
 static void begin_group(struct space *space, uint32_t ntasks)
 {
@@ -17,8 +17,8 @@ static void begin_group(struct space *space, uint32_t ntasks)
         atomic_store(&space->group_numbers[i], 0);
 }
 
-/* Asked of the slots: a counter would be off for ever when a spawner is killed at the wrong moment.
- */
+/* Whether no member of the present group is left. Looks at the slots: a counter would stay wrong if
+ * a spawner were killed between changing a slot and the counter. */
 static int is_gone(struct space *space, const struct space_slot *joining)
 {
     uint32_t highest = atomic_load(&space->highest);
@@ -51,13 +51,13 @@ void group_leave(struct space *space)
     futex_wake(&space->group_loaded, INT32_MAX);
 }
 
-/* Loading libraries takes the address space's lock hundreds of times. A rank that is through with
- * it and spins for its peers would keep those that hold the lock from running, so all sleep here
- * until the last one is through. It is a courtesy: whoever ends early or takes long ends the wait.
- */
+/* Loading libraries takes the address space's lock hundreds of times. A rank that has finished and
+ * spins on its peers would keep the lock's holders off the CPU, so all sleep here until the last
+ * one has finished. Correctness does not depend on it: the wait ends early when a member ends or
+ * the time is up. */
 void group_await_loaded(struct space *space, const struct space_slot *self)
 {
-    uint64_t deadline = futex_deadline(LOAD_PATIENCE_MS);
+    uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     uint32_t ntasks = (uint32_t)self->ntasks;
     uint32_t loaded = atomic_fetch_add(&space->group_loaded, 1) + 1;
     if (loaded >= ntasks)

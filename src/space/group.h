@@ -4,11 +4,11 @@
 
 #include "registry/space.h"
 
-/* The spawner, before a member's birth: begins a new group when the last one is gone. */
+/* The spawner, before clone: adds a member, and begins a new group if the last one has ended. */
 void group_join(struct space *space, const struct space_slot *slot);
-/* The reaper, when a member ended or left: breaks the barrier and wakes who waits for it. */
+/* The reaper, when a member has ended or left: breaks the barrier and wakes those who wait. */
 void group_leave(struct space *space);
-/* A member whose libraries are loaded waits for the others, as ONESPACE_SPAWN_TOGETHER asks. */
+/* A member whose libraries are loaded waits for the others (ONESPACE_SPAWN_TOGETHER). */
 void group_await_loaded(struct space *space, const struct space_slot *self);
 
 #endif

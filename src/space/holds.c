@@ -2,7 +2,6 @@
 #include "space/holds.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "base/futex.h"
 #include "onespace.h"
@@ -15,7 +14,7 @@ long holds_take(struct space *space, struct space_slot *owner, struct space_slot
         &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
     if (atomic_load(cell) == UINT16_MAX)
         return -EOVERFLOW;
-    if (!atomic_load(&owner->was_imported)) /* written once: a store costs more than the rest */
+    if (!atomic_load(&owner->was_imported)) /* store once: a store costs more than all the rest */
         atomic_store(&owner->was_imported, 1);
     if (!atomic_load(&holder->has_imported))
         atomic_store(&holder->has_imported, 1);
@@ -71,14 +70,14 @@ static void unmap_out_of_range(struct space_slot *slot)
 {
     for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
         struct space_out_of_range *entry = &slot->interpose.out_of_range[i], old = *entry;
-        entry->end = 0; /* once unmapped, the place may be anybody's */
+        entry->end = 0; /* first: once unmapped, the addresses may be another member's */
         if (old.end)
             raw(__NR_munmap, old.start, old.end - old.start);
     }
 }
 
-/* PRESENT -> GOING, or back when somebody holds it. */
-static void let_go(struct space *space, struct space_slot *owner)
+/* PRESENT -> GOING, or back to PRESENT if the memory is held. */
+static void try_reclaim(struct space *space, struct space_slot *owner)
 {
     atomic_store(&owner->memory, MEMORY_GOING);
     if (is_held(space, owner)) {
@@ -90,7 +89,7 @@ static void let_go(struct space *space, struct space_slot *owner)
     unmap_out_of_range(owner);
 }
 
-/* Unmaps the ranges of those that are on their way, in one call for neighbours. */
+/* Unmaps the ranges of the owners whose memory is GOING, adjacent ones in one call. */
 static void unmap_ranges(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     unsigned next;
@@ -109,7 +108,7 @@ static void unmap_ranges(struct space *space, struct space_slot *const *owners, 
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        let_go(space, owners[i]);
+        try_reclaim(space, owners[i]);
     unmap_ranges(space, owners, count);
     for (unsigned i = 0; i < count; i++) {
         if (atomic_load(&owners[i]->memory) != MEMORY_GOING)

@@ -1,4 +1,4 @@
-/* src/space/holds.h: who holds whose memory, and giving it back when nobody does.
+/* src/space/holds.h: who holds whose memory, and unmapping it when nobody does.
  *
  * holds[owner][holder] counts the imports that one member has of another's memory; only the holder
  * changes its cell, and the reaper zeroes it when the holder is gone. The owner's word `memory`
@@ -8,9 +8,8 @@
  *            memory PRESENT? it holds            any cell of the row? back to PRESENT
  *            else cell--, too late               else unmap, memory NONE
  *
- * so at least one of the two sees the other. The same with the way back: the holder takes its cell
- * down and then looks at `holds_pending`, which the reaper has set before it looked at the cells.
- */
+ * so at least one of the two sees the other. A release works likewise: the holder decrements its
+ * cell and then reads `holds_pending`; the reaper sets `holds_pending` and then reads the cells. */
 #ifndef ONESPACE_SPACE_HOLDS_H
 #define ONESPACE_SPACE_HOLDS_H
 
@@ -18,15 +17,15 @@
 
 /* Takes a hold of `holder` on `owner`: 0, -EOWNERDEAD when the memory is gone, -EOVERFLOW. */
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder);
-/* Gives one back: 0 or -EINVAL. */
+/* Releases one: 0 or -EINVAL. */
 long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder);
 
-/* Keeper: the member is gone; all its holds go. */
+/* Reaper: the member has ended or left; releases all its holds. */
 void holds_drop(struct space *space, struct space_slot *holder);
-/* Keeper: the memory of these slots is wanted back, now or when the last hold goes. Neighbours go
- * together, for the fewer the changes to the address space the sooner all are done. */
+/* Reaper: unmaps the memory of these slots, now or when the last hold is released. Slots in
+ * sequence are unmapped by one call, since each call takes the lock of the address space. */
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count);
-/* Keeper: looks again at what was held when it was wanted. */
+/* Reaper: tries again to unmap what was held. */
 void holds_reclaim(struct space *space);
 
 #endif

@@ -1,9 +1,9 @@
 /* src/space/lock.h: the lock among the threads of one member.
  *
  * It guards what these threads change in the member's own records (its out-of-range mappings, its
- * exports). Signals are blocked while it is held: a handler may map memory. Nobody but the member's
- * threads takes it, so it dies with them: the reaper reads those records without it. Freestanding.
- */
+ * exports). Signals are blocked while it is held: a handler may map memory. Only the member's
+ * threads take it, so it dies with them, and the reaper reads those records without it.
+ * Freestanding. */
 #ifndef ONESPACE_SPACE_LOCK_H
 #define ONESPACE_SPACE_LOCK_H
 

@@ -5,8 +5,8 @@
 
 #include "base/raw.h"
 
-/* Where the word lies relative to `next` is the libc's choice: 32 bytes before it for glibc, 28 for
- * musl. Nothing is linked when it does not fall into the array of words. */
+/* The index of the word that the libc's offset leads to from `next` (-32 bytes in glibc, -28 in
+ * musl), or -1 if that is outside the array of words. */
 static int word_index(const struct space_robust *robust, long offset)
 {
     long at = (long)offsetof(struct space_robust, next) + offset;
@@ -20,9 +20,9 @@ void robust_attach(struct space_slot *slot)
     struct space_robust *robust = &slot->robust;
     struct robust_list_head *head = NULL;
     size_t size;
+    /* musl has no list until the program locks a robust mutex: then only the exec hook tells. */
     if (raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
-        return; /* musl has none until the program locks a robust mutex: detection by exec hook only
-                 */
+        return;
     int index = word_index(robust, head->futex_offset);
     if (index < 0)
         return;

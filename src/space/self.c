@@ -22,8 +22,8 @@ static void attach(void)
     if (!space || !slot)
         return;
     const char *file = dladdr((void *)attach, &library) ? library.dli_fname : "libonespace";
-    static _Atomic int was_told; /* a program asks more than once */
-    if (!space_is_ours(space, atomic_exchange(&was_told, 1) ? NULL : file))
+    static _Atomic int has_warned; /* a program asks more than once */
+    if (!space_is_ours(space, atomic_exchange(&has_warned, 1) ? NULL : file))
         return;
     self = slot;
     mine = space;

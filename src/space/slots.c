@@ -19,7 +19,7 @@ struct space_slot *space_slot(struct space *space, int32_t id)
 
 static void clear_slot(struct space_slot *slot)
 {
-    /* state stays CLAIMED; the words others may still look at are set one by one. */
+    /* `state` stays CLAIMED; words that other members may still read are set one by one. */
     atomic_store(&slot->ended, 0);
     atomic_store(&slot->memory, MEMORY_NONE);
     atomic_store(&slot->pid, 0);
@@ -44,8 +44,8 @@ static void clear_slot(struct space_slot *slot)
         from[i] = 0;
 }
 
-/* Low slots are used again first, so that a space that runs one task after another touches few
- * pages. */
+/* Low slots are reused first, so that a space that runs one task after another touches few pages.
+ */
 static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
 {
     uint32_t first = atomic_load(&space->free_hint);
@@ -55,7 +55,8 @@ static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
         uint32_t expected = SLOT_FREE;
         if (index == 0 || !atomic_compare_exchange_strong(&slot->state, &expected, claimed))
             continue;
-        atomic_store(&space->free_hint, (index + 1) % LAYOUT_SLOTS); /* a hint: may be overtaken */
+        atomic_store(&space->free_hint,
+                     (index + 1) % LAYOUT_SLOTS); /* a hint: races are harmless */
         return slot;
     }
     return NULL;
@@ -63,7 +64,8 @@ static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
 
 struct space_slot *space_claim(struct space *space, int32_t spawner)
 {
-    /* Who dies from here to BORN leaves a slot that the reaper finds by its spawner. */
+    /* Should the spawner die between here and STARTING, the reaper finds the slot by the index of
+     * the spawner's slot in it. */
     struct space_slot *slot = claim_slot(space, SLOT_CLAIMED | space_index(spawner) << 8);
     if (!slot)
         return NULL;

@@ -14,10 +14,10 @@
 
 static char found[PATH_MAX], real_path[PATH_MAX]; /* the same file, perhaps by another name */
 
-static int try_path(const char *folder, int length, const char *below)
+static int try_path(const char *directory, int length, const char *below)
 {
     char path[PATH_MAX];
-    int size = snprintf(path, sizeof(path), "%.*s/%s" AGENT, length, folder, below);
+    int size = snprintf(path, sizeof(path), "%.*s/%s" AGENT, length, directory, below);
     if (size >= (int)sizeof(path) || !realpath(path, real_path))
         return 0;
     if (!strpbrk(real_path, " :\t\n")) {
@@ -31,7 +31,7 @@ static int try_path(const char *folder, int length, const char *below)
     return fd >= 0;
 }
 
-/* Beside the library, or in the library folder beside the command's folder. */
+/* Beside the library, or in the library directory beside the command's directory. */
 static void find_agent(void)
 {
     static const char *const below[] = {"", "../lib/", "../" ONESPACE_LIBDIR "/"};

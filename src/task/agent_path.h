@@ -4,11 +4,11 @@
 
 #include <stddef.h>
 
-/* A path to the agent that ld.so's --preload can take (no blank, no colon), or NULL when there is
- * no agent. Found beside this library, or where ONESPACE_AGENT says. Static storage. */
+/* A path to the agent that ld.so's --preload accepts (no blank, no colon), or NULL if there is no
+ * agent. Found beside this library, or where ONESPACE_AGENT says. Static storage. */
 const char *agent_path(void);
 
-/* The path of another file in the agent's folder; empty when it is not there or does not fit. */
+/* The path of another file in the agent's directory; empty if it is not there or does not fit. */
 void agent_path_beside(const char *name, char *path, size_t size);
 
 #endif

@@ -1,12 +1,12 @@
 /* src/task/child.c: the first steps of a task, before its program.
  *
- * Freestanding. Until the jump the newborn runs the root's or the spawner's code without a thread
- * pointer of its own; all signals are blocked, so nobody else's handler runs here. */
+ * Freestanding. Until it enters its program, the child runs the root's or the spawner's code
+ * without a thread pointer of its own. All signals are blocked, so that no other program's handler
+ * runs here. */
 #include "task/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,6 +15,7 @@
 #include "arch/entry.h"
 #include "base/futex.h"
 #include "base/numbers.h"
+#include "base/signals.h"
 #include "interpose/signals.h"
 #include "interpose/thread_mode.h"
 #include "onespace.h"
@@ -37,26 +38,26 @@ static _Noreturn void fail(struct child *child, enum child_stage stage, long err
 
 static void default_handlers(void)
 {
-    for (int signal = 1; signal <= 64; signal++) {
+    for (int signal = 1; signal <= SIGNALS; signal++) {
         struct space_sigaction action, none = {.handler = (uintptr_t)SIG_DFL};
-        if (raw(__NR_rt_sigaction, signal, NULL, &action, 8) == 0 &&
+        if (raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) == 0 &&
             action.handler > (uintptr_t)SIG_IGN)
-            raw(__NR_rt_sigaction, signal, &none, NULL, 8);
+            raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
     }
 }
 
 static void set_ignored(const struct child *child)
 {
-    for (int signal = 1; signal <= 64; signal++) {
-        uint64_t bit = UINT64_C(1) << (signal - 1);
+    for (int signal = 1; signal <= SIGNALS; signal++) {
+        uint64_t bit = signal_bit(signal);
         struct space_sigaction action = {.handler =
                                              (uintptr_t)(child->ignore & bit ? SIG_IGN : SIG_DFL)};
         if ((child->ignore | child->unignore) & bit)
-            raw(__NR_rt_sigaction, signal, &action, NULL, 8);
+            raw(__NR_rt_sigaction, signal, &action, NULL, ARCH_SIGNAL_SET_BYTES);
     }
 }
 
-/* Close-on-exec descriptors are closed as execve would; the kernel has no call for that alone. */
+/* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
 static void close_on_exec_by_number(void)
 {
     struct rlimit limit = {1024, 1024};
@@ -67,21 +68,21 @@ static void close_on_exec_by_number(void)
             raw(__NR_close, fd);
 }
 
-static void close_if_marked(void *context, int fd, int folder)
+static void close_if_marked(void *context, int fd, int directory)
 {
     (void)context;
-    if (fd != folder && raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
+    if (fd != directory && raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
         raw(__NR_close, fd);
 }
 
 /* How many descriptors are open, or 0 where the kernel does not say (before Linux 6.2). */
 static long count_descriptors(void)
 {
-    struct stat folder;
-    return raw(__NR_newfstatat, AT_FDCWD, "/proc/self/fd", &folder, 0) == 0 ? folder.st_size : 0;
+    struct stat status;
+    return raw(__NR_newfstatat, AT_FDCWD, "/proc/self/fd", &status, 0) == 0 ? status.st_size : 0;
 }
 
-/* Trying the numbers is cheaper than reading the folder, unless they lie far apart. */
+/* Trying the numbers is cheaper than reading the directory, unless they are sparse. */
 static void close_on_exec(void)
 {
     enum { TRIES = 256 };
@@ -154,7 +155,7 @@ static void set_descriptors(struct child *child)
         map_descriptors(child);
     if (child->flags & ONESPACE_SPAWN_CLOSE_FDS)
         close_unlisted(child);
-    else if (!child->before) /* which may still use them */
+    else if (!child->before) /* `before` may use them: see run_before */
         close_on_exec();
 }
 
@@ -172,7 +173,7 @@ static void set_limits(struct child *child)
 static void set_scheduling(struct child *child)
 {
     if (child->nice != INT32_MIN)
-        raw(__NR_setpriority, 0 /* PRIO_PROCESS */, 0, child->nice); /* as nice(1): best effort */
+        raw(__NR_setpriority, PRIO_PROCESS, 0, child->nice); /* as nice(1): best effort */
     if (child->cpu_bytes) {
         long result = raw(__NR_sched_setaffinity, 0, child->cpu_bytes, child->cpus);
         if (result < 0)
@@ -198,32 +199,35 @@ static void set_thread_pointer(uintptr_t pointer)
     raw(__NR_arch_prctl, 0x1002 /* ARCH_SET_FS */, pointer);
 }
 
-/* The spawner's function, with the thread pointer of the spawning thread, which waits for us with
- * all signals blocked. What it does to signals and descriptors is kept as execve would keep it. */
+/* An error number of either sign as -errno; -ECANCELED for what is no error number. */
+static long error_of(long error)
+{
+    return raw_failed(error) ? error : raw_failed(-error) ? -error : -ECANCELED;
+}
+
+/* Calls the spawner's function with the thread pointer of the spawning thread, which waits for us
+ * with all signals blocked. Of its changes to signals and descriptors those remain that remain
+ * across execve. */
 static void run_before(struct child *child)
 {
-    uint64_t all = ~UINT64_C(0);
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &child->signal_mask, NULL, 8);
+    signals_set_mask(child->signal_mask);
     set_thread_pointer(child->thread_pointer);
     int error = child->before(child->before_argument);
     set_thread_pointer(0);
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &all, &child->signal_mask, 8);
-    if (error) /* either sign; what is no error number becomes one */
-        fail(child, CHILD_BEFORE,
-             error > 0 && error < 4096    ? -error
-             : error < 0 && error > -4096 ? error
-                                          : -ECANCELED);
+    child->signal_mask = signals_set_mask(SIGNALS_ALL);
+    if (error)
+        fail(child, CHILD_BEFORE, error_of(error));
     if (child->flags & ONESPACE_SPAWN_THREAD)
         return; /* handlers and descriptors are the process's */
     default_handlers();
     close_on_exec();
 }
 
-/* What a process has to itself. */
+/* Sets what a process does not share with its parent. */
 static void become_process(struct child *child)
 {
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
-    if (raw(__NR_getppid) != child->reaper_pid) /* it died before the line above */
+    if (raw(__NR_getppid) != child->reaper_pid) /* the reaper died before prctl */
         fail(child, CHILD_CLONE, -EOWNERDEAD);
     if (child->default_handlers)
         default_handlers();
@@ -251,19 +255,19 @@ void child_main(void *argument)
         run_before(child);
     if (!(child->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD)))
         interpose_install_handlers(slot);
-    if (child->is_static) /* else the agent does it, when ld.so has loaded the program */
+    if (child->is_static) /* else the agent does it when ld.so has loaded the program */
         debugger_show(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
     if (!child->reaper_announces)
         child_announce(slot);
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &child->signal_mask, NULL, 8);
+    signals_set_mask(child->signal_mask);
     arch_enter_program(child->stack_pointer, child->entry);
 }
 
 void child_announce(struct space_slot *slot)
 {
-    uint32_t born = SLOT_STARTING;
-    atomic_compare_exchange_strong(&slot->state, &born, SLOT_RUNNING);
+    uint32_t starting = SLOT_STARTING;
+    atomic_compare_exchange_strong(&slot->state, &starting, SLOT_RUNNING);
     atomic_store_explicit(&slot->child_result, 1, memory_order_release);
     futex_wake(&slot->child_result, INT32_MAX);
 }
@@ -282,11 +286,13 @@ long child_clone(struct child *child, int as_sibling)
 {
     struct space_slot *slot = child->slot;
     uint64_t flags = CLONE_VM | CLONE_PARENT_SETTID | (as_sibling ? CLONE_PARENT : 0);
-    uint64_t exit_signal = as_sibling ? 0 : SIGCHLD; /* a sibling has the spawner's */
+    uint64_t exit_signal = as_sibling ? 0 : SIGCHLD; /* a sibling inherits the spawner's */
     void *stack = arch_push_call(child->stack_pointer, child_main, child);
     uintptr_t stack_low = (uintptr_t)stack - CHILD_FREE;
-    /* The kernel stores the pid before the newborn can run or die, so the reaper always finds the
-     * slot of what it reaps. BORN without a pid means that the spawner died right here. */
+    /* The kernel stores the pid before the child can run or die, so the reaper always finds the
+     * slot of a process that it reaps. STARTING without a pid means that the spawner died before
+     * clone.
+     */
     int32_t *pid_word = (int32_t *)&child->space->pids[space_slot_index(child->space, slot)];
     struct clone_args arguments = {
         .flags = flags | CLONE_CLEAR_SIGHAND,

@@ -6,10 +6,10 @@
 
 /* Runs as the new kernel task, on its own stack, with all signals blocked. Never returns. */
 void child_main(void *argument);
-/* Tells the spawner that the task is there. */
+/* Reports success to the spawner. */
 void child_announce(struct space_slot *slot);
-/* Makes the kernel task of a prepared child; called by a task for its own child (a sibling for the
- * kernel) or by the reaper for the root's. The pid or -errno. */
+/* Makes the kernel task of a prepared child: called by a task for its own child (to the kernel, a
+ * sibling of the task) or by the reaper for the root's. The pid or -errno. */
 long child_clone(struct child *child, int as_sibling);
 
 #endif

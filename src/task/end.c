@@ -1,4 +1,4 @@
-/* src/task/end.c: undo in the registry what an ended task did. Runs in the reaper alone. */
+/* src/task/end.c: undo in the registry what an ended task did. Runs only in the reaper. */
 #include "task/end.h"
 
 #include <errno.h>
@@ -14,7 +14,8 @@
 #include "task/hooks.h"
 #include "task/threads.h"
 
-/* What the dead member was spawning, and what it had spawned. */
+/* Undoes what the dead member was spawning, and leaves the tasks that it had spawned to the root.
+ */
 static void inherit_children(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&slot->has_spawned))
@@ -33,18 +34,19 @@ static void inherit_children(struct space *space, struct space_slot *slot)
             holds_wanted(space, &child, 1);
         } else if ((state & SLOT_STATE_MASK) != SLOT_FREE && child->spawner == id) {
             atomic_store(&child->orphan, 1);
-            uint32_t ended = SLOT_ENDED; /* nobody will collect the status */
+            uint32_t ended = SLOT_ENDED; /* there is no waiter left */
             if (atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED))
                 space_release_slot(child);
         }
     }
 }
 
-/* All but the memory. */
+/* Undoes all of its membership except its memory. */
 static void leave_space(struct space *space, struct space_slot *slot)
 {
     debugger_hide(slot);
-    /* Names of an ended task that its spawner holds go with its memory (holds_wanted). */
+    /* The names of an ended task that its spawner holds stay as long as its memory (holds_wanted).
+     */
     if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
         exports_drop(space, slot);
     for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
@@ -64,11 +66,11 @@ void task_left(struct space *space, struct space_slot *slot)
     futex_bump(&space->names);
 }
 
-/* From ENDED on the slot is the waiter's, and may soon be another task's: everything else is done
- * before, waking is harmless after. */
+/* From ENDED on the slot is the waiter's and may be reused at any time. Everything else is
+ * therefore done before; only waking, which is harmless in a reused slot, comes after. */
 static void hand_over(struct space_slot *slot)
 {
-    int32_t unknown = 0; /* it died before it could say whether it entered its program */
+    int32_t unknown = 0; /* it died before it reported whether it entered its program */
     if (atomic_compare_exchange_strong(&slot->child_result, &unknown, -ECHILD))
         futex_wake(&slot->child_result, INT32_MAX);
     /* The spawner collects a child that never entered its program, whatever the flags. */
@@ -79,7 +81,7 @@ static void hand_over(struct space_slot *slot)
     if (alone)
         space_release_slot(slot);
     futex_wake(&slot->ended, INT32_MAX);
-    futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: by whichever call they wait */
+    futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: either kind of FUTEX_WAIT */
 }
 
 void task_ended(struct space *space, const struct task_end *ends, unsigned count)
@@ -102,5 +104,5 @@ void task_ended(struct space *space, const struct task_end *ends, unsigned count
         hand_over(ends[i].slot);
     }
     futex_bump(&space->ends);
-    futex_bump(&space->names); /* who waits for a name of them finds them ended now */
+    futex_bump(&space->names); /* importers that wait for their names find them ended now */
 }

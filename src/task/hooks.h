@@ -1,19 +1,20 @@
 /* src/task/hooks.h: what the layers above this one add to the life of a space and of its members.
  *
- * A layer that keeps something of its own for each member has hooks; whoever links the layers into
- * a library or a program lists them in layer_hooks (src/libonespace/hooks.c). So nothing here calls
- * upwards. */
+ * A layer that keeps state of its own for each member has hooks. Each library or program that is
+ * linked from the layers lists their hooks in layer_hooks (src/libonespace/hooks.c), so no layer
+ * calls one above it. */
 #ifndef ONESPACE_TASK_HOOKS_H
 #define ONESPACE_TASK_HOOKS_H
 
 #include "registry/space.h"
 
 struct layer_hooks {
-    /* By the root, while it fills the registry, before there is a task. NULL: nothing to do. */
-    void (*space_begins)(struct space *space);
-    /* By the reaper, when a member has ended or left and none of its threads runs in the space any
-     * more: undo what it had in the layer. Its memory is still there. Freestanding. NULL: nothing.
+    /* Called by the root while it fills the registry, before there is a task. NULL: nothing to do.
      */
+    void (*space_begins)(struct space *space);
+    /* Called by the reaper when a member has ended or left and none of its threads runs in the
+     * space any more: undo what it had in the layer. Its memory is still mapped. Freestanding.
+     * NULL: nothing to do. */
     void (*member_gone)(struct space *space, struct space_slot *slot);
 };
 

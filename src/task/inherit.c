@@ -1,5 +1,5 @@
-/* src/task/inherit.c: see inherit.h. The reaper clones for the root, but has its own limits, nice
- * value, affinity and memory policy, those of the time when it was made. */
+/* src/task/inherit.c: see inherit.h. The reaper clones for the root, but has limits, nice value,
+ * affinity and memory policy of its own: the root's when the reaper was made. */
 #include "task/inherit.h"
 
 #include <errno.h>
@@ -7,9 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/raw.h"
-#include "onespace.h"
-#include "registry/space.h"
+#include "base/signals.h"
 
 static void fill_limits(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
@@ -68,29 +66,30 @@ static void fill_policy(struct child *child, int from_root)
 uint64_t inherit_signals_of(const sigset_t *set)
 {
     uint64_t bits = 0;
-    for (int signal = 1; signal <= 64; signal++)
+    for (int signal = 1; signal <= SIGNALS; signal++)
         if (sigismember(set, signal) == 1)
-            bits |= UINT64_C(1) << (signal - 1);
+            bits |= signal_bit(signal);
     return bits;
 }
 
 uint64_t inherit_ignored_signals(void)
 {
     uint64_t ignored = 0;
-    for (int signal = 1; signal <= 64; signal++) {
+    for (int signal = 1; signal <= SIGNALS; signal++) {
         struct space_sigaction action;
-        if (raw(__NR_rt_sigaction, signal, NULL, &action, 8) == 0 &&
+        if (raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) == 0 &&
             action.handler == (uintptr_t)SIG_IGN)
-            ignored |= UINT64_C(1) << (signal - 1);
+            ignored |= signal_bit(signal);
     }
     return ignored;
 }
 
-/* The newborn starts with the signals ignored that its kernel parent (the reaper) or, when a task
- * spawns, the spawner has ignored; a task's SIGSEGV and SIGBUS are ours for the kernel. */
+/* The child starts with those signals ignored that its parent process ignores: the reaper, or the
+ * spawner if that is a task. A task never ignores SIGSEGV and SIGBUS as the kernel has it, since
+ * the kernel has our handler for them. */
 static void fill_ignored(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
-    uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
+    uint64_t faults = signal_bit(SIGSEGV) | signal_bit(SIGBUS);
     uint64_t mine = inherit_ignored_signals();
     uint64_t present = from_root ? child->space->reaper_ignored : mine & ~faults;
     uint64_t wanted = attr->ignored_signals ? inherit_signals_of(attr->ignored_signals) : mine;
@@ -101,7 +100,7 @@ static void fill_ignored(struct child *child, const struct onespace_spawn_attr *
 void inherit_fill(struct child *child, const struct onespace_spawn_attr *attr,
                   const struct space_slot *spawner)
 {
-    int is_thread = (child->flags & ONESPACE_SPAWN_THREAD) != 0; /* the kernel copies it all */
+    int is_thread = (child->flags & ONESPACE_SPAWN_THREAD) != 0; /* inherits all from the caller */
     int from_root = spawner == &child->space->slots[0] && !is_thread;
     fill_ignored(child, attr, from_root);
     fill_limits(child, attr, from_root);

@@ -8,8 +8,8 @@
 #include "registry/child.h"
 
 /* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a child record from
- * the attributes; what these leave open from the calling thread if that is the root's. What a
- * task's own clone hands on by itself is left alone. */
+ * the attributes. What these leave unset comes from the calling thread: through the record if that
+ * is the root's, through clone if it is a task's. */
 void inherit_fill(struct child *child, const struct onespace_spawn_attr *attr,
                   const struct space_slot *spawner);
 

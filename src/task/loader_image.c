@@ -23,9 +23,10 @@ enum { IMAGES = 4, DATA_PAGES = 1 + CHILD_PAGES };
 struct loader_image {
     int is_made, fd;
     int is_thread;
-    struct stat source, file; /* ld.so's and the memory file's own: descriptors get reused */
-    uintptr_t built_at;       /* address for which the recorded sites hold */
-    size_t loader, code_size, data, size; /* offsets of ld.so, its data, the stubs' data; the end */
+    struct stat source, file; /* of ld.so and of the memory file, whose descriptor may be reused */
+    uintptr_t built_at;       /* the address to which the recorded patch sites are relative */
+    size_t loader, code_size; /* offsets of ld.so and of its writable data */
+    size_t data, size;        /* offset of the trampolines' data; of the end */
     uint32_t trampoline_count, cpuid_count;
 };
 
@@ -40,7 +41,7 @@ static size_t data_offset(const struct elf_info *info)
     for (unsigned i = 0; i < info->segment_count; i++) {
         const struct elf_segment *segment = &info->segments[i];
         if ((segment->prot & PROT_WRITE) && !data)
-            data = segment->vaddr & -(uint64_t)ARCH_PAGE;
+            data = page_floor(segment->vaddr);
         else if (!(segment->prot & PROT_WRITE) && data)
             return 0;
     }
@@ -52,7 +53,7 @@ enum interpose_code loader_kind(const char *path)
     return strstr(path, "/ld-linux") ? CODE_LDSO : CODE_LIBC;
 }
 
-/* Fills the image at `memory` with everything; the stubs' jumps are recorded in its own data. */
+/* Fills the image at `memory`. The patch sites are recorded in the image's own trampoline data. */
 static int fill(struct loader_image *image, unsigned char *memory, int source,
                 const struct elf_program *program)
 {
@@ -127,7 +128,8 @@ static int build(struct loader_image *image, int source, const struct elf_progra
     return result;
 }
 
-/* Whether the descriptor still is the file: a program may close what it does not know. */
+/* Whether the descriptor is still the file's: a program may close descriptors that it did not open.
+ */
 static int is_intact(const struct loader_image *image)
 {
     struct stat now;
@@ -173,7 +175,7 @@ static int map_at(const struct loader_image *image, uintptr_t base)
     if (mmap((void *)base, image->code_size, PROT_READ | PROT_EXEC, common, image->fd, 0) !=
         (void *)base)
         return -ENOMEM;
-    /* All of these pages are written soon, each would be a fault and a copy. */
+    /* Populate: all of these pages are written soon, and each would be a fault and a copy. */
     if (mmap((void *)(base + image->code_size), rest, PROT_READ | PROT_WRITE, common | MAP_POPULATE,
              image->fd, (off_t)image->code_size) == (void *)(base + image->code_size))
         return 0;
@@ -181,9 +183,9 @@ static int map_at(const struct loader_image *image, uintptr_t base)
     return -ENOMEM;
 }
 
-/* The stubs' data page of the task: the recorded sites are those of the place where they were
- * found. */
-static void settle(const struct loader_image *image, uintptr_t base, struct space_slot *slot)
+/* Fills the trampolines' data page of the task: moves the recorded patch sites from the address
+ * where the image was built to the task's. */
+static void relocate(const struct loader_image *image, uintptr_t base, struct space_slot *slot)
 {
     struct arch_trampoline_data *data = (struct arch_trampoline_data *)(base + image->data);
     uintptr_t moved = base - image->built_at;
@@ -214,7 +216,7 @@ int loader_image_map(struct space *space, struct space_slot *slot,
     if (result == 0)
         result = map_at(image, base);
     if (result == 0) {
-        settle(image, base, slot);
+        relocate(image, base, slot);
         uintptr_t bias = base + image->loader - info->low;
         *mapping = (struct elf_mapping){.base = base + image->loader,
                                         .bias = bias,

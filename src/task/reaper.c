@@ -2,10 +2,10 @@
  *
  * It shares memory, descriptors and working directory with the root but no signal handlers, and has
  * no exit signal: the root's own wait(-1) sees neither it nor the tasks. Freestanding; runs on a
- * stack of its own with the root's thread pointer, which it never uses. It has no timer: it sleeps
- * on `events`, which others bump, and which its own handler bumps when a child ends. While a task
- * is in execve, or ends in thread mode, it looks every millisecond, since the kernel does not say
- * when that is done. */
+ * stack of its own with the root's thread pointer, which it never uses. It sleeps on `events`,
+ * which others increment, and which its own signal handler increments when a child ends. Only while
+ * a task is in execve, or ends in thread mode, does it poll, every millisecond: the kernel does not
+ * report when either is done. */
 #include "task/reaper.h"
 
 #include <errno.h>
@@ -19,8 +19,7 @@
 
 #include "arch/entry.h"
 #include "base/futex.h"
-#include "base/raw.h"
-#include "registry/child.h"
+#include "base/signals.h"
 #include "space/holds.h"
 #include "space/slots.h"
 #include "task/child.h"
@@ -38,7 +37,7 @@ static void on_signal(int signal)
 
 uint64_t reaper_handled_signals(void)
 {
-    return UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGTERM - 1);
+    return signal_bit(SIGCHLD) | signal_bit(SIGTERM);
 }
 
 static void set_signals(void)
@@ -46,14 +45,14 @@ static void set_signals(void)
     struct space_sigaction action = {.handler = (uintptr_t)on_signal,
                                      .flags = ARCH_SA_RESTORER,
                                      .restorer = (uintptr_t)arch_signal_restorer,
-                                     .mask = ~UINT64_C(0)};
-    raw(__NR_rt_sigaction, SIGCHLD, &action, NULL, 8);
-    raw(__NR_rt_sigaction, SIGTERM, &action, NULL, 8);
-    uint64_t blocked = ~reaper_handled_signals();
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, 8);
+                                     .mask = SIGNALS_ALL};
+    raw(__NR_rt_sigaction, SIGCHLD, &action, NULL, ARCH_SIGNAL_SET_BYTES);
+    raw(__NR_rt_sigaction, SIGTERM, &action, NULL, ARCH_SIGNAL_SET_BYTES);
+    signals_set_mask(~reaper_handled_signals());
 }
 
-/* Tells those who wait for a task's end that nobody will see it, should the reaper be killed. */
+/* Should the reaper be killed, the kernel sets FUTEX_OWNER_DIED in this word. Those who wait for a
+ * task's end then learn that it will not be reported. */
 static void set_robust_word(struct space *space)
 {
     static struct robust_list_head head;
@@ -81,7 +80,9 @@ static _Noreturn void leave(struct space *space)
         raw(__NR_exit_group, 0);
 }
 
-/* Births that the root asks for. Requests form a list, newest first; the order does not matter. */
+/* Makes the children that the root has requested. Requests form a list, newest first; the order
+ * does not matter. Acquire, pairs with the release of reaper_request: the child records are
+ * complete. */
 static void make_children(struct space *space)
 {
     int32_t index = atomic_exchange_explicit(&space->requests, -1, memory_order_acquire);
@@ -97,7 +98,8 @@ static void make_children(struct space *space)
         }
         if (pid < 0) {
             atomic_store(&slot->child_stage, CHILD_CLONE);
-            atomic_store(&slot->state, SLOT_CLAIMED); /* by the root, which undoes the rest */
+            atomic_store(&slot->state,
+                         SLOT_CLAIMED); /* claimer 0: the root, which undoes the rest */
             atomic_store_explicit(&slot->child_result, (int32_t)pid, memory_order_release);
             futex_wake(&slot->child_result, INT32_MAX);
         }
@@ -113,7 +115,7 @@ static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
     return NULL;
 }
 
-/* Those who have ended, as many as are dealt with at once: how many. */
+/* Reaps up to TASK_ENDS tasks. Returns their number. */
 static unsigned collect(struct space *space, struct task_end ends[TASK_ENDS])
 {
     struct rusage usage;
@@ -139,8 +141,8 @@ static void reap(struct space *space)
         task_ended(space, ends, count);
 }
 
-/* Whether a task that entered execve still lives in this address space: reading our own mark
- * through its pid needs no permission as long as it does. */
+/* Whether a task that entered execve is still in this address space: as long as it is, reading our
+ * own mark through its pid needs no permission. */
 static int is_still_here(int32_t pid)
 {
     uint32_t word = 0;
@@ -204,12 +206,12 @@ long reaper_start(struct space *space)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(stack))
         return stack;
-    uint64_t all = ~UINT64_C(0), old;
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
+
+    uint64_t old = signals_set_mask(SIGNALS_ALL);
     long pid = arch_clone(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PARENT_SETTID,
                           arch_push_call((uintptr_t)stack + REAPER_STACK, reaper_main, space),
                           (int32_t *)&space->reaper_pid);
-    raw(__NR_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
+    signals_set_mask(old);
     if (pid < 0)
         raw(__NR_munmap, LAYOUT_REAPER, REAPER_STACK);
     return pid < 0 ? pid : 0;

@@ -4,7 +4,8 @@
 
 #include "elf/elf.h"
 
-/* elf_resolve, with the start program for Pythons that lies beside the agent. */
+/* elf_resolve, with the start program for Python interpreters that is installed beside the agent.
+ */
 int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,
                  struct elf_program *program, struct elf_problem *problem);
 

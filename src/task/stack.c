@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/mman.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -20,7 +19,7 @@ enum { AUX_ENTRIES = 48, RANDOM_BYTES = 16 };
 #define AT_RSEQ_ALIGN        28
 #endif
 
-/* The entries that hold for every program on this machine. */
+/* The entries that are the same for every program on this machine. */
 static const unsigned long common_entries[] = {
     AT_SYSINFO_EHDR,
     AT_HWCAP,
@@ -81,7 +80,7 @@ static size_t count_strings(char *const *strings)
     return count;
 }
 
-/* What lies above the vectors: random bytes, the platform's name, arguments, environment, the
+/* The bytes above the vectors: random bytes, the platform's name, arguments, environment, the
  * program's path. */
 static size_t string_bytes(const struct stack_request *request)
 {
@@ -114,7 +113,7 @@ static uintptr_t put_string(uintptr_t *at, const char *text)
     return put(at, text, strlen(text) + 1);
 }
 
-/* Writes the strings and their addresses; the place behind the vector. */
+/* Writes the strings, and their addresses with a NULL to the vector. Returns the vector's end. */
 static uintptr_t *put_strings(uintptr_t *at, char *const *strings, uintptr_t *vector)
 {
     for (; *strings; strings++)
@@ -146,7 +145,7 @@ static void fill_aux(const struct stack_request *request, uintptr_t *at, struct 
     add(aux, AT_NULL, 0);
 }
 
-/* Fills the stack below `top`: the stack pointer, or 0 when it takes more than down to `low`. */
+/* Fills the stack below `top`. The stack pointer, or 0 if it does not fit above `low`. */
 static uintptr_t fill(const struct stack_request *request, uintptr_t top, uintptr_t low)
 {
     struct aux aux = {0};
@@ -166,8 +165,8 @@ static uintptr_t fill(const struct stack_request *request, uintptr_t top, uintpt
     return pointer;
 }
 
-/* Frames of any size that leave the stack shall fault. Where the task's own limit keeps a stack
- * from growing beyond its size no mapping is needed for that. */
+/* The guard makes large frames beyond the stack's end fault. It is not needed if the task's own
+ * limit keeps the stack from growing beyond its size. */
 static int map_guard(const struct stack_request *request, uintptr_t low)
 {
     if (request->size >= request->limit)
@@ -181,7 +180,7 @@ int stack_make(const struct stack_request *request, uintptr_t *stack_pointer)
 {
     uintptr_t end = layout_range(space_slot_index(request->space, request->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */
-    uintptr_t low = (top - request->size) & -(uintptr_t)ARCH_PAGE;
+    uintptr_t low = page_floor(top - request->size);
     int result = map_guard(request, low);
     if (result < 0)
         return result;

@@ -8,8 +8,8 @@
 struct stack_request {
     struct space *space;
     struct space_slot *slot;
-    size_t size;                       /* bytes of the stack */
-    size_t limit;                      /* beyond which the kernel lets no stack of the task grow */
+    size_t size;  /* bytes of the stack */
+    size_t limit; /* RLIMIT_STACK of the task: the kernel lets no stack grow beyond it */
     const struct elf_mapping *mapping; /* what is entered: an interpreter or a static program */
     const struct elf_info *info;
     const char *program; /* AT_EXECFN */

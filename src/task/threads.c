@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/numbers.h"
@@ -15,13 +14,13 @@
 
 enum { SOON_NS = 1000000, SOMETIMES_NS = 100000000, UNSURE_SWEEPS = 1000 };
 
-/* The threads of one process, told apart by the task whose they are. */
+/* The threads of one process, counted by task. */
 struct census {
     struct space *space;
     int32_t process;  /* 0: none counted */
     unsigned seen;    /* threads */
-    unsigned unclear; /* those too young to tell */
-    int is_complete;  /* none was overlooked */
+    unsigned unclear; /* those that have no robust list yet */
+    int is_complete;  /* the kernel listed all of them */
     uint16_t counts[LAYOUT_SLOTS];
 };
 
@@ -33,12 +32,12 @@ static void end_thread(const struct census *census, struct space_slot *slot, int
 }
 
 /* A thread of glibc sets its robust list before anything else. */
-static void count_thread(void *context, int thread, int folder)
+static void count_thread(void *context, int thread, int directory)
 {
     struct census *census = context;
     uintptr_t head = 0;
     size_t size;
-    (void)folder;
+    (void)directory;
     if (raw(__NR_get_robust_list, thread, &head, &size) != 0)
         return; /* it has just ended */
     unsigned index = layout_slot_of(head);
@@ -52,7 +51,7 @@ static void count_thread(void *context, int thread, int folder)
         end_thread(census, slot, thread);
 }
 
-/* The number of a process's threads, by the links of its folder. */
+/* The number of a process's threads, from the link count of the directory. */
 static long threads_in(const char *path)
 {
     struct stat status;
@@ -61,14 +60,13 @@ static long threads_in(const char *path)
 
 static void count_threads(struct census *census, int32_t process)
 {
-    char path[32] = "/proc/", *end = numbers_write(path + 6, (uint64_t)process, 10);
-    for (const char *tail = "/task"; (*end = *tail); tail++)
-        end++;
+    char path[32];
+    text_append(numbers_write(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
     census->process = process;
     census->seen = census->unclear = 0;
     for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
         census->counts[i] = 0;
-    /* The kernel's list ends early when the thread that it stands at ends. */
+    /* The kernel's listing stops early if the thread that it has reached ends meanwhile. */
     long before = threads_in(path);
     long result = numbers_each(path, count_thread, census);
     census->is_complete = result == 0 && before == census->seen && threads_in(path) == before;
@@ -80,7 +78,7 @@ static int is_watched(const struct space_slot *slot)
     return (state == SLOT_STARTING || state == SLOT_RUNNING) && space_is_thread(slot);
 }
 
-/* Whether the task's main thread is gone, and so makes no threads any more. */
+/* Whether the task's main thread has ended, so that it makes no more threads. */
 static int is_headless(struct space *space, const struct space_slot *slot)
 {
     int32_t process = atomic_load(&slot->pid);
@@ -88,9 +86,9 @@ static int is_headless(struct space *space, const struct space_slot *slot)
     return process && thread && raw(__NR_tgkill, process, thread, 0) == -ESRCH;
 }
 
-/* Whether none of the task's threads is left, by a census that was begun when its main thread was
- * gone. A thread that was just being made shows itself within moments; without /proc it never does.
- */
+/* Whether none of the task's threads is left. Precondition: the census began after its main thread
+ * had ended. A thread without a robust list gets one within moments, and without /proc the census
+ * is never complete: after UNSURE_SWEEPS uncertain results the answer is yes. */
 static int is_gone(const struct census *census, struct space_slot *slot)
 {
     int is_sure = census->is_complete && !census->unclear;
@@ -100,7 +98,7 @@ static int is_gone(const struct census *census, struct space_slot *slot)
 
 uint64_t threads_watch(struct space *space)
 {
-    static struct census census; /* the reaper is one */
+    static struct census census; /* only the reaper calls this */
     static uint8_t headless[LAYOUT_SLOTS];
     uint64_t again = 0;
     if (!atomic_load(&space->had_threads))
@@ -117,7 +115,7 @@ uint64_t threads_watch(struct space *space)
         uint32_t exited = atomic_load_explicit(&slot->exited, memory_order_acquire);
         if ((headless[i] || exited) && census.process != atomic_load(&slot->pid))
             count_threads(&census, atomic_load(&slot->pid));
-        if (headless[i] && is_gone(&census, slot)) /* without a word, by the system call alone: 0 */
+        if (headless[i] && is_gone(&census, slot)) /* status 0 if its threads made raw exit calls */
             task_ended(space, &(struct task_end){slot, (int)(exited & 0xff) << 8}, 1);
         else if (exited)
             again = SOON_NS;

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "base/page.h"
+#include "arch/constants.h"
 #include "space/holds.h"
 #include "space/robust.h"
 #include "xpmem.h"
@@ -31,7 +31,7 @@ int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int p
     return entry_add(space, self, ENTRY_SEGMENT, &segment);
 }
 
-/* Whether the process of this id is another member, and lives. */
+/* Whether this id names another member, which is alive. */
 static int is_of_other(struct space *space, const struct space_slot *self, int64_t id)
 {
     const struct space_slot *process = entry_process(space, id);
@@ -67,7 +67,7 @@ static int64_t make_permit(struct space *space, struct space_slot *self, struct 
                            int64_t segid, int flags)
 {
     struct entry_content segment;
-    /* Under the hold: the slot is the owner's as long as we hold it. */
+    /* After the hold was taken: as long as we hold it, the slot remains the owner's. */
     long result = read_segment(space, owner, segid, &segment);
     if (result < 0)
         return result;
@@ -138,7 +138,7 @@ long call_attach(struct space_slot *self, int64_t apid, int64_t offset, size_t s
         return result;
     if (offset < 0 || size == 0 || (uint64_t)offset >= segment.size)
         return -EINVAL;
-    uint64_t left = segment.size - (uint64_t)offset; /* a multiple of the page: no need to round */
+    uint64_t left = segment.size - (uint64_t)offset; /* a multiple of the page size */
     uint64_t address = segment.first + (uint64_t)offset;
     if (size > left || (at && at != address))
         return -EINVAL;

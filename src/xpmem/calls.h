@@ -1,9 +1,9 @@
 /* src/xpmem/calls.h: XPMEM's calls among the members of a space.
  *
- * They run in the root's copy of the library, on the caller's thread: libxpmem.so.0 reaches them
- * through the registry, so that what lies there is known to one library only. Results as in
- * xpmem.h, with -errno for failures, in the order in which the kernel module looks for them.
- * Freestanding, lock-free, and without a system call but for the first of a process.
+ * They run in the root's copy of the library, on the caller's thread: libxpmem.so.0 calls them
+ * through the registry, so that only one library knows the layout of the tables. Results as in
+ * xpmem.h, with -errno for failures, tested in the order of the kernel module. Freestanding and
+ * lock-free; only a process's first call makes system calls.
  *
  * A permit holds its segment's owner (space/holds.h): an attachment may be used until its permit is
  * released, whatever becomes of the owner. */
@@ -12,7 +12,7 @@
 
 #include "task/hooks.h"
 
-/* What the root puts in the registry, and what a member's end undoes. */
+/* Put the operations into the registry, and empty a member's tables when it ends. */
 extern const struct layer_hooks xpmem_hooks;
 
 int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int permit_type,

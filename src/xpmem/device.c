@@ -9,7 +9,7 @@
 #include "base/raw.h"
 #include "xpmem.h"
 
-static _Atomic int device = -1; /* set once by whichever thread opens it first */
+static _Atomic int device = -1; /* set by the thread that opens it first, by compare-and-swap */
 
 long device_open(void)
 {

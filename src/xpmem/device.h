@@ -40,7 +40,7 @@ struct device_attach {
 
 /* Opens the device: 0 or -errno (-ENOENT where there is no module). */
 long device_open(void);
-/* A command for the module: its result or -errno. Opens the device when it is not open yet. */
+/* Sends a command to the module: its result or -errno. Opens the device if it is not open yet. */
 long device_command(int command, void *argument);
 
 #endif

@@ -6,8 +6,9 @@
 
 #include "base/raw.h"
 
-/* `id` has one writer at a time: whoever took the entry, until it is given back. Release when it is
- * set and acquire when it is read: the content is that of this id. */
+/* `id` has one writer at a time: the thread that took the entry, until it is given back. Stored
+ * with release after the content, loaded with acquire before it: the content read is that of this
+ * id. */
 struct entry {
     _Atomic uint64_t id;   /* 0: not in use */
     _Atomic uint32_t next; /* in the list of free entries: index + 1 of the next */
@@ -49,7 +50,8 @@ struct space_slot *entry_process(struct space *space, int64_t id)
                : NULL;
 }
 
-/* Maps the entries [from, from + STEP). Threads that do so at once find each other's mapping. */
+/* Maps the entries [from, from + STEP). Several threads may do so at once: all but the first get
+ * EEXIST. */
 static int map_step(struct space_xpmem_table *table, struct entry *entries, uint32_t from)
 {
     long result =
@@ -57,14 +59,14 @@ static int map_step(struct space_xpmem_table *table, struct entry *entries, uint
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result) && result != -EEXIST)
         return -ENOMEM;
-    /* Release: who sees the count may read the memory. */
+    /* Release, pairs with the acquire loads of `mapped`: below it the memory can be read. */
     atomic_compare_exchange_strong_explicit(&table->mapped, &from, from + STEP,
                                             memory_order_release, memory_order_relaxed);
     return 0;
 }
 
-/* An entry from the list of those given back. The count in the list's head changes with each
- * change, so that a head that was read is the head still when it is replaced. */
+/* Pops an entry from the list of those given back. The head has a count of changes (against ABA):
+ * it is replaced only if the list is unchanged since it was read. */
 static struct entry *take_used(struct space_xpmem_table *table, struct entry *entries)
 {
     uint64_t head = atomic_load_explicit(&table->free, memory_order_acquire), next;
@@ -145,7 +147,7 @@ long entry_read(struct space *space, const struct space_slot *slot, enum entry_k
     content->first = atomic_load_explicit(&entry->first, memory_order_relaxed);
     content->size = atomic_load_explicit(&entry->size_or_owner, memory_order_relaxed);
     content->owner = (uint32_t)content->size;
-    /* The content was read before the id is looked at again: was it all of this id? */
+    /* Orders the reads of the content before the second read of the id, which validates them. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&entry->id, memory_order_relaxed) == (uint64_t)id ? 0 : -ENOENT;
 }
@@ -154,7 +156,7 @@ long entry_remove(struct space *space, struct space_slot *self, enum entry_kind 
 {
     struct entry *entry = find(space, self, kind, id);
     uint64_t expected = (uint64_t)id;
-    /* Of several threads that remove it one does. */
+    /* If several threads remove it, one succeeds. */
     if (!entry || !atomic_compare_exchange_strong_explicit(
                       &entry->id, &expected, 0, memory_order_acq_rel, memory_order_relaxed))
         return -ENOENT;

@@ -1,15 +1,16 @@
 /* src/xpmem/entries.h: the tables of segments and permits, two for each slot of the space.
  *
- * They lie at fixed addresses beside the registry, so that an id finds its entry without a search:
+ * They lie at fixed addresses beside the registry, so that the entry of an id is found without a
+ * search:
  *
  *   id      process id (32 bits) | index of the entry (16) | how often it was taken (15)
- *   slot    space->xpmem_slots[process id], when space->pids[] agrees
+ *   slot    space->xpmem_slots[process id], if space->pids[] agrees
  *
- * Only the slot's own threads take and give entries; everybody reads. An entry belongs to an id as
- * long as it carries it: whoever reads one looks at the id before and after. An entry that was
- * taken 32,767 times is not taken again, so no id comes back while its process lives. When the
- * process has ended or executed another program, the reaper empties its tables. Memory is mapped as
- * it is needed and never unmapped, so no reader faults. Freestanding. */
+ * Only the slot's own threads take entries and give them back; all members read. An entry's content
+ * belongs to the id that is stored in it: a reader reads the id before and after the content. An
+ * entry that was taken 32,767 times is not taken again, so no id is reused while its process lives.
+ * When the process has ended or executed another program, the reaper empties its tables. Memory is
+ * mapped on demand and never unmapped, so that no reader faults. Freestanding. */
 #ifndef ONESPACE_XPMEM_ENTRIES_H
 #define ONESPACE_XPMEM_ENTRIES_H
 
@@ -22,7 +23,7 @@ enum {
     ENTRY_USES = 0x7fff,
 };
 
-/* What an entry says. */
+/* The content of an entry. */
 struct entry_content {
     uint64_t first; /* a segment's address; the segment that a permit is for */
     uint64_t size;  /* a segment's bytes; unused */
@@ -30,7 +31,7 @@ struct entry_content {
     uint32_t owner; /* slot index of the segment's owner */
 };
 
-/* The process that ids name, or NULL when it is no member (any more). */
+/* The member whose process the id names, or NULL if that is not, or no longer, a member. */
 struct space_slot *entry_process(struct space *space, int64_t id);
 
 /* A new entry of `self`: its id, or -ENOMEM. */
@@ -39,10 +40,10 @@ int64_t entry_add(struct space *space, struct space_slot *self, enum entry_kind 
 /* Reads an entry of `slot`: 0 or -ENOENT. */
 long entry_read(struct space *space, const struct space_slot *slot, enum entry_kind kind,
                 int64_t id, struct entry_content *content);
-/* Gives an entry of `self` back: 0, or -ENOENT when there is none of this id (any more). */
+/* Gives an entry of `self` back: 0, or -ENOENT if there is none, or no longer one, of this id. */
 long entry_remove(struct space *space, struct space_slot *self, enum entry_kind kind, int64_t id);
 
-/* Keeper: the member is gone. */
+/* Reaper: the member has ended or left; empties its tables. */
 void entry_drop_all(struct space *space, struct space_slot *slot);
 
 #endif

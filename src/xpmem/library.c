@@ -1,9 +1,9 @@
 /* src/xpmem/library.c: libxpmem.so.0.
  *
  * A thin layer: in a space it calls the root's library through the registry (src/xpmem/calls.h),
- * elsewhere the kernel module (device.h). Freestanding, as the agent is, and without a library that
- * it needs, so that one file serves glibc and musl of any age; the few functions that it calls are
- * weak and looked for by name. */
+ * elsewhere the kernel module (device.h). Freestanding and without DT_NEEDED, as the agent is, so
+ * that one file serves glibc and musl of any version; the few functions that it calls are weak
+ * references. */
 #include <errno.h>
 
 #include "base/raw.h"
@@ -17,25 +17,25 @@
 
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int *__errno_location(void) WEAK;
-extern int onespace_self(void) WEAK; /* there if the program uses libonespace */
+extern int onespace_self(void) WEAK; /* NULL unless the program uses libonespace */
 
-static _Atomic int was_told;            /* that the registry is of another version */
-static struct space_slot *_Atomic task; /* set once, by whichever thread asks first */
+static _Atomic int has_warned;          /* that the registry is of another version */
+static struct space_slot *_Atomic task; /* set by find_task; all threads store the same pointer */
 
-/* The caller's slot in the space that it is a task of, if the registry is of our layout. */
+/* The slot of the calling task, or NULL if it is none or the registry has another layout. */
 static struct space_slot *find_task(void)
 {
     struct space *space = getauxval ? (struct space *)getauxval(SPACE_AT_REGISTRY) : NULL;
     struct space_slot *slot = space ? (struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
-    if (!slot || !space_is_ours(space, atomic_exchange(&was_told, 1) ? NULL : "libxpmem.so.0"))
+    if (!slot || !space_is_ours(space, atomic_exchange(&has_warned, 1) ? NULL : "libxpmem.so.0"))
         return NULL;
-    /* Release: nothing hangs on it but the pointer, which all threads find the same. */
+    /* Release, pairs with the acquire in member. */
     atomic_store_explicit(&task, slot, memory_order_release);
     return slot;
 }
 
-/* The caller's slot; NULL outside a space and in a forked child. A root is asked each time: its
- * space may have ended. */
+/* The caller's slot; NULL outside a space and in a forked child. Whether the caller is a root is
+ * tested each time: its space may have ended. */
 static struct space_slot *member(void)
 {
     struct space_slot *slot = atomic_load_explicit(&task, memory_order_acquire);
@@ -51,7 +51,7 @@ static const struct space_xpmem_operations *calls(void)
     return &space_registry()->operations.xpmem;
 }
 
-/* -1 with errno for what failed, else the result. */
+/* The result, or -1 with errno set if it is -errno. */
 static long answer(long result)
 {
     if (!raw_failed(result))
@@ -113,7 +113,7 @@ void *xpmem_attach(struct xpmem_addr addr, size_t size, void *at)
 
 int xpmem_detach(void *address)
 {
-    if (member()) /* the owner's own address stays valid as long as the permit */
+    if (member()) /* the owner's own address: nothing to unmap */
         return 0;
     uint64_t at = (uintptr_t)address;
     return (int)answer(device_command(DEVICE_DETACH, &at));
@@ -124,7 +124,7 @@ int xpmem_init(void)
     return member() ? 0 : (int)answer(device_open());
 }
 
-/* The module's commands, for what calls them by this way. */
+/* The module's commands, for programs that call xpmem_ioctl. */
 static long command(struct space_slot *self, int number, void *argument)
 {
     struct device_make *make = argument;

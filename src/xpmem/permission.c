@@ -16,7 +16,7 @@ static void learn_identity(struct space_xpmem *xpmem)
 
 void permission_introduce(struct space *space, struct space_slot *self)
 {
-    /* Acquire pairs with the release below, by another thread of this process. */
+    /* Acquire, pairs with the release below in another thread of this process. */
     if (atomic_load_explicit(&self->xpmem.known, memory_order_acquire))
         return;
     self->xpmem.uid = (uint32_t)raw(__NR_getuid);

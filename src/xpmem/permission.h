@@ -1,14 +1,14 @@
 /* src/xpmem/permission.h: who may get a segment.
  *
- * Members see all of each other's memory anyway, so this protects nothing: it gives the answers
- * that programs expect of file mode bits. As with the kernel module, the owner's identity is that
- * at its first call. Freestanding. */
+ * Members can access all of each other's memory anyway, so this protects nothing: it gives the
+ * results that programs expect of file mode bits. As with the kernel module, the owner's identity
+ * is that at its first call. Freestanding. */
 #ifndef ONESPACE_XPMEM_PERMISSION_H
 #define ONESPACE_XPMEM_PERMISSION_H
 
 #include "registry/space.h"
 
-/* The caller's first call: notes who it is, and where others find what it will make. */
+/* At the caller's first call: records its identity, and the slot of its process for look-ups. */
 void permission_introduce(struct space *space, struct space_slot *self);
 /* Whether `self` may get a segment of `owner` with these mode bits, for reading or (flags
  * XPMEM_RDWR) for writing too. */

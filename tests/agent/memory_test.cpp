@@ -73,18 +73,18 @@ TEST_F(memory, that_grows_stays_the_tasks)
 
 TEST_F(memory, mapped_by_address_is_where_it_was_wanted)
 {
-    expect_same({program("memory"), "foreign"}, exits("mapped\n"));
+    expect_same({program("memory"), "outside"}, exits("mapped\n"));
 }
 
-// Intel MPI's heap wishes for places 64 GiB apart, which are other tasks'.
-TEST_F(memory, wished_for_in_the_range_of_another_task_outlives_it)
+// Intel MPI's heap passes hints 64 GiB apart, which lie in other tasks' ranges.
+TEST_F(memory, hinted_into_the_range_of_another_task_outlives_it)
 {
     Task other({program("memory"), "mremap"});
     EXPECT_EQ(other.line(), "carried along");
     std::uintptr_t place = std::stoull(other.line(), nullptr, 16) + (std::uintptr_t{2} << 30);
-    char wish[32];
-    snprintf(wish, sizeof(wish), "%zx", place);
-    Task task({program("memory"), "wish", wish});
+    char hint[32];
+    snprintf(hint, sizeof(hint), "%zx", place);
+    Task task({program("memory"), "hint", hint});
     void *got = reinterpret_cast<void *>(std::stoull(task.line(), nullptr, 16));
     EXPECT_EQ(onespace_owner(got), task.id());
     EXPECT_EQ(other.finish().status, 0);

@@ -30,9 +30,9 @@ TEST_F(signals, tell_the_address_of_a_bus_error)
     expect_same("bus", "1 times, signal 7, code 2, address right", 0);
 }
 
-TEST_F(signals, may_mend_the_cause_and_return)
+TEST_F(signals, may_repair_the_cause_and_return)
 {
-    expect_same("mend", "100 times", 0);
+    expect_same("repair", "100 times", 0);
 }
 
 TEST_F(signals, run_on_the_alternate_stack_when_it_is_wanted)
@@ -91,7 +91,7 @@ TEST_F(signals, are_inherited_by_children_as_the_kernel_does_it)
     expect_same("children", "child's handler 1 times", 0);
 }
 
-TEST_F(signals, are_not_sent_for_bad_pointers_to_steered_calls)
+TEST_F(signals, are_not_sent_for_bad_pointers_to_interposed_calls)
 {
     expect_same("bad-pointers", "readlink -1 Bad address", 0);
 }

@@ -343,7 +343,7 @@ def test_sweep_measures_two_nodes(bench, job):
         check_series(found.pop(f"mpich/{form}"), [2], 1)
 
 
-def test_sweep_refuses_workers_that_no_processors_fit(job):
+def test_sweep_refuses_workers_that_no_cpus_fit(job):
     result = job.run([BENCH / "sweep/run", "--workers", "4", "--cpus", "2"])
     assert result.code == 2 and "none is a multiple of 4" in result.err, result
 
@@ -392,7 +392,7 @@ def test_sweep_scatters_by_direction(sweep):
     assert max(errors) < 1.1 * min(errors)
 
 
-def test_sweep_mends_negative_fluxes(sweep):
+def test_sweep_repairs_negative_fluxes(sweep):
     """And all that a cell gets it still gives."""
     words = ("steps=0", "orders=1", "width=2")
     left, fixed_up = sweep(1, 8, *words), sweep(1, 8, *words, "fixup=1")

@@ -141,10 +141,10 @@ def test_libc_without_patch_sites_is_told(check, guests, tmp_path):
     libc = pathlib.Path(interpreter).parent / "libc.so.6"
     if not libc.exists():
         pytest.skip(f"no {libc}: this libc is laid out otherwise")
-    mmap_site = b"\xb8\x09\0\0\0\x0f\x05"
+    mmap_call = b"\xb8\x09\0\0\0\x0f\x05"
     original = libc.read_bytes()
-    assert mmap_site in original
-    (tmp_path / "libc.so.6").write_bytes(original.replace(mmap_site, b"\xb8\x09\0\0\0\x05\x0f"))
+    assert mmap_call in original
+    (tmp_path / "libc.so.6").write_bytes(original.replace(mmap_call, b"\xb8\x09\0\0\0\x05\x0f"))
     shutil.copy(interpreter, tmp_path / "ld-linux-copy.so.2")
     program = guests.build("program.c", ("cc", "-pie", "-fPIE"),
                            (f"-Wl,--dynamic-linker={tmp_path}/ld-linux-copy.so.2",), "program-copy")

@@ -175,15 +175,15 @@ def test_registry_of_another_version_is_named(job, started, guests):
 
 
 def test_full_tables_are_told(job, started, guests):
-    run = started(guests("sites"), "many", ":", "sh", "-c", "echo ready; read x")
-    run.wait_for("near")
+    run = started(guests("patch_sites"), "many", ":", "sh", "-c", "echo ready; read x")
+    run.wait_for("close")
     overflows = look(job, run.pid)["overflows"]
     assert overflows["patch_sites"] > 0 and overflows["mappings"] == 0, overflows
     assert f"{overflows['patch_sites']} patch sites are not interposed" in job.run([*PS, str(run.pid)]).out
 
 
 def test_task_with_forgotten_mappings_is_named(job, started, guests):
-    run = started(guests("sites"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
+    run = started(guests("patch_sites"), "fixed", "stay", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("mapped 300")
     space = look(job, run.pid)
     task, other = sorted(tasks_of(space), key=lambda task: task["number"])

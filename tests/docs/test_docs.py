@@ -260,8 +260,8 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
 
 
 def layout():
-    """The numbers of src/space/layout.h as the documents write them."""
-    text = (ROOT / "src" / "space" / "layout.h").read_text()
+    """The numbers of src/registry/layout.h as the documents write them."""
+    text = (ROOT / "src" / "registry" / "layout.h").read_text()
     gib = {name: int(value) for name, value in re.findall(r"LAYOUT_(\w+)\s+\((\d+) \* LAYOUT_GIB\)", text)}
     start = int(re.search(r"LAYOUT_REGION\s+UINT64_C\((0x[0-9a-f]+)\)", text)[1], 16) >> 30
     slots = int(re.search(r"LAYOUT_SLOTS\s+(\d+)", text)[1])
@@ -273,7 +273,7 @@ def test_layout_is_described_as_it_is():
     assert start % 1024 == 0 and end % 1024 == 0
     region = [f"{start // 1024} TiB", f"{end // 1024} TiB"]
     expected = {
-        "docs/how-it-works.md": [*region, f"{slots:,} slots of {gib['RANGE']} GiB"],
+        "docs/internals/README.md": [*region, f"{slots:,} slots of {gib['RANGE']} GiB"],
         "docs/debugging.md": region,
         "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
         "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",

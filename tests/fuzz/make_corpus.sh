@@ -59,4 +59,23 @@ printf '#!   \t \n' > "$script/blanks"
 printf '#!/bin/sh %0250d\n' 1 > "$script/argument_cut"
 printf '#!/%0300d\n' 1 > "$script/name_cut"
 printf '#!%300s' ' ' > "$script/all_blanks"
+
+# Machine code: what is patched, and what must not be. The nops leave room for decoding to fall into step.
+patch=corpus/patch_fuzz
+rm -rf "$patch"
+mkdir -p "$patch"
+nops=$(printf '%0600d' 0 | sed 's/00/90/g')
+make_code() { # name, hexadecimal bytes
+    perl -e 'print pack "H*", $ARGV[0]' "$2" >"$patch/$1"
+}
+make_code call b8090000000f05c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3
+make_code call_behind_moves b8010100004c89e7bf9cffffff0f05c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3
+make_code call_inside "${nops}41b8090000000f05${nops}"
+make_code call_long_form 48c7c00b0000000f05c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3
+make_code call_shared "${nops}b895000000eb05b80b0000004889d60f05${nops}"
+make_code call_shared_far "${nops}b895000000e931010000${nops}b80b0000004889d60f05${nops}"
+make_code cpuid b80400000031c90fa289074489c84489c10fa2c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3
+make_code exit bee7000000ba3c000000eb08909090909090909089d00f05f4f4f4f4f4f4f4f4
+make_code exit_later bae7000000eb0a909090909090909090f489d00f05f4f4f4f4f4f4f4f4
+make_code own_stack b80b0000000f054831ffb83c0000000f05f4f4f4f4f4f4f4f4
 du -sb corpus

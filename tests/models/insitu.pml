@@ -54,7 +54,7 @@ inline ring_freed()
 }
 
 /* Each word that another writes is read in a step of its own; counting on goes with the read before
- * it and, as in turn.c, the first that needs the step decides: so two consumers can be searched to
+ * it and, as in round.c, the first that needs the step decides: so two consumers can be searched to
  * the end. */
 inline look_who_needs()
 {

@@ -29,7 +29,7 @@ def test_task_makes_a_team(job, run):
     assert result.code == 0 and result.lines == ["ok"], result
 
 
-def test_many_more_members_than_processors(job):
+def test_many_more_members_than_cpus(job):
     """None of them may spin away the time that the others need."""
     result = job.run([*RUN, "-n", 24, TEAM, "joined", 0, "many"], timeout=60)
     assert result.code == 0 and result.lines == ["ok"] * 24, result

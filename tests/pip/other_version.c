@@ -3,16 +3,15 @@
 
 #include <stdlib.h>
 
-#include "../../src/pip/state.h"
+#include "pip/state.h"
 
 void *other_version_make(void)
 {
     struct state *state = calloc(1, sizeof(*state) + 2 * sizeof(struct record));
     if (!state)
         return NULL;
-    state->magic = STATE_MAGIC;
-    state->version = STATE_VERSION + 1;
-    state->size = sizeof(*state);
+    state->header =
+        (struct shared_header){.magic = STATE_MAGIC, .abi = STATE_ABI + 1, .size = sizeof(*state)};
     state->ntasks = 1;
     return state;
 }

@@ -85,7 +85,7 @@ def test_pip_exec_starts_at_a_function(job, guest):
     assert (done.code, done.lines) == (4, ["begun", "begun"]), done
 
 
-def test_pip_exec_binds_to_processors(job):
+def test_pip_exec_binds_to_cpus(job):
     done = job.run([BIN / "pip-exec", "-c", "0", "nproc"])
     assert (done.code, done.out) == (0, "1\n"), done
 

@@ -165,9 +165,9 @@ static void *set_handlers(void *argument)
     while (!stop) {
         signal(SIGSEGV, SIG_DFL);
         signal(SIGBUS, SIG_DFL);
-        char *wish =
+        char *hint =
             mmap((void *)0x6f0000000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        munmap(wish, 4096);
+        munmap(hint, 4096);
     }
     return argument;
 }

@@ -98,7 +98,7 @@ static int play_churn(int argc, char **argv)
     return 0;
 }
 
-/* burn MS: until it has had that much processor time. */
+/* burn MS: until it has had that much CPU time. */
 static int play_burn(int argc, char **argv)
 {
     clock_t end = (clock_t)(atof(argv[argc - 1]) / 1000 * CLOCKS_PER_SEC);
@@ -231,8 +231,8 @@ static int play_mremap(int argc, char **argv)
     return 0;
 }
 
-/* Maps by address: wishes, orders, the low 2 GiB and System V memory; ends without unmapping. */
-static int play_foreign(int argc, char **argv)
+/* Maps by address: hints, orders, the low 2 GiB and System V memory; ends without unmapping. */
+static int play_outside(int argc, char **argv)
 {
     (void)argc, (void)argv;
     enum { SIZE = 1 << 20 };
@@ -243,9 +243,9 @@ static int play_foreign(int argc, char **argv)
                   : i % 4 == 1 ? MAP_FIXED_NOREPLACE
                   : i % 4 == 2 ? 0
                                : MAP_32BIT;
-        void *wish = how == MAP_32BIT ? NULL : (void *)(base + i * 2 * SIZE);
-        char *got = mmap(wish, SIZE, prot, flags | how, -1, 0);
-        if (got == MAP_FAILED || (wish && got != wish))
+        void *hint = how == MAP_32BIT ? NULL : (void *)(base + i * 2 * SIZE);
+        char *got = mmap(hint, SIZE, prot, flags | how, -1, 0);
+        if (got == MAP_FAILED || (hint && got != hint))
             return printf("mapping %u: %p %s\n", i, (void *)got, strerror(errno)), 1;
         memset(got, 1, SIZE);
         if (i % 8 == 0)
@@ -314,14 +314,14 @@ static int play_guard(int argc, char **argv)
     return 0;
 }
 
-/* wish ADDRESS: asks for memory there, takes what it gets, and looks at it when its standard input
+/* hint ADDRESS: asks for memory there, takes what it gets, and looks at it when its standard input
  * has ended. */
-static int play_wish(int argc, char **argv)
+static int play_hint(int argc, char **argv)
 {
     enum { SIZE = 1 << 20 };
-    void *wish = (void *)strtoull(argv[argc - 1], NULL, 16);
+    void *hint = (void *)strtoull(argv[argc - 1], NULL, 16);
     char byte;
-    char *got = mmap(wish, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *got = mmap(hint, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (got == MAP_FAILED)
         return printf("mmap: %s\n", strerror(errno)), 1;
     memset(got, 'w', SIZE);
@@ -347,9 +347,9 @@ int main(int argc, char **argv)
         {"sizes", play_sizes},         {"sbrk", play_sbrk},
         {"own-break", play_own_break}, {"sbrk-steps", play_sbrk_steps},
         {"sbrk-kept", play_sbrk_kept}, {"burn", play_burn},
-        {"mremap", play_mremap},       {"foreign", play_foreign},
+        {"mremap", play_mremap},       {"outside", play_outside},
         {"overflow", play_overflow},   {"overflow-thread", play_overflow_thread},
-        {"guard", play_guard},         {"wish", play_wish},
+        {"guard", play_guard},         {"hint", play_hint},
         {"null", play_null},
     };
     return CHOOSE(scenes, argc, argv);

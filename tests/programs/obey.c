@@ -58,7 +58,7 @@ static void *place_of(const char *what)
         return &thread_local_number;
     if (strcmp(what, "mmap") == 0)
         return mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (strcmp(what, "foreign") == 0)
+    if (strcmp(what, "outside") == 0)
         return mmap((void *)0x6ff000000000, 4096, PROT_READ,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (strcmp(what, "thread") == 0) {

@@ -138,24 +138,24 @@ static int play_bus(int argc, char **argv)
     return 0;
 }
 
-/* A handler that mends the cause and returns, as collectors and paging run-times do. */
-static char *mended;
+/* A handler that repairs the cause and returns, as collectors and paging run-times do. */
+static char *repaired;
 
-static void mend(int signal, siginfo_t *info, void *context)
+static void repair(int signal, siginfo_t *info, void *context)
 {
     note(signal, info, context);
-    mprotect(mended, 4096, PROT_READ | PROT_WRITE);
+    mprotect(repaired, 4096, PROT_READ | PROT_WRITE);
 }
 
-static int play_mend(int argc, char **argv)
+static int play_repair(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    mended = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    install(SIGSEGV, mend, 0);
+    repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    install(SIGSEGV, repair, 0);
     for (int i = 0; i < 100; i++) {
-        mprotect(mended, 4096, PROT_NONE);
-        mended[i] = (char)i;
-        if (mended[i] != i || count != i + 1)
+        mprotect(repaired, 4096, PROT_NONE);
+        repaired[i] = (char)i;
+        if (repaired[i] != i || count != i + 1)
             return 1;
     }
     printf("%d times\n", (int)count);
@@ -395,7 +395,7 @@ int main(int argc, char **argv)
         {"remember", play_remember},
         {"address", play_address},
         {"bus", play_bus},
-        {"mend", play_mend},
+        {"repair", play_repair},
         {"alternate-stack", play_alternate_stack},
         {"reset", play_reset},
         {"nodefer", play_nodefer},

@@ -57,12 +57,12 @@ static int play_args(int argc, char **argv)
 static int play_fds(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    DIR *folder = opendir("/proc/self/fd");
-    if (!folder)
+    DIR *directory = opendir("/proc/self/fd");
+    if (!directory)
         return 1;
     int open_fds[1024] = {0};
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(folder))
+    for (struct dirent *entry; (entry = readdir(directory));)
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(directory))
             open_fds[atoi(entry->d_name)] = 1;
     for (int fd = 0; fd < 1024; fd++)
         if (open_fds[fd])

@@ -62,7 +62,7 @@ static void attach_some(xpmem_apid_t apid, xpmem_segid_t segid)
         must(errno == ENOENT || errno == EINVAL, "attach");
         return;
     }
-    must(*at == (uint64_t)(segid & 0xffffffff), "foreign memory");
+    must(*at == (uint64_t)(segid & 0xffffffff), "outside memory");
     must(xpmem_detach(at) == 0, "detach");
     must(*(volatile uint64_t *)at == (uint64_t)(segid & 0xffffffff), "memory went");
 }

@@ -17,9 +17,13 @@ Outcome run_member()
 
 void expect_both_sides(const std::string &text)
 {
-    EXPECT_NE(text.find("libonespace-agent.so does not fit the space"), std::string::npos) << text;
-    EXPECT_NE(text.find("libonespace.so.0 does not fit the space"), std::string::npos) << text;
-    EXPECT_NE(text.find("made by "), std::string::npos) << text;
+    EXPECT_NE(text.find("libonespace-agent.so is of another version than the registry that "),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("libonespace.so.0 is of another version than the registry that "),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find(" made: "), std::string::npos) << text;
     EXPECT_NE(text.find("install one version for both\n"), std::string::npos) << text;
 }
 
@@ -31,8 +35,8 @@ TEST(abi, number_of_another_version_is_named_with_both_files)
     change_abi(99);
     Outcome outcome = run_member();
     expect_both_sides(outcome.output);
+    EXPECT_NE(outcome.output.find(" against magic"), std::string::npos) << outcome;
     EXPECT_NE(outcome.output.find("ABI 99,"), std::string::npos) << outcome;
-    EXPECT_NE(outcome.output.find("ABI 1,"), std::string::npos) << outcome;
     change_abi(1);
 }
 
@@ -52,5 +56,5 @@ TEST(abi, program_of_another_version_is_no_member_and_runs)
     EXPECT_NE(outcome.output.find("-1 of -1"), std::string::npos) << outcome; // -EPERM
     EXPECT_EQ(as_task({"sh", "-c", "exit 3"}).status, 3 << 8);
     change_abi(1);
-    EXPECT_EQ(run_member().output.find("does not fit"), std::string::npos);
+    EXPECT_EQ(run_member().output.find("another version"), std::string::npos);
 }

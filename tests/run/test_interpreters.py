@@ -21,7 +21,7 @@ def is_fixed(path):
 
 @pytest.fixture(scope="session")
 def python():
-    """The distribution's Python, where it is linked for fixed addresses and its library is here."""
+    """The distribution's Python, where it is non-PIE and its library is here."""
     path = os.path.realpath("/usr/bin/python3")
     if not os.path.exists(path) or not is_fixed(path):
         pytest.skip("the distribution's python3 is position independent, or there is none")

@@ -183,8 +183,8 @@ def test_verbose_names_the_space(job):
 
 
 def test_verbose_tells_of_full_tables(job, guests):
-    sites = guests("sites")
-    result = job.run([*RUN, "--verbose", sites, "many"])
+    patch_sites = guests("patch_sites")
+    result = job.run([*RUN, "--verbose", patch_sites, "many"])
     assert result.code == 0 and re.search(r"\d+ patch sites are not interposed", result.err), str(result)
     assert "not interposed" not in job.run([*RUN, "--verbose", "true"]).err
 
@@ -198,7 +198,7 @@ def test_stats_count_copies(job):
 
 
 @pytest.mark.parametrize("option", ["core", "list"])
-def test_cpu_bind_gives_each_task_its_processor(job, option):
+def test_cpu_bind_gives_each_task_its_cpu(job, option):
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         pytest.skip("needs two CPUs")

@@ -12,10 +12,10 @@ namespace
 {
 
 // Tasks of chaos.c, some of which are killed and replaced all the time.
-class Crowd
+class Tasks
 {
   public:
-    explicit Crowd(unsigned seed) : random_(seed)
+    explicit Tasks(unsigned seed) : random_(seed)
     {
     }
 
@@ -98,18 +98,18 @@ TEST_F(chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
     if (const char *given = getenv("ONESPACE_SEED"))
         seed = static_cast<unsigned>(strtoul(given, nullptr, 10));
     SCOPED_TRACE("ONESPACE_SEED=" + std::to_string(seed));
-    Crowd crowd(seed);
+    Tasks tasks(seed);
     std::mt19937 pauses(seed);
     expect_working();
     Footprint before = Footprint::now();
     auto end = std::chrono::steady_clock::now() + std::chrono::seconds(want_long() ? 120 : 6);
     while (std::chrono::steady_clock::now() < end && !HasFailure()) {
-        crowd.fill(5);
+        tasks.fill(5);
         std::this_thread::sleep_for(std::chrono::microseconds(pauses() % 15000));
-        crowd.kill_some();
+        tasks.kill_some();
     }
-    while (crowd.size())
-        crowd.kill_one(crowd.size() - 1);
+    while (tasks.size())
+        tasks.kill_one(tasks.size() - 1);
     expect_clean();
     expect_working();
     expect_clean();

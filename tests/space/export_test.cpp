@@ -116,7 +116,7 @@ TEST_F(exports, have_a_limit_and_can_be_made_again_after_it)
 }
 
 // More names than the table has entries: what is gone must not lengthen the search for others.
-TEST_F(exports, stay_near_when_a_hundred_thousand_come_and_go)
+TEST_F(exports, stay_close_when_a_hundred_thousand_come_and_go)
 {
     for (int i = 0; i < 1000; i++)
         ASSERT_EQ(onespace_export(("standing" + std::to_string(i)).c_str(), &number, 4), 0);
@@ -138,7 +138,7 @@ TEST_F(exports, stay_near_when_a_hundred_thousand_come_and_go)
     }
 }
 
-TEST_F(exports, stay_near_on_average_when_the_table_was_full)
+TEST_F(exports, stay_close_on_average_when_the_table_was_full)
 {
     Member task;
     EXPECT_EQ(task.tell("export-many", "name", 16384).result, 16384);

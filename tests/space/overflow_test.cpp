@@ -8,17 +8,17 @@ using namespace fixture;
 
 using overflows = SpaceTest;
 
-// A libc of one's own whose date changes is a new file to the space every time.
+// A copy of the libc whose modification time changes is a new file to the space every time.
 TEST_F(overflows, of_files_leave_tasks_as_they_are)
 {
     std::string libc =
         std::filesystem::canonical("/lib64/ld-linux-x86-64.so.2").parent_path() / "libc.so.6";
-    char folder[] = "/tmp/onespace-libc-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    std::string copy = std::string(folder) + "/libc.so.6";
+    char directory[] = "/tmp/onespace-libc-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    std::string copy = std::string(directory) + "/libc.so.6";
     std::filesystem::copy_file(libc, copy);
-    setenv("LD_LIBRARY_PATH", folder, 1);
-    EXPECT_EQ(as_task({program("sites"), "many"}).status, 0);
+    setenv("LD_LIBRARY_PATH", directory, 1);
+    EXPECT_EQ(as_task({program("patch_sites"), "many"}).status, 0);
     Footprint before = Footprint::now();
     for (int i = 0; i < 300 && !HasFailure(); i++) {
         timespec times[2] = {{i, 0}, {i, 0}};
@@ -26,26 +26,27 @@ TEST_F(overflows, of_files_leave_tasks_as_they_are)
         EXPECT_EQ(as_task({program("plain"), "malloc"}), exits("wrong 0\n"));
     }
     unsetenv("LD_LIBRARY_PATH");
-    std::filesystem::remove_all(folder);
+    std::filesystem::remove_all(directory);
     EXPECT_GT(probe_overflows("files"), 0);
-    expect_flat(before, 2, 2048); // a libc that is not steered would leave its heap behind
+    expect_flat(before, 2, 2048); // a libc that is not interposed on would leave its heap behind
 }
 
-TEST_F(overflows, of_sites_leave_them_to_the_kernel_and_the_heap_in_its_range)
+TEST_F(overflows, of_patch_sites_leave_them_to_the_kernel_and_the_heap_in_its_range)
 {
-    int wrong = -1, near = -1, heap = -1;
-    Outcome outcome = as_task({program("sites"), "many"});
-    ASSERT_EQ(sscanf(outcome.output.c_str(), "wrong %d near %d heap %d", &wrong, &near, &heap), 3)
+    int wrong = -1, in_range = -1, heap = -1;
+    Outcome outcome = as_task({program("patch_sites"), "many"});
+    ASSERT_EQ(sscanf(outcome.output.c_str(), "wrong %d close %d heap %d", &wrong, &in_range, &heap),
+              3)
         << outcome.output;
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(heap, 1);
-    EXPECT_GT(near, 0);
-    EXPECT_EQ(probe_overflows("sites"), 200 - near);
+    EXPECT_GT(in_range, 0);
+    EXPECT_EQ(probe_overflows("patch sites"), 200 - in_range);
 }
 
 TEST_F(overflows, of_fixed_mappings_are_counted)
 {
-    EXPECT_EQ(as_task({program("sites"), "fixed"}), exits("mapped 300\n"));
+    EXPECT_EQ(as_task({program("patch_sites"), "fixed"}), exits("mapped 300\n"));
     EXPECT_EQ(probe_overflows("mappings"), 300 - 256);
     for (uintptr_t i = 0; i < 300; i++)
         munmap(reinterpret_cast<void *>(UINT64_C(0x150000000000) + i * 16 * 4096), 4096);

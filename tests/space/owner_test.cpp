@@ -11,7 +11,7 @@ TEST_F(owner, knows_every_kind_of_a_tasks_memory)
 {
     Member task, other;
     for (const char *what : {"heap", "large", "break", "stack", "static", "constant", "code",
-                             "library", "thread-local", "mmap", "thread", "foreign"}) {
+                             "library", "thread-local", "mmap", "thread", "outside"}) {
         Answer place = task.tell("place", what);
         EXPECT_EQ(place.result, 0) << what;
         EXPECT_EQ(onespace_owner(place.address), task.id()) << what << ' ' << place.address;
@@ -50,7 +50,7 @@ TEST_F(owner, forgets_ended_tasks)
 {
     Member task;
     std::vector<void *> places;
-    for (const char *what : {"heap", "stack", "static", "foreign"})
+    for (const char *what : {"heap", "stack", "static", "outside"})
         places.push_back(task.tell("place", what).address);
     EXPECT_EQ(task.finish().status, 0);
     for (void *place : places)

@@ -1,5 +1,5 @@
-// tests/space/poll_test.cpp: tasks that wait in loops give their processors up where there is a
-// crowd, and say how often.
+// tests/space/poll_test.cpp: tasks that poll in loops yield their CPUs if these are oversubscribed,
+// and count how often.
 #include "fixture.hpp"
 #include "probe.h"
 
@@ -11,15 +11,15 @@ class polls : public BuildsTest
     void TearDown() override
     {
         if (!IsSkipped())
-            probe_set_crowded(0);
+            probe_set_oversubscribed(0);
         SpaceTest::TearDown();
     }
 
-    // How often a task gave way that asks a hundred times in vain, a hundred times with success,
+    // How often a task yielded that polls a hundred times in vain, a hundred times with success,
     // waits once, fails once and calls sched_yield once.
     static unsigned yields(int oversubscribed)
     {
-        probe_set_crowded(oversubscribed);
+        probe_set_oversubscribed(oversubscribed);
         Task task({program(GetParam()), "count"});
         EXPECT_EQ(task.line(), "found 100 wrong 0");
         unsigned count = probe_yields(task.id());
@@ -28,19 +28,19 @@ class polls : public BuildsTest
     }
 };
 
-TEST_P(polls, give_way_in_a_crowd)
+TEST_P(polls, yield_if_oversubscribed)
 {
     EXPECT_EQ(yields(1), 101u);
 }
 
-TEST_P(polls, go_on_where_there_is_none)
+TEST_P(polls, do_not_yield_otherwise)
 {
     EXPECT_EQ(yields(0), 1u);
 }
 
 TEST_P(polls, can_be_cancelled)
 {
-    probe_set_crowded(1);
+    probe_set_oversubscribed(1);
     EXPECT_EQ(as_task({program(GetParam()), "cancel"}),
               as_process({program(GetParam()), "cancel"}));
 }

@@ -26,7 +26,7 @@ void probe_describe(char *text, size_t size)
         if ((state & SLOT_STATE_MASK) != SLOT_FREE)
             at += (size_t)snprintf(
                 text + at, size - at,
-                "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u birth %d %s\n", i,
+                "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u child %d %s\n", i,
                 state, atomic_load(&slot->memory), atomic_load(&slot->pid),
                 atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->orphan),
                 atomic_load(&slot->child_result), slot->program);
@@ -60,9 +60,9 @@ void probe_reach(int *longest, int *mean)
 int probe_overflows(const char *kind)
 {
     struct space_overflows *overflows = &space_registry()->overflows;
-    return (int)atomic_load(strcmp(kind, "files") == 0   ? &overflows->files
-                            : strcmp(kind, "sites") == 0 ? &overflows->patch_sites
-                                                         : &overflows->mappings);
+    return (int)atomic_load(strcmp(kind, "files") == 0         ? &overflows->files
+                            : strcmp(kind, "patch sites") == 0 ? &overflows->patch_sites
+                                                               : &overflows->mappings);
 }
 
 int probe_holds(void)
@@ -76,7 +76,7 @@ int probe_holds(void)
     return count;
 }
 
-void probe_set_crowded(int oversubscribed)
+void probe_set_oversubscribed(int oversubscribed)
 {
     atomic_store(&space_registry()->oversubscribed, (uint32_t)oversubscribed);
 }

@@ -10,12 +10,12 @@ extern "C" {
 
 int probe_slots(void);                        /* slots of tasks that are not free */
 void probe_describe(char *text, size_t size); /* those, one per line */
-int probe_exports(void);                      /* names that are there or half made */
+int probe_exports(void);                      /* names that are exported or being exported */
 void probe_reach(int *longest, int *mean);    /* entries that a search for a name looks at */
-int probe_overflows(const char *kind);        /* "files", "sites" or "mappings" */
+int probe_overflows(const char *kind);        /* "files", "patch sites" or "mappings" */
 int probe_holds(void);                        /* holds of all members on all */
-void probe_set_crowded(int oversubscribed);          /* as the host's threads that make turns do */
-unsigned probe_yields(int id);                /* how often that task gave its processor up */
+void probe_set_oversubscribed(int is);        /* as the host's threads do */
+unsigned probe_yields(int id);                /* how often that task yielded its CPU */
 
 #ifdef __cplusplus
 }

@@ -86,8 +86,8 @@ TEST_F(inherit, the_working_directory)
 
 TEST_F(inherit, a_working_directory_that_was_given)
 {
-    Descriptor folder(open("/usr/bin", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    EXPECT_EQ(as_task(state("directory"), [&](Attr &attr) { attr.directory = folder.get(); }),
+    Descriptor directory(open("/usr/bin", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    EXPECT_EQ(as_task(state("directory"), [&](Attr &attr) { attr.directory = directory.get(); }),
               exits("/usr/bin\n"));
 }
 
@@ -137,7 +137,7 @@ TEST_F(inherit, the_cpu_affinity)
     cpu_set_t all, one;
     ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
     if (CPU_COUNT(&all) < 2)
-        GTEST_SKIP() << "needs two processors";
+        GTEST_SKIP() << "needs two CPUs";
     int last = CPU_SETSIZE - 1;
     while (!CPU_ISSET(last, &all))
         last--;

@@ -68,7 +68,7 @@ TEST_F(reclaim, after_tasks_that_were_killed)
 
 TEST_F(reclaim, after_tasks_that_mapped_outside_their_range)
 {
-    run_many({program("memory"), "foreign"}, rounds(10, 300));
+    run_many({program("memory"), "outside"}, rounds(10, 300));
 }
 
 TEST_F(reclaim, after_tasks_with_a_break_of_their_own)
@@ -121,7 +121,7 @@ TEST_F(reclaim, before_the_status_is_collected)
 TEST_F(reclaim, of_a_mapping_outside_ends_its_ownership)
 {
     // The task is ended but not collected; its address may be anybody's now.
-    Task task({program("memory"), "foreign"});
+    Task task({program("memory"), "outside"});
     EXPECT_EQ(task.line(), "mapped");
     ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
     void *place = reinterpret_cast<void *>(0x7000000000);

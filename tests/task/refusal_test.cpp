@@ -6,15 +6,15 @@
 
 using namespace fixture;
 
-// A folder for the files of a test.
+// A directory for the files of a test.
 class refusal : public SpaceTest
 {
   protected:
     void SetUp() override
     {
         SpaceTest::SetUp();
-        folder = testing::TempDir() + "onespace-refusal." + std::to_string(getpid());
-        std::filesystem::create_directory(folder);
+        directory = testing::TempDir() + "onespace-refusal." + std::to_string(getpid());
+        std::filesystem::create_directory(directory);
         (void)as_task({"true"});
         EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
         before = Footprint::now();
@@ -22,13 +22,13 @@ class refusal : public SpaceTest
     void TearDown() override
     {
         expect_flat(before);
-        std::filesystem::remove_all(folder);
+        std::filesystem::remove_all(directory);
         SpaceTest::TearDown();
     }
 
     std::string file(const std::string &name, const std::string &contents, mode_t mode = 0755)
     {
-        std::string path = folder + "/" + name;
+        std::string path = directory + "/" + name;
         std::ofstream(path) << contents;
         chmod(path.c_str(), mode);
         return path;
@@ -51,13 +51,13 @@ class refusal : public SpaceTest
         return result;
     }
 
-    std::string folder;
+    std::string directory;
     Footprint before;
 };
 
 TEST_F(refusal, of_a_file_that_is_not_there)
 {
-    EXPECT_EQ(refused(folder + "/nothing", ""), -ENOENT);
+    EXPECT_EQ(refused(directory + "/nothing", ""), -ENOENT);
     EXPECT_EQ(refused("no-such-command-anywhere", ""), -ENOENT);
     EXPECT_EQ(refused("", ""), -ENOENT);
 }
@@ -69,7 +69,7 @@ TEST_F(refusal, of_a_file_that_is_not_executable)
 
 TEST_F(refusal, of_a_directory)
 {
-    EXPECT_EQ(refused(folder, "directory"), -EACCES);
+    EXPECT_EQ(refused(directory, "directory"), -EACCES);
 }
 
 TEST_F(refusal, of_a_path_through_a_file)
@@ -145,7 +145,7 @@ TEST_F(refusal, of_limits_that_cannot_be)
     EXPECT_EQ(refused("/bin/true", "limits", [&](Attr &attr) { attr.limits = limits; }), -EINVAL);
 }
 
-TEST_F(refusal, of_processors_that_are_not_there)
+TEST_F(refusal, of_cpus_that_are_not_there)
 {
     cpu_set_t none;
     CPU_ZERO(&none);
@@ -190,7 +190,7 @@ TEST_F(refusal, leaves_nothing_however_often)
 {
     Descriptor text(open("/etc/passwd", O_RDONLY | O_CLOEXEC));
     for (int i = 0; i < 200; i++) {
-        ASSERT_EQ(refused(folder + "/nothing", ""), -ENOENT);
+        ASSERT_EQ(refused(directory + "/nothing", ""), -ENOENT);
         ASSERT_EQ(refused("/bin/true", "", [&](Attr &attr) { attr.directory = text.get(); }),
                   -ENOTDIR);
     }

@@ -114,7 +114,7 @@ TEST_F(wait_for, one_task_crashing_leaves_the_others_alone)
     EXPECT_EQ(guard.finish(), exits("unchanged\n"));
 }
 
-TEST_F(wait_for, tells_the_processor_time)
+TEST_F(wait_for, tells_the_cpu_time)
 {
     Task task({program("memory"), "burn", "200"});
     onespace_status status;

@@ -138,8 +138,8 @@ TEST_F(xpmem_holder, of_its_own_memory_does_not_keep_it)
     EXPECT_EQ(probe_holds(), 0);
 }
 
-// Tasks do everything at once and are killed at any instruction: nobody meets foreign memory, and
-// nothing is left.
+// Tasks do everything at once and are killed at any instruction: none of them gets another
+// segment's memory, and nothing is left.
 TEST_F(xpmem_chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
 {
     static xpmem_segid_t board[64];

@@ -73,13 +73,13 @@ TEST_F(xpmem_library, is_not_forced_on_what_tasks_execute)
               as_process({program("opens"), "libxpmem.so.0"}));
 }
 
-TEST_F(xpmem_library, without_steering_is_not_found_by_name)
+TEST_F(xpmem_library, without_interposition_is_not_found_by_name)
 {
-    auto unsteered = [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_NO_INTERPOSE; };
-    EXPECT_EQ(as_task({program("opens"), "libxpmem.so.0"}, unsteered),
+    auto not_interposed = [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_NO_INTERPOSE; };
+    EXPECT_EQ(as_task({program("opens"), "libxpmem.so.0"}, not_interposed),
               as_process({program("opens"), "libxpmem.so.0"}));
     // Who brings it along gets what it does.
-    User owner("xpmem", unsteered), other;
+    User owner("xpmem", not_interposed), other;
     owner.share(1, 3);
     long long apid = other.tell("get", owner.segid, XPMEM_RDWR).result;
     EXPECT_EQ(other.tell("attach", apid, 0, Page), gives(owner.memory));

@@ -78,7 +78,7 @@ arch_guarded_copy_wide:
         .hidden arch_guarded_copy_end
 arch_guarded_copy_end:
 
-/* Where a fault in either copy goes on. */
+/* Where arch_fault_recover resumes after a fault in either copy. */
         .globl  arch_guarded_copy_failed
         .hidden arch_guarded_copy_failed
         .type   arch_guarded_copy_failed, @function

@@ -44,54 +44,23 @@ static int match_cpuid(const unsigned char *at, struct sequence *found)
     return at[length] == 0x0f && at[length + 1] == 0xa2 && found->length >= 5;
 }
 
-/* The target of what may be a relative jump or call at code[at], or -1. Code is looked at from
- * every byte, so there are more of them than real ones. */
-static long jump_target(const unsigned char *code, size_t at)
-{
-    const unsigned char *byte = code + at;
-    if (byte[0] == 0xeb || (byte[0] & 0xf0) == 0x70 || (byte[0] & 0xfc) == 0xe0)
-        return (long)at + 2 + (signed char)byte[1];
-    unsigned opcode = byte[0] == 0xe9 || byte[0] == 0xe8            ? 1
-                      : byte[0] == 0x0f && (byte[1] & 0xf0) == 0x80 ? 2
-                                                                    : 0;
-    if (!opcode)
-        return -1;
-    const unsigned char *field = byte + opcode;
-    uint32_t distance = field[0] | field[1] << 8 | field[2] << 16 | (uint32_t)field[3] << 24;
-    return (long)at + (long)opcode + 4 + (int32_t)distance;
-}
-
-/* A sequence that a jump may lead into is struck out (length 0): some are for nothing, none is kept
- * wrongly. */
-static void strike_out(unsigned char *lengths, const uint32_t *offsets, unsigned count, long target)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (target > (long)offsets[i] && target < (long)offsets[i] + lengths[i])
-            lengths[i] = 0;
-}
-
 unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offsets, unsigned most)
 {
-    unsigned char lengths[ARCH_CPUIDS_MAX];
+    struct arch_span spans[ARCH_CPUIDS_MAX];
     struct sequence found;
     unsigned count = 0, kept = 0;
     for (size_t at = 0; at + 16 <= size && at <= UINT32_MAX; at++) {
         if (code[at] != 0xb8 && code[at] != 0x89 && code[at] != 0x44)
             continue;
         if (count < most && count < ARCH_CPUIDS_MAX && match_cpuid(code + at, &found)) {
-            offsets[count] = (uint32_t)at;
-            lengths[count++] = (unsigned char)found.length;
+            spans[count++] = (struct arch_span){(uint32_t)at, (unsigned char)found.length};
             at += found.length - 1; /* 44 89 .. is one move, not two */
         }
     }
-    for (size_t at = 0; count && at + 6 <= size; at++) {
-        long target = jump_target(code, at);
-        if (target >= (long)offsets[0] && target <= (long)offsets[count - 1] + 16)
-            strike_out(lengths, offsets, count, target);
-    }
+    arch_strike_out(code, size, spans, count);
     for (unsigned i = 0; i < count; i++)
-        if (lengths[i])
-            offsets[kept++] = offsets[i];
+        if (spans[i].length)
+            offsets[kept++] = spans[i].at;
     return kept;
 }
 

@@ -7,5 +7,6 @@ unsigned char arch_has_avx;
 void arch_detect(void)
 {
     __builtin_cpu_init();
-    arch_has_avx = __builtin_cpu_supports("avx2") != 0; /* the system saves the registers too */
+    /* Also tests XCR0: the kernel saves these registers. */
+    arch_has_avx = __builtin_cpu_supports("avx2") != 0;
 }

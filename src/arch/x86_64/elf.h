@@ -6,15 +6,15 @@
 
 #include "arch/constants.h"
 
+/* ARCH_MULTIARCH: the library directory of Debian and its derivatives. */
 #define ARCH_NAME        "x86-64"
 #define ARCH_ELF_MACHINE EM_X86_64
 #define ARCH_ELF_CLASS   ELFCLASS64
 #define ARCH_ELF_DATA    ELFDATA2LSB
 #define ARCH_ELF_BITS    64
-#define ARCH_MULTIARCH   "x86_64-linux-gnu" /* the library directory of Debian and its kin */
+#define ARCH_MULTIARCH   "x86_64-linux-gnu"
 
-/* What the kernel takes when there is no PT_GNU_STACK: not executable for 64 bit since Linux 5.8.
- */
+/* What the kernel assumes without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
 #define ARCH_STACK_EXECUTABLE 0
 
 #endif

@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 /* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent
- * on the given stack, takes an argument and a function from it (arch_push_call) and calls it; the
- * function must not return. parent_tid (CLONE_PARENT_SETTID) is written before the child runs.
- * The child's pid or -errno. */
+ * on the given stack, pops an argument and a function (arch_push_call) and calls it; the function
+ * must not return. parent_tid (CLONE_PARENT_SETTID) is written before the child runs. The child's
+ * pid or -errno. */
 struct clone_args;
 long arch_clone(unsigned long flags, void *stack, int32_t *parent_tid);
 long arch_clone3(const struct clone_args *arguments, size_t size);
 
-/* Puts the call on a stack that ends at `top`; the stack pointer to start the child with. */
+/* Pushes the call onto a stack that ends at `top`. Returns the stack pointer for the child. */
 static inline void *arch_push_call(uintptr_t top, void (*function)(void *), void *argument)
 {
     uintptr_t *stack = (uintptr_t *)(top & -(uintptr_t)16);

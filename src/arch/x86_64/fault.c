@@ -1,5 +1,4 @@
 /* src/arch/x86_64/fault.c: let a guarded copy return when it has faulted. */
-#include <signal.h>
 #include <stdint.h>
 #include <ucontext.h>
 

@@ -19,10 +19,20 @@ struct arch_patch_site {
     unsigned char length, lead;
 };
 
-/* Finds the next one at or after `from` in code[0, size): its offset, or size when there is none.
- */
+/* A place in code that is to be replaced as a whole. */
+struct arch_span {
+    uint32_t at;
+    unsigned char length; /* 0: struck out */
+};
+
+/* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
+ * none. It may be patched unless arch_strike_out() refuses it. */
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
+/* Strikes out those that do not certainly begin with an instruction, or into whose middle a branch
+ * of the code may lead. */
+void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *spans,
+                     unsigned count);
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
  * reach. */
 int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);

@@ -4,20 +4,31 @@
 
         .text
 
-/* A trampoline came here by a jump with r11 = struct arch_call *, in place of a system call: the
+/* Entered from a trampoline by a jump, with r11 = struct arch_call *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
- * rcx, r11 and the flags may change. Vector registers stay as they are because everything that is
- * called from here is compiled without them, except where it saves them itself. */
+ * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
+ * called from here is compiled without them, except where it saves them itself.
+ *
+ * To unwinders this is a function that the instruction before `resume` has called: its frame lies
+ * below the red zone, with the return address where frame pointers lead to. */
         .globl  arch_call_entry
         .hidden arch_call_entry
         .type   arch_call_entry, @function
 arch_call_entry:
         .cfi_startproc simple
         .cfi_def_cfa %rsp, 0
-        .cfi_undefined %rip
+        /* DW_CFA_expression: rip is saved at DW_OP_breg11 ARCH_CALL_RESUME */
+        .cfi_escape 0x10, 0x10, 2, 0x7b, ARCH_CALL_RESUME
         lea     -128(%rsp), %rsp
+        .cfi_def_cfa_offset 128
+        pushq   ARCH_CALL_RESUME(%r11)
+        .cfi_def_cfa_offset 136
+        .cfi_offset %rip, -136
         push    %rbp
+        .cfi_def_cfa_offset 144
+        .cfi_offset %rbp, -144
         mov     %rsp, %rbp
+        .cfi_def_cfa_register %rbp
         push    %r11
         push    %r9                     /* long arguments[6], ascending from here: */
         push    %r8
@@ -27,7 +38,7 @@ arch_call_entry:
         push    %rdi
         mov     %r11, %rdi              /* struct arch_call */
         mov     %rsp, %rsi              /* arguments */
-        and     $-ARCH_DATA_BYTES, %r11       /* its page: struct arch_trampoline_data */
+        and     $-ARCH_DATA_BYTES, %r11 /* its page: struct arch_trampoline_data */
         and     $-16, %rsp
         call    *ARCH_DATA_CALL_HANDLER(%r11)
         lea     -56(%rbp), %rsp
@@ -38,15 +49,37 @@ arch_call_entry:
         pop     %r8
         pop     %r9
         pop     %r11
-        mov     ARCH_CALL_RESUME(%r11), %rcx
         pop     %rbp
+        .cfi_def_cfa %rsp, 136
+        .cfi_restore %rbp
+        pop     %rcx                    /* where to resume */
+        .cfi_def_cfa_offset 128
+        .cfi_register %rip, %rcx
         lea     128(%rsp), %rsp
+        .cfi_def_cfa_offset 0
         jmp     *%rcx
         .cfi_endproc
         .size   arch_call_entry, .-arch_call_entry
 
-/* A trampoline came here with r11 = struct arch_cpuid *, the old r11 on the stack, above it a free
- * word and the interrupted code's red zone. */
+/* Never run: it lends its description to the trampolines, whose page no linker has written one for.
+ * A trampoline begins with lea distance(%rip), %r11, seven bytes that lead to a struct arch_call. */
+        .globl  arch_trampoline_frame
+        .hidden arch_trampoline_frame
+        .type   arch_trampoline_frame, @function
+arch_trampoline_frame:
+        .cfi_startproc simple
+        .cfi_def_cfa %rsp, 0
+        /* rip is saved at t + 7 + *(int32_t *)(t + 3) + ARCH_CALL_RESUME with t = rip & -16, the
+         * trampoline's beginning: DW_CFA_expression rip, 19 bytes: breg16 0, lit16, neg, and, dup,
+         * plus_uconst 3, deref_size 4, const1u 32, shl, const1u 32, shra, plus,
+         * plus_uconst 7 + ARCH_CALL_RESUME */
+        .cfi_escape 0x10, 0x10, 19, 0x80, 0, 0x40, 0x1f, 0x1a, 0x12, 0x23, 3, 0x94, 4, 0x08, 32, 0x24, 0x08, 32, 0x26, 0x22, 0x23, 7 + ARCH_CALL_RESUME
+        hlt
+        .cfi_endproc
+        .size   arch_trampoline_frame, .-arch_trampoline_frame
+
+/* Called by a trampoline with r11 = struct arch_cpuid *; above the return address is the old r11. The
+ * status flags are kept too, but not by pushf, which would keep a debugger's trap flag. */
         .globl  arch_cpuid_entry
         .hidden arch_cpuid_entry
         .type   arch_cpuid_entry, @function
@@ -58,7 +91,7 @@ arch_cpuid_entry:
         push    %r14
         push    %r13
         push    %r12
-        pushq   32(%rsp)
+        pushq   40(%rsp)
         push    %r10
         push    %r9
         push    %r8
@@ -70,16 +103,20 @@ arch_cpuid_entry:
         push    %rdx
         push    %rcx
         push    %rax
-        mov     ARCH_CPUID_RESUME(%r11), %rax
-        mov     %rax, 136(%rsp)         /* the free word, above 16 registers and the old r11 */
         mov     %r11, %rdi
         mov     %rsp, %rsi
+        lahf
+        seto    %al
+        push    %rax
         mov     %rsp, %rbp
         and     $-ARCH_DATA_BYTES, %r11       /* struct arch_trampoline_data */
         and     $-16, %rsp
         cld
         call    *ARCH_DATA_CPUID_HANDLER(%r11)
         mov     %rbp, %rsp
+        pop     %rax
+        add     $0x7f, %al              /* overflows if it did */
+        sahf
         pop     %rax
         pop     %rcx
         pop     %rdx
@@ -96,8 +133,7 @@ arch_cpuid_entry:
         pop     %r13
         pop     %r14
         pop     %r15
-        lea     8(%rsp), %rsp           /* the old r11 */
-        ret     $128
+        ret
         .cfi_endproc
         .size   arch_cpuid_entry, .-arch_cpuid_entry
 

@@ -8,8 +8,8 @@
 extern const char arch_call_entry[], arch_cpuid_entry[];
 
 enum {
-    CALL_BYTES = 16,
-    CPUID_BYTES = 32,
+    CALL_BYTES = ARCH_CALL_TRAMPOLINE_BYTES,
+    CPUID_BYTES = 40,
     FAULT_AT = ARCH_CALLS_MAX * CALL_BYTES,
     CPUIDS_AT = FAULT_AT + 64,
 };
@@ -18,8 +18,7 @@ static_assert(ARCH_DATA_BYTES == ARCH_PAGE &&
                   offsetof(struct arch_trampoline_data, handlers.call) == ARCH_DATA_CALL_HANDLER &&
                   offsetof(struct arch_trampoline_data, handlers.cpuid) ==
                       ARCH_DATA_CPUID_HANDLER &&
-                  offsetof(struct arch_call, resume) == ARCH_CALL_RESUME &&
-                  offsetof(struct arch_cpuid, resume) == ARCH_CPUID_RESUME,
+                  offsetof(struct arch_call, resume) == ARCH_CALL_RESUME,
               "as trampoline.S has them");
 static_assert(sizeof(struct arch_trampoline_data) <= ARCH_PAGE, "one page of data");
 static_assert(CPUIDS_AT + ARCH_CPUIDS_MAX * CPUID_BYTES <= ARCH_PAGE, "one page of trampolines");
@@ -60,14 +59,19 @@ static void put_fault_trampoline(unsigned char *at, const struct page *page)
               8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
 }
 
-/* cpuid may stand anywhere, so nothing but its four results may change: not even the red zone. */
+/* cpuid may stand anywhere, so nothing but its four results may change: not the flags, not even the
+ * red zone. The call and its return are a pair, as a shadow stack demands. */
 static void put_cpuid_trampoline(unsigned char *at, const struct page *page, unsigned index)
 {
-    at = put_bytes(at, "\x48\x8d\xa4\x24\x78\xff\xff\xff", 8); /* lea -136(%rsp), %rsp */
-    at = put_bytes(at, "\x41\x53\x4c\x8d\x1d", 5);             /* push %r11; lea, %r11 */
+    at = put_bytes(at, "\x48\x8d\x64\x24\x80", 5); /* lea -128(%rsp), %rsp */
+    at = put_bytes(at, "\x41\x53\x4c\x8d\x1d", 5); /* push %r11; lea, %r11 */
     at = put_distance(at, page, offsetof(struct arch_trampoline_data, cpuids[index]));
-    at = put_bytes(at, "\xff\x25", 2); /* jmp *cpuid_entry(%rip) */
-    put_distance(at, page, offsetof(struct arch_trampoline_data, cpuid_entry));
+    at = put_bytes(at, "\xff\x15", 2); /* call *cpuid_entry(%rip) */
+    at = put_distance(at, page, offsetof(struct arch_trampoline_data, cpuid_entry));
+    at = put_bytes(at, "\x41\x5b", 2); /* pop %r11 */
+    at = put_bytes(at, "\x48\x8d\xa4\x24\x80\x00\x00\x00\xff\x25",
+                   10); /* lea 128(%rsp), %rsp; jmp */
+    put_distance(at, page, offsetof(struct arch_trampoline_data, cpuids[index].resume));
 }
 
 void arch_write_trampolines(unsigned char bytes[ARCH_PAGE], int32_t distance)

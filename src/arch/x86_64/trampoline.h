@@ -1,9 +1,8 @@
 /* src/arch/x86_64/trampoline.h: what patched code jumps to.
  *
  * Every task has a page of trampolines (the same physical page in all tasks) and, at a fixed
- * distance, a page of data. Trampoline i reaches record i of the data page by its distance alone
- * and goes on in this library's code, which calls the handler that the data page names.
- * Freestanding. */
+ * distance, a page of data. Trampoline i addresses record i of the data page relative to itself and
+ * jumps to this library's code, which calls the handler that the data page names. Freestanding. */
 #ifndef ONESPACE_ARCH_TRAMPOLINE_H
 #define ONESPACE_ARCH_TRAMPOLINE_H
 
@@ -34,11 +33,11 @@ struct arch_handlers {
     long (*call)(const struct arch_call *call, const long arguments[6]);
     /* cpuid: `registers` in hardware order (rax, rcx, rdx, rbx, …) gets the four results. */
     void (*cpuid)(const struct arch_cpuid *cpuid, uint64_t registers[16]);
-    /* SIGSEGV or SIGBUS: the program's handler to go on in, or 0 when the signal is dealt with. */
+    /* SIGSEGV or SIGBUS: the program's handler to continue in, or 0 if the signal was handled. */
     uintptr_t (*fault)(int signal, void *information, void *context, void *slot);
 };
 
-enum { ARCH_CALLS_MAX = 80, ARCH_CPUIDS_MAX = 60 };
+enum { ARCH_CALLS_MAX = 80, ARCH_CPUIDS_MAX = 60, ARCH_CALL_TRAMPOLINE_BYTES = 16 };
 struct arch_trampoline_data {
     uintptr_t call_entry, cpuid_entry; /* code in the root's library */
     void *self;                        /* the task's slot */
@@ -47,17 +46,21 @@ struct arch_trampoline_data {
     struct arch_cpuid cpuids[ARCH_CPUIDS_MAX];
 };
 
-/* Fills the page of trampolines for a data page that lies `distance` bytes behind it. */
+/* Fills the page of trampolines for a data page that lies `distance` bytes above it. */
 void arch_write_trampolines(unsigned char page[ARCH_PAGE], int32_t distance);
-/* Fills the task's data page but for its calls and cpuids. The handlers must be the root's copy's:
- * they are called for as long as the space lives. */
+/* Fills the task's data page except for its calls and cpuids. The handlers must be those of the
+ * root's copy of the library: they are called as long as the space lives. */
 void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
                                const struct arch_handlers *handlers);
 /* The address of a trampoline, given the address of their page. */
 uintptr_t arch_call_trampoline(uintptr_t trampolines, unsigned index);
 uintptr_t arch_cpuid_trampoline(uintptr_t trampolines, unsigned index);
 /* The address of the signal handler that calls handlers.fault with the task's slot and then jumps
- * to the handler that it names, if any, with registers and stack as the kernel left them. */
+ * to the handler that it returns, if any, with registers and stack as the kernel left them. */
 uintptr_t arch_fault_trampoline(uintptr_t trampolines);
+
+/* An address whose unwinding information (.eh_frame) is right for every trampoline of a call: from
+ * one the caller is found by arch_call.resume. Never run. */
+extern const char arch_trampoline_frame[];
 
 #endif

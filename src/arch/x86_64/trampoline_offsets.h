@@ -7,6 +7,5 @@
 #define ARCH_DATA_CALL_HANDLER  24
 #define ARCH_DATA_CPUID_HANDLER 32
 #define ARCH_CALL_RESUME        16
-#define ARCH_CPUID_RESUME       8
 
 #endif

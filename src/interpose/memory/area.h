@@ -1,15 +1,15 @@
-/* src/interpose/memory/area.h: places in a task's own range.
+/* src/interpose/memory/area.h: addresses for mappings in a task's own range.
  *
- * Places are taken upwards from a cursor (one for files, one for the rest); a mapping that is given
- * back while it is the last one moves the cursor back, and at the end of an area the search starts
- * over. MAP_FIXED_NOREPLACE makes every attempt safe, so the cursors are mere hints and need no
- * lock: relaxed atomics. */
+ * Addresses are allocated upwards from a cursor (one for files, one for the rest). Unmapping the
+ * last mapping moves the cursor back; at the end of an area the search starts over.
+ * MAP_FIXED_NOREPLACE makes every attempt safe, so the cursors are only hints and need no lock:
+ * relaxed atomics. */
 #ifndef ONESPACE_INTERPOSE_MEMORY_AREA_H
 #define ONESPACE_INTERPOSE_MEMORY_AREA_H
 
 #include "registry/space.h"
 
-enum { AREA_TRIES = 64 }; /* places that are tried before the search is given up */
+enum { AREA_TRIES = 64 }; /* addresses tried before giving up */
 
 static inline uintptr_t range_of(const struct space_slot *self)
 {
@@ -36,7 +36,7 @@ static inline struct area area_for(struct space_slot *self, int is_file)
                                    range + LAYOUT_BREAK};
 }
 
-/* The next place for `size` bytes, or 0 when the area is too small for them. */
+/* The next address for `size` bytes, or 0 if the area is too small. */
 uintptr_t area_take(const struct area *area, size_t size, size_t align);
 /* Moves the cursor back when its last mapping goes. */
 void area_give_back(const struct area *area, uintptr_t address, size_t size);

@@ -38,20 +38,22 @@ static long map_break(struct space_interpose *interpose, uintptr_t wanted, uintp
     return 0;
 }
 
-/* What lies between `from` and `to`, all above the new break, is zero afterwards. */
-static void give_break_back(uintptr_t from, uintptr_t to)
+/* Releases the pages between `from` and `to`, all above the new break. All of it reads as zero
+ * afterwards. */
+static void release_break(uintptr_t from, uintptr_t to)
 {
-    uintptr_t first_page = round_up(from, ARCH_PAGE), end = round_up(to, ARCH_PAGE);
+    uintptr_t first_page = page_ceiling(from), end = page_ceiling(to);
     write_zeroes(from, (first_page < to ? first_page : to) - from);
     if (end > first_page)
         raw(__NR_madvise, first_page, end - first_page, MADV_DONTNEED);
 }
 
-/* The program break of this task alone. It rarely enters the kernel, whose lock on the map all
- * tasks share and which interrupts all of their processors: memory is mapped in large steps, and
- * the first BREAK_KEPT bytes above the break stay when it shrinks. A growth must find zeroes, and
- * so few are written sooner than a page is given back and faulted in again. The task's libc calls
- * from one thread at a time; the words are atomic for those that read them beside it. */
+/* The program break of this task alone. System calls are avoided, since they take the lock on the
+ * memory map that all tasks share, and unmapping interrupts all of their CPUs: memory is mapped in
+ * large steps, and the first BREAK_KEPT bytes above the break stay when it shrinks. Memory that
+ * growth adds must be zero, and zeroing that much is faster than releasing a page and faulting it
+ * in again. The task's libc calls from one thread at a time; the words are atomic, relaxed, for
+ * other members that read them. */
 long interpose_brk(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t wanted = (uintptr_t)a[0];
@@ -70,7 +72,7 @@ long interpose_brk(struct space_slot *self, long nr, const long a[6])
     } else {
         kept += now - wanted;
         if (kept > BREAK_KEPT) {
-            give_break_back(wanted, wanted + kept);
+            release_break(wanted, wanted + kept);
             kept = 0;
         }
     }

@@ -1,6 +1,6 @@
-/* src/interpose/memory/map.c: mmap, munmap and mremap: a task's mappings go to its own range.
+/* src/interpose/memory/map.c: mmap, munmap and mremap: a task's mappings lie in its own range.
  *
- * Where the range cannot serve, the kernel chooses, and the mapping is remembered
+ * If that is not possible, the kernel chooses an address, and the mapping is recorded
  * (out_of_range.c). */
 #include "interpose/memory/memory.h"
 
@@ -13,7 +13,7 @@
 #include "interpose/memory/area.h"
 #include "interpose/patch.h"
 
-/* mmap at a place of the task's range; -EEXIST when none was found. */
+/* mmap in the task's range; -EEXIST if no free address was found. */
 static long map_in_range(struct space_slot *self, size_t size, int is_file, const long a[6])
 {
     struct area area = area_for(self, is_file);
@@ -47,15 +47,16 @@ static long map_at(struct space_slot *self, const long a[6])
     return result;
 }
 
-/* The address is a hint: the program looks at what it got. Not taken when the place is occupied,
- * nor when it lies in the range of another task, present or to come: the mapping would go when that
- * one ends. (Intel MPI's heap asks for addresses 64 GiB apart.) -EEXIST: not taken. */
+/* The address is a hint: the program uses what it gets. It is ignored (-EEXIST) if it is occupied
+ * or in the range of another slot: the mapping would be unmapped when that slot's task, present or
+ * future, ends. (Intel MPI's heap asks for addresses 64 GiB apart.) */
 static long map_at_hint(struct space_slot *self, const long a[6])
 {
     if (!in_range(self, (uintptr_t)a[0], (size_t)a[1]) &&
         layout_slot_of((uintptr_t)a[0]) != LAYOUT_SLOTS)
         return -EEXIST;
-    long b[6] = {a[0] & -(long)ARCH_PAGE, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE, a[4], a[5]};
+    long b[6] = {(long)page_floor((uintptr_t)a[0]), a[1], a[2],
+                 a[3] | MAP_FIXED_NOREPLACE,        a[4], a[5]};
     long result = map_anywhere(self, b);
     return result == -EPERM || result == -ENOMEM ? -EEXIST : result;
 }
@@ -63,14 +64,14 @@ static long map_at_hint(struct space_slot *self, const long a[6])
 long interpose_mmap(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
-    size_t size = round_up((size_t)a[1], ARCH_PAGE);
+    size_t size = page_ceiling((size_t)a[1]);
     int flags = (int)a[3], is_file = !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE);
     if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
         return map_at(self, a);
     if ((flags & (MAP_32BIT | MAP_HUGETLB | MAP_GROWSDOWN)) || size < (size_t)a[1])
         return map_anywhere(self, a);
     long result = -EEXIST;
-    /* ld.so passes the linked address of a position independent program: not meant as a hint. */
+    /* ld.so passes the linked address even of a position independent program: not a hint. */
     if (a[0] && !is_file)
         result = map_at_hint(self, a);
     if (result == -EEXIST && is_file)
@@ -85,9 +86,9 @@ long interpose_munmap(struct space_slot *self, long nr, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     size_t size = (size_t)a[1];
     (void)nr;
-    size_t rounded = round_up(size, ARCH_PAGE);
+    size_t rounded = page_ceiling(size);
     int ours = in_range(self, address, rounded);
-    if (!ours) /* first: once unmapped, the place may be another task's */
+    if (!ours) /* first: once unmapped, the addresses may be another task's */
         out_of_range_remove(self, address, rounded);
     long result = raw(__NR_munmap, address, size);
     if (result == 0 && ours) {
@@ -98,17 +99,17 @@ long interpose_munmap(struct space_slot *self, long nr, const long a[6])
     return result;
 }
 
-/* Grows or moves within the range: the kernel alone would move the mapping out of it. */
+/* Moves a mapping within the range, to grow it: the kernel would move it out of the range. */
 static long move_in_range(struct space_slot *self, const long a[6])
 {
     struct area area = area_for(self, 0);
-    size_t size = round_up((size_t)a[2], ARCH_PAGE);
+    size_t size = page_ceiling((size_t)a[2]);
     size_t align = size >= ARCH_HUGE_PAGE ? ARCH_HUGE_PAGE : ARCH_PAGE;
     for (int tries = 0; tries < AREA_TRIES; tries++) {
         uintptr_t place = area_take(&area, size, align);
         if (!place)
             break;
-        /* Hold the place first: MREMAP_FIXED replaces whatever is there. */
+        /* Reserve the addresses first: MREMAP_FIXED replaces whatever is there. */
         long held = raw(__NR_mmap, place, size, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
         if (held == -EEXIST)
@@ -128,7 +129,7 @@ long interpose_mremap(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
     uintptr_t address = (uintptr_t)a[0];
-    size_t old_size = round_up((size_t)a[1], ARCH_PAGE), size = round_up((size_t)a[2], ARCH_PAGE);
+    size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
     long result;
     if (in_range(self, address, old_size) &&
         (a[3] & (MREMAP_MAYMOVE | MREMAP_FIXED)) == MREMAP_MAYMOVE && size >= (size_t)a[2]) {

@@ -1,6 +1,6 @@
-/* src/interpose/memory/memory.h: placing, growing and giving back a task's memory.
+/* src/interpose/memory/memory.h: mapping, growing and unmapping a task's memory.
  *
- * The calls are in the table (interpose/calls.h); here is what else they share. */
+ * The handlers are declared in interpose/calls.h; here is what they share. */
 #ifndef ONESPACE_INTERPOSE_MEMORY_MEMORY_H
 #define ONESPACE_INTERPOSE_MEMORY_MEMORY_H
 
@@ -9,11 +9,11 @@
 
 #include "interpose/calls.h"
 
-/* out_of_range.c: mmap whose result may lie outside the range, and is remembered then. */
+/* out_of_range.c: mmap whose result may lie outside the range, and is recorded then. */
 long out_of_range_mmap(struct space_slot *self, const long arguments[6]);
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
 void out_of_range_remove(struct space_slot *self, uintptr_t start, size_t size);
-/* The entry that starts there goes whole. */
+/* Removes the whole entry that starts there. */
 void out_of_range_forget(struct space_slot *self, uintptr_t start);
 
 #endif

@@ -1,9 +1,9 @@
-/* src/interpose/memory/out_of_range.c: remember mappings outside the task's range, to unmap them at
- * its end.
+/* src/interpose/memory/out_of_range.c: record mappings outside the task's range, which the reaper
+ * unmaps when the task has ended.
  *
- * An entry that outlives its mapping would one day unmap a stranger's memory, so removal may not
- * fail. The lock belongs to the task's threads; the reaper reads the table after all are gone and
- * does not take it. Signals stay blocked while it is held: a handler may map memory. */
+ * Removal cannot fail: an entry that outlived its mapping would unmap another member's memory
+ * later. Changes are made under the member's lock (space/lock.h); the reaper reads the table when
+ * all of the task's threads have ended, without the lock. */
 #include "interpose/memory/memory.h"
 
 #include "base/page.h"
@@ -39,8 +39,8 @@ static void cut_entries(struct space_interpose *interpose, uintptr_t start, uint
 
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
 {
-    /* A forked child's mappings end with it; what lies in another task's range, as when this task
-     * spawns, is that task's. */
+    /* A forked child's mappings end with it. A mapping in another slot's range, which this task
+     * makes when it spawns, belongs to that slot's task. */
     if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
         return;
     uint64_t signals = space_lock(self);
@@ -51,8 +51,8 @@ void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
 
 long out_of_range_mmap(struct space_slot *self, const long a[6])
 {
-    /* Locked around the call: a task that is killed between a mapping and its entry leaves the
-     * mapping behind for good. */
+    /* Locked around the call, with signals blocked: a task that ends between a mapping and its
+     * entry leaks the mapping. */
     uint64_t signals = space_lock(self);
     long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
     uintptr_t start = (uintptr_t)result, size = page_ceiling((uintptr_t)a[1]);

@@ -15,7 +15,7 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     if (a[1] == 0 && raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0) {
         struct area area = area_for(self, 0);
         for (int tries = 0; tries < AREA_TRIES; tries++) {
-            uintptr_t place = area_take(&area, round_up(segment.shm_segsz, ARCH_PAGE), ARCH_PAGE);
+            uintptr_t place = area_take(&area, page_ceiling(segment.shm_segsz), ARCH_PAGE);
             if (!place)
                 break;
             long result = raw(__NR_shmat, a[0], place, a[2]);
@@ -25,11 +25,12 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     }
     long result = raw(__NR_shmat, a[0], a[1], a[2]);
     if (!raw_failed(result) && raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0)
-        out_of_range_add(self, (uintptr_t)result, round_up(segment.shm_segsz, ARCH_PAGE));
+        out_of_range_add(self, (uintptr_t)result, page_ceiling(segment.shm_segsz));
     return result;
 }
 
-/* The size of the attachment is not told; an entry that starts there is it. */
+/* shmdt is not given the size; an out-of-range entry that starts at the address is this attachment.
+ */
 long interpose_shmdt(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t address = (uintptr_t)a[0];

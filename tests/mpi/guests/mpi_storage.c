@@ -912,7 +912,7 @@ static const struct {
     CASE(left_at_finalize),
     CASE(block_device),
     CASE(threads),
-    MEMORY_CASES NEAR_CASES};
+    MEMORY_CASES INTRA_NODE_CASES};
 
 int main(int argc, char **argv)
 {

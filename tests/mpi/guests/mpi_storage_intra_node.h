@@ -247,7 +247,7 @@ static void one_part_is_out_of_reach(void)
     OK(MPI_Win_free(&window));
 }
 
-#define NEAR_CASES                                                                                 \
+#define INTRA_NODE_CASES                                                                           \
     CASE(intra_node_targets_are_stored_into), CASE(locks_exclude_within_and_across_nodes),         \
         CASE(accumulates_mix_with_puts), CASE(fences_order_within_and_across_nodes),               \
         CASE(puts_await_the_post), CASE(requests_types_and_units), CASE(one_part_is_out_of_reach),

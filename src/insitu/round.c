@@ -1,15 +1,21 @@
-/* src/insitu/turn.c: begin a step: which entry it gets, and when.
+/* src/insitu/round.c: begin a step: which entry it gets, and when.
  *
- * The k-th begin of all ranks is one turn. The first rank that comes decides it for all: it claims
- * the turn's word, finds an entry, and writes the decision into the word. Who claims a turn may
- * wait for consumers; when its patience ends it gives the claim back, and when it dies the channel
- * ends. The entry is opened before the decision is there, so the others find it ready. */
+ * The k-th begin of every rank belongs to round k. The first rank that begins a round decides it
+ * for all: it claims the round's word by compare-and-swap, finds an entry, and stores the decision
+ * in the word. The claimer may wait for consumers; if its timeout expires it withdraws the claim,
+ * and if it dies the channel ends. The entry is opened before the decision is stored, so the other
+ * ranks find it ready. */
 #include "insitu/handle.h"
 
-/* ---- Taking steps back from consumers ---- */
+#include <errno.h>
 
-/* The bits are read after the state was set: see channel.h. `seen` 0 of a consumer that has just
- * come keeps all steps, until it knows where it begins. */
+#include "insitu/wake.h"
+
+/* ---- Reclaiming steps from consumers ---- */
+
+/* Whether a consumer holds the step or is still to get it. The bits are read after the state was
+ * set: see channel.h. A consumer that has just come has `seen` 0, which keeps all steps until it
+ * has determined where it begins. */
 static int is_needed(const struct insitu_channel *channel, unsigned entry, uint64_t sequence,
                      int at_end)
 {
@@ -38,7 +44,7 @@ int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequ
         return 0;
     if (is_needed(channel, entry, sequence, at_end)) {
         atomic_store(state, insitu_state(ENTRY_COMPLETE, sequence));
-        insitu_ring(&channel->news); /* who came meanwhile has found it gone */
+        insitu_ring(&channel->news); /* a consumer that came meanwhile did not find it */
         return 0;
     }
     atomic_store(state, insitu_state(ENTRY_FREE, sequence));
@@ -46,7 +52,7 @@ int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequ
     return 1;
 }
 
-/* ---- Deciding a turn ---- */
+/* ---- Deciding a round ---- */
 
 static int take_entry(struct insitu_channel *channel, unsigned entry)
 {
@@ -56,11 +62,11 @@ static int take_entry(struct insitu_channel *channel, unsigned entry)
     return (state & 0xff) == ENTRY_FREE;
 }
 
-/* The copy that was made first and that nobody needs. */
+/* The entry of the oldest copy that no consumer needs. */
 static int take_any_entry(struct insitu_channel *channel)
 {
     uint32_t tried = 0;
-    for (unsigned round = 0; round < channel->depth; round++) {
+    for (unsigned tries = 0; tries < channel->depth; tries++) {
         uint64_t oldest = UINT64_MAX;
         int candidate = NO_ENTRY;
         for (unsigned e = 0; e < channel->depth; e++) {
@@ -107,7 +113,7 @@ static void open_entry(struct insitu_channel *channel, unsigned at, uint64_t seq
     atomic_store(&entry->state, insitu_state(ENTRY_OPEN, sequence));
 }
 
-/* Whether the channel goes on, for this rank: else -errno with a message. */
+/* 0 if this rank can publish further steps, else -errno with a message. */
 static int check_goes_on(const struct onespace_insitu *handle)
 {
     const struct insitu_channel *channel = handle->channel;
@@ -130,18 +136,18 @@ static int wait_more(struct onespace_insitu *handle, struct insitu_wait *wait)
     return result;
 }
 
-/* By the rank that has claimed the turn: the decision, or -errno. */
-static int decide(struct onespace_insitu *handle, struct insitu_turn *turn, uint64_t step,
+/* Called by the rank that has claimed the round: the decision, or -errno. */
+static int decide(struct onespace_insitu *handle, struct insitu_round *round, uint64_t step,
                   struct insitu_wait *wait)
 {
     struct insitu_channel *channel = handle->channel;
     uint64_t sequence = atomic_load(&channel->opened) + 1;
     int entry, result;
-    atomic_store(&turn->step, step);
+    atomic_store(&round->step, step);
     while ((entry = find_entry(channel, sequence)) == NO_ENTRY) {
         if (channel->policy == ONESPACE_INSITU_SKIP) {
             atomic_fetch_add(&channel->skipped, 1);
-            return TURN_SKIPPED;
+            return ROUND_SKIPPED;
         }
         result = wait_more(handle, wait);
         if (result < 0)
@@ -151,33 +157,33 @@ static int decide(struct onespace_insitu *handle, struct insitu_turn *turn, uint
     return entry;
 }
 
-/* Whether no rank needs the turn any more whose place the k-th takes. */
+/* Whether all ranks have passed the round that had the place of round k in the table before. */
 static int place_is_free(struct onespace_insitu *handle, uint64_t k)
 {
     const struct insitu_channel *channel = handle->channel;
-    if (k <= INSITU_TURNS || handle->slowest >= k - INSITU_TURNS)
+    if (k <= INSITU_ROUNDS || handle->slowest >= k - INSITU_ROUNDS)
         return 1;
     handle->slowest = k;
     for (unsigned i = 0; i < channel->ranks; i++) {
-        uint64_t turn = atomic_load(&channel->rank[i].turn);
-        handle->slowest = turn < handle->slowest ? turn : handle->slowest;
+        uint64_t rounds = atomic_load(&channel->rank[i].rounds);
+        handle->slowest = rounds < handle->slowest ? rounds : handle->slowest;
     }
-    return handle->slowest >= k - INSITU_TURNS;
+    return handle->slowest >= k - INSITU_ROUNDS;
 }
 
-/* The decision about the k-th turn, made here or elsewhere; or -errno. */
-static int await_turn(struct onespace_insitu *handle, uint64_t k, uint64_t step,
-                      struct insitu_wait *wait)
+/* The decision about round k, made by this rank or another; or -errno. */
+static int await_round(struct onespace_insitu *handle, uint64_t k, uint64_t step,
+                       struct insitu_wait *wait)
 {
-    struct insitu_turn *turn = &handle->channel->turns[k % INSITU_TURNS];
+    struct insitu_round *round = &handle->channel->rounds[k % INSITU_ROUNDS];
     for (;;) {
-        uint64_t word = atomic_load(&turn->word), claimed = k << 8 | TURN_CLAIMED;
+        uint64_t word = atomic_load(&round->word), claimed = k << 8 | ROUND_CLAIMED;
         if (word >> 8 == k && word != claimed)
             return (int)(word & 0xff);
         if (word != claimed && place_is_free(handle, k) &&
-            atomic_compare_exchange_strong(&turn->word, &word, claimed)) {
-            int decision = decide(handle, turn, step, wait);
-            atomic_store(&turn->word, decision < 0 ? word : k << 8 | (uint64_t)decision);
+            atomic_compare_exchange_strong(&round->word, &word, claimed)) {
+            int decision = decide(handle, round, step, wait);
+            atomic_store(&round->word, decision < 0 ? word : k << 8 | (uint64_t)decision);
             insitu_ring(&handle->channel->freed);
             return decision;
         }
@@ -187,7 +193,8 @@ static int await_turn(struct onespace_insitu *handle, uint64_t k, uint64_t step,
     }
 }
 
-static int await_company(struct onespace_insitu *handle, struct insitu_wait *wait)
+/* Waits for the other ranks and for the consumers that the channel was created for. */
+static int await_members(struct onespace_insitu *handle, struct insitu_wait *wait)
 {
     struct insitu_channel *channel = handle->channel;
     while (!handle->started) {
@@ -223,27 +230,27 @@ int onespace_insitu_begin(struct onespace_insitu *handle, uint64_t step, int tim
     int result = check_begin(handle, step);
     struct insitu_wait wait = insitu_wait_begin(timeout_ms);
     if (result == 0)
-        result = await_company(handle, &wait);
+        result = await_members(handle, &wait);
     if (result < 0)
         return result;
     struct insitu_channel *channel = handle->channel;
     struct insitu_rank *rank = &channel->rank[handle->rank];
-    uint64_t k = atomic_load_explicit(&rank->turn, memory_order_relaxed) + 1;
-    int decision = await_turn(handle, k, step, &wait);
+    uint64_t k = atomic_load_explicit(&rank->rounds, memory_order_relaxed) + 1;
+    int decision = await_round(handle, k, step, &wait);
     if (decision < 0)
         return decision;
-    uint64_t others = atomic_load(&channel->turns[k % INSITU_TURNS].step);
+    uint64_t others = atomic_load(&channel->rounds[k % INSITU_ROUNDS].step);
     if (others != step)
         return insitu_fail(-EINVAL,
                            "channel '%s': rank %u begins step %llu where another rank began step "
                            "%llu: all ranks must begin the same steps",
                            channel->name, handle->rank, (unsigned long long)step,
                            (unsigned long long)others);
-    atomic_store(&rank->turn, k);
+    atomic_store(&rank->rounds, k);
     insitu_ring(&channel->freed); /* for place_is_free */
     handle->has_number = 1;
     handle->number = step;
-    if (decision == TURN_SKIPPED)
+    if (decision == ROUND_SKIPPED)
         return 1;
     handle->entry = decision;
     handle->sequence = atomic_load(&channel->entries[decision].state) >> 8;

@@ -1,15 +1,15 @@
-/* tests/programs/sites.c: has more system call sites than a task has stubs, and mappings at more
- * fixed addresses than are remembered. */
+/* tests/programs/patch_sites.c: has more patch sites than a task has trampolines, and mappings at
+ * more fixed addresses than are remembered. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "choose.h"
 
-enum { SITES = 200, PAGE = 4096, RANGE_GIB = 28, FIXED = 300 };
+enum { PATCH_SITES = 200, PAGE = 4096, RANGE_GIB = 28, FIXED = 300 };
 
-/* SITES calls of mmap, each by an instruction of its own. */
-static void map_everywhere(unsigned char *mapped[SITES])
+/* PATCH_SITES calls of mmap, each by an instruction of its own. */
+static void map_everywhere(unsigned char *mapped[PATCH_SITES])
 {
     unsigned char **at = mapped;
     register long flags __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -27,29 +27,29 @@ static void map_everywhere(unsigned char *mapped[SITES])
                      : "rax", "rcx", "r11", "memory");
 }
 
-static int is_near(const void *one, const void *other)
+static int is_close(const void *one, const void *other)
 {
     uintptr_t a = (uintptr_t)one, b = (uintptr_t)other;
     return (a > b ? a - b : b - a) < (uintptr_t)RANGE_GIB << 30;
 }
 
-/* "wrong W near N heap H": mappings that are not as they should be; that lie in the task's range;
+/* "wrong W close N heap H": mappings that are not as they should be; that lie in the task's range;
  * whether the heap does. */
 static int play_many(int argc, char **argv)
 {
-    static unsigned char *mapped[SITES];
-    int wrong = 0, near = 0;
+    static unsigned char *mapped[PATCH_SITES];
+    int wrong = 0, close = 0;
     (void)argc, (void)argv;
     map_everywhere(mapped);
-    for (int i = 0; i < SITES; i++)
+    for (int i = 0; i < PATCH_SITES; i++)
         *mapped[i] = (unsigned char)i;
-    for (int i = 0; i < SITES; i++) {
+    for (int i = 0; i < PATCH_SITES; i++) {
         wrong += *mapped[i] != (unsigned char)i;
-        near += is_near(mapped[i], mapped);
+        close += is_close(mapped[i], mapped);
         wrong += munmap(mapped[i], PAGE) != 0;
     }
     void *heap = malloc(1000);
-    printf("wrong %d near %d heap %d\n", wrong, near, is_near(heap, mapped));
+    printf("wrong %d close %d heap %d\n", wrong, close, is_close(heap, mapped));
     free(heap);
     return 0;
 }

@@ -1,0 +1,38 @@
+/* src/host/abi_rows.h: every field of what crosses programs: structure, field, offset, bytes.
+ *
+ * Written by scripts/abi-rows, asserted and hashed by those who include it. */
+#ifndef ONESPACE_HOST_ABI_ROWS_H
+#define ONESPACE_HOST_ABI_ROWS_H
+
+/* clang-format off */
+#define PROTOCOL_ROWS(ROW) \
+    ROW(struct protocol_greeting, header, 0, 24) \
+    ROW(struct protocol_greeting, file, 24, 256) \
+    ROW(struct protocol_request, header, 0, 24) \
+    ROW(struct protocol_request, flags, 24, 4) \
+    ROW(struct protocol_request, argc, 28, 4) \
+    ROW(struct protocol_request, envc, 32, 4) \
+    ROW(struct protocol_request, text_size, 36, 4) \
+    ROW(struct protocol_request, fd_count, 40, 4) \
+    ROW(struct protocol_request, umask, 44, 4) \
+    ROW(struct protocol_request, nice, 48, 4) \
+    ROW(struct protocol_request, number, 52, 4) \
+    ROW(struct protocol_request, ntasks, 56, 4) \
+    ROW(struct protocol_request, kernel_slices, 60, 4) \
+    ROW(struct protocol_request, launch, 64, 8) \
+    ROW(struct protocol_request, stack_size, 72, 8) \
+    ROW(struct protocol_request, policy_mode, 80, 4) \
+    ROW(struct protocol_request, cpus_size, 84, 4) \
+    ROW(struct protocol_request, policy_nodes, 88, 128) \
+    ROW(struct protocol_request, signal_mask, 216, 8) \
+    ROW(struct protocol_request, ignored, 224, 8) \
+    ROW(struct protocol_request, limits, 232, 256) \
+    ROW(struct protocol_request, cpus, 488, 1024) \
+    ROW(struct protocol_reply, kind, 0, 4) \
+    ROW(struct protocol_reply, error, 4, 4) \
+    ROW(struct protocol_reply, status, 8, 64) \
+    ROW(struct protocol_reply, total, 72, 40) \
+    ROW(struct protocol_reply, message, 112, 1024)
+/* clang-format on */
+
+#endif

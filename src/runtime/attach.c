@@ -1,0 +1,27 @@
+/* src/runtime/attach.c: see attach.h. Freestanding: runs in the root's library, on tasks' threads.
+ */
+#include "runtime/attach.h"
+
+#include <link.h>
+
+#include "base/futex.h"
+#include "interpose/interpose.h"
+#include "onespace.h"
+#include "space/debugger.h"
+#include "space/group.h"
+#include "space/robust.h"
+
+void task_attached(struct space_slot *self, uintptr_t link_map)
+{
+    const struct link_map *program = (const struct link_map *)link_map;
+    robust_attach(self);
+    if (program) { /* musl's link map of the program has a name, glibc's has none */
+        const char *path = *program->l_name ? NULL : interpose_program(self);
+        debugger_show(space_registry(), self, path, program->l_addr, (uintptr_t)program->l_ld,
+                      link_map);
+    }
+    atomic_store_explicit(&self->loaded, 1, memory_order_release);
+    futex_wake(&self->loaded, INT32_MAX);
+    if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
+        group_await_loaded(space_registry(), self);
+}
