@@ -137,8 +137,8 @@ int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *cont
     int count = ps_find(&members), visited = 0;
     for (int from = 0, to; from < count; from = to) {
         struct ps_space space;
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without members count is not
-         * positive */
+        /* Without members there is no positive count.
+         * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         for (to = from; to < count && members[to].space == members[from].space;)
             to++;
         if (ps_read(members + from, (unsigned)(to - from), &space) < 0)

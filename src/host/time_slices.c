@@ -158,13 +158,10 @@ static void start_thread(unsigned cpu)
 static void allow(const void *cpus, size_t size)
 {
     uint64_t own[CPUS / 64] = {0};
-    if (size == 0) {
-        long got = syscall(SYS_sched_getaffinity, 0, sizeof(own), own);
-        size = got > 0 ? (size_t)got : 0;
-    } else {
-        size = size < sizeof(own) ? size : sizeof(own);
-        memcpy(own, cpus, size);
-    }
+    if (size == 0)
+        syscall(SYS_sched_getaffinity, 0, sizeof(own), own);
+    else
+        memcpy(own, cpus, size < sizeof(own) ? size : sizeof(own));
     int count = 0;
     for (unsigned i = 0; i < CPUS / 64; i++) {
         allowed[i] |= own[i];

@@ -174,12 +174,12 @@ static int submit(const struct shim_job *job, struct sent_fds *sent, const sigse
 int shim_run(const struct shim_job *job)
 {
     static struct sent_fds sent;
-    struct protocol_reply reply;
+    struct protocol_reply reply = {0};
     sigset_t old;
     if (bind_self(job) != 0)
         return 2;
     set_numbers(job);
-    int socket, signals = open_signals(&old);
+    int socket = -1, signals = open_signals(&old);
     if (signals < 0)
         return complain("cannot watch signals");
     int failed = submit(job, &sent, &old, &socket, &reply);

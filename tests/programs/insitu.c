@@ -180,7 +180,7 @@ static int play_consume(int argc, char **argv)
 static int play_hold(int argc, char **argv)
 {
     struct onespace_insitu *channel = NULL;
-    struct onespace_insitu_step step;
+    struct onespace_insitu_step step = {0};
     char line[64];
     (void)argc;
     int result = onespace_insitu_open(argv[1], atoi(argv[2]), PATIENCE_MS, &channel);

@@ -105,13 +105,13 @@ static long long obey(char **words)
 
 int main(void)
 {
-    char line[256], *words[9];
+    char line[256];
     setvbuf(stdout, NULL, _IOLBF, 0);
     while (fgets(line, sizeof(line), stdin)) {
+        char *words[9] = {NULL};
         int count = 0;
         for (char *word = strtok(line, " \n"); word && count < 8; word = strtok(NULL, " \n"))
             words[count++] = word;
-        words[count] = NULL;
         errno = 0;
         long long result = count ? obey(words) : 0;
         printf("%lld %d\n", result, result == -1 ? errno : 0);

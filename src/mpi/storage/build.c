@@ -122,8 +122,8 @@ int storage_build(struct window *window, const struct window_request *request)
     if (outcome == MPI_SUCCESS)
         outcome = first_error(all, group->ranks);
     if (outcome == MPI_SUCCESS) {
-        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): set where the gathering succeeds
-         */
+        /* A gathering that succeeds sets it.
+         * NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
         memcpy(claims, all, (size_t)group->ranks * sizeof(*claims));
         result = storage_claim(storage, group, sizes, claims, &error);
         class = storage_report(group->rank, request->call, result, &error);

@@ -56,7 +56,8 @@ void storage_requests_end(struct storage_window *storage)
 {
     while (storage->requests) { /* no other thread uses the window any more */
         struct onespace_window_request *request = storage->requests;
-        storage_request_end(request);
-        free(request); /* NOLINT(clang-analyzer-unix.Malloc): it is off the list */
+        /* The last one is off the list. */
+        storage_request_end(request); /* NOLINT(clang-analyzer-unix.Malloc) */
+        free(request);
     }
 }
