@@ -37,9 +37,8 @@ static int extend(int filler)
         std::cout << title << " is of " << year << std::endl;
     books.years["On the Origin of Species"] = 1859;
     books.known.push_back(1859);
-    if (onespace_barrier(10000) < 0)
-        return 1;
-    return onespace_barrier(10000) < 0;
+    int failed = onespace_barrier(10000);
+    return failed < 0 || onespace_barrier(10000) < 0;
 }
 
 int main(int argc, char **argv)

@@ -159,7 +159,8 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
     if (!real || !main)
-        raw(__NR_exit_group, 127);
+        for (;;)
+            raw(__NR_exit_group, 127);
     return real(main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 

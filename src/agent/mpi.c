@@ -144,7 +144,8 @@ void *mpi_resolve(unsigned index)
     const char *name = name_of(index), *layer_name = NULL;
     if (!dlopen || !dlsym) {
         say("cannot find", name, "this libc has no dlsym");
-        raw(__NR_exit_group, 127);
+        for (;;)
+            raw(__NR_exit_group, 127);
     }
     while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
         spin_yield();

@@ -208,7 +208,7 @@ int loader_image_map(struct space *space, struct space_slot *slot,
                      const struct elf_program *program, struct elf_mapping *mapping)
 {
     const struct elf_info *info = &program->interpreter_info;
-    struct loader_image *image;
+    struct loader_image *image = NULL;
     interpose_begin(space, slot);
     uintptr_t base = atomic_load(&slot->interpose.files_next);
     pthread_mutex_lock(&lock);

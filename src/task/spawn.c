@@ -78,7 +78,7 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
 {
     const char *name = spawn->attr.start;
     uint64_t size;
-    unsigned type;
+    unsigned type = 0;
     if (!name)
         return 0;
     int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);

@@ -8,7 +8,8 @@
 #include <asm/unistd.h>
 
 #ifdef __clang_analyzer__
-/* The analyzer does not see what the assembly below writes to; of a function that it does not know it expects all. */
+/* The analyzer does not see what the assembly below writes to; of a function that it does not know
+ * it expects all. */
 long raw_syscall6(long nr, long a1, long a2, long a3, long a4, long a5, long a6);
 #else
 static inline long raw_syscall6(long nr, long a1, long a2, long a3, long a4, long a5, long a6)

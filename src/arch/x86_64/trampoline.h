@@ -47,7 +47,7 @@ struct arch_trampoline_data {
 };
 
 /* Fills the page of trampolines for a data page that lies `distance` bytes above it. */
-void arch_write_trampolines(unsigned char page[ARCH_PAGE], int32_t distance);
+void arch_write_trampolines(unsigned char bytes[ARCH_PAGE], int32_t distance);
 /* Fills the task's data page except for its calls and cpuids. The handlers must be those of the
  * root's copy of the library: they are called as long as the space lives. */
 void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
