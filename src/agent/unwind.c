@@ -52,7 +52,8 @@ static const unsigned char *find_in_table(uintptr_t pc, uintptr_t *start)
     *start = base + (uintptr_t)(intptr_t)table->entries[low].start;
     const unsigned char *fde =
         (const unsigned char *)(base + (uintptr_t)(intptr_t)table->entries[low].fde);
-    uint32_t bytes = fde[12] | fde[13] << 8 | fde[14] << 16 | (uint32_t)fde[15] << 24;
+    uint32_t bytes;
+    __builtin_memcpy(&bytes, fde + 12, sizeof(bytes));
     return pc >= *start && pc - *start < bytes ? fde : NULL;
 }
 

@@ -10,7 +10,7 @@ const char *numbers_read(const char *text, uint64_t *number)
 {
     uint64_t value = 0;
     for (; *text >= '0' && *text <= '9'; text++)
-        if (value <= UINT32_MAX)
+        if (value <= UINT64_MAX / 10 - 1)
             value = value * 10 + (uint64_t)(*text - '0');
     *number = value;
     return text;

@@ -11,7 +11,7 @@ typedef void numbers_visit(void *context, int number, int directory);
 long numbers_each(const char *path, numbers_visit *visit, void *context);
 
 /* Reads the decimal number that a text begins with and returns what follows it: the text itself if
- * there is none. A number above UINT32_MAX is read as some number above UINT32_MAX. */
+ * there is none. A number of more than 19 digits is read as some number of at least 19. */
 const char *numbers_read(const char *text, uint64_t *number);
 
 /* Appends a number of base 10 or (with 0x) 16 to a text and returns its end. */

@@ -25,24 +25,18 @@ static long read_text(int pid, char text[TEXT_BYTES])
     return 0;
 }
 
-static uint64_t read_number(const char *text)
+/* The number in field `wanted`, as proc(5) counts them, given field 3 and what follows it. */
+static uint64_t field(const char *text, int wanted)
 {
-    uint64_t number = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        number = number * 10 + (uint64_t)(*text - '0');
-    return number;
-}
-
-/* Field `wanted` as proc(5) counts them, given field 3 and what follows it. */
-static const char *field(const char *text, int wanted)
-{
+    uint64_t value;
     for (int number = 3; number < wanted && *text; number++) {
         while (*text && *text != ' ')
             text++;
         while (*text == ' ')
             text++;
     }
-    return text;
+    numbers_read(text, &value);
+    return value;
 }
 
 long process_read(int pid, struct process_stat *stat)
@@ -64,9 +58,9 @@ long process_read(int pid, struct process_stat *stat)
                      length < sizeof(stat->name) ? length : sizeof(stat->name) - 1);
     const char *rest = close + 2;
     stat->state = *rest;
-    stat->parent = (int)read_number(field(rest, 4));
-    stat->user_ticks = read_number(field(rest, 14));
-    stat->system_ticks = read_number(field(rest, 15));
-    stat->start_ticks = read_number(field(rest, 22));
+    stat->parent = (int)field(rest, 4);
+    stat->user_ticks = field(rest, 14);
+    stat->system_ticks = field(rest, 15);
+    stat->start_ticks = field(rest, 22);
     return 0;
 }

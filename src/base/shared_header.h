@@ -7,6 +7,7 @@
 #ifndef ONESPACE_BASE_SHARED_HEADER_H
 #define ONESPACE_BASE_SHARED_HEADER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/hash.h"
@@ -18,17 +19,25 @@ struct shared_header {
     uint64_t layout; /* of its fields, and of those of structures in it */
 };
 
-/* Rows of a table of fields, ROW(type, field, offset, bytes), become assertions and hashed numbers.
- */
+/* Rows of a table of fields, ROW(type, field, offset, bytes), become assertions and, as numbers,
+ * what is hashed. */
 #define SHARED_ASSERT(type, field, at, bytes)                                                      \
     static_assert(offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes),          \
                   #type ": " #field " moved: raise the ABI number and correct the table");
-#define SHARED_HASHED(type, field, at, bytes) at, bytes,
+#define SHARED_NUMBERS(type, field, at, bytes) at, bytes,
 
-static inline uint64_t shared_layout(const uint32_t *numbers, unsigned count)
+/* The header that this version writes for `type`, whose fields are in the table ROWS. */
+#define SHARED_HEADER(magic, abi, type, ROWS)                                                      \
+    __extension__({                                                                                \
+        static const uint32_t numbers[] = {ROWS(SHARED_NUMBERS)};                                  \
+        (struct shared_header){magic, abi, sizeof(type),                                           \
+                               shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};      \
+    })
+
+static inline uint64_t shared_layout(const uint32_t *numbers, size_t count)
 {
     uint64_t hash = HASH_SEED;
-    for (unsigned i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++)
         for (unsigned shift = 0; shift < 32; shift += 8)
             hash = hash_byte(hash, (unsigned char)(numbers[i] >> shift));
     return hash;

@@ -14,9 +14,7 @@ PROTOCOL_ROWS(SHARED_ASSERT)
 
 struct shared_header protocol_header(void)
 {
-    static const uint32_t numbers[] = {PROTOCOL_ROWS(SHARED_HASHED)};
-    return (struct shared_header){PROTOCOL_MAGIC, PROTOCOL_ABI, sizeof(struct protocol_request),
-                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+    return SHARED_HEADER(PROTOCOL_MAGIC, PROTOCOL_ABI, struct protocol_request, PROTOCOL_ROWS);
 }
 
 int protocol_send(int socket, const void *data, size_t size)

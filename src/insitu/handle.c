@@ -19,10 +19,9 @@ INSITU_ROWS(SHARED_ASSERT)
 /* Whether the table is of this version's layout, which whoever comes first writes down. */
 static int claim_table(struct space *space)
 {
-    static const uint32_t numbers[] = {INSITU_ROWS(SHARED_HASHED)};
     struct shared_header *header = &insitu_table()->header;
-    struct shared_header own = {INSITU_MAGIC, INSITU_ABI, sizeof(struct insitu_table),
-                                shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+    struct shared_header own =
+        SHARED_HEADER(INSITU_MAGIC, INSITU_ABI, struct insitu_table, INSITU_ROWS);
     if (shared_claim(header, &own))
         return 0;
     shared_tell("channel table", header, space->library, &own, "this program's libonespace");

@@ -72,25 +72,23 @@ long interpose_readlink(struct space_slot *self, long nr, const long a[6])
  * which the kernel has our handler, tells the kernel to ignore it. */
 static void tell_ignored(struct space_slot *self)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS};
     for (unsigned i = 0; i < 2; i++) {
         struct space_sigaction now, ignore = {.handler = (uintptr_t)SIG_IGN};
         if (self->interpose.fault_trampoline &&
             self->interpose.actions[i].handler == (uintptr_t)SIG_IGN &&
-            raw(__NR_rt_sigaction, signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) == 0 &&
+            raw(__NR_rt_sigaction, fault_signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) == 0 &&
             now.handler == self->interpose.fault_trampoline)
-            raw(__NR_rt_sigaction, signals[i], &ignore, NULL, ARCH_SIGNAL_SET_BYTES);
+            raw(__NR_rt_sigaction, fault_signals[i], &ignore, NULL, ARCH_SIGNAL_SET_BYTES);
     }
 }
 
 /* Undoes that, when execve has failed. */
 static void install_again(struct space_slot *self)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS};
     for (unsigned i = 0; i < 2; i++)
         if (self->interpose.fault_trampoline &&
             self->interpose.actions[i].handler == (uintptr_t)SIG_IGN)
-            interpose_install_handler(self, signals[i]);
+            interpose_install_handler(self, fault_signals[i]);
 }
 
 long interpose_execve(struct space_slot *self, long nr, const long a[6])

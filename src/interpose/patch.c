@@ -78,22 +78,33 @@ static void touch_for_writing(uintptr_t address)
     __atomic_fetch_or((unsigned char *)(address + ARCH_PATCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
 }
 
-static void find_and_count(uintptr_t code, size_t size, int fd, long offset,
-                           enum interpose_code kind, struct patch_sites *list)
+/* The patch sites of the code that are patched in this task. */
+static void find_wanted(const struct space_slot *self, uintptr_t code, size_t size, int fd,
+                        long offset, enum interpose_code kind, struct patch_sites *list)
 {
     patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
     if (list->left_out)
         space_count(&space_registry()->overflows.patch_sites, list->left_out);
+    uint16_t wanted = 0;
+    for (uint16_t i = 0; i < list->count; i++)
+        if (is_wanted(self, &list->items[i], kind))
+            list->items[wanted++] = list->items[i];
+    list->count = wanted;
+}
+
+static void patch_all(struct space_slot *self, uintptr_t code, const struct patch_sites *list,
+                      enum interpose_code kind)
+{
+    for (uint16_t i = 0; i < list->count; i++)
+        patch(self, code, &list->items[i], kind);
 }
 
 void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t size, int fd,
                               long offset, enum interpose_code kind)
 {
     struct patch_sites list;
-    find_and_count(code, size, fd, offset, kind, &list);
-    for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(self, &list.items[i], kind))
-            patch(self, code, &list.items[i], kind);
+    find_wanted(self, code, size, fd, offset, kind, &list);
+    patch_all(self, code, &list, kind);
 }
 
 void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t size, int fd,
@@ -101,11 +112,9 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
 {
     struct patch_sites list;
     uintptr_t low = UINTPTR_MAX, high = 0;
-    find_and_count(code, size, fd, offset, kind, &list);
-    for (uint32_t i = 0; i < list.count; i++) {
+    find_wanted(self, code, size, fd, offset, kind, &list);
+    for (uint16_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.items[i].at;
-        if (!is_wanted(self, &list.items[i], kind))
-            continue;
         low = at < low ? page_floor(at) : low;
         high = at + ARCH_PATCH_SITE_BYTES > high ? at + ARCH_PATCH_SITE_BYTES : high;
     }
@@ -114,12 +123,9 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     /* Write before reading: a page whose first access is a write is copied at once. If the first is
      * a read, the file's page is mapped and later replaced, which interrupts every CPU that runs
      * the space. */
-    for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(self, &list.items[i], kind))
-            touch_for_writing(code + list.items[i].at);
-    for (uint32_t i = 0; i < list.count; i++)
-        if (is_wanted(self, &list.items[i], kind))
-            patch(self, code, &list.items[i], kind);
+    for (uint16_t i = 0; i < list.count; i++)
+        touch_for_writing(code + list.items[i].at);
+    patch_all(self, code, &list, kind);
     raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
 }
 

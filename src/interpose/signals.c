@@ -19,6 +19,8 @@
 #include "interpose/thread_mode.h"
 #include "space/lock.h"
 
+const int fault_signals[2] = {SIGSEGV, SIGBUS};
+
 static struct space_sigaction *recorded(struct space_slot *self, int signal)
 {
     return &self->interpose.actions[signal == SIGBUS];
@@ -37,11 +39,11 @@ long interpose_install_handler(struct space_slot *self, int signal)
 
 void interpose_install_handlers(struct space_slot *self)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS};
     self->interpose.fault_trampoline = arch_fault_trampoline(self->interpose.trampolines);
     for (unsigned i = 0; i < 2; i++) {
-        raw(__NR_rt_sigaction, signals[i], NULL, recorded(self, signals[i]), ARCH_SIGNAL_SET_BYTES);
-        interpose_install_handler(self, signals[i]);
+        raw(__NR_rt_sigaction, fault_signals[i], NULL, recorded(self, fault_signals[i]),
+            ARCH_SIGNAL_SET_BYTES);
+        interpose_install_handler(self, fault_signals[i]);
     }
 }
 

@@ -23,9 +23,7 @@ TEAM_ROWS(SHARED_ASSERT)
 
 static struct shared_header header(void)
 {
-    static const uint32_t numbers[] = {TEAM_ROWS(SHARED_HASHED)};
-    return (struct shared_header){TEAM_MAGIC, TEAM_ABI, sizeof(struct team_block),
-                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+    return SHARED_HEADER(TEAM_MAGIC, TEAM_ABI, struct team_block, TEAM_ROWS);
 }
 
 /* In pages of its own: zero, and aligned for struct team_member. */

@@ -22,8 +22,7 @@ int team_has_ended(int id)
     if (id == ONESPACE_ROOT)
         return 0; /* its end would have been the caller's */
     const struct space_slot *slot = space_slot(space_mine(), id);
-    uint32_t state = slot ? space_state(slot) : SLOT_FREE;
-    return state != SLOT_STARTING && state != SLOT_RUNNING;
+    return !slot || !slot_is_alive(space_state(slot));
 }
 
 static int is_gone(const struct team_block *block, int number)
@@ -111,8 +110,7 @@ void team_find_oversubscribed(struct onespace_parallel *team)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = is_root_member ? 0 : 1; i <= highest; i++) {
         int32_t pid = i == 0 ? space->root_pid : atomic_load(&space->pids[i]);
-        uint32_t state = space_state(&space->slots[i]);
-        if (pid <= 0 || (i > 0 && state != SLOT_STARTING && state != SLOT_RUNNING) ||
+        if (pid <= 0 || (i > 0 && !slot_is_alive(space_state(&space->slots[i]))) ||
             sched_getaffinity(pid, sizeof(theirs), &theirs) != 0)
             continue;
         CPU_AND(&common, &own, &theirs);

@@ -20,9 +20,7 @@ STATE_ROWS(SHARED_ASSERT)
 
 struct shared_header state_header(void)
 {
-    static const uint32_t numbers[] = {STATE_ROWS(SHARED_HASHED)};
-    return (struct shared_header){STATE_MAGIC, STATE_ABI, sizeof(struct state),
-                                  shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0]))};
+    return SHARED_HEADER(STATE_MAGIC, STATE_ABI, struct state, STATE_ROWS);
 }
 
 static int is_ours(const struct state *state)

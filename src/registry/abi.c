@@ -15,13 +15,7 @@ SPACE_ROWS(SHARED_ASSERT)
 
 struct shared_header space_header(void)
 {
-    static const uint32_t numbers[] = {SPACE_ROWS(SHARED_HASHED)};
-    return (struct shared_header){
-        .magic = SPACE_MAGIC,
-        .abi = SPACE_ABI,
-        .size = sizeof(struct space),
-        .layout = shared_layout(numbers, sizeof(numbers) / sizeof(numbers[0])),
-    };
+    return SHARED_HEADER(SPACE_MAGIC, SPACE_ABI, struct space, SPACE_ROWS);
 }
 
 int space_is_ours(const struct space *space, const char *file)

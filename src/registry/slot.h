@@ -91,6 +91,12 @@ struct space_slot {
     struct space_interpose interpose;
 };
 
+/* Whether a task in this state is in the space: its program runs or is about to. */
+static inline int slot_is_alive(uint32_t state)
+{
+    return state == SLOT_STARTING || state == SLOT_RUNNING;
+}
+
 static inline uint32_t space_state(const struct space_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;

@@ -1,10 +1,10 @@
 /* src/registry/space.h: the registry of a space, in memory that all members see.
  *
  * Every program in the space may carry its own copy of the library, so everything here crosses
- * programs: the layout is part of the ABI and asserted below. A task may be killed between any two
- * instructions; therefore nothing here is locked across programs. Each word has one writer, or is
- * changed by compare-and-swap only, and the reaper, which reaps every task, finishes or undoes what
- * a dead task left half done. */
+ * programs: the layout is part of the ABI and asserted in abi.c. A task may be killed between any
+ * two instructions; therefore nothing here is locked across programs. Each word has one writer, or
+ * is changed by compare-and-swap only, and the reaper, which reaps every task, finishes or undoes
+ * what a dead task left half done. */
 #ifndef ONESPACE_REGISTRY_SPACE_H
 #define ONESPACE_REGISTRY_SPACE_H
 

@@ -257,11 +257,6 @@ static void await_loaded(struct space *space, struct space_slot *slot, int id)
         futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
 }
 
-static int is_alive(const struct space_slot *slot)
-{
-    return space_state(slot) == SLOT_RUNNING || space_state(slot) == SLOT_STARTING;
-}
-
 /* The memory of a task that has ended stays mapped while it is held; we hold it while we look. */
 static int find_in_ended(struct space *space, struct space_slot *slot, int id, const char *symbol,
                          void **address, size_t *size)
@@ -286,9 +281,9 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     int result = locking_begin();
     if (result < 0)
         return result;
-    if (is_alive(slot) && slot != &space->slots[0])
+    if (slot_is_alive(space_state(slot)) && slot != &space->slots[0])
         await_loaded(space, slot, id); /* half loaded, a later library's symbol might be found */
-    if (!is_alive(slot))
+    if (!slot_is_alive(space_state(slot)))
         return find_in_ended(space, slot, id, symbol, address, size);
     return space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
 }

@@ -58,7 +58,7 @@ int onespace_task(int number)
         uint32_t state = space_state(slot);
         if (slot->number != number)
             continue;
-        if (state == SLOT_STARTING || state == SLOT_RUNNING)
+        if (slot_is_alive(state))
             return atomic_load(&slot->id);
         started &= state != SLOT_CLAIMED;
     }

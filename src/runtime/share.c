@@ -54,7 +54,7 @@ static int import_now(struct space *space, struct space_slot *owner, int id, con
     uint32_t state = space_state(owner);
     if (space_slot(space, id) != owner)
         result = -ESRCH;
-    else if (state == SLOT_RUNNING || state == SLOT_STARTING)
+    else if (slot_is_alive(state))
         result = exports_find(space, id, name, address, size);
     else if (state == SLOT_LEFT || !(owner->flags & ONESPACE_SPAWN_HOLD) ||
              exports_find(space, id, name, address, size) != 0)

@@ -25,9 +25,7 @@ static int is_gone(struct space *space, const struct space_slot *joining)
     for (uint32_t i = 1; i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
-        if (slot != joining &&
-            (state == SLOT_CLAIMED || state == SLOT_STARTING || state == SLOT_RUNNING) &&
-            slot->number >= 0)
+        if (slot != joining && (state == SLOT_CLAIMED || slot_is_alive(state)) && slot->number >= 0)
             return 0;
     }
     return 1;

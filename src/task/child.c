@@ -57,12 +57,18 @@ static void set_ignored(const struct child *child)
     }
 }
 
-/* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
-static void close_on_exec_by_number(void)
+/* Above it no descriptor is looked for by trying. */
+static int descriptor_end(void)
 {
     struct rlimit limit = {1024, 1024};
     raw(__NR_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
-    int end = limit.rlim_cur > 65536 ? 65536 : (int)limit.rlim_cur;
+    return limit.rlim_cur > 65536 ? 65536 : (int)limit.rlim_cur;
+}
+
+/* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
+static void close_on_exec_by_number(void)
+{
+    int end = descriptor_end();
     for (int fd = 0; fd < end; fd++)
         if (raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
             raw(__NR_close, fd);
@@ -99,13 +105,20 @@ static void close_on_exec(void)
         close_on_exec_by_number();
 }
 
+/* The number after the highest target. */
+static int targets_end(const struct child *child)
+{
+    int end = 0;
+    for (uint32_t i = 0; i < child->fd_count; i++)
+        if (child->fds[i].target >= end)
+            end = child->fds[i].target + 1;
+    return end;
+}
+
 /* Copies every source above all targets first, so that no copy overwrites a source. */
 static void map_descriptors(struct child *child)
 {
-    int above = 0;
-    for (uint32_t i = 0; i < child->fd_count; i++)
-        if (child->fds[i].target >= above)
-            above = child->fds[i].target + 1;
+    int above = targets_end(child);
     for (uint32_t i = 0; i < child->fd_count; i++) {
         long copy = raw(__NR_fcntl, child->fds[i].source, F_DUPFD_CLOEXEC, above);
         if (copy < 0)
@@ -134,14 +147,10 @@ static int is_target(const struct child *child, int fd)
 
 static void close_unlisted(const struct child *child)
 {
-    int above = 0;
-    for (uint32_t i = 0; i < child->fd_count; i++)
-        if (child->fds[i].target >= above)
-            above = child->fds[i].target + 1;
+    int above = targets_end(child);
     if (raw(__NR_close_range, above, ~0u, 0) != 0) { /* before Linux 5.9 */
-        struct rlimit limit = {1024, 1024};
-        raw(__NR_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
-        for (int fd = above; fd < (int)limit.rlim_cur && fd < 65536; fd++)
+        int end = descriptor_end();
+        for (int fd = above; fd < end; fd++)
             raw(__NR_close, fd);
     }
     for (int fd = 0; fd < above; fd++)

@@ -74,8 +74,7 @@ static void count_threads(struct census *census, int32_t process)
 
 static int is_watched(const struct space_slot *slot)
 {
-    uint32_t state = space_state(slot);
-    return (state == SLOT_STARTING || state == SLOT_RUNNING) && space_is_thread(slot);
+    return slot_is_alive(space_state(slot)) && space_is_thread(slot);
 }
 
 /* Whether the task's main thread has ended, so that it makes no more threads. */
@@ -132,9 +131,7 @@ void threads_gone_with(struct space *space, const struct space_slot *owner, int 
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
-        uint32_t state = space_state(slot);
-        if ((state == SLOT_RUNNING || state == SLOT_STARTING) && space_is_thread(slot) &&
-            atomic_load(&slot->pid) == atomic_load(&owner->pid))
+        if (is_watched(slot) && atomic_load(&slot->pid) == atomic_load(&owner->pid))
             task_ended(space, &(struct task_end){slot, status}, 1);
     }
 }

@@ -6,6 +6,8 @@
  *     cpuid */
 #include "arch/patch.h"
 
+#include "arch/scan.h"
+
 struct sequence {
     struct arch_cpuid cpuid;
     unsigned length;
@@ -28,7 +30,7 @@ static int match_cpuid(const unsigned char *at, struct sequence *found)
     struct arch_cpuid *cpuid = &found->cpuid;
     unsigned length = 5, second;
     cpuid->leaf_register = ARCH_CPUID_IMMEDIATE;
-    cpuid->leaf = at[1] | at[2] << 8 | at[3] << 16 | (uint32_t)at[4] << 24;
+    cpuid->leaf = scan_load_4(at + 1);
     if (at[0] != 0xb8 && !(length = match_move(at, 0, &cpuid->leaf_register)))
         return 0;
     cpuid->subleaf_register = ARCH_CPUID_AS_IT_IS;

@@ -5,6 +5,8 @@
  * wrong length: what follows them is decoded from a wrong start until it falls into step again. */
 #include "arch/length.h"
 
+#include "arch/scan.h"
+
 /* clang-format off */
 /* What follows an opcode, sixteen opcodes a line:
  *   .  nothing                            M  ModRM
@@ -213,7 +215,7 @@ static int32_t read_distance(const unsigned char *at, unsigned bytes)
         return (signed char)at[0];
     if (bytes == 2)
         return (int16_t)(at[0] | at[1] << 8);
-    return (int32_t)(at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24);
+    return (int32_t)scan_load_4(at);
 }
 
 int arch_decode(const unsigned char *code, size_t available, struct arch_instruction *instruction)

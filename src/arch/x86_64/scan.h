@@ -1,4 +1,5 @@
-/* src/arch/x86_64/scan.h: look for bytes eight at a time. Vector registers would do better, but are
+/* src/arch/x86_64/scan.h: read code that is not aligned, and look for bytes
+ * eight at a time. Vector registers would do better, but are
  * not ours to use on a task's thread. Freestanding. */
 #ifndef ONESPACE_ARCH_SCAN_H
 #define ONESPACE_ARCH_SCAN_H
@@ -7,6 +8,13 @@
 #include <stdint.h>
 
 #define SCAN_EACH UINT64_C(0x0101010101010101)
+
+static inline uint32_t scan_load_4(const unsigned char *at)
+{
+    uint32_t word;
+    __builtin_memcpy(&word, at, sizeof(word));
+    return word;
+}
 
 static inline uint64_t scan_load(const unsigned char *at)
 {

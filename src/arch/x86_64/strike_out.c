@@ -100,9 +100,7 @@ static size_t long_target(const unsigned char *code, size_t size, size_t at)
     size_t end = at + (is_long ? 6 : 5);
     if (!is_branch || end > size)
         return size;
-    const unsigned char *field = code + end - 4;
-    uint32_t distance = field[0] | field[1] << 8 | field[2] << 16 | (uint32_t)field[3] << 24;
-    return end + (size_t)(ptrdiff_t)(int32_t)distance;
+    return end + (size_t)(ptrdiff_t)(int32_t)scan_load_4(code + end - 4);
 }
 
 /* Whether an instruction may begin at code[at] or with prefixes before it. */

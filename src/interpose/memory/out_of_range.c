@@ -37,15 +37,20 @@ static void cut_entries(struct space_interpose *interpose, uintptr_t start, uint
     }
 }
 
-void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
+static void add_locked(struct space_interpose *interpose, uintptr_t start, size_t size)
 {
     /* A forked child's mappings end with it. A mapping in another slot's range, which this task
      * makes when it spawns, belongs to that slot's task. */
     if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
         return;
+    cut_entries(interpose, start, start + size); /* MAP_FIXED over an older one */
+    store_entry(interpose, start, start + size);
+}
+
+void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
+{
     uint64_t signals = space_lock(self);
-    cut_entries(&self->interpose, start, start + size); /* MAP_FIXED over an older one */
-    store_entry(&self->interpose, start, start + size);
+    add_locked(&self->interpose, start, size);
     space_unlock(self, signals);
 }
 
@@ -55,11 +60,8 @@ long out_of_range_mmap(struct space_slot *self, const long a[6])
      * entry leaks the mapping. */
     uint64_t signals = space_lock(self);
     long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
-    uintptr_t start = (uintptr_t)result, size = page_ceiling((uintptr_t)a[1]);
-    if (!raw_failed(result) && space_marked() && layout_slot_of(start) == LAYOUT_SLOTS) {
-        cut_entries(&self->interpose, start, start + size); /* MAP_FIXED over an older one */
-        store_entry(&self->interpose, start, start + size);
-    }
+    if (!raw_failed(result))
+        add_locked(&self->interpose, (uintptr_t)result, page_ceiling((uintptr_t)a[1]));
     space_unlock(self, signals);
     return result;
 }
