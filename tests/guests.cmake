@@ -8,6 +8,7 @@ file(MAKE_DIRECTORY ${GUESTS})
 function(prepare_guest target name)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${GUESTS}
     LIBRARY_OUTPUT_DIRECTORY ${GUESTS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE project-warnings)
   target_compile_options(${target} PRIVATE -UNDEBUG -fno-sanitize=all ${ARGN})
   target_link_options(${target} PRIVATE -fno-sanitize=all)

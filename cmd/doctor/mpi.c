@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "task/agent_path.h"
+#include "task/spawn/agent_path.h"
 
 enum { VERSION_TIMEOUT_MS = 5000 };
 

@@ -21,7 +21,7 @@
 #include "host/runtime_dir.h"
 #include "onespace.h"
 #include "registry/layout.h"
-#include "task/agent_path.h"
+#include "task/spawn/agent_path.h"
 
 static void say_agent(void)
 {

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 #include "elf/elf.h"
 
 static const struct {

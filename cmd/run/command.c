@@ -9,7 +9,7 @@
 #include "shim/defaults.h"
 #include "shim/launcher.h"
 #include "shim/shim.h"
-#include "task/resolve.h"
+#include "task/spawn/resolve.h"
 
 void run_say_windows(const struct run_segment *segment)
 {

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "agent/agent.h"
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 #include "base/page.h"
 #include "base/raw.h"
 #include "onespace.h"

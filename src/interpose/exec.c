@@ -76,9 +76,11 @@ static void tell_ignored(struct space_slot *self)
         struct space_sigaction now, ignore = {.handler = (uintptr_t)SIG_IGN};
         if (self->interpose.fault_trampoline &&
             self->interpose.actions[i].handler == (uintptr_t)SIG_IGN &&
-            raw(__NR_rt_sigaction, fault_signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) == 0 &&
+            raw(__NR_rt_sigaction, interpose_fault_signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) ==
+                0 &&
             now.handler == self->interpose.fault_trampoline)
-            raw(__NR_rt_sigaction, fault_signals[i], &ignore, NULL, ARCH_SIGNAL_SET_BYTES);
+            raw(__NR_rt_sigaction, interpose_fault_signals[i], &ignore, NULL,
+                ARCH_SIGNAL_SET_BYTES);
     }
 }
 
@@ -88,7 +90,7 @@ static void install_again(struct space_slot *self)
     for (unsigned i = 0; i < 2; i++)
         if (self->interpose.fault_trampoline &&
             self->interpose.actions[i].handler == (uintptr_t)SIG_IGN)
-            interpose_install_handler(self, fault_signals[i]);
+            interpose_install_handler(self, interpose_fault_signals[i]);
 }
 
 long interpose_execve(struct space_slot *self, long nr, const long a[6])

@@ -4,7 +4,7 @@
 #include <linux/limits.h>
 #include <sys/mman.h>
 
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 #include "base/numbers.h"
 #include "base/page.h"
 #include "base/raw.h"

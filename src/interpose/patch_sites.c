@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 #include "base/raw.h"
 #include "interpose/calls.h"
 #include "interpose/patch.h"

@@ -19,7 +19,7 @@
 #include "interpose/thread_mode.h"
 #include "space/lock.h"
 
-const int fault_signals[2] = {SIGSEGV, SIGBUS};
+const int interpose_fault_signals[2] = {SIGSEGV, SIGBUS};
 
 static struct space_sigaction *recorded(struct space_slot *self, int signal)
 {
@@ -41,9 +41,9 @@ void interpose_install_handlers(struct space_slot *self)
 {
     self->interpose.fault_trampoline = arch_fault_trampoline(self->interpose.trampolines);
     for (unsigned i = 0; i < 2; i++) {
-        raw(__NR_rt_sigaction, fault_signals[i], NULL, recorded(self, fault_signals[i]),
-            ARCH_SIGNAL_SET_BYTES);
-        interpose_install_handler(self, fault_signals[i]);
+        raw(__NR_rt_sigaction, interpose_fault_signals[i], NULL,
+            recorded(self, interpose_fault_signals[i]), ARCH_SIGNAL_SET_BYTES);
+        interpose_install_handler(self, interpose_fault_signals[i]);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "registry/space.h"
 
 /* SIGSEGV, SIGBUS: in the order of space_interpose.actions. */
-extern const int fault_signals[2];
+extern const int interpose_fault_signals[2];
 
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the child itself, before its program. */
 void interpose_install_handlers(struct space_slot *self);

@@ -22,11 +22,11 @@
 #include "runtime/mappings.h"
 #include "space/robust.h"
 #include "space/self.h"
-#include "task/agent_path.h"
-#include "task/child.h"
+#include "task/spawn/agent_path.h"
+#include "task/spawn/child.h"
 #include "task/hooks.h"
-#include "task/inherit.h"
-#include "task/loader_image.h"
+#include "task/spawn/inherit.h"
+#include "task/spawn/loader_image.h"
 #include "task/reaper.h"
 
 #ifndef PR_FUTEX_HASH

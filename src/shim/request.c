@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "task/inherit.h"
+#include "task/spawn/inherit.h"
 
 extern char **environ;
 

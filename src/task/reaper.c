@@ -22,7 +22,7 @@
 #include "base/signals.h"
 #include "space/holds.h"
 #include "space/slots.h"
-#include "task/child.h"
+#include "task/spawn/child.h"
 #include "task/end.h"
 #include "task/threads.h"
 

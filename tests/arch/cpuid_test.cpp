@@ -4,7 +4,7 @@
 #include <vector>
 
 extern "C" {
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 }
 
 namespace

@@ -7,7 +7,7 @@
 #include "corpus.hpp"
 
 extern "C" {
-#include "arch/length.h"
+#include "arch/code/length.h"
 }
 
 namespace

@@ -4,7 +4,7 @@
 
 #include <asm/unistd.h>
 
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 #include "interpose/calls.h"
 #include "interpose/patch_sites.h"
 

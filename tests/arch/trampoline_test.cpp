@@ -15,7 +15,7 @@
 #include "registers.h"
 
 extern "C" {
-#include "arch/patch.h"
+#include "arch/code/patch.h"
 #include "arch/trampoline.h"
 }
 

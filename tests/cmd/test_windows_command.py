@@ -1,5 +1,5 @@
 """onespace windows: lists, checks and repairs the versions of a window. The windows are made by
-tests/storage/crew_main.cpp, a job of processes without MPI."""
+tests/storage/versions/crew_main.cpp, a job of processes without MPI."""
 import fcntl
 import json
 import os

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/length.h"
-#include "arch/patch.h"
+#include "arch/code/length.h"
+#include "arch/code/patch.h"
 
 static void require(int holds)
 {

@@ -1,6 +1,5 @@
 """tests/lib/guests.py: the programs that tests run as tasks. CMake builds them (tests/guests.cmake); compiled here is
 only what is linked in a way of its own, and what is for the MPI libraries of wheels and of scripts/build-mpi."""
-import pathlib
 import shlex
 import subprocess
 
@@ -16,11 +15,14 @@ MPI_FLAGS = {".c": ("-O1", "-g", INCLUDE, f"-I{ROOT / 'tests'}", *LIBRARY),
              ".cpp": ("-O1", "-g", INCLUDE, f"-I{ROOT / 'tests'}", "-std=c++20", "-DFROM_MPI", "-lstdc++", "-lm")}
 
 
+def sources_of(names):
+    """The files of these names under tests/*/guests; names are unique."""
+    return [file for name in names for file in (ROOT / "tests").glob(f"*/guests/**/{name}")]
+
+
 def source_of(name):
-    """The file of that name under tests/*/guests; names are unique."""
-    found = list((ROOT / "tests").glob(f"*/guests/{name}"))
-    assert len(found) == 1, f"{name}: {found}"
-    return found[0]
+    source, = sources_of([name])
+    return source
 
 
 class Guests:
@@ -39,8 +41,8 @@ class Guests:
         """The path of that program for an MPI library."""
         if mpi.is_distributions:
             return self(f"{mpi.name}/{name}")
-        source, = (f"{name}{suffix}" for suffix in MPI_FLAGS if list((ROOT / "tests").glob(f"*/guests/{name}{suffix}")))
-        return self.build(source, mpi.compiler, MPI_FLAGS[pathlib.Path(source).suffix], f"{mpi.name}-{name}")
+        source, = sources_of(f"{name}{suffix}" for suffix in MPI_FLAGS)
+        return self.build(source.name, mpi.compiler, MPI_FLAGS[source.suffix], f"{mpi.name}-{name}")
 
     def build(self, source, compiler, flags, name):
         """The path of the program NAME, compiled from the guest SOURCE once in a session."""

@@ -226,7 +226,7 @@ def test_windows_on_storage_in_python(job, mpi_named, python_with_mpi, directory
     env = {**mpi.env, "PYTHONPATH": modules, "MPI4PY_MPIABI": name.removeprefix("wheel-")}
     if mpi.wheel:
         env["LD_LIBRARY_PATH"] = str(VENV / mpi.wheel / "lib")
-    script = os.path.join(os.path.dirname(__file__), "guests", "mpi_storage.py")
+    script = os.path.join(os.path.dirname(__file__), "guests/storage/mpi_storage.py")
     expect_none_wrong(job.run(mpi.command(2, [*RUN, python, script, directory]), timeout=TIME, env=env), 2)
 
 

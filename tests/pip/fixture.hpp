@@ -1,4 +1,4 @@
-// tests/pip/fixture.hpp: a PiP root per test, with guests of tests/programs/pip_guest.c.
+// tests/pip/fixture.hpp: a PiP root per test, with guests of tests/pip/guests/pip_guest.c.
 #ifndef ONESPACE_TESTS_PIP_FIXTURE_HPP
 #define ONESPACE_TESTS_PIP_FIXTURE_HPP
 

@@ -49,7 +49,7 @@ def call(*command, timeout=600):
 
 
 def crew(path, **options):
-    """What a job of tests/storage/crew.cpp did with the file."""
+    """What a job of tests/storage/versions/crew.cpp did with the file."""
     words = [f"{name}={value}" for name, value in options.items()]
     return json.loads(call(CREW, path, *words))
 

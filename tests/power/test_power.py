@@ -72,7 +72,7 @@ def test_power_loss_loses_and_tears_nothing(disk, separate):
 
 
 # Checks of the check: with one step taken away the power loss must be noticed. (The third, without the nonce,
-# is in tests/storage/versions_test.cpp: a power loss alone does not bring back what it needs.)
+# is in tests/storage/versions/versions_test.cpp: a power loss alone does not bring back what it needs.)
 
 @pytest.mark.parametrize("step", ["flush", "agreement"])
 def test_power_loss_is_noticed_without(disk, step):

@@ -62,7 +62,7 @@ def test_rust(job, guests, tool):
 
 @pytest.fixture
 def go(guests, tool):
-    """Gives the path of the program made from tests/run/guests/NAME.go."""
+    """Gives the path of the program made from tests/run/guests/languages/NAME.go."""
     def build(name):
         tool("go", "golang-go")
         return guests(f"{name}-go")
@@ -126,7 +126,7 @@ def test_perl(job, tool):
 
 # CPython
 
-SCRIPT = os.path.join(os.path.dirname(__file__), "guests/threads.py")
+SCRIPT = os.path.join(os.path.dirname(__file__), "guests/languages/threads.py")
 
 
 def is_position_independent(path):

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "../programs/threads.h"
+#include "guests/threads.h"
 #include "fixture.hpp"
 
 using namespace fixture;

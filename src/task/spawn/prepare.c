@@ -1,0 +1,218 @@
+/* src/task/spawn/prepare.c: see prepare.h. */
+#include "task/spawn/prepare.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "base/signals.h"
+#include "space/holds.h"
+#include "task/spawn/agent_path.h"
+#include "task/spawn/inherit.h"
+#include "task/spawn/loader_image.h"
+#include "task/spawn/stack.h"
+
+/* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…, so that ld.so loads the program as its
+ * main program and $ORIGIN is the program's directory. Freed by the caller. */
+static char **interpreter_argv(const struct spawn *spawn)
+{
+    char *const *argv = spawn->program.argv;
+    size_t count = 0, at = 0;
+    while (argv[count])
+        count++;
+    char **vector = calloc(count + 8, sizeof(*vector));
+    if (!vector)
+        return NULL;
+    vector[at++] = (char *)spawn->program.interpreter_path;
+    vector[at++] = "--argv0";
+    vector[at++] = count ? argv[0] : (char *)"";
+    const char *agent = agent_path();
+    if (agent) {
+        vector[at++] = "--preload";
+        vector[at++] = (char *)agent;
+    }
+    vector[at++] = (char *)spawn->program.path;
+    for (size_t i = 1; i < count; i++)
+        vector[at++] = argv[i];
+    return vector;
+}
+
+static int map_program(struct spawn *spawn, struct elf_mapping *mapping)
+{
+    int is_dynamic = spawn->program.interpreter_path[0] != 0;
+    const char *path = is_dynamic ? spawn->program.interpreter_path : spawn->program.path;
+    const struct elf_info *info =
+        is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    uintptr_t place = round_up(atomic_load(&spawn->slot->interpose.files_next), info->align);
+    int result = elf_map(fd, info, place, mapping);
+    for (unsigned i = 0; result == 0 && i < info->segment_count; i++) {
+        const struct elf_segment *segment = &info->segments[i];
+        if (!(segment->prot & PROT_EXEC) || (spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE))
+            continue;
+        uint64_t skew = segment->vaddr % ARCH_PAGE;
+        interpose_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
+                                segment->filesz + skew, fd, (long)(segment->offset - skew),
+                                is_dynamic ? loader_kind(path) : CODE_PROGRAM);
+    }
+    close(fd);
+    if (result == 0) {
+        atomic_store(&spawn->slot->interpose.files_next, mapping->base + mapping->size);
+        spawn->slot->interpreter_bias = mapping->bias;
+        spawn->slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
+    }
+    return result;
+}
+
+/* The task's soft RLIMIT_STACK, in bytes. */
+static size_t stack_limit_of(const struct spawn *spawn)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    if (spawn->attr.limits)
+        limit = spawn->attr.limits[RLIMIT_STACK];
+    else
+        (void)getrlimit(RLIMIT_STACK, &limit);
+    return limit.rlim_cur;
+}
+
+static size_t stack_size_of(const struct spawn *spawn, size_t limit)
+{
+    enum { LEAST = 128 * 1024, DEFAULT = 8 << 20 };
+    size_t size = spawn->attr.stack_size,
+           most = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
+    if (size == 0)
+        size = limit == RLIM_INFINITY ? DEFAULT : limit;
+    size = size < LEAST ? LEAST : size > most ? most : size;
+    return page_ceiling(size);
+}
+
+static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
+{
+    int is_dynamic = spawn->program.interpreter_path[0] != 0;
+    char **argv = is_dynamic ? interpreter_argv(spawn) : spawn->program.argv;
+    if (!argv)
+        return -ENOMEM;
+    size_t limit = stack_limit_of(spawn);
+    struct stack_request request = {
+        .space = spawn->space,
+        .slot = spawn->slot,
+        .size = stack_size_of(spawn, limit),
+        .limit = limit,
+        .mapping = mapping,
+        .info = is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info,
+        .program = spawn->program.path,
+        .argv = argv,
+        .envp = spawn->envp,
+    };
+    int result = stack_make(&request, &spawn->child->stack_pointer);
+    if (is_dynamic)
+        free(argv);
+    return result;
+}
+
+/* Of a path that is too long, the end: that is what `ps` shows. */
+static void store_program(struct space_slot *slot, const char *path)
+{
+    size_t length = strlen(path);
+    const char *from = length < SPACE_PROGRAM_MAX ? path : path + length - (SPACE_PROGRAM_MAX - 1);
+    memcpy(slot->program, from, strlen(from) + 1);
+}
+
+/* Whether the reaper may report success right after clone: nothing that the child does before its
+ * program can fail or need be complete when onespace_spawn returns. */
+static int cannot_fail(const struct spawn *spawn)
+{
+    const struct onespace_spawn_attr *attr = &spawn->attr;
+    return spawn->self == &spawn->space->slots[0] && !attr->fd_count && attr->directory < 0 &&
+           !attr->cpus && !attr->before && !spawn->child->limit_mask &&
+           !(attr->flags & (ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_THREAD));
+}
+
+static uint64_t fault_signals(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    uint64_t set = 0;
+    for (unsigned i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        set |= signal_bit(signals[i]);
+    return set;
+}
+
+static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mask)
+{
+    struct child *child = spawn->child;
+    const struct onespace_spawn_attr *attr = &spawn->attr;
+    const char *name = strrchr(spawn->file, '/'); /* as execve: from the path that was given */
+    child->space = spawn->space;
+    child->slot = spawn->slot;
+    child->entry = entry;
+    child->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask)
+                         : attr->flags & ONESPACE_SPAWN_THREAD ? ~fault_signals()
+                                                               : signal_mask;
+    child->reaper_pid = atomic_load(&spawn->space->reaper_pid);
+    child->flags = attr->flags;
+    child->directory = attr->directory;
+    child->umask = attr->umask;
+    child->is_static = !spawn->program.interpreter_path[0];
+    child->fd_count = (uint32_t)attr->fd_count;
+    child->fds = (struct child_fd *)spawn->slot->stack_low;
+    for (size_t i = 0; i < attr->fd_count; i++)
+        child->fds[i] = (struct child_fd){attr->fds[i].source, attr->fds[i].target};
+    snprintf(child->name, sizeof(child->name), "%.15s", name ? name + 1 : spawn->file);
+    strcpy(child->program, elf_program_name(&spawn->program));
+    /* A task's child inherits from it through clone; the parent of the root's child is the reaper.
+     */
+    inherit_fill(child, attr, spawn->self);
+    child->before = attr->before;
+    child->before_argument = attr->before_argument;
+    child->thread_pointer = (uintptr_t)__builtin_thread_pointer();
+    child->start = spawn->start;
+    child->start_argument = attr->start_argument;
+    child->data = attr->data;
+    child->reaper_announces = cannot_fail(spawn);
+}
+
+/* Maps trampolines, child record, and the program or its dynamic linker. */
+static int map_all(struct spawn *spawn, struct elf_mapping *mapping)
+{
+    struct space_slot *slot = spawn->slot;
+    const struct elf_info *info = &spawn->program.interpreter_info;
+    if (spawn->program.interpreter_path[0] && spawn->self == &spawn->space->slots[0] &&
+        !(spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE) &&
+        loader_image_map(spawn->space, slot, &spawn->program, mapping) == 0) {
+        slot->interpreter_bias = mapping->bias;
+        slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
+        return 0;
+    }
+    int result = (int)spawn->space->operations.prepare(spawn->space, slot);
+    return result < 0 ? result : map_program(spawn, mapping);
+}
+
+int prepare_child(struct spawn *spawn, uint64_t signal_mask)
+{
+    struct elf_mapping mapping;
+    struct space_slot *slot = spawn->slot;
+    atomic_store(&slot->memory, MEMORY_PRESENT);
+    if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+        (void)holds_take(spawn->space, slot, spawn->self);
+    if (!spawn->program.interpreter_path[0] || !agent_path())
+        atomic_store(&slot->loaded, 1); /* there is no agent to store it */
+    slot->flags = spawn->attr.flags;
+    slot->number = spawn->attr.number;
+    slot->ntasks = spawn->attr.ntasks;
+    store_program(slot, elf_program_name(&spawn->program));
+    int result = map_all(spawn, &mapping);
+    spawn->child = (struct child *)slot->child_record;
+    if (result == 0)
+        result = build_stack(spawn, &mapping);
+    if (result == 0)
+        fill_child(spawn, mapping.entry, signal_mask);
+    return result;
+}

@@ -1,0 +1,222 @@
+/* src/task/spawn/spawn.c: onespace_spawn, from the program's name to a task that runs it.
+ *
+ * The caller does everything that can fail before the kernel task exists (prepare.c); until then
+ * undo() reverts all of it. Then the caller (a task) or the reaper (for the root) clones, and the
+ * caller waits until the child has entered the program or reported why it could not. */
+#include "onespace.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "base/signals.h"
+#include "space/group.h"
+#include "space/holds.h"
+#include "space/self.h"
+#include "space/slots.h"
+#include "task/spawn/agent_path.h"
+#include "task/spawn/prepare.h"
+#include "task/reaper.h"
+#include "task/spawn/resolve.h"
+
+extern char **environ;
+
+#define ALL_FLAGS                                                                                  \
+    (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
+     ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |            \
+     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
+     ONESPACE_SPAWN_NO_MPI_LAYER)
+
+/* Writes the message, if the caller wants one, and returns `error`. */
+static int fail(const struct onespace_spawn_attr *attr, int error, const char *file,
+                const char *what, const char *fix)
+{
+    if (attr->message && attr->message_size)
+        snprintf(attr->message, attr->message_size, "%s: %s%s%s", file, what,
+                 fix && *fix ? ": " : "", fix ? fix : "");
+    return error;
+}
+
+/* What a thread shares with its process cannot be set for the thread alone. */
+static int check_thread_attr(const struct onespace_spawn_attr *attr)
+{
+    unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
+                          ONESPACE_SPAWN_NO_INTERPOSE;
+    return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
+                   attr->umask >= 0 || attr->limits || attr->ignored_signals
+               ? -EINVAL
+               : 0;
+}
+
+static int check_attr(const struct onespace_spawn_attr *given, struct onespace_spawn_attr *attr)
+{
+    static const struct onespace_spawn_attr defaults = ONESPACE_SPAWN_ATTR_INIT;
+    *attr = defaults;
+    if (given && given->size != sizeof(*given))
+        return -EINVAL;
+    if (given)
+        *attr = *given;
+    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > CHILD_FDS_MAX ||
+        (attr->fd_count && !attr->fds) || attr->number < -1 ||
+        (attr->number >= 0 && attr->number >= attr->ntasks) || attr->ntasks > ONESPACE_TASKS_MAX ||
+        attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
+        return -EINVAL;
+    for (size_t i = 0; i < attr->fd_count; i++)
+        if (attr->fds[i].source < 0 || attr->fds[i].target < 0)
+            return -EINVAL;
+    return attr->flags & ONESPACE_SPAWN_THREAD ? check_thread_attr(attr) : 0;
+}
+
+/* Finds the function that is to run in place of main, before there is anything to undo. */
+static int find_start(struct spawn *spawn, struct elf_problem *problem)
+{
+    const char *name = spawn->attr.start;
+    uint64_t size;
+    unsigned type = 0;
+    if (!name)
+        return 0;
+    int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);
+    int result = fd < 0 ? -errno : elf_symbol(fd, name, &spawn->start, &size, &type);
+    if (fd >= 0)
+        close(fd);
+    if (result == 0 && type != STT_FUNC)
+        result = -ENOSYS;
+    snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
+    strcpy(problem->fix, "name a function of the program itself, and do not strip it or link it "
+                         "with -rdynamic");
+    if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
+        result = -ENOSYS;
+        strcpy(problem->reason, "cannot start at a function");
+        strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
+    }
+    return result == -ENOENT ? -ENOSYS : result;
+}
+
+static void undo(struct spawn *spawn, int joined)
+{
+    if (joined && spawn->attr.number >= 0)
+        group_leave(spawn->space);
+    if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+        (void)holds_give(spawn->space, spawn->slot, spawn->self);
+    munmap((void *)layout_range(space_slot_index(spawn->space, spawn->slot)), LAYOUT_RANGE);
+    atomic_store(&spawn->slot->memory, MEMORY_NONE);
+    space_free_slot(spawn->space, spawn->slot);
+}
+
+static const char *stage_name(int stage)
+{
+    static const char *const names[] = {"",
+                                        "cannot make a kernel task",
+                                        "cannot set its descriptors",
+                                        "cannot enter its working directory",
+                                        "cannot set its limits",
+                                        "cannot set its CPU affinity",
+                                        "cannot make a process group",
+                                        "was refused by the spawner's function"};
+    return names[stage > 0 && stage <= CHILD_BEFORE ? stage : 0];
+}
+
+/* Waits until the child has entered its program: its id, or -errno. */
+static int await_child(struct spawn *spawn)
+{
+    struct space_slot *slot = spawn->slot;
+    int32_t child;
+    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0) {
+        futex_wait(&slot->child_result, 0, futex_deadline(1000));
+        if (!reaper_alive(spawn->space))
+            return -EOWNERDEAD;
+    }
+    if (child == 1)
+        return atomic_load(&slot->id);
+    int stage = atomic_load(&slot->child_stage);
+    if (space_state(slot) == SLOT_CLAIMED) { /* clone failed */
+        undo(spawn, 1);
+    } else {
+        /* The child exits, the reaper reaps it, and we collect its status. */
+        if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+            (void)holds_give(spawn->space, slot, spawn->self);
+        while (space_state(slot) != SLOT_ENDED && reaper_alive(spawn->space)) {
+            uint32_t seen = atomic_load(&spawn->space->ends);
+            if (space_state(slot) != SLOT_ENDED)
+                futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
+        }
+        atomic_store(&slot->state, SLOT_COLLECTED);
+        space_release_slot(slot);
+    }
+    char what[128];
+    snprintf(what, sizeof(what), "%s (%s)",
+             child == -ECHILD ? "was killed while it started" : stage_name(stage),
+             strerror(-child));
+    return fail(&spawn->attr, child == -ECHILD ? -EAGAIN : child, spawn->program.path, what, "");
+}
+
+static int start(struct spawn *spawn)
+{
+    if (spawn->attr.number >= 0)
+        group_join(spawn->space, spawn->slot);
+    int is_thread = (spawn->attr.flags & ONESPACE_SPAWN_THREAD) != 0;
+    if (spawn->self == &spawn->space->slots[0] && !is_thread) {
+        reaper_request(spawn->space, spawn->slot);
+        return await_child(spawn);
+    }
+    long pid = spawn->space->operations.child_clone(spawn->child, 1);
+    if (pid > 0)
+        return await_child(spawn);
+    undo(spawn, 1);
+    return fail(&spawn->attr, (int)pid, spawn->program.path, "cannot make a kernel task",
+                strerror((int)-pid));
+}
+
+static int spawn_resolved(struct spawn *spawn)
+{
+    atomic_store(&spawn->self->has_spawned, 1);
+    spawn->slot = space_claim(spawn->space, atomic_load(&spawn->self->id));
+    if (!spawn->slot)
+        return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
+                    "wait for tasks to end; one space holds 2047");
+    uint64_t mask = signals_set_mask(SIGNALS_ALL);
+    int result = prepare_child(spawn, mask);
+    if (result < 0) {
+        undo(spawn, 0);
+        result = fail(&spawn->attr, result, spawn->program.path, "cannot be mapped",
+                      result == -ENOMEM
+                          ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
+                          : strerror(-result));
+    } else {
+        result = start(spawn);
+    }
+    signals_set_mask(mask);
+    return result;
+}
+
+int onespace_spawn(const char *file, char *const argv[], char *const envp[],
+                   const struct onespace_spawn_attr *given)
+{
+    struct spawn spawn = {.space = space_mine(), .self = space_self()};
+    struct elf_problem problem = {0};
+    if (!spawn.space)
+        return -EPERM;
+    if (!file || !argv || check_attr(given, &spawn.attr) < 0)
+        return -EINVAL;
+    spawn.file = file;
+    spawn.envp = envp ? envp : environ;
+    const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
+    int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
+    int result = task_resolve(directory, file, argv, path, &spawn.program, &problem);
+    if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
+        (result = elf_check_thread(&spawn.program, &problem)) < 0)
+        elf_program_free(&spawn.program);
+    if (result < 0)
+        return fail(&spawn.attr, result, file, problem.reason, problem.fix);
+    result = find_start(&spawn, &problem);
+    result = result < 0 ? fail(&spawn.attr, result, file, problem.reason, problem.fix)
+                        : spawn_resolved(&spawn);
+    elf_program_free(&spawn.program);
+    return result;
+}

@@ -1,0 +1,23 @@
+/* src/task/spawn/stack.h: a task's main stack, as execve would leave it. */
+#ifndef ONESPACE_TASK_STACK_H
+#define ONESPACE_TASK_STACK_H
+
+#include "elf/elf.h"
+#include "registry/space.h"
+
+struct stack_request {
+    struct space *space;
+    struct space_slot *slot;
+    size_t size;  /* bytes of the stack */
+    size_t limit; /* RLIMIT_STACK of the task: the kernel lets no stack grow beyond it */
+    const struct elf_mapping *mapping; /* what is entered: an interpreter or a static program */
+    const struct elf_info *info;
+    const char *program; /* AT_EXECFN */
+    char *const *argv, *const *envp;
+};
+
+/* Maps the stack at the top of the slot's range and fills it. 0, -E2BIG when arguments and
+ * environment take more than a quarter of it, or -errno; *stack_pointer is where to start. */
+int stack_make(const struct stack_request *request, uintptr_t *stack_pointer);
+
+#endif

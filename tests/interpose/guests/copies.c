@@ -1,0 +1,371 @@
+/* tests/interpose/guests/copies.c: process_vm_readv and process_vm_writev in every way, good and
+ * bad.
+ *
+ * `serve` lays memory out and says where; `check PID PLACES...` copies from and to it and says what
+ * came of each case, so that the same program as processes and as tasks can be compared. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "programs/choose.h"
+
+enum { PAGE = 4096, AREA = 16 * PAGE };
+
+/* Where the server has what. */
+static char *area;      /* AREA bytes of a pattern, then nothing */
+static char *read_only; /* a page */
+static char *no_access; /* a page */
+static char *cut_file;  /* two pages of which the file has one */
+static pid_t server;
+
+static char pattern(size_t at)
+{
+    return (char)(at * 131 + at / 251);
+}
+
+static int play_serve(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    area = mmap(NULL, AREA + PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+    munmap(area + AREA, PAGE);
+    (void)mmap(area + AREA, PAGE, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+    read_only = mmap(NULL, PAGE, PROT_READ, flags, -1, 0);
+    no_access = mmap(NULL, PAGE, PROT_NONE, flags, -1, 0);
+    int fd = memfd_create("cut", 0);
+    if (ftruncate(fd, PAGE) != 0)
+        return 1;
+    cut_file = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    for (size_t i = 0; i < AREA; i++)
+        area[i] = pattern(i);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    printf("%d %p %p %p %p\n", getpid(), (void *)area, (void *)read_only, (void *)no_access,
+           (void *)cut_file);
+    while (getchar() != EOF)
+        ;
+    return 0;
+}
+
+static ssize_t copy(int writing, pid_t pid, const struct iovec *local, unsigned long locals,
+                    const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+    return writing ? process_vm_writev(pid, local, locals, remote, remotes, flags)
+                   : process_vm_readv(pid, local, locals, remote, remotes, flags);
+}
+
+static unsigned checksum(const char *bytes, size_t size)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + (unsigned char)bytes[i];
+    return sum;
+}
+
+static char *local; /* AREA bytes, then nothing */
+
+static void report(const char *name, int writing, ssize_t result)
+{
+    int error = result < 0 ? errno : 0;
+    printf("%s %s: %zd %s", writing ? "write" : "read", name, result, error ? strerror(error) : "");
+    /* What reached the other side is looked at from here. */
+    static char there[AREA];
+    struct iovec mine = {there, AREA}, theirs = {area, AREA};
+    ssize_t size = server > 0 ? process_vm_readv(server, &mine, 1, &theirs, 1, 0) : 0;
+    printf(" here %08x there %08x\n", checksum(local, AREA),
+           checksum(there, size > 0 ? (size_t)size : 0));
+}
+
+static void prepare(void)
+{
+    static char bytes[AREA];
+    for (size_t i = 0; i < AREA; i++) {
+        local[i] = (char)(i * 7 + 1);
+        bytes[i] = pattern(i);
+    }
+    struct iovec mine = {bytes, AREA}, theirs = {area, AREA};
+    if (server > 0 && process_vm_writev(server, &mine, 1, &theirs, 1, 0) != AREA)
+        printf("cannot prepare: %s\n", strerror(errno));
+}
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define CASE(name, locals, remotes)                                                                \
+    do {                                                                                           \
+        struct iovec mine[] = {locals}, theirs[] = {remotes};                                      \
+        prepare();                                                                                 \
+        report(name, writing,                                                                      \
+               copy(writing, server, mine, LENGTH(mine), theirs, LENGTH(theirs), 0));              \
+    } while (0)
+#define LIST(...) __VA_ARGS__
+
+static void check_vectors(int writing)
+{
+    void *nowhere = (void *)0x123000, *kernel = (void *)(uintptr_t)0xffff800000000000u;
+    CASE("one byte", LIST({local, 1}), LIST({area, 1}));
+    CASE("all", LIST({local, AREA}), LIST({area, AREA}));
+    CASE("unaligned", LIST({local + 3, 5001}), LIST({area + 1001, 5001}));
+    CASE("local shorter", LIST({local, 100}), LIST({area, 5000}));
+    CASE("remote shorter", LIST({local, 5000}), LIST({area, 100}));
+    CASE("scattered", LIST({local, 10}, {local + 100, 1}, {local + 5000, 7000}),
+         LIST({area + 1, 3}, {area + 50, 6000}, {area + 9000, 2000}));
+    CASE("zero lengths", LIST({local, 0}, {local, 4}, {local + 8, 0}, {local + 9, 4}),
+         LIST({area, 0}, {area, 2}, {area + 8, 0}, {area + 3, 6}));
+    CASE("zero length nowhere", LIST({nowhere, 0}, {local, 4}), LIST({nowhere, 0}, {area, 4}));
+    CASE("nothing at all", LIST({local, 0}), LIST({area, 0}));
+    CASE("nothing here", LIST({local, 0}), LIST({nowhere, 10}));
+    CASE("nothing there", LIST({local, 10}), LIST({nowhere, 0}));
+    CASE("remote nowhere", LIST({local, 100}), LIST({nowhere, 100}));
+    CASE("remote null", LIST({local, 100}), LIST({NULL, 100}));
+    CASE("remote in the kernel", LIST({local, 100}), LIST({kernel, 100}));
+    CASE("local nowhere", LIST({nowhere, 100}), LIST({area, 100}));
+    CASE("local in the kernel", LIST({kernel, 100}), LIST({area, 100}));
+    CASE("remote ends", LIST({local, AREA}), LIST({area + AREA - 100, 200}));
+    CASE("remote ends after pages", LIST({local, AREA}),
+         LIST({area + AREA - 2 * PAGE - 100, AREA}));
+    CASE("local ends", LIST({local + AREA - 100, 200}), LIST({area, 200}));
+    CASE("local ends after pages", LIST({local + AREA - 2 * PAGE - 100, AREA}), LIST({area, AREA}));
+    CASE("second remote nowhere", LIST({local, 300}),
+         LIST({area, 100}, {nowhere, 100}, {area + 300, 100}));
+    CASE("second local nowhere", LIST({local, 100}, {nowhere, 100}, {local + 300, 100}),
+         LIST({area, 300}));
+    CASE("unused remote nowhere", LIST({local, 100}), LIST({area, 100}, {nowhere, 100}));
+    CASE("unused local nowhere", LIST({local, 100}, {nowhere, 100}), LIST({area, 100}));
+    CASE("unused local in the kernel", LIST({local, 100}, {kernel, 100}), LIST({area, 100}));
+    CASE("remote read-only", LIST({local, 100}), LIST({read_only, 100}));
+    CASE("remote without access", LIST({local, 100}), LIST({no_access, 100}));
+    CASE("remote behind the file", LIST({local, 2 * PAGE}), LIST({cut_file + PAGE - 10, 100}));
+    CASE("remote partly read-only", LIST({local, 200}), LIST({area, 100}, {read_only, 100}));
+    CASE("huge remote length", LIST({local, 100}), LIST({area, (size_t)1 << 46}));
+    CASE("huge local length", LIST({local, (size_t)1 << 40}), LIST({area, 100}));
+    CASE("both lengths above INT_MAX", LIST({local, (size_t)INT_MAX + 10}),
+         LIST({area, (size_t)INT_MAX + 10}));
+    CASE("negative remote length", LIST({local, 100}), LIST({area, (size_t)-1}));
+    CASE("negative local length", LIST({local, (size_t)-1}), LIST({area, 100}));
+    CASE("unused negative remote length", LIST({local, 100}),
+         LIST({area, 100}, {area, (size_t)-5}));
+    CASE("unused negative local length", LIST({local, 100}, {local, (size_t)-5}),
+         LIST({area, 100}));
+    CASE("sum of remote lengths overflows", LIST({local, 100}),
+         LIST({area, SSIZE_MAX}, {area, SSIZE_MAX}));
+    CASE("sum of local lengths overflows", LIST({local, SSIZE_MAX}, {local, SSIZE_MAX}),
+         LIST({area, 100}));
+}
+
+static void check_arguments(int writing)
+{
+    static struct iovec many[IOV_MAX + 1], theirs[IOV_MAX + 1];
+    struct iovec mine = {local, 100}, there = {area, 100}, *nowhere = (struct iovec *)0x123000;
+    for (int i = 0; i <= IOV_MAX; i++) {
+        many[i] = (struct iovec){local + i * 3, 3};
+        theirs[i] = (struct iovec){area + i * 2, 2};
+    }
+    prepare();
+    report("IOV_MAX vectors", writing, copy(writing, server, many, IOV_MAX, theirs, IOV_MAX, 0));
+    prepare();
+    report("too many local", writing, copy(writing, server, many, IOV_MAX + 1, theirs, 1, 0));
+    report("too many remote", writing, copy(writing, server, many, 1, theirs, IOV_MAX + 1, 0));
+    report("very many", writing, copy(writing, server, many, ULONG_MAX, theirs, ULONG_MAX, 0));
+    report("no local", writing, copy(writing, server, &mine, 0, &there, 1, 0));
+    report("no remote", writing, copy(writing, server, &mine, 1, &there, 0, 0));
+    report("neither", writing, copy(writing, server, NULL, 0, NULL, 0, 0));
+    report("no local, remote vector nowhere", writing,
+           copy(writing, server, &mine, 0, nowhere, 1, 0));
+    report("flags", writing, copy(writing, server, &mine, 1, &there, 1, 1));
+    report("high flags", writing, copy(writing, server, &mine, 1, &there, 1, 1ul << 40));
+    report("local vector nowhere", writing, copy(writing, server, nowhere, 1, &there, 1, 0));
+    report("remote vector nowhere", writing, copy(writing, server, &mine, 1, nowhere, 1, 0));
+    report("local vector null", writing, copy(writing, server, NULL, 1, &there, 1, 0));
+    /* The vector's second entry lies behind the end of memory. */
+    char *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(page + PAGE, PAGE, PROT_NONE);
+    struct iovec *edge = (struct iovec *)(page + PAGE) - 1;
+    prepare();
+    *edge = (struct iovec){area, 100};
+    report("remote vector ends", writing, copy(writing, server, &mine, 1, edge, 2, 0));
+    prepare();
+    *edge = (struct iovec){local, 100};
+    report("local vector ends", writing, copy(writing, server, edge, 2, &there, 1, 0));
+}
+
+static void check_targets(int writing)
+{
+    struct iovec mine = {local, 100}, there = {area, 100}, own = {local + 1000, 100};
+    pid_t saved = server;
+    prepare();
+    report("oneself", writing, copy(writing, getpid(), &mine, 1, &own, 1, 0));
+    prepare();
+    struct iovec overlapping = {local + 10, 100};
+    report("oneself, overlapping", writing, copy(writing, getpid(), &mine, 1, &overlapping, 1, 0));
+    report("pid 0", writing, copy(writing, 0, &mine, 1, &there, 1, 0));
+    report("pid -1", writing, copy(writing, -1, &mine, 1, &there, 1, 0));
+    pid_t child = fork();
+    if (child == 0)
+        pause();
+    prepare();
+    report("a child", writing, copy(writing, child, &mine, 1, &own, 1, 0));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    report("a dead child", writing, copy(writing, child, &mine, 1, &own, 1, 0));
+    fflush(stdout);
+    child = fork(); /* that copies itself, from and to the server and its parent */
+    if (child == 0) {
+        prepare();
+        report("from a child", writing, copy(writing, server, &mine, 1, &there, 1, 0));
+        report("from a child, partly", writing,
+               copy(writing, server, &(struct iovec){local, AREA}, 1,
+                    &(struct iovec){area + AREA - 9, 99}, 1, 0));
+        report("from a child, nowhere", writing,
+               copy(writing, server, &mine, 1, &(struct iovec){(void *)0x123000, 10}, 1, 0));
+        exit(0);
+    }
+    waitpid(child, NULL, 0);
+    server = saved;
+}
+
+static volatile sig_atomic_t handled;
+
+static void handler(int signal)
+{
+    (void)signal;
+    handled++;
+    _exit(99);
+}
+
+/* A copy that faults is no business of the program's handlers, masks and stacks. */
+static void check_signals(int writing)
+{
+    struct iovec mine = {local, 100}, nowhere = {(void *)0x123000, 100},
+                 behind = {cut_file + PAGE, 100};
+    sigset_t all, old;
+    signal(SIGSEGV, handler);
+    signal(SIGBUS, handler);
+    report("with handlers", writing, copy(writing, server, &mine, 1, &nowhere, 1, 0));
+    report("with handlers, SIGBUS", writing, copy(writing, server, &mine, 1, &behind, 1, 0));
+    signal(SIGSEGV, SIG_IGN);
+    signal(SIGBUS, SIG_IGN);
+    report("ignored", writing, copy(writing, server, &mine, 1, &nowhere, 1, 0));
+    report("ignored, SIGBUS", writing, copy(writing, server, &mine, 1, &behind, 1, 0));
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &old);
+    report("blocked", writing, copy(writing, server, &mine, 1, &nowhere, 1, 0));
+    report("blocked, SIGBUS", writing, copy(writing, server, &mine, 1, &behind, 1, 0));
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    printf("handled %d\n", (int)handled);
+}
+
+static void check_system_call(int writing)
+{
+    struct iovec mine = {local, 5000}, there = {area + 50, 5000}, nowhere = {(void *)0x123000, 100};
+    long number = writing ? SYS_process_vm_writev : SYS_process_vm_readv;
+    prepare();
+    report("syscall", writing, syscall(number, server, &mine, 1ul, &there, 1ul, 0ul));
+    report("syscall nowhere", writing, syscall(number, server, &mine, 1ul, &nowhere, 1ul, 0ul));
+    report("syscall flags", writing, syscall(number, server, &mine, 1ul, &there, 1ul, 7ul));
+}
+
+/* Vector registers are the caller's even when the copy is stopped by a fault half way. */
+static void check_registers(void)
+{
+    struct iovec mine = {local, AREA}, there = {area + AREA - 5000, 9000};
+    double before[8], after[8];
+    for (int i = 0; i < 8; i++)
+        before[i] = i * 1.5;
+    for (int i = 0; i < 8; i++)
+        after[i] = before[i];
+    ssize_t size = process_vm_readv(server, &mine, 1, &there, 1, 0);
+    printf("registers %zd %d\n", size, memcmp(before, after, sizeof(before)));
+}
+
+static void *copy_in_thread(void *argument)
+{
+    struct iovec mine = {argument, 4000}, there = {area, 4000}, nowhere = {(void *)0x123000, 100};
+    for (int i = 0; i < 2000; i++)
+        if (process_vm_readv(server, &mine, 1, &there, 1, 0) != 4000 ||
+            (i % 50 == 0 &&
+             (process_vm_readv(server, &mine, 1, &nowhere, 1, 0) != -1 || errno != EFAULT)))
+            return (void *)1;
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    pthread_t threads[4];
+    uintptr_t wrong = 0;
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, copy_in_thread, local + i * 4000);
+    for (int i = 0; i < 4; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        wrong += (uintptr_t)result;
+    }
+    printf("threads wrong %lu\n", (unsigned long)wrong);
+}
+
+static int play_check(int argc, char **argv)
+{
+    if (argc < 6)
+        return 2;
+    server = atoi(argv[1]);
+    sscanf(argv[2], "%p", (void **)&area);
+    sscanf(argv[3], "%p", (void **)&read_only);
+    sscanf(argv[4], "%p", (void **)&no_access);
+    sscanf(argv[5], "%p", (void **)&cut_file);
+    local = mmap(NULL, AREA + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(local + AREA, PAGE, PROT_NONE);
+    for (int writing = 0; writing < 2; writing++) {
+        check_vectors(writing);
+        check_arguments(writing);
+        check_targets(writing);
+        check_signals(writing);
+        check_system_call(writing);
+    }
+    check_registers();
+    check_threads();
+    return 0;
+}
+
+/* dead PID PLACES...: when the server has ended. */
+static int play_dead(int argc, char **argv)
+{
+    char bytes[8];
+    struct iovec mine = {bytes, 8}, there = {NULL, 8};
+    if (argc < 3)
+        return 2;
+    sscanf(argv[2], "%p", &there.iov_base);
+    printf("%zd ", process_vm_readv(atoi(argv[1]), &mine, 1, &there, 1, 0));
+    printf("%s\n", strerror(errno));
+    return 0;
+}
+
+/* hammer PID PLACES...: copies until there is no server any more. */
+static int play_hammer(int argc, char **argv)
+{
+    static char bytes[AREA];
+    struct iovec mine = {bytes, AREA}, there = {NULL, AREA};
+    if (argc < 3)
+        return 2;
+    sscanf(argv[2], "%p", &there.iov_base);
+    printf("copying\n");
+    while (process_vm_readv(atoi(argv[1]), &mine, 1, &there, 1, 0) >= 0 || errno == EFAULT)
+        ;
+    printf("%s\n", strerror(errno));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {
+        {"serve", play_serve}, {"check", play_check}, {"dead", play_dead}, {"hammer", play_hammer}};
+    return CHOOSE(scenes, argc, argv);
+}

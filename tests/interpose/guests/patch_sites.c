@@ -1,0 +1,77 @@
+/* tests/interpose/guests/patch_sites.c: has more patch sites than a task has trampolines, and
+ * mappings at more fixed addresses than are remembered. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "programs/choose.h"
+
+enum { PATCH_SITES = 200, PAGE = 4096, RANGE_GIB = 28, FIXED = 300 };
+
+/* PATCH_SITES calls of mmap, each by an instruction of its own. */
+static void map_everywhere(unsigned char *mapped[PATCH_SITES])
+{
+    unsigned char **at = mapped;
+    register long flags __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS;
+    register long fd __asm__("r8") = -1;
+    register long offset __asm__("r9") = 0;
+    __asm__ volatile(".rept 200\n"
+                     "mov $9, %%eax\n"
+                     "syscall\n"
+                     "mov %%rax, (%%rbx)\n"
+                     "add $8, %%rbx\n"
+                     ".endr"
+                     : "+b"(at)
+                     : "D"(0l), "S"((long)PAGE), "d"((long)(PROT_READ | PROT_WRITE)), "r"(flags),
+                       "r"(fd), "r"(offset)
+                     : "rax", "rcx", "r11", "memory");
+}
+
+static int is_close(const void *one, const void *other)
+{
+    uintptr_t a = (uintptr_t)one, b = (uintptr_t)other;
+    return (a > b ? a - b : b - a) < (uintptr_t)RANGE_GIB << 30;
+}
+
+/* "wrong W close N heap H": mappings that are not as they should be; that lie in the task's range;
+ * whether the heap does. */
+static int play_many(int argc, char **argv)
+{
+    static unsigned char *mapped[PATCH_SITES];
+    int wrong = 0, close = 0;
+    (void)argc, (void)argv;
+    map_everywhere(mapped);
+    for (int i = 0; i < PATCH_SITES; i++)
+        *mapped[i] = (unsigned char)i;
+    for (int i = 0; i < PATCH_SITES; i++) {
+        wrong += *mapped[i] != (unsigned char)i;
+        close += is_close(mapped[i], mapped);
+        wrong += munmap(mapped[i], PAGE) != 0;
+    }
+    void *heap = malloc(1000);
+    printf("wrong %d close %d heap %d\n", wrong, close, is_close(heap, mapped));
+    free(heap);
+    return 0;
+}
+
+/* Not in any range, and not side by side. With a further argument, stays until its input ends. */
+static int play_fixed(int argc, char **argv)
+{
+    (void)argv;
+    for (uintptr_t i = 0; i < FIXED; i++) {
+        void *wanted = (void *)(UINT64_C(0x150000000000) + i * 16 * PAGE);
+        if (mmap(wanted, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+                 0) != wanted)
+            return 1;
+    }
+    printf("mapped %d\n", FIXED);
+    while (argc > 1 && getchar() != EOF)
+        ;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {{"many", play_many}, {"fixed", play_fixed}};
+    return CHOOSE(scenes, argc, argv);
+}

@@ -1,0 +1,182 @@
+/* tests/mpi/guests/storage/mpi_versions.c: a window with versions: says what it finds, then
+ * commits.
+ *
+ *   mpi_versions FILE KIND COMMITS [NAME=VALUE]...
+ *
+ * KIND: shared, one file, each rank's part behind the other's; separate, a file per rank; combined,
+ * half of each part in memory, a file per rank. NAME=VALUE are further hints. Each version fills a
+ * byte with a function of version, rank-independent place and window. DIE=N in the environment:
+ * after N commits rank 1 kills itself while the others store. Prints "rank R: found V, made W".
+ * DIE_AFTER_MS=N: rank 1 is killed N ms (0: never) after it has its window; "rank R: found V" is
+ * printed before, "rank R: committed W" by rank 0 after each commit.
+ * PUT=BYTES: the window has so many bytes, and all of it is put and got, by all ranks in turn, in
+ * pieces of up to 20 MiB, rather than stored and loaded. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "onespace/window.h"
+
+#pragma weak onespace_window_commit
+#pragma weak onespace_window_version
+
+enum { TOTAL = 12 * 50021 }; /* bytes of the whole window: not whole pages per rank */
+
+static int rank, ranks;
+
+static void fail(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length, class;
+    MPI_Error_class(code, &class);
+    MPI_Error_string(class, text, &length);
+    printf("rank %d: %s: %s\n", rank, what, text);
+    fflush(stdout);
+    MPI_Finalize();
+    exit(1);
+}
+
+static void set_hints(MPI_Info info, const char *file, const char *kind, size_t first, int argc,
+                      char **argv)
+{
+    char text[4096];
+    int is_shared = strcmp(kind, "shared") == 0;
+    MPI_Info_set(info, "alloc_type", "storage");
+    snprintf(text, sizeof(text), is_shared ? "%s" : "%s.%d", file, rank);
+    MPI_Info_set(info, "storage_alloc_filename", text);
+    snprintf(text, sizeof(text), "%zu", is_shared ? first : 0);
+    MPI_Info_set(info, "storage_alloc_offset", text);
+    if (strcmp(kind, "combined") == 0)
+        MPI_Info_set(info, "storage_alloc_factor", "0.5");
+    MPI_Info_set(info, "storage_alloc_versions", "1");
+    for (int i = 0; i < argc; i++) {
+        char *sign = strchr(argv[i], '=');
+        *sign = 0;
+        MPI_Info_set(info, argv[i], sign + 1);
+    }
+}
+
+/* Every third byte changes in a version. */
+static unsigned char byte_at(size_t place, uint64_t version)
+{
+    uint64_t last = version - (version + 3 - place % 3) % 3;
+    if (version < 1 || last > version || last < 1)
+        last = version >= 1;
+    return (unsigned char)(last ? place * 7 + last * 13 : 0);
+}
+
+static void store(unsigned char *base, size_t first, size_t size, uint64_t version)
+{
+    for (size_t i = 0; i < size; i++)
+        base[i] = byte_at(first + i, version);
+}
+
+/* Puts a version into the parts of all ranks, or gets what is there: the pieces that are the
+ * caller's turn, and that is each piece of each part once. How many bytes are wrong. */
+static size_t transfer(int is_put, size_t size, uint64_t version, MPI_Win win)
+{
+    static const size_t pieces[] = {65536, 4097, (1 << 20) + 5, (5 << 20) + 13, 20 << 20};
+    size_t wrong = 0;
+    unsigned char *data = malloc(size);
+    MPI_Win_lock_all(0, win);
+    for (int to = 0; to < ranks; to++)
+        for (size_t at = 0, i = 0, count; at < size; at += count, i++) {
+            size_t first = (size_t)to * size + at, piece = pieces[i % 5];
+            count = size - at < piece ? size - at : piece;
+            if (((size_t)to + i) % (size_t)ranks != (size_t)rank)
+                continue;
+            if (is_put) {
+                store(data, first, count, version);
+                MPI_Put(data, (int)count, MPI_BYTE, to, (MPI_Aint)at, (int)count, MPI_BYTE, win);
+            } else
+                MPI_Get(data, (int)count, MPI_BYTE, to, (MPI_Aint)at, (int)count, MPI_BYTE, win);
+            MPI_Win_flush(to, win);
+            for (size_t j = 0; j < count; j++)
+                wrong += data[j] != byte_at(first + j, version);
+        }
+    MPI_Win_unlock_all(win);
+    free(data);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return wrong;
+}
+
+static void say(const char *what, uint64_t version)
+{
+    printf("rank %d: %s %d\n", rank, what, (int)version);
+    fflush(stdout);
+}
+
+/* By SIGALRM, which nobody handles. */
+static void die_later(const char *ms)
+{
+    struct itimerval timer = {{0, 0}, {0, atoi(ms) * 1000}};
+    if (ms && rank == 1)
+        setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned char *base;
+    uint64_t found = 0, version = 0;
+    MPI_Info info;
+    MPI_Win win;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const char *put = getenv("PUT");
+    size_t size = (put ? (size_t)atol(put) : TOTAL) / (size_t)ranks, first = (size_t)rank * size;
+    MPI_Info_create(&info);
+    set_hints(info, argv[1], argv[2], first, argc - 4, argv + 4);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int result = MPI_Win_allocate((MPI_Aint)size, 1, info, MPI_COMM_WORLD, &base, &win);
+    if (result != MPI_SUCCESS)
+        fail("allocate", result);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    if ((result = onespace_window_version(win, &found)) != MPI_SUCCESS)
+        fail("version", result);
+    for (size_t i = 0; found && i < size; i++)
+        if (base[i] != byte_at(first + i, found)) {
+            printf("rank %d: byte %zu of version %d is wrong\n", rank, i, (int)found);
+            break;
+        }
+    if (put && found && transfer(0, size, found, win))
+        printf("rank %d: what was got of version %d is wrong\n", rank, (int)found);
+    version = found;
+    const char *die = getenv("DIE_AFTER_MS");
+    if (die) {
+        say("found", found);
+        MPI_Barrier(MPI_COMM_WORLD);
+        die_later(die);
+    }
+    for (int i = 0; i < atoi(argv[3]); i++) {
+        if (put)
+            transfer(1, size, version + 1, win);
+        else
+            store(base, first, size, version + 1);
+        if ((result = onespace_window_commit(win, &version)) != MPI_SUCCESS)
+            fail("commit", result);
+        if (die && rank == 0)
+            say("committed", version);
+    }
+    printf("rank %d: found %d, made %d\n", rank, (int)found, (int)version);
+    fflush(stdout);
+    if (put)
+        transfer(1, size, version + 1, win); /* never committed */
+    else
+        memset(base, 0xee, size / 2);
+    if (getenv("DIE")) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1)
+            raise(SIGKILL);
+        memset(base, 0xdd, size);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Win_free(&win);
+    MPI_Info_free(&info);
+    MPI_Finalize();
+    return 0;
+}

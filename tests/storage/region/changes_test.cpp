@@ -1,0 +1,94 @@
+// tests/storage/region/changes_test.cpp: which ranges were stored into.
+#include <cstring>
+
+#include "region.hpp"
+
+class changes : public Region
+{
+  protected:
+    void track(size_t length, uint64_t offset = 0)
+    {
+        map(mapped, offset, length);
+        if (storage_region_track(&mapped) < 0)
+            GTEST_SKIP() << "this kernel has no PAGEMAP_SCAN (Linux 6.7) or forbids userfaultfd";
+    }
+    std::string look()
+    {
+        std::string text;
+        EXPECT_EQ(storage_region_changes(&mapped, &found), 0);
+        for (size_t i = 0; i < found.count; i++)
+            text += std::to_string(found.range[i].offset) + "+" +
+                    std::to_string(found.range[i].length) + " ";
+        return text;
+    }
+    void TearDown() override
+    {
+        unmap(mapped);
+        free(found.range);
+        Region::TearDown();
+    }
+    storage_region mapped = {};
+    storage_ranges found = {};
+};
+
+TEST_F(changes, are_the_pages_stored_into)
+{
+    track(64 * Page);
+    EXPECT_EQ(look(), "");
+    mapped.base[0] = 1;
+    mapped.base[7 * Page + 5] = 1;
+    mapped.base[8 * Page] = 1;
+    EXPECT_EQ(look(), "0+4096 28672+8192 ");
+    EXPECT_EQ(look(), "");
+    mapped.base[7 * Page] = 1;
+    EXPECT_EQ(look(), "28672+4096 ");
+    volatile char seen = mapped.base[30 * Page];
+    (void)seen;
+    EXPECT_EQ(look(), "") << "a load is no change";
+}
+
+TEST_F(changes, survive_a_flush)
+{
+    track(16 * Page);
+    mapped.base[3 * Page] = 1;
+    EXPECT_EQ(storage_region_flush(&mapped, {0, 16 * Page}, &error), 0);
+    EXPECT_EQ(look(), "12288+4096 ");
+    mapped.base[3 * Page] = 2;
+    EXPECT_EQ(look(), "12288+4096 ");
+}
+
+TEST_F(changes, include_what_system_calls_wrote)
+{
+    track(16 * Page);
+    int fd = open("/dev/zero", O_RDONLY);
+    EXPECT_EQ(read(fd, mapped.base + 5 * Page, 10), 10);
+    close(fd);
+    EXPECT_EQ(look(), "20480+4096 ");
+}
+
+TEST_F(changes, count_from_the_first_byte_of_the_region)
+{
+    track(3 * Page, 100);
+    mapped.base[0] = 1;
+    mapped.base[3 * Page - 1] = 1;
+    EXPECT_EQ(look(), "0+3996 12188+100 ");
+}
+
+TEST_F(changes, of_many_ranges_are_all_named)
+{
+    track(4000 * Page);
+    for (size_t i = 0; i < 4000; i += 2)
+        mapped.base[i * Page] = 1;
+    look();
+    EXPECT_EQ(found.count, 2000u);
+    EXPECT_EQ(found.range[1999].offset, 3998 * Page);
+}
+
+TEST_F(changes, that_are_not_tracked_are_everything)
+{
+    map(mapped, 10, 5000);
+    EXPECT_EQ(storage_region_changes(&mapped, &found), 1);
+    ASSERT_EQ(found.count, 1u);
+    EXPECT_EQ(found.range[0].offset, 0u);
+    EXPECT_EQ(found.range[0].length, 5000u);
+}

@@ -1,0 +1,11 @@
+// tests/storage/versions/versions.hpp: the C interface of versions, for C++.
+#ifndef TESTS_STORAGE_VERSIONS_HPP
+#define TESTS_STORAGE_VERSIONS_HPP
+
+extern "C" {
+#include "storage/versions/versions.h"
+#include "storage/versions/crc.h"
+#include "storage/versions/format.h"
+}
+
+#endif

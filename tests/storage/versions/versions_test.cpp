@@ -1,0 +1,483 @@
+// tests/storage/versions/versions_test.cpp: versions of a window, by one rank and by several.
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <random>
+#include <sys/mount.h>
+#include <unistd.h>
+#include <vector>
+
+#include "crew.hpp"
+#include "directory.hpp"
+#include "solo.hpp"
+
+namespace fs = std::filesystem;
+
+namespace
+{
+
+// ---- A window of one rank, in this process ----
+
+size_t written;
+
+ssize_t count_write(int fd, const void *data, size_t size, off_t at)
+{
+    ssize_t put = pwrite(fd, data, size, at);
+    written += put > 0 ? size_t(put) : 0;
+    return put;
+}
+
+struct Counted : Solo {
+    using Solo::Solo;
+    int open(const std::string &path)
+    {
+        static const versions_io io = {count_write, versions_io_system.flush,
+                                       versions_io_system.flush_directory,
+                                       versions_io_system.random};
+        return Solo::open(path, 1, &io);
+    }
+};
+
+// Of a window of 16 MiB.
+void commit_writes_one_page(Counted &window)
+{
+    written = 0;
+    window.store(5 << 20, "one page");
+    ASSERT_EQ(window.commit(), 0);
+    // A page, the header twice, and 4 bytes for each of 256 blocks.
+    EXPECT_LE(written, 4096u + 8192u + 2 * 512u + 1024u);
+}
+
+std::string newest_slot(const std::string &path)
+{
+    std::string best;
+    uint64_t newest = 0;
+    for (auto &entry : fs::directory_iterator(path + ".versions")) {
+        unsigned char header[VERSIONS_HEADER] = {};
+        version_record record;
+        std::ifstream(entry.path()).read(reinterpret_cast<char *>(header), sizeof(header));
+        if (version_record_read(&record, header) == 0 && record.version > newest) {
+            newest = record.version;
+            best = entry.path();
+        }
+    }
+    return best;
+}
+
+void flip_byte(const std::string &path, off_t at)
+{
+    char byte = 0;
+    int fd = open(path.c_str(), O_RDWR);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(pread(fd, &byte, 1, at), 1);
+    byte = char(byte ^ 0x10);
+    ASSERT_EQ(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+// ---- Format ----
+
+TEST(versions, sum_is_crc32c)
+{
+    EXPECT_EQ(versions_crc("123456789", 9), 0xe3069283u); // the check value of the polynomial
+    EXPECT_EQ(versions_crc_plain("123456789", 9), 0xe3069283u);
+}
+
+TEST(versions, sum_with_and_without_the_instruction_agree)
+{
+    std::mt19937 random(1);
+    std::vector<unsigned char> data(5000);
+    for (auto &byte : data)
+        byte = (unsigned char)random();
+    for (size_t size = 0; size < data.size(); size += 1 + size / 7)
+        EXPECT_EQ(versions_crc(data.data() + size % 5, size),
+                  versions_crc_plain(data.data() + size % 5, size));
+}
+
+version_record some_record()
+{
+    version_record record = {};
+    memset(record.job, 3, sizeof(record.job));
+    memset(record.nonce, 7, sizeof(record.nonce));
+    record.version = 12, record.rank = 2, record.ranks = 5;
+    record.offset = 1 << 20, record.length = 123456789, record.is_in_file = 1;
+    record.sums_crc = 99, record.time = 1234567890;
+    return record;
+}
+
+TEST(versions, record_is_read_as_it_was_written)
+{
+    version_record record = some_record(), read = {};
+    unsigned char bytes[VERSIONS_HEADER];
+    version_record_write(&record, bytes);
+    ASSERT_EQ(version_record_read(&read, bytes), 0);
+    EXPECT_EQ(memcmp(&record, &read, sizeof(record)), 0);
+}
+
+TEST(versions, record_has_the_documented_bytes)
+{
+    version_record record = some_record();
+    unsigned char bytes[VERSIONS_HEADER];
+    version_record_write(&record, bytes);
+    EXPECT_EQ(memcmp(bytes, "ONESPVER\1\0\0\0\0\0\1\0", 16), 0);
+    EXPECT_EQ(bytes[48], 12); // version, little-endian
+    EXPECT_EQ(bytes[56], 2);
+    EXPECT_EQ(bytes[60], 5);
+    EXPECT_EQ(bytes[66], 0x10); // offset 1 MiB
+}
+
+TEST(versions, damaged_record_is_none)
+{
+    version_record record = some_record(), read;
+    unsigned char bytes[VERSIONS_HEADER];
+    version_record_write(&record, bytes);
+    for (int i = 0; i < VERSIONS_HEADER; i++) {
+        bytes[i] ^= 4;
+        EXPECT_NE(version_record_read(&read, bytes), 0) << i;
+        bytes[i] ^= 4;
+    }
+}
+
+TEST(versions, mark_fits_its_own_record_only)
+{
+    version_record record = some_record(), other = record;
+    unsigned char mark[VERSIONS_HEADER];
+    version_mark_write(&record, mark);
+    EXPECT_TRUE(version_mark_fits(&record, mark));
+    other.nonce[5] ^= 1;
+    EXPECT_FALSE(version_mark_fits(&other, mark));
+}
+
+// ---- One rank ----
+
+TEST(versions, reopened_window_has_the_newest)
+{
+    Directory directory;
+    {
+        Solo window(100000);
+        ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+        EXPECT_EQ(versions_newest(window.made), 0u);
+        window.store(10, "first");
+        ASSERT_EQ(window.commit(), 0) << window.error.text;
+        window.store(99990, "second");
+        ASSERT_EQ(window.commit(), 0) << window.error.text;
+        window.store(50000, "never committed");
+    }
+    Solo window(100000);
+    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+    EXPECT_EQ(versions_newest(window.made), 2u);
+    EXPECT_STREQ(window.bytes.data() + 10, "first");
+    EXPECT_STREQ(window.bytes.data() + 99990, "second");
+    EXPECT_EQ(window.bytes[50000], 0);
+}
+
+TEST(versions, empty_part_has_versions_too)
+{
+    Directory directory;
+    Solo window(0);
+    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+    ASSERT_EQ(window.commit(), 0) << window.error.text;
+    EXPECT_EQ(versions_newest(window.made), 1u);
+}
+
+TEST(versions, commit_writes_what_changed)
+{
+    Directory directory;
+    Counted window(16 << 20);
+    ASSERT_EQ(window.open(directory / "data"), 0);
+    for (int i = 0; i < 3; i++)
+        ASSERT_EQ(window.commit(), 0);
+    ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
+}
+
+TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
+{
+    Directory directory;
+    Counted window(16 << 20);
+    window.is_unsure = true;
+    ASSERT_EQ(window.open(directory / "data"), 0);
+    for (int i = 0; i < 3; i++)
+        ASSERT_EQ(window.commit(), 0);
+    ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
+    versions_close(window.made);
+    window.made = nullptr;
+    Counted again(16 << 20);
+    ASSERT_EQ(again.open(directory / "data"), 0);
+    EXPECT_STREQ(again.bytes.data() + (5 << 20), "one page");
+}
+
+TEST(versions, first_commit_after_opening_writes_what_differs)
+{
+    Directory directory;
+    {
+        Counted window(16 << 20);
+        ASSERT_EQ(window.open(directory / "data"), 0);
+        for (int i = 0; i < 2; i++)
+            ASSERT_EQ(window.commit(), 0);
+    }
+    Counted window(16 << 20);
+    ASSERT_EQ(window.open(directory / "data"), 0);
+    ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
+}
+
+TEST(versions, kept_ones_are_there)
+{
+    Directory directory;
+    Solo window(10000);
+    ASSERT_EQ(window.open(directory / "data", 3), 0);
+    for (int i = 0; i < 9; i++) {
+        window.store(5, std::to_string(i));
+        ASSERT_EQ(window.commit(), 0);
+    }
+    int complete = 0;
+    for (auto &entry : fs::directory_iterator(directory / "data.versions"))
+        complete += entry.path().filename().string().find("rank-0.slot-") == 0;
+    EXPECT_EQ(complete, 4);
+}
+
+TEST(versions, second_opening_at_a_time_is_refused)
+{
+    Directory directory;
+    Solo first(10000), second(10000);
+    ASSERT_EQ(first.open(directory / "data"), 0);
+    EXPECT_EQ(second.open(directory / "data"), -EBUSY);
+    EXPECT_NE(strstr(second.error.text, "another window or job"), nullptr) << second.error.text;
+}
+
+TEST(versions, damaged_data_is_refused_by_name)
+{
+    Directory directory;
+    {
+        Solo window(200000);
+        ASSERT_EQ(window.open(directory / "data"), 0);
+        ASSERT_EQ(window.commit(), 0);
+    }
+    std::string slot = newest_slot(directory / "data");
+    flip_byte(slot, off_t(version_data_at(200000)) + 150000);
+    Solo window(200000);
+    EXPECT_EQ(window.open(directory / "data"), -EUCLEAN);
+    EXPECT_NE(strstr(window.error.text, "rank-0.slot-"), nullptr) << window.error.text;
+    EXPECT_NE(strstr(window.error.text, "--repair"), nullptr) << window.error.text;
+}
+
+TEST(versions, other_size_is_refused)
+{
+    Directory directory;
+    {
+        Solo window(200000);
+        ASSERT_EQ(window.open(directory / "data"), 0);
+        ASSERT_EQ(window.commit(), 0);
+    }
+    Solo window(300000);
+    EXPECT_EQ(window.open(directory / "data"), -EUCLEAN);
+    EXPECT_NE(strstr(window.error.text, "200000 bytes"), nullptr) << window.error.text;
+}
+
+// Whatever the headers contain: either the right bytes or an error, and no crash.
+TEST(versions, damaged_headers_are_never_taken_for_data)
+{
+    std::mt19937 random(7);
+    for (int round = 0; round < 100; round++) {
+        Directory directory;
+        {
+            Solo window(70000);
+            ASSERT_EQ(window.open(directory / "data"), 0);
+            for (int i = 1; i <= 3; i++) {
+                window.store(0, std::string(1, char(i)) + std::string(60000, char(i)));
+                ASSERT_EQ(window.commit(), 0);
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            int slot = int(random() % 2);
+            flip_byte((directory / "data.versions/rank-0.slot-") + std::to_string(slot),
+                      off_t(random() % 2 ? random() % 512 : 4096 + random() % 512));
+        }
+        Solo window(70000);
+        int result = window.open(directory / "data");
+        if (result == 0 && versions_newest(window.made)) {
+            char version = char(versions_newest(window.made));
+            EXPECT_EQ(window.bytes[0], version);
+            EXPECT_EQ(window.bytes[59999], version);
+        }
+    }
+}
+
+TEST(versions, directory_that_cannot_be_made_is_named)
+{
+    Solo window(1000);
+    EXPECT_EQ(window.open("/proc/self/data"), -ENOENT);
+    EXPECT_NE(strstr(window.error.text, "/proc/self/data.versions"), nullptr) << window.error.text;
+}
+
+// ---- Several ranks ----
+
+Outcome run(const Job &job)
+{
+    Outcome outcome = run_job(job);
+    EXPECT_FALSE(outcome.has_hung);
+    EXPECT_EQ(outcome.torn, "");
+    EXPECT_FALSE(outcome.errors_differ);
+    return outcome;
+}
+
+TEST(versions, shared_file_restarts_with_other_ranks)
+{
+    Directory directory;
+    Job job;
+    job.path = directory / "data", job.pages = 100, job.tail = 1000;
+    uint64_t expected = 0;
+    for (uint32_t ranks : {4, 2, 3, 1, 5, 4}) {
+        job.ranks = ranks;
+        Outcome outcome = run(job);
+        EXPECT_EQ(outcome.error, 0) << outcome.text;
+        EXPECT_EQ(outcome.restored, expected) << ranks << " ranks";
+        expected = outcome.committed;
+    }
+    EXPECT_EQ(expected, 18u);
+}
+
+TEST(versions, leftovers_of_other_ranks_go)
+{
+    Directory directory;
+    Job job;
+    job.path = directory / "data", job.ranks = 5;
+    EXPECT_EQ(run(job).error, 0);
+    job.ranks = 2;
+    EXPECT_EQ(run(job).error, 0);
+    int files = 0;
+    for (auto &entry : fs::directory_iterator(directory / "data.versions"))
+        files += entry.path().filename() != "lock";
+    EXPECT_EQ(files, 4); // two ranks, two slots each
+}
+
+TEST(versions, file_per_rank_restarts_with_as_many)
+{
+    Directory directory;
+    Job job;
+    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
+    EXPECT_EQ(run(job).error, 0);
+    Outcome outcome = run(job);
+    EXPECT_EQ(outcome.restored, 3u);
+    EXPECT_EQ(outcome.committed, 6u);
+}
+
+TEST(versions, file_per_rank_refuses_other_ranks)
+{
+    Directory directory;
+    Job job;
+    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
+    EXPECT_EQ(run(job).error, 0);
+    job.ranks = 2;
+    Outcome outcome = run(job);
+    EXPECT_EQ(outcome.error, -EUCLEAN);
+    EXPECT_NE(outcome.text.find("no version that all 2 ranks have"), std::string::npos)
+        << outcome.text;
+}
+
+TEST(versions, lost_part_is_refused)
+{
+    Directory directory;
+    Job job;
+    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
+    EXPECT_EQ(run(job).error, 0);
+    fs::remove_all(directory / "data.1.versions");
+    EXPECT_EQ(run(job).error, -EUCLEAN);
+    EXPECT_TRUE(fs::exists(newest_slot(directory / "data.0"))); // and nothing was given up
+}
+
+// A disk restored from a backup: one rank's part is of another commit with the same number.
+Outcome mix_histories(const Directory &directory, Without without)
+{
+    auto copy = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
+    std::string zero = directory / "data.0.versions", one = directory / "data.1.versions";
+    Job job;
+    job.path = directory / "data", job.is_separate = true, job.commits = 1, job.without = without;
+    EXPECT_EQ(run_job(job).committed, 1u);
+    fs::copy(zero, directory / "backup.0", copy);
+    fs::copy(one, directory / "backup.1", copy);
+    job.seed = 2;
+    EXPECT_EQ(run_job(job).committed, 2u);
+    fs::copy(one, directory / "later.1", copy);
+    fs::copy(directory / "backup.0", zero, copy);
+    fs::copy(directory / "backup.1", one, copy);
+    fs::remove(zero + "/rank-0.slot-1");
+    fs::remove(one + "/rank-1.slot-1");
+    job.seed = 3;
+    EXPECT_EQ(run_job(job).committed, 2u);
+    fs::copy(directory / "later.1", one, copy);
+    job.commits = 0;
+    return run_job(job);
+}
+
+TEST(versions, two_histories_are_not_mixed)
+{
+    Directory directory;
+    Outcome outcome = mix_histories(directory, Without::nothing);
+    EXPECT_EQ(outcome.torn, "");
+    EXPECT_EQ(outcome.error, 0) << outcome.text;
+    EXPECT_EQ(outcome.restored, 1u);
+    EXPECT_NE(outcome.text.find("has a version 2 that other ranks do not have"), std::string::npos)
+        << outcome.text;
+}
+
+// The test is tested: only the nonce tells them apart.
+TEST(versions, without_the_nonce_two_histories_are_mixed)
+{
+    Directory directory;
+    EXPECT_NE(mix_histories(directory, Without::nonce).torn, "");
+}
+
+TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
+{
+    Directory directory;
+    std::string disk = directory / "disk";
+    fs::create_directory(disk);
+    if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
+        GTEST_SKIP() << "mount: " << strerror(errno) << ": needs root";
+    Job job;
+    job.path = disk + "/data", job.pages = 90, job.commits = 1;
+    EXPECT_EQ(run(job).committed, 1u);
+    Outcome full = run(job);
+    EXPECT_EQ(full.error, -ENOSPC);
+    EXPECT_EQ(full.restored, 1u);
+    EXPECT_NE(full.text.find("make room"), std::string::npos) << full.text;
+    mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=4m");
+    Outcome after = run(job);
+    EXPECT_EQ(after.restored, 1u);
+    EXPECT_EQ(after.committed, 2u);
+    umount2(disk.c_str(), MNT_DETACH);
+}
+
+// Another rank's mark may exist, so the version cannot be ruled out and the window makes no further
+// one. Whether there is another rank decides which version is found.
+TEST(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_again)
+{
+    for (uint32_t ranks : {1, 3}) {
+        Directory directory;
+        Job job;
+        job.path = directory / "data", job.ranks = ranks, job.commits = 1;
+        EXPECT_EQ(run(job).committed, 1u);
+        job.full_rank = int(ranks) - 1;
+        Outcome full = run(job);
+        EXPECT_EQ(full.error, -ENOSPC);
+        EXPECT_EQ(full.committed, 0u);
+        EXPECT_NE(full.text.find("was made, but not marked"), std::string::npos) << full.text;
+        job.retries = true;
+        Outcome again = run(job);
+        uint64_t found = ranks == 1 ? 1 : 2;
+        EXPECT_EQ(again.restored, found);
+        EXPECT_EQ(again.error, -ENOSPC);
+        EXPECT_EQ(again.committed, 0u);
+        EXPECT_NE(again.text.find("open the window again"), std::string::npos) << again.text;
+        job.full_rank = -1;
+        Outcome after = run(job);
+        uint64_t next = ranks == 1 ? 1 : 3;
+        EXPECT_EQ(after.restored, next);
+        EXPECT_EQ(after.committed, next + 1);
+    }
+}
+
+} // namespace
