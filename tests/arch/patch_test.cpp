@@ -295,8 +295,9 @@ TEST(StrikeOut, RefusesWhereAShortBranchLeads)
                 continue;
             for (unsigned char opcode : {0xeb, 0x74, 0xe2}) {
                 Bytes bytes = PADDING + LOAD_MMAP + SYSCALL + PADDING;
-                bytes[(size_t)(600 + from)] = opcode;
-                bytes[(size_t)(601 + from)] = (unsigned char)distance;
+                auto branch = bytes.begin() + 600 + from;
+                branch[0] = opcode;
+                branch[1] = (unsigned char)distance;
                 EXPECT_EQ(is_kept(bytes, 600, 7), to <= 0 || to >= 7) << from << " to " << to;
             }
         }

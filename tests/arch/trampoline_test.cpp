@@ -127,7 +127,7 @@ class Trampolines : public testing::Test
         return state;
     }
     /* All are as before but those named. */
-    void expect_kept(const registers &after, std::set<unsigned> but)
+    void expect_kept(const registers &after, const std::set<unsigned> &but)
     {
         for (unsigned i = 0; i < 16; i++)
             if (i != RSP && !but.count(i)) {

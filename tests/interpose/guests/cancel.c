@@ -1,20 +1,27 @@
-/* tests/interpose/guests/cancel.c: threads that are cancelled at any instruction while they map and
- * unmap.
- */
+/* tests/interpose/guests/cancel.c: threads that leave at any instruction while they map and unmap:
+ * one half cancelled, the other half by pthread_exit in a signal handler. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { THREADS = 100, SIZE = 1 << 16 };
+enum { THREADS = 200, SIZE = 1 << 16 };
 
 static atomic_int started, cleaned;
+static char left; /* what pthread_exit gives */
 
 static void clean(void *nothing)
 {
     (void)nothing;
     cleaned++;
+}
+
+static void leave(int signal)
+{
+    (void)signal;
+    pthread_exit(&left);
 }
 
 static void *map_forever(void *nothing)
@@ -32,7 +39,8 @@ static void *map_forever(void *nothing)
 
 int main(void)
 {
-    int cancelled = 0;
+    int cancelled = 0, exited = 0;
+    signal(SIGUSR1, leave);
     for (int i = 0; i < THREADS; i++) {
         pthread_t thread;
         void *result;
@@ -41,10 +49,14 @@ int main(void)
         while (started == i)
             usleep(100);
         usleep(100);
-        pthread_cancel(thread);
+        if (i % 2 == 0)
+            pthread_cancel(thread);
+        else
+            pthread_kill(thread, SIGUSR1);
         pthread_join(thread, &result);
         cancelled += result == PTHREAD_CANCELED;
+        exited += result == &left;
     }
-    printf("cancelled %d cleaned %d\n", cancelled, cleaned);
+    printf("cancelled %d exited %d cleaned %d\n", cancelled, exited, cleaned);
     return 0;
 }
