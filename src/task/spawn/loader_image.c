@@ -137,35 +137,36 @@ static int is_intact(const struct loader_image *image)
            now.st_ino == image->file.st_ino;
 }
 
-/* With the lock held. */
-static int find(const struct elf_program *program, int is_thread, struct loader_image **found)
+/* With the lock held. NULL and a negative error number if there is none and it cannot be made. */
+static struct loader_image *find(const struct elf_program *program, int is_thread, int *error)
 {
     struct stat source;
-    if (stat(program->interpreter_path, &source) != 0)
-        return -errno;
+    if (stat(program->interpreter_path, &source) != 0) {
+        *error = -errno;
+        return NULL;
+    }
     for (unsigned i = 0; i < IMAGES; i++) {
         struct loader_image *image = &images[i];
         if (image->is_made && image->is_thread == is_thread &&
             elf_same_file(&image->source, &source)) {
-            *found = image;
             if (is_intact(image))
-                return 0;
+                return image;
             image->is_made = 0;
         }
     }
     struct loader_image image = {.is_thread = is_thread};
     int fd = open(program->interpreter_path, O_RDONLY | O_CLOEXEC);
-    int result = fd < 0 || fstat(fd, &image.source) != 0 ? -errno : build(&image, fd, program);
+    *error = fd < 0 || fstat(fd, &image.source) != 0 ? -errno : build(&image, fd, program);
     if (fd >= 0)
         close(fd);
-    if (result < 0)
-        return result;
-    *found = &images[oldest];
+    if (*error < 0)
+        return NULL;
+    struct loader_image *made = &images[oldest];
     oldest = (oldest + 1) % IMAGES;
-    if ((*found)->is_made && is_intact(*found))
-        close((*found)->fd);
-    **found = image;
-    return 0;
+    if (made->is_made && is_intact(made))
+        close(made->fd);
+    *made = image;
+    return made;
 }
 
 static int map_at(const struct loader_image *image, uintptr_t base)
@@ -208,14 +209,14 @@ int loader_image_map(struct space *space, struct space_slot *slot,
                      const struct elf_program *program, struct elf_mapping *mapping)
 {
     const struct elf_info *info = &program->interpreter_info;
-    struct loader_image *image = NULL;
+    int result;
     interpose_begin(space, slot);
     uintptr_t base = atomic_load(&slot->interpose.files_next);
     pthread_mutex_lock(&lock);
-    int result = find(program, space_is_thread(slot), &image);
-    if (result == 0)
+    const struct loader_image *image = find(program, space_is_thread(slot), &result);
+    if (image)
         result = map_at(image, base);
-    if (result == 0) {
+    if (image && result == 0) {
         relocate(image, base, slot);
         uintptr_t bias = base + image->loader - info->low;
         *mapping = (struct elf_mapping){.base = base + image->loader,
