@@ -10,7 +10,7 @@ import pytest
 
 from jobs import ONESPACE, ROOT
 
-CREW = ROOT / "build/tests/storage/versions-crew"
+CREW = ROOT / "build/tests/storage/versions/versions-crew"
 WINDOWS = [ONESPACE, "windows"]
 
 

@@ -19,7 +19,7 @@ LONG = os.environ.get("ONESPACE_LONG") == "1"
 SEED = int(os.environ.get("ONESPACE_SEED", time.time_ns() % 1000000))
 BUILD = pathlib.Path(__file__).resolve().parents[2] / "build"
 BLOCKDISK = BUILD / "tests/power/blockdisk"
-CREW = BUILD / "tests/storage/versions-crew"
+CREW = BUILD / "tests/storage/versions/versions-crew"
 ENTRY = struct.Struct("<IIQ")  # struct trace_entry
 WRITE, FLUSH, MARK = 1, 2, 3
 # Small, as both allow; without what wants time at each mount.
