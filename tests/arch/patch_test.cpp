@@ -135,6 +135,10 @@ TEST(PatchSite, HasMovesInBetween)
     expect_patch_site(LOAD_MMAP + Bytes{0x31, 0xff} + SYSCALL, 9, 2); /* xor %edi, %edi */
     expect_patch_site(LOAD_MMAP + Bytes{0x41, 0xba, 8, 0, 0, 0} + SYSCALL, 9,
                       6); /* mov $8, %r10d */
+    expect_patch_site(LOAD_MMAP + Bytes{0x48, 0x8d, 0x35, 1, 2, 3, 4} + SYSCALL, 9,
+                      7); /* lea 0x4030201(%rip), %rsi: fexecve of glibc 2.43 */
+    expect_patch_site(LOAD_MMAP + Bytes{0x4c, 0x8d, 0x05, 0, 0, 0, 0} + SYSCALL, 9,
+                      7); /* lea 0(%rip), %r8 */
 }
 
 TEST(PatchSite, IsRefusedWhenAMoveTouchesTheNumber)
@@ -155,7 +159,8 @@ TEST(PatchSite, KeepsRegistersThatOnlyLookLikeTheNumbers)
 TEST(PatchSite, IsRefusedBehindOtherInstructions)
 {
     expect_none(LOAD_MMAP + Bytes{0x48, 0x8b, 0x3f} + SYSCALL);             /* mov (%rdi), %rdi */
-    expect_none(LOAD_MMAP + Bytes{0x48, 0x8d, 0x35, 0, 0, 0, 0} + SYSCALL); /* lea 0(%rip), %rsi */
+    expect_none(LOAD_MMAP + Bytes{0x48, 0x8d, 0x05, 0, 0, 0, 0} + SYSCALL); /* lea 0(%rip), %rax */
+    expect_none(LOAD_MMAP + Bytes{0x48, 0x8d, 0x37} + SYSCALL);             /* lea (%rdi), %rsi */
     expect_none(LOAD_MMAP + Bytes{0x74, 0x00} + SYSCALL);                   /* je */
     expect_none(LOAD_MMAP + Bytes{0x57} + SYSCALL);                         /* push %rdi */
     expect_none(Bytes{0xb8, 9, 0, 1, 0} + SYSCALL);                         /* no number */
@@ -246,6 +251,15 @@ TEST(PatchCall, KeepsMovesBeforeTheJump)
     expect_patched(LOAD_MMAP + rdi + edi + SYSCALL, 0x10d, rdi + edi + jump + SYSCALL);
     expect_patched(Bytes{0x48, 0xc7, 0xc0, 9, 0, 0, 0} + rdi + SYSCALL, 0x108,
                    rdi + jump + Bytes{0x89, 0xe7} + SYSCALL);
+}
+
+TEST(PatchCall, KeepsAddressesRelativeToAMovedInstruction)
+{
+    const Bytes jump = {0xe9, 0, 1, 0, 0};
+    expect_patched(LOAD_MMAP + Bytes{0x48, 0x8d, 0x35, 0xfd, 0xff, 0, 0} + SYSCALL, 0x10c,
+                   Bytes{0x48, 0x8d, 0x35, 2, 0, 1, 0} + jump + SYSCALL);
+    expect_patched(LOAD_MMAP + Bytes{0x4c, 0x8d, 0x05, 0xfe, 0xff, 0xff, 0xff} + SYSCALL, 0x10c,
+                   Bytes{0x4c, 0x8d, 0x05, 3, 0, 0, 0} + jump + SYSCALL);
 }
 
 TEST(PatchCall, IsRefusedOutOfReach)

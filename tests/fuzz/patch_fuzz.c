@@ -65,6 +65,28 @@ static void require_same(const unsigned char *code, const unsigned char *before,
     require(memcmp(code + begin, before + begin, end - begin) == 0);
 }
 
+/* The same instructions, `by` bytes down: an address that is relative to the instruction stays. */
+static void require_moved(const unsigned char *now, const unsigned char *was, size_t size, size_t by)
+{
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction found;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    for (size_t at = 0; at < size; at += found.length) {
+        require(ZYAN_SUCCESS(
+            ZydisDecoderDecodeInstruction(&decoder, NULL, was + at, size - at, &found)));
+        if (!(found.attributes & ZYDIS_ATTRIB_IS_RELATIVE)) {
+            require_same(now, was, at, at + found.length);
+            continue;
+        }
+        uint32_t distance;
+        size_t field = at + found.raw.disp.offset;
+        memcpy(&distance, now + field, sizeof(distance));
+        require(found.raw.disp.size == 32 && field + sizeof(distance) == at + found.length);
+        require_same(now, was, at, field);
+        require(distance == (uint32_t)found.raw.disp.value + (uint32_t)by);
+    }
+}
+
 static void check_calls(unsigned char *code, const unsigned char *before, size_t size)
 {
     enum { MOST = 64 };
@@ -93,8 +115,8 @@ static void check_calls(unsigned char *code, const unsigned char *before, size_t
         require_same(code, before, 0, span.at);
         require_same(code, before, span.at + span.length, size);
         /* What stood in between stands before the jump. */
-        require(memcmp(code + span.at, before + span.at + span.length - 2 - sites[i].lead,
-                       sites[i].lead) == 0);
+        size_t by = span.length - 2u - sites[i].lead;
+        require_moved(code + span.at, before + span.at + by, sites[i].lead, by);
         memcpy(code, before, size);
     }
 }

@@ -2,7 +2,7 @@
  *
  * Compilers and hand-written assembly load the number right before the instruction:
  *     b8 NN NN 00 00          mov $nr, %eax
- *     4c 89 e7                mov %r12, %rdi     (perhaps: moves between and into other registers)
+ *     4c 89 e7                mov %r12, %rdi     (perhaps: moves between registers and into others)
  *     0f 05                   syscall
  * or, in Go, with the long form of the first move (48 c7 c0 NN NN 00 00). A five-byte relative jump
  * takes the place of the first instruction; what stands in between goes before the jump. A branch
@@ -45,11 +45,21 @@ static int match_exit(const unsigned char *at, size_t available, struct arch_pat
     return length != 0;
 }
 
+/* lea distance(%rip), %reg, of any register but rax: the distance is its last four bytes. */
+enum { LEA_BYTES = 7 };
+static int is_relative_lea(const unsigned char *at)
+{
+    return (at[0] == 0x48 || at[0] == 0x4c) && at[1] == 0x8d && (at[2] & 0xc7) == 0x05 &&
+           ((at[2] & 0x38) || (at[0] & 4));
+}
+
 /* The length of an instruction that may run before the number is loaded instead of after it: moves
- * between registers, their xor, a constant loaded or combined, and nothing of rax. 0: another one.
- * Three bytes from `at` are readable. */
+ * between registers, their xor, a constant loaded or combined, an address, and nothing of rax. 0:
+ * another one. Three bytes from `at` are readable. */
 static unsigned movable_bytes(const unsigned char *at)
 {
+    if (is_relative_lea(at))
+        return LEA_BYTES;
     unsigned rex = (at[0] & 0xf0) == 0x40 ? at[0] : 0, prefix = rex != 0;
     unsigned char opcode = at[prefix], modrm = at[prefix + 1];
     if ((opcode & 0xf8) == 0xb8) /* mov $constant, %reg: of four bytes unless REX.W */
@@ -117,12 +127,25 @@ size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
     return size;
 }
 
+/* Corrects what is relative to its own address in instructions that go `by` bytes down. */
+static void move_down(unsigned char *lead, unsigned size, unsigned by)
+{
+    for (unsigned at = 0; at < size; at += movable_bytes(lead + at)) {
+        if (!is_relative_lea(lead + at))
+            continue;
+        uint32_t distance = scan_load_4(lead + at + LEA_BYTES - 4) + by;
+        __builtin_memcpy(lead + at + LEA_BYTES - 4, &distance, sizeof(distance));
+    }
+}
+
 int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline)
 {
     volatile unsigned char *code = (volatile unsigned char *)address;
-    unsigned char lead[ARCH_PATCH_SITE_BYTES];
+    unsigned char lead[ARCH_PATCH_SITE_BYTES] = {0};
+    unsigned lead_at = site->length - 2u - site->lead;
     for (unsigned i = 0; i < site->lead; i++)
-        lead[i] = code[site->length - 2 - site->lead + i]; /* the jump may overlap them */
+        lead[i] = code[lead_at + i]; /* the jump may overlap them */
+    move_down(lead, site->lead, lead_at);
     if (arch_write_jump(address + site->lead, trampoline) != 0)
         return -1;
     for (unsigned i = 0; i < site->lead; i++)
