@@ -351,6 +351,20 @@ def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path,
     assert re.search(r"burning +libc\.so\.6 +\[\.\] \w*memchr\w*", report.out), str(report)
 
 
+@pytest.mark.parametrize("method", ["fp", "dwarf"])
+def test_perf_follows_calls_through_a_trampoline(job, guests, tool, tmp_path, method):
+    perf, data = tool("perf", "linux-perf"), tmp_path / "perf.data"
+    record = [perf, "record", "-F", "199", "-e", "cpu-clock", "--call-graph", method, "-N", "-o", data]
+    if job.run([*record, "true"], timeout=TIMEOUT).code != 0:
+        pytest.skip("perf may not measure the kernel here: see kernel.perf_event_paranoid")
+    result = job.run([*record, *RUN, guests("mapping"), "1"], timeout=TIMEOUT)
+    assert result.code == 0, str(result)
+    script = job.run([perf, "script", "-i", data, "-F", "ip,sym"], timeout=TIMEOUT)
+    # From the handler, which made the call, through the trampoline to the program.
+    through = r"interpose_m(un)?map\n.*\n?\s+\w+ arch_call_entry\n(\s+\w+ .*\n)*?\s+\w+ main\n"
+    assert re.search(through, script.out), str(script)
+
+
 # ---- What cannot be ----
 
 

@@ -58,9 +58,10 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
                 const struct elf_program *program)
 {
     const struct elf_info *info = &program->interpreter_info;
-    struct space_slot *scratch = calloc(1, sizeof(*scratch));
+    struct space_slot *scratch = aligned_alloc(_Alignof(struct space_slot), sizeof(*scratch));
     if (!scratch)
         return -ENOMEM;
+    memset(scratch, 0, sizeof(*scratch));
     int result = elf_load(source, info, memory + image->loader);
     arch_write_trampolines(memory, (int32_t)image->data);
     scratch->interpose.trampolines = (uintptr_t)memory;
