@@ -101,7 +101,7 @@ def test_p2p_plots_png_and_svg(bench, tmp_path):
 
 
 def errors_into(file, command):
-    """The command, whose standard error goes to a file. Hydra does not pass on all that a rank wrote before it aborted."""
+    """The command with its standard error in a file: Hydra loses some of what a rank wrote before it aborted."""
     return ["sh", "-c", 'exec "$@" 2>>"$0"', file, *command]
 
 

@@ -66,7 +66,8 @@ static void require_same(const unsigned char *code, const unsigned char *before,
 }
 
 /* The same instructions, `by` bytes down: an address that is relative to the instruction stays. */
-static void require_moved(const unsigned char *now, const unsigned char *was, size_t size, size_t by)
+static void require_moved(const unsigned char *now, const unsigned char *was, size_t size,
+                          size_t by)
 {
     ZydisDecoder decoder;
     ZydisDecodedInstruction found;

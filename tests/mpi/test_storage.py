@@ -241,7 +241,8 @@ def test_window_calls_can_be_linked(job, guests, stock_mpi, directory):
     """In front of the MPI library, in processes."""
     layer = layer_of(stock_mpi)
     program = guests.build("mpi_storage.c", stock_mpi.compiler,
-                           ("-O1", "-g", INCLUDE, f"-I{ROOT / 'tests'}", "-Wl,--no-as-needed", f"-Wl,-rpath,{os.path.dirname(layer)}", layer),
+                           ("-O1", "-g", INCLUDE, f"-I{ROOT / 'tests'}", "-Wl,--no-as-needed",
+                            f"-Wl,-rpath,{os.path.dirname(layer)}", layer),
                            f"{stock_mpi.name}-storage-linked")
     command = stock_mpi.command(2, [program, directory, "sync_calls", "puts_and_gets"])
     expect_none_wrong(job.run(command, timeout=TIME), 2)
