@@ -50,7 +50,7 @@ def test_large_counts(job, guests, stock_mpi):
     run_cases(job, guests, stock_mpi, ["large_counts"])
 
 
-@pytest.mark.parametrize("source", ["mpi_datatypes"])
+@pytest.mark.parametrize("source", ["mpi_datatypes", "mpi_operations"])
 def test_types_and_operations(job, guests, stock_mpi, source):
     """Every constructor, on both sides of every call; every operation on every type, as the library has them."""
     result = job.run(stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, source)]), timeout=TIME, env=stock_mpi.env)

@@ -1,6 +1,7 @@
 /* src/mpi/types/types.c: see types.h. */
 #include "mpi/types/types.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,20 @@
 
 enum { BUCKETS_BITS = 8 };
 
+/* Arithmetic that the standard does not define, but a library computes, is computed as there:
+ * characters are numbers in all, truth values and packed bytes in MPICH. */
+#ifdef OPEN_MPI
+enum { BOOLEANS = TYPE_LOGICAL, LOGICALS = TYPE_LOGICAL, PACKED = TYPE_BYTES };
+#else
+enum { BOOLEANS = TYPE_UNSIGNED, LOGICALS = TYPE_SIGNED, PACKED = TYPE_UNSIGNED };
+#endif
+enum { CHARACTERS = CHAR_MIN < 0 ? TYPE_SIGNED : TYPE_UNSIGNED };
+
 static enum type_class class_of_named(MPI_Datatype type)
 {
     const struct {
         MPI_Datatype type;
-        enum type_class class;
+        int class; /* enum type_class */
     } table[] = {
         {MPI_SIGNED_CHAR, TYPE_SIGNED},
         {MPI_SHORT, TYPE_SIGNED},
@@ -61,9 +71,12 @@ static enum type_class class_of_named(MPI_Datatype type)
         {MPI_DOUBLE_COMPLEX, TYPE_COMPLEX},
         {MPI_COMPLEX8, TYPE_COMPLEX},
         {MPI_COMPLEX16, TYPE_COMPLEX},
-        {MPI_C_BOOL, TYPE_LOGICAL},
-        {MPI_CXX_BOOL, TYPE_LOGICAL},
-        {MPI_LOGICAL, TYPE_LOGICAL},
+        {MPI_C_BOOL, BOOLEANS},
+        {MPI_CXX_BOOL, BOOLEANS},
+        {MPI_LOGICAL, LOGICALS},
+        {MPI_CHAR, CHARACTERS},
+        {MPI_CHARACTER, CHARACTERS},
+        {MPI_PACKED, PACKED},
         {MPI_FLOAT_INT, TYPE_PAIR_FLOAT},
         {MPI_DOUBLE_INT, TYPE_PAIR_DOUBLE},
         {MPI_LONG_DOUBLE_INT, TYPE_PAIR_LONG_DOUBLE},
@@ -76,7 +89,7 @@ static enum type_class class_of_named(MPI_Datatype type)
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         if (table[i].type == type)
-            return table[i].class;
+            return (enum type_class)table[i].class;
     return TYPE_BYTES;
 }
 
