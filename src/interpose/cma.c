@@ -2,8 +2,10 @@
  * space.
  *
  * The kernel remains the reference: for anything unusual (flags, bad vectors, a target that is not
- * another member, an address that faults) the whole transfer is done by the system call, from the
- * start, so partial transfers and errors are the kernel's own. */
+ * a member, an address that faults) the whole transfer is done by the system call, from the start,
+ * so partial transfers and errors are the kernel's own. To begin again is the same as to begin,
+ * because nothing that is read has been written: the two sides lie in different tasks or, when the
+ * caller copies to itself, in ranges that do not overlap. */
 #include "interpose/calls.h"
 
 #include <limits.h>
@@ -55,15 +57,29 @@ static int fetch(struct walk *walk)
     return 1;
 }
 
+/* The lowest and the highest address of a vector. */
+struct bounds {
+    uintptr_t begin, end;
+};
+
+static int overlap(const struct bounds *a, const struct bounds *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
 /* Whether the whole vector is valid. The kernel validates both vectors before it copies anything,
  * so this must be known before the first byte is copied. */
-static int is_plain(const struct walk *walk)
+static int is_plain(const struct walk *walk, struct bounds *bounds)
 {
+    *bounds = (struct bounds){UINTPTR_MAX, 0};
     for (unsigned long i = 0; i < walk->left; i++) {
         struct iovec entry;
         if (arch_guarded_copy(&entry, walk->next + i, sizeof(entry)) != 0 ||
             entry.iov_len > INT_MAX || (uintptr_t)entry.iov_base + entry.iov_len > ARCH_ADDRESS_END)
             return 0;
+        uintptr_t begin = (uintptr_t)entry.iov_base, end = begin + entry.iov_len;
+        bounds->begin = begin < bounds->begin ? begin : bounds->begin;
+        bounds->end = end > bounds->end ? end : bounds->end;
     }
     return 1;
 }
@@ -111,15 +127,19 @@ long interpose_copy(struct space_slot *self, long nr, const long a[6])
     int32_t pid = (int32_t)a[0];
     const struct space_slot *target = NULL;
     if (space_marked() && self->interpose.fault_trampoline && a[5] == 0 &&
-        (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV &&
-        pid != atomic_load(&self->pid))
-        target = find_member(self, pid);
+        (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV)
+        target = pid == atomic_load(&self->pid) ? self : find_member(self, pid);
     if (target && robust_is_here(target)) {
         struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
         struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
+        struct bounds here, there;
         long copied = -1;
-        if (can_fault() && is_plain(&local) && is_plain(&remote))
+        if (can_fault() && is_plain(&local, &here) && is_plain(&remote, &there) &&
+            !(target == self && overlap(&here, &there)))
             copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
+        if (copied >= 0 &&
+            target == self) /* no communication: MPI libraries also try the call so */
+            return copied;
         if (copied >= 0) {
             count(&self->stats.cma_calls, 1);
             count(&self->stats.cma_bytes, (uint64_t)copied);

@@ -7,8 +7,10 @@
 static const struct {
     const char *name, *value, *why;
 } defaults[] = {
-    {"PMIX_MCA_gds", "hash",
-     "PMIx maps its shared store at one address that only one rank of a space can have"},
+    /* No more than what cannot work: a client of another set of stores than the job's server and
+     * the programs that it spawns may not find these (MPI_Comm_spawn). */
+    {"PMIX_MCA_gds", "^shmem,shmem2",
+     "PMIx maps this shared store at one address that only one rank of a space can have"},
     {"MPIR_CVAR_SHM_SYMHEAP_RETRY", "0",
      "MPICH looks for one address that is free in all ranks: in a space there is none"},
 };

@@ -90,6 +90,15 @@ TEST_F(copies, between_members_need_no_system_call)
     EXPECT_EQ(server.finish().status, 0);
 }
 
+TEST_F(copies, to_oneself_need_no_system_call)
+{
+    Task task({program("copies"), "oneself", "100"});
+    onespace_status status = {};
+    EXPECT_EQ(task.wait(&status), 0);
+    EXPECT_EQ(status.copies, 0u); // between members only
+    EXPECT_EQ(status.kernel_copies, 0u);
+}
+
 TEST_F(copies, from_an_ended_task_find_no_process)
 {
     Task server({program("copies"), "serve"});

@@ -214,6 +214,17 @@ def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_windows_measures_datatypes(bench, mpi):
+    found = bench("windows", "--question", "datatypes", "--mpi", need(mpi), "--quick", "--times", "2", "--repeats", "2",
+                  "--no-plot")
+    for call in ("put", "get", "accumulate", "get_accumulate"):
+        for side in ("target", "origin", "both", "fresh"):
+            for variant in ("processes", "tasks"):
+                check_series(found.pop(f"{mpi}/{call}-{side}/{variant}"), [0, 1, 3, 5, 8, 14, 17, 18], 2)
+    assert not found
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_messagerate_measures_ranks_threads_and_the_limit(bench, mpi):
     found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--repeats", "1", "--ms", "5", "--no-plot")
     for variant in ("processes", "tasks", "threads", "ring"):

@@ -355,7 +355,7 @@ def test_library_that_misbehaves_is_told(doctor, environment, tmp_path, flag):
 
 def test_settings_of_run_are_listed(doctor):
     line = only(doctor(), "MPI settings")
-    assert "PMIX_MCA_gds=hash" in line["finding"] and "MPIR_CVAR_SHM_SYMHEAP_RETRY=0" in line["finding"]
+    assert "PMIX_MCA_gds=^shmem,shmem2" in line["finding"] and "MPIR_CVAR_SHM_SYMHEAP_RETRY=0" in line["finding"]
 
 
 def test_settings_that_the_user_made_are_not_listed(doctor):

@@ -33,6 +33,14 @@ def test_one_sided(job, guests, mpi, ranks):
     run_checked(job, guests, mpi, "mpi_onesided", ranks)
 
 
+def test_programs_that_a_task_spawns(job, guests, mpi_named):
+    """By MPI_Comm_spawn, as ordinary processes. Debian's MPICH refuses it, in processes as well."""
+    mpi = mpi_named("openmpi")
+    result = job.run(mpi.command(1, [*RUN, guests.mpi(mpi, "mpi_spawn")]), timeout=TIME,
+                     env={**mpi.env, "OMPI_MCA_rmaps_base_oversubscribe": "1"})
+    assert result.code == 0 and result.lines == ["sum 83"], str(result)
+
+
 def test_eight_ranks_exchange(job, guests, stock_mpi):
     run_checked(job, guests, stock_mpi, "mpi_exchange", 8)
 

@@ -50,6 +50,13 @@ def test_large_counts(job, guests, stock_mpi):
     run_cases(job, guests, stock_mpi, ["large_counts"])
 
 
+@pytest.mark.parametrize("source", ["mpi_datatypes", "mpi_operations"])
+def test_types_and_operations(job, guests, stock_mpi, source):
+    """Every constructor, on both sides of every call; every operation on every type, as the library has them."""
+    result = job.run(stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, source)]), timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
+
+
 def test_layer_off_leaves_windows_to_mpi(job, guests, stock_mpi):
     """Then each rank has mappings of its own, at addresses of its own."""
     command = stock_mpi.command(2, [*RUN, "--mpi-layer", "off", guests.mpi(stock_mpi, "mpi_windows"),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arch/entry.h"
+#include "base/futex.h"
 #include "base/process.h"
 #include "mpi/group/progress.h"
 #include "mpi/real/message.h"
@@ -54,18 +55,11 @@ static int check_all_alive(const struct group *group)
     return MPI_SUCCESS;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* By the clock, not by rounds: one round may take a time slice of every other process. */
 static int check_sometimes(struct wait *wait)
 {
     const uint64_t ms = 1000000;
-    uint64_t now = now_ns();
+    uint64_t now = futex_now_ns();
     if (now < wait->look_at)
         return MPI_SUCCESS;
     int is_first = wait->look_at == 0;

@@ -23,7 +23,6 @@
     X(Win_get_attr)                                                                                \
     X(Win_get_group)                                                                               \
     X(Win_get_info)                                                                                \
-    X(Win_set_info)                                                                                \
     X(Win_fence)                                                                                   \
     X(Win_lock)                                                                                    \
     X(Win_unlock)                                                                                  \

@@ -44,6 +44,13 @@
     int name(const void *origin, MPI_Count origin_count, MPI_Datatype origin_type, void *result,   \
              MPI_Count result_count, MPI_Datatype result_type, int rank, MPI_Aint displacement,    \
              MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Win win, MPI_Request *request);
+#define LARGE_ENVELOPE(name)                                                                       \
+    int name(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses, MPI_Count *counts,      \
+             MPI_Count *types, int *combiner);
+#define LARGE_CONTENTS(name)                                                                       \
+    int name(MPI_Datatype type, MPI_Count integers, MPI_Count addresses, MPI_Count counts,         \
+             MPI_Count types, int integer[], MPI_Aint address[], MPI_Count count[],                \
+             MPI_Datatype inner[]);
 #define LARGE_BOTH(kind, name) kind(MPI_##name) kind(PMPI_##name)
 
 LARGE_BOTH(LARGE_MAKER, Win_allocate_c)
@@ -57,6 +64,8 @@ LARGE_BOTH(LARGE_RPUT, Rput_c)
 LARGE_BOTH(LARGE_RGET, Rget_c)
 LARGE_BOTH(LARGE_RACCUMULATE, Raccumulate_c)
 LARGE_BOTH(LARGE_RFETCH, Rget_accumulate_c)
+LARGE_BOTH(LARGE_ENVELOPE, Type_get_envelope_c)
+LARGE_BOTH(LARGE_CONTENTS, Type_get_contents_c)
 
 #endif
 #endif

@@ -93,6 +93,7 @@ static void find_functions(void)
     MPI_CALLED_ALSO(FIND)
     MPI_MAKERS_LARGE(FIND_MAY)
     MPI_USERS_LARGE(FIND_MAY)
+    MPI_CALLED_LARGE(FIND_MAY)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -6,6 +6,8 @@
 #define ONESPACE_MPI_REAL_REAL_H
 
 #include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "mpi/names/functions.h"
 #include "mpi/real/large.h"
@@ -41,24 +43,29 @@
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
-    X(Pack)                                                                                        \
     X(Query_thread)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
+    X(Type_create_keyval)                                                                          \
     X(Type_free)                                                                                   \
+    X(Type_free_keyval)                                                                            \
+    X(Type_get_attr)                                                                               \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \
-    X(Type_get_true_extent)                                                                        \
+    X(Type_set_attr)                                                                               \
     X(Type_size)                                                                                   \
-    X(Unpack)                                                                                      \
+    X(Type_size_x)                                                                                 \
     X(Wait)                                                                                        \
     X(Win_call_errhandler)                                                                         \
     X(Win_create_dynamic)                                                                          \
     X(Win_create)                                                                                  \
     X(Win_get_errhandler)                                                                          \
     X(Win_set_errhandler)
+#define MPI_CALLED_LARGE(X)                                                                        \
+    X(Type_get_contents_c)                                                                         \
+    X(Type_get_envelope_c)
 
 #ifdef OPEN_MPI /* of MPICH's interface these are macros */
 #define MPI_CALLED_ALSO(X) X(Win_f2c)
@@ -73,7 +80,7 @@ struct real {
     MPI_CALLED(MEMBER)
     MPI_CALLED_ALSO(MEMBER)
     /* NULL where the library lacks them: */
-    MPI_MAKERS_LARGE(MEMBER) MPI_USERS_LARGE(MEMBER)
+    MPI_MAKERS_LARGE(MEMBER) MPI_USERS_LARGE(MEMBER) MPI_CALLED_LARGE(MEMBER)
 #undef MEMBER
 };
 
@@ -82,6 +89,13 @@ struct real {
 const struct real *real(void);
 /* A copy callback for attributes that a duplicate does not inherit. */
 int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
+/* The bucket of a handle in a table of 2^bits. Handles are small integers or aligned addresses:
+ * their high bits differ only after the multiplication. */
+static inline size_t real_hash(uintptr_t handle, unsigned bits)
+{
+    return (size_t)((handle * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
+}
+
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
 void *real_symbol(const char *name);
 /* An object of the MPI library, where the program sees it: a copy relocation may have moved it into

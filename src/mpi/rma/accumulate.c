@@ -3,133 +3,183 @@
  * All of them, on all types, update elements while they own the target's cache lines (update.c), so
  * they are atomic with respect to one another, element by element and call by call. Whatever needs
  * MPI (datatypes) is done before the lines are acquired or after they are released. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "mpi/rma/count.h"
 #include "mpi/rma/update.h"
 #include "mpi/types/reduce.h"
+#include "mpi/types/walk.h"
 
-/* The target's elements in one call. */
-struct target {
-    char *address;
-    MPI_Aint extent; /* of an item */
-    size_t items;
-    size_t per_item;  /* elements */
-    int64_t *offsets; /* of the elements of an item; NULL: one element at 0 */
-    const struct basic *element;
+/* ---- Contiguous elements of one predefined type on all sides ---- */
+
+/* origin NULL: only fetch; result NULL: nothing is fetched; reduce NULL: replace. */
+static void update_row(char *address, const char *origin, char *result, size_t count, size_t size,
+                       reduce_function *reduce)
+{
+    if (result)
+        memcpy(result, address, size);
+    if (origin && reduce)
+        reduce(address, origin, count);
+    else if (origin)
+        memcpy(address, origin, size);
+}
+
+static int accumulate_row(struct window *window, const struct transfer *origin,
+                          const struct transfer *result, int rank, const struct transfer *target,
+                          const struct basic *element, reduce_function *reduce)
+{
+    size_t count = (size_t)target->count, size = count * element->extent;
+    uint32_t lines = direct_lines(target->address, size);
+    int error = direct_acquire(window, rank, lines);
+    if (error != MPI_SUCCESS)
+        return error;
+    update_row(target->address, origin ? origin->address : NULL, result ? result->address : NULL,
+               count, size, reduce);
+    direct_release(window, rank, lines);
+    return MPI_SUCCESS;
+}
+
+/* ---- Any types ---- */
+
+struct reduction {
+    reduce_function *reduce;
+    size_t extent; /* of an element */
 };
 
-static int find_target(struct window *window, struct target *target, MPI_Count count,
-                       MPI_Datatype type)
+static int reduce_blocks(void *context, const struct blocks *blocks)
 {
-    const struct basic *basic = types_basic(type);
-    MPI_Aint lower;
-    target->items = (size_t)count;
-    target->per_item = 1;
-    target->element = basic ? basic : types_element(type);
-    if (!target->element)
-        return MPI_ERR_TYPE; /* elements of several types */
-    if (basic) {
-        target->extent = (MPI_Aint)basic->extent;
-        return MPI_SUCCESS;
+    const struct reduction *reduction = context;
+    char *to = blocks->to;
+    const char *from = blocks->from;
+    size_t count = blocks->size / reduction->extent;
+    for (size_t i = 0; i < blocks->count; i++) {
+        reduction->reduce(to, from, count);
+        to += blocks->to_stride;
+        from += blocks->from_stride;
     }
-    int result = real()->Type_get_extent(type, &lower, &target->extent);
-    if (result != MPI_SUCCESS)
-        return result;
-    target->offsets = types_offsets(type, target->element, &target->per_item, window->self);
-    return target->offsets ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    return 0;
 }
 
-/* Contiguous elements of the target's type at `values`: the origin's, or room for what is fetched.
- * *owned: to be freed. */
-static int find_values(const struct transfer *side, const struct target *target, char **values,
-                       void **owned)
+/* One side; with the gaps in elements, which all sides have alike. */
+static int find_side(const struct transfer *transfer, struct side *side,
+                     const struct basic **element)
 {
-    const struct basic *element = target->element;
-    size_t count = target->items * target->per_item;
-    if (side->type == element->type && (size_t)side->count >= count) {
-        *values = side->address;
-        return MPI_SUCCESS;
+    int error = MPI_SUCCESS;
+    const struct layouts *layouts = layouts_find(transfer->type, &error);
+    if (!layouts)
+        return error;
+    *element = layouts->element;
+    *side = (struct side){transfer->address, (size_t)transfer->count, &layouts->whole};
+    return MPI_SUCCESS;
+}
+
+/* The origin's or the result's side, whose elements must match the target's. */
+static int find_other(const struct transfer *transfer, struct side *side,
+                      const struct basic *element)
+{
+    const struct basic *other = NULL;
+    int error = find_side(transfer, side, &other);
+    if (error != MPI_SUCCESS)
+        return error;
+    return other && other->size == element->size && other->extent == element->extent ? MPI_SUCCESS
+                                                                                     : MPI_ERR_TYPE;
+}
+
+static size_t bytes_of(const struct side *side)
+{
+    return side->items * side->layout->size;
+}
+
+/* Adds the stripes of the target's lines, until they are all. */
+static int add_lines(void *context, const struct blocks *blocks)
+{
+    uint32_t *lines = context;
+    const char *to = blocks->to;
+    for (size_t i = 0; i < blocks->count && *lines != DIRECT_ALL_LINES; i++) {
+        *lines = direct_add_lines(*lines, to, blocks->size);
+        to += blocks->to_stride;
     }
-    *values = *owned = calloc(count + 1, element->extent);
-    return *owned ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    return *lines == DIRECT_ALL_LINES;
 }
 
-static struct transfer row_of(const struct target *target, char *values)
+/* With the lines acquired. */
+static int update_sides(const struct side *target, const struct side *origin,
+                        const struct side *result, struct reduction *reduction)
 {
-    return (struct transfer){values, (MPI_Count)(target->items * target->per_item),
-                             target->element->type};
+    int error = MPI_SUCCESS;
+    if (result)
+        error = walk_copy(result, target);
+    if (error == MPI_SUCCESS && origin && reduction->reduce)
+        error = walk(target, origin, reduce_blocks, reduction);
+    else if (error == MPI_SUCCESS && origin)
+        error = walk_copy(target, origin);
+    return error;
 }
 
-/* What is done to `count` contiguous elements. */
-struct update {
-    reduce_function *reduce; /* NULL: replace, when there are values */
-    const char *values;      /* NULL: only fetch */
-    char *fetched;           /* NULL: nothing is fetched */
-    size_t extent;
-};
-
-static void update_row(const struct update *update, char *address, size_t first, size_t count)
+/* origin NULL: only fetch; result NULL: nothing is fetched. */
+static int accumulate_sides(struct window *window, const struct transfer *origin,
+                            const struct transfer *result, int rank,
+                            const struct transfer *transfer, const struct basic *element,
+                            reduce_function *reduce)
 {
-    size_t at = first * update->extent, size = count * update->extent;
-    if (update->fetched)
-        memcpy(update->fetched + at, address, size);
-    if (update->values && update->reduce)
-        update->reduce(address, update->values + at, count);
-    else if (update->values)
-        memcpy(address, update->values + at, size);
+    struct side target, source, sink;
+    struct reduction reduction = {reduce, element->extent};
+    uint32_t lines = 0;
+    int error = find_side(transfer, &target, &element);
+    if (error == MPI_SUCCESS && origin)
+        error = find_other(origin, &source, element);
+    if (error == MPI_SUCCESS && result)
+        error = find_other(result, &sink, element);
+    if (error != MPI_SUCCESS)
+        return error;
+    if ((origin && bytes_of(&source) > bytes_of(&target)) ||
+        (result && bytes_of(&sink) < bytes_of(&target)))
+        return MPI_ERR_TRUNCATE;
+    if ((error = walk(&target, &target, add_lines, &lines)) != MPI_SUCCESS ||
+        (error = direct_acquire(window, rank, lines)) != MPI_SUCCESS)
+        return error;
+    error = update_sides(&target, origin ? &source : NULL, result ? &sink : NULL, &reduction);
+    direct_release(window, rank, lines);
+    return error;
 }
 
-static void update_all(const struct update *update, const struct target *target)
+/* ---- The calls ---- */
+
+/* The element type of a target; NULL: *error. */
+static const struct basic *element_of(MPI_Datatype type, int *error)
 {
-    if (!target->offsets) {
-        update_row(update, target->address, 0, target->items);
-        return;
-    }
-    for (size_t item = 0; item < target->items; item++)
-        for (size_t i = 0; i < target->per_item; i++)
-            update_row(update,
-                       target->address + (MPI_Aint)item * target->extent + target->offsets[i],
-                       item * target->per_item + i, 1);
+    const struct basic *basic = types_known(type);
+    if (basic)
+        return basic;
+    const struct layouts *layouts = layouts_find(type, error);
+    if (layouts && !layouts->element)
+        *error = MPI_ERR_TYPE; /* elements of several types, or none */
+    return layouts ? layouts->element : NULL;
 }
 
-/* Once the target is known: makes origin and result contiguous, updates, and copies the result to
- * its place. */
+static int is_row(const struct transfer *side, const struct transfer *target)
+{
+    return !side || (side->type == target->type && side->count >= target->count);
+}
+
 static int accumulate(struct window *window, const struct transfer *origin,
-                      const struct transfer *result, int rank, const struct target *target,
+                      const struct transfer *result, int rank, const struct transfer *target,
                       MPI_Op op)
 {
-    struct update update = {.extent = target->element->extent};
-    char *values = NULL, *fetched = NULL;
-    void *owned_values = NULL, *owned_fetched = NULL;
     int error = MPI_SUCCESS;
-    if (op != MPI_REPLACE && op != MPI_NO_OP && !(update.reduce = reduce_find(op, target->element)))
+    const struct basic *element = element_of(target->type, &error);
+    reduce_function *reduce = NULL;
+    if (!element)
+        return error;
+    direct_count(window, rank, DIRECT_ACCUMULATE, op == MPI_NO_OP ? result : origin);
+    if (op == MPI_NO_OP)
+        origin = NULL;
+    else if (op != MPI_REPLACE && !(reduce = reduce_find(op, element)))
         return MPI_ERR_OP;
-    if (op != MPI_NO_OP) {
-        error = find_values(origin, target, &values, &owned_values);
-        struct transfer row = row_of(target, values);
-        if (error == MPI_SUCCESS && owned_values)
-            error = types_copy(&row, origin, window->self);
-    }
-    if (error == MPI_SUCCESS && result)
-        error = find_values(result, target, &fetched, &owned_fetched);
-    update.values = values;
-    update.fetched = fetched;
-    uint32_t lines = target->offsets ? DIRECT_ALL_LINES
-                                     : direct_lines(target->address, target->items * update.extent);
-    if (error == MPI_SUCCESS && (error = direct_acquire(window, rank, lines)) == MPI_SUCCESS) {
-        update_all(&update, target);
-        direct_release(window, rank, lines);
-        struct transfer row = row_of(target, fetched);
-        if (owned_fetched)
-            error = types_copy(result, &row, window->self);
-    }
-    if (owned_values || owned_fetched) { /* small updates notice the cost of a call */
-        free(owned_values);
-        free(owned_fetched);
-    }
-    return error;
+    int is_plain =
+        element->type == target->type && is_row(origin, target) && is_row(result, target);
+    return (is_plain ? accumulate_row : accumulate_sides)(window, origin, result, rank, target,
+                                                          element, reduce);
 }
 
 int direct_accumulate(struct window *window, const struct transfer *origin,
@@ -137,21 +187,12 @@ int direct_accumulate(struct window *window, const struct transfer *origin,
                       MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     int error = MPI_SUCCESS;
-    struct target target = {0};
     if (count < 0 || origin->count < 0)
         return MPI_ERR_COUNT;
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
-    target.address = direct_target(window, rank, displacement, &error);
-    if (error == MPI_SUCCESS)
-        error = find_target(window, &target, count, type);
-    if (error == MPI_SUCCESS)
-        direct_count(window, rank, DIRECT_ACCUMULATE, op == MPI_NO_OP ? result : origin);
-    if (error == MPI_SUCCESS)
-        error = accumulate(window, origin, result, rank, &target, op);
-    if (target.offsets)
-        free(target.offsets);
-    return error;
+    struct transfer target = {direct_target(window, rank, displacement, &error), count, type};
+    return error == MPI_SUCCESS ? accumulate(window, origin, result, rank, &target, op) : error;
 }
 
 static inline void swap_if_equal(char *address, const void *origin, const void *compare,

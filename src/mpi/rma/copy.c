@@ -39,7 +39,7 @@ static int copy(struct window *window, enum direct_use way, const struct transfe
     const struct transfer *from = way == DIRECT_PUT ? origin : &target;
     size_t size = bulk_size(window, to, from);
     if (!size)
-        return types_copy(to, from, window->self);
+        return types_copy(to, from);
     window->provider->copy(window, rank, way == DIRECT_PUT, address, origin->address, size);
     return MPI_SUCCESS;
 }

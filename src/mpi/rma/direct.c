@@ -63,7 +63,7 @@ char *direct_target(struct window *window, int rank, MPI_Aint displacement, int 
 
 const struct basic *direct_count_type(struct window_use *use, MPI_Datatype type)
 {
-    const struct basic *basic = types_basic(type);
+    const struct basic *basic = types_known(type);
     if (basic)
         atomic_store_explicit(&use->last_type, basic, memory_order_release);
     return basic;

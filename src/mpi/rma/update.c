@@ -29,6 +29,12 @@ uint32_t direct_lines(const char *address, size_t size)
     return lines;
 }
 
+uint32_t direct_add_lines(uint32_t lines, const char *address, size_t size)
+{
+    lines |= direct_lines(address, size);
+    return __builtin_popcount(lines) > MANY ? DIRECT_ALL_LINES : lines;
+}
+
 /* Acquire: pairs with release() of the previous owner. */
 static int acquire(struct window *window, struct direct_updating *updating)
 {

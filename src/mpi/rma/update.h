@@ -9,6 +9,8 @@
 
 /* One bit for each stripe that the bytes touch; all bits when they touch many. */
 uint32_t direct_lines(const char *address, size_t size);
+/* `lines` and those of more bytes. */
+uint32_t direct_add_lines(uint32_t lines, const char *address, size_t size);
 /* Waits for owners of any of the lines. An error when a rank has died: no line is owned then. */
 int direct_acquire(struct window *window, int rank, uint32_t lines);
 void direct_release(struct window *window, int rank, uint32_t lines);

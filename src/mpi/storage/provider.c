@@ -3,8 +3,8 @@
  * Requested by the hint alloc_type=storage; docs/storage.md describes all hints. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/futex.h"
 #include "mpi/real/message.h"
 #include "mpi/rma/count.h"
 #include "mpi/storage/window.h"
@@ -48,18 +48,11 @@ struct storage_window *storage_window_of(MPI_Win handle)
 
 /* ---- Counting ---- */
 
-uint64_t storage_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result)
 {
     atomic_fetch_add_explicit(&count->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&count->nanoseconds, storage_now() - since, memory_order_relaxed);
+    atomic_fetch_add_explicit(&count->nanoseconds, futex_now_ns() - since, memory_order_relaxed);
     if (result < 0)
         atomic_fetch_add_explicit(&count->failures, 1, memory_order_relaxed);
 }
@@ -127,7 +120,7 @@ static int sync_window(struct window *window)
 {
     struct storage_window *storage = window->memory;
     struct storage_error error = {""};
-    uint64_t began = storage_now(), bytes = 0;
+    uint64_t began = futex_now_ns(), bytes = 0;
     int result = flush_all(window, &bytes, &error);
     storage_count(&storage->counts->sync, bytes, began, result);
     return storage_report(storage->rank, "MPI_Win_sync", result, &error);

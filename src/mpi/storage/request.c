@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/futex.h"
 #include "mpi/storage/request.h"
 
 static void *flush(void *argument)
 {
     struct onespace_window_request *request = argument;
-    uint64_t began = storage_now();
+    uint64_t began = futex_now_ns();
     request->result =
         storage_flush_own(request->storage, request->offset, request->length, &request->error);
     storage_count(&request->storage->counts->sync_start, request->length, began, request->result);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/futex.h"
 #include "mpi/real/message.h"
 #include "storage/versions/versions.h"
 
@@ -144,7 +145,7 @@ void storage_versions_close(struct storage_window *storage)
 int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call)
 {
     struct storage_error error = {""};
-    uint64_t began = storage_now();
+    uint64_t began = futex_now_ns();
     atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
     int result = versions_commit(storage->versions, &error);
     storage_count(&storage->counts->commit, size, began, result);

@@ -101,7 +101,6 @@ static inline uint64_t storage_part_size(const struct storage_part *part)
     return part->layout.storage_length + part->layout.memory_length;
 }
 
-uint64_t storage_now(void);
 void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result);
 
 #endif

@@ -8,19 +8,22 @@
 #include "mpi/real/real.h"
 #include "mpi/types/class.h"
 
+struct layouts;
+
 /* A predefined type; never freed. */
 struct basic {
     MPI_Datatype type;
     enum type_class class;
     size_t size;   /* bytes of data */
     size_t extent; /* from one element to the next: larger for some pairs */
+    const struct layouts *layouts;
+    struct basic *next; /* in types_basic's table; set before the entry is published */
 };
 
 /* The predefined type behind a handle; NULL: a derived type. */
 const struct basic *types_basic(MPI_Datatype type);
-/* The predefined type that all elements of a derived type have, or NULL when they differ. */
-const struct basic *types_element(MPI_Datatype type);
-
+/* The same, but NULL also for a type that was not asked for yet. Much faster for derived types. */
+const struct basic *types_known(MPI_Datatype type);
 static inline int types_is_dense(const struct basic *basic)
 {
     return basic && basic->size == basic->extent;
@@ -33,12 +36,7 @@ struct transfer {
     MPI_Datatype type;
 };
 
-/* Copies between any two types with the same signature; comm: any communicator of this process. */
-int types_copy(const struct transfer *to, const struct transfer *from, MPI_Comm comm);
-
-/* The offset, in bytes from the item's address, of each of the *count predefined elements of a
- * derived type. Freed by the caller; NULL: out of memory, or the type is too large. */
-int64_t *types_offsets(MPI_Datatype type, const struct basic *element, size_t *count,
-                       MPI_Comm comm);
+/* Copies between any two types with the same signature. MPI_SUCCESS or an error class. */
+int types_copy(const struct transfer *to, const struct transfer *from);
 
 #endif

@@ -22,7 +22,6 @@
  *   allocate    by all ranks of request->agreement at the same time. It may call
  *               agreement_gather, the same number of times on every rank, including a rank that
  *               has failed
- *   query       by one rank alone
  *   sync        by one rank alone, at any time (MPI_Win_sync)
  *   close       by all ranks, after all have stopped using the window. It must not wait for
  *               other ranks, which may close several windows in another order
@@ -31,7 +30,7 @@
  *               then it must not communicate
  *
  * on threads of the program that are inside an MPI call. Several windows may be worked on at once
- * (MPI_THREAD_MULTIPLE), and one window by several threads in query and sync. They return
+ * (MPI_THREAD_MULTIPLE), and one window by several threads in sync. They return
  * MPI_SUCCESS or an MPI error class, after layer_message() on the rank that found the error has
  * said what was wrong and how to fix it; the layer then fails the call on all ranks, through the
  * communicator's error handler. MPI functions are called as real()->NAME (real/real.h), and never
@@ -68,13 +67,6 @@ struct window_request {
     const struct window_proposal *proposals;
 };
 
-/* One rank's part of a window, at addresses of the calling process. */
-struct window_part {
-    void *base;
-    size_t size;
-    int disp_unit;
-};
-
 struct window_provider {
     const char *name;
     /* Sets *is_ours to 1 when the provider wants this rank's request. An error class: it would, but
@@ -83,9 +75,6 @@ struct window_provider {
     /* Sets window->base, and window->memory for its own use. In one address space this is enough
      * for the others to reach the memory. */
     int (*allocate)(struct window *window, const struct window_request *request);
-    /* Where the part of `rank` is in this process; MPI_Win_shared_query. NULL: the layer answers,
-     * for windows with window->direct only. */
-    int (*query)(struct window *window, int rank, struct window_part *part);
     /* Copies many bytes to (is_put) or from the part of `rank` at `part`, an address of this
      * process, for MPI_Put and MPI_Get. NULL: memmove does, as for few bytes always. */
     void (*copy)(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
@@ -93,8 +82,6 @@ struct window_provider {
     int (*sync)(struct window *window);
     /* MPI_Win_get_info: adds the hints that are in force. NULL: none. */
     int (*describe)(struct window *window, MPI_Info info);
-    /* MPI_Win_set_info: applies hints that may change later. NULL: none. */
-    int (*change)(struct window *window, MPI_Info info);
     /* MPI_Win_free: what the content needs before its memory goes. NULL: nothing. */
     void (*close)(struct window *window);
     /* Frees window->memory; once for each successful allocate. An error, of close as well, is

@@ -7,7 +7,7 @@
 
 #include "mpi/window/window.h"
 
-enum { BUCKETS = 1024 };
+enum { BUCKETS_BITS = 10 };
 
 /* handle: written under the mutex, after `window` (release); read with acquire. 0: free. An entry
  * cannot be reused while a caller uses its handle: that would be a use after MPI_Win_free. */
@@ -17,7 +17,8 @@ struct entry {
     struct entry *next; /* set before the entry is published by its bucket */
 };
 
-static struct entry *_Atomic buckets[BUCKETS]; /* release by writers, acquire by readers */
+static struct entry
+    *_Atomic buckets[1 << BUCKETS_BITS]; /* release by writers, acquire by readers */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct window *first, **last = &first;
 
@@ -28,7 +29,7 @@ static uintptr_t key_of(MPI_Win handle)
 
 static struct entry *_Atomic *bucket_of(uintptr_t key)
 {
-    return &buckets[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+    return &buckets[real_hash(key, BUCKETS_BITS)];
 }
 
 static struct entry *find_entry(uintptr_t key)

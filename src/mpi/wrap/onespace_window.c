@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/futex.h"
 #include "mpi/real/message.h"
 #include "mpi/rma/count.h"
 #include "mpi/storage/request.h"
@@ -44,7 +45,7 @@ int onespace_window_sync_all(MPI_Win win)
 {
     struct storage_window *storage = need(__func__, win);
     struct storage_error error = {""};
-    uint64_t began = storage_now();
+    uint64_t began = futex_now_ns();
     int64_t least = 0;
     if (!storage)
         return MPI_ERR_WIN;
@@ -63,7 +64,7 @@ int onespace_window_sync_range(MPI_Win win, MPI_Aint offset, MPI_Aint length)
 {
     struct storage_window *storage = need(__func__, win);
     struct storage_error error = {""};
-    uint64_t began = storage_now();
+    uint64_t began = futex_now_ns();
     if (!storage)
         return MPI_ERR_WIN;
     int refused = refuse_range(__func__, storage, win, offset, length);

@@ -50,47 +50,31 @@ int MPI_Win_free(MPI_Win *win)
     return result;
 }
 
-/* MPI_PROC_NULL means the first rank that has any memory. */
-static int find_part(struct window *window, int rank, struct window_part *part)
+/* The part of a rank; MPI_PROC_NULL means the first rank that has any memory. NULL: no rank has. */
+static const struct direct_rank *find_part(const struct window *window, int *rank)
 {
-    int ranks = window->group->ranks;
-    *part = (struct window_part){NULL, 0, 1};
-    if (rank != MPI_PROC_NULL && (rank < 0 || rank >= ranks))
-        return MPI_ERR_RANK;
-    for (int i = rank == MPI_PROC_NULL ? 0 : rank; i < ranks; i++) {
-        int result = MPI_SUCCESS;
-        if (window->provider->query)
-            result = window->provider->query(window, i, part);
-        else
-            *part = (struct window_part){
-                window->bases ? window->bases[i] : window->direct->rank[i].base,
-                window->direct->rank[i].size, window->direct->rank[i].disp_unit};
-        if (result != MPI_SUCCESS || rank != MPI_PROC_NULL || part->size > 0)
-            return result;
-    }
-    *part = (struct window_part){NULL, 0, 1};
-    return MPI_SUCCESS;
-}
-
-static int is_shared(const struct window *window)
-{
-    return window->direct || window->provider->query;
+    const struct direct_rank *parts = window->direct->rank;
+    if (*rank != MPI_PROC_NULL)
+        return &parts[*rank];
+    for (*rank = 0; *rank < window->group->ranks; (*rank)++)
+        if (parts[*rank].size > 0)
+            return &parts[*rank];
+    return NULL;
 }
 
 WRAP(Win_shared_query)
 int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
 {
-    struct window *window = window_find(win);
-    struct window_part part;
-    if (!window || !is_shared(window))
+    struct window *window = wrap_direct(win);
+    if (!window)
         return real()->Win_shared_query(win, rank, size, disp_unit, baseptr);
-    int result = find_part(window, rank, &part);
-    if (result != MPI_SUCCESS)
-        return window_result(window, result);
-    *size = (MPI_Aint)part.size;
-    *disp_unit = part.disp_unit;
-    *(void **)baseptr = part.base;
-    return result;
+    if (rank != MPI_PROC_NULL && (rank < 0 || rank >= window->group->ranks))
+        return window_result(window, MPI_ERR_RANK);
+    const struct direct_rank *part = find_part(window, &rank);
+    *size = part ? (MPI_Aint)part->size : 0;
+    *disp_unit = part ? part->disp_unit : 1;
+    *(void **)baseptr = !part ? NULL : window->bases ? window->bases[rank] : part->base;
+    return MPI_SUCCESS;
 }
 
 /* The predefined attributes of the layer's windows; those of the handle are an empty window's. */
@@ -190,16 +174,6 @@ int MPI_Win_get_info(MPI_Win win, MPI_Info *info)
     int result = real()->Win_get_info(win, info);
     if (window && result == MPI_SUCCESS && window->provider->describe)
         result = window_result(window, window->provider->describe(window, *info));
-    return result;
-}
-
-WRAP(Win_set_info)
-int MPI_Win_set_info(MPI_Win win, MPI_Info info)
-{
-    struct window *window = window_find(win);
-    int result = real()->Win_set_info(win, info);
-    if (window && result == MPI_SUCCESS && window->provider->change)
-        result = window_result(window, window->provider->change(window, info));
     return result;
 }
 

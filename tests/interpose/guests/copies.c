@@ -205,6 +205,13 @@ static void check_targets(int writing)
     prepare();
     struct iovec overlapping = {local + 10, 100};
     report("oneself, overlapping", writing, copy(writing, getpid(), &mine, 1, &overlapping, 1, 0));
+    prepare();
+    struct iovec pieces[] = {{local, 10}, {local + 100, 10}, {local + 200, 10}};
+    struct iovec chain[] = {{local + 100, 10}, {local + 200, 10}, {local + 300, 10}};
+    report("oneself, in a chain", writing, copy(writing, getpid(), chain, 3, pieces, 3, 0));
+    prepare();
+    struct iovec partly[] = {{local + 1000, 50}, {(void *)0x123000, 50}};
+    report("oneself, partly", writing, copy(writing, getpid(), &mine, 1, partly, 2, 0));
     report("pid 0", writing, copy(writing, 0, &mine, 1, &there, 1, 0));
     report("pid -1", writing, copy(writing, -1, &mine, 1, &there, 1, 0));
     pid_t child = fork();
@@ -335,6 +342,21 @@ static int play_check(int argc, char **argv)
     return 0;
 }
 
+/* oneself TIMES: copies within the caller. */
+static int play_oneself(int argc, char **argv)
+{
+    static char from[AREA], to[AREA];
+    struct iovec mine = {to, AREA}, own = {from, AREA};
+    int times = argc > 1 ? atoi(argv[1]) : 0;
+    for (int i = 0; i < times; i++) {
+        memset(from, i + 1, AREA);
+        if (copy(i % 2, getpid(), i % 2 ? &own : &mine, 1, i % 2 ? &mine : &own, 1, 0) != AREA ||
+            memcmp(from, to, AREA) != 0)
+            return 1;
+    }
+    return times == 0;
+}
+
 /* dead PID PLACES...: when the server has ended. */
 static int play_dead(int argc, char **argv)
 {
@@ -365,7 +387,10 @@ static int play_hammer(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"serve", play_serve}, {"check", play_check}, {"dead", play_dead}, {"hammer", play_hammer}};
+    static const struct scene scenes[] = {{"serve", play_serve},
+                                          {"check", play_check},
+                                          {"oneself", play_oneself},
+                                          {"dead", play_dead},
+                                          {"hammer", play_hammer}};
     return CHOOSE(scenes, argc, argv);
 }
