@@ -112,6 +112,7 @@ __attribute__((constructor)) static void attach(void)
         divert_exit();
     agent_space->operations.task_attached(agent_self, first_link_map());
     tune_heap();
+    agent_find_free();
 }
 
 /* The spawner may name a function of the program to run in place of main. A program's entry code

@@ -20,4 +20,8 @@ extern struct space_slot *agent_self;
  * not confined to it. */
 extern uintptr_t agent_low;
 
+/* free.c: looks for the allocator's own functions. Called at the task's start, since a filter of
+ * the program's own may forbid the system calls that this makes; an earlier free calls it, too. */
+void agent_find_free(void);
+
 #endif

@@ -36,8 +36,8 @@ static void (*_Atomic real_free)(void *);
 static void *(*_Atomic real_realloc)(void *, size_t);
 
 /* The TID of the thread that looks for them, 0: none. Other threads wait for it; it enters
- * find_real again if dlsym calls free. In a forked child that thread may not exist: then the child
- * looks. */
+ * agent_find_free again if dlsym calls free. In a forked child that thread may not exist: then the
+ * child looks. */
 static _Atomic int32_t finder;
 
 static int waits_for_finder(int32_t thread)
@@ -50,7 +50,7 @@ static int waits_for_finder(int32_t thread)
     return 1;
 }
 
-static void find_real(void)
+void agent_find_free(void)
 {
     int32_t found = 0, mine = (int32_t)raw(__NR_gettid);
     if (!dlsym) { /* a libc without it has no other allocator beside it */
@@ -70,7 +70,7 @@ static void give(void *block)
 {
     void (*function)(void *) = atomic_load_explicit(&real_free, memory_order_acquire);
     if (!function) {
-        find_real();
+        agent_find_free();
         function = atomic_load(&real_free);
     }
     if (function)
@@ -165,7 +165,7 @@ EXPORTED void *realloc(void *block, size_t size)
     if (owner != LAYOUT_SLOTS)
         refuse("realloc", owner, ", whose malloc alone knows its size: allocate, copy, free\n");
     if (!atomic_load(&real_realloc))
-        find_real();
+        agent_find_free();
     void *(*function)(void *, size_t) = atomic_load(&real_realloc);
     return function ? function(block, size) : NULL;
 }

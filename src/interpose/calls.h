@@ -28,7 +28,9 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
          "and is remembered. In ld.so: fewer, larger mappings for libraries, `ld.so.cache` shared") \
     CALL(munmap, IN_ALL, interpose_munmap, ldso_munmap, "the place is free for the task's next mapping") \
     CALL(mremap, IN_ALL, interpose_mremap, NULL, "moves within the task's range") \
-    CALL(mprotect, IN_LDSO, NULL, ldso_mprotect, "relocated data stays writable") \
+    CALL(mprotect, IN_ALL, interpose_mprotect, ldso_mprotect, \
+         "of the heap: noted, so that it ends when the break is lowered. In ld.so: relocated data stays writable") \
+    CALL(pkey_mprotect, IN_LIBC | IN_PROGRAM, interpose_mprotect, NULL, "as `mprotect`") \
     CALL(brk, IN_ALL, interpose_brk, NULL, "a program break of the task's own") \
     CALL(shmat, IN_ALL, interpose_shmat, NULL, "placed in the task's range") \
     CALL(shmdt, IN_ALL, interpose_shmdt, NULL, "an attachment outside the range is forgotten") \
@@ -40,6 +42,10 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
     CALL(execveat, IN_ALL, interpose_execve, NULL, "as `execve`") \
     CALL(process_vm_readv, IN_LIBC, interpose_copy, NULL, "a copy in user space when the target is a member") \
     CALL(process_vm_writev, IN_LIBC, interpose_copy, NULL, "as `process_vm_readv`") \
+    CALL(prctl, IN_LIBC | IN_PROGRAM, interpose_prctl, NULL, \
+         "PR_SET_MDWE, which would act on all tasks, is refused; before a filter is set, what the program break may " \
+         "need is mapped, as the filter may forbid `mmap`") \
+    CALL(seccomp, IN_LIBC | IN_PROGRAM, interpose_seccomp, NULL, "as `prctl`, for filters") \
     CALL(openat, IN_LDSO, NULL, ldso_openat, "of `libxpmem.so.0`: the one beside the agent") \
     CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
          "in thread mode: ends the task, not the process")
@@ -48,6 +54,7 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
 interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_brk;
 interposed_handler interpose_shmat, interpose_shmdt, interpose_sigaction, interpose_readlink;
 interposed_handler interpose_execve, interpose_copy, interpose_exit_group;
+interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
 
 /* Where the call's instructions become patch sites; 0: it is not interposed. */

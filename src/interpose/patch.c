@@ -126,7 +126,12 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     for (uint16_t i = 0; i < list.count; i++)
         touch_for_writing(code + list.items[i].at);
     patch_all(self, code, &list, kind);
-    raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC);
+    if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC) == 0)
+        return;
+    /* What was written to may not be executed (PR_SET_MDWE, SELinux): the file's code again. */
+    raw(__NR_mmap, low, high - low, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
+        offset + (long)(low - code));
+    space_count(&space_registry()->overflows.patch_sites, list.count);
 }
 
 void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,

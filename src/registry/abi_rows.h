@@ -111,6 +111,7 @@
     ROW(struct space_interpose, trampoline_data, 144, 8) \
     ROW(struct space_interpose, fault_trampoline, 152, 8) \
     ROW(struct space_interpose, peer, 160, 4) \
+    ROW(struct space_interpose, break_flags, 164, 4) \
     ROW(struct space_interpose, out_of_range, 168, 4096) \
     ROW(struct space_out_of_range, start, 0, 8) \
     ROW(struct space_out_of_range, end, 8, 8) \

@@ -6,7 +6,17 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { SPACE_OUT_OF_RANGE_MAX = 256 };
+enum {
+    SPACE_OUT_OF_RANGE_MAX = 256,
+    SPACE_OUT_OF_RANGE_IN_DOUBT = 1, /* bit of `start`: it is being unmapped */
+};
+
+enum {
+    /* It moves without a system call, because the program may have forbidden them. */
+    SPACE_BREAK_RESERVED = 1,
+    /* The program has changed mappings below it, which must not outlive a break that is lowered. */
+    SPACE_BREAK_CHANGED = 2,
+};
 
 /* A mapping outside the task's range, because the program asked for that address. */
 struct space_out_of_range {
@@ -27,8 +37,8 @@ static_assert(sizeof(struct space_sigaction) == 32, "as the kernel has it");
 /* The task's own view of what the kernel keeps once per address space. Written by the
  * task's threads only, read by the reaper after its end. */
 struct space_interpose {
-    _Atomic uint64_t files_next;       /* next place for a file mapping */
-    _Atomic uint64_t mappings_next;    /* next place for any other mapping */
+    _Atomic uint64_t files_next;       /* where the search for a file mapping's place begins */
+    _Atomic uint64_t mappings_next;    /* and for any other mapping's */
     _Atomic uint32_t trampoline_count; /* trampolines in use */
     uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
@@ -37,10 +47,11 @@ struct space_interpose {
     struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;          /* extent of the library that ld.so is loading */
     int32_t image_fd;
-    _Atomic uint32_t break_kept; /* bytes above the break that a later growth must make zero */
+    _Atomic uint32_t break_kept; /* pages above the break that a later growth must make zero */
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
-    uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
-    _Atomic uint32_t peer;      /* slot index of the last copy's peer: a hint */
+    uintptr_t fault_trampoline;   /* our handler for SIGSEGV and SIGBUS, 0: not installed */
+    _Atomic uint32_t peer;        /* slot index of the last copy's peer: a hint */
+    _Atomic uint32_t break_flags; /* SPACE_BREAK_… */
     struct space_out_of_range out_of_range[SPACE_OUT_OF_RANGE_MAX];
 };
 

@@ -46,6 +46,7 @@ enum memory_state {
     MEMORY_NONE,    /* nothing mapped */
     MEMORY_PRESENT, /* the task's, or an ended task's that is still held */
     MEMORY_GOING,   /* the reaper is about to unmap it: new holds fail */
+    MEMORY_STUCK,   /* some of it cannot be unmapped: the slot is never used again */
 };
 
 enum { SPACE_PROGRAM_MAX = 256 };

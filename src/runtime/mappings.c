@@ -11,6 +11,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "registry/space.h"
+#include "space/holds.h"
 
 enum { FENCE_TRIES = 16 };
 
@@ -115,5 +116,5 @@ void mappings_clear(struct space *space)
     if (space->trampoline_page)
         munmap((void *)space->trampoline_page, ARCH_PAGE);
     /* The registry, the mark, and memory of ended tasks that was still held. */
-    munmap((void *)LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
+    (void)holds_unmap(LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
 }

@@ -2,8 +2,10 @@
 #include "space/holds.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "base/futex.h"
+#include "base/page.h"
 #include "onespace.h"
 #include "space/exports.h"
 #include "space/slots.h"
@@ -66,13 +68,48 @@ static int is_held(struct space *space, struct space_slot *owner)
     return 0;
 }
 
+enum { PIECE = 64 * 1024 };
+
+/* The largest power of two below `size`: of the ranges, which are multiples of 4 GiB, no huge page
+ * is then cut. */
+static size_t first_part(size_t size)
+{
+    return (size_t)1 << (63 - __builtin_clzll(size - 1));
+}
+
+long holds_unmap(uintptr_t start, size_t size)
+{
+    long result = raw(__NR_munmap, start, size);
+    if (result == 0)
+        return 0;
+    if (size <= PIECE) {
+        raw(__NR_madvise, start, size, MADV_DONTNEED); /* its pages, if it may be */
+        return result;
+    }
+    size_t part = first_part(size);
+    long low = holds_unmap(start, part), high = holds_unmap(start + part, size - part);
+    return low ? low : high;
+}
+
+/* A mapping of huge pages reaches to the end of the last one, whatever size was asked for. Only if
+ * there is such a mapping does munmap refuse the size. */
+static void unmap_entry(uintptr_t start, uintptr_t end)
+{
+    static const uint64_t huge[] = {2 * LAYOUT_MIB, LAYOUT_GIB};
+    long result = raw(__NR_munmap, start, end - start);
+    for (unsigned i = 0; result == -EINVAL && i < sizeof(huge) / sizeof(huge[0]); i++)
+        result = raw(__NR_munmap, start, round_up(end, huge[i]) - start);
+    if (result != 0)
+        holds_unmap(start, end - start);
+}
+
 static void unmap_out_of_range(struct space_slot *slot)
 {
     for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
         struct space_out_of_range *entry = &slot->interpose.out_of_range[i], old = *entry;
         entry->end = 0; /* first: once unmapped, the addresses may be another member's */
-        if (old.end)
-            raw(__NR_munmap, old.start, old.end - old.start);
+        if (old.end && !(old.start & SPACE_OUT_OF_RANGE_IN_DOUBT))
+            unmap_entry(old.start, old.end);
     }
 }
 
@@ -89,35 +126,43 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
     unmap_out_of_range(owner);
 }
 
-/* Unmaps the ranges of the owners whose memory is GOING, adjacent ones in one call. */
+/* Whether it is BROKEN is read before the memory is NONE: from then on a collector may free it. */
+static void finish(struct space *space, struct space_slot *owner, int is_unmapped)
+{
+    int is_broken = space_state(owner) == SLOT_BROKEN;
+    atomic_store(&owner->memory, is_unmapped ? MEMORY_NONE : MEMORY_STUCK);
+    if (is_unmapped && is_broken)
+        space_free_slot(space, owner);
+    else if (is_unmapped)
+        space_release_slot(owner);
+}
+
+/* Unmaps adjacent ranges in one call. A mapping that cannot be unmapped makes that fail for all of
+ * them: then each by itself. */
 static void unmap_ranges(struct space *space, struct space_slot *const *owners, unsigned count)
 {
-    unsigned next;
-    for (unsigned first = 0; first < count; first = next) {
-        next = first + 1;
-        if (atomic_load(&owners[first]->memory) != MEMORY_GOING)
-            continue;
-        while (next < count && owners[next] == owners[next - 1] + 1 &&
-               atomic_load(&owners[next]->memory) == MEMORY_GOING)
-            next++;
-        raw(__NR_munmap, layout_range(space_slot_index(space, owners[first])),
-            (next - first) * LAYOUT_RANGE);
-    }
+    uintptr_t start = layout_range(space_slot_index(space, owners[0]));
+    int all = raw(__NR_munmap, start, count * LAYOUT_RANGE) == 0;
+    for (unsigned i = 0; i < count; i++)
+        finish(space, owners[i], all || holds_unmap(start + i * LAYOUT_RANGE, LAYOUT_RANGE) == 0);
+}
+
+static int is_going(const struct space_slot *owner)
+{
+    return atomic_load(&owner->memory) == MEMORY_GOING;
 }
 
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         try_reclaim(space, owners[i]);
-    unmap_ranges(space, owners, count);
-    for (unsigned i = 0; i < count; i++) {
-        if (atomic_load(&owners[i]->memory) != MEMORY_GOING)
+    for (unsigned first = 0, next; first < count; first = next) {
+        next = first + 1;
+        if (!is_going(owners[first]))
             continue;
-        atomic_store(&owners[i]->memory, MEMORY_NONE);
-        if (space_state(owners[i]) == SLOT_BROKEN)
-            space_free_slot(space, owners[i]);
-        else
-            space_release_slot(owners[i]);
+        while (next < count && owners[next] == owners[next - 1] + 1 && is_going(owners[next]))
+            next++;
+        unmap_ranges(space, owners + first, next - first);
     }
 }
 

@@ -165,14 +165,22 @@ long entry_remove(struct space *space, struct space_slot *self, enum entry_kind 
     return 0;
 }
 
+/* Where pages are locked, as all are after an mlockall of any member, MADV_DONTNEED fails. */
+static void clear_entries(struct entry *entries, uint32_t count)
+{
+    size_t size = count * sizeof(struct entry);
+    if (size == 0 || raw(__NR_madvise, entries, size, MADV_DONTNEED) == 0)
+        return;
+    for (uint64_t *word = (uint64_t *)entries; size; size -= sizeof(*word))
+        *(volatile uint64_t *)word++ = 0;
+}
+
 void entry_drop_all(struct space *space, struct space_slot *slot)
 {
     for (enum entry_kind kind = ENTRY_SEGMENT; kind <= ENTRY_PERMIT; kind++) {
         struct space_xpmem_table *table = &slot->xpmem.tables[kind];
         uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
-        if (used)
-            raw(__NR_madvise, entries_of(space, slot, kind), used * sizeof(struct entry),
-                MADV_DONTNEED);
+        clear_entries(entries_of(space, slot, kind), used);
         atomic_store_explicit(&table->free, 0, memory_order_relaxed);
         atomic_store_explicit(&table->used, 0, memory_order_relaxed);
     }

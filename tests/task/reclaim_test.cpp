@@ -71,6 +71,26 @@ TEST_F(reclaim, after_tasks_that_mapped_outside_their_range)
     run_many({program("memory"), "outside"}, rounds(10, 300));
 }
 
+TEST_F(reclaim, of_huge_pages_and_of_what_could_not_be_unmapped)
+{
+    run_many({program("mappings"), "left", "6800000000"}, rounds(10, 300));
+}
+
+// Sealed memory stays; all else goes, and later tasks run.
+TEST_F(reclaim, leaves_sealed_memory_alone)
+{
+    Footprint before = warmed_up({"true"});
+    for (int i = 0; i < 5; i++) {
+        Outcome outcome = as_task({program("mappings"), "seal"});
+        if (outcome == exits("none\n"))
+            GTEST_SKIP() << "mseal needs Linux 6.10";
+        EXPECT_EQ(outcome.status, 0) << outcome.output;
+        EXPECT_EQ(as_task({"true"}).status, 0);
+    }
+    before.task_mappings += 5 * 3; // the page, and what is left of 64 KiB around it
+    expect_flat(before, 5 * 3 + 2);
+}
+
 TEST_F(reclaim, after_tasks_with_a_break_of_their_own)
 {
     run_many({program("memory"), "sbrk"}, rounds(10, 300));

@@ -1,27 +1,237 @@
 /* src/interpose/memory/area.c: see area.h. */
 #include "interpose/memory/area.h"
 
-#include "base/page.h"
+#include <sys/mman.h>
 
-uintptr_t area_take(const struct area *area, size_t size, size_t align)
+#include "base/page.h"
+#include "base/raw.h"
+
+enum { AREA_SEGMENTS = 64, WORD_BITS = 64, MOST_DOUBLINGS = 20 };
+
+/* Page n of the range is bit n. */
+#define AREA_PAGES (LAYOUT_BREAK / ARCH_PAGE)
+
+struct area_segment {
+    _Atomic uint64_t start, size; /* start 0: unused */
+};
+
+/* Written by the task's threads, but for area_prepare before there are any. */
+struct area_map {
+    _Atomic uint64_t words[AREA_PAGES / WORD_BITS];
+    struct area_segment segments[AREA_SEGMENTS];
+};
+
+static_assert(LAYOUT_AREA_MAP + sizeof(struct area_map) <= LAYOUT_FILES, "below the areas");
+
+static struct area_map *map_of(const struct space_slot *self)
 {
-    uint64_t next = atomic_load_explicit(area->next, memory_order_relaxed), place;
-    do {
-        place = round_up(next, align);
-        if (place < area->start || place >= area->end || size > area->end - place) {
-            place = round_up(area->start, align);
-            if (place >= area->end || size > area->end - place)
-                return 0;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(area->next, &next, place + size,
-                                                    memory_order_relaxed, memory_order_relaxed));
-    return place;
+    return (struct area_map *)(range_of(self) + LAYOUT_AREA_MAP);
 }
 
-void area_give_back(const struct area *area, uintptr_t address, size_t size)
+static uint64_t load_word(const struct area_map *map, uint64_t page)
 {
-    uint64_t end = address + size;
-    if (address >= area->start && end <= area->end)
-        atomic_compare_exchange_strong_explicit(area->next, &end, address, memory_order_relaxed,
-                                                memory_order_relaxed);
+    return atomic_load_explicit(&map->words[page / WORD_BITS], memory_order_relaxed);
+}
+
+/* The first page in [page, end) whose bit is set (flip 0) or clear (flip ~0), or `end`. */
+static uint64_t find_bit(const struct area_map *map, uint64_t page, uint64_t end, uint64_t flip)
+{
+    while (page < end) {
+        uint64_t word = (load_word(map, page) ^ flip) >> page % WORD_BITS;
+        if (word) {
+            page += (uint64_t)__builtin_ctzll(word);
+            return page < end ? page : end;
+        }
+        page = round_up(page + 1, WORD_BITS);
+    }
+    return end;
+}
+
+/* The first of `pages` unused pages in [from, end), or `end`: one pass. */
+static uint64_t find_run(const struct area_map *map, uint64_t from, uint64_t end, uint64_t pages,
+                         uint64_t align)
+{
+    uint64_t start = round_up(from, align);
+    while (start < end && pages <= end - start) {
+        uint64_t used = find_bit(map, start, start + pages, 0);
+        if (used == start + pages)
+            return start;
+        start = round_up(find_bit(map, used, end, ~UINT64_C(0)), align);
+    }
+    return end;
+}
+
+/* The bits of [page, end) in the first of its words. */
+static uint64_t mask_of(uint64_t page, uint64_t end)
+{
+    uint64_t next = round_up(page + 1, WORD_BITS), mask = ~UINT64_C(0) << page % WORD_BITS;
+    return end < next ? mask & ~(~UINT64_C(0) << end % WORD_BITS) : mask;
+}
+
+static void change_bits(struct area_map *map, uint64_t page, uint64_t end, int is_used)
+{
+    for (uint64_t next; page < end; page = next) {
+        _Atomic uint64_t *word = &map->words[page / WORD_BITS];
+        uint64_t mask = mask_of(page, end);
+        next = round_up(page + 1, WORD_BITS);
+        if (mask == ~UINT64_C(0))
+            atomic_store_explicit(word, is_used ? mask : 0, memory_order_relaxed);
+        else if (is_used)
+            atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
+        else
+            atomic_fetch_and_explicit(word, ~mask, memory_order_relaxed);
+    }
+}
+
+/* The same for addresses; what lies outside the areas has no bits. */
+static void change(struct space_slot *self, uintptr_t place, size_t size, int is_used)
+{
+    uint64_t page = (place - range_of(self)) / ARCH_PAGE, end = page + size / ARCH_PAGE;
+    change_bits(map_of(self), page, end < AREA_PAGES ? end : AREA_PAGES, is_used);
+}
+
+struct area {
+    _Atomic uint64_t *next;
+    uintptr_t start, end;
+};
+
+static struct area area_of(struct space_slot *self, enum area_kind kind)
+{
+    uintptr_t range = range_of(self);
+    return kind == AREA_FILES ? (struct area){&self->interpose.files_next, range + LAYOUT_FILES,
+                                              range + LAYOUT_MAPPINGS}
+                              : (struct area){&self->interpose.mappings_next,
+                                              range + LAYOUT_MAPPINGS, range + LAYOUT_BREAK};
+}
+
+long area_prepare(struct space_slot *self)
+{
+    long result =
+        raw(__NR_mmap, map_of(self), page_ceiling(sizeof(struct area_map)), PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw_failed(result))
+        return result;
+    struct area files = area_of(self, AREA_FILES);
+    uint64_t next = atomic_load_explicit(files.next, memory_order_relaxed);
+    change(self, files.start, page_ceiling(next - files.start), 1);
+    return 0;
+}
+
+/* From the cursor to the end, then from the start: a place, or 0. */
+static uintptr_t find_place(struct space_slot *self, const struct area *area, size_t size,
+                            size_t align)
+{
+    const struct area_map *map = map_of(self);
+    uintptr_t range = range_of(self);
+    uint64_t next = atomic_load_explicit(area->next, memory_order_relaxed);
+    uint64_t first = (area->start - range) / ARCH_PAGE, end = (area->end - range) / ARCH_PAGE;
+    uint64_t from = next < area->start ? first : page_ceiling(next - range) / ARCH_PAGE;
+    uint64_t found = find_run(map, from, end, size / ARCH_PAGE, align / ARCH_PAGE);
+    if (found >= end)
+        found = find_run(map, first, end, size / ARCH_PAGE, align / ARCH_PAGE);
+    return found < end ? range + found * ARCH_PAGE : 0;
+}
+
+/* Marks a place as used: 0 if another thread did so first. The first word decides; of places that
+ * overlap only in later words both are claimed, and the kernel decides. */
+static int claim(struct space_slot *self, uintptr_t place, size_t size)
+{
+    uint64_t page = (place - range_of(self)) / ARCH_PAGE, end = page + size / ARCH_PAGE;
+    _Atomic uint64_t *word = &map_of(self)->words[page / WORD_BITS];
+    uint64_t mask = mask_of(page, end);
+    uint64_t before = atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
+    if (before & mask) {
+        atomic_fetch_and_explicit(word, ~(mask & ~before), memory_order_relaxed);
+        return 0;
+    }
+    change_bits(map_of(self), round_up(page + 1, WORD_BITS), end, 1);
+    return 1;
+}
+
+uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, size_t align)
+{
+    struct area area = area_of(self, kind);
+    for (int tries = 0; size && tries < AREA_TRIES; tries++) {
+        uintptr_t place = find_place(self, &area, size, align);
+        if (!place)
+            break;
+        /* First: a handler that leaves by longjmp or an exception may lose the place, but the next
+         * search does not have to pass it. */
+        atomic_store_explicit(area.next, place + size, memory_order_relaxed);
+        if (claim(self, place, size))
+            return place;
+    }
+    return 0;
+}
+
+void area_use(struct space_slot *self, uintptr_t place, size_t size)
+{
+    change(self, place, size, 1);
+}
+
+void area_release(struct space_slot *self, uintptr_t place, size_t size)
+{
+    change(self, place, size, 0);
+    for (enum area_kind kind = AREA_FILES; kind <= AREA_MAPPINGS; kind++) {
+        struct area area = area_of(self, kind);
+        uint64_t end = place + size;
+        if (place >= area.start && end <= area.end)
+            atomic_compare_exchange_strong_explicit(area.next, &end, place, memory_order_relaxed,
+                                                    memory_order_relaxed);
+    }
+}
+
+long area_reserve(uintptr_t place, size_t size)
+{
+    long result = raw(__NR_mmap, place, size, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    return raw_failed(result) ? result : 0;
+}
+
+int area_is_free(uintptr_t place, size_t size)
+{
+    return area_reserve(place, size) == 0 && raw(__NR_munmap, place, size) == 0;
+}
+
+/* Halves the place until the first page in it with something is found. That page alone is marked:
+ * mostly it is another thread's, whose munmap clears it. What no handler saw may be large: with
+ * each try that failed twice as much is marked. */
+void area_learn(struct space_slot *self, uintptr_t place, size_t size, int tries)
+{
+    uintptr_t low = place, high = place + size;
+    while (high - low > ARCH_PAGE) {
+        size_t half = page_floor((high - low) / 2);
+        if (area_is_free(low, half))
+            low += half;
+        else
+            high = low + half;
+    }
+    change(self, place, size, 0);
+    change(self, low, (size_t)ARCH_PAGE << (tries < MOST_DOUBLINGS ? tries : MOST_DOUBLINGS), 1);
+}
+
+void area_attached(struct space_slot *self, uintptr_t place, size_t size)
+{
+    struct area_segment *segments = map_of(self)->segments;
+    for (unsigned i = 0; i < AREA_SEGMENTS; i++) {
+        uint64_t unused = 0;
+        if (!atomic_compare_exchange_strong_explicit(&segments[i].start, &unused, place,
+                                                     memory_order_relaxed, memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&segments[i].size, size, memory_order_relaxed);
+        return;
+    }
+    area_release(self, place, size);
+}
+
+void area_detached(struct space_slot *self, uintptr_t place)
+{
+    struct area_segment *segments = map_of(self)->segments;
+    for (unsigned i = 0; i < AREA_SEGMENTS; i++) {
+        if (atomic_load_explicit(&segments[i].start, memory_order_relaxed) != place)
+            continue;
+        area_release(self, place, atomic_load_explicit(&segments[i].size, memory_order_relaxed));
+        atomic_store_explicit(&segments[i].start, 0, memory_order_relaxed);
+        return;
+    }
 }

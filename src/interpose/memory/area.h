@@ -1,15 +1,23 @@
 /* src/interpose/memory/area.h: addresses for mappings in a task's own range.
  *
- * Addresses are allocated upwards from a cursor (one for files, one for the rest). Unmapping the
- * last mapping moves the cursor back; at the end of an area the search starts over.
- * MAP_FIXED_NOREPLACE makes every attempt safe, so the cursors are only hints and need no lock:
- * relaxed atomics. */
+ * The range has two areas, one for files and one for the rest, and a bitmap with a bit for each of
+ * their pages: set while the page is used. An area is searched from its cursor, which is behind the
+ * place given last, to its end and then from its start: at most once around, a word of the bitmap
+ * at a time.
+ *
+ * Invariant: nothing relies on the bitmap but the search. Mappings that no handler saw are missing
+ * in it, and threads may claim the same place at once. Therefore every place is mapped with
+ * MAP_FIXED_NOREPLACE or the like, and what is found there after all is entered (area_learn). So
+ * bitmap and cursors need no lock and are consistent enough in signal handlers, in forked and
+ * vforked children, and when a thread is killed: relaxed atomics. */
 #ifndef ONESPACE_INTERPOSE_MEMORY_AREA_H
 #define ONESPACE_INTERPOSE_MEMORY_AREA_H
 
 #include "registry/space.h"
 
-enum { AREA_TRIES = 64 }; /* addresses tried before giving up */
+enum { AREA_TRIES = 64 }; /* places tried before giving up */
+
+enum area_kind { AREA_FILES, AREA_MAPPINGS };
 
 static inline uintptr_t range_of(const struct space_slot *self)
 {
@@ -22,23 +30,28 @@ static inline int in_range(const struct space_slot *self, uintptr_t start, size_
     return start >= low && size <= LAYOUT_RANGE && start - low <= LAYOUT_RANGE - size;
 }
 
-struct area {
-    _Atomic uint64_t *next;
-    uintptr_t start, end;
-};
+/* By the spawner, when the task's images are mapped: maps the bitmap, with the part of the area for
+ * files below its cursor as used. 0 or -errno. */
+long area_prepare(struct space_slot *self);
 
-static inline struct area area_for(struct space_slot *self, int is_file)
-{
-    uintptr_t range = range_of(self);
-    return is_file ? (struct area){&self->interpose.files_next, range + LAYOUT_FILES,
-                                   range + LAYOUT_MAPPINGS}
-                   : (struct area){&self->interpose.mappings_next, range + LAYOUT_MAPPINGS,
-                                   range + LAYOUT_BREAK};
-}
+/* A place of `size` bytes, a multiple of the page size, marked as used; 0: there is none. `align`
+ * is a power of two of at least a page, and of 1 GiB at most. */
+uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, size_t align);
+/* The mapping failed because something lies in the claimed place: marks that, and releases the
+ * rest. `tries`: how many places failed before. */
+void area_learn(struct space_slot *self, uintptr_t place, size_t size, int tries);
+/* Marks as used what was mapped at an address of the program's choice. */
+void area_use(struct space_slot *self, uintptr_t place, size_t size);
+/* The pages are free again; of an area's last mapping the cursor moves back. */
+void area_release(struct space_slot *self, uintptr_t place, size_t size);
+/* Maps a place without access, to reserve it: 0, or -EEXIST and so on. */
+long area_reserve(uintptr_t place, size_t size);
+/* Whether nothing is mapped there. */
+int area_is_free(uintptr_t place, size_t size);
 
-/* The next address for `size` bytes, or 0 if the area is too small. */
-uintptr_t area_take(const struct area *area, size_t size, size_t align);
-/* Moves the cursor back when its last mapping goes. */
-void area_give_back(const struct area *area, uintptr_t address, size_t size);
+/* System V segments are detached by address alone, so their sizes are kept, as far as there is room
+ * for them. The place of any others is released at once, while it is still used. */
+void area_attached(struct space_slot *self, uintptr_t place, size_t size);
+void area_detached(struct space_slot *self, uintptr_t place);
 
 #endif

@@ -9,11 +9,18 @@
 
 #include "interpose/calls.h"
 
-/* out_of_range.c: mmap whose result may lie outside the range, and is recorded then. */
+/* out_of_range.c: the calls, where they change mappings outside the range: these are recorded. */
 long out_of_range_mmap(struct space_slot *self, const long arguments[6]);
+long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size);
+long out_of_range_mremap(struct space_slot *self, const long arguments[6], int leaves_old);
+long out_of_range_shmdt(struct space_slot *self, uintptr_t start);
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
-void out_of_range_remove(struct space_slot *self, uintptr_t start, size_t size);
-/* Removes the whole entry that starts there. */
-void out_of_range_forget(struct space_slot *self, uintptr_t start);
+
+/* brk.c: from now on the break moves without a system call: its room is mapped, and nothing of it
+ * is unmapped. 0 if that was so before. The other undoes it. */
+int brk_reserve(struct space_slot *self);
+void brk_unreserve(struct space_slot *self);
+/* The program changes mappings there: notes it if they are the heap's. */
+void brk_note_change(struct space_slot *self, uintptr_t start, size_t size);
 
 #endif

@@ -1,39 +1,70 @@
 /* src/interpose/memory/out_of_range.c: record mappings outside the task's range, which the reaper
  * unmaps when the task has ended.
  *
- * Removal cannot fail: an entry that outlived its mapping would unmap another member's memory
- * later. Changes are made under the member's lock (space/lock.h); the reaper reads the table when
- * all of the task's threads have ended, without the lock. */
+ * An entry that outlived its mapping would unmap another member's memory later. Therefore it is
+ * removed before the mapping is, and comes back if the kernel refuses. Changes are made under the
+ * member's lock (space/lock.h); the reaper reads the table when all of the task's threads have
+ * ended, without the lock. */
 #include "interpose/memory/memory.h"
+
+#include <linux/mman.h>
 
 #include "base/page.h"
 #include "base/raw.h"
 #include "space/lock.h"
 
-static void store_entry(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
+/* In `start`: the addresses are being unmapped, and the entry is one only if that fails. The reaper
+ * leaves it alone, as what lies there may be another member's already. */
+enum { IN_DOUBT = SPACE_OUT_OF_RANGE_IN_DOUBT };
+
+static int try_store(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
 {
     for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
         if (interpose->out_of_range[i].end == 0) {
             interpose->out_of_range[i].start = start;
             interpose->out_of_range[i].end = end;
-            return;
+            return 1;
         }
     }
+    return 0;
+}
+
+static void store_entry(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
+{
+    if (try_store(interpose, start, end))
+        return;
     space_count(&interpose->out_of_range_lost, 1);
     space_count(&space_registry()->overflows.mappings, 1);
 }
 
-static void cut_entries(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
+/* Removes [start, end) from all entries; with a `doubt`, until it is settled. */
+static void cut_entries(struct space_interpose *interpose, uintptr_t start, uintptr_t end,
+                        uintptr_t doubt)
 {
     for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
         struct space_out_of_range *entry = &interpose->out_of_range[i], old = *entry;
-        if (old.end <= start || old.start >= end)
+        if (old.end <= start || old.start >= end || (old.start & IN_DOUBT))
             continue;
         entry->end = 0;
         if (old.start < start)
             store_entry(interpose, old.start, start);
         if (old.end > end)
             store_entry(interpose, end, old.end);
+        if (doubt)
+            try_store(interpose, (old.start < start ? start : old.start) | doubt,
+                      old.end > end ? end : old.end);
+    }
+}
+
+static void settle(struct space_interpose *interpose, int is_unmapped)
+{
+    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
+        struct space_out_of_range *entry = &interpose->out_of_range[i];
+        if (!entry->end || !(entry->start & IN_DOUBT))
+            continue;
+        if (is_unmapped)
+            entry->end = 0;
+        entry->start &= ~(uintptr_t)IN_DOUBT;
     }
 }
 
@@ -43,7 +74,7 @@ static void add_locked(struct space_interpose *interpose, uintptr_t start, size_
      * makes when it spawns, belongs to that slot's task. */
     if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
         return;
-    cut_entries(interpose, start, start + size); /* MAP_FIXED over an older one */
+    cut_entries(interpose, start, start + size, 0); /* MAP_FIXED over an older one */
     store_entry(interpose, start, start + size);
 }
 
@@ -66,22 +97,48 @@ long out_of_range_mmap(struct space_slot *self, const long a[6])
     return result;
 }
 
-void out_of_range_remove(struct space_slot *self, uintptr_t start, size_t size)
+long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size)
 {
-    if (!space_marked())
-        return;
+    if (!space_marked() || page_floor(start) != start)
+        return raw(__NR_munmap, start, size);
     uint64_t signals = space_lock(self);
-    cut_entries(&self->interpose, start, start + size);
+    cut_entries(&self->interpose, start, start + page_ceiling(size), IN_DOUBT);
+    long result = raw(__NR_munmap, start, size);
+    settle(&self->interpose, result == 0);
     space_unlock(self, signals);
+    return result;
 }
 
-void out_of_range_forget(struct space_slot *self, uintptr_t start)
+long out_of_range_mremap(struct space_slot *self, const long a[6], int leaves_old)
 {
     if (!space_marked())
-        return;
+        return raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
+    uintptr_t before = (uintptr_t)a[0], wanted = (uintptr_t)a[4];
+    size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
+    uint64_t signals = space_lock(self);
+    if (!leaves_old)
+        cut_entries(&self->interpose, before, before + old_size, IN_DOUBT);
+    if (a[3] & MREMAP_FIXED) /* it may fail when that is unmapped already */
+        cut_entries(&self->interpose, wanted, wanted + size, 0);
+    long result = raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
+    settle(&self->interpose, !raw_failed(result));
+    if (!raw_failed(result))
+        add_locked(&self->interpose, (uintptr_t)result, size);
+    space_unlock(self, signals);
+    return result;
+}
+
+/* shmdt is not given the size: the entry that starts at the address is the attachment. */
+long out_of_range_shmdt(struct space_slot *self, uintptr_t start)
+{
+    if (!space_marked())
+        return raw(__NR_shmdt, start);
     uint64_t signals = space_lock(self);
     for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++)
         if (self->interpose.out_of_range[i].end && self->interpose.out_of_range[i].start == start)
-            self->interpose.out_of_range[i].end = 0;
+            self->interpose.out_of_range[i].start |= IN_DOUBT;
+    long result = raw(__NR_shmdt, start);
+    settle(&self->interpose, result == 0);
     space_unlock(self, signals);
+    return result;
 }

@@ -8,34 +8,65 @@
 #include "base/raw.h"
 #include "interpose/memory/area.h"
 
+/* shmat in the task's range: the address, or -errno. */
+static long attach_in_range(struct space_slot *self, size_t size, size_t align, const long a[6])
+{
+    for (int tries = 0; tries < AREA_TRIES; tries++) {
+        uintptr_t place = area_claim(self, AREA_MAPPINGS, size, align);
+        if (!place)
+            break;
+        long result = raw(__NR_shmat, a[0], place, a[2]);
+        if (!raw_failed(result)) {
+            area_attached(self, place, size);
+            return result;
+        }
+        /* The same error says that something lies there and that the address is not aligned. */
+        if (result != -EINVAL || area_is_free(place, size)) {
+            area_release(self, place, size);
+            return result;
+        }
+        area_learn(self, place, size, tries);
+    }
+    return -ENOMEM;
+}
+
+static void note(struct space_slot *self, uintptr_t place, size_t size)
+{
+    if (in_range(self, place, size)) {
+        area_use(self, place, size);
+        area_attached(self, place, size);
+    } else {
+        out_of_range_add(self, place, size);
+    }
+}
+
 long interpose_shmat(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
     struct shmid_ds segment;
-    if (a[1] == 0 && raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0) {
-        struct area area = area_for(self, 0);
-        for (int tries = 0; tries < AREA_TRIES; tries++) {
-            uintptr_t place = area_take(&area, page_ceiling(segment.shm_segsz), ARCH_PAGE);
-            if (!place)
-                break;
-            long result = raw(__NR_shmat, a[0], place, a[2]);
-            if (result != -EINVAL)
-                return result;
-        }
-    }
-    long result = raw(__NR_shmat, a[0], a[1], a[2]);
-    if (!raw_failed(result) && raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0)
-        out_of_range_add(self, (uintptr_t)result, page_ceiling(segment.shm_segsz));
+    int is_known = raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0;
+    size_t size = is_known ? page_ceiling(segment.shm_segsz) : 0;
+    long result = -ENOMEM;
+    if (a[1] == 0 && is_known)
+        result = attach_in_range(self, size, ARCH_PAGE, a);
+    if (result == -EINVAL) /* of huge pages */
+        result = attach_in_range(self, round_up(size, ARCH_HUGE_PAGE), ARCH_HUGE_PAGE, a);
+    if (!raw_failed(result))
+        return result;
+    result = raw(__NR_shmat, a[0], a[1], a[2]);
+    if (!raw_failed(result) && is_known)
+        note(self, (uintptr_t)result, size);
     return result;
 }
 
-/* shmdt is not given the size; an out-of-range entry that starts at the address is this attachment.
- */
 long interpose_shmdt(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t address = (uintptr_t)a[0];
     (void)nr;
     if (!in_range(self, address, ARCH_PAGE))
-        out_of_range_forget(self, address);
-    return raw(__NR_shmdt, address);
+        return out_of_range_shmdt(self, address);
+    long result = raw(__NR_shmdt, address);
+    if (result == 0)
+        area_detached(self, address);
+    return result;
 }

@@ -12,6 +12,7 @@
 
 #include "base/page.h"
 #include "base/signals.h"
+#include "interpose/memory/area.h"
 #include "space/holds.h"
 #include "task/spawn/agent_path.h"
 #include "task/spawn/inherit.h"
@@ -210,6 +211,8 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     store_program(slot, elf_program_name(&spawn->program));
     int result = map_all(spawn, &mapping);
     spawn->child = (struct child *)slot->child_record;
+    if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
+        result = (int)area_prepare(slot);
     if (result == 0)
         result = build_stack(spawn, &mapping);
     if (result == 0)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/futex.h"
@@ -104,9 +103,13 @@ static void undo(struct spawn *spawn, int joined)
         group_leave(spawn->space);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
         (void)holds_give(spawn->space, spawn->slot, spawn->self);
-    munmap((void *)layout_range(space_slot_index(spawn->space, spawn->slot)), LAYOUT_RANGE);
-    atomic_store(&spawn->slot->memory, MEMORY_NONE);
-    space_free_slot(spawn->space, spawn->slot);
+    uintptr_t range = layout_range(space_slot_index(spawn->space, spawn->slot));
+    int is_unmapped = holds_unmap(range, LAYOUT_RANGE) == 0;
+    atomic_store(&spawn->slot->memory, is_unmapped ? MEMORY_NONE : MEMORY_STUCK);
+    if (is_unmapped)
+        space_free_slot(spawn->space, spawn->slot);
+    else
+        atomic_store(&spawn->slot->state, SLOT_BROKEN);
 }
 
 static const char *stage_name(int stage)

@@ -1,0 +1,278 @@
+/* tests/interpose/guests/mappings.c: mappings of unusual kinds. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/mman.h>
+
+#include "programs/choose.h"
+
+enum { PAGE = 4096, MIB = 1 << 20, HUGE = 2 << 20 };
+
+static void *map(size_t size, int prot, int flags)
+{
+    return mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+}
+
+static int said(const char *what, int is_fine)
+{
+    printf("%s: %s\n", what, is_fine ? "fine" : strerror(errno));
+    return !is_fine;
+}
+
+/* The pages move and the addresses stay; and a second mapping of shared pages. */
+static int play_mremap(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    enum { SIZE = 64 * 1024 };
+    char *from = map(SIZE, PROT_READ | PROT_WRITE, 0);
+    memset(from, 7, SIZE);
+    char *to = mremap(from, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    int wrong = said("moved", to != MAP_FAILED && to[SIZE - 1] == 7 && from[SIZE - 1] == 0);
+    char *shared = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared[5] = 9;
+    char *twice = mremap(shared, 0, SIZE, MREMAP_MAYMOVE);
+    wrong += said("duplicated", twice != MAP_FAILED && twice != shared && twice[5] == 9);
+    /* Fails, and what was there stays. */
+    wrong += said("refused", mremap(to, SIZE, SIZE, MREMAP_MAYMOVE | 64) == MAP_FAILED &&
+                                 errno == EINVAL && to[5] == 7);
+    return wrong;
+}
+
+/* Memory that a device has the address of. */
+static int play_ring(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    unsigned parameters[30] = {0};
+    long fd = syscall(SYS_io_uring_setup, 8, parameters);
+    if (fd < 0)
+        return printf("none\n"), 0;
+    void *ring = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, (int)fd, 0);
+    int wrong = said("ring", ring != MAP_FAILED);
+    return wrong + said("unmapped", munmap(ring, PAGE) == 0);
+}
+
+static int map_huge_file(const char *what, int flags, size_t size)
+{
+    int fd = memfd_create("huge", MFD_HUGETLB | MAP_HUGE_2MB);
+    if (fd < 0 || ftruncate(fd, 2 * HUGE) != 0)
+        return printf("no huge pages\n"), 0;
+    char *at = mmap(NULL, size, PROT_READ, flags | MAP_NORESERVE, fd, 0);
+    int wrong = said(what, at != MAP_FAILED && (uintptr_t)at % HUGE == 0);
+    close(fd);
+    return wrong + said("unmapped", munmap(at, (size + HUGE - 1) & -(size_t)HUGE) == 0);
+}
+
+/* Without a use of the pages, since there may be none. */
+static int play_huge(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    int wrong = 0;
+    for (int i = 0; i < 2; i++) {
+        wrong += map_huge_file("shared", MAP_SHARED, HUGE);
+        wrong += map_huge_file("private", MAP_PRIVATE, HUGE);
+        wrong += map_huge_file("shared, short", MAP_SHARED, PAGE);
+        wrong += map_huge_file("private, short", MAP_PRIVATE, PAGE);
+        (void)map(PAGE, PROT_READ, 0);
+    }
+    return wrong;
+}
+
+/* left ADDRESS: what the kernel rounds up, or does not unmap, is left to the end of the program. */
+static int play_left(int argc, char **argv)
+{
+    enum { SIZE = 100000 };
+    char *at = (char *)strtoull(argv[argc - 1], NULL, 16);
+    int wrong = said("huge", map(SIZE, PROT_READ, MAP_HUGETLB) != MAP_FAILED);
+    wrong += said("huge at an address", mmap(at, SIZE, PROT_READ,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                                                 MAP_HUGETLB | MAP_FIXED_NOREPLACE,
+                                             -1, 0) == at);
+    at += 2 * HUGE;
+    wrong +=
+        said("at an address", mmap(at, SIZE, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+    /* All of these fail. */
+    wrong += munmap(at + 1, PAGE) == 0;
+    wrong += shmdt(at) == 0;
+    wrong += mremap(at, PAGE, 2 * PAGE, MREMAP_MAYMOVE | 64) != MAP_FAILED;
+    wrong += mremap((void *)0x10000, PAGE, 2 * PAGE, MREMAP_MAYMOVE) != MAP_FAILED;
+    printf("left\n");
+    return wrong;
+}
+
+static uintptr_t lowest = UINTPTR_MAX, highest;
+
+static void note(void *at, size_t size)
+{
+    uintptr_t low = (uintptr_t)at, high = low + size - 1;
+    lowest = low < lowest ? low : lowest;
+    highest = high > highest ? high : highest;
+}
+
+/* wrap: 12 GiB in the middle are free, the ends are not. Then small mappings, which do not merge.
+ * Prints the lowest and the highest address. */
+static int play_wrap(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    enum { COUNT = 4000 };
+    (void)map((size_t)4096 * MIB, PROT_NONE, 0);
+    char *middle = map((size_t)12240 * MIB, PROT_NONE, 0);
+    (void)map(2 * MIB, PROT_NONE, 0);
+    munmap(middle, (size_t)12240 * MIB);
+    for (int i = 0; i < 40; i++)
+        (void)map(MIB, PROT_NONE, 0);
+    for (int i = 0; i < COUNT; i++) {
+        size_t size = i % 2 ? PAGE : 2 * PAGE;
+        char *at = map(size, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, 0);
+        if (at == MAP_FAILED)
+            return said("map", 0);
+        note(at, size);
+    }
+    printf("%lx\n%lx\n", lowest, highest);
+    return 0;
+}
+
+/* holes: every second of many mappings goes, and what fits into the holes comes back there. The
+ * area is used up several times over. */
+static int play_holes(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    enum { COUNT = 200, ROUNDS = 6 };
+    const size_t size = (size_t)64 * MIB;
+    static char *at[COUNT];
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = round & 1; i < COUNT; i += 2) {
+            if (at[i])
+                munmap(at[i], size);
+            if ((at[i] = map(size, PROT_READ | PROT_WRITE, 0)) == MAP_FAILED)
+                return said("map", 0);
+            note(at[i], size);
+            at[i][0] = at[i][size - 1] = (char)i;
+        }
+    }
+    for (int i = 0; i < COUNT; i++)
+        if (at[i][0] != (char)i || at[i][size - 1] != (char)i)
+            return printf("overwritten\n"), 1;
+    printf("%lx\n%lx\n", lowest, highest);
+    return 0;
+}
+
+/* unseen: what was mapped in the range without the handler's knowledge is not replaced. */
+static int play_unseen(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    enum { COUNT = 300 };
+    volatile long number = SYS_mmap; /* a number that is no constant of the instruction */
+    const size_t far = (size_t)256 * MIB;
+    char *start = map(PAGE, PROT_READ, 0), *hidden = start + far;
+    munmap(start, PAGE);
+    register long flags __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    register long fd __asm__("r8") = -1, offset __asm__("r9") = 0;
+    long got = number;
+    __asm__ volatile("syscall"
+                     : "+a"(got)
+                     : "D"(hidden), "S"(3 * PAGE), "d"(PROT_READ | PROT_WRITE), "r"(flags), "r"(fd),
+                       "r"(offset)
+                     : "rcx", "r11", "memory");
+    if (got != (long)hidden)
+        return printf("not there\n"), 1;
+    memset(hidden, 5, 3 * PAGE);
+    for (int i = 0; i < COUNT; i++) {
+        size_t size = i % 3 ? (size_t)MIB : far;
+        char *at = map(size, PROT_READ | PROT_WRITE, 0);
+        if (at == MAP_FAILED)
+            return said("map", 0);
+        note(at, size);
+        at[0] = at[size - 1] = 1;
+        if (i % 3 == 0)
+            munmap(at, size);
+    }
+    for (int i = 0; i < 3 * PAGE; i++)
+        if (hidden[i] != 5)
+            return printf("overwritten\n"), 1;
+    printf("%lx\n%lx\n", lowest, highest);
+    return 0;
+}
+
+/* segments: attaches and detaches more than an area holds. */
+static int play_segments(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    const size_t size = (size_t)1024 * MIB;
+    int id = shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_NORESERVE | 0600);
+    for (int i = 0; id >= 0 && i < 40; i++) {
+        void *at = shmat(id, NULL, SHM_RDONLY);
+        if (at == (void *)-1)
+            return said("shmat", 0);
+        note(at, size);
+        if (shmdt(at) != 0)
+            return said("shmdt", 0);
+    }
+    if (id < 0)
+        return printf("none\n"), 0;
+    shmctl(id, IPC_RMID, NULL);
+    printf("%lx\n%lx\n", lowest, highest);
+    return 0;
+}
+
+/* seal: a page that nothing can unmap, between others. */
+static int play_seal(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    enum { CALL = 462, SIZE = 256 * PAGE };
+    char *at = map(SIZE, PROT_READ | PROT_WRITE, 0);
+    memset(at, 1, SIZE);
+    if (syscall(CALL, at + SIZE / 2, PAGE, 0) != 0)
+        return printf("none\n"), 0;
+    printf("%lx\n", (unsigned long)at);
+    return 0;
+}
+
+/* mdwe: no memory that is both writable and executable. */
+static int play_mdwe(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return prctl(65 /* PR_SET_MDWE */, 1L, 0L, 0L, 0L) == 0 ? printf("set\n"),
+           0                                                : printf("refused\n"), 0;
+}
+
+/* mdwe-unseen: the same by an instruction that is not interposed. */
+static int play_mdwe_unseen(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    volatile long number = SYS_prctl;
+    long result = number;
+    register long rest __asm__("r10") = 0, fifth __asm__("r8") = 0;
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(65L), "S"(1L), "d"(0L), "r"(rest), "r"(fifth)
+                     : "rcx", "r11", "memory");
+    printf(result == 0 ? "set\n" : "none\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {
+        {"mremap", play_mremap},
+        {"ring", play_ring},
+        {"huge", play_huge},
+        {"left", play_left},
+        {"wrap", play_wrap},
+        {"holes", play_holes},
+        {"unseen", play_unseen},
+        {"segments", play_segments},
+        {"seal", play_seal},
+        {"mdwe", play_mdwe},
+        {"mdwe-unseen", play_mdwe_unseen},
+    };
+    return CHOOSE(scenes, argc, argv);
+}

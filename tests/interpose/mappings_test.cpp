@@ -1,0 +1,74 @@
+// tests/interpose/mappings_test.cpp: mappings of all kinds can be had, and lie in the task's range.
+#include "fixture.hpp"
+
+using namespace fixture;
+
+using mappings = SpaceTest;
+
+static void expect_same(const Words &words)
+{
+    Outcome process = as_process(words);
+    EXPECT_EQ(process.status, 0) << process.output;
+    EXPECT_EQ(as_task(words), process);
+}
+
+// The scene prints the lowest and the highest address that it was given.
+static void expect_in_range(const Words &words)
+{
+    Task task(words);
+    unsigned slot = static_cast<unsigned>(task.id()) % LAYOUT_SLOTS;
+    for (int i = 0; i < 2; i++) {
+        std::string line = task.line();
+        if (line == "none")
+            GTEST_SKIP() << "System V segments of this size are not allowed here";
+        ASSERT_EQ(line.find_first_not_of("0123456789abcdef"), std::string::npos) << line;
+        EXPECT_EQ(layout_slot_of(std::stoull(line, nullptr, 16)), slot) << line;
+    }
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(mappings, that_are_moved_or_duplicated_keep_their_old_place)
+{
+    expect_same({program("mappings"), "mremap"});
+}
+
+TEST_F(mappings, of_devices_that_choose_the_address)
+{
+    expect_same({program("mappings"), "ring"});
+}
+
+TEST_F(mappings, of_files_of_huge_pages)
+{
+    expect_same({program("mappings"), "huge"});
+}
+
+TEST_F(mappings, lie_in_the_range_while_it_has_room_anywhere)
+{
+    expect_in_range({program("mappings"), "wrap"});
+}
+
+TEST_F(mappings, lie_in_the_range_after_it_was_used_up_many_times)
+{
+    expect_in_range({program("mappings"), "holes"});
+    expect_in_range({program("mappings"), "segments"});
+}
+
+TEST_F(mappings, do_not_replace_what_no_handler_saw)
+{
+    expect_in_range({program("mappings"), "unseen"});
+}
+
+TEST_F(mappings, of_a_task_cannot_forbid_later_tasks_their_code)
+{
+    EXPECT_EQ(as_task({program("mappings"), "mdwe"}), exits("refused\n"));
+    EXPECT_EQ(as_task({program("sbrk"), "locked", "16384"}), exits("zero\n"));
+}
+
+// It cannot be undone, so this is the last test of the program.
+TEST_F(mappings, unseen_or_not_leave_later_tasks_able_to_run)
+{
+    Outcome outcome = as_task({program("mappings"), "mdwe-unseen"});
+    if (outcome != exits("set\n"))
+        GTEST_SKIP() << "PR_SET_MDWE needs Linux 6.3";
+    EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}), exits("wrong 0\n"));
+}
