@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 enum {
     ELF_SEGMENTS_MAX = 64, /* PT_LOAD entries; real programs have 2 to 6 */
@@ -67,9 +66,6 @@ struct elf_mapping {
     uintptr_t entry; /* bias + entry */
     uintptr_t phdr;  /* bias + phdr_vaddr, 0 if that is 0 */
 };
-
-/* Whether two looks at files saw the same one, unchanged: device, inode, size, both times. */
-int elf_same_file(const struct stat *a, const struct stat *b);
 
 /* Reads and checks the ELF file open at fd as the program or interpreter of a task.
  * 0, or -errno with *problem filled and *info unspecified. Reads with pread only; needs no seek. */

@@ -48,14 +48,14 @@
     ROW(struct space, oversubscribed, 9644, 4) \
     ROW(struct space, overflows, 9648, 16) \
     ROW(struct space, cpuids, 9664, 3072) \
-    ROW(struct space, files, 12736, 210944) \
-    ROW(struct space, cache, 223680, 40) \
-    ROW(struct space, export_reach, 223720, 32768) \
-    ROW(struct space, exports, 256488, 2097152) \
-    ROW(struct space, xpmem_library, 2353640, 4096) \
-    ROW(struct space, xpmem_slots, 2357736, 8388608) \
-    ROW(struct space, holds, 10746344, 8388608) \
-    ROW(struct space, slots, 19134976, 10354688) \
+    ROW(struct space, files, 12736, 217088) \
+    ROW(struct space, cache, 229824, 56) \
+    ROW(struct space, export_reach, 229880, 32768) \
+    ROW(struct space, exports, 262648, 2097152) \
+    ROW(struct space, xpmem_library, 2359800, 4096) \
+    ROW(struct space, xpmem_slots, 2363896, 8388608) \
+    ROW(struct space, holds, 10752504, 8388608) \
+    ROW(struct space, slots, 19141120, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -163,26 +163,27 @@
     ROW(struct space_patch_site, nr, 4, 2) \
     ROW(struct space_patch_site, length, 6, 1) \
     ROW(struct space_patch_site, lead, 7, 1) \
+    ROW(struct file_identity, device, 0, 8) \
+    ROW(struct file_identity, inode, 8, 8) \
+    ROW(struct file_identity, size, 16, 8) \
+    ROW(struct file_identity, modified_ns, 24, 8) \
+    ROW(struct file_identity, changed_ns, 32, 8) \
+    ROW(struct file_identity, is_settled, 40, 8) \
     ROW(struct space_file, state, 0, 4) \
     ROW(struct space_file, count, 4, 2) \
     ROW(struct space_file, left_out, 6, 2) \
-    ROW(struct space_file, device, 8, 8) \
-    ROW(struct space_file, inode, 16, 8) \
-    ROW(struct space_file, changed_ns, 24, 8) \
-    ROW(struct space_file, size, 32, 8) \
-    ROW(struct space_file, offset, 40, 8) \
-    ROW(struct space_file, length, 48, 8) \
-    ROW(struct space_file, patch_sites, 56, 768) \
+    ROW(struct space_file, identity, 8, 48) \
+    ROW(struct space_file, offset, 56, 8) \
+    ROW(struct space_file, length, 64, 8) \
+    ROW(struct space_file, is_loader, 72, 8) \
+    ROW(struct space_file, patch_sites, 80, 768) \
     ROW(struct space_cpuid, state, 0, 4) \
     ROW(struct space_cpuid, leaf, 4, 4) \
     ROW(struct space_cpuid, subleaf, 8, 4) \
     ROW(struct space_cpuid, answer, 12, 16) \
     ROW(struct space_cpuid, unused, 28, 4) \
     ROW(struct space_cache, state, 0, 4) \
-    ROW(struct space_cache, device, 8, 8) \
-    ROW(struct space_cache, inode, 16, 8) \
-    ROW(struct space_cache, changed_ns, 24, 8) \
-    ROW(struct space_cache, size, 32, 8) \
+    ROW(struct space_cache, identity, 8, 48) \
     ROW(struct space_overflows, patch_sites, 0, 4) \
     ROW(struct space_overflows, files, 4, 4) \
     ROW(struct space_overflows, cpuids, 8, 4) \
