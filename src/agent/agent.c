@@ -114,6 +114,14 @@ __attribute__((constructor)) static void attach(void)
     tune_heap();
 }
 
+/* exit runs destructors, the agent's last; _exit runs none. */
+__attribute__((destructor)) static void note_exit(void)
+{
+    if (agent_space && space_marked() && /* not in a forked child or a vfork child */
+        raw(__NR_getpid) == atomic_load_explicit(&agent_self->pid, memory_order_relaxed))
+        atomic_store_explicit(&agent_self->called_exit, 1, memory_order_relaxed);
+}
+
 /* The spawner may name a function of the program to run in place of main. A program's entry code
  * passes main to the libc's __libc_start_main; the agent's passes that function on instead. */
 typedef int main_function(int, char **, char **);

@@ -79,6 +79,7 @@
     ROW(struct space_slot, has_spawned, 88, 4) \
     ROW(struct space_slot, has_imported, 92, 4) \
     ROW(struct space_slot, was_imported, 96, 4) \
+    ROW(struct space_slot, called_exit, 100, 4) \
     ROW(struct space_slot, started_ns, 104, 8) \
     ROW(struct space_slot, user_us, 112, 8) \
     ROW(struct space_slot, system_us, 120, 8) \

@@ -202,8 +202,10 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     atomic_store(&slot->memory, MEMORY_PRESENT);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
         (void)holds_take(spawn->space, slot, spawn->self);
-    if (!spawn->program.interpreter_path[0] || !agent_path())
-        atomic_store(&slot->loaded, 1); /* there is no agent to store it */
+    if (!spawn->program.interpreter_path[0] || !agent_path()) { /* there is no agent to store it */
+        atomic_store(&slot->loaded, 1);
+        atomic_store(&slot->called_exit, 1);
+    }
     slot->flags = spawn->attr.flags;
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
