@@ -25,6 +25,7 @@ extern int *__errno_location(void) WEAK;
 extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 extern void _exit(int) WEAK;
+extern char **environ WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
 
 long syscall(long nr, ...);
@@ -104,10 +105,23 @@ static void divert_exit(void)
     end_thread(127);
 }
 
-__attribute__((constructor)) static void attach(void)
+/* The auxiliary vector follows the environment. ld.so has moved both over its own arguments. */
+static void note_auxv(char **envp)
 {
+    if (!envp)
+        return;
+    while (*envp)
+        envp++;
+    ((struct child *)agent_self->child_record)->auxv = (uintptr_t)(envp + 1);
+}
+
+/* glibc calls constructors with what main gets; nothing has changed its environment yet. */
+__attribute__((constructor)) static void attach(int argc, char **argv, char **envp)
+{
+    (void)argc, (void)argv;
     if (!find_space())
         return;
+    note_auxv(&_r_debug ? envp : &environ ? environ : NULL);
     if (space_is_thread(agent_self))
         divert_exit();
     agent_space->operations.task_attached(agent_self, first_link_map());

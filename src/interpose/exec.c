@@ -36,9 +36,7 @@ static int fetch_path(const char *path, char text[PATH_PREFIX_MAX])
     return 0;
 }
 
-/* Whether path names this process's executable: /proc/self/exe, /proc/thread-self/exe or
- * /proc/PID/exe, which for the kernel is the root's. */
-static int names_own_exe(const char *path)
+int interpose_names_own(const char *path, const char *file)
 {
     char text[PATH_PREFIX_MAX];
     if (!path || fetch_path(path, text) != 0)
@@ -53,8 +51,13 @@ static int names_own_exe(const char *path)
     if (after == rest && !(after = text_after(rest, "self")) &&
         !(after = text_after(rest, "thread-self")))
         return 0;
-    rest = text_after(after, "/exe");
-    return rest && !*rest;
+    return *after == '/' && text_equal(after + 1, file);
+}
+
+/* Whether the path is that of this process's executable, which for the kernel is the root's. */
+static int names_own_exe(const char *path)
+{
+    return interpose_names_own(path, "exe");
 }
 
 long interpose_readlink(struct space_slot *self, long nr, const long a[6])

@@ -228,13 +228,20 @@
     ROW(struct child, start, 128, 8) \
     ROW(struct child, start_argument, 136, 8) \
     ROW(struct child, data, 144, 8) \
-    ROW(struct child, fd_count, 152, 4) \
-    ROW(struct child, policy_nodes, 160, 128) \
-    ROW(struct child, limits, 288, 256) \
-    ROW(struct child, cpus, 544, 256) \
-    ROW(struct child, name, 800, 16) \
-    ROW(struct child, program, 816, 4096) \
-    ROW(struct child, fds, 4912, 8) \
+    ROW(struct child, strings, 152, 40) \
+    ROW(struct child, auxv, 192, 8) \
+    ROW(struct child, fd_count, 200, 4) \
+    ROW(struct child, policy_nodes, 208, 128) \
+    ROW(struct child, limits, 336, 256) \
+    ROW(struct child, cpus, 592, 256) \
+    ROW(struct child, name, 848, 16) \
+    ROW(struct child, program, 864, 4096) \
+    ROW(struct child, fds, 4960, 8) \
+    ROW(struct child_strings, name, 0, 8) \
+    ROW(struct child_strings, name_end, 8, 8) \
+    ROW(struct child_strings, arguments, 16, 8) \
+    ROW(struct child_strings, environment, 24, 8) \
+    ROW(struct child_strings, end, 32, 8) \
     ROW(struct child_fd, source, 0, 4) \
     ROW(struct child_fd, target, 4, 4) \
     ROW(struct arch_trampoline_data, call_entry, 0, 8) \
