@@ -50,12 +50,13 @@
     ROW(struct space, cpuids, 9664, 3072) \
     ROW(struct space, files, 12736, 217088) \
     ROW(struct space, cache, 229824, 56) \
-    ROW(struct space, export_reach, 229880, 32768) \
-    ROW(struct space, exports, 262648, 2097152) \
-    ROW(struct space, xpmem_library, 2359800, 4096) \
-    ROW(struct space, xpmem_slots, 2363896, 8388608) \
-    ROW(struct space, holds, 10752504, 8388608) \
-    ROW(struct space, slots, 19141120, 10354688) \
+    ROW(struct space, departure, 229880, 264) \
+    ROW(struct space, export_reach, 230144, 32768) \
+    ROW(struct space, exports, 262912, 2097152) \
+    ROW(struct space, xpmem_library, 2360064, 4096) \
+    ROW(struct space, xpmem_slots, 2364160, 8388608) \
+    ROW(struct space, holds, 10752768, 8388608) \
+    ROW(struct space, slots, 19141376, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -185,6 +186,9 @@
     ROW(struct space_cpuid, unused, 28, 4) \
     ROW(struct space_cache, state, 0, 4) \
     ROW(struct space_cache, identity, 8, 48) \
+    ROW(struct space_departure, state, 0, 4) \
+    ROW(struct space_departure, id, 4, 4) \
+    ROW(struct space_departure, path, 8, 256) \
     ROW(struct space_overflows, patch_sites, 0, 4) \
     ROW(struct space_overflows, files, 4, 4) \
     ROW(struct space_overflows, cpuids, 8, 4) \
