@@ -109,6 +109,10 @@ int elf_load(int fd, const struct elf_info *info, unsigned char *memory);
  * 0, -ENOENT, or another -errno. */
 int elf_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type);
 
+/* Whether the ELF file at fd uses one of these functions of its libraries (names, NULL): 1, 0, or
+ * -errno, -ENOENT when it is static. */
+int elf_imports(int fd, const char *const names[]);
+
 /* Calls visit for the name of each library that the file needs (DT_NEEDED), until visit
  * returns something other than 0, which is returned. 0 when there are no more; -errno when the
  * dynamic section cannot be read. */
