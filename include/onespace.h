@@ -192,6 +192,9 @@ struct onespace_status {
     int id;
     int pid;
     int status;                    /* as from waitpid: for WIFEXITED and so on */
+    int by_exit;                   /* its program called exit or returned from main: its handlers
+                                      (atexit) ran. 0: it called _exit, executed another program, or
+                                      was killed. A static program's _exit counts as exit. */
     uint64_t user_us, system_us;   /* CPU time in microseconds */
     uint64_t copies, copied_bytes; /* process_vm_readv/writev between members, in user space */
     uint64_t kernel_copies;        /* those made by the system call: other targets, or faults */

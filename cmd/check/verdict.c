@@ -115,13 +115,14 @@ static void note_interposition(struct verdict *verdict)
                  libc, missing);
 }
 
-static void note_script(struct verdict *verdict)
+/* Whether it is a script. */
+static int note_script(struct verdict *verdict)
 {
     const struct elf_program *program = &verdict->program;
     const char *shell = base_name(elf_program_name(program));
     char real[PATH_MAX];
     if (!program->argv[0] || strcmp(program->argv[0], verdict->name) == 0)
-        return;
+        return 0;
     int is_path = strchr(verdict->name, '/') && realpath(verdict->name, real);
     add_note(verdict, "%s is a script: the task is %s", is_path ? real : verdict->name,
              elf_program_name(program));
@@ -135,6 +136,26 @@ static void note_script(struct verdict *verdict)
         add_note(verdict,
                  "what the script starts or executes are ordinary processes, outside the space: "
                  "call the program itself with onespace run where it is to be a task");
+    return 1;
+}
+
+/* Programs that execute others and start no children do nothing else: env, nice, and many that set
+ * an application up. */
+static void note_execution(struct verdict *verdict)
+{
+    static const char *const executes[] = {"execv",  "execve", "execvp",  "execvpe",  "execl",
+                                           "execle", "execlp", "fexecve", "execveat", NULL};
+    static const char *const starts[] = {
+        "fork",   "vfork",        "_Fork",  "clone",   "posix_spawn",    "system", "popen",
+        "daemon", "posix_spawnp", "clone3", "forkpty", "pthread_create", NULL};
+    int fd = open(verdict->program.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (elf_imports(fd, executes) == 1 && elf_imports(fd, starts) == 0)
+        add_note(verdict,
+                 "it executes another program, and that leaves the space and is an ordinary "
+                 "process: give that program to onespace run");
+    close(fd);
 }
 
 static void note_program(struct verdict *verdict)
@@ -196,7 +217,8 @@ void verdict_find(const char *name, struct verdict *verdict)
         return;
     }
     verdict->libc = libc_of(&verdict->program);
-    note_script(verdict);
+    if (!note_script(verdict))
+        note_execution(verdict);
     note_program(verdict);
     note_interposition(verdict);
 }

@@ -10,6 +10,7 @@
 
 #include "cmd/lib/overflows.h"
 #include "cmd/run/run.h"
+#include "host/departure.h"
 #include "host/report.h"
 #include "host/time_slices.h"
 #include "shim/binding.h"
@@ -130,12 +131,15 @@ static int spawn_all(const struct run_options *run, const sigset_t *mask)
 static void note_end(const struct run_options *run, const struct onespace_status *status)
 {
     int code = exit_status_of(status->status);
+    char text[1024];
     for (int i = 0; i < tasks.count; i++) {
         if (tasks.ids[i] != status->id)
             continue;
         if (run->stats)
             report_stats(tasks.programs[i], status);
         report_add(&tasks.total, status);
+        if (departure_say(status->id, tasks.programs[i], text, sizeof(text)))
+            fprintf(stderr, "onespace run: %s\n", text);
         if (WIFSIGNALED(status->status) && WTERMSIG(status->status) != SIGPIPE && !tasks.failure)
             fprintf(stderr, "onespace run: task %d (%s, pid %d) was ended by signal %d (%s)\n", i,
                     tasks.programs[i], status->pid, WTERMSIG(status->status),

@@ -30,6 +30,8 @@
 #include <sys/types.h>
 
 #define PIP_OPTS_NONE 0x0
+/* For pip_task_spawn, of onespace alone: `after` is called however the task ended. */
+#define PIP_HOOK_ANY_END 0x1000000U
 
 /* Execution modes, for pip_init and pip_get_mode. Process mode: a task has descriptors, signal
  * handlers and a PID of its own; both kinds of it are the same here. Thread mode: it shares them
@@ -184,8 +186,9 @@ INLINE void pip_spawn_from_func(pip_spawn_program_t *progp, char *prog, char *fu
 
 /* Fills *hook. before(hookarg) runs as the new task, in the root's memory, right before the
  * program; the spawning thread waits meanwhile (onespace_spawn: `before`). Its result, if not 0,
- * fails the spawn. after(hookarg) runs in the root, when the task's end is waited for, however it
- * ended; its result, if not 0, becomes the exit status of a task that ended with 0. */
+ * fails the spawn. after(hookarg) runs in the root, when the end of a task is waited for that ended
+ * by exit or by a return from main; not after _exit or a signal, unless the task was spawned with
+ * PIP_HOOK_ANY_END. Its result, if not 0, becomes the exit status of a task that ended with 0. */
 INLINE void pip_spawn_hook(pip_spawn_hook_t *hook, pip_spawnhook_t before, pip_spawnhook_t after,
                            void *hookarg)
 {
@@ -196,7 +199,7 @@ INLINE void pip_spawn_hook(pip_spawn_hook_t *hook, pip_spawnhook_t before, pip_s
 }
 
 /* Spawns a task, as the PiP id *pipidp or, with PIP_PIPID_ANY or NULL, the lowest that is free.
- * opts is 0. hookp may be NULL. Root only.
+ * opts is 0 or PIP_HOOK_ANY_END. hookp may be NULL. Root only.
  * EPERM: not the root. EINVAL: no program, a bad PiP id, core number or opts. EBUSY: the PiP id is
  * in use. EAGAIN: all of them are. ENOENT, EACCES: no such program, or not executable. ELIBEXEC:
  * not position independent. ELIBBAD: no program, or truncated. ENOEXEC: it cannot be a task, or has

@@ -25,6 +25,7 @@ extern int *__errno_location(void) WEAK;
 extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 extern void _exit(int) WEAK;
+extern char **environ WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
 
 long syscall(long nr, ...);
@@ -104,15 +105,36 @@ static void divert_exit(void)
     end_thread(127);
 }
 
-__attribute__((constructor)) static void attach(void)
+/* The auxiliary vector follows the environment. ld.so has moved both over its own arguments. */
+static void note_auxv(char **envp)
 {
+    if (!envp)
+        return;
+    while (*envp)
+        envp++;
+    ((struct child *)agent_self->child_record)->auxv = (uintptr_t)(envp + 1);
+}
+
+/* glibc calls constructors with what main gets; nothing has changed its environment yet. */
+__attribute__((constructor)) static void attach(int argc, char **argv, char **envp)
+{
+    (void)argc, (void)argv;
     if (!find_space())
         return;
+    note_auxv(&_r_debug ? envp : &environ ? environ : NULL);
     if (space_is_thread(agent_self))
         divert_exit();
     agent_space->operations.task_attached(agent_self, first_link_map());
     tune_heap();
     agent_find_free();
+}
+
+/* exit runs destructors, the agent's last; _exit runs none. */
+__attribute__((destructor)) static void note_exit(void)
+{
+    if (agent_space && space_marked() && /* not in a forked child or a vfork child */
+        raw(__NR_getpid) == atomic_load_explicit(&agent_self->pid, memory_order_relaxed))
+        atomic_store_explicit(&agent_self->called_exit, 1, memory_order_relaxed);
 }
 
 /* The spawner may name a function of the program to run in place of main. A program's entry code

@@ -36,21 +36,32 @@ int elf_refuse_memory(struct elf_problem *problem)
                       "cannot be resolved: out of memory");
 }
 
+/* Looks at an open file before it is read. */
+static int identify(int fd, struct file_identity *identity, struct elf_problem *problem)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return elf_refuse_open(problem, errno);
+    *identity = file_identity_of(&status);
+    return 0;
+}
+
 /* The program's interpreter, like the kernel: a path as it stands, no PATH, no #!. */
 static int read_interpreter(struct elf_chain *chain, struct elf_program *program)
 {
     const char *name = program->info.interpreter;
     struct elf_problem inner = {0};
+    struct file_identity identity;
     if (name[0] == '/' && elf_known_interpreter(name, program))
         return 0;
     int fd = elf_open_executable(chain->dirfd, name, &inner);
-    int status = fd < 0 ? fd : 0;
+    int status = fd < 0 ? fd : identify(fd, &identity, &inner);
     if (status == 0)
         status = elf_read(fd, &program->interpreter_info, &inner);
     if (status == 0)
         status = elf_real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
     if (status == 0)
-        elf_known_add_interpreter(fd, program);
+        elf_known_add_interpreter(&identity, program);
     if (fd >= 0)
         close(fd);
     if (status == 0)
@@ -68,8 +79,11 @@ static int read_program(struct elf_chain *chain, int fd, const char *name,
                         struct elf_program *program)
 {
     struct elf_problem *problem = chain->problem;
-    bool is_known = elf_known_find(fd, ELF_KNOWN_PROGRAM, &program->info);
-    int status = is_known ? 0 : elf_read(fd, &program->info, problem);
+    struct file_identity identity;
+    int status = identify(fd, &identity, problem);
+    bool is_known = status == 0 && elf_known_find(&identity, ELF_KNOWN_PROGRAM, &program->info);
+    if (status == 0 && !is_known)
+        status = elf_read(fd, &program->info, problem);
     if (status == 0)
         status = elf_real_path(fd, chain->dirfd, name, program->path, problem);
     if (status == 0)
@@ -77,7 +91,7 @@ static int read_program(struct elf_chain *chain, int fd, const char *name,
     if (status == 0 && !is_known)
         status = elf_check_guest(fd, &program->info, problem);
     if (status == 0 && !is_known)
-        elf_known_add(fd, ELF_KNOWN_PROGRAM, &program->info);
+        elf_known_add(&identity, ELF_KNOWN_PROGRAM, &program->info);
     return status;
 }
 

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 enum {
     ELF_SEGMENTS_MAX = 64, /* PT_LOAD entries; real programs have 2 to 6 */
@@ -68,9 +67,6 @@ struct elf_mapping {
     uintptr_t phdr;  /* bias + phdr_vaddr, 0 if that is 0 */
 };
 
-/* Whether two looks at files saw the same one, unchanged: device, inode, size, both times. */
-int elf_same_file(const struct stat *a, const struct stat *b);
-
 /* Reads and checks the ELF file open at fd as the program or interpreter of a task.
  * 0, or -errno with *problem filled and *info unspecified. Reads with pread only; needs no seek. */
 int elf_read(int fd, struct elf_info *info, struct elf_problem *problem);
@@ -112,6 +108,10 @@ int elf_load(int fd, const struct elf_info *info, unsigned char *memory);
  * needed). Gives its value (virtual, without bias), size and STT_ type. Default versions win.
  * 0, -ENOENT, or another -errno. */
 int elf_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type);
+
+/* Whether the ELF file at fd uses one of these functions of its libraries (names, NULL): 1, 0, or
+ * -errno, -ENOENT when it is static. */
+int elf_imports(int fd, const char *const names[]);
 
 /* Calls visit for the name of each library that the file needs (DT_NEEDED), until visit
  * returns something other than 0, which is returned. 0 when there are no more; -errno when the

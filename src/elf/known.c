@@ -9,7 +9,7 @@ enum { KNOWN_FILES = 8 };
 
 struct known_file {
     enum elf_known_role role; /* 0: unused */
-    struct stat identity;
+    struct file_identity identity;
     struct elf_info info;
     char name[PATH_MAX],
         path[PATH_MAX]; /* of an interpreter: as programs name it, and its real path */
@@ -19,32 +19,24 @@ static struct known_file files[KNOWN_FILES];
 static unsigned oldest;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+/* Whether every user may execute the file at this path, and it is that one. */
+static bool leads_to(const char *path, const struct file_identity *file)
 {
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-int elf_same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
-}
-
-static bool leads_to(const char *path, const struct stat *file)
-{
-    struct stat identity;
-    return stat(path, &identity) == 0 && elf_same_file(&identity, file);
+    const mode_t anybody = S_IXUSR | S_IXGRP | S_IXOTH;
+    struct stat status;
+    if (stat(path, &status) != 0 || (status.st_mode & anybody) != anybody)
+        return false;
+    struct file_identity identity = file_identity_of(&status);
+    return file_is_unchanged(file, &identity);
 }
 
 bool elf_known_interpreter(const char *name, struct elf_program *program)
 {
-    const mode_t anybody = S_IXUSR | S_IXGRP | S_IXOTH;
     bool is_known = false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < KNOWN_FILES && !is_known; i++) {
         const struct known_file *file = &files[i];
         is_known = file->role == ELF_KNOWN_INTERPRETER && strcmp(file->name, name) == 0 &&
-                   (file->identity.st_mode & anybody) == anybody &&
                    leads_to(name, &file->identity) && leads_to(file->path, &file->identity);
         if (is_known) {
             program->interpreter_info = file->info;
@@ -55,15 +47,13 @@ bool elf_known_interpreter(const char *name, struct elf_program *program)
     return is_known;
 }
 
-bool elf_known_find(int fd, enum elf_known_role role, struct elf_info *info)
+bool elf_known_find(const struct file_identity *file, enum elf_known_role role,
+                    struct elf_info *info)
 {
-    struct stat identity;
     bool is_known = false;
-    if (fstat(fd, &identity) != 0)
-        return false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < KNOWN_FILES && !is_known; i++) {
-        is_known = files[i].role == role && elf_same_file(&files[i].identity, &identity);
+        is_known = files[i].role == role && file_is_unchanged(&files[i].identity, file);
         if (is_known)
             *info = files[i].info;
     }
@@ -71,16 +61,15 @@ bool elf_known_find(int fd, enum elf_known_role role, struct elf_info *info)
     return is_known;
 }
 
-static void add(int fd, enum elf_known_role role, const struct elf_info *info, const char *name,
-                const char *path)
+static void add(const struct file_identity *identity, enum elf_known_role role,
+                const struct elf_info *info, const char *name, const char *path)
 {
-    struct stat identity;
-    if (fstat(fd, &identity) != 0)
+    if (!identity->is_settled)
         return;
     pthread_mutex_lock(&lock);
     struct known_file *file = &files[oldest];
     file->role = role;
-    file->identity = identity;
+    file->identity = *identity;
     file->info = *info;
     strcpy(file->name, name);
     strcpy(file->path, path);
@@ -88,13 +77,14 @@ static void add(int fd, enum elf_known_role role, const struct elf_info *info, c
     pthread_mutex_unlock(&lock);
 }
 
-void elf_known_add(int fd, enum elf_known_role role, const struct elf_info *info)
+void elf_known_add(const struct file_identity *file, enum elf_known_role role,
+                   const struct elf_info *info)
 {
-    add(fd, role, info, "", "");
+    add(file, role, info, "", "");
 }
 
-void elf_known_add_interpreter(int fd, const struct elf_program *program)
+void elf_known_add_interpreter(const struct file_identity *file, const struct elf_program *program)
 {
-    add(fd, ELF_KNOWN_INTERPRETER, &program->interpreter_info, program->info.interpreter,
+    add(file, ELF_KNOWN_INTERPRETER, &program->interpreter_info, program->info.interpreter,
         program->interpreter_path);
 }

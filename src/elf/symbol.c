@@ -290,3 +290,33 @@ int elf_defines(int fd, const char *const names[])
     int index = find_any(fd, SHT_DYNSYM, names);
     return index == -ENOENT ? find_any(fd, SHT_SYMTAB, names) : index;
 }
+
+static bool is_import_of(const struct symbol_table *table, const ElfW(Sym) * symbol,
+                         const char *const names[])
+{
+    if (symbol->st_shndx != SHN_UNDEF || symbol->st_name >= table->strings_size)
+        return false;
+    for (; *names != NULL; names++)
+        if (strcmp(table->strings + symbol->st_name, *names) == 0)
+            return true;
+    return false;
+}
+
+int elf_imports(int fd, const char *const names[])
+{
+    struct symbol_table table;
+    int status = open_table(fd, SHT_DYNSYM, &table);
+    if (status != 0)
+        return status;
+    for (uint64_t first = 0; first < table.count && status == 0; first += SYMBOLS_AT_ONCE) {
+        ElfW(Sym) symbols[SYMBOLS_AT_ONCE];
+        uint64_t left = table.count - first;
+        size_t count = left < SYMBOLS_AT_ONCE ? (size_t)left : SYMBOLS_AT_ONCE;
+        status = elf_read_exact(fd, symbols, count * sizeof(symbols[0]),
+                                table.symbols + first * sizeof(symbols[0]));
+        for (size_t i = 0; i < count && status == 0; i++)
+            status = is_import_of(&table, &symbols[i], names);
+    }
+    close_table(&table);
+    return status;
+}

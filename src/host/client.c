@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/departure.h"
 #include "host/protocol.h"
 #include "host/serve.h"
 #include "host/time_slices.h"
@@ -76,6 +77,8 @@ static void start_job(struct host *host, struct job *job)
         set_apart(host, job, client);
     int id = client ? job_spawn(job, reply.message, sizeof(reply.message)) : -ENOMEM;
     int socket = job->socket;
+    if (client)
+        snprintf(client->program, sizeof(client->program), "%s", job->argv[0]);
     host->seen++;
     if (id > 0) {
         reply.status.id = client->task = id;
@@ -139,6 +142,13 @@ void host_serve_client(struct client *client)
         abandon(client);
 }
 
+/* Once per space: only the shim of the first task that left is told. */
+static void warn_of_departure(const struct client *client, struct protocol_reply *reply)
+{
+    if (!reply->message[0])
+        departure_say(client->task, client->program, reply->message, sizeof(reply->message));
+}
+
 static void add_up(struct host *host, struct protocol_reply *reply)
 {
     report_add(&host->total, &reply->status);
@@ -161,6 +171,7 @@ void host_pass_end_on(struct host *host)
         add_up(host, &reply);
         if (client->socket >= 0) {
             warn_if_alone(host, client, &reply);
+            warn_of_departure(client, &reply);
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }

@@ -53,7 +53,8 @@ int runtime_dir_lock(const char *path)
         close(fd);
         return -error;
     }
-    if (fstat(fd, &opened) != 0 || stat(path, &named) != 0 || opened.st_ino != named.st_ino) {
+    if (fstat(fd, &opened) != 0 || stat(path, &named) != 0 || opened.st_dev != named.st_dev ||
+        opened.st_ino != named.st_ino) {
         close(fd);
         return -ESTALE;
     }

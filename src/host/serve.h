@@ -16,6 +16,7 @@ struct client {
     int socket; /* -1: the shim is gone */
     int task;   /* id, 0: none */
     int pid;
+    char program[256];                   /* as it was named */
     int has_time_slices;                 /* counted by time_slices_add */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     uint64_t launch;

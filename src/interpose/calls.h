@@ -42,18 +42,21 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
     CALL(execveat, IN_ALL, interpose_execve, NULL, "as `execve`") \
     CALL(process_vm_readv, IN_LIBC, interpose_copy, NULL, "a copy in user space when the target is a member") \
     CALL(process_vm_writev, IN_LIBC, interpose_copy, NULL, "as `process_vm_readv`") \
+    CALL(open, IN_LIBC | IN_PROGRAM, interpose_open, NULL, \
+         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv` to read: the task's, not the root's") \
+    CALL(openat, IN_ALL, interpose_open, ldso_openat, \
+         "as `open`. In ld.so of `libxpmem.so.0`: the one beside the agent") \
     CALL(prctl, IN_LIBC | IN_PROGRAM, interpose_prctl, NULL, \
          "PR_SET_MDWE, which would act on all tasks, is refused; before a filter is set, what the program break may " \
          "need is mapped, as the filter may forbid `mmap`") \
     CALL(seccomp, IN_LIBC | IN_PROGRAM, interpose_seccomp, NULL, "as `prctl`, for filters") \
-    CALL(openat, IN_LDSO, NULL, ldso_openat, "of `libxpmem.so.0`: the one beside the agent") \
     CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
          "in thread mode: ends the task, not the process")
 /* clang-format on */
 
 interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_brk;
 interposed_handler interpose_shmat, interpose_shmdt, interpose_sigaction, interpose_readlink;
-interposed_handler interpose_execve, interpose_copy, interpose_exit_group;
+interposed_handler interpose_open, interpose_execve, interpose_copy, interpose_exit_group;
 interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
 

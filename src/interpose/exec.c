@@ -36,9 +36,7 @@ static int fetch_path(const char *path, char text[PATH_PREFIX_MAX])
     return 0;
 }
 
-/* Whether path names this process's executable: /proc/self/exe, /proc/thread-self/exe or
- * /proc/PID/exe, which for the kernel is the root's. */
-static int names_own_exe(const char *path)
+int interpose_names_own(const char *path, const char *file)
 {
     char text[PATH_PREFIX_MAX];
     if (!path || fetch_path(path, text) != 0)
@@ -53,8 +51,13 @@ static int names_own_exe(const char *path)
     if (after == rest && !(after = text_after(rest, "self")) &&
         !(after = text_after(rest, "thread-self")))
         return 0;
-    rest = text_after(after, "/exe");
-    return rest && !*rest;
+    return *after == '/' && text_equal(after + 1, file);
+}
+
+/* Whether the path is that of this process's executable, which for the kernel is the root's. */
+static int names_own_exe(const char *path)
+{
+    return interpose_names_own(path, "exe");
 }
 
 long interpose_readlink(struct space_slot *self, long nr, const long a[6])
@@ -93,6 +96,24 @@ static void install_again(struct space_slot *self)
             interpose_install_handler(self, interpose_fault_signals[i]);
 }
 
+/* Notes that the task leaves, and for which program, unless another has left before: whether it
+ * did. A path that cannot be read is left to execve. */
+static int note_departure(struct space *space, const struct space_slot *self, const char *path)
+{
+    struct space_departure *departure = &space->departure;
+    uint32_t expected = FILE_EMPTY;
+    size_t at = 0;
+    if (!atomic_compare_exchange_strong(&departure->state, &expected, FILE_FILLING))
+        return 0;
+    while (at < SPACE_PROGRAM_MAX - 1 &&
+           arch_guarded_copy(departure->path + at, path + at, 1) == 0 && departure->path[at])
+        at++;
+    departure->path[at] = 0;
+    departure->id = atomic_load(&self->id);
+    atomic_store_explicit(&departure->state, FILE_READY, memory_order_release);
+    return 1;
+}
+
 long interpose_execve(struct space_slot *self, long nr, const long a[6])
 {
     long b[6] = {a[0], a[1], a[2], a[3], a[4], a[5]};
@@ -103,6 +124,7 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
         return -EPERM; /* it would end all other threads of the process */
     if (names_own_exe((const char *)*path))
         *path = (long)interpose_program(self);
+    int noted = leaves && note_departure(space, self, (const char *)*path);
     if (leaves) {
         /* Release, pairs with the reaper's acquire load of `departures`: it sees `leaving`, too. */
         atomic_store_explicit(&self->leaving, 1, memory_order_relaxed);
@@ -112,6 +134,8 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
     tell_ignored(self);
     long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
     install_again(self);
+    if (noted)
+        atomic_store_explicit(&space->departure.state, FILE_EMPTY, memory_order_release);
     if (leaves)
         atomic_store_explicit(&self->leaving, 0, memory_order_release);
     return result;

@@ -80,17 +80,14 @@ static long read_data(struct space_slot *self, const long a[6])
     return result;
 }
 
-static int fill_cache(struct space_cache *cache, const struct stat *status, int fd)
+static int fill_cache(struct space_cache *cache, const struct file_identity *identity, int fd)
 {
     uint32_t expected = FILE_EMPTY;
-    if (status->st_size > (long)LAYOUT_GIB ||
+    if (identity->size > LAYOUT_GIB || !identity->is_settled ||
         !atomic_compare_exchange_strong(&cache->state, &expected, FILE_FILLING))
         return 0;
-    cache->device = status->st_dev;
-    cache->inode = status->st_ino;
-    cache->changed_ns = interpose_changed_ns(status);
-    cache->size = (uint64_t)status->st_size;
-    if (raw(__NR_mmap, LAYOUT_CACHE, status->st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+    cache->identity = *identity;
+    if (raw(__NR_mmap, LAYOUT_CACHE, identity->size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
             fd, 0) != (long)LAYOUT_CACHE)
         return 0; /* the state stays FILLING: no other task tries again */
     atomic_store_explicit(&cache->state, FILE_READY, memory_order_release);
@@ -107,10 +104,10 @@ static int shared_cache(const long a[6])
     if (state == FILE_FILLING || (a[3] & MAP_DENYWRITE) || !space_marked() ||
         raw(__NR_fstat, a[4], &status) != 0 || status.st_size != a[1])
         return 0;
+    struct file_identity identity = file_identity_of(&status);
     if (state == FILE_EMPTY)
-        return fill_cache(cache, &status, (int)a[4]);
-    return cache->device == status.st_dev && cache->inode == status.st_ino &&
-           cache->changed_ns == interpose_changed_ns(&status) && cache->size == (uint64_t)a[1];
+        return fill_cache(cache, &identity, (int)a[4]);
+    return file_is_unchanged(&cache->identity, &identity);
 }
 
 long ldso_mmap(struct space_slot *self, long nr, const long a[6])

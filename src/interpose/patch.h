@@ -3,7 +3,6 @@
 #define ONESPACE_INTERPOSE_PATCH_H
 
 #include <stddef.h>
-#include <sys/stat.h>
 
 #include "registry/space.h"
 
@@ -20,11 +19,5 @@ void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t si
 /* The same for what ld.so has just mapped, if it is a libc, the program or UCX's libucm. */
 void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,
                             long offset);
-
-/* When the file was last written, in ns: part of its identity. */
-static inline uint64_t interpose_changed_ns(const struct stat *status)
-{
-    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
-}
 
 #endif

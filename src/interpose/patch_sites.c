@@ -53,18 +53,22 @@ static void search_cpuids(const unsigned char *code, size_t size, struct patch_s
             (struct space_patch_site){.at = offsets[i], .nr = SPACE_PATCH_SITE_CPUID};
 }
 
-static int same_file(const struct space_file *file, const struct stat *status, size_t size,
-                     long offset)
+/* What a list was searched in. */
+struct searched {
+    struct file_identity identity;
+    uint64_t offset, length, is_loader;
+};
+
+static int is_of(const struct space_file *file, const struct searched *searched)
 {
-    return file->device == status->st_dev && file->inode == status->st_ino &&
-           file->changed_ns == interpose_changed_ns(status) &&
-           file->size == (uint64_t)status->st_size && file->offset == (uint64_t)offset &&
-           file->length == size;
+    return file_is_unchanged(&file->identity, &searched->identity) &&
+           file->offset == searched->offset && file->length == searched->length &&
+           file->is_loader == searched->is_loader;
 }
 
 /* Caches a list. An entry has one writer, who moves it from EMPTY to FILLING by compare-and-swap.
  * READY, stored with release, pairs with the readers' acquire. */
-static void remember(struct space *space, const struct stat *status, size_t size, long offset,
+static void remember(struct space *space, const struct searched *searched,
                      const struct patch_sites *list)
 {
     for (unsigned i = 0; i < SPACE_FILES; i++) {
@@ -72,12 +76,10 @@ static void remember(struct space *space, const struct stat *status, size_t size
         uint32_t expected = FILE_EMPTY;
         if (!atomic_compare_exchange_strong(&file->state, &expected, FILE_FILLING))
             continue;
-        file->device = status->st_dev;
-        file->inode = status->st_ino;
-        file->changed_ns = interpose_changed_ns(status);
-        file->size = (uint64_t)status->st_size;
-        file->offset = (uint64_t)offset;
-        file->length = size;
+        file->identity = searched->identity;
+        file->offset = searched->offset;
+        file->length = searched->length;
+        file->is_loader = searched->is_loader;
         file->count = list->count;
         file->left_out = list->left_out;
         for (uint32_t s = 0; s < list->count; s++)
@@ -88,29 +90,41 @@ static void remember(struct space *space, const struct stat *status, size_t size
     space_count(&space->overflows.files, 1);
 }
 
-void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
-                      struct patch_sites *list)
+/* The list of what was searched before: whether there is one. */
+static int recall(struct space *space, const struct searched *searched, struct patch_sites *list)
 {
-    struct space *space = space_registry();
-    struct stat status;
-    int known = fd >= 0 && raw(__NR_fstat, fd, &status) == 0;
-    for (unsigned i = 0; known && i < SPACE_FILES; i++) {
+    for (unsigned i = 0; i < SPACE_FILES; i++) {
         struct space_file *file = &space->files[i];
         uint32_t state = atomic_load_explicit(&file->state, memory_order_acquire);
         if (state == FILE_EMPTY)
-            break;
-        if (state != FILE_READY || !same_file(file, &status, size, offset))
+            return 0;
+        if (state != FILE_READY || !is_of(file, searched))
             continue;
         list->count = file->count;
         list->left_out = file->left_out;
         for (uint32_t s = 0; s < file->count; s++)
             list->items[s] = file->patch_sites[s];
-        return;
+        return 1;
     }
+    return 0;
+}
+
+void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
+                      struct patch_sites *list)
+{
+    struct space *space = space_registry();
+    struct searched searched = {
+        .offset = (uint64_t)offset, .length = size, .is_loader = (uint64_t)is_loader};
+    struct stat status;
+    int is_file = fd >= 0 && raw(__NR_fstat, fd, &status) == 0;
+    if (is_file)
+        searched.identity = file_identity_of(&status);
+    if (is_file && recall(space, &searched, list))
+        return;
     search_calls((const unsigned char *)code, size, is_loader, list);
     strike_out((const unsigned char *)code, size, list);
     if (is_loader)
         search_cpuids((const unsigned char *)code, size, list);
-    if (known)
-        remember(space, &status, size, offset, list);
+    if (is_file && searched.identity.is_settled)
+        remember(space, &searched, list);
 }

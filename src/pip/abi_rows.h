@@ -21,7 +21,8 @@
     ROW(struct record, pipid, 32, 4) \
     ROW(struct record, held, 36, 4) \
     ROW(struct record, after, 40, 8) \
-    ROW(struct record, hookarg, 48, 8)
+    ROW(struct record, hookarg, 48, 8) \
+    ROW(struct record, any_end, 56, 4)
 /* clang-format on */
 
 #endif

@@ -180,7 +180,7 @@ static int find_free(struct state *state, int pipid, struct record **found)
 }
 
 /* Clears what imports, queries of other tasks and the last task of that PiP id left. */
-static void prepare_record(struct record *record, const pip_spawn_program_t *program,
+static void prepare_record(struct record *record, const pip_spawn_program_t *program, uint32_t opts,
                            const pip_spawn_hook_t *hook)
 {
     if (record->held)
@@ -188,13 +188,14 @@ static void prepare_record(struct record *record, const pip_spawn_program_t *pro
     record->held = 0;
     record->after = hook ? hook->after : NULL;
     record->hookarg = hook ? hook->hookarg : NULL;
+    record->any_end = (opts & PIP_HOOK_ANY_END) != 0;
     atomic_store(&record->export, NULL);
     atomic_store(&record->returned, NULL);
     atomic_store(&record->aux, program->aux);
     atomic_store(&record->state, RECORD_STARTING);
 }
 
-static int spawn_locked(pip_spawn_program_t *program, uint32_t coreno, int *pipid,
+static int spawn_locked(pip_spawn_program_t *program, uint32_t coreno, uint32_t opts, int *pipid,
                         pip_spawn_hook_t *hook)
 {
     struct state *state = state_mine();
@@ -202,7 +203,7 @@ static int spawn_locked(pip_spawn_program_t *program, uint32_t coreno, int *pipi
     int result = find_free(state, *pipid, &record);
     if (result)
         return result;
-    prepare_record(record, program, hook);
+    prepare_record(record, program, opts, hook);
     result = start_task(state, record, program, coreno, hook);
     *pipid = record->pipid;
     /* Release: a reader that sees ALIVE sees the id. */
@@ -222,12 +223,12 @@ int pip_task_spawn(pip_spawn_program_t *progp, uint32_t coreno, uint32_t opts, i
     if (!state_is_root())
         return EPERM;
     if (!progp->prog || (!progp->funcname && (!progp->argv || !progp->argv[0])) ||
-        (opts & ~PIP_VALID_OPTS) ||
+        (opts & ~(PIP_VALID_OPTS | PIP_HOOK_ANY_END)) ||
         (pipid != PIP_PIPID_ANY && (pipid < 0 || pipid >= state_mine()->ntasks)) ||
         (coreno != PIP_CPUCORE_ASIS && choose_cpu(coreno, &unused)))
         return EINVAL;
     pthread_mutex_lock(&root_lock);
-    int result = spawn_locked(progp, coreno, &pipid, hookp);
+    int result = spawn_locked(progp, coreno, opts, &pipid, hookp);
     pthread_mutex_unlock(&root_lock);
     if (result == 0 && pipidp)
         *pipidp = pipid;

@@ -42,6 +42,7 @@ struct record {
     int held; /* the id of the ended task whose memory is kept, or 0 */
     pip_spawnhook_t after;
     void *hookarg;
+    int any_end; /* `after` is called however the task ended */
 };
 
 struct state {

@@ -5,6 +5,9 @@
 #include "base/futex.h"
 #include "state.h"
 
+/* How a task ended whose end nobody reported. */
+static const struct onespace_status killed = {.status = SIGKILL};
+
 static struct record *record_of(struct state *state, int id)
 {
     for (int i = 0; i < state->ntasks; i++)
@@ -14,13 +17,17 @@ static struct record *record_of(struct state *state, int id)
     return NULL;
 }
 
-/* Frees the PiP id and runs the hook. The task's memory stays until the PiP id is used again. The
- * lock makes sure that a spawn of another thread has stored the id; without it there is none. */
-static int finish(struct state *state, int id, int status, int *pipidp, int *statusp)
+/* Frees the PiP id and runs the hook, after exit or after any end. The task's memory stays until
+ * the PiP id is used again. The lock makes sure that a spawn of another thread has stored the id;
+ * without it there is none. */
+static int finish(struct state *state, int id, const struct onespace_status *end, int *pipidp,
+                  int *statusp)
 {
+    int status = end->status;
     pthread_mutex_lock(&root_lock);
     struct record *record = record_of(state, id);
-    pip_spawnhook_t after = record ? record->after : NULL;
+    int is_due = record && (end->by_exit || record->any_end);
+    pip_spawnhook_t after = is_due ? record->after : NULL;
     void *hookarg = record ? record->hookarg : NULL;
     int pipid = record ? record->pipid : 0;
     if (record) {
@@ -61,8 +68,8 @@ static int wait_one(int pipid, int *statusp, int timeout_ms)
     int id = atomic_load(&record->id);
     result = onespace_wait(id, &status, timeout_ms);
     if (result == -EOWNERDEAD) /* the reaper was killed, and the tasks with it */
-        return finish(state, id, SIGKILL, NULL, statusp);
-    return result < 0 ? ECHILD : finish(state, id, status.status, NULL, statusp);
+        return finish(state, id, &killed, NULL, statusp);
+    return result < 0 ? ECHILD : finish(state, id, &status, NULL, statusp);
 }
 
 int pip_wait(int pipid, int *status)
@@ -94,9 +101,9 @@ static int wait_any(int *pipidp, int *statusp, int timeout_ms)
         if (!left)
             return ECHILD;
         int id = onespace_wait(ONESPACE_ANY, &status, timeout_ms);
-        int result = id == -EOWNERDEAD ? finish(state, left, SIGKILL, pipidp, statusp)
+        int result = id == -EOWNERDEAD ? finish(state, left, &killed, pipidp, statusp)
                      : id < 0          ? ECHILD
-                                       : finish(state, id, status.status, pipidp, statusp);
+                                       : finish(state, id, &status, pipidp, statusp);
         if (id < 0 || result == 0)
             return result;
         /* A task of the native interface, not of PiP. */

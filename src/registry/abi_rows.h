@@ -48,14 +48,15 @@
     ROW(struct space, oversubscribed, 9644, 4) \
     ROW(struct space, overflows, 9648, 16) \
     ROW(struct space, cpuids, 9664, 3072) \
-    ROW(struct space, files, 12736, 210944) \
-    ROW(struct space, cache, 223680, 40) \
-    ROW(struct space, export_reach, 223720, 32768) \
-    ROW(struct space, exports, 256488, 2097152) \
-    ROW(struct space, xpmem_library, 2353640, 4096) \
-    ROW(struct space, xpmem_slots, 2357736, 8388608) \
-    ROW(struct space, holds, 10746344, 8388608) \
-    ROW(struct space, slots, 19134976, 10354688) \
+    ROW(struct space, files, 12736, 217088) \
+    ROW(struct space, cache, 229824, 56) \
+    ROW(struct space, departure, 229880, 264) \
+    ROW(struct space, export_reach, 230144, 32768) \
+    ROW(struct space, exports, 262912, 2097152) \
+    ROW(struct space, xpmem_library, 2360064, 4096) \
+    ROW(struct space, xpmem_slots, 2364160, 8388608) \
+    ROW(struct space, holds, 10752768, 8388608) \
+    ROW(struct space, slots, 19141376, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -79,6 +80,7 @@
     ROW(struct space_slot, has_spawned, 88, 4) \
     ROW(struct space_slot, has_imported, 92, 4) \
     ROW(struct space_slot, was_imported, 96, 4) \
+    ROW(struct space_slot, called_exit, 100, 4) \
     ROW(struct space_slot, started_ns, 104, 8) \
     ROW(struct space_slot, user_us, 112, 8) \
     ROW(struct space_slot, system_us, 120, 8) \
@@ -164,26 +166,30 @@
     ROW(struct space_patch_site, nr, 4, 2) \
     ROW(struct space_patch_site, length, 6, 1) \
     ROW(struct space_patch_site, lead, 7, 1) \
+    ROW(struct file_identity, device, 0, 8) \
+    ROW(struct file_identity, inode, 8, 8) \
+    ROW(struct file_identity, size, 16, 8) \
+    ROW(struct file_identity, modified_ns, 24, 8) \
+    ROW(struct file_identity, changed_ns, 32, 8) \
+    ROW(struct file_identity, is_settled, 40, 8) \
     ROW(struct space_file, state, 0, 4) \
     ROW(struct space_file, count, 4, 2) \
     ROW(struct space_file, left_out, 6, 2) \
-    ROW(struct space_file, device, 8, 8) \
-    ROW(struct space_file, inode, 16, 8) \
-    ROW(struct space_file, changed_ns, 24, 8) \
-    ROW(struct space_file, size, 32, 8) \
-    ROW(struct space_file, offset, 40, 8) \
-    ROW(struct space_file, length, 48, 8) \
-    ROW(struct space_file, patch_sites, 56, 768) \
+    ROW(struct space_file, identity, 8, 48) \
+    ROW(struct space_file, offset, 56, 8) \
+    ROW(struct space_file, length, 64, 8) \
+    ROW(struct space_file, is_loader, 72, 8) \
+    ROW(struct space_file, patch_sites, 80, 768) \
     ROW(struct space_cpuid, state, 0, 4) \
     ROW(struct space_cpuid, leaf, 4, 4) \
     ROW(struct space_cpuid, subleaf, 8, 4) \
     ROW(struct space_cpuid, answer, 12, 16) \
     ROW(struct space_cpuid, unused, 28, 4) \
     ROW(struct space_cache, state, 0, 4) \
-    ROW(struct space_cache, device, 8, 8) \
-    ROW(struct space_cache, inode, 16, 8) \
-    ROW(struct space_cache, changed_ns, 24, 8) \
-    ROW(struct space_cache, size, 32, 8) \
+    ROW(struct space_cache, identity, 8, 48) \
+    ROW(struct space_departure, state, 0, 4) \
+    ROW(struct space_departure, id, 4, 4) \
+    ROW(struct space_departure, path, 8, 256) \
     ROW(struct space_overflows, patch_sites, 0, 4) \
     ROW(struct space_overflows, files, 4, 4) \
     ROW(struct space_overflows, cpuids, 8, 4) \
@@ -227,13 +233,20 @@
     ROW(struct child, start, 128, 8) \
     ROW(struct child, start_argument, 136, 8) \
     ROW(struct child, data, 144, 8) \
-    ROW(struct child, fd_count, 152, 4) \
-    ROW(struct child, policy_nodes, 160, 128) \
-    ROW(struct child, limits, 288, 256) \
-    ROW(struct child, cpus, 544, 256) \
-    ROW(struct child, name, 800, 16) \
-    ROW(struct child, program, 816, 4096) \
-    ROW(struct child, fds, 4912, 8) \
+    ROW(struct child, strings, 152, 40) \
+    ROW(struct child, auxv, 192, 8) \
+    ROW(struct child, fd_count, 200, 4) \
+    ROW(struct child, policy_nodes, 208, 128) \
+    ROW(struct child, limits, 336, 256) \
+    ROW(struct child, cpus, 592, 256) \
+    ROW(struct child, name, 848, 16) \
+    ROW(struct child, program, 864, 4096) \
+    ROW(struct child, fds, 4960, 8) \
+    ROW(struct child_strings, name, 0, 8) \
+    ROW(struct child_strings, name_end, 8, 8) \
+    ROW(struct child_strings, arguments, 16, 8) \
+    ROW(struct child_strings, environment, 24, 8) \
+    ROW(struct child_strings, end, 32, 8) \
     ROW(struct child_fd, source, 0, 4) \
     ROW(struct child_fd, target, 4, 4) \
     ROW(struct arch_trampoline_data, call_entry, 0, 8) \

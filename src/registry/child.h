@@ -30,6 +30,12 @@ enum child_stage {
     CHILD_BEFORE,
 };
 
+/* Where the strings of the initial stack lie, for /proc/self/cmdline and environ: argv[0], and
+ * those of argv[1] and the environment, which are contiguous. */
+struct child_strings {
+    uintptr_t name, name_end, arguments, environment, end;
+};
+
 struct child {
     struct space *space;
     struct space_slot *slot;
@@ -51,6 +57,8 @@ struct child {
     uintptr_t start; /* of the function in place of main: virtual, without bias; 0: main */
     void *start_argument;
     void *data; /* for onespace_spawner */
+    struct child_strings strings;
+    uintptr_t auxv; /* the auxiliary vector; set again by the agent: ld.so may move it */
     uint32_t fd_count;
     uint64_t policy_nodes[16];
     struct rlimit limits[CHILD_LIMITS];

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/file_identity.h"
+
 enum { SPACE_FILES = 256, SPACE_FILE_PATCH_SITES = 96, SPACE_CPUIDS = 96 };
 
 /* The patch sites of a file that was mapped executable. FILLING entries whose filler died stay
@@ -25,14 +27,16 @@ enum file_state { FILE_EMPTY, FILE_FILLING, FILE_READY };
 struct space_file {
     _Atomic uint32_t state;
     uint16_t count, left_out; /* patch sites kept; those that found patch_sites[] full */
-    uint64_t device, inode, changed_ns, size, offset, length;
+    struct file_identity identity;
+    uint64_t offset, length; /* of the mapping */
+    uint64_t is_loader;      /* searched as a dynamic linker */
     struct space_patch_site patch_sites[SPACE_FILE_PATCH_SITES];
 };
 
 /* ld.so.cache, mapped once for all tasks: EMPTY -> FILLING -> READY as with files. */
 struct space_cache {
     _Atomic uint32_t state;
-    uint64_t device, inode, changed_ns, size;
+    struct file_identity identity;
 };
 
 #endif

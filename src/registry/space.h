@@ -32,6 +32,15 @@
 
 enum { SPACE_LIMITS = 16, SPACE_LIBRARY = 256 };
 
+/* The first task that left the space by executing another program: for the message that says so
+ * once. By the task: EMPTY -> FILLING, as the only one; -> READY with release, which pairs with the
+ * root's acquire; -> EMPTY when execve failed. */
+struct space_departure {
+    _Atomic uint32_t state; /* enum file_state */
+    int32_t id;
+    char path[SPACE_PROGRAM_MAX]; /* as execve got it; truncated */
+};
+
 struct space {
     struct shared_header header;
     char library[SPACE_LIBRARY]; /* file of the root's library, for messages */
@@ -77,6 +86,7 @@ struct space {
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
     struct space_cache cache;
+    struct space_departure departure;
     /* The number of entries that a search for a name must look at, by its first entry. Only raised,
      * by compare-and-swap, before the name that needs it is LIVE. */
     _Atomic uint16_t export_reach[SPACE_EXPORTS];

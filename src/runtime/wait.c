@@ -2,6 +2,7 @@
 #include "onespace.h"
 
 #include <errno.h>
+#include <sys/wait.h>
 
 #include "base/futex.h"
 #include "registry/space.h"
@@ -27,6 +28,7 @@ static int collect(struct space_slot *slot, struct onespace_status *status)
         .id = atomic_load(&slot->id),
         .pid = atomic_load(&slot->pid),
         .status = slot->status,
+        .by_exit = WIFEXITED(slot->status) && atomic_load(&slot->called_exit),
         .user_us = slot->user_us,
         .system_us = slot->system_us,
         .copies = atomic_load(&slot->stats.cma_calls),

@@ -50,6 +50,11 @@ def test_program_is_searched_along_path(check):
     assert check("ls")["path"] == os.path.realpath(shutil.which("ls"))
 
 
+@pytest.mark.parametrize("program,executes", [("env", True), ("nice", True), ("cat", False), ("sh", False)])
+def test_start_program_is_told_from_others(check, program, executes):
+    assert any("executes another program" in note for note in check(program)["notes"]) == executes
+
+
 def test_static_program_can(check, guests):
     verdict = check(guests("program-static"))
     assert verdict["can_be_task"] and verdict["libc"] == "static" and verdict["interpreter"] is None

@@ -40,8 +40,8 @@ TEST(PatchSites, AreThoseOfTheKindOfCode)
 {
     EXPECT_EQ(found(SOME, SEARCH_LDSO), (std::vector<long>{SYS_mmap, SYS_mprotect, SYS_openat}));
     EXPECT_EQ(found(SOME, SEARCH_LIBC),
-              (std::vector<long>{SYS_mmap, SYS_mprotect, SYS_process_vm_readv}));
-    EXPECT_EQ(found(SOME, SEARCH_PROGRAM), (std::vector<long>{SYS_mmap, SYS_mprotect}));
+              (std::vector<long>{SYS_mmap, SYS_mprotect, SYS_openat, SYS_process_vm_readv}));
+    EXPECT_EQ(found(SOME, SEARCH_PROGRAM), (std::vector<long>{SYS_mmap, SYS_mprotect, SYS_openat}));
 }
 
 TEST(PatchSites, AreNoMoreThanAFileHasRoomFor)

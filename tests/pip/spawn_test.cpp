@@ -249,8 +249,59 @@ TEST_F(pip_hooks, run_around_the_task)
     EXPECT_EQ(static_cast<pip_id_t>(calls.pid), id) << "as the task";
     EXPECT_EQ(pip_kill(0, SIGKILL), 0);
     EXPECT_EQ(wait(0), SIGKILL);
-    EXPECT_EQ(calls.after, 1) << "however it ended";
+    ASSERT_EQ(spawn_hooked(&calls, "exit"), 0);
+    EXPECT_EQ(calls.after, 0);
+    EXPECT_EQ(wait(0), 0);
+    EXPECT_EQ(calls.after, 1);
     EXPECT_EQ(calls.after_pid, getpid()) << "as the root";
+}
+
+// How a task may end by itself, and whether `after` is called then.
+static const std::tuple<const char *, const char *, int> ends[] = {
+    {"exit", "0", 1},       {"return", "0", 1},     {"quick-exit", "0", 0},
+    {"fin-exit", "0", 1},   {"fin-return", "0", 1}, {"fin-quick-exit", "0", 0},
+    {"kill-self", "15", 0},
+};
+
+TEST_F(pip_hooks, after_is_called_where_the_program_exited)
+{
+    for (auto [scene, word, called] : ends) {
+        Calls calls;
+        ASSERT_EQ(spawn_hooked(&calls, scene, word), 0);
+        EXPECT_GE(wait(0), 0) << scene;
+        EXPECT_EQ(calls.after, called) << scene;
+    }
+}
+
+TEST_F(pip_hooks, after_is_called_at_any_end_if_asked)
+{
+    for (auto [scene, word, called] : ends) {
+        Calls calls;
+        std::string path = guest();
+        int pipid = 0;
+        char *argv[] = {path.data(), const_cast<char *>(scene), const_cast<char *>(word), nullptr};
+        pip_spawn_program_t what;
+        pip_spawn_hook_t hook;
+        pip_spawn_from_main(&what, nullptr, argv, nullptr, nullptr);
+        pip_spawn_hook(&hook, before, after, &calls);
+        ASSERT_EQ(pip_task_spawn(&what, PIP_CPUCORE_ASIS, PIP_HOOK_ANY_END, &pipid, &hook), 0);
+        EXPECT_GE(wait(0), 0) << scene;
+        EXPECT_EQ(calls.after, 1) << scene;
+    }
+}
+
+TEST_F(pip_hooks, after_is_called_for_programs_without_the_library)
+{
+    for (auto [name, called] : {std::pair{"plain", 1}, std::pair{"exits", 0}}) {
+        Calls calls;
+        std::string path = program(name);
+        int pipid = 0;
+        char *argv[] = {path.data(), const_cast<char *>("hello"), nullptr};
+        ASSERT_EQ(
+            pip_spawn(argv[0], argv, nullptr, PIP_CPUCORE_ASIS, &pipid, before, after, &calls), 0);
+        EXPECT_EQ(wait(0), 3 << 8) << name;
+        EXPECT_EQ(calls.after, called) << name;
+    }
 }
 
 TEST_F(pip_hooks, that_refuse_fail_the_spawn)

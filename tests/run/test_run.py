@@ -59,6 +59,22 @@ def test_exit_status_is_of_the_first_that_failed(job):
     assert result.code == 4, str(result)
 
 
+def test_program_that_leaves_the_space_is_named(job, run):
+    result = job.run([*run, "env", "/bin/echo", "ran"])
+    assert result.code == 0 and result.out == "ran\n", str(result)
+    assert "onespace run: env left the space: it executed /bin/echo, " in result.err, str(result)
+
+
+def test_programs_that_leave_the_space_are_named_once(job):
+    result = job.run([*RUN, "-n", "3", "env", "/bin/true"])
+    assert result.code == 0 and result.err.count("left the space") == 1, str(result)
+
+
+def test_program_that_cannot_execute_another_has_not_left(job, run):
+    result = job.run([*run, "env", "/nonexistent"])
+    assert result.code == 127 and "left the space" not in result.err, str(result)
+
+
 def test_signal_that_ended_a_task_is_named(job):
     result = job.run([*RUN, *sh("kill -USR1 $$")])
     assert result.code == 128 + signal.SIGUSR1

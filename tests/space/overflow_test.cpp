@@ -11,22 +11,11 @@ using overflows = SpaceTest;
 // A copy of the libc whose modification time changes is a new file to the space every time.
 TEST_F(overflows, of_files_leave_tasks_as_they_are)
 {
-    std::string libc =
-        std::filesystem::canonical("/lib64/ld-linux-x86-64.so.2").parent_path() / "libc.so.6";
-    char directory[] = "/tmp/onespace-libc-XXXXXX";
-    ASSERT_NE(mkdtemp(directory), nullptr);
-    std::string copy = std::string(directory) + "/libc.so.6";
-    std::filesystem::copy_file(libc, copy);
-    setenv("LD_LIBRARY_PATH", directory, 1);
+    probe_fill_files();
     EXPECT_EQ(as_task({program("patch_sites"), "many"}).status, 0);
     Footprint before = Footprint::now();
-    for (int i = 0; i < 300 && !HasFailure(); i++) {
-        timespec times[2] = {{i, 0}, {i, 0}};
-        ASSERT_EQ(utimensat(AT_FDCWD, copy.c_str(), times, 0), 0);
+    for (int i = 0; i < 20 && !HasFailure(); i++)
         EXPECT_EQ(as_task({program("plain"), "malloc"}), exits("wrong 0\n"));
-    }
-    unsetenv("LD_LIBRARY_PATH");
-    std::filesystem::remove_all(directory);
     EXPECT_GT(probe_overflows("files"), 0);
     expect_flat(before, 2, 2048); // a libc that is not interposed on would leave its heap behind
 }

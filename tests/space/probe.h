@@ -13,6 +13,7 @@ void probe_describe(char *text, size_t size); /* those, one per line */
 int probe_exports(void);                      /* names that are exported or being exported */
 void probe_reach(int *longest, int *mean);    /* entries that a search for a name looks at */
 int probe_overflows(const char *kind);        /* "files", "patch sites" or "mappings" */
+void probe_fill_files(void);                  /* no further file's patch sites are cached */
 int probe_holds(void);                        /* holds of all members on all */
 void probe_set_oversubscribed(int is);        /* as the host's threads do */
 unsigned probe_yields(int id);                /* how often that task yielded its CPU */

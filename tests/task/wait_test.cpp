@@ -27,6 +27,22 @@ TEST_F(wait_for, gives_a_status_out_once)
     EXPECT_EQ(onespace_wait(task.id(), nullptr, Patience), -ECHILD);
 }
 
+TEST_F(wait_for, tells_exit_from_the_system_call)
+{
+    for (auto [name, by_exit] :
+         {std::pair{"plain", 1}, std::pair{"plain-musl", 1}, std::pair{"exits", 0}}) {
+        if (!std::filesystem::exists(program(name)))
+            continue; // no musl-gcc
+        Words words = {program(name), "hello"};
+        onespace_status status = {};
+        int id = onespace_spawn(words[0].c_str(), pointers(words).data(), nullptr, nullptr);
+        ASSERT_GT(id, 0);
+        ASSERT_EQ(onespace_wait(id, &status, Patience), id);
+        EXPECT_EQ(status.status, 3 << 8) << name;
+        EXPECT_EQ(status.by_exit, by_exit) << name;
+    }
+}
+
 TEST_F(wait_for, refuses_ids_that_are_no_tasks)
 {
     EXPECT_EQ(onespace_wait(ONESPACE_ROOT, nullptr, 0), -ECHILD);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "arch/trampoline.h"
+#include "base/file_identity.h"
 #include "base/page.h"
 #include "interpose/interpose.h"
 #include "interpose/patch.h"
@@ -23,10 +24,11 @@ enum { IMAGES = 4, DATA_PAGES = 1 + CHILD_PAGES };
 struct loader_image {
     int is_made, fd;
     int is_thread;
-    struct stat source, file; /* of ld.so and of the memory file, whose descriptor may be reused */
-    uintptr_t built_at;       /* the address to which the recorded patch sites are relative */
-    size_t loader, code_size; /* offsets of ld.so and of its writable data */
-    size_t data, size;        /* offset of the trampolines' data; of the end */
+    struct file_identity source; /* of ld.so */
+    struct stat file;            /* of the memory file, whose descriptor may be reused */
+    uintptr_t built_at;          /* the address to which the recorded patch sites are relative */
+    size_t loader, code_size;    /* offsets of ld.so and of its writable data */
+    size_t data, size;           /* offset of the trampolines' data; of the end */
     uint32_t trampoline_count, cpuid_count;
 };
 
@@ -141,15 +143,16 @@ static int is_intact(const struct loader_image *image)
 /* With the lock held. NULL and a negative error number if there is none and it cannot be made. */
 static struct loader_image *find(const struct elf_program *program, int is_thread, int *error)
 {
-    struct stat source;
-    if (stat(program->interpreter_path, &source) != 0) {
+    struct stat status;
+    if (stat(program->interpreter_path, &status) != 0) {
         *error = -errno;
         return NULL;
     }
+    struct file_identity source = file_identity_of(&status);
     for (unsigned i = 0; i < IMAGES; i++) {
         struct loader_image *image = &images[i];
         if (image->is_made && image->is_thread == is_thread &&
-            elf_same_file(&image->source, &source)) {
+            file_is_unchanged(&image->source, &source)) {
             if (is_intact(image))
                 return image;
             image->is_made = 0;
@@ -157,7 +160,11 @@ static struct loader_image *find(const struct elf_program *program, int is_threa
     }
     struct loader_image image = {.is_thread = is_thread};
     int fd = open(program->interpreter_path, O_RDONLY | O_CLOEXEC);
-    *error = fd < 0 || fstat(fd, &image.source) != 0 ? -errno : build(&image, fd, program);
+    *error = fd < 0 || fstat(fd, &status) != 0 ? -errno : 0;
+    if (*error == 0) {
+        image.source = file_identity_of(&status);
+        *error = build(&image, fd, program);
+    }
     if (fd >= 0)
         close(fd);
     if (*error < 0)

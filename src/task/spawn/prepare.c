@@ -19,9 +19,11 @@
 #include "task/spawn/loader_image.h"
 #include "task/spawn/stack.h"
 
+enum { NAME_AT = 2 }; /* in what follows */
+
 /* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…, so that ld.so loads the program as its
  * main program and $ORIGIN is the program's directory. Freed by the caller. */
-static char **interpreter_argv(const struct spawn *spawn)
+static char **interpreter_argv(const struct spawn *spawn, unsigned *arguments_at)
 {
     char *const *argv = spawn->program.argv;
     size_t count = 0, at = 0;
@@ -39,6 +41,7 @@ static char **interpreter_argv(const struct spawn *spawn)
         vector[at++] = (char *)agent;
     }
     vector[at++] = (char *)spawn->program.path;
+    *arguments_at = (unsigned)at;
     for (size_t i = 1; i < count; i++)
         vector[at++] = argv[i];
     return vector;
@@ -98,7 +101,8 @@ static size_t stack_size_of(const struct spawn *spawn, size_t limit)
 static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
 {
     int is_dynamic = spawn->program.interpreter_path[0] != 0;
-    char **argv = is_dynamic ? interpreter_argv(spawn) : spawn->program.argv;
+    unsigned arguments_at = 1;
+    char **argv = is_dynamic ? interpreter_argv(spawn, &arguments_at) : spawn->program.argv;
     if (!argv)
         return -ENOMEM;
     size_t limit = stack_limit_of(spawn);
@@ -112,8 +116,12 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
         .program = spawn->program.path,
         .argv = argv,
         .envp = spawn->envp,
+        .name_at = is_dynamic ? NAME_AT : 0,
+        .arguments_at = arguments_at,
     };
     int result = stack_make(&request, &spawn->child->stack_pointer);
+    spawn->child->strings = request.strings;
+    spawn->child->auxv = request.auxv;
     if (is_dynamic)
         free(argv);
     return result;
@@ -203,8 +211,10 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     atomic_store(&slot->memory, MEMORY_PRESENT);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
         (void)holds_take(spawn->space, slot, spawn->self);
-    if (!spawn->program.interpreter_path[0] || !agent_path())
-        atomic_store(&slot->loaded, 1); /* there is no agent to store it */
+    if (!spawn->program.interpreter_path[0] || !agent_path()) { /* there is no agent to store it */
+        atomic_store(&slot->loaded, 1);
+        atomic_store(&slot->called_exit, 1);
+    }
     slot->flags = spawn->attr.flags;
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;

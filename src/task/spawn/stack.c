@@ -145,8 +145,20 @@ static void fill_aux(const struct stack_request *request, uintptr_t *at, struct 
     add(aux, AT_NULL, 0);
 }
 
+/* Where argv[0] of the program and its arguments went. */
+static void note_arguments(struct stack_request *request, const uintptr_t *argv)
+{
+    struct child_strings *strings = &request->strings;
+    int is_empty = !argv[request->name_at];
+    uintptr_t after_name = is_empty ? 0 : argv[request->name_at + 1];
+    uintptr_t arguments = is_empty ? 0 : argv[request->arguments_at];
+    strings->name = argv[request->name_at];
+    strings->name_end = after_name ? after_name : strings->environment;
+    strings->arguments = arguments ? arguments : strings->environment;
+}
+
 /* Fills the stack below `top`. The stack pointer, or 0 if it does not fit above `low`. */
-static uintptr_t fill(const struct stack_request *request, uintptr_t top, uintptr_t low)
+static uintptr_t fill(struct stack_request *request, uintptr_t top, uintptr_t low)
 {
     struct aux aux = {0};
     size_t bytes = string_bytes(request);
@@ -159,8 +171,13 @@ static uintptr_t fill(const struct stack_request *request, uintptr_t top, uintpt
     uintptr_t pointer = (strings - vectors) & -(uintptr_t)16;
     uintptr_t *vector = (uintptr_t *)pointer;
     *vector++ = count_strings(request->argv);
+    const uintptr_t *argv = vector;
     vector = put_strings(&at, request->argv, vector);
+    request->strings.environment = at;
+    note_arguments(request, argv);
     vector = put_strings(&at, request->envp, vector);
+    request->strings.end = at;
+    request->auxv = (uintptr_t)vector;
     memcpy(vector, aux.entries, aux.count * sizeof(aux.entries[0]));
     return pointer;
 }
@@ -176,7 +193,7 @@ static int map_guard(const struct stack_request *request, uintptr_t low)
     return guard == MAP_FAILED ? -errno : 0;
 }
 
-int stack_make(const struct stack_request *request, uintptr_t *stack_pointer)
+int stack_make(struct stack_request *request, uintptr_t *stack_pointer)
 {
     uintptr_t end = layout_range(space_slot_index(request->space, request->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */

@@ -3,7 +3,7 @@
 #define ONESPACE_TASK_STACK_H
 
 #include "elf/elf.h"
-#include "registry/space.h"
+#include "registry/child.h"
 
 struct stack_request {
     struct space *space;
@@ -14,10 +14,14 @@ struct stack_request {
     const struct elf_info *info;
     const char *program; /* AT_EXECFN */
     char *const *argv, *const *envp;
+    unsigned name_at, arguments_at; /* indexes in argv: of the program's argv[0] and argv[1] */
+    /* What stack_make gives. */
+    struct child_strings strings;
+    uintptr_t auxv;
 };
 
 /* Maps the stack at the top of the slot's range and fills it. 0, -E2BIG when arguments and
  * environment take more than a quarter of it, or -errno; *stack_pointer is where to start. */
-int stack_make(const struct stack_request *request, uintptr_t *stack_pointer);
+int stack_make(struct stack_request *request, uintptr_t *stack_pointer);
 
 #endif

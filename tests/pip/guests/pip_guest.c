@@ -46,6 +46,26 @@ static int play_quick_exit(int argc, char **argv)
     _exit(argc > 1 ? atoi(argv[1]) : 0);
 }
 
+static int play_return(int argc, char **argv)
+{
+    return argc > 1 ? atoi(argv[1]) : 0;
+}
+
+static int play_fin_exit(int argc, char **argv)
+{
+    return pip_fin() == 0 ? play_exit(argc, argv) : 100;
+}
+
+static int play_fin_return(int argc, char **argv)
+{
+    return pip_fin() == 0 ? play_return(argc, argv) : 100;
+}
+
+static int play_fin_quick_exit(int argc, char **argv)
+{
+    return pip_fin() == 0 ? play_quick_exit(argc, argv) : 100;
+}
+
 /* That everything is there without pip_init, and what it says. */
 static int play_questions(int argc, char **argv)
 {
@@ -400,6 +420,10 @@ int main(int argc, char **argv)
         {"nested-root", play_nested_root},
         {"exit", play_exit},
         {"quick-exit", play_quick_exit},
+        {"return", play_return},
+        {"fin-exit", play_fin_exit},
+        {"fin-return", play_fin_return},
+        {"fin-quick-exit", play_fin_quick_exit},
         {"questions", play_questions},
         {"refusals", play_refusals},
         {"fin", play_fin},

@@ -1,0 +1,117 @@
+/* tests/agent/guests/own_files.c: what a program finds of itself in /proc. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "programs/choose.h"
+
+static char bytes[1 << 20];
+
+/* Reads the whole file by pieces: its size, or -1. */
+static ssize_t read_all(int fd)
+{
+    ssize_t size = 0, got;
+    while ((got = read(fd, bytes + size, 1000)) > 0)
+        size += got;
+    close(fd);
+    return got < 0 || fd < 0 ? -1 : size;
+}
+
+static void say(const char *how, ssize_t size)
+{
+    printf("%s %zd:", how, size);
+    for (ssize_t i = 0; i < size; i++)
+        putchar(bytes[i] ? bytes[i] : '|');
+    putchar('\n');
+}
+
+/* Arguments and environment, by all ways to open. */
+static int play_strings(int argc, char **argv)
+{
+    char by_pid[64];
+    (void)argc, (void)argv;
+    say("open", read_all(open("/proc/self/cmdline", O_RDONLY)));
+    say("openat", read_all(openat(AT_FDCWD, "/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC)));
+    snprintf(by_pid, sizeof(by_pid), "/proc/%d/cmdline", getpid());
+    FILE *file = fopen(by_pid, "r");
+    say("fopen", file ? (ssize_t)fread(bytes, 1, sizeof(bytes), file) : -1);
+    setenv("LATER", "is not in the file", 1);
+    say("environ", read_all(open("/proc/self/environ", O_RDONLY)));
+    return 0;
+}
+
+/* In a child, that has the same. */
+static int play_child(int argc, char **argv)
+{
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        exit(play_strings(argc, argv));
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static int play_auxv(int argc, char **argv)
+{
+    static const unsigned long types[] = {AT_ENTRY, AT_RANDOM, AT_PHDR, AT_PHNUM, AT_EXECFN};
+    (void)argc, (void)argv;
+    ssize_t size = read_all(open("/proc/self/auxv", O_RDONLY));
+    const unsigned long *entry = (const unsigned long *)(void *)bytes;
+    for (; size > 0 && entry[0] != AT_NULL; entry += 2)
+        for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+            if (entry[0] == types[i] && types[i] != AT_EXECFN)
+                printf("%lu %d\n", types[i], entry[1] == getauxval(types[i]));
+    printf("ends %d\n", (const char *)(entry + 2) == bytes + size);
+    return 0;
+}
+
+static int play_exe(int argc, char **argv)
+{
+    struct stat opened, named;
+    (void)argc;
+    int fd = open("/proc/self/exe", O_RDONLY);
+    int path = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+    if (fd < 0 || stat(argv[-1], &named) != 0 || fstat(fd, &opened) != 0)
+        return 1;
+    printf("same %d\n", opened.st_dev == named.st_dev && opened.st_ino == named.st_ino);
+    if (path < 0 || fstat(path, &opened) != 0)
+        return 2;
+    printf("same %d\n", opened.st_dev == named.st_dev && opened.st_ino == named.st_ino);
+    printf("close on exec %d %d\n", fcntl(fd, F_GETFD), fcntl(path, F_GETFD));
+    return 0;
+}
+
+static void say_error(const char *what, const char *path, int flags)
+{
+    int fd = open(path, flags);
+    printf("%s %d %s\n", what, fd, strerror(errno));
+}
+
+/* Descriptors and errors are as the kernel gives them. */
+static int play_errors(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC), next = dup(fd);
+    printf("lowest numbers %d, close on exec %d\n", next - fd, fcntl(fd, F_GETFD));
+    printf("again %d\n", lseek(fd, 0, SEEK_SET) == 0 && read(fd, bytes, 4) == 4);
+    say_error("write", "/proc/self/auxv", O_WRONLY);
+    say_error("none", "/proc/self/environs", O_RDONLY);
+    say_error("fault", (const char *)(uintptr_t)16, O_RDONLY);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {{"strings", play_strings},
+                                          {"child", play_child},
+                                          {"auxv", play_auxv},
+                                          {"exe", play_exe},
+                                          {"errors", play_errors}};
+    return CHOOSE(scenes, argc, argv);
+}
