@@ -11,7 +11,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "registry/space.h"
-#include "space/memory_file.h"
+#include "task/spawn/memory_file.h"
 
 enum { FENCE_TRIES = 16 };
 

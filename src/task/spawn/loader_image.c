@@ -17,7 +17,7 @@
 #include "interpose/patch.h"
 #include "onespace.h"
 #include "registry/child.h"
-#include "space/memory_file.h"
+#include "task/spawn/memory_file.h"
 
 enum { IMAGES = 4, DATA_PAGES = 1 + CHILD_PAGES };
 

@@ -1,5 +1,5 @@
-/* src/space/memory_file.c: see memory_file.h. */
-#include "space/memory_file.h"
+/* src/task/spawn/memory_file.c: see memory_file.h. */
+#include "task/spawn/memory_file.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-/* src/space/memory_file.h: files in memory that processes outside the space find by name. */
-#ifndef ONESPACE_SPACE_MEMORY_FILE_H
-#define ONESPACE_SPACE_MEMORY_FILE_H
+/* src/task/spawn/memory_file.h: files in memory that processes outside the space find by name. */
+#ifndef ONESPACE_TASK_MEMORY_FILE_H
+#define ONESPACE_TASK_MEMORY_FILE_H
 
 #include <stddef.h>
 
