@@ -2,6 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <ucontext.h>
 
 #include "cmd/lib/commands.h"
 #include "host/host.h"
@@ -43,6 +46,47 @@ int command_host(int argc, char **argv)
     return host_serve(3, argv[1], argv[2], atoi(argv[3]), atoi(argv[4]));
 }
 
+/* A main stack may be as small as `ulimit -s` says and holds arguments and environment, too. */
+enum { ENOUGH_STACK = 1 << 20, OWN_STACK = 2 << 20 };
+
+static struct {
+    int (*function)(int, char **);
+    int argc;
+    char **argv;
+    int status;
+} call;
+
+static void make_call(void)
+{
+    call.status = call.function(call.argc, call.argv);
+}
+
+static int run_on_own_stack(void)
+{
+    static ucontext_t caller, callee;
+    void *stack = mmap(NULL, OWN_STACK, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED || getcontext(&callee) != 0)
+        return EXIT_FAILURE;
+    callee.uc_stack = (stack_t){.ss_sp = stack, .ss_size = OWN_STACK};
+    callee.uc_link = &caller;
+    makecontext(&callee, make_call, 0);
+    if (swapcontext(&caller, &callee) != 0)
+        return EXIT_FAILURE;
+    return call.status;
+}
+
+static int run(int (*function)(int, char **), int argc, char **argv)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= ENOUGH_STACK)
+        return function(argc, argv);
+    call.function = function;
+    call.argc = argc;
+    call.argv = argv;
+    return run_on_own_stack();
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -60,7 +104,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].function(argc - 1, argv + 1);
+            return run(commands[i].function, argc - 1, argv + 1);
     fprintf(stderr, "onespace: no command '%s'\n\n", argv[1]);
     print_usage(stderr);
     return 2;

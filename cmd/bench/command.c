@@ -1,9 +1,9 @@
 /* cmd/bench/command.c: onespace bench: executes the benchmark's driver, a Python program. */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "cmd/lib/commands.h"
 #include "cmd/lib/driver.h"
+#include "cmd/lib/options.h"
 
 static const char usage[] =
     "usage: onespace bench [OPTION...]\n"
@@ -41,7 +41,7 @@ int command_bench(int argc, char **argv)
     char *command[20] = {NULL, NULL, "--mpi", "path"};
     int count = 4, plots = 1;
     argv[0] = "onespace bench"; /* for getopt's messages */
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return 0;

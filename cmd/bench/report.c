@@ -1,11 +1,11 @@
 /* cmd/bench/report.c: onespace report: executes the Python program that makes a page of benchmarks'
  * results. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cmd/lib/commands.h"
 #include "cmd/lib/driver.h"
+#include "cmd/lib/options.h"
 
 static const char usage[] =
     "usage: onespace report [OPTION...]\n"
@@ -42,7 +42,7 @@ int command_report(int argc, char **argv)
     }
     int count = 2, status = 2;
     argv[0] = "onespace report"; /* for getopt's messages */
-    for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "o:h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             status = 0;

@@ -1,11 +1,11 @@
 /* cmd/check/command.c: onespace check: can a program be a task, and if not why and what to do. */
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/check/verdict.h"
 #include "cmd/lib/commands.h"
+#include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 
 static const char usage[] =
@@ -76,7 +76,7 @@ int command_check(int argc, char **argv)
     int as_json = 0, status = 0;
     unsigned width = output_width(stdout);
     argv[0] = "onespace check";
-    for (int option; (option = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "+h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return 0;

@@ -2,12 +2,12 @@
 #include "cmd/doctor/doctor.h"
 
 #include <ctype.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 
 static const char usage[] =
@@ -85,7 +85,7 @@ int command_doctor(int argc, char **argv)
         doctor_kernel, doctor_memory, doctor_limits, doctor_calls,   doctor_install,
         doctor_trial,  doctor_xpmem,  doctor_mpi,    doctor_storage, doctor_settings};
     argv[0] = "onespace doctor";
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return 0;

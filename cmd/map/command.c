@@ -1,10 +1,10 @@
 /* cmd/map/command.c: onespace map: shows what lies where in a space's memory. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/map/map.h"
 
@@ -104,7 +104,7 @@ static int parse(int argc, char **argv, struct request *request, struct output_j
                                             {"svg", required_argument, NULL, OPT_SVG},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             exit(0);

@@ -1,5 +1,4 @@
 /* cmd/ps/command.c: onespace ps: lists spaces and their tasks, as a table or as JSON. */
-#include <getopt.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <time.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/overflows.h"
 #include "cmd/ps/channels.h"
@@ -228,7 +228,7 @@ int command_ps(int argc, char **argv)
     struct output_json json = {.out = stdout};
     struct report report = {.width = output_width(stdout)};
     argv[0] = "onespace ps";
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return 0;

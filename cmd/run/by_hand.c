@@ -15,6 +15,7 @@
 #include "host/time_slices.h"
 #include "shim/binding.h"
 #include "shim/defaults.h"
+#include "task/reaper.h"
 
 enum { GRACE_MS = 3000 };
 
@@ -41,29 +42,58 @@ static void kill_all(int number)
             (void)!onespace_kill(tasks.ids[i], number);
 }
 
+static int is_stop(int number)
+{
+    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+/* Takes the default action of a signal that is blocked. */
+static void stop_as_asked(int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    raise(number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void pass_on(const siginfo_t *info)
+{
+    for (int i = 0; i < tasks.count; i++)
+        if (tasks.ids[i] > 0 && info->si_code == SI_QUEUE)
+            sigqueue(onespace_pid(tasks.ids[i]), info->si_signo, info->si_value);
+        else if (tasks.ids[i] > 0)
+            (void)!onespace_kill(tasks.ids[i], info->si_signo);
+}
+
 /* Signals of the terminal reach the tasks directly: they are in this process's group. Those that
- * are sent to this process alone are passed on. */
+ * are sent to this process alone are passed on, but not what it did to itself (SIGPIPE, SIGXFSZ).
+ */
 static void *forward_signals(void *argument)
 {
     const sigset_t *set = argument;
     for (;;) {
         siginfo_t info;
-        if (sigwaitinfo(set, &info) > 0 && info.si_code != SI_KERNEL)
-            kill_all(info.si_signo);
+        if (sigwaitinfo(set, &info) <= 0)
+            continue;
+        int is_own = info.si_code == SI_USER && info.si_pid == getpid();
+        if (info.si_code != SI_KERNEL && !is_own)
+            pass_on(&info);
+        if (is_stop(info.si_signo) && !is_own)
+            stop_as_asked(info.si_signo);
     }
     return NULL;
 }
 
-/* The signals to pass on. They stay blocked until all tasks are started. */
+/* The signals to pass on: all but those of faults of this process, and of the end of children. They
+ * stay blocked until all tasks are started. */
 static void hold_signals(sigset_t *set, sigset_t *mask)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    sigemptyset(set);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        struct sigaction action;
-        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(set, numbers[i]);
-    }
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGCHLD};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        sigdelset(set, own[i]);
     pthread_sigmask(SIG_BLOCK, set, mask);
 }
 
@@ -130,16 +160,16 @@ static int spawn_all(const struct run_options *run, const sigset_t *mask)
 
 static void note_end(const struct run_options *run, const struct onespace_status *status)
 {
+    static const struct report_total none;
     int code = exit_status_of(status->status);
     char text[1024];
     for (int i = 0; i < tasks.count; i++) {
         if (tasks.ids[i] != status->id)
             continue;
-        if (run->stats)
-            report_stats(tasks.programs[i], status);
         report_add(&tasks.total, status);
         if (departure_say(status->id, tasks.programs[i], text, sizeof(text)))
             fprintf(stderr, "onespace run: %s\n", text);
+        report_end(run->stats, tasks.programs[i], status, tasks.alive == 1 ? &tasks.total : &none);
         if (WIFSIGNALED(status->status) && WTERMSIG(status->status) != SIGPIPE && !tasks.failure)
             fprintf(stderr, "onespace run: task %d (%s, pid %d) was ended by signal %d (%s)\n", i,
                     tasks.programs[i], status->pid, WTERMSIG(status->status),
@@ -213,10 +243,11 @@ int run_by_hand(const struct run_options *run)
         return report_exit_code(failed);
     }
     wait_all(run);
-    if (run->stats)
-        report_total(&tasks.total, 0);
     if (run->verbose)
         overflows_print(stderr, output_width(stderr),
                         "onespace run: ", &space_registry()->overflows);
+    /* The tasks are the reaper's children: waiting for it makes their CPU time this process's
+     * children's, which `time` and batch systems ask for. Tasks that live on keep it. */
+    (void)reaper_stop(space_registry());
     return tasks.failure;
 }

@@ -30,6 +30,20 @@ void run_say_python(const struct run_segment *segment)
     elf_program_free(&program);
 }
 
+/* 0, or 2 with a message. */
+static int check_numbers(const struct launcher *launcher)
+{
+    int rank = launcher->local_rank, size = launcher->local_size;
+    if (size < 0 || (rank < size && size <= ONESPACE_TASKS_MAX))
+        return 0;
+    fprintf(stderr, "onespace run: %s=%d with %s=%d: %s\n", launcher->rank_variable, rank,
+            launcher->size_variable, size,
+            rank >= size ? "the launcher's variables contradict one another; unset those of "
+                           "another job"
+                         : "one space holds 2047 tasks; start fewer ranks on a node");
+    return 2;
+}
+
 static int run_joined(const struct run_options *run, const struct launcher *launcher)
 {
     const struct run_segment *segment = &run->segments[0];
@@ -39,6 +53,8 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
                 "give the launcher the count instead\n");
         return 2;
     }
+    if (check_numbers(launcher))
+        return 2;
     if (run->kill_on_failure)
         fprintf(stderr, "onespace run: --on-failure is the launcher's business here: ignored\n");
     struct shim_job job = {
@@ -50,7 +66,6 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .number = launcher->local_size > 0 ? launcher->local_rank : -1,
         .ntasks = launcher->local_rank >= 0 ? launcher->local_size : -1,
         .stats = run->stats,
-        .is_rank = launcher->is_rank,
         .launch = launcher->space,
         .bind = run->bind,
         .kernel_slices = run->kernel_slices,

@@ -1,10 +1,10 @@
 /* cmd/run/options.c: the options of onespace run, and its programs. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/lib/options.h"
 #include "cmd/run/run.h"
 
 static const char usage[] =
@@ -30,7 +30,8 @@ static const char usage[] =
     "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
     "      --time-slices WHICH auto (default): short ones where tasks outnumber CPUs; off\n"
     "  -v, --verbose           name the space, what was set and why\n"
-    "      --stats             at the end, what each task copied and by which way\n"
+    "      --stats[=ranks]     at the end, what the tasks copied and by which way; with ranks each "
+    "one's too\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0 when all tasks ended with 0, else that of the first that failed; 128+N for "
@@ -59,7 +60,7 @@ static const struct option options[] = {
     {"on-failure", required_argument, NULL, OPT_FAILURE},
     {"heap", required_argument, NULL, OPT_HEAP},
     {"no-interpose", no_argument, NULL, OPT_NO_INTERPOSE},
-    {"stats", no_argument, NULL, OPT_STATS},
+    {"stats", optional_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
     {"time-slices", required_argument, NULL, OPT_TIME_SLICES},
     {"thread-mode", no_argument, NULL, OPT_THREADS},
@@ -152,8 +153,8 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         run->thread_mode = 1;
         return 0;
     case OPT_STATS:
-        run->stats = 1;
-        return 0;
+        run->stats = optarg ? REPORT_RANKS : REPORT_JOB;
+        return !optarg || strcmp(optarg, "ranks") == 0 ? 0 : bad_value("--stats", optarg, "ranks");
     case 'v':
         run->verbose = 1;
         return 0;
@@ -172,7 +173,7 @@ static int parse_segment(int argc, char **argv, struct run_options *run,
 {
     argv[0] = "onespace run"; /* for getopt's messages */
     optind = 0;
-    for (int option; (option = getopt_long(argc, argv, "+n:vh", options, NULL)) != -1;)
+    for (int option; (option = options_next(argc, argv, "+n:vh", options)) != -1;)
         if (parse_option(option, run, segment) < 0)
             return -1;
     if (optind >= argc) {

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "host/report.h"
 #include "onespace.h"
 
 enum { RUN_SEGMENTS_MAX = 64 };
@@ -20,7 +21,8 @@ struct run_options {
     int segment_count;
     int counted; /* -n was given: by hand, whatever launcher is around */
     const char *space, *bind;
-    int kill_on_failure, verbose, stats;
+    int kill_on_failure, verbose;
+    enum report_detail stats;
     int kernel_slices; /* --time-slices off */
     int thread_mode;   /* by hand: tasks are threads of this process */
 };

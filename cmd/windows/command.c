@@ -1,13 +1,13 @@
 /* cmd/windows/command.c: onespace windows: lists, checks and repairs the versions of windows on
  * storage. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/windows/windows.h"
 
@@ -193,7 +193,7 @@ int command_windows(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     struct request request = {0};
     argv[0] = "onespace windows";
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return 0;

@@ -6,8 +6,14 @@
 
 /* clang-format off */
 #define PROTOCOL_ROWS(ROW) \
+    ROW(struct protocol_told, timer_slack, 0, 8) \
+    ROW(struct protocol_told, personality, 8, 4) \
+    ROW(struct protocol_told, securebits, 12, 4) \
+    ROW(struct protocol_told, session_keyring, 16, 4) \
+    ROW(struct protocol_told, speculation, 20, 12) \
     ROW(struct protocol_greeting, header, 0, 24) \
     ROW(struct protocol_greeting, file, 24, 256) \
+    ROW(struct protocol_greeting, message, 280, 512) \
     ROW(struct protocol_request, header, 0, 24) \
     ROW(struct protocol_request, flags, 24, 4) \
     ROW(struct protocol_request, argc, 28, 4) \
@@ -28,11 +34,15 @@
     ROW(struct protocol_request, ignored, 224, 8) \
     ROW(struct protocol_request, limits, 232, 256) \
     ROW(struct protocol_request, cpus, 488, 1024) \
+    ROW(struct protocol_request, told, 1512, 32) \
+    ROW(struct protocol_signal, number, 0, 4) \
+    ROW(struct protocol_signal, is_queued, 4, 4) \
+    ROW(struct protocol_signal, value, 8, 8) \
     ROW(struct protocol_reply, kind, 0, 4) \
     ROW(struct protocol_reply, error, 4, 4) \
     ROW(struct protocol_reply, status, 8, 64) \
-    ROW(struct protocol_reply, total, 72, 40) \
-    ROW(struct protocol_reply, message, 112, 1024)
+    ROW(struct protocol_reply, total, 72, 56) \
+    ROW(struct protocol_reply, message, 128, 1024)
 /* clang-format on */
 
 #endif

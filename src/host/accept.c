@@ -1,15 +1,46 @@
 /* src/host/accept.c: from a shim's connection to its job. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "host/identity.h"
 #include "host/protocol.h"
 #include "host/serve.h"
 
 enum { REQUEST_TIMEOUT_S = 2 };
+
+#define NO_ROOM                                                                                    \
+    "the host of the space has no descriptors left: raise the hard limit (ulimit -Hn) where the "  \
+    "space is started"
+
+static void refuse(int socket, int error, const char *message)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_ANSWER, .error = error};
+    snprintf(reply.message, sizeof(reply.message), "%s", message);
+    (void)protocol_send(socket, &reply, sizeof(reply)); /* if the shim is gone, nobody cares */
+}
+
+/* 0, or an error of which the shim has been told. */
+static int receive(const struct host *host, struct job *job, int socket)
+{
+    char message[1024] = "";
+    int result = job_receive(job, socket);
+    job->peer = protocol_peer(socket);
+    if (result == 0)
+        result =
+            identity_check(job->peer, &job->request.told, host->launcher, message, sizeof(message));
+    if (result == -EMFILE)
+        strcpy(message, NO_ROOM);
+    if (result < 0 && result != -EPROTO)
+        refuse(socket, result, message[0] ? message : strerror(-result));
+    return result;
+}
 
 /* Receives a shim's job. If the launcher told how many ranks it starts on this node, the host
  * starts them together: ranks that spin until the last one has come would take the CPUs that the
@@ -19,10 +50,11 @@ static void serve_new(struct host *host, int socket)
     struct timeval patience = {REQUEST_TIMEOUT_S, 0};
     struct job *job = calloc(1, sizeof(*job)), **last = &host->held;
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (!job || job_receive(job, socket) < 0) {
+    if (!job || receive(host, job, socket) < 0) {
         if (job)
             job_free(job);
         close(socket);
+        host->seen++;
         return;
     }
     job->socket = socket;
@@ -34,20 +66,54 @@ static void serve_new(struct host *host, int socket)
         host_start_held(host, host->held_count == host->expected);
 }
 
+static void greet(int socket, const char *message)
+{
+    struct protocol_greeting greeting = {.header = protocol_header()};
+    (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
+    snprintf(greeting.message, sizeof(greeting.message), "%s", message);
+    (void)protocol_send(socket, &greeting, sizeof(greeting));
+}
+
+void host_turn_away(int listener, const char *message)
+{
+    struct pollfd waiting = {listener, POLLIN, 0};
+    while (poll(&waiting, 1, 0) > 0) {
+        int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (socket < 0)
+            return;
+        greet(socket, message);
+        close(socket);
+    }
+}
+
+/* Without this a shim that cannot be accepted would wait for ever, and poll would report it at
+ * once, again and again. */
+static void turn_away_for_lack_of_room(struct host *host)
+{
+    close(host->reserve);
+    host_turn_away(host->listener, NO_ROOM);
+    host->seen++;
+    host_reserve(host);
+}
+
+void host_reserve(struct host *host)
+{
+    host->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 void host_accept(struct host *host)
 {
     int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away_for_lack_of_room(host);
     struct arrival *arrival = socket >= 0 ? calloc(1, sizeof(*arrival)) : NULL;
-    if (!arrival || !protocol_peer_is_mine(socket)) {
+    if (!arrival || protocol_peer(socket) < 0) {
         if (socket >= 0)
             close(socket);
         free(arrival);
         return;
     }
-    struct protocol_greeting greeting = {.header = protocol_header()};
-    (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
-    (void)protocol_send(socket, &greeting,
-                        sizeof(greeting)); /* if the shim is gone, reading tells */
+    greet(socket, ""); /* if the shim is gone, reading tells */
     *arrival = (struct arrival){socket, 0, host->arrivals};
     host->arrivals = arrival;
 }

@@ -128,14 +128,21 @@ static void abandon(struct client *client)
     (void)!onespace_kill(client->task, SIGKILL);
 }
 
+static void pass_signal_on(const struct client *client, const struct protocol_signal *received)
+{
+    union sigval value = {.sival_ptr = (void *)(uintptr_t)received->value};
+    if (received->is_queued)
+        sigqueue(client->pid, received->number, value);
+    else if (kill(-client->pid, received->number) != 0) /* as terminals and launchers do */
+        (void)!onespace_kill(client->task, received->number);
+}
+
 void host_serve_client(struct client *client)
 {
-    int32_t number;
-    ssize_t got = recv(client->socket, &number, sizeof(number), MSG_DONTWAIT);
-    if (got == (ssize_t)sizeof(number)) {
-        /* Terminals and launchers signal the whole process group of a rank. */
-        if (kill(-client->pid, number) != 0)
-            (void)!onespace_kill(client->task, number);
+    struct protocol_signal received;
+    ssize_t got = recv(client->socket, &received, sizeof(received), MSG_DONTWAIT);
+    if (got == (ssize_t)sizeof(received)) {
+        pass_signal_on(client, &received);
         return;
     }
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
@@ -154,7 +161,6 @@ static void add_up(struct host *host, struct protocol_reply *reply)
     report_add(&host->total, &reply->status);
     if (host->clients->next || host->held)
         return;
-    report_close(&host->total);
     reply->total = host->total;
     host->total = (struct report_total){0};
 }

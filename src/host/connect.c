@@ -19,7 +19,7 @@
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
 
-enum { CONNECT_TRIES = 200, BACKLOG = 1024 };
+enum { CONNECT_TRIES = 200, BACKLOG = 1024, HOST_LISTENER = 3, HOST_REPORT };
 
 static void socket_address(struct sockaddr_un *address, const char *directory, const char *name)
 {
@@ -39,7 +39,7 @@ static int try_connect(const char *directory, const char *name)
     do
         result = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? fd : -errno;
     while (result == -EINTR);
-    if (result == fd && !protocol_peer_is_mine(fd))
+    if (result == fd && protocol_peer(fd) < 0)
         result = -EPERM;
     if (result < 0)
         close(fd);
@@ -79,52 +79,150 @@ static int listen_at(const char *directory, const char *name)
     return fd;
 }
 
-/* The host leaves the launcher's terminal and process group and holds none of its descriptors:
- * launchers wait for end-of-file on those. */
-static _Noreturn void become_host(int listener, const char *directory, const char *name,
-                                  int expected, int launcher)
+struct plan {
+    const char *directory, *name;
+    int expected, launcher;
+    int listener;
+    int report; /* closed by exec; else the error is written to it */
+};
+
+/* Closes everything but the listener and the report; 0 to 2 lead nowhere. 0, or -1 with these in
+ * place. */
+static int set_descriptors(const struct plan *plan)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
-    setsid();
-    if (fork() != 0)
-        _exit(0);
-    /* Everything but the listener, which becomes 3; 0 to 2 lead nowhere. */
-    int null = open("/dev/null", O_RDWR);
+    int listener = fcntl(plan->listener, F_DUPFD, HOST_REPORT + 1);
+    int report = fcntl(plan->report, F_DUPFD, HOST_REPORT + 1);
+    if (listener < 0 || report < 0)
+        return -1;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return -1;
     for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
     const char *log = getenv("ONESPACE_HOST_LOG"); /* for troubleshooting */
     int file = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
     if (file >= 0)
         dup2(file, 2);
-    dup2(listener, 3);
-    close_range(4, ~0u, 0);
+    dup2(listener, HOST_LISTENER);
+    dup3(report, HOST_REPORT, O_CLOEXEC);
+    close_range(HOST_REPORT + 1, ~0u, 0);
+    return 0;
+}
+
+/* Executes again: a forked copy of the shim would start with the shim's memory and threads. */
+static void execute_host(const struct plan *plan)
+{
     char count[16], pid[16];
-    snprintf(count, sizeof(count), "%d", expected);
-    snprintf(pid, sizeof(pid), "%d", launcher);
-    /* Execute again: a forked copy of the shim would start with the shim's memory and threads. */
-    execl("/proc/self/exe", "onespace-host", "host", directory, name, count, pid, (char *)NULL);
+    snprintf(count, sizeof(count), "%d", plan->expected);
+    snprintf(pid, sizeof(pid), "%d", plan->launcher);
+    execl("/proc/self/exe", "onespace-host", "host", plan->directory, plan->name, count, pid,
+          (char *)NULL);
+}
+
+/* The host leaves the launcher's terminal and process group and holds none of its descriptors:
+ * launchers wait for end-of-file on those. */
+static _Noreturn void become_host(const struct plan *plan)
+{
+    sigset_t none;
+    int report = plan->report;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
+    setsid();
+    pid_t child = fork();
+    if (child > 0)
+        _exit(0);
+    if (child == 0 && set_descriptors(plan) == 0) {
+        report = HOST_REPORT;
+        execute_host(plan);
+    }
+    int error = errno;
+    (void)!write(report, &error, sizeof(error));
     _exit(127);
+}
+
+/* Forks twice, so that the host is nobody's child, and waits until it has been executed. */
+static int launch(struct plan *plan)
+{
+    int ends[2], error = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    plan->report = ends[1];
+    pid_t child = fork();
+    if (child == 0)
+        become_host(plan);
+    if (child < 0)
+        error = errno;
+    close(ends[1]);
+    while (child > 0 && read(ends[0], &error, sizeof(error)) < 0 && errno == EINTR)
+        ;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return -error;
+}
+
+/* The caller holds the directory's lock. */
+static void tidy(const char *directory)
+{
+    host_sweep(directory);
+    rmdir(directory); /* when no host needs it */
+}
+
+/* Needs no descriptor: there may be none left. */
+static void withdraw(const char *directory, const char *name)
+{
+    struct sockaddr_un address;
+    socket_address(&address, directory, name);
+    unlink(address.sun_path);
+    rmdir(directory); /* when no host needs it */
 }
 
 int host_start(const char *directory, const char *name, int expected, int launcher)
 {
-    int listener = listen_at(directory, name);
-    if (listener < 0)
-        return listener;
-    pid_t child = fork();
-    if (child == 0)
-        become_host(listener, directory, name, expected, launcher);
-    close(listener);
-    if (child < 0)
-        return -errno;
-    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return 0;
+    struct plan plan = {.directory = directory,
+                        .name = name,
+                        .expected = expected,
+                        .launcher = launcher,
+                        .listener = listen_at(directory, name)};
+    if (plan.listener < 0)
+        return plan.listener;
+    int result = launch(&plan);
+    close(plan.listener);
+    if (result < 0)
+        withdraw(directory, name);
+    return result;
 }
 
-static int connect_locked(const char *directory, const char *name, int launcher, int expected)
+/* A process that is being killed closes its connections before its listening socket, perhaps. The
+ * connection ends without a greeting then. */
+static void await_end(const char *directory, const char *name)
+{
+    struct protocol_greeting greeting;
+    int ended = -1;
+    for (int tries = 0; tries < CONNECT_TRIES && ended < 0; tries++) {
+        int fd = try_connect(directory, name);
+        if (fd < 0)
+            return;
+        ended = protocol_receive(fd, &greeting, sizeof(greeting)); /* 0: of another host */
+        close(fd);
+    }
+}
+
+void host_tidy(const char *name)
+{
+    char directory[64], message[512];
+    int lock = runtime_dir_open(directory, sizeof(directory), message, sizeof(message)) < 0
+                   ? -1
+                   : runtime_dir_lock(directory);
+    if (lock < 0)
+        return;
+    await_end(directory, name);
+    tidy(directory);
+    close(lock);
+}
+
+static int connect_locked(const char *directory, const char *name, int launcher, int expected,
+                          const char **failed)
 {
     int lock = runtime_dir_lock(directory);
     if (lock < 0)
@@ -132,6 +230,7 @@ static int connect_locked(const char *directory, const char *name, int launcher,
     int fd = try_connect(directory, name); /* another shim may have started it meanwhile */
     if (fd == -ENOENT || fd == -ECONNREFUSED) {
         int result = host_start(directory, name, expected, launcher);
+        *failed = result < 0 ? "start" : "reach";
         fd = result < 0 ? result : try_connect(directory, name);
     }
     close(lock);
@@ -141,6 +240,7 @@ static int connect_locked(const char *directory, const char *name, int launcher,
 int host_connect(const char *name, int launcher, int expected, char *message, size_t size)
 {
     char directory[64];
+    const char *failed = "reach";
     int result = -ESTALE;
     for (int tries = 0; tries < CONNECT_TRIES && result == -ESTALE; tries++) {
         result = runtime_dir_open(directory, sizeof(directory), message, size);
@@ -148,10 +248,10 @@ int host_connect(const char *name, int launcher, int expected, char *message, si
             return result;
         result = try_connect(directory, name);
         if (result == -ENOENT || result == -ECONNREFUSED)
-            result = connect_locked(directory, name, launcher, expected);
+            result = connect_locked(directory, name, launcher, expected, &failed);
     }
     if (result < 0)
-        snprintf(message, size, "cannot reach the host of space %s in %s: %s", name, directory,
+        snprintf(message, size, "cannot %s the host of space %s in %s: %s", failed, name, directory,
                  strerror(-result));
     return result;
 }

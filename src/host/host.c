@@ -105,6 +105,15 @@ static int serve_round(struct host *host, int timeout_ms)
     return ready != 0;
 }
 
+/* The caller holds the directory's lock. */
+static void leave_directory(struct host *host, const char *directory)
+{
+    unlink(host->socket_path);
+    close(host->listener);
+    host_sweep(directory);
+    rmdir(directory); /* when no other host needs it */
+}
+
 /* Stops listening unless a shim waits to be accepted; new ones wait for the directory's lock, and
  * then start a host of their own. */
 static int stop_listening(struct host *host, const char *directory)
@@ -115,10 +124,7 @@ static int stop_listening(struct host *host, const char *directory)
         close(lock);
         return 0;
     }
-    unlink(host->socket_path);
-    close(host->listener);
-    host_sweep(directory);
-    rmdir(directory); /* when no other host needs it */
+    leave_directory(host, directory);
     if (lock >= 0)
         close(lock);
     return 1;
@@ -140,22 +146,44 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static int prepare(struct host *host)
+{
+    pthread_t waiter;
+    int self = onespace_init();
+    if (self < 0)
+        return self;
+    if (pipe2(host->ends, O_CLOEXEC) != 0 || sem_init(&host->spawned, 0, 0) != 0)
+        return -errno;
+    host_reserve(host);
+    return -pthread_create(&waiter, NULL, wait_for_tasks, host);
+}
+
+/* The shim that started this host connects before it releases the directory's lock. */
+static void give_up(struct host *host, const char *directory, int error)
+{
+    char message[256];
+    snprintf(message, sizeof(message), "cannot make a space: %s (see `onespace doctor`)",
+             strerror(-error));
+    fprintf(stderr, "onespace host: %s\n", message);
+    int lock = runtime_dir_lock(directory);
+    host_turn_away(host->listener, message);
+    leave_directory(host, directory);
+    if (lock >= 0)
+        close(lock);
+}
+
 int host_serve(int listener, const char *directory, const char *name, int expected, int launcher)
 {
-    struct host host = {.listener = listener, .expected = expected};
-    pthread_t waiter;
+    struct host host = {.listener = listener, .expected = expected, .launcher = launcher};
     snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", directory, name);
     prctl(PR_SET_NAME, "onespace-host");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     raise_descriptor_limit();
-    int self = onespace_init();
-    if (self < 0 || pipe2(host.ends, O_CLOEXEC) != 0 || sem_init(&host.spawned, 0, 0) != 0 ||
-        pthread_create(&waiter, NULL, wait_for_tasks, &host) != 0) {
-        fprintf(stderr, "onespace host: cannot make a space: %s\n",
-                strerror(self < 0 ? -self : errno));
-        stop_listening(&host, directory);
+    int failed = prepare(&host);
+    if (failed < 0) {
+        give_up(&host, directory, failed);
         return EXIT_FAILURE;
     }
     snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */

@@ -10,12 +10,15 @@
 int host_serve(int listener, const char *directory, const char *name, int expected, int launcher);
 
 /* Starts a host for space `name` in the background (the caller holds the directory's lock) and
- * waits until it listens. 0 or -errno. */
+ * waits until it has been executed. 0 or -errno, and no socket is left. */
 int host_start(const char *directory, const char *name, int expected, int launcher);
 
 /* Removes the sockets in the directory that no process listens on: those of hosts that were killed.
  * The caller holds the directory's lock. */
 void host_sweep(const char *directory);
+
+/* Removes what the host of space `name` and others have left that were killed. */
+void host_tidy(const char *name);
 
 /* Connects to the host of space `name`, which is started if there is none. A socket, or -errno with
  * a message. */

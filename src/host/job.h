@@ -12,7 +12,7 @@ struct job {
     int32_t numbers[PROTOCOL_FDS_MAX];
     struct onespace_fd_map map[PROTOCOL_FDS_MAX];
     unsigned map_count;
-    int directory;
+    int directory, peer; /* the shim's PID */
     char *texts, **argv, **envp;
     int socket;
     struct job *next;
@@ -20,7 +20,8 @@ struct job {
 
 /* Fills a zeroed job from the socket: 0 or -errno. The job must be freed in either case. */
 int job_receive(struct job *job, int socket);
-/* Starts the task: its id, or -errno with *message if there is more to say than the error. */
+/* Starts the task: its id, or -errno with *message if there is more to say than the error. The shim
+ * has passed identity_check. */
 int job_spawn(struct job *job, char *message, size_t size);
 /* Frees the job and closes its descriptors, but for the socket. */
 void job_free(struct job *job);

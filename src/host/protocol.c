@@ -119,9 +119,11 @@ int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count)
     return result;
 }
 
-int protocol_peer_is_mine(int socket)
+int protocol_peer(int socket)
 {
     struct ucred peer;
     socklen_t size = sizeof(peer);
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
+        return -EPERM;
+    return peer.pid;
 }

@@ -24,9 +24,22 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   1u
+#define PROTOCOL_ABI   2u
 
-enum { PROTOCOL_FDS_MAX = 2048, PROTOCOL_FDS_PER_MESSAGE = 250, PROTOCOL_TEXT_MAX = 64 << 20 };
+enum {
+    PROTOCOL_FDS_MAX = 2048,
+    PROTOCOL_FDS_PER_MESSAGE = 250,
+    PROTOCOL_TEXT_MAX = 64 << 20,
+    PROTOCOL_SPECULATION = 3 /* PR_SPEC_STORE_BYPASS and those after it */
+};
+
+/* What /proc does not tell the host of the shim (host/identity.h). */
+struct protocol_told {
+    uint64_t timer_slack; /* ns */
+    uint32_t personality;
+    int32_t securebits, session_keyring;
+    int32_t speculation[PROTOCOL_SPECULATION]; /* as PR_GET_SPECULATION_CTRL has it */
+};
 
 struct protocol_request {
     struct shared_header header;
@@ -45,12 +58,21 @@ struct protocol_request {
     uint64_t signal_mask, ignored; /* bit n-1 for signal n */
     struct rlimit limits[16];
     unsigned char cpus[1024];
+    struct protocol_told told;
 };
 
 /* The host's first word, by which a shim of another version knows it. */
 struct protocol_greeting {
     struct shared_header header;
-    char file[256]; /* of the host's program */
+    char file[256];    /* of the host's program */
+    char message[512]; /* why this host can take no job, or empty */
+};
+
+/* A signal that the shim got. */
+struct protocol_signal {
+    int32_t number;
+    int32_t is_queued; /* by sigqueue: it has a value, and is the task's alone */
+    uint64_t value;
 };
 
 enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
@@ -72,7 +94,7 @@ int protocol_receive(int socket, void *data, size_t size);
 /* `numbers` travel with the descriptors: what each is to be in the task. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
 int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
-/* Whether the peer runs as our user. */
-int protocol_peer_is_mine(int socket);
+/* The peer's PID if it runs as our user, else -EPERM. 0: it is in another PID namespace. */
+int protocol_peer(int socket);
 
 #endif

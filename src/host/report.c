@@ -5,9 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "registry/space.h"
-
-void report_stats(const char *program, const struct onespace_status *status)
+static void report_task(const char *program, const struct onespace_status *status)
 {
     fprintf(
         stderr,
@@ -26,31 +24,27 @@ void report_add(struct report_total *total, const struct onespace_status *status
     total->copied_bytes += status->copied_bytes;
     total->kernel_copies += status->kernel_copies;
     total->attaches += status->attaches;
+    total->user_us += status->user_us;
+    total->system_us += status->system_us;
 }
 
-void report_close(struct report_total *total)
+static void report_total(const struct report_total *total)
 {
-    struct space *space = space_registry();
-    for (unsigned i = 0; i < SPACE_EXPORTS && !total->exported; i++)
-        total->exported = atomic_load_explicit(&space->export_reach[i], memory_order_relaxed) != 0;
-}
-
-/* What an MPI library moves through its own shared memory or sockets cannot be observed from
- * outside (docs/launchers.md), so the warning names both possible reasons. */
-void report_total(const struct report_total *total, int are_ranks)
-{
-    if (total->tasks < 2)
-        return;
     fprintf(stderr,
             "onespace: all %" PRIu32 " tasks together: copies in user space: %" PRIu64
-            ", %.3f MB; through the kernel: %" PRIu64 "; XPMEM attaches: %" PRIu64 "\n",
+            ", %.3f MB; through the kernel: %" PRIu64 "; XPMEM attaches: %" PRIu64
+            "; %.3f s user, %.3f s system\n",
             total->tasks, total->copies, (double)total->copied_bytes / 1e6, total->kernel_copies,
-            total->attaches);
-    if (are_ranks && total->copies == 0 && total->attaches == 0 && !total->exported)
-        fprintf(stderr,
-                "onespace: warning: these ranks copied nothing in user space: either they sent no "
-                "large messages, or their MPI sent them through the kernel, sockets or its own "
-                "shared memory; `onespace doctor` says what it should use\n");
+            total->attaches, (double)total->user_us / 1e6, (double)total->system_us / 1e6);
+}
+
+void report_end(enum report_detail detail, const char *program,
+                const struct onespace_status *status, const struct report_total *total)
+{
+    if (detail == REPORT_RANKS || (detail == REPORT_JOB && total->tasks == 1))
+        report_task(program, status);
+    if (detail != REPORT_NONE && total->tasks > 1)
+        report_total(total);
 }
 
 int report_exit_code(int error)
@@ -63,6 +57,7 @@ int report_exit_code(int error)
     case -ENOMEM:
     case -EMFILE:
     case -EOWNERDEAD:
+    case -ECONNREFUSED: /* by the host of the space */
         return 1;
     case -EINVAL:
         return 2;

@@ -4,21 +4,19 @@
 
 #include "onespace.h"
 
-/* One line about an ended task on standard error. */
-void report_stats(const char *program, const struct onespace_status *status);
+enum report_detail { REPORT_NONE, REPORT_JOB, REPORT_RANKS };
 
 /* Sums over the tasks that have ended since the space was last empty. */
 struct report_total {
     uint32_t tasks;
-    uint32_t exported; /* an address was exported since the space began, as for an MPI window */
     uint64_t copies, copied_bytes, kernel_copies, attaches;
+    uint64_t user_us, system_us; /* CPU time */
 };
 void report_add(struct report_total *total, const struct onespace_status *status);
-/* After the last of them, in a process of the space. */
-void report_close(struct report_total *total);
-/* One line if there was more than one task, and a warning if they are ranks that used no drop-in.
- */
-void report_total(const struct report_total *total, int are_ranks);
+/* Says on standard error what a task did, if each one's part is asked for, and what the job did
+ * whose last task it was. `total` is the job's, or has 0 tasks. */
+void report_end(enum report_detail detail, const char *program,
+                const struct onespace_status *status, const struct report_total *total);
 
 /* The exit status for a task that could not be started: 127 not found, 126 the program cannot be a
  * task, 1 when it is not the program's fault. */

@@ -33,13 +33,15 @@ struct arrival {
 
 struct host {
     char socket_path[128];
+    int reserve;           /* a descriptor to close when no other is free */
     int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
     struct client *clients;
     struct arrival *arrivals;
     struct job *held; /* received, not started yet */
     int held_count;
     sem_t spawned;
-    int seen;                  /* tasks started so far */
+    int seen;                  /* shims whose task was started or refused so far */
+    int launcher;              /* its PID, or 0 */
     int expected;              /* tasks that the launcher starts on this node, or -1 */
     struct report_total total; /* of the tasks that ended since the space was last empty */
 };
@@ -47,6 +49,9 @@ struct host {
 /* accept.c: takes a connection on; and the jobs of shims whose request has arrived, or closes the
  * connections of those that went away. */
 void host_accept(struct host *host);
+void host_reserve(struct host *host);
+/* Tells the shims that wait to be accepted why there will be no host. */
+void host_turn_away(int listener, const char *message);
 void host_serve_arrivals(struct host *host);
 
 /* client.c: starts the jobs that were held back. complete: they are all that the launcher starts on

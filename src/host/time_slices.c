@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/scheduling.h"
 #include "registry/space.h"
 
 enum {
@@ -33,24 +34,15 @@ static uint64_t allowed[CPUS / 64], served[CPUS / 64];
  * hint: they order nothing. */
 static atomic_int tasks, cpu_count;
 
-/* struct sched_attr, as of Linux 3.14. */
-struct attributes {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-};
-
 /* How long the thread is to run at a time (Linux 6.12; before, the kernel ignores it). */
 static void set_slice(int32_t thread, uint64_t ns)
 {
-    struct attributes attributes = {.size = sizeof(attributes)};
-    if (syscall(SYS_sched_getattr, thread, &attributes, sizeof(attributes), 0) != 0 ||
-        (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH))
+    struct scheduling scheduling;
+    if (scheduling_get(thread, &scheduling) != 0 ||
+        (scheduling.policy != SCHED_OTHER && scheduling.policy != SCHED_BATCH))
         return;
-    attributes.runtime = ns;
-    syscall(SYS_sched_setattr, thread, &attributes, 0);
+    scheduling.runtime = ns;
+    scheduling_set(thread, &scheduling);
 }
 
 /* New tasks inherit the reaper's slice; those that run already get it now. */

@@ -12,22 +12,26 @@
 #include "base/raw.h"
 #include "registry/space.h"
 #include "space/holds.h"
+#include "task/spawn/memory_file.h"
 
 enum { FENCE_TRIES = 16 };
 
 /* The registry is a private mapping of a named file: copied on write like anonymous memory, so that
- * a forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. */
+ * a forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. Where a
+ * limit on file sizes allows no file it is anonymous memory, and `onespace ps` does not see the
+ * space. */
 static long map_registry(void)
 {
-    int fd = memfd_create("onespace-space", MFD_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    long result = 0;
-    if (ftruncate(fd, (off_t)sizeof(struct space)) != 0 ||
+    int fd = memory_file("onespace-space", 0, sizeof(struct space));
+    if (fd < 0 && fd != -EFBIG)
+        return fd;
+    void *memory =
         mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0) == MAP_FAILED)
-        result = -errno;
-    close(fd);
+             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0),
+             fd < 0 ? -1 : fd, 0);
+    long result = memory == MAP_FAILED ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
     return result;
 }
 

@@ -53,15 +53,23 @@ static int find_daemon(struct process_stat *found)
     return 0;
 }
 
-static int number_from(const char *first, const char *second, const char *third)
+/* Rank and count on the node, which must be those of one launcher: one that was started within
+ * another's job leaves the outer one's variables in place. */
+static const struct {
+    const char *rank, *size; /* size NULL: Slurm's list */
+} local_variables[] = {
+    {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
+    {"SLURM_LOCALID", NULL},
+};
+
+/* A number of up to nine digits, or -1. */
+static int number_from(const char *variable)
 {
-    const char *const names[] = {first, second, third};
-    for (int i = 0; i < 3; i++) {
-        const char *value = names[i] ? getenv(names[i]) : NULL;
-        if (value && *value >= '0' && *value <= '9')
-            return atoi(value);
-    }
-    return -1;
+    const char *value = getenv(variable);
+    size_t digits = value ? strspn(value, "0123456789") : 0;
+    return digits > 0 && digits < 10 && !value[digits] ? atoi(value) : -1;
 }
 
 /* Slurm's list of tasks per node, "2(x3),1" for 2,2,2,1: the entry of our node, or -1. */
@@ -117,16 +125,25 @@ static void name_space(struct launcher *launcher)
     }
 }
 
+static void find_local_numbers(struct launcher *launcher)
+{
+    launcher->local_rank = launcher->local_size = -1;
+    for (size_t i = 0; i < sizeof(local_variables) / sizeof(local_variables[0]); i++) {
+        const char *size = local_variables[i].size;
+        launcher->local_rank = number_from(local_variables[i].rank);
+        if (launcher->local_rank < 0)
+            continue;
+        launcher->rank_variable = local_variables[i].rank;
+        launcher->size_variable = size ? size : "SLURM_STEP_TASKS_PER_NODE";
+        launcher->local_size = size ? number_from(size) : slurm_local_size();
+        return;
+    }
+}
+
 void launcher_find(struct launcher *launcher)
 {
     memset(launcher, 0, sizeof(*launcher));
-    launcher->local_rank =
-        number_from("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                    getenv("PALS_LOCAL_RANKID") ? "PALS_LOCAL_RANKID" : "SLURM_LOCALID");
-    launcher->local_size =
-        number_from("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE");
-    if (launcher->local_size < 0)
-        launcher->local_size = slurm_local_size();
+    find_local_numbers(launcher);
     for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
         if (!getenv(rank_variables[i].variable))
             continue;

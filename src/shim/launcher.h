@@ -8,6 +8,7 @@ struct launcher {
     int is_rank;                /* a launcher started us as one of its ranks */
     const char *kind;           /* "hydra", "pmix", "openmpi", "slurm", ... for --verbose */
     int local_rank, local_size; /* on this node, -1 if it does not say */
+    const char *rank_variable, *size_variable; /* that say it, or NULL */
     int daemon;         /* pid of the launcher's process that the space is named after, or 0 */
     char space[64];     /* the name of the space; fits into a socket's path */
     char found_by[128]; /* how that name was found, for --verbose */

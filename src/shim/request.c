@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "host/identity.h"
 #include "task/spawn/inherit.h"
 
 extern char **environ;
@@ -71,6 +72,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     request->signal_mask = inherit_signals_of(mask);
     request->ignored = inherit_ignored_signals();
     request->header = protocol_header();
+    identity_tell(&request->told);
     request->flags = job->flags;
     /* Hydra gives each rank a session, and the kernel divides CPU time among sessions (autogroup).
      */

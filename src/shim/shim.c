@@ -19,9 +19,6 @@
 #include "shim/binding.h"
 #include "shim/request.h"
 
-static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGUSR1, SIGUSR2,
-                                SIGALRM, SIGCONT, SIGTSTP, SIGWINCH, SIGXCPU, SIGURG};
-
 #define HOST_GONE                                                                                  \
     "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
     "memory? see the kernel's log)"
@@ -32,58 +29,96 @@ static int complain(const char *message)
     return EXIT_FAILURE;
 }
 
+static int complain_of_host(const struct shim_job *job, const char *message)
+{
+    host_tidy(job->space);
+    return complain(message);
+}
+
+/* Blocks all signals, so that each can be passed on: those too that this process ignores, since the
+ * task may have set a handler meanwhile. Faults of this process kill it nevertheless. */
 static int open_signals(sigset_t *old)
 {
     sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-        if (signal(forwarded[i], SIG_DFL) == SIG_IGN)
-            signal(forwarded[i], SIG_IGN); /* nohup and the like: stays ignored */
-        else
-            sigaddset(&set, forwarded[i]);
+    sigfillset(&set);
     sigprocmask(SIG_BLOCK, &set, old);
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/* Neither what this process did to itself (SIGPIPE, SIGTTOU, SIGXFSZ) nor the end of a child that
+ * the process had before it was `onespace run` is the task's. */
+static int is_for_task(const struct signalfd_siginfo *info)
+{
+    if (info->ssi_signo == SIGCHLD && info->ssi_code > 0)
+        return 0;
+    return info->ssi_code != SI_USER || info->ssi_pid != (uint32_t)getpid();
+}
+
+static int is_stop(int number)
+{
+    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+/* Whether the task neither blocks nor ignores nor catches the signal. */
+static int takes_default_action(int task, int number)
+{
+    static const char *const fields[] = {"SigBlk:", "SigIgn:", "SigCgt:"};
+    char path[64], line[256];
+    uint64_t set = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", task);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file))
+        for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+            if (strncmp(line, fields[i], strlen(fields[i])) == 0)
+                set |= strtoull(line + strlen(fields[i]), NULL, 16);
+    if (file)
+        fclose(file);
+    return !(set >> (number - 1) & 1);
+}
+
 /* Stops as the task does, so that the shell or launcher sees it. As for any program, the kernel
  * ignores the signal in an orphaned process group, where no process could continue this one. */
-static void stop_as_asked(void)
+static void stop_as_asked(int number)
 {
     sigset_t set, old;
     sigemptyset(&set);
-    sigaddset(&set, SIGTSTP);
-    raise(SIGTSTP);
+    sigaddset(&set, number);
+    raise(number);
     sigprocmask(SIG_UNBLOCK, &set, &old);
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-static void forward_signal(int socket, int signals)
+static void forward_signal(int socket, int signals, int task)
 {
     struct signalfd_siginfo info;
-    if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+    if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info) || !is_for_task(&info))
         return;
-    int32_t number = (int32_t)info.ssi_signo;
-    protocol_send(socket, &number, sizeof(number));
-    if (number == SIGTSTP)
-        stop_as_asked();
+    struct protocol_signal signal = {.number = (int32_t)info.ssi_signo,
+                                     .is_queued = info.ssi_code == SI_QUEUE,
+                                     .value = info.ssi_ptr};
+    int stops = is_stop(signal.number) && takes_default_action(task, signal.number);
+    protocol_send(socket, &signal, sizeof(signal));
+    if (stops)
+        stop_as_asked(signal.number);
 }
 
 /* Forwards signals until the task has ended. */
 static int await_end(int socket, int signals, struct protocol_reply *reply)
 {
+    int task = reply->status.pid;
     struct pollfd watched[] = {{socket, POLLIN, 0}, {signals, POLLIN, 0}};
     for (;;) {
         if (poll(watched, 2, -1) < 0)
             continue;
         if (watched[1].revents & POLLIN)
-            forward_signal(socket, signals);
+            forward_signal(socket, signals, task);
         if (watched[0].revents)
             return protocol_receive(socket, reply, sizeof(*reply));
     }
 }
 
-/* Ends as the task ended. */
-static int end_as(int status, const sigset_t *mask)
+/* Ends as the task ended. Other signals stay blocked: the task, which they are for, is gone. */
+static int end_as(int status)
 {
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
@@ -91,9 +126,10 @@ static int end_as(int status, const sigset_t *mask)
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none); /* the task had its core dump */
     signal(number, SIG_DFL);
-    sigset_t set = *mask;
-    sigdelset(&set, number);
-    sigprocmask(SIG_SETMASK, &set, NULL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
     raise(number);
     return 128 + number;
 }
@@ -135,17 +171,21 @@ static int find_host(const struct shim_job *job)
         if (socket < 0)
             return -complain(message);
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
-        if (result == 0 && shared_matches(&greeting.header, &own))
+        int matches = result == 0 && shared_matches(&greeting.header, &own);
+        if (matches && !greeting.message[0])
             return socket;
         close(socket);
+        if (matches)
+            return -complain(greeting.message);
         if (result == 0) {
             shared_tell("host's protocol", &greeting.header, greeting.file, &own,
                         "this `onespace run`");
             return -126;
         }
     }
-    return -complain("the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
-                     "onespace-run(1)");
+    return -complain_of_host(
+        job, "the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+             "onespace-run(1)");
 }
 
 /* Sends the job, once only: a host that ends after that may have started the task. */
@@ -157,7 +197,8 @@ static int submit(const struct shim_job *job, struct sent_fds *sent, const sigse
     if (socket < 0)
         return -socket;
     int result = request_send(socket, job, sent, mask);
-    if (result == 0)
+    int is_refusal = result == -EPIPE || result == -ECONNRESET; /* what was said before is read */
+    if (result == 0 || is_refusal)
         result = protocol_receive(socket, reply, sizeof(*reply));
     if (result == 0) {
         *socket_out = socket;
@@ -165,7 +206,7 @@ static int submit(const struct shim_job *job, struct sent_fds *sent, const sigse
     }
     close(socket);
     if (result == -EPIPE || result == -ECONNRESET)
-        return complain(HOST_GONE);
+        return complain_of_host(job, HOST_GONE);
     snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
              job->space, strerror(-result));
     return complain(message);
@@ -194,14 +235,11 @@ int shim_run(const struct shim_job *job)
     request_close_copies(&sent);
     int result = await_end(socket, signals, &reply);
     if (result < 0) {
-        complain(HOST_GONE);
+        complain_of_host(job, HOST_GONE);
         return EXIT_FAILURE;
     }
     if (reply.message[0])
         complain(reply.message);
-    if (job->stats) {
-        report_stats(job->argv[0], &reply.status);
-        report_total(&reply.total, job->is_rank);
-    }
-    return end_as(reply.status.status, &old);
+    report_end(job->stats, job->argv[0], &reply.status, &reply.total);
+    return end_as(reply.status.status);
 }

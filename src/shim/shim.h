@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "host/report.h"
+
 struct shim_job {
     const char *space; /* its name */
     char *const *argv; /* program and arguments */
@@ -12,8 +14,7 @@ struct shim_job {
     int launcher;       /* pid of the launcher on this node, or 0 */
     int number, ntasks; /* for ONESPACE_TASK_ID, or -1 */
     const char *launch; /* a name that ranks of one launcher have in common */
-    int stats;
-    int is_rank;       /* of a launcher */
+    enum report_detail stats;
     const char *bind;  /* --cpu-bind, or NULL */
     int kernel_slices; /* --time-slices off */
 };

@@ -1,6 +1,7 @@
 """Jobs under launchers that end badly end as they do with plain processes, and leave nothing behind."""
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -150,6 +151,40 @@ def test_signal_that_nobody_catches_ends_it(job, run, number):
     time.sleep(0.1)
     command.signal(number)
     assert command.finish().code == 128 + number
+
+
+# Real-time signals too, those that the kernel's defaults ignore and those that stop.
+OTHERS = [signal.SIGRTMIN, signal.SIGRTMIN + 3, signal.SIGRTMAX, signal.SIGPIPE, signal.SIGIO, signal.SIGPWR,
+          signal.SIGPROF, signal.SIGVTALRM, signal.SIGSTKFLT, signal.SIGALRM, signal.SIGXCPU, signal.SIGXFSZ,
+          signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGWINCH, signal.SIGURG, signal.SIGCONT]
+
+
+@pytest.mark.parametrize("number", OTHERS)
+def test_signal_that_the_task_catches_reaches_it(job, run, guests, number):
+    command = job.start([*run, guests("signalled"), str(int(number))], timeout=30)
+    command.wait_for("ready")
+    command.signal(number)
+    result = command.finish()
+    assert result.code == 0 and result.out == f"ready\ngot {int(number)} value 0\n", str(result)
+
+
+def test_queued_signals_value_reaches_the_task(job, run, guests, tool):
+    number = signal.SIGRTMIN + 5
+    command = job.start([*run, guests("signalled"), str(int(number))], timeout=30)
+    command.wait_for("ready")
+    assert job.run([tool("env"), "kill", f"-{int(number)}", "-q", "42", str(command.pid)]).code == 0
+    result = command.finish()
+    assert result.code == 0 and result.out == f"ready\ngot {int(number)} value 42\n", str(result)
+
+
+def test_signal_that_onespace_run_ignores_reaches_a_task_that_does_not(job, run, guests):
+    """nohup ignores SIGHUP; a program may set a handler all the same."""
+    program = shlex.join([*run, guests("signalled"), str(int(signal.SIGHUP))])
+    command = job.start(sh(f"trap '' HUP; exec {program}"), timeout=30)
+    command.wait_for("ready")
+    command.signal(signal.SIGHUP)
+    result = command.finish()
+    assert result.code == 0 and "got 1 " in result.out, str(result)
 
 
 def test_interrupt_from_the_terminal_without_launcher(job, run):

@@ -2,6 +2,7 @@
 import os
 import resource
 import signal
+import subprocess
 
 import pytest
 
@@ -54,6 +55,50 @@ def test_300_descriptors(job, run, tmp_path):
     assert result.code == 0, str(result)
     got = {line.split()[-1] for line in result.out.splitlines()}
     assert got == {str(i) for i in range(300)}
+
+
+def test_descriptor_right_below_the_hard_limit(job, tmp_path):
+    """No number above it is free. The host of its space has that limit, too."""
+    highest = 99
+    (tmp_path / "file").write_text("content\n")
+    file = os.open(tmp_path / "file", os.O_RDONLY)
+    os.dup2(file, highest)
+    os.close(file)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, highest + 1))
+
+    try:
+        for run in (RUN, [*RUN, "--space", "high"]):
+            os.lseek(highest, 0, os.SEEK_SET)
+            result = job.run([*run, "cat", f"/dev/fd/{highest}"], pass_fds=[highest], preexec_fn=limit)
+            assert result.code == 0 and result.out == "content\n", str(result)
+    finally:
+        os.close(highest)
+
+
+@pytest.mark.parametrize("stack,size", [(256, 10), (256, 90000), (256, 120000), (128, 90000), (96, 10)])
+def test_small_stack_holds_arguments(job, run, stack, size):
+    """The kernel grants them 128 KiB of any stack. What they leave has to suffice the command's own ld.so."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (stack * 1024, stack * 1024))
+
+    argv = ["/bin/sh", "-c", "echo ${#1}", "x", "a" * size]
+    try:
+        plain = job.run(argv, preexec_fn=limit)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"a process cannot have them either: {error}")
+    if plain.code != 0:
+        pytest.skip(f"a process cannot have them either: {plain}")
+    result = job.run([*run, *argv], preexec_fn=limit)
+    assert result.code == 0 and result.out == f"{size}\n", str(result)
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 5000])
+def test_small_limit_on_file_sizes(job, run, blocks):
+    """It counts for files in memory, too."""
+    result = job.run(sh(f"ulimit -f {blocks}; exec {' '.join(run)} /bin/sh -c 'ulimit -f'"))
+    assert result.code == 0 and result.out == f"{blocks}\n", str(result)
 
 
 def test_no_other_descriptors(job, run):

@@ -1,6 +1,7 @@
 """onespace run by hand, and joined to a space: counts, programs, options, exit status, messages."""
 import os
 import re
+import sys
 import signal
 
 import pytest
@@ -205,12 +206,44 @@ def test_verbose_tells_of_full_tables(job, guests):
     assert "not interposed" not in job.run([*RUN, "--verbose", "true"]).err
 
 
-def test_stats_count_copies(job):
+def test_stats_are_one_summary(job):
     result = job.run([*RUN, "--stats", "-n", "2", "true"])
     assert result.code == 0, str(result)
+    assert re.fullmatch(r"onespace: all 2 tasks together: copies in user space: 0, .*\n", result.err), str(result)
+
+
+def test_stats_of_ranks_are_a_line_for_each(job):
+    result = job.run([*RUN, "--stats=ranks", "-n", "2", "true"])
+    assert result.code == 0, str(result)
     assert len(re.findall(r"onespace: task \d+ \(true, pid \d+\)", result.err)) == 2, str(result)
-    assert "onespace: all 2 tasks together: copies in user space: 0," in result.err, str(result)
-    assert "warning" not in result.err, "what was started by hand need not exchange anything"
+    assert result.err.count("onespace: all 2 tasks together: copies in user space: 0,") == 1, str(result)
+
+
+def test_stats_of_a_single_task(job, run):
+    result = job.run([*run, "--stats", "true"])
+    assert result.code == 0 and re.fullmatch(r"onespace: task \d+ \(true, pid \d+\): .*\n", result.err), str(result)
+
+
+@pytest.mark.parametrize("option,meant", [("--mpi", "--mpi-layer"), ("--stat", "--stats"), ("--cpu=core", "--cpu-bind"),
+                                          ("--he", "--heap")])
+def test_abbreviated_options_are_refused(job, option, meant):
+    result = job.run([*RUN, option, "true"])
+    if "ambiguous" not in result.err:
+        assert f"no option is called {option.split('=')[0]}; there is {meant}" in result.err, str(result)
+    assert result.code == 2, str(result)
+
+
+def test_cpu_time_of_tasks_is_that_of_children(job):
+    """As with processes: time(1) and batch systems ask for it."""
+    script = ("import os, subprocess, sys; subprocess.run(sys.argv[1:], check=True)\n"
+              "times = os.times(); print(times.children_user + times.children_system)")
+    burn = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; grep -v ^x /proc/self/stat >/dev/null; times"
+    result = job.run([sys.executable, "-c", script, *RUN, "-n", "2", "/bin/sh", "-c", burn])
+    assert result.code == 0, str(result)
+    counted = float(result.out.splitlines()[-1])
+    told = sum(60 * int(minutes) + float(seconds)
+               for minutes, seconds in re.findall(r"(\d+)m([\d.]+)s", result.out))
+    assert 0 < told <= counted + 0.1, str(result) # times(1) counts in hundredths
 
 
 @pytest.mark.parametrize("option", ["core", "list"])

@@ -25,7 +25,7 @@ def attaches(result):
 @pytest.mark.parametrize("source", ["mpi_exchange", "mpi_collectives", "mpi_onesided"])
 def test_ranks_attach_each_others_memory(job, guests, xpmem_mpi, source):
     """What was sent arrives, and --stats tells of the attaches."""
-    argv = xpmem_mpi.command(2, [*RUN, "--stats", guests.mpi(xpmem_mpi, source)])
+    argv = xpmem_mpi.command(2, [*RUN, "--stats=ranks", guests.mpi(xpmem_mpi, source)])
     result = job.run(argv, timeout=TIME, env=xpmem_mpi.env)
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
     counts = attaches(result)

@@ -105,26 +105,36 @@ static void close_on_exec(void)
         close_on_exec_by_number();
 }
 
-/* The number after the highest target. */
-static int targets_end(const struct child *child)
+static int is_target(const struct child *child, int fd)
 {
-    int end = 0;
     for (uint32_t i = 0; i < child->fd_count; i++)
-        if (child->fds[i].target >= end)
-            end = child->fds[i].target + 1;
-    return end;
+        if (child->fds[i].target == fd)
+            return 1;
+    return 0;
 }
 
-/* Copies every source above all targets first, so that no copy overwrites a source. */
-static void map_descriptors(struct child *child)
+/* Copies a source to a free number that is no target, the lowest from *next on. */
+static int copy_aside(struct child *child, int source, int *next)
 {
-    int above = targets_end(child);
-    for (uint32_t i = 0; i < child->fd_count; i++) {
-        long copy = raw(__NR_fcntl, child->fds[i].source, F_DUPFD_CLOEXEC, above);
+    for (;;) {
+        long copy = raw(__NR_fcntl, source, F_DUPFD_CLOEXEC, *next);
         if (copy < 0)
             fail(child, CHILD_DESCRIPTORS, copy);
-        child->fds[i].source = (int)copy;
+        *next = (int)copy + 1;
+        if (!is_target(child, (int)copy))
+            return (int)copy;
+        raw(__NR_close, copy);
     }
+}
+
+/* Copies first what a target would overwrite: no number above the targets need be free, since a
+ * program may have a descriptor right below its limit. */
+static void map_descriptors(struct child *child)
+{
+    int next = 0;
+    for (uint32_t i = 0; i < child->fd_count; i++)
+        if (is_target(child, child->fds[i].source))
+            child->fds[i].source = copy_aside(child, child->fds[i].source, &next);
     if (child->directory >= 0) {
         long result = raw(__NR_fchdir, child->directory);
         if (result < 0)
@@ -137,25 +147,34 @@ static void map_descriptors(struct child *child)
     }
 }
 
-static int is_target(const struct child *child, int fd)
+/* The lowest target from `fd` on, or ~0u. */
+static unsigned next_target(const struct child *child, unsigned fd)
 {
+    unsigned next = ~0u;
     for (uint32_t i = 0; i < child->fd_count; i++)
-        if (child->fds[i].target == fd)
-            return 1;
-    return 0;
+        if ((unsigned)child->fds[i].target >= fd && (unsigned)child->fds[i].target < next)
+            next = (unsigned)child->fds[i].target;
+    return next;
+}
+
+static void close_numbers(unsigned first, unsigned last)
+{
+    if (raw(__NR_close_range, first, last, 0) == 0)
+        return;
+    unsigned end = (unsigned)descriptor_end(); /* before Linux 5.9 */
+    for (unsigned fd = first; fd <= last && fd < end; fd++)
+        raw(__NR_close, fd);
 }
 
 static void close_unlisted(const struct child *child)
 {
-    int above = targets_end(child);
-    if (raw(__NR_close_range, above, ~0u, 0) != 0) { /* before Linux 5.9 */
-        int end = descriptor_end();
-        for (int fd = above; fd < end; fd++)
-            raw(__NR_close, fd);
+    for (unsigned fd = 0, target;; fd = target + 1) {
+        target = next_target(child, fd);
+        if (target > fd)
+            close_numbers(fd, target == ~0u ? target : target - 1);
+        if (target == ~0u)
+            return;
     }
-    for (int fd = 0; fd < above; fd++)
-        if (!is_target(child, fd))
-            raw(__NR_close, fd);
 }
 
 static void set_descriptors(struct child *child)

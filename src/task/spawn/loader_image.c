@@ -18,6 +18,7 @@
 #include "interpose/patch.h"
 #include "onespace.h"
 #include "registry/child.h"
+#include "task/spawn/memory_file.h"
 
 enum { IMAGES = 4, DATA_PAGES = 1 + CHILD_PAGES };
 
@@ -85,21 +86,6 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
     return result;
 }
 
-/* A memory file of that size; writing beyond a limit on file sizes would raise SIGXFSZ. */
-static int make_file(size_t size)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-        return -EFBIG;
-    int fd = memfd_create("onespace-loader", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
-        return fd;
-    int error = -errno;
-    if (fd >= 0)
-        close(fd);
-    return error;
-}
-
 static int build(struct loader_image *image, int source, const struct elf_program *program)
 {
     const struct elf_info *info = &program->interpreter_info;
@@ -110,7 +96,8 @@ static int build(struct loader_image *image, int source, const struct elf_progra
     image->code_size = image->loader + data;
     image->data = image->loader + (info->high - info->low);
     image->size = image->data + DATA_PAGES * ARCH_PAGE;
-    int fd = make_file(image->size), result = fd < 0 ? fd : 0;
+    int fd = memory_file("onespace-loader", MFD_ALLOW_SEALING, image->size),
+        result = fd < 0 ? fd : 0;
     if (result < 0)
         return result;
     void *memory = mmap(NULL, image->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -87,9 +87,10 @@ static size_t stack_limit_of(const struct spawn *spawn)
     return limit.rlim_cur;
 }
 
+/* The kernel grants arguments and environment 128 KiB of any stack; the program gets as much. */
 static size_t stack_size_of(const struct spawn *spawn, size_t limit)
 {
-    enum { LEAST = 128 * 1024, DEFAULT = 8 << 20 };
+    enum { LEAST = 2 * STACK_STRINGS_LEAST, DEFAULT = 8 << 20 };
     size_t size = spawn->attr.stack_size,
            most = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
     if (size == 0)

@@ -193,6 +193,15 @@ static int map_guard(const struct stack_request *request, uintptr_t low)
     return guard == MAP_FAILED ? -errno : 0;
 }
 
+/* As execve: a quarter of the limit, within bounds. A quarter of the stack remains. */
+static size_t room_for_strings(const struct stack_request *request)
+{
+    enum { MOST = 6 << 20 };
+    size_t room = request->limit / 4;
+    room = room < STACK_STRINGS_LEAST ? STACK_STRINGS_LEAST : room > MOST ? MOST : room;
+    return room > request->size / 4 * 3 ? request->size / 4 * 3 : room;
+}
+
 int stack_make(struct stack_request *request, uintptr_t *stack_pointer)
 {
     uintptr_t end = layout_range(space_slot_index(request->space, request->slot)) + LAYOUT_RANGE;
@@ -210,6 +219,6 @@ int stack_make(struct stack_request *request, uintptr_t *stack_pointer)
         return -errno;
     request->slot->stack_low = low;
     request->slot->stack_high = top;
-    *stack_pointer = fill(request, top, top - request->size / 4);
+    *stack_pointer = fill(request, top, top - room_for_strings(request));
     return *stack_pointer ? 0 : -E2BIG;
 }

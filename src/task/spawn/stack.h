@@ -5,6 +5,9 @@
 #include "elf/elf.h"
 #include "registry/child.h"
 
+/* What the kernel grants arguments and environment whatever the limit is. */
+enum { STACK_STRINGS_LEAST = 128 * 1024 };
+
 struct stack_request {
     struct space *space;
     struct space_slot *slot;
@@ -21,7 +24,7 @@ struct stack_request {
 };
 
 /* Maps the stack at the top of the slot's range and fills it. 0, -E2BIG when arguments and
- * environment take more than a quarter of it, or -errno; *stack_pointer is where to start. */
+ * environment take more than execve would grant, or -errno; *stack_pointer is where to start. */
 int stack_make(struct stack_request *request, uintptr_t *stack_pointer);
 
 #endif

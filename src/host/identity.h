@@ -1,0 +1,58 @@
+/* src/host/identity.h: privileges, scheduling and surroundings of a shim, which its task must not
+ * exceed.
+ *
+ * A task is a child of the host's reaper. What can be set for one process follows the shim; a shim
+ * that differs from the host in anything else is refused (docs/launchers.md has the table). The
+ * host reads both from /proc: a process of the same user might send a request of its own making.
+ * Only what /proc shows to nobody else is taken from the request. */
+#ifndef ONESPACE_HOST_IDENTITY_H
+#define ONESPACE_HOST_IDENTITY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "host/protocol.h"
+#include "host/scheduling.h"
+
+enum identity_set {
+    IDENTITY_INHERITABLE,
+    IDENTITY_PERMITTED,
+    IDENTITY_EFFECTIVE,
+    IDENTITY_BOUNDING,
+    IDENTITY_AMBIENT,
+    IDENTITY_SETS
+};
+
+/* What follows the shim into its task. */
+struct identity {
+    uint64_t capabilities[IDENTITY_SETS]; /* bit n: capability n */
+    int no_new_privileges;
+    int io_priority; /* as ioprio_get has it */
+    struct scheduling scheduling;
+    gid_t *groups; /* supplementary, ascending as the kernel has them; to be freed */
+    size_t group_count;
+    struct protocol_told told;
+};
+
+/* Fills what only the calling process knows of itself. */
+void identity_tell(struct protocol_told *told);
+
+/* Whether the host has to refuse the shim `pid`: 0, or -ECONNREFUSED with *message. launcher: the
+ * process whose descendants may be in cgroups of their own, or 0. */
+int identity_check(int pid, const struct protocol_told *told, int launcher, char *message,
+                   size_t size);
+
+/* Reads the identity of process `pid`, 0 for the caller: 0 or -errno. */
+int identity_read(int pid, const struct protocol_told *told, struct identity *identity);
+
+/* What a task is to change from what it has of the reaper. */
+struct identity_change {
+    struct identity has, wants;
+    const char *failed; /* which of them the kernel refused, or NULL */
+};
+
+/* For onespace_spawn_attr.before: runs as the new task. 0, or an error with `failed` set. */
+int identity_assume(void *change);
+
+#endif

@@ -1,0 +1,62 @@
+"""A host that cannot be started, or cannot go on, is named with its cause and leaves nothing behind."""
+import os
+import resource
+import shutil
+import signal
+
+import pytest
+
+from jobs import ONESPACE, RUN
+
+USER = 54321  # with no other processes, which RLIMIT_NPROC would count
+
+
+@pytest.mark.parametrize("count", [6, 7, 8, 9, 10, 11, 12, 13, 14])
+def test_too_few_descriptors_are_named(job, count):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+    result = job.run([*RUN, "--space", "few", "true"], preexec_fn=limit, timeout=20)
+    assert result.code == 0 or "Too many open files" in result.err or "has no descriptors left" in result.err, str(result)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv(1)")
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7])
+def test_too_few_processes_are_named(job, count):
+    """The fork, the second fork, the reaper or a thread of the host fails; no socket is left."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+
+    if job.run(["setpriv", f"--reuid={USER}", ONESPACE, "--version"], cwd="/").code != 0:
+        pytest.skip("the build directory is not open to other users")
+    os.chown(job.runtime, USER, -1)
+    result = job.run(["setpriv", f"--reuid={USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"], cwd="/",
+                     preexec_fn=limit, timeout=20)
+    assert result.code == 0 or "Resource temporarily unavailable" in result.err, str(result)
+
+
+def test_killed_host_leaves_no_socket(job):
+    command = job.start([*RUN, "--space", "killed", "/bin/sh", "-c", "echo up; exec sleep 30"], timeout=15)
+    command.wait_for("up")
+    os.kill(job.hosts()[0].pid, signal.SIGKILL)
+    result = command.finish()
+    assert result.code != 0 and "host of the space is gone" in result.err, str(result)
+    assert job.sockets() == []
+
+
+@pytest.mark.parametrize("rank,size,code", [("5", "2", 2), ("2", "2", 2), ("0", "5000", 2), ("0", "1", 0), ("x", "1", 0),
+                                            ("99999999999", "1", 0)])
+def test_contradictory_variables_are_named(job, rank, size, code):
+    env = {"PMI_RANK": "0", "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": size}
+    result = job.run([*RUN, "--space", "numbers", "true"], env=env, timeout=30)
+    assert result.code == code, str(result)
+    assert code == 0 or f"MPI_LOCALRANKID={rank} with MPI_LOCALNRANKS={size}" in result.err, str(result)
+
+
+def test_variables_of_an_outer_launcher_are_not_mixed_in(job):
+    """Each pair is one launcher's: a rank of Hydra's within a step of Slurm's, say."""
+    env = {"PMI_RANK": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "1",
+           "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
+    result = job.run([*RUN, "--space", "numbers", "--verbose", "/bin/sh", "-c", "echo $ONESPACE_NTASKS"],
+                     env=env, timeout=30)
+    assert result.code == 0 and result.out == "1\n", str(result)
