@@ -11,7 +11,8 @@
 
 #include "arch/constants.h"
 #include "arch/copy.h"
-#include "base/signals.h"
+#include "base/raw.h"
+#include "interpose/signals.h"
 #include "space/robust.h"
 
 static const struct space_slot *find_member(struct space_slot *self, int32_t pid)
@@ -68,14 +69,6 @@ static int is_plain(const struct walk *walk)
     return 1;
 }
 
-/* A fault while its signal is blocked kills the process: such threads use the system call. */
-static int can_fault(void)
-{
-    uint64_t blocked = 0;
-    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, ARCH_SIGNAL_SET_BYTES);
-    return !(blocked & (signal_bit(SIGSEGV) | signal_bit(SIGBUS)));
-}
-
 /* Bytes copied; -1: fall back to the system call, from the start. */
 static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
 {
@@ -118,7 +111,7 @@ long interpose_copy(struct space_slot *self, long nr, const long a[6])
         struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
         struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
         long copied = -1;
-        if (can_fault() && is_plain(&local) && is_plain(&remote))
+        if (interpose_can_recover(self) && is_plain(&local) && is_plain(&remote))
             copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
         if (copied >= 0) {
             count(&self->stats.cma_calls, 1);

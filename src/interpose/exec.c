@@ -2,14 +2,13 @@
 #include "interpose/interpose.h"
 
 #include <errno.h>
-#include <signal.h>
 
-#include "arch/copy.h"
+#include "arch/constants.h"
 #include "base/futex.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "interpose/calls.h"
-#include "interpose/signals.h"
+#include "interpose/pointers.h"
 #include "registry/child.h"
 
 const char *interpose_program(const struct space_slot *self)
@@ -20,20 +19,18 @@ const char *interpose_program(const struct space_slot *self)
 /* Longest path prefix examined: /proc/thread-self/exe and the like are shorter. */
 enum { PATH_PREFIX_MAX = 40 };
 
-/* Copies a path of the program's, or the part of it that names_own_exe needs: PATH_PREFIX_MAX bytes
- * at most, and less if it does not begin with /proc/. 0, or -1 if it cannot be read. */
+/* Copies the beginning of a path of the program's: PATH_PREFIX_MAX - 1 bytes, or what there is up
+ * to the end of its page if the path ends there. 0, or -1 if it cannot be read. */
 static int fetch_path(const char *path, char text[PATH_PREFIX_MAX])
 {
-    for (unsigned at = 0; at < PATH_PREFIX_MAX; at++) {
-        if (arch_guarded_copy(text + at, path + at, 1) != 0)
-            return -1;
-        if (text[at] == 0 || (at < 6 && text[at] != "/proc/"[at])) {
-            text[at] = 0;
-            return 0;
-        }
-    }
-    text[PATH_PREFIX_MAX - 1] = 0;
-    return 0;
+    size_t most = PATH_PREFIX_MAX - 1, size = ARCH_PAGE - (uintptr_t)path % ARCH_PAGE;
+    size = size < most ? size : most;
+    if (interpose_read(text, path, size) != 0)
+        return -1;
+    text[size] = text[most] = 0;
+    if (text_length(text) < size)
+        return 0;
+    return size == most || interpose_read(text + size, path + size, most - size) == 0 ? 0 : -1;
 }
 
 /* Whether path names this process's executable: /proc/self/exe, /proc/thread-self/exe or
@@ -60,37 +57,13 @@ static int names_own_exe(const char *path)
 long interpose_readlink(struct space_slot *self, long nr, const long a[6])
 {
     const long *link = nr == __NR_readlink ? a : a + 1; /* path, buffer, size */
-    if (link[2] <= 0 || !names_own_exe((const char *)link[0]))
-        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (result < 0 || !names_own_exe((const char *)link[0]))
+        return result;
     const char *program = interpose_program(self);
-    size_t length = text_length(program), size = (size_t)link[2];
+    size_t length = text_length(program), size = (size_t)(int)link[2];
     length = length < size ? length : size;
-    return arch_guarded_copy((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
-}
-
-/* An ignored signal stays ignored across execve. So if the program ignores SIGSEGV or SIGBUS, for
- * which the kernel has our handler, tells the kernel to ignore it. */
-static void tell_ignored(struct space_slot *self)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        struct space_sigaction now, ignore = {.handler = (uintptr_t)SIG_IGN};
-        if (self->interpose.fault_trampoline &&
-            self->interpose.actions[i].handler == (uintptr_t)SIG_IGN &&
-            raw(__NR_rt_sigaction, interpose_fault_signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) ==
-                0 &&
-            now.handler == self->interpose.fault_trampoline)
-            raw(__NR_rt_sigaction, interpose_fault_signals[i], &ignore, NULL,
-                ARCH_SIGNAL_SET_BYTES);
-    }
-}
-
-/* Undoes that, when execve has failed. */
-static void install_again(struct space_slot *self)
-{
-    for (unsigned i = 0; i < 2; i++)
-        if (self->interpose.fault_trampoline &&
-            self->interpose.actions[i].handler == (uintptr_t)SIG_IGN)
-            interpose_install_handler(self, interpose_fault_signals[i]);
+    return interpose_write((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
 }
 
 long interpose_execve(struct space_slot *self, long nr, const long a[6])
@@ -109,9 +82,7 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
         atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
         futex_bump(&space->events);
     }
-    tell_ignored(self);
     long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
-    install_again(self);
     if (leaves)
         atomic_store_explicit(&self->leaving, 0, memory_order_release);
     return result;
