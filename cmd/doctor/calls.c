@@ -41,6 +41,12 @@ static int call_prctl(void)
     return prctl(PR_GET_PDEATHSIG, &signal) == 0 ? 0 : errno;
 }
 
+static int call_rt_sigaction(void)
+{
+    struct sigaction action;
+    return sigaction(SIGCHLD, NULL, &action) == 0 ? 0 : errno;
+}
+
 static int call_wait4(void)
 {
     waitpid(getpid(), NULL, WNOHANG);
@@ -106,6 +112,8 @@ void doctor_calls(void)
 {
     /* Without a child, for which this would be needed. */
     say_needed("wait4", "Allow wait4 in the container's filter.", call_wait4());
+    say_needed("rt_sigaction", "Allow rt_sigaction in the container's filter.",
+               outcome(call_rt_sigaction));
     say_needed("prctl", "Allow prctl in the container's filter.", outcome(call_prctl));
     int memfd = outcome(call_memfd_create), clone3 = outcome(call_clone3);
     say_needed("memfd_create", "Allow memfd_create in the container's filter.", memfd);

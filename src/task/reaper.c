@@ -179,6 +179,7 @@ static void reaper_main(void *argument)
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGTERM);
     set_robust_word(space);
     set_signals();
+    vforked_begin();
     for (;;) {
         /* Acquire pairs with the release of futex_bump: what was announced is seen below. */
         uint32_t seen = atomic_load_explicit(&space->events, memory_order_acquire);
@@ -201,9 +202,12 @@ static void reaper_main(void *argument)
 static long try_calls(void)
 {
     int signal;
+    struct space_sigaction action;
     long result = raw(__NR_prctl, PR_GET_PDEATHSIG, &signal);
     if (result == 0)
         result = raw(__NR_prctl, PR_SET_PDEATHSIG, signal);
+    if (result == 0)
+        result = raw(__NR_rt_sigaction, SIGCHLD, NULL, &action, ARCH_SIGNAL_SET_BYTES);
     if (result < 0)
         return result;
     result = raw(__NR_wait4, raw(__NR_getpid), NULL, WNOHANG, NULL); /* no child of oneself */

@@ -13,6 +13,13 @@ static int32_t vforked[VFORKED_MAX];
 static unsigned vforked_count, held_count;
 static uint8_t held[LAYOUT_SLOTS];
 
+void vforked_begin(void)
+{
+    vforked_count = held_count = 0;
+    for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
+        held[i] = 0;
+}
+
 static int is_known(const struct space *space, int32_t pid)
 {
     uint32_t highest = atomic_load(&space->highest);

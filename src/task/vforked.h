@@ -8,6 +8,8 @@
 
 #include "registry/space.h"
 
+/* The reaper of a fresh space begins: nothing is held. */
+void vforked_begin(void);
 /* Holds the memory of these tasks, which were killed, if such a child may be in it. Before
  * holds_wanted, after holds_drop. */
 void vforked_hold(struct space *space, struct space_slot *const *killed, unsigned count);

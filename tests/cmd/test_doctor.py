@@ -16,6 +16,7 @@ from observe import (
     MEMFD_CREATE,
     PRCTL,
     PROCESS_VM_READV,
+    RT_SIGACTION,
     USERFAULTFD,
     WAIT4,
     as_json,
@@ -201,7 +202,7 @@ def test_forbidden_memfd_create_is_wrong(doctor):
     assert only(found, "trial")["status"] == "wrong"
 
 
-@pytest.mark.parametrize("call,name", [(PRCTL, "prctl"), (WAIT4, "wait4")])
+@pytest.mark.parametrize("call,name", [(PRCTL, "prctl"), (WAIT4, "wait4"), (RT_SIGACTION, "rt_sigaction")])
 def test_forbidden_calls_of_the_reaper_are_wrong(doctor, call, name):
     found = doctor(preexec_fn=forbid(call, error=errno.EPERM))
     assert only(found, name)["status"] == "wrong"

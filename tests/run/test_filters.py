@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from jobs import RUN
-from observe import PRCTL, PROCESS_VM_READV, PROCESS_VM_WRITEV, WAIT4, forbid
+from observe import PRCTL, PROCESS_VM_READV, PROCESS_VM_WRITEV, RT_SIGACTION, WAIT4, forbid
 
 
 @pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
@@ -18,7 +18,7 @@ def test_tasks_execute_where_copies_are_denied(job, error):
         assert result.code == 0 and result.out == "executed\n" * 4, str(result)
 
 
-@pytest.mark.parametrize("call", [PRCTL, WAIT4])
+@pytest.mark.parametrize("call", [PRCTL, WAIT4, RT_SIGACTION])
 def test_calls_that_the_reaper_needs_are_missed_at_once(job, call):
     result = job.run([*RUN, "true"], timeout=20, preexec_fn=forbid(call, error=errno.EPERM))
     assert result.code == 1 and "cannot make a space: Operation not permitted" in result.err, str(result)
