@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -32,6 +33,24 @@ static int call_process_vm_readv(void)
     struct iovec local = {&copy, sizeof(copy)}, remote = {&word, sizeof(word)};
     /* The parent runs this program at the same addresses. */
     return process_vm_readv(getppid(), &local, 1, &remote, 1, 0) == sizeof(copy) ? 0 : errno;
+}
+
+static int call_prctl(void)
+{
+    int signal;
+    return prctl(PR_GET_PDEATHSIG, &signal) == 0 ? 0 : errno;
+}
+
+static int call_rt_sigaction(void)
+{
+    struct sigaction action;
+    return sigaction(SIGCHLD, NULL, &action) == 0 ? 0 : errno;
+}
+
+static int call_wait4(void)
+{
+    waitpid(getpid(), NULL, WNOHANG);
+    return errno == ECHILD ? 0 : errno;
 }
 
 static void try_call(int out, void *context)
@@ -83,12 +102,21 @@ static void say_cma(void)
                    atoi(text));
 }
 
+static void say_needed(const char *name, const char *fix, int error)
+{
+    if (error != 0)
+        doctor_say(DOCTOR_WRONG, name, fix, "%s: a space cannot be made", words(error));
+}
+
 void doctor_calls(void)
 {
+    /* Without a child, for which this would be needed. */
+    say_needed("wait4", "Allow wait4 in the container's filter.", call_wait4());
+    say_needed("rt_sigaction", "Allow rt_sigaction in the container's filter.",
+               outcome(call_rt_sigaction));
+    say_needed("prctl", "Allow prctl in the container's filter.", outcome(call_prctl));
     int memfd = outcome(call_memfd_create), clone3 = outcome(call_clone3);
-    if (memfd != 0)
-        doctor_say(DOCTOR_WRONG, "memfd_create", "Allow memfd_create in the container's filter.",
-                   "%s: a space cannot be made", words(memfd));
+    say_needed("memfd_create", "Allow memfd_create in the container's filter.", memfd);
     if (clone3 < 0)
         doctor_say(DOCTOR_WRONG, "clone3", "Let the container's filter return ENOSYS instead.",
                    "%s: tasks cannot be made", words(clone3));

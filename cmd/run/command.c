@@ -1,8 +1,11 @@
 /* cmd/run/command.c: onespace run: the choice between running by hand and joining a
  * job. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cmd/lib/commands.h"
 #include "cmd/run/run.h"
@@ -111,12 +114,24 @@ static int check_thread_mode(const struct run_options *run, const struct launche
     return 0;
 }
 
+/* Without /proc neither the host nor a library's patch sites would be found. 0 or -1. */
+static int check_proc(void)
+{
+    if (access("/proc/self/maps", R_OK) == 0)
+        return 0;
+    fprintf(stderr, "onespace run: /proc cannot be read: %s; mount it (mount -t proc proc /proc)\n",
+            strerror(errno));
+    return -1;
+}
+
 int command_run(int argc, char **argv)
 {
     static struct run_options run;
     struct launcher launcher;
     if (run_parse(argc, argv, &run) < 0)
         return 2;
+    if (check_proc() < 0)
+        return EXIT_FAILURE;
     launcher_find(&launcher);
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;

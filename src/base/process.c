@@ -59,6 +59,7 @@ long process_read(int pid, struct process_stat *stat)
     const char *rest = close + 2;
     stat->state = *rest;
     stat->parent = (int)field(rest, 4);
+    stat->flags = field(rest, 9);
     stat->user_ticks = field(rest, 14);
     stat->system_ticks = field(rest, 15);
     stat->start_ticks = field(rest, 22);

@@ -35,7 +35,7 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
     CALL(shmat, IN_ALL, interpose_shmat, NULL, "placed in the task's range") \
     CALL(shmdt, IN_ALL, interpose_shmdt, NULL, "an attachment outside the range is forgotten") \
     CALL(rt_sigaction, IN_ALL, interpose_sigaction, NULL, \
-         "of SIGSEGV and SIGBUS: recorded; the kernel keeps our handler, which calls the program's") \
+         "of SIGSEGV and SIGBUS: recorded; the kernel keeps our handler, which calls the program's, unless they are ignored") \
     CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
     CALL(readlinkat, IN_ALL, interpose_readlink, NULL, "as `readlink`") \
     CALL(execve, IN_ALL, interpose_execve, NULL, "announced, since the task leaves the space") \

@@ -13,12 +13,13 @@
 
 #include "arch/constants.h"
 #include "arch/copy.h"
-#include "base/signals.h"
+#include "base/raw.h"
+#include "interpose/signals.h"
+#include "space/holds.h"
 #include "space/robust.h"
 
-static const struct space_slot *find_member(struct space_slot *self, int32_t pid)
+static struct space_slot *find_member(struct space *space, struct space_slot *self, int32_t pid)
 {
-    struct space *space = space_registry();
     uint32_t at = atomic_load_explicit(&self->interpose.peer, memory_order_relaxed);
     if (atomic_load_explicit(&space->pids[at], memory_order_acquire) == pid)
         return &space->slots[at];
@@ -29,6 +30,20 @@ static const struct space_slot *find_member(struct space_slot *self, int32_t pid
         atomic_store_explicit(&self->interpose.peer, at, memory_order_relaxed);
         return &space->slots[at];
     }
+    return NULL;
+}
+
+/* The other member with that PID, held, or NULL. Its memory stays until holds_give: it may end, and
+ * the slot get another task, while the copy is under way. */
+static struct space_slot *hold_member(struct space *space, struct space_slot *self, int32_t pid)
+{
+    struct space_slot *target = find_member(space, self, pid);
+    if (!target || holds_take(space, target, self) != 0)
+        return NULL;
+    /* Asked only now: before the hold, both could change. */
+    if (atomic_load(&space->pids[space_slot_index(space, target)]) == pid && robust_is_here(target))
+        return target;
+    (void)holds_give(space, target, self);
     return NULL;
 }
 
@@ -84,14 +99,6 @@ static int is_plain(const struct walk *walk, struct bounds *bounds)
     return 1;
 }
 
-/* A fault while its signal is blocked kills the process: such threads use the system call. */
-static int can_fault(void)
-{
-    uint64_t blocked = 0;
-    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, ARCH_SIGNAL_SET_BYTES);
-    return !(blocked & (signal_bit(SIGSEGV) | signal_bit(SIGBUS)));
-}
-
 /* Bytes copied; -1: fall back to the system call, from the start. */
 static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
 {
@@ -124,21 +131,23 @@ static void count(_Atomic uint64_t *counter, uint64_t by)
 
 long interpose_copy(struct space_slot *self, long nr, const long a[6])
 {
+    struct space *space = space_registry();
     int32_t pid = (int32_t)a[0];
-    const struct space_slot *target = NULL;
+    struct space_slot *target = NULL;
     if (space_marked() && self->interpose.fault_trampoline && a[5] == 0 &&
         (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV)
-        target = pid == atomic_load(&self->pid) ? self : find_member(self, pid);
-    if (target && robust_is_here(target)) {
+        target = pid == atomic_load(&self->pid) ? self : hold_member(space, self, pid);
+    if (target) {
         struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
         struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
         struct bounds here, there;
         long copied = -1;
-        if (can_fault() && is_plain(&local, &here) && is_plain(&remote, &there) &&
+        if (interpose_can_recover(self) && is_plain(&local, &here) && is_plain(&remote, &there) &&
             !(target == self && overlap(&here, &there)))
             copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
-        if (copied >= 0 &&
-            target == self) /* no communication: MPI libraries also try the call so */
+        if (target != self)
+            (void)holds_give(space, target, self);
+        else if (copied >= 0) /* no communication: MPI libraries also try the call so */
             return copied;
         if (copied >= 0) {
             count(&self->stats.cma_calls, 1);

@@ -2,14 +2,14 @@
 #include "interpose/interpose.h"
 
 #include <errno.h>
-#include <signal.h>
 
+#include "arch/constants.h"
 #include "arch/copy.h"
 #include "base/futex.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "interpose/calls.h"
-#include "interpose/signals.h"
+#include "interpose/pointers.h"
 #include "registry/child.h"
 
 const char *interpose_program(const struct space_slot *self)
@@ -17,12 +17,26 @@ const char *interpose_program(const struct space_slot *self)
     return ((const struct child *)self->child_record)->program;
 }
 
+/* Copies a text of the program's that the kernel has not read: `most` - 1 bytes, or what there is
+ * up to the end of its page if the text ends there. 0, or -1 if it cannot be read. */
+static int fetch(char *text, const char *from, size_t most)
+{
+    size_t size = ARCH_PAGE - (uintptr_t)from % ARCH_PAGE;
+    size = size < most - 1 ? size : most - 1;
+    if (interpose_read(text, from, size) != 0)
+        return -1;
+    text[size] = text[most - 1] = 0;
+    if (text_length(text) < size || size == most - 1)
+        return 0;
+    return interpose_read(text + size, from + size, most - 1 - size);
+}
+
 /* Longest path prefix examined: /proc/thread-self/exe and the like are shorter. */
 enum { PATH_PREFIX_MAX = 40 };
 
-/* Copies a path of the program's, or the part of it that names_own_exe needs: PATH_PREFIX_MAX bytes
- * at most, and less if it does not begin with /proc/. 0, or -1 if it cannot be read. */
-static int fetch_path(const char *path, char text[PATH_PREFIX_MAX])
+/* The same of a path that the kernel has just read, without a system call: up to its end, or to
+ * where it turns out not to begin with /proc/. */
+static int fetch_known(char text[PATH_PREFIX_MAX], const char *path)
 {
     for (unsigned at = 0; at < PATH_PREFIX_MAX; at++) {
         if (arch_guarded_copy(text + at, path + at, 1) != 0)
@@ -36,12 +50,10 @@ static int fetch_path(const char *path, char text[PATH_PREFIX_MAX])
     return 0;
 }
 
-int interpose_names_own(const char *path, const char *file)
+/* Whether the path is /proc/self/FILE, /proc/thread-self/FILE or /proc/PID/FILE of this process. */
+static int is_own(const char *path, const char *file)
 {
-    char text[PATH_PREFIX_MAX];
-    if (!path || fetch_path(path, text) != 0)
-        return 0;
-    const char *rest = text_after(text, "/proc/");
+    const char *rest = text_after(path, "/proc/");
     if (!rest)
         return 0;
     uint64_t pid;
@@ -54,46 +66,29 @@ int interpose_names_own(const char *path, const char *file)
     return *after == '/' && text_equal(after + 1, file);
 }
 
-/* Whether the path is that of this process's executable, which for the kernel is the root's. */
-static int names_own_exe(const char *path)
+int interpose_names_own(const char *path, const char *file)
 {
-    return interpose_names_own(path, "exe");
+    char text[PATH_PREFIX_MAX];
+    return path && fetch_known(text, path) == 0 && is_own(text, file);
+}
+
+/* Whether execve is asked for this process's executable, which for the kernel is the root's. */
+static int executes_itself(const char *path)
+{
+    char text[PATH_PREFIX_MAX];
+    return path && fetch(text, path, sizeof(text)) == 0 && is_own(text, "exe");
 }
 
 long interpose_readlink(struct space_slot *self, long nr, const long a[6])
 {
     const long *link = nr == __NR_readlink ? a : a + 1; /* path, buffer, size */
-    if (link[2] <= 0 || !names_own_exe((const char *)link[0]))
-        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (result < 0 || !interpose_names_own((const char *)link[0], "exe"))
+        return result;
     const char *program = interpose_program(self);
-    size_t length = text_length(program), size = (size_t)link[2];
+    size_t length = text_length(program), size = (size_t)(int)link[2];
     length = length < size ? length : size;
-    return arch_guarded_copy((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
-}
-
-/* An ignored signal stays ignored across execve. So if the program ignores SIGSEGV or SIGBUS, for
- * which the kernel has our handler, tells the kernel to ignore it. */
-static void tell_ignored(struct space_slot *self)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        struct space_sigaction now, ignore = {.handler = (uintptr_t)SIG_IGN};
-        if (self->interpose.fault_trampoline &&
-            self->interpose.actions[i].handler == (uintptr_t)SIG_IGN &&
-            raw(__NR_rt_sigaction, interpose_fault_signals[i], NULL, &now, ARCH_SIGNAL_SET_BYTES) ==
-                0 &&
-            now.handler == self->interpose.fault_trampoline)
-            raw(__NR_rt_sigaction, interpose_fault_signals[i], &ignore, NULL,
-                ARCH_SIGNAL_SET_BYTES);
-    }
-}
-
-/* Undoes that, when execve has failed. */
-static void install_again(struct space_slot *self)
-{
-    for (unsigned i = 0; i < 2; i++)
-        if (self->interpose.fault_trampoline &&
-            self->interpose.actions[i].handler == (uintptr_t)SIG_IGN)
-            interpose_install_handler(self, interpose_fault_signals[i]);
+    return interpose_write((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
 }
 
 /* Notes that the task leaves, and for which program, unless another has left before: whether it
@@ -102,13 +97,10 @@ static int note_departure(struct space *space, const struct space_slot *self, co
 {
     struct space_departure *departure = &space->departure;
     uint32_t expected = FILE_EMPTY;
-    size_t at = 0;
     if (!atomic_compare_exchange_strong(&departure->state, &expected, FILE_FILLING))
         return 0;
-    while (at < SPACE_PROGRAM_MAX - 1 &&
-           arch_guarded_copy(departure->path + at, path + at, 1) == 0 && departure->path[at])
-        at++;
-    departure->path[at] = 0;
+    if (fetch(departure->path, path, SPACE_PROGRAM_MAX) != 0)
+        departure->path[0] = 0;
     departure->id = atomic_load(&self->id);
     atomic_store_explicit(&departure->state, FILE_READY, memory_order_release);
     return 1;
@@ -122,7 +114,7 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
     int leaves = interpose_is_task(self); /* not a forked or vforked child */
     if (leaves && space_is_thread(self))
         return -EPERM; /* it would end all other threads of the process */
-    if (names_own_exe((const char *)*path))
+    if (executes_itself((const char *)*path))
         *path = (long)interpose_program(self);
     int noted = leaves && note_departure(space, self, (const char *)*path);
     if (leaves) {
@@ -131,9 +123,7 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
         atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
         futex_bump(&space->events);
     }
-    tell_ignored(self);
     long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
-    install_again(self);
     if (noted)
         atomic_store_explicit(&space->departure.state, FILE_EMPTY, memory_order_release);
     if (leaves)

@@ -34,8 +34,8 @@ void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *s
 /* The real path of the program of a task. */
 const char *interpose_program(const struct space_slot *self);
 
-/* Whether the program's path is /proc/self/FILE, /proc/thread-self/FILE or /proc/PID/FILE of the
- * calling process. */
+/* Whether a path that the kernel has just read is /proc/self/FILE, /proc/thread-self/FILE or
+ * /proc/PID/FILE of the calling process. */
 int interpose_names_own(const char *path, const char *file);
 
 /* Whether the caller is the task itself: not a forked or vforked child of it. */

@@ -1,9 +1,15 @@
 /* src/interpose/signals.c: SIGSEGV and SIGBUS shared between our copies and the program.
  *
- * The kernel always has our handler; the program's is recorded, and returned when it asks. Our
- * handler recovers from faults inside our own copy loop and passes everything else to the
- * program's, with the flags, mask and stack that the program asked for: our handler is installed
- * with those. */
+ * The kernel has our handler; the program's is recorded, and returned when it asks. Our handler
+ * recovers from faults inside our own copy loop and passes everything else to the program's, with
+ * the flags, mask and stack that the program asked for: our handler is installed with those.
+ *
+ * A signal that the program ignores is ignored by the kernel too, since a handler would interrupt
+ * calls that an ignored signal does not. Meanwhile copies between members are the kernel's
+ * (interpose_can_recover).
+ *
+ * A child by fork or vfork has handlers of its own, which begin as the task's: what it sets goes to
+ * the kernel and is not recorded. */
 #include "interpose/signals.h"
 
 #include <errno.h>
@@ -14,22 +20,27 @@
 #include "arch/entry.h"
 #include "arch/trampoline.h"
 #include "base/raw.h"
+#include "base/signals.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
+#include "interpose/pointers.h"
 #include "interpose/thread_mode.h"
 #include "space/lock.h"
 
-const int interpose_fault_signals[2] = {SIGSEGV, SIGBUS};
+static const int fault_signals[2] = {SIGSEGV, SIGBUS};
 
 static struct space_sigaction *recorded(struct space_slot *self, int signal)
 {
     return &self->interpose.actions[signal == SIGBUS];
 }
 
-long interpose_install_handler(struct space_slot *self, int signal)
+/* Tells the kernel what follows from the record. */
+static long install(struct space_slot *self, int signal)
 {
     const struct space_sigaction *wanted = recorded(self, signal);
     struct space_sigaction ours = *wanted;
+    if (wanted->handler == (uintptr_t)SIG_IGN)
+        return raw(__NR_rt_sigaction, signal, wanted, NULL, ARCH_SIGNAL_SET_BYTES);
     ours.handler = self->interpose.fault_trampoline;
     ours.flags = (ours.flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | ARCH_SA_RESTORER;
     if (!(wanted->flags & ARCH_SA_RESTORER))
@@ -41,38 +52,68 @@ void interpose_install_handlers(struct space_slot *self)
 {
     self->interpose.fault_trampoline = arch_fault_trampoline(self->interpose.trampolines);
     for (unsigned i = 0; i < 2; i++) {
-        raw(__NR_rt_sigaction, interpose_fault_signals[i], NULL,
-            recorded(self, interpose_fault_signals[i]), ARCH_SIGNAL_SET_BYTES);
-        interpose_install_handler(self, interpose_fault_signals[i]);
+        raw(__NR_rt_sigaction, fault_signals[i], NULL, recorded(self, fault_signals[i]),
+            ARCH_SIGNAL_SET_BYTES);
+        install(self, fault_signals[i]);
     }
+}
+
+int interpose_can_recover(struct space_slot *self)
+{
+    uint64_t blocked = 0;
+    if (!self->interpose.fault_trampoline)
+        return 0;
+    for (unsigned i = 0; i < 2; i++)
+        if (*(volatile uintptr_t *)&self->interpose.actions[i].handler == (uintptr_t)SIG_IGN)
+            return 0;
+    raw(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, ARCH_SIGNAL_SET_BYTES);
+    return !(blocked & (signal_bit(SIGSEGV) | signal_bit(SIGBUS)));
+}
+
+/* Both get the old action in *before. */
+static long set_of_task(struct space_slot *self, int signal, const struct space_sigaction *wanted,
+                        struct space_sigaction *before)
+{
+    uint64_t signals = space_lock(self);
+    long result = 0;
+    *before = *recorded(self, signal);
+    if (wanted) {
+        *recorded(self, signal) = *wanted;
+        /* As the kernel does, which would not block them. */
+        recorded(self, signal)->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP));
+        result = install(self, signal);
+    }
+    space_unlock(self, signals);
+    return result;
+}
+
+static long set_of_child(struct space_slot *self, int signal, const struct space_sigaction *wanted,
+                         struct space_sigaction *before)
+{
+    long result = raw(__NR_rt_sigaction, signal, wanted, before, ARCH_SIGNAL_SET_BYTES);
+    if (result == 0 && before->handler == self->interpose.fault_trampoline)
+        *before = *recorded(self, signal); /* the child has set none yet */
+    return result;
 }
 
 long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
     int signal = (int)a[0];
-    struct space_sigaction wanted;
-    long done;
-    if (thread_mode_took_handler(self, a, &done))
-        return done;
+    struct space_sigaction wanted, before;
+    long result;
+    if (thread_mode_took_handler(self, a, &result))
+        return result;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->interpose.fault_trampoline ||
         a[3] != ARCH_SIGNAL_SET_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
-    if (a[1] && arch_guarded_copy(&wanted, (void *)a[1], sizeof(wanted)) != 0)
+    if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
-    uint64_t signals = space_lock(self);
-    struct space_sigaction before = *recorded(self, signal);
-    long result = 0;
-    if (a[1] && space_marked() && !interpose_is_task(self)) {
-        result =
-            raw(__NR_rt_sigaction, signal, &wanted, NULL, ARCH_SIGNAL_SET_BYTES); /* vfork child */
-    } else if (a[1]) {
-        *recorded(self, signal) = wanted;
-        result = interpose_install_handler(self, signal);
-    }
-    space_unlock(self, signals);
-    if (result == 0 && a[2] && arch_guarded_copy((void *)a[2], &before, sizeof(before)) != 0)
-        return -EFAULT;
+    const struct space_sigaction *change = a[1] ? &wanted : NULL;
+    result = interpose_is_task(self) ? set_of_task(self, signal, change, &before)
+                                     : set_of_child(self, signal, change, &before);
+    if (result == 0 && a[2])
+        result = interpose_write((void *)a[2], &before, sizeof(before));
     return result;
 }
 
@@ -84,6 +125,17 @@ static void die_by_default(int signal, const siginfo_t *info)
     /* A fault recurs on return; a signal that was sent must be sent again. */
     if (info->si_code <= 0)
         raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
+}
+
+/* SA_RESETHAND. */
+static void reset(struct space_slot *self, int signal)
+{
+    struct space_sigaction none = *recorded(self, signal);
+    none.handler = (uintptr_t)SIG_DFL;
+    if (interpose_is_task(self))
+        recorded(self, signal)->handler = none.handler;
+    else
+        raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
 uintptr_t interpose_fault(int signal, void *information, void *context, void *slot)
@@ -102,6 +154,6 @@ uintptr_t interpose_fault(int signal, void *information, void *context, void *sl
         return 0;
     }
     if (action->flags & SA_RESETHAND)
-        action->handler = (uintptr_t)SIG_DFL;
+        reset(self, signal);
     return handler;
 }

@@ -4,13 +4,11 @@
 
 #include "registry/space.h"
 
-/* SIGSEGV, SIGBUS: in the order of space_interpose.actions. */
-extern const int interpose_fault_signals[2];
-
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the child itself, before its program. */
 void interpose_install_handlers(struct space_slot *self);
-/* Installs our handler for `signal`, with the flags and mask that the program set for its own. */
-long interpose_install_handler(struct space_slot *self, int signal);
+/* Whether a fault of the calling thread inside a guarded copy makes the copy return -1. Otherwise
+ * it kills the process: the thread blocks one of the signals, or the program ignores it. */
+int interpose_can_recover(struct space_slot *self);
 
 /* arch_handlers.fault: 0 if the fault was in one of our copies, or if the default action was
  * restored; else the program's own handler. */

@@ -9,6 +9,7 @@
 #include "base/futex.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
+#include "interpose/pointers.h"
 #include "space/slots.h"
 
 /* The process's own handler of THREAD_MODE_SIGNAL. In the root's copy of the library: written with
@@ -51,9 +52,10 @@ int thread_mode_took_handler(struct space_slot *self, const long a[6], long *res
 {
     if (a[0] != THREAD_MODE_SIGNAL || !a[1] || !space_is_thread(self) || !interpose_is_task(self))
         return 0;
-    atomic_store_explicit(&next_handler, ((const struct space_sigaction *)a[1])->handler,
-                          memory_order_release);
-    *result = 0;
+    struct space_sigaction wanted;
+    *result = interpose_read(&wanted, (const void *)a[1], sizeof(wanted));
+    if (*result == 0)
+        atomic_store_explicit(&next_handler, wanted.handler, memory_order_release);
     return 1;
 }
 

@@ -42,7 +42,7 @@ struct space_interpose {
     _Atomic uint32_t trampoline_count; /* trampolines in use */
     uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
-    _Atomic uint32_t lock;                    /* TID of the thread that changes what follows */
+    _Atomic uint32_t lock;                    /* PI futex; see space/lock.h */
     _Atomic uint32_t out_of_range_lost;       /* mappings for which out_of_range[] had no room */
     struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;          /* extent of the library that ld.so is loading */

@@ -84,23 +84,25 @@ static long fence_break(struct space *space)
 /* Precondition of a space: nothing is mapped in the region, since it would be unmapped with the
  * task that gets that range. Only unusual layouts put anything there: setarch -L,
  * vm.legacy_va_layout, a stack limit of dozens of TiB. */
-static int region_is_free(void)
+static long check_region(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     unsigned long start, end;
     int is_free = 1;
-    while (maps && is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
+    if (!maps)
+        return -errno;
+    while (is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
         is_free = end <= LAYOUT_REGION || start >= layout_range(LAYOUT_SLOTS);
-    if (maps)
-        fclose(maps);
-    return is_free;
+    fclose(maps);
+    return is_free ? 0 : -ENOMEM;
 }
 
 long mappings_make(struct space *space)
 {
-    if (!region_is_free())
-        return -ENOMEM;
-    long result = map_registry();
+    long result = check_region();
+    if (result < 0)
+        return result;
+    result = map_registry();
     if (result < 0)
         return result == -EEXIST ? -ENOMEM : result;
     result = map_mark();

@@ -85,8 +85,11 @@ int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
             return result;
         if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
             return -ETIMEDOUT;
-        if (!reaper_alive(space))
+        if (!reaper_alive(space)) {
+            if (me == ONESPACE_ROOT)
+                reaper_kill_survivors(space);
             return -EOWNERDEAD;
+        }
         uint64_t slice = futex_deadline(1000); /* to notice a killed reaper */
         futex_wait(&space->ends, seen, slice < deadline ? slice : deadline);
     }

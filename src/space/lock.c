@@ -1,32 +1,54 @@
-/* src/space/lock.c: see lock.h. */
+/* src/space/lock.c: see lock.h.
+ *
+ * A PI futex: the word is 0 or the owner's TID, with bits of the kernel's. */
 #include "space/lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
 
 #include "base/signals.h"
 #include "base/spin.h"
 
-static int is_my_thread(uint32_t thread)
+static int try_lock(_Atomic uint32_t *lock, uint32_t from, uint32_t me)
 {
-    return raw(__NR_tgkill, raw(__NR_getpid), thread, 0) == 0;
+    /* Acquire pairs with the release in space_unlock. */
+    return atomic_compare_exchange_strong_explicit(lock, &from, me, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+/* The kernel lends the owner our priority, and wakes us when it unlocks or ends. If it had ended
+ * before, the kernel knows no such thread, or gave its TID to us. */
+static void lock_contended(_Atomic uint32_t *lock, uint32_t me)
+{
+    for (;;) {
+        uint32_t before = atomic_load_explicit(lock, memory_order_relaxed);
+        long result = raw(__NR_futex, lock, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
+        if (result == 0)
+            return;
+        uint32_t now = atomic_load_explicit(lock, memory_order_relaxed);
+        int owner_died = (result == -ESRCH || result == -EDEADLK) &&
+                         (before & FUTEX_TID_MASK) == (now & FUTEX_TID_MASK);
+        if (owner_died && try_lock(lock, now, me))
+            return;
+        spin_yield(); /* the owner is just ending, or another thread has taken over */
+    }
 }
 
 uint64_t space_lock(struct space_slot *slot)
 {
     uint64_t signals = signals_set_mask(SIGNALS_ALL);
-    uint32_t me = (uint32_t)raw(__NR_gettid), free = 0;
-    /* Acquire pairs with the release in space_unlock. */
-    while (!atomic_compare_exchange_weak_explicit(&slot->interpose.lock, &free, me,
-                                                  memory_order_acquire, memory_order_relaxed)) {
-        /* In a forked child the owner may be a thread that was not forked: take the lock over. */
-        if (free && (space_marked() || is_my_thread(free))) {
-            free = 0;
-            spin_yield();
-        }
-    }
+    uint32_t me = (uint32_t)raw(__NR_gettid);
+    if (space_marked() && !try_lock(&slot->interpose.lock, 0, me))
+        lock_contended(&slot->interpose.lock, me);
     return signals;
 }
 
 void space_unlock(struct space_slot *slot, uint64_t signals)
 {
-    atomic_store_explicit(&slot->interpose.lock, 0, memory_order_release);
+    _Atomic uint32_t *lock = &slot->interpose.lock;
+    uint32_t me = atomic_load_explicit(lock, memory_order_relaxed) & FUTEX_TID_MASK;
+    if (space_marked() && !atomic_compare_exchange_strong_explicit(
+                              lock, &me, 0, memory_order_release, memory_order_relaxed))
+        raw(__NR_futex, lock, FUTEX_UNLOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
     signals_set_mask(signals);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "base/futex.h"
 #include "onespace.h"
@@ -13,6 +14,7 @@
 #include "space/slots.h"
 #include "task/hooks.h"
 #include "task/threads.h"
+#include "task/vforked.h"
 
 /* Undoes what the dead member was spawning, and leaves the tasks that it had spawned to the root.
  */
@@ -86,8 +88,8 @@ static void hand_over(struct space_slot *slot)
 
 void task_ended(struct space *space, const struct task_end *ends, unsigned count)
 {
-    struct space_slot *members[TASK_ENDS] = {NULL};
-    unsigned member_count = 0;
+    struct space_slot *members[TASK_ENDS] = {NULL}, *killed[TASK_ENDS] = {NULL};
+    unsigned member_count = 0, killed_count = 0;
     for (unsigned i = 0; i < count; i++) {
         struct space_slot *slot = ends[i].slot;
         slot->status = ends[i].status;
@@ -97,7 +99,10 @@ void task_ended(struct space *space, const struct task_end *ends, unsigned count
             continue;
         leave_space(space, slot);
         members[member_count++] = slot;
+        if (WIFSIGNALED(ends[i].status))
+            killed[killed_count++] = slot;
     }
+    vforked_hold(space, killed, killed_count);
     holds_wanted(space, members, member_count);
     for (unsigned i = 0; i < count; i++) {
         inherit_children(space, ends[i].slot);

@@ -4,8 +4,8 @@
  * no exit signal: the root's own wait(-1) sees neither it nor the tasks. Freestanding; runs on a
  * stack of its own with the root's thread pointer, which it never uses. It sleeps on `events`,
  * which others increment, and which its own signal handler increments when a child ends. Only while
- * a task is in execve, or ends in thread mode, does it poll, every millisecond: the kernel does not
- * report when either is done. */
+ * a task is in execve, ends in thread mode, or is outlived by a vfork child, does it poll, every
+ * millisecond: the kernel does not report when these are done. */
 #include "task/reaper.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "arch/entry.h"
@@ -24,7 +23,9 @@
 #include "space/slots.h"
 #include "task/spawn/child.h"
 #include "task/end.h"
+#include "task/presence.h"
 #include "task/threads.h"
+#include "task/vforked.h"
 
 enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000 };
 
@@ -141,16 +142,6 @@ static void reap(struct space *space)
         task_ended(space, ends, count);
 }
 
-/* Whether a task that entered execve is still in this address space: as long as it is, reading our
- * own mark through its pid needs no permission. */
-static int is_still_here(int32_t pid)
-{
-    uint32_t word = 0;
-    struct iovec local = {&word, sizeof(word)}, remote = {(void *)LAYOUT_MARK, sizeof(word)};
-    long result = raw(__NR_process_vm_readv, pid, &local, 1, &remote, 1, 0);
-    return result == (long)sizeof(word) ? word != 0 : result == -ESRCH;
-}
-
 /* The number of tasks that are in execve now. */
 static unsigned watch_departures(struct space *space, uint32_t *seen, unsigned leaving)
 {
@@ -165,12 +156,18 @@ static unsigned watch_departures(struct space *space, uint32_t *seen, unsigned l
         int32_t pid = atomic_load(&space->pids[i]);
         if (pid == 0 || space_state(slot) != SLOT_RUNNING || !atomic_load(&slot->leaving))
             continue;
-        if (is_still_here(pid))
+        if (presence_of_leaving(space, pid))
             leaving++;
         else
             task_left(space, slot);
     }
     return leaving;
+}
+
+/* Of two times to wait, of which 0 means none. */
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return !a || (b && b < a) ? b : a;
 }
 
 static void reaper_main(void *argument)
@@ -182,6 +179,7 @@ static void reaper_main(void *argument)
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGTERM);
     set_robust_word(space);
     set_signals();
+    vforked_begin();
     for (;;) {
         /* Acquire pairs with the release of futex_bump: what was announced is seen below. */
         uint32_t seen = atomic_load_explicit(&space->events, memory_order_acquire);
@@ -190,18 +188,37 @@ static void reaper_main(void *argument)
         make_children(space);
         reap(space);
         leaving = watch_departures(space, &departures, leaving);
-        uint64_t look = threads_watch(space);
+        uint64_t look = sooner(threads_watch(space), vforked_watch(space));
         holds_reclaim(space);
         if (atomic_load(&space->closing))
             leave(space);
-        if (leaving && (!look || look > EXEC_POLL_NS))
-            look = EXEC_POLL_NS;
+        look = sooner(look, leaving ? EXEC_POLL_NS : 0);
         futex_wait(&space->events, seen, look ? futex_now_ns() + look : UINT64_MAX);
     }
 }
 
+/* Without these calls, which a seccomp filter may deny, the reaper would not notice the end of the
+ * root or of a task. 0 or -errno. */
+static long try_calls(void)
+{
+    int signal;
+    struct space_sigaction action;
+    long result = raw(__NR_prctl, PR_GET_PDEATHSIG, &signal);
+    if (result == 0)
+        result = raw(__NR_prctl, PR_SET_PDEATHSIG, signal);
+    if (result == 0)
+        result = raw(__NR_rt_sigaction, SIGCHLD, NULL, &action, ARCH_SIGNAL_SET_BYTES);
+    if (result < 0)
+        return result;
+    result = raw(__NR_wait4, raw(__NR_getpid), NULL, WNOHANG, NULL); /* no child of oneself */
+    return result == -ECHILD ? 0 : result;
+}
+
 long reaper_start(struct space *space)
 {
+    long denied = try_calls();
+    if (denied < 0)
+        return denied;
     long stack = raw(__NR_mmap, LAYOUT_REAPER, REAPER_STACK, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(stack))
@@ -246,6 +263,18 @@ void reaper_request(struct space *space, struct space_slot *slot)
     while (!atomic_compare_exchange_weak_explicit(&space->requests, &newest, index,
                                                   memory_order_release, memory_order_relaxed));
     reaper_poke(space);
+}
+
+void reaper_kill_survivors(const struct space *space)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        int32_t pid = atomic_load(&space->pids[i]);
+        /* Nobody takes a PID out of the table any more: it may be another process's by now. */
+        if (pid > 0 && !space_is_thread(&space->slots[i]) &&
+            presence_of(space, pid) == PRESENCE_HERE)
+            raw(__NR_kill, pid, SIGKILL);
+    }
 }
 
 int reaper_alive(const struct space *space)

@@ -14,6 +14,9 @@ void reaper_poke(struct space *space);
 void reaper_request(struct space *space, struct space_slot *slot);
 /* The signals that the reaper handles, whatever the root does with them. */
 uint64_t reaper_handled_signals(void);
+/* When the reaper was killed the kernel kills the tasks, unless they have reset PR_SET_PDEATHSIG:
+ * kills those. */
+void reaper_kill_survivors(const struct space *space);
 /* 0 if the reaper was killed: the ends of tasks are not reported any more. */
 int reaper_alive(const struct space *space);
 

@@ -37,6 +37,29 @@ TEST_F(children, by_vfork_execute_or_exit)
     expect_same("vfork", "exit 99\n");
 }
 
+TEST_F(children, by_vfork_may_be_killed_at_any_time)
+{
+    expect_same("vfork-killed", "goes on\n");
+}
+
+TEST_F(children, by_vfork_outlive_the_task)
+{
+    Task task({program("children"), "vfork-outlives"});
+    EXPECT_EQ(task.wait(), SIGKILL);
+    EXPECT_EQ(as_task({"true"}).status, 0); // the memory is not given out again
+    task.write_line("go");
+    EXPECT_EQ(task.line(), "executed");
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+}
+
+TEST_F(children, of_a_task_may_have_real_time_priorities)
+{
+    Outcome process = as_process({program("children"), "real-time"});
+    if (process == exits("", 77))
+        GTEST_SKIP() << "needs permission to use SCHED_FIFO";
+    expect_same("real-time", "both ran\n");
+}
+
 TEST_F(children, by_posix_spawn)
 {
     expect_same("posix-spawn", "No such file or directory\n");

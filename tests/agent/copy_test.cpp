@@ -136,3 +136,19 @@ TEST_F(copies, survive_the_targets_death)
         EXPECT_EQ(client.finish(), exits("No such process\n"));
     }
 }
+
+// The target is killed in the middle of a copy, and another task starts.
+TEST_F(copies, reach_no_task_but_the_target)
+{
+    Task target({program("copies"), "target"});
+    Task writer(with_places("stopped-writer", target.line()));
+    ASSERT_EQ(writer.line(), "stopped");
+    target.kill();
+    EXPECT_EQ(target.wait(), SIGKILL);
+    Task next({program("copies"), "target"});
+    EXPECT_NE(next.line(), "");
+    writer.write_line("go");
+    EXPECT_EQ(writer.finish(), exits("268435456 bytes\n"));
+    EXPECT_EQ(next.finish(), exits("0 pages changed\n"));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+}

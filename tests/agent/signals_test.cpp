@@ -17,7 +17,7 @@ static void expect_same(const std::string &scene, const std::string &output, int
 
 TEST_F(signals, are_as_the_program_set_them)
 {
-    expect_same("remember", "11 note flags 48000004 mask 01", 0);
+    expect_same("remember", "11 note flags 48000004 mask 010", 0);
 }
 
 TEST_F(signals, tell_the_address_of_the_fault)
@@ -94,4 +94,29 @@ TEST_F(signals, are_inherited_by_children_as_the_kernel_does_it)
 TEST_F(signals, are_not_sent_for_bad_pointers_to_interposed_calls)
 {
     expect_same("bad-pointers", "readlink -1 Bad address", 0);
+}
+
+TEST_F(signals, that_are_blocked_do_not_make_bad_pointers_deadly)
+{
+    expect_same("bad-pointers-blocked", "readlink -1 Bad address", 0);
+}
+
+TEST_F(signals, that_are_ignored_do_not_make_bad_pointers_deadly)
+{
+    expect_same("bad-pointers-ignored", "readlink -1 Bad address", 0);
+}
+
+TEST_F(signals, of_a_forked_child_do_not_make_bad_pointers_deadly)
+{
+    expect_same("bad-pointers-of-child", "readlink -1 Bad address", 0);
+}
+
+TEST_F(signals, that_are_ignored_interrupt_no_call)
+{
+    expect_same("ignored-while-asleep", "poll 1\npoll 1\n", 0);
+}
+
+TEST_F(signals, of_a_vfork_child_are_its_own)
+{
+    expect_same("vfork-resets", "1 times, then signal 11\n11 note", 0);
 }

@@ -14,8 +14,11 @@ from observe import (
     DOCTOR,
     FALLOCATE,
     MEMFD_CREATE,
+    PRCTL,
     PROCESS_VM_READV,
+    RT_SIGACTION,
     USERFAULTFD,
+    WAIT4,
     as_json,
     forbid,
     in_terminal,
@@ -197,6 +200,12 @@ def test_forbidden_memfd_create_is_wrong(doctor):
     found = doctor(preexec_fn=forbid(MEMFD_CREATE, error=errno.EPERM))
     assert only(found, "memfd_create")["status"] == "wrong"
     assert only(found, "trial")["status"] == "wrong"
+
+
+@pytest.mark.parametrize("call,name", [(PRCTL, "prctl"), (WAIT4, "wait4"), (RT_SIGACTION, "rt_sigaction")])
+def test_forbidden_calls_of_the_reaper_are_wrong(doctor, call, name):
+    found = doctor(preexec_fn=forbid(call, error=errno.EPERM))
+    assert only(found, name)["status"] == "wrong"
 
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])

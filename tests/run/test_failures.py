@@ -90,3 +90,13 @@ def test_task_that_changed_its_user_dies_with_its_root(job, guests):
     command.wait_for("user 65534")
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137
+
+
+def test_killed_reaper_takes_all_tasks_along(job, run, guests):
+    """Those too that have given up the parent's death signal, by which the kernel kills the others."""
+    command = job.start([*run, guests("survivor")], timeout=30)
+    command.wait_for("ready")
+    reaper, = job.named("onespace-reaper")
+    job.may_leave_socket = True
+    os.kill(reaper.pid, signal.SIGKILL)
+    assert command.finish().code != 0

@@ -85,13 +85,11 @@ uint64_t inherit_ignored_signals(void)
 }
 
 /* The child starts with those signals ignored that its parent process ignores: the reaper, or the
- * spawner if that is a task. A task never ignores SIGSEGV and SIGBUS as the kernel has it, since
- * the kernel has our handler for them. */
+ * spawner if that is a task. */
 static void fill_ignored(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
-    uint64_t faults = signal_bit(SIGSEGV) | signal_bit(SIGBUS);
     uint64_t mine = inherit_ignored_signals();
-    uint64_t present = from_root ? child->space->reaper_ignored : mine & ~faults;
+    uint64_t present = from_root ? child->space->reaper_ignored : mine;
     uint64_t wanted = attr->ignored_signals ? inherit_signals_of(attr->ignored_signals) : mine;
     child->ignore = wanted & ~present;
     child->unignore = present & ~wanted;

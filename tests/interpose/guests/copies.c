@@ -385,12 +385,87 @@ static int play_hammer(int argc, char **argv)
     return 0;
 }
 
+enum { LARGE = 256 << 20, PIECE = 1 << 20 };
+
+/* target: a large area that only its owner writes to; at the end of its input says what it holds.
+ */
+static int play_target(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    unsigned wrong = 0;
+    char *large = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    printf("%d %p\n", getpid(), (void *)large);
+    while (getchar() != EOF)
+        ;
+    for (size_t at = 0; at < LARGE; at += PAGE)
+        wrong += large[at] != 0;
+    printf("%u pages changed\n", wrong);
+    return 0;
+}
+
+static volatile sig_atomic_t is_copying, was_stopped;
+static volatile char *first; /* byte of the target's area, in the same address space */
+static pthread_t copier;
+
+static void stop_here(int signal)
+{
+    char line[8];
+    (void)signal;
+    if (!is_copying)
+        return;
+    was_stopped = 1;
+    if (write(1, "stopped\n", 8) != 8 || read(0, line, sizeof(line)) < 0)
+        _exit(1);
+}
+
+static void *stop_copier(void *argument)
+{
+    while (!*first)
+        ;
+    pthread_kill(copier, SIGUSR1);
+    return argument;
+}
+
+/* stopped-writer PID PLACE: stops in the middle of a copy to a target until it reads a line. */
+static int play_stopped_writer(int argc, char **argv)
+{
+    static char bytes[PIECE];
+    static struct iovec mine[LARGE / PIECE];
+    struct iovec there = {NULL, LARGE};
+    pthread_t stopper;
+    ssize_t size = 0;
+    if (argc < 3)
+        return 2;
+    sscanf(argv[2], "%p", &there.iov_base);
+    first = there.iov_base;
+    memset(bytes, 1, sizeof(bytes));
+    for (int i = 0; i < LARGE / PIECE; i++)
+        mine[i] = (struct iovec){bytes, PIECE};
+    copier = pthread_self();
+    signal(SIGUSR1, stop_here);
+    for (int tries = 0; tries < 100 && !was_stopped; tries++) { /* the copy may be done earlier */
+        *first = 0;
+        pthread_create(&stopper, NULL, stop_copier, NULL);
+        is_copying = 1;
+        size = process_vm_writev(atoi(argv[1]), mine, LARGE / PIECE, &there, 1, 0);
+        is_copying = 0;
+        pthread_join(stopper, NULL);
+    }
+    printf("%zd bytes\n", size);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"serve", play_serve},
-                                          {"check", play_check},
-                                          {"oneself", play_oneself},
-                                          {"dead", play_dead},
-                                          {"hammer", play_hammer}};
+    static const struct scene scenes[] = {
+        {"serve", play_serve},
+        {"check", play_check},
+        {"oneself", play_oneself},
+        {"dead", play_dead},
+        {"hammer", play_hammer},
+        {"target", play_target},
+        {"stopped-writer", play_stopped_writer},
+    };
     return CHOOSE(scenes, argc, argv);
 }

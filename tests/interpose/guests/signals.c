@@ -1,6 +1,7 @@
 /* tests/interpose/guests/signals.c: programs with handlers of their own for SIGSEGV and SIGBUS. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,9 +71,9 @@ static void say(int signal)
 {
     struct sigaction action;
     if (sigaction(signal, NULL, &action) == 0)
-        printf("%d %s flags %x mask %d%d\n", signal, what(&action),
+        printf("%d %s flags %x mask %d%d%d\n", signal, what(&action),
                (unsigned)action.sa_flags & 0xfbffffff, sigismember(&action.sa_mask, SIGUSR1),
-               sigismember(&action.sa_mask, SIGUSR2));
+               sigismember(&action.sa_mask, SIGUSR2), sigismember(&action.sa_mask, SIGKILL));
 }
 
 /* sigaction gives back what was set. */
@@ -89,6 +91,7 @@ static int play_remember(int argc, char **argv)
         sigaction(signals[i], &action, &old);
         printf("before %s\n", what(&old));
         say(signals[i]);
+        sigaddset(&action.sa_mask, SIGKILL); /* which the kernel leaves out */
         action.sa_flags = SA_RESTART;
         action.sa_handler = simple_handler;
         sigaction(signals[i], &action, &old);
@@ -380,12 +383,94 @@ static int play_bad_pointers(int argc, char **argv)
     printf(" %s\n", strerror(errno));
     printf("sigaction %d", sigaction(SIGUSR1, NULL, &old));
     printf(" %s\n", "fine");
+    printf("sigaction %ld", syscall(SYS_rt_sigaction, SIGSEGV, bad, NULL, 8));
+    printf(" %s\n", strerror(errno));
+    printf("sigaction %ld", syscall(SYS_rt_sigaction, SIGBUS, NULL, none, 8));
+    printf(" %s\n", strerror(errno));
     /* A path that ends at the end of its page. */
     char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(page + 4096, 4096);
     memcpy(page + 4096 - 6, "/proc/", 6); // NOLINT(bugprone-not-null-terminated-result): the point
     printf("readlink %zd", readlink(page + 4096 - 6, buffer, sizeof(buffer)));
     printf(" %s\n", strerror(errno));
+    return 0;
+}
+
+/* The same where a fault would kill. */
+static int play_bad_pointers_blocked(int argc, char **argv)
+{
+    sigset_t mask;
+    sigfillset(&mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    return play_bad_pointers(argc, argv);
+}
+
+static int play_bad_pointers_ignored(int argc, char **argv)
+{
+    signal(SIGSEGV, SIG_IGN);
+    signal(SIGBUS, SIG_IGN);
+    return play_bad_pointers(argc, argv);
+}
+
+static int play_bad_pointers_of_child(int argc, char **argv)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        exit(play_bad_pointers(argc, argv));
+    }
+    waitpid(child, NULL, 0);
+    return 0;
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY);
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return size > 0 ? *(strrchr(text, ')') + 2) : 'X';
+}
+
+/* An ignored signal interrupts no call. */
+static int play_ignored_while_asleep(int argc, char **argv)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    (void)argc, (void)argv;
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        signal(signals[i], SIG_IGN);
+        pid_t parent = getpid(), child = pipe(ends) == 0 ? fork() : -1;
+        if (child == 0) {
+            while (state_of(parent) != 'S')
+                usleep(1000);
+            kill(parent, signals[i]);
+            _exit(write(ends[1], "", 1) != 1);
+        }
+        struct pollfd ready = {ends[0], POLLIN, 0};
+        printf("poll %d\n", poll(&ready, 1, -1));
+        waitpid(child, NULL, 0);
+    }
+    return 0;
+}
+
+/* What a vfork child does to its own handlers leaves its parent's alone, SA_RESETHAND too. */
+static int play_vfork_resets(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    install(SIGSEGV, note, SA_RESETHAND);
+    pid_t child = vfork();
+    if (child == 0) {
+        raise(SIGSEGV);
+        raise(SIGSEGV);
+        _exit(1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    printf("%d times, then signal %d\n", (int)count, WTERMSIG(status));
+    say(SIGSEGV);
     return 0;
 }
 
@@ -408,6 +493,11 @@ int main(int argc, char **argv)
         {"children", play_children},
         {"thread-fault", play_thread_fault},
         {"bad-pointers", play_bad_pointers},
+        {"bad-pointers-blocked", play_bad_pointers_blocked},
+        {"bad-pointers-ignored", play_bad_pointers_ignored},
+        {"bad-pointers-of-child", play_bad_pointers_of_child},
+        {"ignored-while-asleep", play_ignored_while_asleep},
+        {"vfork-resets", play_vfork_resets},
     };
     return CHOOSE(scenes, argc, argv);
 }

@@ -2,6 +2,7 @@
  * is. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -260,6 +261,125 @@ static int play_robust_shared(int argc, char **argv)
     return 0;
 }
 
+/* Kills a vfork child whenever there is one. */
+static volatile pid_t to_kill;
+
+static void *kill_children(void *argument)
+{
+    while (!stop) {
+        pid_t pid = to_kill;
+        if (pid > 0) {
+            usleep((useconds_t)rand() % 300);
+            kill(pid, SIGKILL);
+            while (to_kill == pid)
+                usleep(50);
+        }
+    }
+    return argument;
+}
+
+static void use_records(void)
+{
+    struct sigaction action;
+    sigaction(SIGSEGV, NULL, &action);
+    char *hint = mmap((void *)0x6f0000000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(hint, 4096);
+}
+
+/* The children are killed at any instruction. The alarm ends a parent that hangs. */
+static int play_vfork_killed(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    pthread_t killer;
+    alarm(30);
+    pthread_create(&killer, NULL, kill_children, NULL);
+    for (volatile int i = 0; i < 100; i++) {
+        pid_t child = vfork();
+        if (child == 0) {
+            for (to_kill = getpid();;)
+                use_records();
+        }
+        to_kill = 0;
+        waitpid(child, NULL, 0);
+        use_records();
+    }
+    stop = 1;
+    pthread_join(killer, NULL);
+    printf("goes on\n");
+    return 0;
+}
+
+/* Its vfork child kills it, and executes another program when there is a line to read. */
+static int play_vfork_outlives(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    pid_t parent = getpid();
+    if (vfork() == 0) {
+        char byte;
+        kill(parent, SIGKILL);
+        if (read(0, &byte, 1) == 1)
+            execlp("echo", "echo", "executed", (char *)NULL);
+        _exit(127);
+    }
+    return 1;
+}
+
+/* real-time: threads of different priority on one CPU use the same records. 77: not permitted. */
+static int cpu;
+
+static int be_real_time(int priority)
+{
+    cpu_set_t set;
+    struct sched_param parameter = {.sched_priority = priority};
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    return sched_setaffinity(0, sizeof(set), &set) == 0 &&
+           sched_setscheduler(0, SCHED_FIFO, &parameter) == 0;
+}
+
+static void *use_records_often(void *argument)
+{
+    struct sigaction action;
+    if (!be_real_time(1))
+        return argument;
+    while (!stop) {
+        for (int i = 0; i < 200 && !stop; i++)
+            sigaction(SIGSEGV, NULL, &action);
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void *interrupt_the_other(void *argument)
+{
+    struct sigaction action;
+    if (!be_real_time(2))
+        return argument;
+    for (int i = 0; i < 5000; i++) {
+        usleep(1 + (useconds_t)rand() % 50);
+        sigaction(SIGSEGV, NULL, &action);
+    }
+    return NULL;
+}
+
+static int play_real_time(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    pthread_t low, high;
+    void *low_failed, *high_failed;
+    cpu = sched_getcpu();
+    alarm(30);
+    pthread_create(&low, NULL, use_records_often, &cpu);
+    pthread_create(&high, NULL, interrupt_the_other, &cpu);
+    pthread_join(high, &high_failed);
+    stop = 1;
+    pthread_join(low, &low_failed);
+    if (low_failed || high_failed)
+        return 77;
+    printf("both ran\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
@@ -272,6 +392,9 @@ int main(int argc, char **argv)
         {"system", play_system},
         {"popen", play_popen},
         {"exec-from-thread", play_exec_from_thread},
+        {"vfork-killed", play_vfork_killed},
+        {"vfork-outlives", play_vfork_outlives},
+        {"real-time", play_real_time},
         {"robust", play_robust},
         {"robust-shared", play_robust_shared},
     };

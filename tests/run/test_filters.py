@@ -1,0 +1,33 @@
+"""Where a seccomp filter or a missing /proc takes from onespace what it needs, tasks run all the same, or a message says
+what is missing."""
+import errno
+import shlex
+
+import pytest
+
+from jobs import RUN
+from observe import PRCTL, PROCESS_VM_READV, PROCESS_VM_WRITEV, RT_SIGACTION, WAIT4, forbid
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+def test_tasks_execute_where_copies_are_denied(job, error):
+    """The reaper cannot read the memory of a task in execve, and must not take that for its departure."""
+    deny = forbid(PROCESS_VM_READV, PROCESS_VM_WRITEV, error=error)
+    for _ in range(3):
+        result = job.run([*RUN, "-n", "4", "/usr/bin/env", "echo", "executed"], preexec_fn=deny)
+        assert result.code == 0 and result.out == "executed\n" * 4, str(result)
+
+
+@pytest.mark.parametrize("call", [PRCTL, WAIT4, RT_SIGACTION])
+def test_calls_that_the_reaper_needs_are_missed_at_once(job, call):
+    result = job.run([*RUN, "true"], timeout=20, preexec_fn=forbid(call, error=errno.EPERM))
+    assert result.code == 1 and "cannot make a space: Operation not permitted" in result.err, str(result)
+
+
+@pytest.mark.parametrize("options", [[], ["--space", "test"]])
+def test_missing_proc_is_said(job, options):
+    if job.run(["unshare", "-rm", "true"]).code != 0:
+        pytest.skip("needs unshare -rm")
+    command = shlex.join([*RUN, *options, "true"])
+    result = job.run(["unshare", "-rm", "sh", "-c", f"mount -t tmpfs none /proc && exec {command}"], timeout=20)
+    assert result.code == 1 and "/proc cannot be read" in result.err, str(result)
