@@ -1,5 +1,5 @@
-"""Where a seccomp filter or a missing /proc takes from onespace what it needs, tasks run all the same, or a message says
-what is missing."""
+"""Where a seccomp filter or a missing /proc takes from onespace what it needs, tasks run all the same, or a message
+says what is missing."""
 import errno
 import shlex
 
