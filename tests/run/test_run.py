@@ -1,8 +1,8 @@
 """onespace run by hand, and joined to a space: counts, programs, options, exit status, messages."""
 import os
 import re
-import sys
 import signal
+import sys
 
 import pytest
 
