@@ -1,5 +1,5 @@
 /* cmd/lib/patch_sites.h: which system calls of a file of machine code can be interposed
- * (src/interpose/patch.h). */
+ * (src/interpose/patch/patch.h). */
 #ifndef ONESPACE_CMD_LIB_PATCH_SITES_H
 #define ONESPACE_CMD_LIB_PATCH_SITES_H
 

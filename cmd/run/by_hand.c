@@ -10,9 +10,9 @@
 
 #include "cmd/lib/overflows.h"
 #include "cmd/run/run.h"
-#include "host/departure.h"
-#include "host/report.h"
-#include "host/time_slices.h"
+#include "host/job/departure.h"
+#include "host/job/report.h"
+#include "host/job/time_slices.h"
 #include "shim/binding.h"
 #include "shim/defaults.h"
 #include "task/reaper.h"

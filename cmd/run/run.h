@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "host/report.h"
+#include "host/job/report.h"
 #include "onespace.h"
 
 enum { RUN_SEGMENTS_MAX = 64 };

@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "host/identity.h"
+#include "host/identity/identity.h"
 #include "host/protocol.h"
 #include "host/serve.h"
 

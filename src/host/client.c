@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/departure.h"
+#include "host/job/departure.h"
 #include "host/protocol.h"
 #include "host/serve.h"
-#include "host/time_slices.h"
+#include "host/job/time_slices.h"
 #include "onespace.h"
 
 enum { ALONE_S = 2 };

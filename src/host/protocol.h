@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 
 #include "base/shared_header.h"
-#include "host/report.h"
+#include "host/job/report.h"
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "host/job.h"
-#include "host/report.h"
+#include "host/job/job.h"
+#include "host/job/report.h"
 
 struct client {
     int socket; /* -1: the shim is gone */

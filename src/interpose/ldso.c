@@ -20,7 +20,7 @@
 #include "base/raw.h"
 #include "base/text.h"
 #include "interpose/calls.h"
-#include "interpose/patch.h"
+#include "interpose/patch/patch.h"
 
 #define POPULATE_DATA   (1 * LAYOUT_MIB)
 #define POPULATE_ZEROES (LAYOUT_MIB / 16)

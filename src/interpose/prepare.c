@@ -6,7 +6,7 @@
 
 #include "arch/trampoline.h"
 #include "base/raw.h"
-#include "interpose/cpuid.h"
+#include "interpose/patch/cpuid.h"
 #include "interpose/signals.h"
 #include "registry/child.h"
 

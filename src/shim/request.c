@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "host/identity.h"
+#include "host/identity/identity.h"
 #include "task/spawn/inherit.h"
 
 extern char **environ;

@@ -15,7 +15,7 @@
 
 #include "host/host.h"
 #include "host/protocol.h"
-#include "host/report.h"
+#include "host/job/report.h"
 #include "shim/binding.h"
 #include "shim/request.h"
 

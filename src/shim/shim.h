@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "host/report.h"
+#include "host/job/report.h"
 
 struct shim_job {
     const char *space; /* its name */

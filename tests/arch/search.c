@@ -6,7 +6,7 @@
 
 #include "arch/code/patch.h"
 #include "interpose/calls.h"
-#include "interpose/patch_sites.h"
+#include "interpose/patch/patch_sites.h"
 
 static const struct {
     unsigned where;

@@ -1,4 +1,4 @@
-/* tests/arch/search.h: the search of src/interpose/patch_sites.c for C++, without a space. */
+/* tests/arch/search.h: the search of src/interpose/patch/patch_sites.c for C++, without a space. */
 #ifndef TESTS_ARCH_SEARCH_H
 #define TESTS_ARCH_SEARCH_H
 

@@ -51,7 +51,7 @@ def test_take_is_looked_for_in_the_mpi_layer_alone():
 
 
 def test_names_of_files_are_looked_at():
-    assert found("", "src/mpi/near.c") and not found("", "src/interpose/patch_sites.c")
+    assert found("", "src/mpi/near.c") and not found("", "src/interpose/patch/patch_sites.c")
 
 
 def test_the_list_in_contributing_is_the_programs():

@@ -11,7 +11,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/memory/area.h"
-#include "interpose/patch.h"
+#include "interpose/patch/patch.h"
 
 /* mmap in the task's range: the address, or -errno. */
 static long map_in_area(struct space_slot *self, enum area_kind kind, size_t size, size_t align,

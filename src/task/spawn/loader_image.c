@@ -15,7 +15,7 @@
 #include "base/file_identity.h"
 #include "base/page.h"
 #include "interpose/interpose.h"
-#include "interpose/patch.h"
+#include "interpose/patch/patch.h"
 #include "onespace.h"
 #include "registry/child.h"
 #include "task/spawn/memory_file.h"

@@ -15,7 +15,7 @@
 #define ONESPACE_TASK_LOADER_IMAGE_H
 
 #include "elf/elf.h"
-#include "interpose/patch.h"
+#include "interpose/patch/patch.h"
 #include "registry/space.h"
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its

@@ -1,4 +1,4 @@
-/* src/interpose/cpuid.h: the handler of ld.so's cpuid instructions. */
+/* src/interpose/patch/cpuid.h: the handler of ld.so's cpuid instructions. */
 #ifndef ONESPACE_INTERPOSE_CPUID_H
 #define ONESPACE_INTERPOSE_CPUID_H
 

@@ -1,4 +1,4 @@
-/* src/host/report.h: the lines that --stats prints. */
+/* src/host/job/report.h: the lines that --stats prints. */
 #ifndef ONESPACE_HOST_REPORT_H
 #define ONESPACE_HOST_REPORT_H
 

@@ -1,5 +1,5 @@
-/* src/host/job.c: see job.h. */
-#include "host/job.h"
+/* src/host/job/job.c: see job.h. */
+#include "host/job/job.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/identity.h"
+#include "host/identity/identity.h"
 
 static int split_texts(struct job *job)
 {

@@ -1,4 +1,4 @@
-/* src/interpose/patch_sites.h: which patch sites a file has. */
+/* src/interpose/patch/patch_sites.h: which patch sites a file has. */
 #ifndef ONESPACE_INTERPOSE_PATCH_SITES_H
 #define ONESPACE_INTERPOSE_PATCH_SITES_H
 

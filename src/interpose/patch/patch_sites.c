@@ -1,13 +1,13 @@
-/* src/interpose/patch_sites.c: see patch_sites.h. The list is cached in the registry under the
- * file's identity. */
-#include "interpose/patch_sites.h"
+/* src/interpose/patch/patch_sites.c: see patch_sites.h. The list is cached in the registry under
+ * the file's identity. */
+#include "interpose/patch/patch_sites.h"
 
 #include <sys/stat.h>
 
 #include "arch/code/patch.h"
 #include "base/raw.h"
 #include "interpose/calls.h"
-#include "interpose/patch.h"
+#include "interpose/patch/patch.h"
 
 static void search_calls(const unsigned char *code, size_t size, int is_loader,
                          struct patch_sites *list)

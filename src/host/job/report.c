@@ -1,5 +1,5 @@
-/* src/host/report.c: see report.h. */
-#include "host/report.h"
+/* src/host/job/report.c: see report.h. */
+#include "host/job/report.h"
 
 #include <errno.h>
 #include <inttypes.h>

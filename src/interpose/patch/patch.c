@@ -1,5 +1,5 @@
-/* src/interpose/patch.c: turn a file's patch sites into jumps to the task's trampolines. */
-#include "interpose/patch.h"
+/* src/interpose/patch/patch.c: turn a file's patch sites into jumps to the task's trampolines. */
+#include "interpose/patch/patch.h"
 
 #include <linux/limits.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
-#include "interpose/patch_sites.h"
+#include "interpose/patch/patch_sites.h"
 
 /* A program may have any number of patch sites. It gets half of a task's trampolines; the rest is
  * for its libc, without which no memory call would be interposed. */

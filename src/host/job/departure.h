@@ -1,4 +1,4 @@
-/* src/host/departure.h: tells users of a task that left the space. */
+/* src/host/job/departure.h: tells users of a task that left the space. */
 #ifndef ONESPACE_HOST_DEPARTURE_H
 #define ONESPACE_HOST_DEPARTURE_H
 

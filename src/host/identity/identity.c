@@ -1,5 +1,5 @@
-/* src/host/identity.c: see identity.h. What is read and compared; assume.c changes it. */
-#include "host/identity.h"
+/* src/host/identity/identity.c: see identity.h. What is read and compared; assume.c changes it. */
+#include "host/identity/identity.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* src/host/identity.h: privileges, scheduling and surroundings of a shim, which its task must not
- * exceed.
+/* src/host/identity/identity.h: privileges, scheduling and surroundings of a shim, which its task
+ * must not exceed.
  *
  * A task is a child of the host's reaper. What can be set for one process follows the shim; a shim
  * that differs from the host in anything else is refused (docs/launchers.md has the table). The
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "host/protocol.h"
-#include "host/scheduling.h"
+#include "host/identity/scheduling.h"
 
 enum identity_set {
     IDENTITY_INHERITABLE,

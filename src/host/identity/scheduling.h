@@ -1,4 +1,5 @@
-/* src/host/scheduling.h: sched_getattr and sched_setattr, which not every libc declares. */
+/* src/host/identity/scheduling.h: sched_getattr and sched_setattr, which not every libc declares.
+ */
 #ifndef ONESPACE_HOST_SCHEDULING_H
 #define ONESPACE_HOST_SCHEDULING_H
 

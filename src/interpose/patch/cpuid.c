@@ -1,10 +1,10 @@
-/* src/interpose/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
+/* src/interpose/patch/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
  *
  * Each ld.so executes cpuid some 25 times. On a virtual machine each one traps to the hypervisor, 2
  * to 70 us: more than half of the start of a small program. The answers that ld.so uses are the
  * same on all CPUs that a process may run on, so the first task of a space executes the instruction
  * and the others read its answer. Programs and other libraries are not patched. */
-#include "interpose/cpuid.h"
+#include "interpose/patch/cpuid.h"
 
 #include "registry/space.h"
 

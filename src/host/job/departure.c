@@ -1,5 +1,5 @@
-/* src/host/departure.c: see departure.h. */
-#include "host/departure.h"
+/* src/host/job/departure.c: see departure.h. */
+#include "host/job/departure.h"
 
 #include <stdio.h>
 

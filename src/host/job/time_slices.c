@@ -1,5 +1,5 @@
-/* src/host/time_slices.c: see time_slices.h. */
-#include "host/time_slices.h"
+/* src/host/job/time_slices.c: see time_slices.h. */
+#include "host/job/time_slices.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/scheduling.h"
+#include "host/identity/scheduling.h"
 #include "registry/space.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* src/host/job.h: what one shim asks for: received, started as a task, freed. */
+/* src/host/job/job.h: what one shim asks for: received, started as a task, freed. */
 #ifndef ONESPACE_HOST_JOB_H
 #define ONESPACE_HOST_JOB_H
 

@@ -1,4 +1,4 @@
-/* src/host/time_slices.h: short time slices while tasks outnumber CPUs.
+/* src/host/job/time_slices.h: short time slices while tasks outnumber CPUs.
  *
  * MPI libraries wait in loops. A rank that waits for one that has no CPU keeps its own until the
  * kernel's next tick preempts it, 4 ms later at 250 Hz, and so does every other rank in the queue:

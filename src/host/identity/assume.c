@@ -1,5 +1,5 @@
-/* src/host/assume.c: a task takes on the identity of its shim. Runs as the new task, with the
- * thread-local storage of the host's thread, which waits: system calls alone, since the libc's
+/* src/host/identity/assume.c: a task takes on the identity of its shim. Runs as the new task, with
+ * the thread-local storage of the host's thread, which waits: system calls alone, since the libc's
  * setgroups would ask the host's other threads to follow. */
 #include <errno.h>
 #include <linux/capability.h>
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/identity.h"
+#include "host/identity/identity.h"
 
 enum { IO_PROCESS = 1, CAPABILITIES = 64 };
 

@@ -1,4 +1,4 @@
-/* src/interpose/patch.h: turning the interposed calls of a file into jumps. */
+/* src/interpose/patch/patch.h: turning the interposed calls of a file into jumps. */
 #ifndef ONESPACE_INTERPOSE_PATCH_H
 #define ONESPACE_INTERPOSE_PATCH_H
 
