@@ -33,7 +33,7 @@ enum {
     PROTOCOL_SPECULATION = 3 /* PR_SPEC_STORE_BYPASS and those after it */
 };
 
-/* What /proc does not tell the host of the shim (host/identity.h). */
+/* What /proc does not tell the host of the shim (host/identity/identity.h). */
 struct protocol_told {
     uint64_t timer_slack; /* ns */
     uint32_t personality;
