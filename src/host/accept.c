@@ -9,7 +9,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "host/identity/identity.h"
 #include "host/protocol.h"
 #include "host/serve.h"
 
@@ -33,8 +32,8 @@ static int receive(const struct host *host, struct job *job, int socket)
     int result = job_receive(job, socket);
     job->peer = protocol_peer(socket);
     if (result == 0)
-        result =
-            identity_check(job->peer, &job->request.told, host->launcher, message, sizeof(message));
+        result = identity_check(job->peer, &job->request.told, host->launcher, &job->change,
+                                message, sizeof(message));
     if (result == -EMFILE)
         strcpy(message, NO_ROOM);
     if (result < 0 && result != -EPROTO)

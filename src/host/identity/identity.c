@@ -40,25 +40,32 @@ static void path_of(int pid, const char *file, char path[64])
         snprintf(path, 64, "/proc/self/%s", file);
 }
 
-/* The rest of the line that begins with `field`: its length, or -errno. */
-static ssize_t read_field(int pid, const char *field, char **line, size_t *room)
+/* The text of /proc/PID/status, to be freed, or NULL with errno. */
+static char *read_status(int pid)
 {
-    char path[64];
+    char path[64], *text = NULL;
+    size_t room = 0;
     path_of(pid, "status", path);
     FILE *file = fopen(path, "re");
     if (!file)
-        return -errno;
-    ssize_t length;
-    while ((length = getline(line, room, file)) >= 0)
-        if (strncmp(*line, field, strlen(field)) == 0)
-            break;
+        return NULL;
+    ssize_t length = getdelim(&text, &room, 0, file); /* it has no 0 byte: all of it */
     fclose(file);
-    if (length < 0)
-        return -ESRCH;
-    size_t skip = strlen(field) + strspn(*line + strlen(field), " \t");
-    memmove(*line, *line + skip, (size_t)length - skip + 1);
-    (*line)[strcspn(*line, "\n")] = 0;
-    return (ssize_t)strlen(*line);
+    if (length >= 0)
+        return text;
+    free(text);
+    errno = ESRCH;
+    return NULL;
+}
+
+/* The rest of the status line that begins with `field`, or NULL. The first line is none of them. */
+static const char *field_of(const char *status, const char *field)
+{
+    size_t length = strlen(field);
+    for (const char *end = strchr(status, '\n'); end; end = strchr(end + 1, '\n'))
+        if (strncmp(end + 1, field, length) == 0)
+            return end + 1 + length + strspn(end + 1 + length, " \t");
+    return NULL;
 }
 
 /* A link's target, or a file's content on one line. */
@@ -79,16 +86,15 @@ static ssize_t read_file(const char *path, char *text, size_t size)
     return length;
 }
 
-static void read_item(int pid, const struct item *item, char text[TEXT])
+static void read_item(int pid, const char *status, const struct item *item, char text[TEXT])
 {
-    char path[64], *line = NULL;
-    size_t room = 0;
     ssize_t length;
     if (item->field) {
-        length = read_field(pid, item->field, &line, &room);
-        snprintf(text, TEXT, "%s", length < 0 ? "" : line);
-        free(line);
+        const char *value = field_of(status, item->field);
+        length = value ? (ssize_t)strcspn(value, "\n") : -1;
+        snprintf(text, TEXT, "%.*s", value ? (int)length : 0, value ? value : "");
     } else {
+        char path[64];
         path_of(pid, item->file, path);
         length = read_file(path, text, TEXT);
         text[length < 0 ? 0 : length] = 0;
@@ -134,13 +140,14 @@ static int refuse(char *message, size_t size, const char *key, const char *mine,
     return -ECONNREFUSED;
 }
 
-static int check_items(int pid, int launcher, char *message, size_t size)
+static int check_items(int pid, const char *own_status, const char *its_status, int launcher,
+                       char *message, size_t size)
 {
     char mine[TEXT], its[TEXT];
     for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
         const struct item *item = &items[i];
-        read_item(0, item, mine);
-        read_item(pid, item, its);
+        read_item(0, own_status, item, mine);
+        read_item(pid, its_status, item, its);
         if (strcmp(mine, its) == 0 || may_differ(item->key))
             continue;
         /* Slurm's daemon gives each rank of a step a cgroup of its own, within the step's. */
@@ -188,34 +195,6 @@ static int check_privileges(const struct identity *mine, const struct identity *
     return -ECONNREFUSED;
 }
 
-int identity_check(int pid, const struct protocol_told *told, int launcher, char *message,
-                   size_t size)
-{
-    struct protocol_told own;
-    struct identity mine, its;
-    identity_tell(&own);
-    int result = identity_read(0, &own, &mine);
-    if (result < 0)
-        return result;
-    result = pid > 0 ? identity_read(pid, told, &its) : -ESRCH;
-    if (result < 0) {
-        free(mine.groups);
-        snprintf(message, size,
-                 "the host of the space cannot see this process (%s): start both in one PID "
-                 "namespace, with /proc mounted, or use another --space",
-                 strerror(-result));
-        return -ECONNREFUSED;
-    }
-    result = check_items(pid, launcher, message, size);
-    if (result == 0)
-        result = check_told(&own, told, message, size);
-    if (result == 0)
-        result = check_privileges(&mine, &its, message, size);
-    free(mine.groups);
-    free(its.groups);
-    return result;
-}
-
 void identity_tell(struct protocol_told *told)
 {
     *told = (struct protocol_told){
@@ -229,48 +208,78 @@ void identity_tell(struct protocol_told *told)
         told->speculation[i] = prctl(PR_GET_SPECULATION_CTRL, i, 0, 0, 0);
 }
 
-static int read_capabilities(int pid, uint64_t sets[IDENTITY_SETS], char **line, size_t *room)
+static int read_capabilities(const char *status, uint64_t sets[IDENTITY_SETS])
 {
     static const char *const fields[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
     for (int set = 0; set < IDENTITY_SETS; set++) {
-        ssize_t length = read_field(pid, fields[set], line, room);
-        if (length < 0)
-            return (int)length;
-        sets[set] = strtoull(*line, NULL, 16);
+        const char *value = field_of(status, fields[set]);
+        if (!value)
+            return -ESRCH;
+        sets[set] = strtoull(value, NULL, 16);
     }
     return 0;
 }
 
-static int read_groups(int pid, struct identity *identity, char **line, size_t *room)
+static int read_groups(const char *status, struct identity *identity)
 {
-    ssize_t length = read_field(pid, "Groups:", line, room);
-    if (length < 0)
-        return (int)length;
-    identity->groups = calloc((size_t)length / 2 + 1, sizeof(gid_t)); /* "1 2 " */
+    const char *at = field_of(status, "Groups:");
+    if (!at)
+        return -ESRCH;
+    const char *line_end = at + strcspn(at, "\n");
+    identity->groups = calloc((size_t)(line_end - at) / 2 + 1, sizeof(gid_t)); /* "1 2 " */
     if (!identity->groups)
         return -ENOMEM;
-    char *end;
-    for (char *at = *line; at[strspn(at, " ")]; at = end)
+    for (char *end; at + strspn(at, " ") < line_end; at = end)
         identity->groups[identity->group_count++] = (gid_t)strtoul(at, &end, 10);
     return 0;
 }
 
-int identity_read(int pid, const struct protocol_told *told, struct identity *identity)
+/* Of process `pid`, 0 for the caller: 0 or -errno. */
+static int read_identity(int pid, const char *status, const struct protocol_told *told,
+                         struct identity *identity)
 {
-    char *line = NULL;
-    size_t room = 0;
     *identity = (struct identity){.told = *told};
-    int result = read_capabilities(pid, identity->capabilities, &line, &room);
-    ssize_t length = result < 0 ? result : read_field(pid, "NoNewPrivs:", &line, &room);
-    if (length < 0)
-        result = (int)length;
+    const char *no_new_privileges = field_of(status, "NoNewPrivs:");
+    int result = no_new_privileges ? read_capabilities(status, identity->capabilities) : -ESRCH;
+    if (result < 0)
+        return result;
+    identity->no_new_privileges = atoi(no_new_privileges);
+    identity->io_priority = (int)syscall(SYS_ioprio_get, IO_PROCESS, pid);
+    if (scheduling_get(pid, &identity->scheduling) != 0)
+        return -errno;
+    return read_groups(status, identity);
+}
+
+static int refuse_unseen(int error, char *message, size_t size)
+{
+    snprintf(message, size,
+             "the host of the space cannot see this process (%s): start both in one PID namespace, "
+             "with /proc mounted, or use another --space",
+             strerror(error));
+    return -ECONNREFUSED;
+}
+
+int identity_check(int pid, const struct protocol_told *told, int launcher,
+                   struct identity_change *change, char *message, size_t size)
+{
+    struct protocol_told own;
+    identity_tell(&own);
+    char *own_status = read_status(0), *its_status = NULL;
+    int result = own_status ? read_identity(0, own_status, &own, &change->has) : -errno;
     if (result == 0) {
-        identity->no_new_privileges = atoi(line);
-        identity->io_priority = (int)syscall(SYS_ioprio_get, IO_PROCESS, pid);
-        result = scheduling_get(pid, &identity->scheduling) == 0 ? 0 : -errno;
+        its_status = pid > 0 ? read_status(pid) : NULL;
+        int seen = its_status ? read_identity(pid, its_status, told, &change->wants)
+                              : (pid > 0 ? -errno : -ESRCH);
+        if (seen < 0)
+            result = refuse_unseen(-seen, message, size);
     }
     if (result == 0)
-        result = read_groups(pid, identity, &line, &room);
-    free(line);
+        result = check_items(pid, own_status, its_status, launcher, message, size);
+    if (result == 0)
+        result = check_told(&own, told, message, size);
+    if (result == 0)
+        result = check_privileges(&change->has, &change->wants, message, size);
+    free(own_status);
+    free(its_status);
     return result;
 }

@@ -38,21 +38,20 @@ struct identity {
 /* Fills what only the calling process knows of itself. */
 void identity_tell(struct protocol_told *told);
 
-/* Whether the host has to refuse the shim `pid`: 0, or -ECONNREFUSED with *message. launcher: the
- * process whose descendants may be in cgroups of their own, or 0. */
-int identity_check(int pid, const struct protocol_told *told, int launcher, char *message,
-                   size_t size);
-
-/* Reads the identity of process `pid`, 0 for the caller: 0 or -errno. */
-int identity_read(int pid, const struct protocol_told *told, struct identity *identity);
-
-/* What a task is to change from what it has of the reaper. */
+/* What a task is to change from what it has of the reaper. The groups of both are to be freed. */
 struct identity_change {
     struct identity has, wants;
     const char *failed; /* which of them the kernel refused, or NULL */
 };
 
-/* For onespace_spawn_attr.before: runs as the new task. 0, or an error with `failed` set. */
-int identity_assume(void *change);
+/* Whether the host has to refuse the shim `pid`: 0, or an error, -ECONNREFUSED with *message. Fills
+ * a zeroed change, as far as it got. launcher: the process whose descendants may be in cgroups of
+ * their own, or 0. */
+int identity_check(int pid, const struct protocol_told *told, int launcher,
+                   struct identity_change *change, char *message, size_t size);
+
+/* For onespace_spawn_attr.before, with a struct identity_change: runs as the new task. 0, or an
+ * error with `failed` set. */
+int identity_assume(void *argument);
 
 #endif

@@ -10,8 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/identity/identity.h"
-
 static int split_texts(struct job *job)
 {
     const struct protocol_request *request = &job->request;
@@ -58,6 +56,8 @@ void job_free(struct job *job)
     free(job->texts);
     free(job->argv);
     free(job->envp);
+    free(job->change.has.groups);
+    free(job->change.wants.groups);
     free(job);
 }
 
@@ -88,32 +88,18 @@ static void set_of(uint64_t signals, sigset_t *set)
             sigaddset(set, signal);
 }
 
-/* What the task has to change before its program, which the shim waits for. */
-static int read_change(const struct job *job, struct identity_change *change)
-{
-    struct protocol_told own;
-    identity_tell(&own);
-    int result = identity_read(0, &own, &change->has);
-    return result < 0 ? result : identity_read(job->peer, &job->request.told, &change->wants);
-}
-
 static int spawn_with_identity(struct job *job, struct onespace_spawn_attr *attr)
 {
-    struct identity_change change = {0};
-    int result = read_change(job, &change);
-    if (result == 0) {
-        attr->before = identity_assume;
-        attr->before_argument = &change;
-        result = onespace_spawn(job->argv[0], job->argv, job->envp, attr);
-    }
-    if (change.failed)
+    /* Before its program, which the shim waits for. */
+    attr->before = identity_assume;
+    attr->before_argument = &job->change;
+    int result = onespace_spawn(job->argv[0], job->argv, job->envp, attr);
+    if (job->change.failed)
         snprintf(attr->message, attr->message_size,
                  "the host of the space cannot give its tasks the %s that this process has (%s): "
                  "use another --space, or start all of the space with the same",
-                 change.failed, strerror(-result));
-    free(change.has.groups);
-    free(change.wants.groups);
-    return change.failed ? -ECONNREFUSED : result;
+                 job->change.failed, strerror(-result));
+    return job->change.failed ? -ECONNREFUSED : result;
 }
 
 int job_spawn(struct job *job, char *message, size_t size)

@@ -2,6 +2,7 @@
 #ifndef ONESPACE_HOST_JOB_H
 #define ONESPACE_HOST_JOB_H
 
+#include "host/identity/identity.h"
 #include "host/protocol.h"
 #include "onespace.h"
 
@@ -13,6 +14,7 @@ struct job {
     struct onespace_fd_map map[PROTOCOL_FDS_MAX];
     unsigned map_count;
     int directory, peer; /* the shim's PID */
+    struct identity_change change;
     char *texts, **argv, **envp;
     int socket;
     struct job *next;
