@@ -31,9 +31,6 @@ static int fetch(char *text, const char *from, size_t most)
     return interpose_read(text + size, from + size, most - 1 - size);
 }
 
-/* Longest path prefix examined: /proc/thread-self/exe and the like are shorter. */
-enum { PATH_PREFIX_MAX = 40 };
-
 /* The same of a path that the kernel has just read, without a system call: up to its end, or to
  * where it turns out not to begin with /proc/. */
 static int fetch_known(char text[PATH_PREFIX_MAX], const char *path)
@@ -50,40 +47,43 @@ static int fetch_known(char text[PATH_PREFIX_MAX], const char *path)
     return 0;
 }
 
-/* Whether the path is /proc/self/FILE, /proc/thread-self/FILE or /proc/PID/FILE of this process. */
-static int is_own(const char *path, const char *file)
+/* FILE of a path that is /proc/self/FILE, /proc/thread-self/FILE or /proc/PID/FILE of this process,
+ * or NULL. */
+static const char *own_file(const char *path)
 {
     const char *rest = text_after(path, "/proc/");
     if (!rest)
-        return 0;
+        return NULL;
     uint64_t pid;
     const char *after = numbers_read(rest, &pid);
     if (after != rest && pid != (uint64_t)raw(__NR_getpid))
-        return 0;
+        return NULL;
     if (after == rest && !(after = text_after(rest, "self")) &&
         !(after = text_after(rest, "thread-self")))
-        return 0;
-    return *after == '/' && text_equal(after + 1, file);
+        return NULL;
+    return *after == '/' ? after + 1 : NULL;
 }
 
-int interpose_names_own(const char *path, const char *file)
+const char *interpose_own_file(const char *path, char text[PATH_PREFIX_MAX])
 {
-    char text[PATH_PREFIX_MAX];
-    return path && fetch_known(text, path) == 0 && is_own(text, file);
+    return path && fetch_known(text, path) == 0 ? own_file(text) : NULL;
 }
 
 /* Whether execve is asked for this process's executable, which for the kernel is the root's. */
 static int executes_itself(const char *path)
 {
     char text[PATH_PREFIX_MAX];
-    return path && fetch(text, path, sizeof(text)) == 0 && is_own(text, "exe");
+    const char *file = path && fetch(text, path, sizeof(text)) == 0 ? own_file(text) : NULL;
+    return file && text_equal(file, "exe");
 }
 
 long interpose_readlink(struct space_slot *self, long nr, const long a[6])
 {
     const long *link = nr == __NR_readlink ? a : a + 1; /* path, buffer, size */
     long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (result < 0 || !interpose_names_own((const char *)link[0], "exe"))
+    char text[PATH_PREFIX_MAX];
+    const char *file = result < 0 ? NULL : interpose_own_file((const char *)link[0], text);
+    if (!file || !text_equal(file, "exe"))
         return result;
     const char *program = interpose_program(self);
     size_t length = text_length(program), size = (size_t)(int)link[2];

@@ -34,9 +34,12 @@ void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *s
 /* The real path of the program of a task. */
 const char *interpose_program(const struct space_slot *self);
 
-/* Whether a path that the kernel has just read is /proc/self/FILE, /proc/thread-self/FILE or
- * /proc/PID/FILE of the calling process. */
-int interpose_names_own(const char *path, const char *file);
+/* Longest path prefix examined: /proc/thread-self/cmdline and the like are shorter. */
+enum { PATH_PREFIX_MAX = 40 };
+
+/* FILE, in `text`, of a path that the kernel has just read and that is /proc/self/FILE,
+ * /proc/thread-self/FILE or /proc/PID/FILE of the calling process, or NULL. */
+const char *interpose_own_file(const char *path, char text[PATH_PREFIX_MAX]);
 
 /* Whether the caller is the task itself: not a forked or vforked child of it. */
 static inline int interpose_is_task(const struct space_slot *self)

@@ -37,18 +37,18 @@ static size_t auxv_size(uintptr_t auxv)
     return 0;
 }
 
-/* What the file has: one piece, or two that follow one another. 0 if the path is none of these. */
-static int find_pieces(const struct space_slot *self, const char *path, struct piece pieces[2])
+/* What the file has: one piece, or two that follow one another. 0 if it is none of these. */
+static int find_pieces(const struct space_slot *self, const char *file, struct piece pieces[2])
 {
     const struct child *child = (const struct child *)self->child_record;
     const struct child_strings *strings = &child->strings;
     pieces[1] = (struct piece){0, 0};
-    if (interpose_names_own(path, "cmdline")) {
+    if (text_equal(file, "cmdline")) {
         pieces[0] = (struct piece){strings->name, strings->name_end};
         pieces[1] = (struct piece){strings->arguments, strings->environment};
-    } else if (interpose_names_own(path, "environ")) {
+    } else if (text_equal(file, "environ")) {
         pieces[0] = (struct piece){strings->environment, strings->end};
-    } else if (interpose_names_own(path, "auxv")) {
+    } else if (text_equal(file, "auxv")) {
         pieces[0] = (struct piece){child->auxv, child->auxv + auxv_size(child->auxv)};
     } else {
         return 0;
@@ -90,12 +90,16 @@ static long make_file(const struct piece pieces[2])
  * negative. */
 static long open_own(const struct space_slot *self, const char *path, long flags)
 {
+    char text[PATH_PREFIX_MAX];
     struct piece pieces[2];
-    if (interpose_names_own(path, "exe"))
+    const char *file = interpose_own_file(path, text);
+    if (!file)
+        return -1;
+    if (text_equal(file, "exe"))
         return flags & O_NOFOLLOW
                    ? -1
                    : raw(__NR_openat, AT_FDCWD, interpose_program(self), flags | O_CLOEXEC);
-    return flags & O_PATH || !find_pieces(self, path, pieces) ? -1 : make_file(pieces);
+    return flags & O_PATH || !find_pieces(self, file, pieces) ? -1 : make_file(pieces);
 }
 
 long interpose_open(struct space_slot *self, long nr, const long a[6])
