@@ -98,9 +98,11 @@ enum {
 #ifdef OPEN_MPI
     TRUTH = LOGIC | MOVE,
     PACKED = NONE,
+    MOST_OF_TRUTH = 1,
 #else
     TRUTH = INTEGER,
     PACKED = INTEGER,
+    MOST_OF_TRUTH = 7, /* integers like the others */
 #endif
 };
 
@@ -122,7 +124,7 @@ static void check_type(const struct window *ours, const struct window *theirs, M
                OP(MPI_REPLACE, MOVE),   OP(MPI_NO_OP, MOVE)};
     if (only && strcmp(only, name) != 0)
         return;
-    most = kind == TRUTH && kind != INTEGER ? 1 : 7;
+    most = kind == TRUTH ? MOST_OF_TRUTH : 7;
     for (int i = 0; i < (int)(sizeof(all) / sizeof(all[0])); i++)
         for (int call = ACCUMULATE; call <= FETCH_AND_OP; call++)
             if ((kind & all[i].kind) && (all[i].op != MPI_NO_OP || call != ACCUMULATE))
