@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from onespace_bench import BENCH, Failure, first_line
+from onespace_bench import BENCH, Failure, first_line, progress
 
 VENV = BENCH.parent / ".venv"
 ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -148,3 +148,18 @@ def choose(names, note):
     if not chosen:
         raise Failure("no MPI is installed: see scripts/setup")
     return chosen
+
+
+def each_mpi(args, result, measure):
+    """Calls measure(mpi) for each; a failure of one is noted and the others go on."""
+    for mpi in choose(args.mpi, result.note):
+        try:
+            progress(f"{mpi.name}: {mpi.version}")
+            result.versions[mpi.name] = mpi.version
+            measure(mpi)
+        except Failure as failure:
+            if args.mpi != "all":
+                raise
+            result.note(f"skipped {mpi.name}: {failure}")
+    if not result.series:
+        raise Failure("nothing was measured")

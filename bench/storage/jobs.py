@@ -6,7 +6,6 @@ import pathlib
 import statistics
 
 import onespace_bench as ob
-import onespace_mpi
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = "MPI windows on storage for HPC applications, Parallel Computing 77 (2018), doi:10.1016/j.parco.2018.05.007"
@@ -55,21 +54,6 @@ def workarounds(mpi):
     window on a single rank's memory; the remaining components, sm and pt2pt, do both."""
     old = mpi.kind == "openmpi" and mpi.version.startswith("Open MPI 4")
     return {"OMPI_MCA_osc": "^rdma"} if old and "OMPI_MCA_osc" not in os.environ else {}
-
-
-def each_mpi(args, result, measure):
-    """Calls measure(mpi) for each; a failure of one is noted and the others go on."""
-    for mpi in onespace_mpi.choose(args.mpi, result.note):
-        try:
-            ob.progress(f"{mpi.name}: {mpi.version}")
-            result.versions[mpi.name] = mpi.version
-            measure(mpi)
-        except ob.Failure as failure:
-            if args.mpi != "all":
-                raise
-            result.note(f"skipped {mpi.name}: {failure}")
-    if not result.series:
-        raise ob.Failure("nothing was measured")
 
 
 def values(text):

@@ -3,6 +3,7 @@
 
 import jobs
 import onespace_bench as ob
+import onespace_mpi
 import places
 
 QUESTION = "What does a hash table in windows on storage cost, while it fits into memory and when it does not?"
@@ -41,7 +42,7 @@ def measure(context, result):
                     out_of_core(context, result, program, place)
                 except (ob.Failure, OSError) as failure:
                     result.note(f"{mpi.name}, {place.name}: not out of core: {failure}")
-    jobs.each_mpi(context.args, result, one_mpi)
+    onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 
 def runner(context, program, place):

@@ -4,6 +4,7 @@ import statistics
 
 import jobs
 import onespace_bench as ob
+import onespace_mpi
 
 QUESTION = "How fast are checkpoint and restart by a window on storage, beside MPI I/O?"
 FIGURE = "Figure 11"
@@ -53,7 +54,7 @@ def measure(context, result):
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, {})
             jobs.add_all(result, f"{mpi.name}/{place.name}", {key: [size / rate for rate in one]
                                                               for key, one in rates.items()}, {}, limit=True)
-    jobs.each_mpi(context.args, result, one_mpi)
+    onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 
 def groups(result):

@@ -8,6 +8,7 @@ import re
 
 import jobs
 import onespace_bench as ob
+import onespace_mpi
 
 QUESTION = "What do checkpoints of a MapReduce cost by windows on storage, and by MPI I/O?"
 FIGURE = "Figure 12"
@@ -82,7 +83,7 @@ def measure(context, result):
                                     for way in context.ways for name in names}, context.repeats)
             for (way, name), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, UNITS)
-    jobs.each_mpi(context.args, result, one_mpi)
+    onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 
 def all_sizes(context, program, corpora, place, name, way):

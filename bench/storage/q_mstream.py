@@ -4,6 +4,7 @@ import statistics
 
 import jobs
 import onespace_bench as ob
+import onespace_mpi
 import places
 
 QUESTION = "How fast are large accesses to a window on storage, its synchronisation included?"
@@ -30,7 +31,7 @@ def measure(context, result):
             measure_place(context, result, mpi, program, place)
             if context.args.change_dirty:
                 sweep(context, result, mpi, program, place)
-    jobs.each_mpi(context.args, result, one_mpi)
+    onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 
 def runner(context, program, place):

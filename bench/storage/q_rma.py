@@ -2,6 +2,7 @@
 compared with the same MPI's MPI_Win_allocate and MPI_Win_create in memory, and with a file mapped by the program."""
 import jobs
 import onespace_bench as ob
+import onespace_mpi
 
 QUESTION = "What do one-sided transfers cost, when the window is on storage?"
 FIGURE = "Figures 5 and 6"
@@ -35,7 +36,7 @@ def measure(context, result):
                                     for way in context.ways for kind in kinds}, context.repeats)
             for (way, kind), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, {})
-    jobs.each_mpi(context.args, result, one_mpi)
+    onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 
 def groups(result):

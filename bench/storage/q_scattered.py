@@ -4,6 +4,7 @@ import statistics
 
 import jobs
 import onespace_bench as ob
+import onespace_mpi
 
 QUESTION = "How much is written when few pages of a window on storage have changed?"
 FIGURE = "Section 2.1, MPI_Win_sync"
@@ -38,7 +39,7 @@ def measure(context, result):
                                    context.repeats)
             for (way, kind), found in samples.items():
                 jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
-    jobs.each_mpi(context.args, result, one_mpi)
+    onespace_mpi.each_mpi(context.args, result, one_mpi)
     stores = settings.number("stores")
     result.limit("stored", "bytes", {stores: [float(stores * 4096)] * context.repeats})
 

@@ -3,6 +3,7 @@ tasks, against the MPI library's own in processes."""
 import pathlib
 
 import onespace_bench as ob
+import onespace_mpi
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUESTION = "What do one-sided calls with derived datatypes cost, when ranks are tasks of one space?"
@@ -17,8 +18,6 @@ def names_of(text):
 
 
 def measure(mpi, place, args, result):
-    ob.progress(f"{mpi.name}: {mpi.version}")
-    result.versions[mpi.name] = mpi.version
     program = place.compile(HERE / "datatypes.c", f"datatypes-{mpi.name}", mpi.compiler, late=mpi.late, env=mpi.env)
     types = QUICK_TYPES if args.quick else sorted(names_of(place.run([program, "names"], env=mpi.env)))
 
@@ -70,19 +69,11 @@ def check_targets(result, targets, names):
                                 ob.ratio(tasks.at(x), processes.at(x)).median, 1.0, at_least=False)
 
 
-def answer(args, mpis):
+def answer(args):
     """Measures, prints and writes. The exit status."""
     result = ob.Result(QUESTION, "Section 7.1", "Tasks access the memory of others by loads and stores.")
     names = {}
     with ob.Workplace() as place:
-        for mpi in mpis(result.note):
-            try:
-                names = measure(mpi, place, args, result)
-            except ob.Failure as failure:
-                if args.mpi != "all":
-                    raise
-                result.note(f"skipped {mpi.name}: {failure}")
-    if not result.series:
-        raise ob.Failure("nothing was measured")
+        onespace_mpi.each_mpi(args, result, lambda mpi: names.update(measure(mpi, place, args, result)))
     return ob.finish(result, "windows-datatypes", args, lambda found: print_tables(found, names),
                      lambda found, targets: check_targets(found, targets, names))

@@ -61,6 +61,7 @@ void host_sweep(const char *directory)
     }
     if (list)
         closedir(list);
+    rmdir(directory); /* when no host needs it */
 }
 
 static int listen_at(const char *directory, const char *name)
@@ -161,13 +162,6 @@ static int launch(struct plan *plan)
     return -error;
 }
 
-/* The caller holds the directory's lock. */
-static void tidy(const char *directory)
-{
-    host_sweep(directory);
-    rmdir(directory); /* when no host needs it */
-}
-
 /* Needs no descriptor: there may be none left. */
 static void withdraw(const char *directory, const char *name)
 {
@@ -217,7 +211,7 @@ void host_tidy(const char *name)
     if (lock < 0)
         return;
     await_end(directory, name);
-    tidy(directory);
+    host_sweep(directory);
     close(lock);
 }
 

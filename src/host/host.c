@@ -111,7 +111,6 @@ static void leave_directory(struct host *host, const char *directory)
     unlink(host->socket_path);
     close(host->listener);
     host_sweep(directory);
-    rmdir(directory); /* when no other host needs it */
 }
 
 /* Stops listening unless a shim waits to be accepted; new ones wait for the directory's lock, and

@@ -13,8 +13,8 @@ int host_serve(int listener, const char *directory, const char *name, int expect
  * waits until it has been executed. 0 or -errno, and no socket is left. */
 int host_start(const char *directory, const char *name, int expected, int launcher);
 
-/* Removes the sockets in the directory that no process listens on: those of hosts that were killed.
- * The caller holds the directory's lock. */
+/* Removes the sockets in the directory that no process listens on, those of hosts that were killed,
+ * and the directory if none is left. The caller holds the directory's lock. */
 void host_sweep(const char *directory);
 
 /* Removes what the host of space `name` and others have left that were killed. */

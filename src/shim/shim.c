@@ -16,6 +16,7 @@
 #include "host/host.h"
 #include "host/protocol.h"
 #include "host/job/report.h"
+#include "host/proc_status.h"
 #include "shim/binding.h"
 #include "shim/request.h"
 
@@ -63,16 +64,13 @@ static int is_stop(int number)
 static int takes_default_action(int task, int number)
 {
     static const char *const fields[] = {"SigBlk:", "SigIgn:", "SigCgt:"};
-    char path[64], line[256];
     uint64_t set = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", task);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof(line), file))
-        for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-            if (strncmp(line, fields[i], strlen(fields[i])) == 0)
-                set |= strtoull(line + strlen(fields[i]), NULL, 16);
-    if (file)
-        fclose(file);
+    char *status = proc_status_read(task);
+    for (size_t i = 0; status && i < sizeof(fields) / sizeof(fields[0]); i++) {
+        const char *value = proc_status_field(status, fields[i]);
+        set |= value ? strtoull(value, NULL, 16) : 0;
+    }
+    free(status);
     return !(set >> (number - 1) & 1);
 }
 

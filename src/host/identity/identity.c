@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "host/proc_status.h"
 
 enum { TEXT = 1024, IO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */ };
 
@@ -40,34 +41,6 @@ static void path_of(int pid, const char *file, char path[64])
         snprintf(path, 64, "/proc/self/%s", file);
 }
 
-/* The text of /proc/PID/status, to be freed, or NULL with errno. */
-static char *read_status(int pid)
-{
-    char path[64], *text = NULL;
-    size_t room = 0;
-    path_of(pid, "status", path);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return NULL;
-    ssize_t length = getdelim(&text, &room, 0, file); /* it has no 0 byte: all of it */
-    fclose(file);
-    if (length >= 0)
-        return text;
-    free(text);
-    errno = ESRCH;
-    return NULL;
-}
-
-/* The rest of the status line that begins with `field`, or NULL. The first line is none of them. */
-static const char *field_of(const char *status, const char *field)
-{
-    size_t length = strlen(field);
-    for (const char *end = strchr(status, '\n'); end; end = strchr(end + 1, '\n'))
-        if (strncmp(end + 1, field, length) == 0)
-            return end + 1 + length + strspn(end + 1 + length, " \t");
-    return NULL;
-}
-
 /* A link's target, or a file's content on one line. */
 static ssize_t read_file(const char *path, char *text, size_t size)
 {
@@ -90,7 +63,7 @@ static void read_item(int pid, const char *status, const struct item *item, char
 {
     ssize_t length;
     if (item->field) {
-        const char *value = field_of(status, item->field);
+        const char *value = proc_status_field(status, item->field);
         length = value ? (ssize_t)strcspn(value, "\n") : -1;
         snprintf(text, TEXT, "%.*s", value ? (int)length : 0, value ? value : "");
     } else {
@@ -212,7 +185,7 @@ static int read_capabilities(const char *status, uint64_t sets[IDENTITY_SETS])
 {
     static const char *const fields[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
     for (int set = 0; set < IDENTITY_SETS; set++) {
-        const char *value = field_of(status, fields[set]);
+        const char *value = proc_status_field(status, fields[set]);
         if (!value)
             return -ESRCH;
         sets[set] = strtoull(value, NULL, 16);
@@ -222,7 +195,7 @@ static int read_capabilities(const char *status, uint64_t sets[IDENTITY_SETS])
 
 static int read_groups(const char *status, struct identity *identity)
 {
-    const char *at = field_of(status, "Groups:");
+    const char *at = proc_status_field(status, "Groups:");
     if (!at)
         return -ESRCH;
     const char *line_end = at + strcspn(at, "\n");
@@ -239,7 +212,7 @@ static int read_identity(int pid, const char *status, const struct protocol_told
                          struct identity *identity)
 {
     *identity = (struct identity){.told = *told};
-    const char *no_new_privileges = field_of(status, "NoNewPrivs:");
+    const char *no_new_privileges = proc_status_field(status, "NoNewPrivs:");
     int result = no_new_privileges ? read_capabilities(status, identity->capabilities) : -ESRCH;
     if (result < 0)
         return result;
@@ -264,10 +237,10 @@ int identity_check(int pid, const struct protocol_told *told, int launcher,
 {
     struct protocol_told own;
     identity_tell(&own);
-    char *own_status = read_status(0), *its_status = NULL;
+    char *own_status = proc_status_read(0), *its_status = NULL;
     int result = own_status ? read_identity(0, own_status, &own, &change->has) : -errno;
     if (result == 0) {
-        its_status = pid > 0 ? read_status(pid) : NULL;
+        its_status = pid > 0 ? proc_status_read(pid) : NULL;
         int seen = its_status ? read_identity(pid, its_status, told, &change->wants)
                               : (pid > 0 ? -errno : -ESRCH);
         if (seen < 0)
