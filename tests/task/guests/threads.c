@@ -71,9 +71,9 @@ static int play_pthread_exit(int argc, char **argv)
 
 static void *live_on(void *argument)
 {
-    report->threads++;
+    __atomic_fetch_add(&report->threads, 1, __ATOMIC_RELAXED);
     for (;;)
-        usleep(1000), report->beats++;
+        usleep(1000), __atomic_fetch_add(&report->beats, 1, __ATOMIC_RELAXED);
     return argument;
 }
 

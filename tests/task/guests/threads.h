@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 struct report {
-    volatile int pid, tid, value, handlers, threads, beats, go;
+    volatile int pid, tid, value, handlers, go;
+    volatile int threads, beats; /* counted by several threads at once: with atomic additions */
     int fd; /* of the shared table of descriptors */
     int *volatile global, *volatile local;
     FILE *stream;
