@@ -64,9 +64,9 @@ static int reduce_blocks(void *context, const struct blocks *blocks)
 static int find_side(const struct transfer *transfer, struct side *side,
                      const struct basic **element)
 {
-    int error = MPI_SUCCESS;
-    const struct layouts *layouts = layouts_find(transfer->type, &error);
-    if (!layouts)
+    const struct layouts *layouts;
+    int error = layouts_find(transfer->type, &layouts);
+    if (error != MPI_SUCCESS)
         return error;
     *element = layouts->element;
     *side = (struct side){transfer->address, (size_t)transfer->count, &layouts->whole};
@@ -151,10 +151,13 @@ static const struct basic *element_of(MPI_Datatype type, int *error)
     const struct basic *basic = types_known(type);
     if (basic)
         return basic;
-    const struct layouts *layouts = layouts_find(type, error);
-    if (layouts && !layouts->element)
+    const struct layouts *layouts;
+    *error = layouts_find(type, &layouts);
+    if (*error != MPI_SUCCESS)
+        return NULL;
+    if (!layouts->element)
         *error = MPI_ERR_TYPE; /* elements of several types, or none */
-    return layouts ? layouts->element : NULL;
+    return layouts->element;
 }
 
 static int is_row(const struct transfer *side, const struct transfer *target)

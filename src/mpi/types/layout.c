@@ -113,46 +113,53 @@ static int publish(MPI_Datatype type, int key, struct layouts *layouts)
     return result;
 }
 
-static const struct layouts *make(MPI_Datatype type, int key, int *error)
+static int make(MPI_Datatype type, int key, const struct layouts **made)
 {
     struct layouts *layouts = calloc(1, sizeof(*layouts));
-    *error = layouts ? describe(type, layouts) : MPI_ERR_NO_MEM;
-    if (*error == MPI_SUCCESS)
-        *error = publish(type, key, layouts);
-    if (*error == MPI_SUCCESS)
-        return layouts;
-    layouts_free(layouts);
-    return NULL;
+    int error = layouts ? describe(type, layouts) : MPI_ERR_NO_MEM;
+    if (error == MPI_SUCCESS)
+        error = publish(type, key, layouts);
+    if (error == MPI_SUCCESS)
+        *made = layouts;
+    else
+        layouts_free(layouts);
+    return error;
 }
 
 /* As MPI knows them, or made now. */
-static const struct layouts *ask(MPI_Datatype type, int *error)
+static int ask(MPI_Datatype type, const struct layouts **layouts)
 {
     void *found;
-    int is_there = 0, key = find_key(error);
+    int is_there = 0, error = MPI_SUCCESS, key = find_key(&error);
     if (key == MPI_KEYVAL_INVALID)
-        return NULL;
-    *error = real()->Type_get_attr(type, key, &found, &is_there);
-    if (*error != MPI_SUCCESS)
-        return NULL;
-    if (is_there)
-        return found;
-    const struct basic *basic = types_basic(type);
-    return basic ? basic->layouts : make(type, key, error);
+        return error;
+    error = real()->Type_get_attr(type, key, &found, &is_there);
+    if (error != MPI_SUCCESS)
+        return error;
+    const struct basic *basic = is_there ? NULL : types_basic(type);
+    if (!is_there && !basic)
+        return make(type, key, layouts);
+    *layouts = basic ? basic->layouts : found;
+    return MPI_SUCCESS;
 }
 
-const struct layouts *layouts_find(MPI_Datatype type, int *error)
+int layouts_find(MPI_Datatype type, const struct layouts **layouts)
 {
     const struct basic *basic = types_known(type);
-    if (basic)
-        return basic->layouts;
+    if (basic) {
+        *layouts = basic->layouts;
+        return MPI_SUCCESS;
+    }
     struct recent *last = &recent[real_hash((uintptr_t)type, RECENT_BITS)];
     uint64_t now = atomic_load_explicit(&deletions, memory_order_acquire);
-    if (last->layouts && last->type == type && last->deletions == now)
-        return last->layouts;
-    const struct layouts *layouts = ask(type, error);
-    *last = (struct recent){type, layouts, now};
-    return layouts;
+    if (last->layouts && last->type == type && last->deletions == now) {
+        *layouts = last->layouts;
+        return MPI_SUCCESS;
+    }
+    *layouts = NULL;
+    int error = ask(type, layouts);
+    *last = (struct recent){type, *layouts, now};
+    return error;
 }
 
 struct layouts *layouts_of_basic(const struct basic *basic)

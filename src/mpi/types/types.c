@@ -198,7 +198,6 @@ static int copy_items(const struct transfer *to, const struct layout *sink,
 int types_copy(const struct transfer *to, const struct transfer *from)
 {
     const struct basic *target = types_known(to->type), *origin = types_known(from->type);
-    int error = MPI_SUCCESS;
     if (types_is_dense(target) && types_is_dense(origin)) {
         size_t size = (size_t)from->count * origin->size;
         if (size > (size_t)to->count * target->size)
@@ -206,7 +205,9 @@ int types_copy(const struct transfer *to, const struct transfer *from)
         memmove(to->address, from->address, size);
         return MPI_SUCCESS;
     }
-    const struct layouts *sink = layouts_find(to->type, &error);
-    const struct layouts *source = sink ? layouts_find(from->type, &error) : NULL;
-    return source ? copy_items(to, &sink->bytes, from, &source->bytes) : error;
+    const struct layouts *sink, *source;
+    int error = layouts_find(to->type, &sink);
+    if (error == MPI_SUCCESS)
+        error = layouts_find(from->type, &source);
+    return error == MPI_SUCCESS ? copy_items(to, &sink->bytes, from, &source->bytes) : error;
 }

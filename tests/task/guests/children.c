@@ -296,7 +296,7 @@ static int play_vfork_killed(int argc, char **argv)
     for (volatile int i = 0; i < 100; i++) {
         pid_t child = vfork();
         if (child == 0) {
-            for (to_kill = getpid();;)
+            for (to_kill = getpid();;) // NOLINT(clang-analyzer-unix.Vfork): the point
                 use_records();
         }
         to_kill = 0;
@@ -316,7 +316,7 @@ static int play_vfork_outlives(int argc, char **argv)
     pid_t parent = getpid();
     if (vfork() == 0) {
         char byte;
-        kill(parent, SIGKILL);
+        kill(parent, SIGKILL); // NOLINT(clang-analyzer-unix.Vfork): the point
         if (read(0, &byte, 1) == 1)
             execlp("echo", "echo", "executed", (char *)NULL);
         _exit(127);

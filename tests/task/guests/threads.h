@@ -7,7 +7,7 @@
 struct report {
     volatile int pid, tid, value, handlers, go;
     volatile int threads, beats; /* counted by several threads at once: with atomic additions */
-    int fd; /* of the shared table of descriptors */
+    int fd;                      /* of the shared table of descriptors */
     int *volatile global, *volatile local;
     FILE *stream;
 };
