@@ -97,6 +97,8 @@ struct onespace_fd_map {
  * NO_INTERPOSE  no system call interposition: do not patch the task's libc; slower, and the task's
  *               memory is not released when it ends
  * NO_MPI_LAYER  do not load onespace's MPI layer: MPI's windows remain the MPI library's
+ * OWN_MAPPINGS  each shared mapping of the task has an address of its own, even if other tasks have
+ *               mapped the same memory
  * TOGETHER      enter the program when all ntasks have loaded their libraries
  * HOLD          the spawner holds the task's memory from the start, until onespace_release(id):
  *               what the task has exported can be imported until then, even after its end
@@ -111,6 +113,7 @@ struct onespace_fd_map {
 #define ONESPACE_SPAWN_THREAD       128u
 #define ONESPACE_SPAWN_HOLD         256u
 #define ONESPACE_SPAWN_NO_MPI_LAYER 512u
+#define ONESPACE_SPAWN_OWN_MAPPINGS 1024u
 
 /* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
  * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with

@@ -27,6 +27,7 @@ static const char usage[] =
     "own (by hand)\n"
     "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
     "      --no-interpose      leave the programs' libc unpatched (for comparisons)\n"
+    "      --no-share-mappings an address of its own for each shared mapping of each task\n"
     "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
     "      --time-slices WHICH auto (default): short ones where tasks outnumber CPUs; off\n"
     "  -v, --verbose           name the space, what was set and why\n"
@@ -45,6 +46,7 @@ enum {
     OPT_FAILURE,
     OPT_HEAP,
     OPT_NO_INTERPOSE,
+    OPT_NO_SHARE,
     OPT_STATS,
     OPT_MPI,
     OPT_TIME_SLICES,
@@ -60,6 +62,7 @@ static const struct option options[] = {
     {"on-failure", required_argument, NULL, OPT_FAILURE},
     {"heap", required_argument, NULL, OPT_HEAP},
     {"no-interpose", no_argument, NULL, OPT_NO_INTERPOSE},
+    {"no-share-mappings", no_argument, NULL, OPT_NO_SHARE},
     {"stats", optional_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
     {"time-slices", required_argument, NULL, OPT_TIME_SLICES},
@@ -137,6 +140,9 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         return 0;
     case OPT_NO_INTERPOSE:
         segment->flags |= ONESPACE_SPAWN_NO_INTERPOSE;
+        return 0;
+    case OPT_NO_SHARE:
+        segment->flags |= ONESPACE_SPAWN_OWN_MAPPINGS;
         return 0;
     case OPT_MPI:
         if (strcmp(optarg, "off") == 0)

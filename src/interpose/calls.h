@@ -24,16 +24,20 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
 /* clang-format off */
 #define INTERPOSED_CALLS(CALL) \
     CALL(mmap, IN_ALL, interpose_mmap, ldso_mmap, \
-         "without an address: placed in the task's range; what does not fit goes where the kernel puts it " \
-         "and is remembered. In ld.so: fewer, larger mappings for libraries, `ld.so.cache` shared") \
-    CALL(munmap, IN_ALL, interpose_munmap, ldso_munmap, "the place is free for the task's next mapping") \
-    CALL(mremap, IN_ALL, interpose_mremap, NULL, "moves within the task's range") \
+         "without an address: shared memory that another task has mapped alike at that task's address, all else in the " \
+         "task's range; what does not fit goes where the kernel puts it and is remembered. In ld.so: fewer, larger mappings for libraries, `ld.so.cache` shared") \
+    CALL(munmap, IN_ALL, interpose_munmap, ldso_munmap, "the place is free for the task's next mapping; what other tasks use too stays mapped") \
+    CALL(mremap, IN_ALL, interpose_mremap, NULL, "moves within the task's range, and out of what other tasks use too") \
     CALL(mprotect, IN_ALL, interpose_mprotect, ldso_mprotect, \
          "of the heap: noted, so that it ends when the break is lowered. In ld.so: relocated data stays writable") \
     CALL(pkey_mprotect, IN_LIBC | IN_PROGRAM, interpose_mprotect, NULL, "as `mprotect`") \
     CALL(brk, IN_ALL, interpose_brk, NULL, "a program break of the task's own") \
-    CALL(shmat, IN_ALL, interpose_shmat, NULL, "placed in the task's range") \
-    CALL(shmdt, IN_ALL, interpose_shmdt, NULL, "an attachment outside the range is forgotten") \
+    CALL(shmat, IN_ALL, interpose_shmat, NULL, \
+         "what another task has attached alike: that task's address; else placed in the task's range") \
+    CALL(shmdt, IN_ALL, interpose_shmdt, NULL, \
+         "of a segment that other tasks use at that address: not detached. An attachment outside the range is forgotten") \
+    CALL(shmctl, IN_LIBC | IN_PROGRAM, interpose_shmctl, NULL, \
+         "IPC_STAT: tasks that share an attachment are counted one by one") \
     CALL(rt_sigaction, IN_ALL, interpose_sigaction, NULL, \
          "of SIGSEGV and SIGBUS: recorded; the kernel keeps our handler, which calls the program's, unless they are ignored") \
     CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
@@ -55,7 +59,8 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
 /* clang-format on */
 
 interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_brk;
-interposed_handler interpose_shmat, interpose_shmdt, interpose_sigaction, interpose_readlink;
+interposed_handler interpose_shmat, interpose_shmdt, interpose_shmctl, interpose_sigaction,
+    interpose_readlink;
 interposed_handler interpose_open, interpose_execve, interpose_copy, interpose_exit_group;
 interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;

@@ -53,10 +53,11 @@
     ROW(struct space, departure, 229880, 264) \
     ROW(struct space, export_reach, 230144, 32768) \
     ROW(struct space, exports, 262912, 2097152) \
-    ROW(struct space, xpmem_library, 2360064, 4096) \
-    ROW(struct space, xpmem_slots, 2364160, 8388608) \
-    ROW(struct space, holds, 10752768, 8388608) \
-    ROW(struct space, slots, 19141376, 10354688) \
+    ROW(struct space, shared, 2360064, 649600) \
+    ROW(struct space, xpmem_library, 3009664, 4096) \
+    ROW(struct space, xpmem_slots, 3013760, 8388608) \
+    ROW(struct space, holds, 11402368, 8388608) \
+    ROW(struct space, slots, 19790976, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -80,22 +81,23 @@
     ROW(struct space_slot, has_spawned, 88, 4) \
     ROW(struct space_slot, has_imported, 92, 4) \
     ROW(struct space_slot, was_imported, 96, 4) \
-    ROW(struct space_slot, called_exit, 100, 4) \
-    ROW(struct space_slot, started_ns, 104, 8) \
-    ROW(struct space_slot, user_us, 112, 8) \
-    ROW(struct space_slot, system_us, 120, 8) \
-    ROW(struct space_slot, stack_low, 128, 8) \
-    ROW(struct space_slot, stack_high, 136, 8) \
-    ROW(struct space_slot, link_map, 144, 8) \
-    ROW(struct space_slot, interpreter_bias, 152, 8) \
-    ROW(struct space_slot, interpreter_dynamic, 160, 8) \
-    ROW(struct space_slot, child_record, 168, 8) \
-    ROW(struct space_slot, robust, 176, 80) \
-    ROW(struct space_slot, debug, 256, 136) \
-    ROW(struct space_slot, xpmem, 392, 56) \
-    ROW(struct space_slot, program, 448, 256) \
-    ROW(struct space_slot, stats, 704, 48) \
-    ROW(struct space_slot, interpose, 752, 4264) \
+    ROW(struct space_slot, has_shared, 100, 4) \
+    ROW(struct space_slot, called_exit, 104, 4) \
+    ROW(struct space_slot, started_ns, 112, 8) \
+    ROW(struct space_slot, user_us, 120, 8) \
+    ROW(struct space_slot, system_us, 128, 8) \
+    ROW(struct space_slot, stack_low, 136, 8) \
+    ROW(struct space_slot, stack_high, 144, 8) \
+    ROW(struct space_slot, link_map, 152, 8) \
+    ROW(struct space_slot, interpreter_bias, 160, 8) \
+    ROW(struct space_slot, interpreter_dynamic, 168, 8) \
+    ROW(struct space_slot, child_record, 176, 8) \
+    ROW(struct space_slot, robust, 184, 80) \
+    ROW(struct space_slot, debug, 264, 136) \
+    ROW(struct space_slot, xpmem, 400, 56) \
+    ROW(struct space_slot, program, 456, 256) \
+    ROW(struct space_slot, stats, 712, 48) \
+    ROW(struct space_slot, interpose, 760, 4264) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -194,6 +196,21 @@
     ROW(struct space_overflows, files, 4, 4) \
     ROW(struct space_overflows, cpuids, 8, 4) \
     ROW(struct space_overflows, mappings, 12, 4) \
+    ROW(struct space_shared, reach, 0, 4) \
+    ROW(struct space_shared, reserved, 4, 4) \
+    ROW(struct space_shared, joined, 8, 8) \
+    ROW(struct space_shared, hashes, 16, 16656) \
+    ROW(struct space_shared, mappings, 16672, 632928) \
+    ROW(struct space_shared_mapping, state, 0, 4) \
+    ROW(struct space_shared_mapping, reserved, 4, 4) \
+    ROW(struct space_shared_mapping, key, 8, 40) \
+    ROW(struct space_shared_mapping, users, 48, 256) \
+    ROW(struct space_shared_key, device, 0, 8) \
+    ROW(struct space_shared_key, inode, 8, 8) \
+    ROW(struct space_shared_key, offset, 16, 8) \
+    ROW(struct space_shared_key, size, 24, 8) \
+    ROW(struct space_shared_key, prot, 32, 4) \
+    ROW(struct space_shared_key, may_write, 36, 4) \
     ROW(struct space_operations, task_attached, 0, 8) \
     ROW(struct space_operations, interpose, 8, 8) \
     ROW(struct space_operations, prepare, 16, 8) \

@@ -19,6 +19,7 @@
 #include "registry/files.h"
 #include "registry/layout.h"
 #include "registry/operations.h"
+#include "registry/shared.h"
 #include "registry/slot.h"
 #include "registry/statistics.h"
 
@@ -91,6 +92,7 @@ struct space {
      * by compare-and-swap, before the name that needs it is LIVE. */
     _Atomic uint16_t export_reach[SPACE_EXPORTS];
     struct space_export exports[SPACE_EXPORTS];
+    struct space_shared shared;
     char xpmem_library[SPACE_XPMEM_PATH]; /* what tasks get for libxpmem.so.0; empty: none */
     /* Slot of a process that has made or got something through XPMEM; true while pids[] agrees. */
     _Atomic uint16_t xpmem_slots[SPACE_PIDS];

@@ -8,6 +8,7 @@
 #include "base/page.h"
 #include "onespace.h"
 #include "space/exports.h"
+#include "space/shared.h"
 #include "space/slots.h"
 
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
@@ -124,6 +125,7 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
     if (owner->flags & ONESPACE_SPAWN_HOLD)
         exports_drop(space, owner);
     unmap_out_of_range(owner);
+    shared_drop(space, owner);
 }
 
 /* Whether it is BROKEN is read before the memory is NONE: from then on a collector may free it. */

@@ -13,9 +13,9 @@ static void expect_same(const Words &words)
 }
 
 // The scene prints the lowest and the highest address that it was given.
-static void expect_in_range(const Words &words)
+static void expect_in_range(const Words &words, unsigned flags = 0)
 {
-    Task task(words);
+    Task task(words, [flags](Attr &attr) { attr.flags |= flags; });
     unsigned slot = static_cast<unsigned>(task.id()) % LAYOUT_SLOTS;
     for (int i = 0; i < 2; i++) {
         std::string line = task.line();
@@ -50,7 +50,7 @@ TEST_F(mappings, lie_in_the_range_while_it_has_room_anywhere)
 TEST_F(mappings, lie_in_the_range_after_it_was_used_up_many_times)
 {
     expect_in_range({program("mappings"), "holes"});
-    expect_in_range({program("mappings"), "segments"});
+    expect_in_range({program("mappings"), "segments"}, ONESPACE_SPAWN_OWN_MAPPINGS);
 }
 
 TEST_F(mappings, do_not_replace_what_no_handler_saw)

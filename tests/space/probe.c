@@ -94,3 +94,20 @@ unsigned probe_yields(int id)
 {
     return atomic_load(&space_registry()->slots[space_index(id)].stats.yields);
 }
+
+int probe_is_shared(unsigned long address)
+{
+    return shared_holds(address);
+}
+
+int probe_shared(void)
+{
+    struct space_shared *shared = &space_registry()->shared;
+    int count = 0;
+    for (int i = 0; i < SPACE_SHARED_MAX; i++) {
+        count += atomic_load(&shared->mappings[i].state) != SHARED_FREE;
+        for (unsigned word = 0; word < LAYOUT_SLOTS / 64; word++)
+            count += atomic_load(&shared->mappings[i].users[word]) != 0;
+    }
+    return count;
+}

@@ -186,6 +186,8 @@ void brk_note_change(struct space_slot *self, uintptr_t start, size_t size)
 
 long interpose_mprotect(struct space_slot *self, long nr, const long a[6])
 {
+    if (shared_holds((uintptr_t)a[0]))
+        return shared_mprotect(self, nr, a);
     brk_note_change(self, (uintptr_t)a[0], (size_t)a[1]);
     return raw(nr, a[0], a[1], a[2], a[3]);
 }

@@ -87,7 +87,7 @@ static long map_at(struct space_slot *self, const long a[6])
 static int may_be_at(const struct space_slot *self, const long a[6])
 {
     return in_range(self, (uintptr_t)a[0], (size_t)a[1]) ||
-           layout_slot_of((uintptr_t)a[0]) == LAYOUT_SLOTS;
+           (layout_slot_of((uintptr_t)a[0]) == LAYOUT_SLOTS && !shared_holds((uintptr_t)a[0]));
 }
 
 /* Wherever a place in the range cannot be had, the call is made as the program made it: devices
@@ -99,12 +99,15 @@ long interpose_mmap(struct space_slot *self, long nr, const long a[6])
     long b[6] = {(long)page_floor((uintptr_t)a[0]), a[1], a[2], a[3], a[4], a[5]};
     int is_file = !(a[3] & MAP_ANONYMOUS) && (a[3] & MAP_TYPE) == MAP_PRIVATE;
     if (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE))
-        return map_at(self, a);
+        return shared_holds((uintptr_t)a[0]) ? shared_mmap_at(self, a) : map_at(self, a);
     if (page_ceiling((size_t)a[1]) < (size_t)a[1])
         return raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (a[0] && !may_be_at(self, a))
         b[0] = 0;
-    long result = -EEXIST;
+    long result = b[0] ? SHARED_NOT : shared_mmap(self, a);
+    if (result != SHARED_NOT)
+        return result;
+    result = -EEXIST;
     /* ld.so passes the linked address even of a position independent program: not a hint. */
     if (b[0] && !is_file) {
         b[3] |= MAP_FIXED_NOREPLACE;
@@ -121,6 +124,8 @@ long interpose_munmap(struct space_slot *self, long nr, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     size_t size = page_ceiling((size_t)a[1]);
     (void)nr;
+    if (shared_holds(address))
+        return shared_munmap(self, a);
     if (!in_range(self, address, size))
         return out_of_range_munmap(self, address, (size_t)a[1]);
     brk_note_change(self, address, size);

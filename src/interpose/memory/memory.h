@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/shm.h>
 
 #include "interpose/calls.h"
 
@@ -15,6 +16,20 @@ long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size);
 long out_of_range_mremap(struct space_slot *self, const long arguments[6], int leaves_old);
 long out_of_range_shmdt(struct space_slot *self, uintptr_t start);
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
+
+/* shared.c: the calls, where they may be answered with, or change, a mapping that other tasks use
+ * too. SHARED_NOT: there is nothing to share; the call is to be made. */
+enum { SHARED_NOT = 0 };
+long shared_mmap(struct space_slot *self, const long arguments[6]);
+long shared_shmat(struct space_slot *self, long id, long flags, const struct shmid_ds *segment);
+/* Adds the attachments of System V segments that the kernel does not know of. */
+void shared_count_attached(struct shmid_ds *segment, long id);
+/* Of addresses that shared_holds(). */
+long shared_mmap_at(struct space_slot *self, const long arguments[6]);
+long shared_munmap(struct space_slot *self, const long arguments[6]);
+long shared_mprotect(struct space_slot *self, long nr, const long arguments[6]);
+long shared_mremap(struct space_slot *self, const long arguments[6]);
+long shared_shmdt(struct space_slot *self, uintptr_t address);
 
 /* brk.c: from now on the break moves without a system call: its room is mapped, and nothing of it
  * is unmapped. 0 if that was so before. The other undoes it. */

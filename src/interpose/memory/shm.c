@@ -1,4 +1,4 @@
-/* src/interpose/memory/shm.c: shmat and shmdt in the task's own range. */
+/* src/interpose/memory/shm.c: System V segments in the task's own range, or shared (shared.c). */
 #include "interpose/memory/memory.h"
 
 #include <errno.h>
@@ -46,7 +46,10 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     struct shmid_ds segment;
     int is_known = raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0;
     size_t size = is_known ? page_ceiling(segment.shm_segsz) : 0;
-    long result = -ENOMEM;
+    long result = a[1] == 0 && is_known ? shared_shmat(self, a[0], a[2], &segment) : SHARED_NOT;
+    if (result != SHARED_NOT)
+        return result;
+    result = -ENOMEM;
     if (a[1] == 0 && is_known)
         result = attach_in_range(self, size, ARCH_PAGE, a);
     if (result == -EINVAL) /* of huge pages */
@@ -63,10 +66,21 @@ long interpose_shmdt(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t address = (uintptr_t)a[0];
     (void)nr;
+    if (shared_holds(address))
+        return shared_shmdt(self, address);
     if (!in_range(self, address, ARCH_PAGE))
         return out_of_range_shmdt(self, address);
     long result = raw(__NR_shmdt, address);
     if (result == 0)
         area_detached(self, address);
+    return result;
+}
+
+long interpose_shmctl(struct space_slot *self, long nr, const long a[6])
+{
+    (void)self;
+    long result = raw(nr, a[0], a[1], a[2]);
+    if (result == 0 && a[1] == IPC_STAT)
+        shared_count_attached((struct shmid_ds *)a[2], a[0]);
     return result;
 }

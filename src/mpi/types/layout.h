@@ -40,8 +40,8 @@ struct layouts {
  * 0: done. */
 int loop_repeat(struct loop *loop, size_t count, int64_t stride);
 
-/* *layouts: of a predefined or derived type, valid as long as the type is; NULL with an error, whose
- * class is the result. */
+/* *layouts: of a predefined or derived type, valid as long as the type is; NULL with an error,
+ * whose class is the result. */
 int layouts_find(MPI_Datatype type, const struct layouts **layouts);
 /* Of a predefined type; types_basic() keeps them in `basic`. NULL: out of memory. */
 struct layouts *layouts_of_basic(const struct basic *basic);

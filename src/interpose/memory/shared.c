@@ -1,0 +1,284 @@
+/* src/interpose/memory/shared.c: a shared mapping of what another task has mapped alike is that
+ * task's, at the same address.
+ *
+ * Whether a program sees the difference is decided by what it does with the mapping later. As long
+ * as it is the only user, it may do anything, after which nobody joins. When others use the mapping
+ * too, it may unmap all of it, and move it, which makes a mapping of its own; unmapping a part has
+ * no effect until its end; changing the protection or mapping over it is refused with ENOMEM,
+ * since it would change what others see. docs/memory.md has the table.
+ *
+ * Only objects that live in memory: a device may map something else for each who asks, and two
+ * mappings of a file on disk may differ in what the file system knows of them. */
+#include "interpose/memory/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/mman.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/page.h"
+#include "base/raw.h"
+#include "interpose/memory/area.h"
+#include "space/lock.h"
+#include "space/shared.h"
+
+static int may_share(const struct space_slot *self)
+{
+    return space_marked() && !(self->flags & ONESPACE_SPAWN_OWN_MAPPINGS);
+}
+
+static int is_in_memory(long fd)
+{
+    struct statfs system;
+    return raw(__NR_fstatfs, fd, &system) == 0 &&
+           (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
+}
+
+/* Whether the kernel would grant a mapping with that protection, and what mprotect could add. */
+static int may_map(long fd, long prot, uint32_t *may_write)
+{
+    long access = raw(__NR_fcntl, fd, F_GETFL);
+    if (access < 0 || (access & O_PATH) || (access & O_ACCMODE) == O_WRONLY)
+        return 0;
+    *may_write = (access & O_ACCMODE) == O_RDWR;
+    if (!*may_write)
+        return !(prot & PROT_WRITE);
+    long seals = raw(__NR_fcntl, fd, F_GET_SEALS);
+    return seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+}
+
+static int find_key(const long a[6], struct space_shared_key *key)
+{
+    enum { SHARE = 3, PLAIN = MAP_SHARED | MAP_SHARED_VALIDATE | MAP_NORESERVE | MAP_POPULATE };
+    struct stat file;
+    uint32_t may_write;
+    size_t size = page_ceiling((size_t)a[1]);
+    int is_shared = (a[3] & MAP_TYPE) == MAP_SHARED || (a[3] & MAP_TYPE) == MAP_SHARED_VALIDATE;
+    if (!is_shared || (a[3] & ~(long)PLAIN) || (a[2] & ~(long)(PROT_READ | PROT_WRITE)) || !size ||
+        a[4] < 0 || a[5] % ARCH_PAGE || raw(__NR_fstat, a[4], &file) != 0 ||
+        !S_ISREG(file.st_mode) || !may_map(a[4], a[2], &may_write) || !is_in_memory(a[4]))
+        return 0;
+    *key = (struct space_shared_key){file.st_dev, file.st_ino,    (uint64_t)a[5],
+                                     size,        (uint32_t)a[2], may_write};
+    return 1;
+}
+
+/* Maps or attaches at `start`: the address or -errno. */
+typedef long make_mapping(uintptr_t start, const long arguments[6]);
+
+static long make_mmap(uintptr_t start, const long a[6])
+{
+    return raw(__NR_mmap, start, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE, a[4], a[5]);
+}
+
+static long make_shmat(uintptr_t start, const long a[6])
+{
+    return raw(__NR_shmat, a[0], start, a[2]);
+}
+
+/* Whatever goes wrong, the caller makes the call as if nothing were shared, and gets the kernel's
+ * error. */
+static long create(struct space_slot *self, const struct space_shared_key *key, make_mapping *make,
+                   const long a[6])
+{
+    struct space *space = space_registry();
+    uintptr_t start;
+    int index = shared_begin(space, self, key, &start);
+    if (index < 0)
+        return SHARED_NOT;
+    if (!raw_failed(make(start, a)))
+        return (long)shared_publish(space, self, index);
+    shared_abandon(space, index);
+    return SHARED_NOT;
+}
+
+static long join_or_create(struct space_slot *self, const struct space_shared_key *key,
+                           make_mapping *make, const long a[6])
+{
+    uint64_t signals = space_lock(self);
+    long result = (long)shared_join(space_registry(), self, key);
+    if (!result)
+        result = create(self, key, make, a);
+    space_unlock(self, signals);
+    return result;
+}
+
+long shared_mmap(struct space_slot *self, const long a[6])
+{
+    struct space_shared_key key;
+    return may_share(self) && find_key(a, &key) ? join_or_create(self, &key, make_mmap, a)
+                                                : SHARED_NOT;
+}
+
+/* Whether the owner's permissions, which are this task's, allow the attachment. */
+static int may_attach(const struct shmid_ds *segment, long flags)
+{
+    unsigned wanted = flags & SHM_RDONLY ? 0400 : 0600;
+    uid_t user = (uid_t)raw(__NR_geteuid);
+    return (segment->shm_perm.uid == user || segment->shm_perm.cuid == user) &&
+           (segment->shm_perm.mode & wanted) == wanted;
+}
+
+static struct space_shared_key segment_key(long id, long flags, size_t size)
+{
+    int is_read_only = (flags & SHM_RDONLY) != 0;
+    return (struct space_shared_key){~UINT64_C(0),
+                                     (uint64_t)id,
+                                     0,
+                                     page_ceiling(size),
+                                     (uint32_t)(is_read_only ? PROT_READ : PROT_READ | PROT_WRITE),
+                                     !is_read_only};
+}
+
+long shared_shmat(struct space_slot *self, long id, long flags, const struct shmid_ds *segment)
+{
+    if (!may_share(self) || (flags & ~(long)SHM_RDONLY) || !may_attach(segment, flags))
+        return SHARED_NOT;
+    struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
+    return join_or_create(self, &key, make_shmat, (const long[6]){id, 0, flags});
+}
+
+/* Tasks at one address are one attachment to the kernel; to a program each has its own. */
+void shared_count_attached(struct shmid_ds *segment, long id)
+{
+    for (long flags = 0; space_marked() && flags <= SHM_RDONLY; flags += SHM_RDONLY) {
+        struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
+        segment->shm_nattch += shared_more_users(space_registry(), &key);
+    }
+}
+
+/* ---- What is done with them later ---- */
+
+/* The task's own entry at these addresses, or -1. */
+static int find_used(const struct space_slot *self, uintptr_t address)
+{
+    int index = shared_holds(address) ? shared_index_of(address) : -1;
+    return index >= 0 && shared_is_user(space_registry(), self, index) ? index : -1;
+}
+
+static int is_whole(int index, uintptr_t start, size_t size)
+{
+    const struct space *space = space_registry();
+    uintptr_t first = shared_start_of(space, index);
+    return start <= first && first + space->shared.mappings[index].key.size <= start + size;
+}
+
+static long unmap(struct space_slot *self, uintptr_t start, size_t size)
+{
+    struct space *space = space_registry();
+    int index = find_used(self, start);
+    if (index < 0)
+        return 0; /* nothing of this task's: as where nothing is mapped */
+    if (is_whole(index, start, size))
+        shared_release(space, self, index);
+    else if (shared_own(space, self, index))
+        return raw(__NR_munmap, start, size);
+    return 0;
+}
+
+long shared_munmap(struct space_slot *self, const long a[6])
+{
+    uintptr_t start = (uintptr_t)a[0];
+    size_t size = page_ceiling((size_t)a[1]);
+    if (!space_marked() || start % ARCH_PAGE || !size)
+        return raw(__NR_munmap, a[0], a[1]);
+    uint64_t signals = space_lock(self);
+    long result = unmap(self, start, size);
+    space_unlock(self, signals);
+    return result;
+}
+
+long shared_shmdt(struct space_slot *self, uintptr_t address)
+{
+    struct space *space = space_registry();
+    if (!space_marked())
+        return raw(__NR_shmdt, address);
+    uint64_t signals = space_lock(self);
+    int index = find_used(self, address);
+    int is_attached = index >= 0 && shared_start_of(space, index) == address;
+    if (is_attached)
+        shared_release(space, self, index);
+    space_unlock(self, signals);
+    return is_attached ? 0 : -EINVAL;
+}
+
+/* A call that changes the mapping for all who use it: made if that is this task alone. */
+static long change(struct space_slot *self, uintptr_t address, long nr, const long a[6])
+{
+    uint64_t signals = space_lock(self);
+    int index = find_used(self, address);
+    long result = -ENOMEM;
+    if (index >= 0 && shared_own(space_registry(), self, index))
+        result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    space_unlock(self, signals);
+    return result;
+}
+
+long shared_mmap_at(struct space_slot *self, const long a[6])
+{
+    return space_marked() ? change(self, (uintptr_t)a[0], __NR_mmap, a)
+                          : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+long shared_mprotect(struct space_slot *self, long nr, const long a[6])
+{
+    int index = find_used(self, (uintptr_t)a[0]);
+    if (!space_marked())
+        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (index >= 0 && nr == __NR_mprotect &&
+        space_registry()->shared.mappings[index].key.prot == (uint32_t)a[2] &&
+        is_whole(index, shared_start_of(space_registry(), index), (size_t)a[1]))
+        return 0;
+    return change(self, (uintptr_t)a[0], nr, a);
+}
+
+/* A mapping of the same object in the task's own range: with size 0 the kernel duplicates. */
+static long duplicate(struct space_slot *self, const long a[6])
+{
+    size_t size = page_ceiling((size_t)a[2]);
+    size_t align = size >= ARCH_HUGE_PAGE ? ARCH_HUGE_PAGE : ARCH_PAGE;
+    if (a[3] & MREMAP_FIXED)
+        return raw(__NR_mremap, a[0], 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, a[4]);
+    for (int tries = 0; tries < AREA_TRIES; tries++) {
+        uintptr_t place = area_claim(self, AREA_MAPPINGS, size, align);
+        if (!place)
+            break;
+        long result = area_reserve(place, size);
+        if (result == -EEXIST) {
+            area_learn(self, place, size, tries);
+            continue;
+        }
+        if (result == 0)
+            result = raw(__NR_mremap, a[0], 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+        if (raw_failed(result)) {
+            raw(__NR_munmap, place, size);
+            area_release(self, place, size);
+        }
+        return result;
+    }
+    return -ENOMEM;
+}
+
+long shared_mremap(struct space_slot *self, const long a[6])
+{
+    size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
+    if (!space_marked())
+        return raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
+    if (find_used(self, (uintptr_t)a[0]) < 0)
+        return -EFAULT;
+    if (!size || a[0] % ARCH_PAGE)
+        return -EINVAL;
+    if (old_size && size <= old_size && !(a[3] & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
+        const long tail[6] = {a[0] + (long)size, (long)(old_size - size)};
+        return size == old_size || shared_munmap(self, tail) == 0 ? a[0] : -ENOMEM;
+    }
+    if (!(a[3] & MREMAP_MAYMOVE))
+        return a[3] ? -EINVAL : change(self, (uintptr_t)a[0], __NR_mremap, a);
+    long result = duplicate(self, a);
+    if (!raw_failed(result) && old_size && !(a[3] & MREMAP_DONTUNMAP))
+        shared_munmap(self, a);
+    return result;
+}

@@ -1,0 +1,323 @@
+/* src/space/shared.c: see shared.h for the protocol. Part of it runs in the reaper. */
+#include "space/shared.h"
+
+#include "base/hash.h"
+#include "base/page.h"
+#include "base/raw.h"
+
+/* Mappings do not all begin at the same distance from a multiple of a large power of two, where
+ * their first pages would share a few sets of the TLB: each begins further into its window than the
+ * last, by these steps. */
+enum { STEPS = 256, HUGE_STEPS = 64 };
+#define STEP   (17 * ARCH_PAGE)
+#define LEEWAY (HUGE_STEPS * ARCH_HUGE_PAGE)
+
+static_assert(STEPS * STEP <= LEEWAY, "what is left of a window has one size");
+
+struct window_size {
+    int first, end; /* entries */
+    uintptr_t start;
+    size_t size;
+};
+
+static const struct window_size window_sizes[] = {
+    {SPACE_SHARED_HUGE + SPACE_SHARED_LARGE, SPACE_SHARED_MAX, SHARED_SMALL_START,
+     SHARED_SMALL_WINDOW},
+    {SPACE_SHARED_HUGE, SPACE_SHARED_HUGE + SPACE_SHARED_LARGE, SHARED_LARGE_START,
+     SHARED_LARGE_WINDOW},
+    {0, SPACE_SHARED_HUGE, SHARED_START, SHARED_HUGE_WINDOW},
+};
+
+enum { WINDOW_SIZES = sizeof(window_sizes) / sizeof(window_sizes[0]) };
+
+static struct space_shared_mapping *entry_of(struct space *space, int index)
+{
+    return &space->shared.mappings[index];
+}
+
+static const struct window_size *size_of(int index)
+{
+    const struct window_size *size = window_sizes;
+    while (index < size->first || index >= size->end)
+        size++;
+    return size;
+}
+
+static uintptr_t window_of(int index)
+{
+    const struct window_size *size = size_of(index);
+    return size->start + (size_t)(index - size->first) * size->size;
+}
+
+int shared_index_of(uintptr_t address)
+{
+    const struct window_size *size = window_sizes;
+    while (address < size->start)
+        size++;
+    return size->first + (int)((address - size->start) / size->size);
+}
+
+static uintptr_t start_of(int index, size_t size)
+{
+    size_t step = size < ARCH_HUGE_PAGE ? (size_t)(index % STEPS) * STEP
+                                        : (size_t)(index % HUGE_STEPS) * ARCH_HUGE_PAGE;
+    return window_of(index) + step;
+}
+
+uintptr_t shared_start_of(const struct space *space, int index)
+{
+    return start_of(index, space->shared.mappings[index].key.size);
+}
+
+static uint64_t hash_of(const struct space_shared_key *key)
+{
+    return hash_bytes(HASH_SEED, key, sizeof(*key)) | 1; /* 0 is nobody's */
+}
+
+static int is_same(const struct space_shared_key *a, const struct space_shared_key *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->offset == b->offset &&
+           a->size == b->size && a->prot == b->prot && a->may_write == b->may_write;
+}
+
+static _Atomic uint64_t *word_of(struct space_shared_mapping *entry, unsigned slot)
+{
+    return &entry->users[slot / 64];
+}
+
+static uint64_t bit_of(unsigned slot)
+{
+    return UINT64_C(1) << slot % 64;
+}
+
+static unsigned count_users(const struct space_shared_mapping *entry)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < LAYOUT_SLOTS / 64; i++)
+        for (uint64_t word = atomic_load(&entry->users[i]); word; word &= word - 1)
+            count++;
+    return count;
+}
+
+static uint32_t state_by(enum shared_state state, unsigned slot)
+{
+    return (uint32_t)state | slot << SHARED_STATE_BITS;
+}
+
+/* The whole window: of a task's own entry anything may lie there. */
+static void unmap_window(struct space *space, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    atomic_store(&space->shared.hashes[index], 0);
+    long result = raw(__NR_munmap, window_of(index), size_of(index)->size);
+    atomic_store(&entry->state, result == 0 ? SHARED_FREE : SHARED_STUCK);
+}
+
+static void unmap_if_unused(struct space *space, int index, unsigned slot)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    while (count_users(entry) == 0) {
+        uint32_t live = SHARED_LIVE;
+        if (!atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_GOING, slot)))
+            return; /* another is about it, or there is nothing to unmap */
+        if (count_users(entry) == 0) {
+            unmap_window(space, index);
+            return;
+        }
+        atomic_store(&entry->state, SHARED_LIVE);
+    }
+}
+
+static void clear_user(struct space *space, unsigned slot, int index)
+{
+    atomic_fetch_and(word_of(entry_of(space, index), slot), ~bit_of(slot));
+    unmap_if_unused(space, index, slot);
+}
+
+static int try_join(struct space *space, unsigned slot, int index,
+                    const struct space_shared_key *key)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    if (atomic_fetch_or(word_of(entry, slot), bit_of(slot)) & bit_of(slot))
+        return 0;
+    if (atomic_load(&entry->state) == SHARED_LIVE && is_same(&entry->key, key))
+        return 1;
+    clear_user(space, slot, index);
+    return 0;
+}
+
+static int join_below(struct space *space, unsigned slot, int end,
+                      const struct space_shared_key *key)
+{
+    uint64_t hash = hash_of(key);
+    for (int i = 0; i < end; i++)
+        if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash &&
+            try_join(space, slot, i, key))
+            return i;
+    return -1;
+}
+
+/* Before its first bit or entry: the reaper looks for them only then. */
+static void note_use(struct space_slot *self)
+{
+    if (!atomic_load(&self->has_shared))
+        atomic_store(&self->has_shared, 1);
+}
+
+uintptr_t shared_join(struct space *space, struct space_slot *self,
+                      const struct space_shared_key *key)
+{
+    note_use(self);
+    int index = join_below(space, space_slot_index(space, self),
+                           (int)atomic_load(&space->shared.reach), key);
+    if (index < 0)
+        return 0;
+    atomic_fetch_add_explicit(&space->shared.joined, 1, memory_order_relaxed);
+    return start_of(index, key->size);
+}
+
+static int claim(struct space *space, unsigned slot, size_t size)
+{
+    for (int s = 0; s < WINDOW_SIZES; s++) {
+        if (size > window_sizes[s].size - LEEWAY)
+            continue;
+        for (int i = window_sizes[s].first; i < window_sizes[s].end; i++) {
+            uint32_t unused = SHARED_FREE;
+            if (atomic_load_explicit(&entry_of(space, i)->state, memory_order_relaxed) ==
+                    SHARED_FREE &&
+                atomic_compare_exchange_strong(&entry_of(space, i)->state, &unused,
+                                               state_by(SHARED_FILLING, slot)))
+                return i;
+        }
+    }
+    return -1;
+}
+
+static int count_alike(const struct space *space, const struct space_slot *self, uint64_t hash)
+{
+    int reach = (int)atomic_load(&space->shared.reach), count = 0;
+    for (int i = 0; i < reach; i++)
+        count += atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash &&
+                 shared_is_user(space, self, i);
+    return count;
+}
+
+int shared_begin(struct space *space, struct space_slot *self, const struct space_shared_key *key,
+                 uintptr_t *start)
+{
+    note_use(self);
+    if (count_alike(space, self, hash_of(key)) >= SHARED_ALIKE)
+        return -1;
+    int index = claim(space, space_slot_index(space, self), key->size);
+    if (index < 0)
+        return -1;
+    entry_of(space, index)->key = *key;
+    uint32_t reach = atomic_load(&space->shared.reach);
+    while (reach <= (uint32_t)index &&
+           !atomic_compare_exchange_weak(&space->shared.reach, &reach, (uint32_t)index + 1))
+        ;
+    *start = start_of(index, key->size);
+    return index;
+}
+
+void shared_abandon(struct space *space, int index)
+{
+    atomic_store(&entry_of(space, index)->state, SHARED_FREE);
+}
+
+uintptr_t shared_publish(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    struct space_shared_key key = entry->key;
+    unsigned slot = space_slot_index(space, self);
+    atomic_fetch_or(word_of(entry, slot), bit_of(slot));
+    atomic_store(&space->shared.hashes[index], hash_of(&key));
+    atomic_store(&entry->state, SHARED_LIVE);
+    /* Of two that were published at the same time, the later sees the earlier; if both see one
+     * another, the first in the table stays. */
+    int other = join_below(space, slot, index, &key);
+    if (other < 0)
+        return start_of(index, key.size);
+    clear_user(space, slot, index);
+    return start_of(other, key.size);
+}
+
+int shared_is_user(const struct space *space, const struct space_slot *slot, int index)
+{
+    unsigned number = space_slot_index(space, slot);
+    return (atomic_load(&space->shared.mappings[index].users[number / 64]) & bit_of(number)) != 0;
+}
+
+unsigned shared_more_users(const struct space *space, const struct space_shared_key *key)
+{
+    uint64_t hash = hash_of(key);
+    uint32_t reach = atomic_load(&space->shared.reach);
+    unsigned more = 0;
+    for (uint32_t i = 0; i < reach; i++) {
+        unsigned users = 0;
+        if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash)
+            users = count_users(&space->shared.mappings[i]);
+        more += users ? users - 1 : 0;
+    }
+    return more;
+}
+
+int shared_own(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    unsigned slot = space_slot_index(space, self);
+    uint32_t live = SHARED_LIVE, own = state_by(SHARED_OWN, slot);
+    if (atomic_load(&entry->state) == own)
+        return 1;
+    if (count_users(entry) != 1 ||
+        !atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_GOING, slot)))
+        return 0;
+    if (count_users(entry) != 1) {
+        atomic_store(&entry->state, SHARED_LIVE);
+        return 0;
+    }
+    atomic_store(&space->shared.hashes[index], 0);
+    atomic_store(&entry->state, own);
+    return 1;
+}
+
+void shared_release(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    unsigned slot = space_slot_index(space, self);
+    uint32_t own = state_by(SHARED_OWN, slot);
+    if (!atomic_compare_exchange_strong(&entry->state, &own, state_by(SHARED_GOING, slot))) {
+        clear_user(space, slot, index);
+        return;
+    }
+    atomic_fetch_and(word_of(entry, slot), ~bit_of(slot));
+    unmap_window(space, index);
+}
+
+/* Ends what the task was doing with an entry when it died. */
+static void finish_dead(struct space *space, unsigned slot, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    uint32_t state = atomic_load(&entry->state);
+    if (state == state_by(SHARED_GOING, slot) && atomic_load(&space->shared.hashes[index])) {
+        atomic_store(&entry->state, SHARED_LIVE); /* nothing was unmapped yet */
+        unmap_if_unused(space, index, slot);
+    } else if (state == state_by(SHARED_FILLING, slot) || state == state_by(SHARED_OWN, slot) ||
+               state == state_by(SHARED_GOING, slot)) {
+        atomic_fetch_and(word_of(entry, slot), ~bit_of(slot));
+        unmap_window(space, index);
+    }
+}
+
+void shared_drop(struct space *space, struct space_slot *slot)
+{
+    if (!atomic_load(&slot->has_shared))
+        return;
+    unsigned number = space_slot_index(space, slot);
+    uint32_t reach = atomic_load(&space->shared.reach);
+    for (int i = 0; i < (int)reach; i++) {
+        finish_dead(space, number, i);
+        if (shared_is_user(space, slot, i))
+            clear_user(space, number, i);
+    }
+}

@@ -1,0 +1,313 @@
+// tests/interpose/shared_test.cpp: shared mappings of the same memory have one address in all tasks
+// (docs/memory.md), and do nothing to the others when one is undone, changed, or killed.
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+
+#include <random>
+#include <set>
+
+#include "fixture.hpp"
+#include "probe.h"
+
+using namespace fixture;
+
+namespace
+{
+
+constexpr const char *Size = "65536";
+
+// A guest that obeys.
+class User : public Task
+{
+  public:
+    explicit User(unsigned flags = 0)
+        : Task({program("shared")}, [flags](Attr &attr) { attr.flags |= flags; })
+    {
+    }
+    std::string ask(const std::string &line)
+    {
+        write_line(line);
+        return this->line();
+    }
+};
+
+class shared_mappings : public SpaceTest
+{
+  protected:
+    void SetUp() override
+    {
+        SpaceTest::SetUp();
+        path = "/dev/shm/onespace-shared-test-" + std::to_string(getpid());
+    }
+    void TearDown() override
+    {
+        for (const std::string &file : {path, path + "-other"})
+            unlink(file.c_str());
+        for (int i = 0; i < 8; i++)
+            unlink((path + std::to_string(i)).c_str());
+        // All users have gone, and so has every entry.
+        EXPECT_TRUE(eventually([] { return probe_shared() == 0; }));
+        SpaceTest::TearDown();
+    }
+    static bool is_shared(const std::string &address)
+    {
+        return probe_is_shared(std::stoull(address, nullptr, 16)) != 0;
+    }
+    std::string open(const std::string &how = "rw") const
+    {
+        return "open " + path + " " + how + " " + (how == "rw" ? "262144" : "");
+    }
+    // Two users that have mapped the file alike, and where.
+    void map_in_both(User &one, User &other)
+    {
+        ASSERT_EQ(one.ask(open()), "0");
+        ASSERT_EQ(other.ask(open()), "0");
+        where = one.ask(map);
+        ASSERT_TRUE(is_shared(where)) << where;
+        ASSERT_EQ(other.ask(map), where);
+    }
+
+    std::string path, where;
+    const std::string map = std::string("map ") + Size + " rw";
+};
+
+std::string at(const std::string &address, size_t more)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%llx", std::stoull(address, nullptr, 16) + more);
+    return text;
+}
+
+} // namespace
+
+TEST_F(shared_mappings, of_the_same_memory_are_one)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(one.ask("put " + where + " 42"), "42");
+    EXPECT_EQ(other.ask("get " + where), "42");
+}
+
+TEST_F(shared_mappings, that_differ_have_addresses_of_their_own)
+{
+    User one, other, alone(ONESPACE_SPAWN_OWN_MAPPINGS);
+    map_in_both(one, other);
+    std::set<std::string> seen = {where};
+    for (const char *how : {"map 131072 rw", "map 65536 r", "map 65536 rw 4096"})
+        EXPECT_TRUE(seen.insert(other.ask(how)).second) << how;
+    EXPECT_EQ(alone.ask(open()), "0");
+    std::string own = alone.ask(map);
+    EXPECT_FALSE(is_shared(own)) << own;
+    EXPECT_TRUE(seen.insert(own).second);
+    EXPECT_EQ(alone.ask("put " + own + " 9"), "9");
+    EXPECT_EQ(one.ask("get " + where), "9");
+}
+
+TEST_F(shared_mappings, of_one_task_have_two_addresses)
+{
+    User one, other;
+    map_in_both(one, other);
+    std::string second = one.ask(map), third = one.ask(map);
+    EXPECT_NE(second, where);
+    EXPECT_NE(third, where);
+    EXPECT_NE(third, second);
+    EXPECT_EQ(other.ask(map), second);
+    EXPECT_EQ(one.ask("put " + third + " 5"), "5");
+    EXPECT_EQ(other.ask("get " + second), "5");
+    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(one.ask("get " + second), "5");
+    EXPECT_EQ(other.ask("get " + where), "5");
+}
+
+TEST_F(shared_mappings, of_files_on_disk_are_not_shared)
+{
+    char disk[] = "/var/tmp/onespace-shared-XXXXXX";
+    Descriptor made(mkstemp(disk));
+    ASSERT_GE(made.get(), 0);
+    User one, other;
+    EXPECT_EQ(one.ask(std::string("open ") + disk + " rw 65536"), "0");
+    EXPECT_EQ(other.ask(std::string("open ") + disk + " rw 65536"), "0");
+    EXPECT_FALSE(is_shared(one.ask(map)));
+    EXPECT_FALSE(is_shared(other.ask(map)));
+    unlink(disk);
+}
+
+TEST_F(shared_mappings, need_the_access_that_the_descriptor_gives)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(other.ask(open("r")), "0");
+    EXPECT_EQ(other.ask(map), "EACCES");
+    std::string readable = other.ask("map 65536 r");
+    EXPECT_EQ(other.ask("protect " + readable + " 65536 rw"), "EACCES");
+    EXPECT_EQ(one.ask("memory 65536 sealed"), "0");
+    EXPECT_EQ(one.ask(map), "EPERM");
+}
+
+TEST_F(shared_mappings, outlive_the_task_that_made_them)
+{
+    auto one = std::make_unique<User>();
+    User other;
+    map_in_both(*one, other);
+    EXPECT_EQ(one->ask("put " + where + " 3"), "3");
+    one->kill();
+    one->finish();
+    EXPECT_EQ(other.ask("get " + where), "3");
+    User third;
+    EXPECT_EQ(third.ask(open()), "0");
+    EXPECT_EQ(third.ask(map), where);
+}
+
+TEST_F(shared_mappings, end_with_their_last_user)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(other.ask("put " + where + " 8"), "8");
+    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0"); // as where nothing is mapped
+    EXPECT_EQ(other.ask("get " + where), "8");
+    EXPECT_EQ(other.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(other.ask("is-mapped " + where), "0");
+    EXPECT_EQ(probe_shared(), 0);
+    std::string again = one.ask(map);
+    EXPECT_EQ(one.ask("get " + again), "8");
+}
+
+TEST_F(shared_mappings, can_be_unmapped_in_part_by_who_is_alone)
+{
+    User one, other;
+    EXPECT_EQ(one.ask(open()), "0");
+    where = one.ask(map);
+    EXPECT_EQ(one.ask("unmap " + at(where, 8192) + " 4096"), "0");
+    EXPECT_EQ(one.ask("is-mapped " + at(where, 8192)), "0");
+    EXPECT_EQ(one.ask("is-mapped " + at(where, 12288)), "1");
+    EXPECT_EQ(other.ask(open()), "0");
+    EXPECT_NE(other.ask(map), where); // nobody joins what was changed
+    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(one.ask("is-mapped " + where), "0");
+}
+
+TEST_F(shared_mappings, stay_whole_for_the_others_when_one_unmaps_a_part)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
+    EXPECT_EQ(other.ask("put " + where + " 4"), "4");
+}
+
+TEST_F(shared_mappings, are_protected_by_who_is_alone)
+{
+    User one, other;
+    EXPECT_EQ(one.ask(open()), "0");
+    where = one.ask(map);
+    EXPECT_EQ(one.ask("protect " + where + " 4096 r"), "0");
+    EXPECT_EQ(other.ask(open()), "0");
+    std::string elsewhere = other.ask(map);
+    EXPECT_NE(elsewhere, where);
+    EXPECT_EQ(one.ask(map), elsewhere);
+    EXPECT_EQ(other.ask("protect " + elsewhere + " 4096 none"), "ENOMEM");
+    EXPECT_EQ(other.ask("protect " + elsewhere + " 65536 rw"), "0"); // as it is
+    EXPECT_EQ(one.ask("put " + elsewhere + " 6"), "6");
+}
+
+TEST_F(shared_mappings, are_not_mapped_over_where_others_use_them)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(one.ask("over " + where + " 4096 fixed"), "ENOMEM");
+    EXPECT_EQ(one.ask("over " + where + " 4096 noreplace"), "ENOMEM");
+    EXPECT_EQ(one.ask("put " + where + " 1"), "1");
+    EXPECT_EQ(other.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(one.ask("over " + where + " 4096 noreplace"), "EEXIST");
+    EXPECT_EQ(one.ask("over " + where + " 4096 fixed"), where);
+    EXPECT_EQ(one.ask("get " + where), "0");
+}
+
+TEST_F(shared_mappings, that_move_leave_the_others_where_they_are)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(one.ask("put " + where + " 77"), "77");
+    EXPECT_EQ(one.ask("remap " + where + " 65536 131072 0"), "ENOMEM");
+    std::string moved = one.ask("remap " + where + " 65536 131072 1");
+    ASSERT_FALSE(is_shared(moved)) << moved;
+    EXPECT_EQ(layout_slot_of(std::stoull(moved, nullptr, 16)),
+              static_cast<unsigned>(one.id()) % LAYOUT_SLOTS);
+    EXPECT_EQ(other.ask("get " + where), "77");
+    EXPECT_EQ(one.ask("put " + at(moved, 5) + " 78"), "78");
+    EXPECT_EQ(other.ask("get " + at(where, 5)), "78");
+    std::string twice = other.ask("remap " + where + " 0 65536 1");
+    EXPECT_EQ(other.ask("get " + twice), "77");
+    EXPECT_EQ(other.ask("get " + where), "77");
+    EXPECT_EQ(other.ask("remap " + where + " 65536 131072 0"), where); // alone now
+    EXPECT_EQ(other.ask("put " + at(where, 131071) + " 1"), "1");
+    EXPECT_EQ(other.ask("remap " + where + " 131072 4096 1"), where);
+    EXPECT_EQ(other.ask("is-mapped " + at(where, 8192)), "0");
+}
+
+TEST_F(shared_mappings, of_a_forked_child_are_its_own)
+{
+    User one, other;
+    map_in_both(one, other);
+    EXPECT_EQ(one.ask("fork-unmap " + where + " " + Size), "7");
+    EXPECT_EQ(one.ask("put " + where + " 2"), "2");
+    EXPECT_EQ(other.ask("get " + where), "2");
+}
+
+TEST_F(shared_mappings, of_system_v_segments_are_counted)
+{
+    int id = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0600);
+    if (id < 0)
+        GTEST_SKIP() << "shmget: " << strerror(errno);
+    std::string word = std::to_string(id);
+    {
+        User one, other, third;
+        where = one.ask("attach " + word + " rw");
+        EXPECT_TRUE(is_shared(where));
+        EXPECT_EQ(other.ask("attach " + word + " rw"), where);
+        EXPECT_NE(third.ask("attach " + word + " r"), where);
+        EXPECT_EQ(one.ask("attached " + word), "3");
+        EXPECT_EQ(shmctl(id, IPC_RMID, nullptr), 0);
+        EXPECT_EQ(one.ask("put " + where + " 12"), "12");
+        EXPECT_EQ(one.ask("detach " + at(where, 4096)), "EINVAL");
+        EXPECT_EQ(one.ask("detach " + where), "0");
+        EXPECT_EQ(one.ask("detach " + where), "EINVAL");
+        EXPECT_EQ(other.ask("get " + where), "12");
+        EXPECT_EQ(other.ask("attached " + word), "2");
+    }
+    shmid_ds segment;
+    EXPECT_TRUE(eventually([&] { return shmctl(id, IPC_STAT, &segment) != 0; })) << "it is left";
+}
+
+// Tasks map, unmap, move and change the same few files and are killed at any moment: contents stay
+// right, nothing faults, and in the end nothing is left (TearDown).
+TEST_F(shared_mappings, survive_tasks_that_die_while_they_change_them)
+{
+    const int files = 3, users = 6, rounds = want_long() ? 2000 : 60;
+    for (int i = 0; i < files; i++) {
+        Descriptor file(::open((path + std::to_string(i)).c_str(), O_RDWR | O_CREAT, 0600));
+        std::string bytes(4 * 4096, static_cast<char>(i));
+        ASSERT_EQ(write(file.get(), bytes.data(), bytes.size()), 4 * 4096);
+    }
+    std::minstd_rand random(std::random_device{}());
+    std::vector<std::unique_ptr<User>> live;
+    for (int round = 0; round < rounds; round++) {
+        live.push_back(std::make_unique<User>());
+        live.back()->write_line("churn " + path + " " + std::to_string(files) + " " +
+                                std::to_string(random()));
+        ASSERT_EQ(live.back()->line(), "churns");
+        if (live.size() < users)
+            continue;
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+        auto victim = live.begin() + static_cast<long>(random() % live.size());
+        (*victim)->kill();
+        Outcome end = (*victim)->finish();
+        ASSERT_EQ(end, (Outcome{"", SIGKILL}));
+        live.erase(victim);
+    }
+    for (auto &user : live)
+        user->kill();
+    for (auto &user : live)
+        EXPECT_EQ(user->finish(), (Outcome{"", SIGKILL}));
+}
