@@ -294,14 +294,13 @@ void shared_release(struct space *space, struct space_slot *self, int index)
     unmap_window(space, index);
 }
 
-/* Ends what the task was doing with an entry when it died. */
+/* Ends what the task was doing with an entry when it died, but for unmapping one that is unused. */
 static void finish_dead(struct space *space, unsigned slot, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     uint32_t state = atomic_load(&entry->state);
     if (state == state_by(SHARED_GOING, slot) && atomic_load(&space->shared.hashes[index])) {
         atomic_store(&entry->state, SHARED_LIVE); /* nothing was unmapped yet */
-        unmap_if_unused(space, index, slot);
     } else if (state == state_by(SHARED_FILLING, slot) || state == state_by(SHARED_OWN, slot) ||
                state == state_by(SHARED_GOING, slot)) {
         atomic_fetch_and(word_of(entry, slot), ~bit_of(slot));
@@ -318,6 +317,7 @@ void shared_drop(struct space *space, struct space_slot *slot)
     for (int i = 0; i < (int)reach; i++) {
         finish_dead(space, number, i);
         if (shared_is_user(space, slot, i))
-            clear_user(space, number, i);
+            atomic_fetch_and(word_of(entry_of(space, i), number), ~bit_of(number));
+        unmap_if_unused(space, i, number); /* it may have died between its bit and this */
     }
 }

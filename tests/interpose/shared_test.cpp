@@ -280,6 +280,27 @@ TEST_F(shared_mappings, of_system_v_segments_are_counted)
     EXPECT_TRUE(eventually([&] { return shmctl(id, IPC_STAT, &segment) != 0; })) << "it is left";
 }
 
+// As UCX does when it is loaded, to see whether it notices.
+TEST_F(shared_mappings, that_were_attached_over_leave_later_ones_alone)
+{
+    int id = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0600);
+    if (id < 0)
+        GTEST_SKIP() << "shmget: " << strerror(errno);
+    auto one = std::make_unique<User>();
+    User other;
+    std::string word = std::to_string(id), first = one->ask("attach " + word + " rw");
+    EXPECT_EQ(one->ask("reattach " + word + " " + first), first);
+    EXPECT_EQ(one->ask("detach " + first), "0");
+    EXPECT_EQ(other.ask(open()), "0");
+    EXPECT_EQ(other.ask(map), first); // its place is free again
+    EXPECT_EQ(one->ask("reattach " + word + " " + first), "ENOMEM");
+    EXPECT_EQ(one->ask("remap " + other.ask(map) + " 65536 65536 3 " + first), "ENOMEM");
+    one->kill();
+    one->finish();
+    EXPECT_EQ(other.ask("put " + first + " 1"), "1");
+    shmctl(id, IPC_RMID, nullptr);
+}
+
 // Tasks map, unmap, move and change the same few files and are killed at any moment: contents stay
 // right, nothing faults, and in the end nothing is left (TearDown).
 TEST_F(shared_mappings, survive_tasks_that_die_while_they_change_them)

@@ -26,6 +26,7 @@ long shared_shmat(struct space_slot *self, long id, long flags, const struct shm
 void shared_count_attached(struct shmid_ds *segment, long id);
 /* Of addresses that shared_holds(). */
 long shared_mmap_at(struct space_slot *self, const long arguments[6]);
+long shared_shmat_at(struct space_slot *self, const long arguments[6]);
 long shared_munmap(struct space_slot *self, const long arguments[6]);
 long shared_mprotect(struct space_slot *self, long nr, const long arguments[6]);
 long shared_mremap(struct space_slot *self, const long arguments[6]);

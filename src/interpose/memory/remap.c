@@ -74,6 +74,8 @@ long interpose_mremap(struct space_slot *self, long nr, const long a[6])
                    (a[0] | (a[3] & MREMAP_FIXED ? a[4] : 0)) % ARCH_PAGE == 0;
     int is_ours = is_plain && in_range(self, (uintptr_t)a[0], old_size);
     long result = -EEXIST;
+    if ((a[3] & MREMAP_FIXED) && shared_holds((uintptr_t)a[4]) && space_marked())
+        return -ENOMEM;
     if (shared_holds((uintptr_t)a[0]))
         return shared_mremap(self, a);
     brk_note_change(self, (uintptr_t)a[0], old_size);

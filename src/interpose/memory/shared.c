@@ -52,14 +52,14 @@ static int may_map(long fd, long prot, uint32_t *may_write)
 
 static int find_key(const long a[6], struct space_shared_key *key)
 {
-    enum { SHARE = 3, PLAIN = MAP_SHARED | MAP_SHARED_VALIDATE | MAP_NORESERVE | MAP_POPULATE };
+    enum { PLAIN = MAP_SHARED | MAP_NORESERVE | MAP_POPULATE };
     struct stat file;
     uint32_t may_write;
     size_t size = page_ceiling((size_t)a[1]);
-    int is_shared = (a[3] & MAP_TYPE) == MAP_SHARED || (a[3] & MAP_TYPE) == MAP_SHARED_VALIDATE;
-    if (!is_shared || (a[3] & ~(long)PLAIN) || (a[2] & ~(long)(PROT_READ | PROT_WRITE)) || !size ||
-        a[4] < 0 || a[5] % ARCH_PAGE || raw(__NR_fstat, a[4], &file) != 0 ||
-        !S_ISREG(file.st_mode) || !may_map(a[4], a[2], &may_write) || !is_in_memory(a[4]))
+    if ((a[3] & MAP_TYPE) != MAP_SHARED || (a[3] & ~(long)PLAIN) ||
+        (a[2] & ~(long)(PROT_READ | PROT_WRITE)) || !size || a[4] < 0 || a[5] % ARCH_PAGE ||
+        raw(__NR_fstat, a[4], &file) != 0 || !S_ISREG(file.st_mode) ||
+        !may_map(a[4], a[2], &may_write) || !is_in_memory(a[4]))
         return 0;
     *key = (struct space_shared_key){file.st_dev, file.st_ino,    (uint64_t)a[5],
                                      size,        (uint32_t)a[2], may_write};
@@ -221,6 +221,12 @@ long shared_mmap_at(struct space_slot *self, const long a[6])
 {
     return space_marked() ? change(self, (uintptr_t)a[0], __NR_mmap, a)
                           : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+long shared_shmat_at(struct space_slot *self, const long a[6])
+{
+    return space_marked() ? change(self, (uintptr_t)a[1], __NR_shmat, a)
+                          : raw(__NR_shmat, a[0], a[1], a[2]);
 }
 
 long shared_mprotect(struct space_slot *self, long nr, const long a[6])

@@ -49,6 +49,8 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     long result = a[1] == 0 && is_known ? shared_shmat(self, a[0], a[2], &segment) : SHARED_NOT;
     if (result != SHARED_NOT)
         return result;
+    if (shared_holds((uintptr_t)a[1]))
+        return shared_shmat_at(self, a);
     result = -ENOMEM;
     if (a[1] == 0 && is_known)
         result = attach_in_range(self, size, ARCH_PAGE, a);

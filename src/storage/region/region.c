@@ -83,8 +83,11 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     void *place = at                           ? (char *)at - inside
                   : style & STORAGE_SEQUENTIAL ? place_for(file_offset - inside, whole)
                                                : NULL;
-    void *mapping = mmap(place, whole, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0),
-                         region->file.fd, (off_t)(file_offset - inside));
+    /* At an address of this task's own, which MAP_SHARED alone may not give: after an I/O error a
+     * page is mapped over. */
+    void *mapping =
+        mmap(place, whole, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | (place ? MAP_FIXED : 0),
+             region->file.fd, (off_t)(file_offset - inside));
     if (mapping == MAP_FAILED) {
         int result = -errno;
         if (place && !at)

@@ -120,6 +120,12 @@ static long run_attach(char **words)
     return (long)shmat((int)number(words[1]), NULL, strcmp(words[2], "r") == 0 ? SHM_RDONLY : 0);
 }
 
+/* reattach ID ADDRESS: over what is there */
+static long run_reattach(char **words)
+{
+    return (long)shmat((int)number(words[1]), address(words[2]), SHM_REMAP);
+}
+
 static long run_detach(char **words)
 {
     return shmdt(address(words[1]));
@@ -184,7 +190,8 @@ static const struct command {
     {"over", run_over, 1},       {"unmap", run_unmap, 0},         {"fork-unmap", run_fork_unmap, 0},
     {"protect", run_protect, 0}, {"remap", run_remap, 1},         {"get", run_get, 0},
     {"put", run_put, 0},         {"is-mapped", run_is_mapped, 0}, {"attach", run_attach, 1},
-    {"detach", run_detach, 0},   {"attached", run_attached, 0},   {"churn", run_churn, 0},
+    {"detach", run_detach, 0},   {"reattach", run_reattach, 1},   {"attached", run_attached, 0},
+    {"churn", run_churn, 0},
 };
 
 static void obey(char **words)
