@@ -59,8 +59,8 @@ def test_types_and_operations(job, guests, stock_mpi, source):
 
 def test_layer_off_leaves_windows_to_mpi(job, guests, stock_mpi):
     """Then each rank has mappings of its own; unless these are shared, at addresses of its own."""
-    command = stock_mpi.command(2, [*RUN, "--mpi-layer", "off", "--no-share-mappings", guests.mpi(stock_mpi, "mpi_windows"),
-                                    "one_allocation"])
+    command = stock_mpi.command(2, [*RUN, "--mpi-layer", "off", "--no-share-mappings",
+                                    guests.mpi(stock_mpi, "mpi_windows"), "one_allocation"])
     result = job.run(command, timeout=TIME, env=stock_mpi.env)
     assert "addresses[i] == mine" in result.out, str(result)
 
