@@ -10,11 +10,8 @@
 #include <link.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 #include "agent/agent.h"
-#include "arch/code/patch.h"
-#include "base/page.h"
 #include "base/raw.h"
 #include "onespace.h"
 #include "registry/child.h"
@@ -24,7 +21,6 @@ extern int mallopt(int, int) WEAK;
 extern int *__errno_location(void) WEAK;
 extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
-extern void _exit(int) WEAK;
 extern char **environ WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
 
@@ -86,25 +82,6 @@ static uintptr_t first_link_map(void)
     return &_dl_debug_addr ? (uintptr_t)_dl_debug_addr->r_map : 0;
 }
 
-static void end_thread(int status)
-{
-    agent_space->operations.thread_exit(agent_self, status);
-}
-
-/* In thread mode the end of the program must not end the process: patches the libc's _exit, so that
- * all calls of it, those from inside the libc included, continue in end_thread. */
-static void divert_exit(void)
-{
-    uintptr_t at = (uintptr_t)_exit, page = page_floor(at);
-    size_t size = at + ARCH_JUMP_BYTES - page;
-    if (at && raw(__NR_mprotect, page, size, PROT_READ | PROT_WRITE) == 0) {
-        int failed = arch_write_jump(at, (uintptr_t)end_thread);
-        if (raw(__NR_mprotect, page, size, PROT_READ | PROT_EXEC) == 0 && !failed)
-            return;
-    }
-    end_thread(127);
-}
-
 /* The auxiliary vector follows the environment. ld.so has moved both over its own arguments. */
 static void note_auxv(char **envp)
 {
@@ -123,7 +100,7 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
         return;
     note_auxv(&_r_debug ? envp : &environ ? environ : NULL);
     if (space_is_thread(agent_self))
-        divert_exit();
+        agent_divert_exit();
     agent_space->operations.task_attached(agent_self, first_link_map());
     tune_heap();
     agent_find_free();

@@ -24,4 +24,8 @@ extern uintptr_t agent_low;
  * the program's own may forbid the system calls that this makes; an earlier free calls it, too. */
 void agent_find_free(void);
 
+/* exit.c: in thread mode, before the program: its end will be that of the task alone. Without that,
+ * ends the task. */
+void agent_divert_exit(void);
+
 #endif

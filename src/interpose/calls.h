@@ -52,7 +52,7 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
          "as `open`. In ld.so of `libxpmem.so.0`: the one beside the agent") \
     CALL(prctl, IN_LIBC | IN_PROGRAM, interpose_prctl, NULL, \
          "PR_SET_MDWE, which would act on all tasks, is refused; before a filter is set, what the program break may " \
-         "need is mapped, as the filter may forbid `mmap`") \
+         "need is mapped, as the filter may forbid `mmap`; PR_GET_AUXV gives the task's auxiliary vector") \
     CALL(seccomp, IN_LIBC | IN_PROGRAM, interpose_seccomp, NULL, "as `prctl`, for filters") \
     CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
          "in thread mode: ends the task, not the process")

@@ -15,6 +15,7 @@
 #include "arch/copy.h"
 #include "base/raw.h"
 #include "interpose/signals.h"
+#include "registry/child.h"
 #include "space/holds.h"
 #include "space/robust.h"
 
@@ -33,6 +34,23 @@ static struct space_slot *find_member(struct space *space, struct space_slot *se
     return NULL;
 }
 
+/* Whether the target has executed nothing since. A static program has no agent that puts it on the
+ * libc's robust list, and may execute by an instruction that was not found: the kernel is asked
+ * whether the process has this space's registry. */
+static int is_here(struct space *space, const struct space_slot *target, int32_t pid)
+{
+    const struct child *child = (const struct child *)target->child_record;
+    uint64_t created = 0;
+    struct iovec local = {&created, sizeof(created)};
+    struct iovec remote = {(void *)&space->created_ns, sizeof(created)};
+    if (!robust_is_here(target))
+        return 0;
+    if (!child || !child->is_static)
+        return 1;
+    return raw(__NR_process_vm_readv, pid, &local, 1, &remote, 1, 0) == (long)sizeof(created) &&
+           created == space->created_ns;
+}
+
 /* The other member with that PID, held, or NULL. Its memory stays until holds_give: it may end, and
  * the slot get another task, while the copy is under way. */
 static struct space_slot *hold_member(struct space *space, struct space_slot *self, int32_t pid)
@@ -41,7 +59,8 @@ static struct space_slot *hold_member(struct space *space, struct space_slot *se
     if (!target || holds_take(space, target, self) != 0)
         return NULL;
     /* Asked only now: before the hold, both could change. */
-    if (atomic_load(&space->pids[space_slot_index(space, target)]) == pid && robust_is_here(target))
+    if (atomic_load(&space->pids[space_slot_index(space, target)]) == pid &&
+        is_here(space, target, pid))
         return target;
     (void)holds_give(space, target, self);
     return NULL;

@@ -34,6 +34,10 @@ void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *s
 /* The real path of the program of a task. */
 const char *interpose_program(const struct space_slot *self);
 
+/* The task's auxiliary vector: its size in bytes with the entry that ends it, or 0 if it cannot be
+ * read. */
+size_t interpose_auxv(const struct space_slot *self, const void **vector);
+
 /* Longest path prefix examined: /proc/thread-self/cmdline and the like are shorter. */
 enum { PATH_PREFIX_MAX = 40 };
 

@@ -20,6 +20,7 @@
 #include "base/raw.h"
 #include "base/text.h"
 #include "interpose/calls.h"
+#include "interpose/memory/memory.h"
 #include "interpose/patch/patch.h"
 
 #define POPULATE_DATA   (1 * LAYOUT_MIB)
@@ -48,9 +49,11 @@ static long map_extent(struct space_slot *self, const long a[6])
     /* MAP_NORESERVE: no memory is accounted for patched pages, so that after the patch their
      * mapping merges with its neighbours again. */
     long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
-    long result = interpose_mmap(self, __NR_mmap, b);
+    long result = interpose_place(self, b);
     if (raw_failed(result)) /* file system mounted noexec: map as requested */
-        return interpose_mmap(self, __NR_mmap, a);
+        return interpose_place(self, a);
+    if (a[2] & PROT_EXEC)
+        interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
     self->interpose.image_low = (uintptr_t)result;
     self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
     self->interpose.image_fd = (int)a[4];
@@ -118,7 +121,7 @@ long ldso_mmap(struct space_slot *self, long nr, const long a[6])
     if (is_file && !is_fixed) {
         self->interpose.image_low = 0;
         /* MAP_DENYWRITE tells a library from ld.so.cache and the like. */
-        if (a[2] == PROT_READ && a[5] == 0 && (a[3] & MAP_DENYWRITE))
+        if ((a[2] & ~PROT_EXEC) == PROT_READ && a[5] == 0 && (a[3] & MAP_DENYWRITE))
             return map_extent(self, a);
     }
     if (is_file && is_fixed && !(a[2] & PROT_WRITE) && (a[2] & PROT_READ) && serves(self, a)) {

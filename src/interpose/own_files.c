@@ -24,9 +24,10 @@ struct piece {
     uintptr_t from, to;
 };
 
-/* Bytes of the auxiliary vector, with the entry that ends it; 0 if it cannot be read. */
-static size_t auxv_size(uintptr_t auxv)
+size_t interpose_auxv(const struct space_slot *self, const void **vector)
 {
+    uintptr_t auxv = ((const struct child *)self->child_record)->auxv;
+    *vector = (const void *)auxv;
     for (size_t i = 0; i < AUXV_MAX; i++) {
         Elf64_auxv_t entry;
         if (arch_guarded_copy(&entry, (const void *)(auxv + i * sizeof(entry)), sizeof(entry)) != 0)
@@ -49,7 +50,9 @@ static int find_pieces(const struct space_slot *self, const char *file, struct p
     } else if (text_equal(file, "environ")) {
         pieces[0] = (struct piece){strings->environment, strings->end};
     } else if (text_equal(file, "auxv")) {
-        pieces[0] = (struct piece){child->auxv, child->auxv + auxv_size(child->auxv)};
+        const void *auxv;
+        size_t size = interpose_auxv(self, &auxv);
+        pieces[0] = (struct piece){(uintptr_t)auxv, (uintptr_t)auxv + size};
     } else {
         return 0;
     }

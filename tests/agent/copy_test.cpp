@@ -115,6 +115,19 @@ TEST_F(copies, from_a_task_that_executed_another_program_go_there)
     expect_same(got, check_between_processes());
 }
 
+TEST_F(copies, from_a_task_that_executed_unseen_find_nothing_of_it)
+{
+    for (const char *guest : {"copies", "copies-static"}) {
+        Task server({program(guest), "execute-unseen"});
+        Words words = with_places("dead", server.line());
+        server.write_line("execute");
+        server.write_line("executed");
+        EXPECT_EQ(server.line(), "executed");
+        EXPECT_EQ(as_task(words), exits("-1 Bad address\n")) << guest;
+        EXPECT_EQ(server.finish().status, 0);
+    }
+}
+
 TEST_F(copies, with_a_process_outside_the_space_are_the_kernels)
 {
     Process server({program("copies"), "serve"});

@@ -34,6 +34,17 @@ TEST_F(own_files, have_the_tasks_auxiliary_vector)
     }
 }
 
+TEST_F(own_files, and_prctl_have_the_same_auxiliary_vector)
+{
+    for (const char *guest : {"own_files", "own_files-static"}) {
+        Words words = {program(guest), "auxv-call"};
+        Outcome process = as_process(words);
+        if (process.output.starts_with("no "))
+            GTEST_SKIP() << "PR_GET_AUXV needs Linux 6.4";
+        EXPECT_EQ(as_task(words), process);
+    }
+}
+
 TEST_F(own_files, open_the_tasks_program)
 {
     for (const char *guest : {"own_files", "own_files-static"})

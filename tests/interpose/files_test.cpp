@@ -1,4 +1,4 @@
-// tests/interpose/files_test.cpp: what the space knows of a file is of its present content.
+// tests/interpose/files_test.cpp: the space knows the present content of a file, and all its code.
 #include <sys/stat.h>
 
 #include <fstream>
@@ -36,4 +36,11 @@ TEST_F(files, rewritten_in_place_are_searched_again)
         EXPECT_EQ(as_task({path}), exits("the other\n"));
     }
     std::filesystem::remove(path);
+}
+
+TEST_F(files, whose_first_segment_is_code_are_searched)
+{
+    Outcome joined = as_task({program("patch_sites-joined"), "many"});
+    EXPECT_EQ(joined, as_task({program("patch_sites"), "many"}));
+    EXPECT_EQ(joined.output.find("close 0"), std::string::npos) << joined.output;
 }

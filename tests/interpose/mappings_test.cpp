@@ -71,4 +71,25 @@ TEST_F(mappings, unseen_or_not_leave_later_tasks_able_to_run)
     if (outcome != exits("set\n"))
         GTEST_SKIP() << "PR_SET_MDWE needs Linux 6.3";
     EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}), exits("wrong 0\n"));
+    auto as_thread = [](Attr &attr) {
+        attr.flags = ONESPACE_SPAWN_THREAD;
+        attr.fd_count = 0;
+    };
+    EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}, as_thread).status, 0);
+
+    rlimit before, none; // without a file for the changed code
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = {0, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    Pipe errors;
+    int stderr_before = dup(2);
+    dup2(errors.write_end.get(), 2);
+    int status = as_task({program("memory"), "allocate", "10", "1"}, as_thread).status;
+    dup2(stderr_before, 2);
+    close(stderr_before);
+    errors.write_end.reset();
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(WEXITSTATUS(status), 127);
+    std::string message = read_all(errors.read_end.get());
+    EXPECT_NE(message.find("start it without thread mode"), std::string::npos) << message;
 }

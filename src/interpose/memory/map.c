@@ -71,12 +71,16 @@ static long map_anywhere(struct space_slot *self, const long a[6])
     return result;
 }
 
+static int is_code(const long a[6])
+{
+    return (a[2] & PROT_EXEC) && !(a[2] & PROT_WRITE) && (a[3] & MAP_TYPE) == MAP_PRIVATE &&
+           !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
+}
+
 static long map_at(struct space_slot *self, const long a[6])
 {
     long result = map_anywhere(self, a);
-    int is_code = (a[2] & PROT_EXEC) && !(a[2] & PROT_WRITE) && (a[3] & MAP_PRIVATE) &&
-                  !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
-    if (is_code && !raw_failed(result) && in_range(self, (uintptr_t)result, (size_t)a[1]))
+    if (is_code(a) && !raw_failed(result) && in_range(self, (uintptr_t)result, (size_t)a[1]))
         interpose_patch_loaded(self, (uintptr_t)result, (size_t)a[1], (int)a[4], a[5]);
     return result;
 }
@@ -93,9 +97,8 @@ static int may_be_at(const struct space_slot *self, const long a[6])
 /* Wherever a place in the range cannot be had, the call is made as the program made it: devices
  * choose addresses themselves (the rings of io_uring), and what fails fails with the kernel's
  * error. */
-long interpose_mmap(struct space_slot *self, long nr, const long a[6])
+long interpose_place(struct space_slot *self, const long a[6])
 {
-    (void)nr;
     long b[6] = {(long)page_floor((uintptr_t)a[0]), a[1], a[2], a[3], a[4], a[5]};
     int is_file = !(a[3] & MAP_ANONYMOUS) && (a[3] & MAP_TYPE) == MAP_PRIVATE;
     if (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE))
@@ -117,6 +120,16 @@ long interpose_mmap(struct space_slot *self, long nr, const long a[6])
     if (raw_failed(result))
         result = map_in_range(self, a);
     return raw_failed(result) ? map_anywhere(self, b) : result;
+}
+
+long interpose_mmap(struct space_slot *self, long nr, const long a[6])
+{
+    (void)nr;
+    long result = interpose_place(self, a);
+    if (is_code(a) && !(a[3] & MAP_FIXED) && a[5] == 0 && !raw_failed(result) &&
+        in_range(self, (uintptr_t)result, (size_t)a[1]))
+        interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
+    return result;
 }
 
 long interpose_munmap(struct space_slot *self, long nr, const long a[6])

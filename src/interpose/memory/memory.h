@@ -10,6 +10,9 @@
 
 #include "interpose/calls.h"
 
+/* map.c: mmap, without a look for patch sites at the beginning of the file. */
+long interpose_place(struct space_slot *self, const long arguments[6]);
+
 /* out_of_range.c: the calls, where they change mappings outside the range: these are recorded. */
 long out_of_range_mmap(struct space_slot *self, const long arguments[6]);
 long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size);

@@ -1,10 +1,12 @@
 /* src/interpose/patch/patch.c: turn a file's patch sites into jumps to the task's trampolines. */
 #include "interpose/patch/patch.h"
 
+#include <elf.h>
 #include <linux/limits.h>
 #include <sys/mman.h>
 
 #include "arch/code/patch.h"
+#include "arch/copy.h"
 #include "base/numbers.h"
 #include "base/page.h"
 #include "base/raw.h"
@@ -149,4 +151,33 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
     else if (text_after(name, "libucm") || /* UCX redirects libc's functions to its own calls */
              text_equal(path, interpose_program(self)))
         interpose_patch_mapping(self, code, size, fd, offset, CODE_PROGRAM);
+}
+
+/* The size of an ELF file's segment at offset 0 if it is code, else 0. The file may be any. */
+static size_t leading_code(uintptr_t image, size_t size)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    if (size < sizeof(header) ||
+        arch_guarded_copy(&header, (const void *)image, sizeof(header)) != 0 ||
+        !text_after((const char *)header.e_ident, ELFMAG) || header.e_phoff > size)
+        return 0;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        size_t at = header.e_phoff + i * sizeof(segment);
+        if (at + sizeof(segment) > size ||
+            arch_guarded_copy(&segment, (const void *)(image + at), sizeof(segment)) != 0)
+            return 0;
+        if (segment.p_type == PT_LOAD) /* the first: they are in order */
+            return segment.p_offset == 0 && (segment.p_flags & PF_X) && segment.p_filesz <= size
+                       ? segment.p_filesz
+                       : 0;
+    }
+    return 0;
+}
+
+void interpose_patch_beginning(struct space_slot *self, uintptr_t image, size_t size, int fd)
+{
+    size_t code = leading_code(image, size);
+    if (code)
+        interpose_patch_loaded(self, image, code, fd, 0);
 }

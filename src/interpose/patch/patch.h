@@ -19,5 +19,8 @@ void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t si
 /* The same for what ld.so has just mapped, if it is a libc, the program or UCX's libucm. */
 void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,
                             long offset);
+/* The same for a file that has just been mapped from its beginning, if its first segment is code:
+ * without -z separate-code, and by other linkers than GNU ld, headers and code are one segment. */
+void interpose_patch_beginning(struct space_slot *self, uintptr_t image, size_t size, int fd);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mman.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -46,9 +47,29 @@ static void add(struct aux *aux, unsigned long type, uintptr_t value)
     aux->entries[aux->count++].a_un.a_val = value;
 }
 
+/* What the kernel says of the CPU. glibc's getauxval has a value of its own for it, which programs
+ * of other libcs would misread. */
+static unsigned long hwcap(void)
+{
+    Elf64_auxv_t entry;
+    unsigned long value = getauxval(AT_HWCAP);
+    int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && read(fd, &entry, sizeof(entry)) == (ssize_t)sizeof(entry))
+        if (entry.a_type == AT_HWCAP)
+            value = entry.a_un.a_val;
+    if (fd >= 0)
+        close(fd);
+    return value;
+}
+
 static unsigned long common_value(unsigned long type)
 {
+    static _Atomic unsigned long cpu; /* by whoever spawns first; of all the same */
     switch (type) {
+    case AT_HWCAP:
+        if (!cpu)
+            cpu = hwcap();
+        return cpu;
     case AT_UID:
         return getuid();
     case AT_EUID:

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,6 +73,36 @@ static int play_auxv(int argc, char **argv)
     return 0;
 }
 
+/* prctl(PR_GET_AUXV), with room for all, for a part and for nothing, and with bad arguments. */
+static int play_auxv_call(int argc, char **argv)
+{
+    enum { GET_AUXV = 0x41555856 }; /* Linux 6.4 */
+    unsigned long all[256], part[4], *entry = all;
+    (void)argc, (void)argv;
+    memset(all, 0xff, sizeof(all));
+    memset(part, 0xff, sizeof(part));
+    long size = prctl(GET_AUXV, all, sizeof(all), 0L, 0L);
+    if (size < 0)
+        return printf("no %s\n", strerror(errno)), 0;
+    for (; entry[0] != AT_NULL; entry += 2)
+        if (entry[0] == AT_HWCAP) /* glibc's getauxval has another */
+            printf("of the CPU %lx\n", entry[1]);
+        else if (entry[1] != getauxval(entry[0]))
+            printf("%lu is not that of getauxval\n", entry[0]);
+    printf("entries %d\n", entry - all > 20);
+    while (entry < all + size / 8 && *entry == 0)
+        entry++;
+    printf("then zeros %d and nothing else %d\n", entry == all + size / 8, *entry == ~0UL);
+    printf("a part %d", prctl(GET_AUXV, part, 24L, 0L, 0L) == size);
+    printf(" %d %d\n", memcmp(part, all, 24), part[3] == ~0UL);
+    printf("nothing %d\n", prctl(GET_AUXV, NULL, 0L, 0L, 0L) == size);
+    printf("fault %d", prctl(GET_AUXV, (void *)16, 100L, 0L, 0L));
+    printf(" %s\n", strerror(errno));
+    printf("more arguments %d", prctl(GET_AUXV, part, 24L, 1L, 0L));
+    printf(" %s\n", strerror(errno));
+    return 0;
+}
+
 static int play_exe(int argc, char **argv)
 {
     struct stat opened, named;
@@ -108,10 +140,8 @@ static int play_errors(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"strings", play_strings},
-                                          {"child", play_child},
-                                          {"auxv", play_auxv},
-                                          {"exe", play_exe},
-                                          {"errors", play_errors}};
+    static const struct scene scenes[] = {{"strings", play_strings}, {"child", play_child},
+                                          {"auxv", play_auxv},       {"auxv-call", play_auxv_call},
+                                          {"exe", play_exe},         {"errors", play_errors}};
     return CHOOSE(scenes, argc, argv);
 }

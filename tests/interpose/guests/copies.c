@@ -56,6 +56,25 @@ static int play_serve(int argc, char **argv)
     return 0;
 }
 
+/* Says where something is and, when it has got a line, executes cat by an instruction whose number
+ * is not loaded before it. */
+static int play_execute_unseen(int argc, char **argv)
+{
+    static char *const words[] = {"cat", NULL};
+    volatile long number = SYS_execve;
+    char byte = 0;
+    (void)argc;
+    printf("%d %p\n", getpid(), (void *)argv);
+    while (read(0, &byte, 1) == 1 && byte != '\n')
+        ;
+    long result = number;
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"("/bin/cat"), "S"(words), "d"(environ)
+                     : "rcx", "r11", "memory");
+    return 1;
+}
+
 static ssize_t copy(int writing, pid_t pid, const struct iovec *local, unsigned long locals,
                     const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
@@ -459,13 +478,10 @@ static int play_stopped_writer(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"serve", play_serve},
-        {"check", play_check},
-        {"oneself", play_oneself},
-        {"dead", play_dead},
-        {"hammer", play_hammer},
-        {"target", play_target},
-        {"stopped-writer", play_stopped_writer},
+        {"serve", play_serve},   {"execute-unseen", play_execute_unseen},
+        {"check", play_check},   {"oneself", play_oneself},
+        {"dead", play_dead},     {"hammer", play_hammer},
+        {"target", play_target}, {"stopped-writer", play_stopped_writer},
     };
     return CHOOSE(scenes, argc, argv);
 }
