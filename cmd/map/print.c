@@ -80,7 +80,7 @@ static void print_regions(const struct map *map)
 
 void map_print(const struct map *map, const struct map_row *rows, size_t count, int all)
 {
-    ps_print_title(map->space, output_width(stdout));
+    ps_print_title(stdout, map->space, output_width(stdout));
     if (all)
         print_regions(map);
     else
