@@ -32,8 +32,11 @@ struct map_region {
     unsigned slot;              /* of a task */
     const struct ps_task *task; /* of a task and the root; NULL: it started or ended meanwhile */
     enum map_kind kind;
-    uint64_t resident, huge; /* bytes; huge: the part of it in huge pages */
-    char *name;              /* the file or what the kernel calls it, or NULL */
+    uint64_t resident, huge;               /* bytes; huge: the part of it in huge pages */
+    uint64_t anonymous;                    /* bytes that are in no file: without one, or changed */
+    uint64_t offset;                       /* in its file */
+    int is_device, not_dumped, is_hugetlb; /* the last but one: by MADV_DONTDUMP */
+    char *name;                            /* the file or what the kernel calls it, or NULL */
 };
 
 struct map {
@@ -63,6 +66,8 @@ void map_free(struct map *map);
 
 /* sort.c: fills owner, slot, task and kind of every region. */
 void map_sort(struct map *map);
+/* The owners alone. */
+void map_set_owners(struct map *map);
 /* rows.c: one row per owner, in the order of enum map_owner and of the slots; NULL: out of memory.
  * The caller frees it. */
 struct map_row *map_rows(const struct map *map, size_t *count);
