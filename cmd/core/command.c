@@ -17,6 +17,7 @@
 
 static const char usage[] =
     "usage: onespace core [-o FILE] [--space SPACE] ID | PID\n"
+    "       onespace core --from CORE -o FILE\n"
     "\n"
     "Writes a core of one task: its own memory, not that of the whole space, and the registers of "
     "its\n"
@@ -26,6 +27,9 @@ static const char usage[] =
     "\n"
     "  -o FILE              in place of core.PID in the current directory\n"
     "      --space SPACE    the ID is one of this space; needed if several spaces have one\n"
+    "      --from CORE          the core of the task that crashed, from that of the whole space "
+    "that the\n"
+    "                           kernel wrote; -: standard input, as in kernel.core_pattern\n"
     "  -h, --help\n"
     "\n"
     "ID is the task's, as `onespace ps` lists it, 0 the root. A number that is the process id of "
@@ -214,6 +218,58 @@ static int dump(const struct ps_space *space, const struct ps_task *task, const 
     return write_core(space, task, file ? file : path);
 }
 
+/* ---- From the kernel's core ---- */
+
+static int explain_extract(const char *from, const char *path, const struct core_extract *extract,
+                           int result)
+{
+    if (result == -EIO && extract->write_error)
+        return cannot_write(path, extract->write_error);
+    if (result == -ENOEXEC || result == -ENODATA)
+        fprintf(stderr, "onespace core: %s is not a core that a kernel has written\n", from);
+    else if (result == -ESRCH)
+        fprintf(stderr,
+                "onespace core: %s is not the core of a task: of another program, of the root, of "
+                "another version's space, or without shared memory (coredump_filter), so without "
+                "the registry\n",
+                from);
+    else
+        fprintf(stderr, "onespace core: %s: %s\n", from, strerror(-result));
+    return 1;
+}
+
+static int extract(const char *from, const char *path)
+{
+    char size[OUTPUT_SHORT];
+    struct core_extract request = {.from = STDIN_FILENO};
+    int is_input = strcmp(from, "-") == 0;
+    if (!is_input)
+        request.from = open(from, O_RDONLY | O_CLOEXEC);
+    if (request.from < 0) {
+        fprintf(stderr, "onespace core: %s: %s: name a core that can be read\n", from,
+                strerror(errno));
+        return 1;
+    }
+    request.to = open_temporary(path);
+    if (request.to < 0)
+        return 1;
+    int result = core_extract(&request);
+    if (result != 0) {
+        close(request.to);
+        unlink(temporary);
+        temporary[0] = 0;
+        return explain_extract(is_input ? "standard input" : from, path, &request, result);
+    }
+    if (finish_file(request.to, path, request.written) != 0)
+        return 1;
+    printf("%s: task %d (pid %d), which signal %d ended, %s\n", path, request.id, request.pid,
+           request.signal, output_bytes(size, (uint64_t)request.written));
+    if (request.is_cut)
+        fprintf(stderr, "onespace core: the core ends before the memory of the task does: raise "
+                        "`ulimit -c`\n");
+    return 0;
+}
+
 /* ---- Which task ---- */
 
 static int is_wanted(const struct ps_space *space, const struct request *request)
@@ -283,11 +339,13 @@ static int run(struct request *request)
 
 int command_core(int argc, char **argv)
 {
-    enum { OPT_SPACE = 256 };
+    enum { OPT_SPACE = 256, OPT_FROM };
     static const struct option options[] = {{"space", required_argument, NULL, OPT_SPACE},
+                                            {"from", required_argument, NULL, OPT_FROM},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct request request = {0};
+    const char *from = NULL;
     char *end;
     argv[0] = "onespace core";
     for (int option; (option = options_next(argc, argv, "ho:", options)) != -1;) {
@@ -297,10 +355,20 @@ int command_core(int argc, char **argv)
         }
         if (option == OPT_SPACE)
             request.space = optarg;
+        else if (option == OPT_FROM)
+            from = optarg;
         else if (option == 'o')
             request.file = optarg;
         else
             return fprintf(stderr, "Try `onespace core --help`.\n"), 2;
+    }
+    set_signals();
+    if (from && request.file && !request.space && argc == optind)
+        return extract(from, request.file);
+    if (from) {
+        fprintf(stderr, "onespace core: --from needs -o and nothing else. Try `onespace core "
+                        "--help`.\n");
+        return 2;
     }
     const char *word = argc - optind == 1 ? argv[optind] : "";
     long number = strtol(word, &end, 10);
@@ -310,6 +378,5 @@ int command_core(int argc, char **argv)
         return 2;
     }
     request.number = (int)number;
-    set_signals();
     return run(&request);
 }

@@ -2,6 +2,7 @@
 #ifndef ONESPACE_CMD_CORE_CORE_H
 #define ONESPACE_CMD_CORE_CORE_H
 
+#include <elf.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "cmd/map/map.h"
 #include "cmd/ps/code.h"
 #include "cmd/ps/ps.h"
+#include "registry/child.h"
 
 /* ---- threads.c: stops the threads of one task and reads their registers ---- */
 
@@ -74,9 +76,37 @@ void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes);
 
+/* Appends one note. */
+void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
+                   size_t size);
+
+/* What the registry and the task's own memory say of it. */
+struct core_record {
+    struct space_slot slot;
+    struct child child;
+};
+/* Makes the auxiliary vector lead to the program that the task shows to debuggers. */
+enum { CORE_AUXV_MAX = 256 };
+void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count);
+
 /* ---- write.c ---- */
 
 /* Writes the file: its size on the disk, or -errno. */
 int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes);
+
+/* ---- extract.c ---- */
+
+struct core_extract {
+    int from;            /* the kernel's core: a file or a pipe */
+    int to;              /* a new file */
+    int pid, id, signal; /* found: of the task that crashed; id: -1 not known */
+    int64_t written;
+    int is_cut; /* the kernel's core ends before the task's memory does */
+    int write_error;
+};
+/* Writes the core of the task that crashed from that of a whole space: 0; -ENOEXEC when it is no
+ * core, -ESRCH when it is not one of a task of this version's spaces, -EIO when `write_error` tells
+ * why, or -errno. */
+int core_extract(struct core_extract *extract);
 
 #endif

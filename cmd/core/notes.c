@@ -15,18 +15,9 @@
 #include "arch/constants.h"
 #include "base/process.h"
 #include "cmd/core/core.h"
-#include "registry/child.h"
-
-enum { AUXV_MAX = 256 };
-
-/* What the registry says of the task. */
-struct record {
-    struct space_slot slot;
-    struct child child;
-};
 
 static int read_record(const struct ps_space *space, const struct ps_task *task,
-                       struct record *record)
+                       struct core_record *record)
 {
     uintptr_t at =
         LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(record->slot);
@@ -57,8 +48,8 @@ static void *reserve(struct core_notes *notes, size_t size)
     return place;
 }
 
-static void add(struct core_notes *notes, const char *name, unsigned type, const void *content,
-                size_t size)
+void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
+                   size_t size)
 {
     enum { NAME_ROOM = 8 };
     Elf64_Nhdr header = {
@@ -82,7 +73,7 @@ static size_t read_memory(const struct core_memory *memory, uintptr_t from, uint
 }
 
 static void note_process(const struct ps_task *task, const struct core_memory *memory,
-                         const struct record *record, struct core_notes *notes)
+                         const struct core_record *record, struct core_notes *notes)
 {
     struct elf_prpsinfo info = {.pr_sname = 'T', .pr_state = 3, .pr_pid = task->pid};
     struct process_stat stat;
@@ -104,7 +95,7 @@ static void note_process(const struct ps_task *task, const struct core_memory *m
     } else
         snprintf(info.pr_psargs, sizeof(info.pr_psargs), "%.*s", (int)sizeof(info.pr_psargs) - 1,
                  task->program);
-    add(notes, "CORE", NT_PRPSINFO, &info, sizeof(info));
+    core_add_note(notes, "CORE", NT_PRPSINFO, &info, sizeof(info));
 }
 
 static void note_thread(const struct ps_task *task, const struct core_thread *thread,
@@ -120,10 +111,11 @@ static void note_thread(const struct ps_task *task, const struct core_thread *th
     status.pr_sid = getsid(task->pid);
     static_assert(sizeof(status.pr_reg) == sizeof(thread->registers), "the same registers");
     memcpy(&status.pr_reg, &thread->registers, sizeof(status.pr_reg));
-    add(notes, "CORE", NT_PRSTATUS, &status, sizeof(status));
-    add(notes, "CORE", NT_PRFPREG, &thread->float_registers, sizeof(thread->float_registers));
+    core_add_note(notes, "CORE", NT_PRSTATUS, &status, sizeof(status));
+    core_add_note(notes, "CORE", NT_PRFPREG, &thread->float_registers,
+                  sizeof(thread->float_registers));
     if (thread->extended_size)
-        add(notes, "LINUX", NT_X86_XSTATE, thread->extended, thread->extended_size);
+        core_add_note(notes, "LINUX", NT_X86_XSTATE, thread->extended, thread->extended_size);
 }
 
 /* ---- The auxiliary vector ---- */
@@ -136,7 +128,7 @@ static void set_entry(Elf64_auxv_t *vector, unsigned count, uint64_t type, uint6
 }
 
 /* The program as the task shows it to debuggers. */
-static void set_program(const struct record *record, Elf64_auxv_t *vector, unsigned count)
+void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count)
 {
     const struct space_debug *debug = &record->slot.debug;
     uintptr_t bias = debug->map.bias, headers = 0;
@@ -163,16 +155,17 @@ static void set_program(const struct record *record, Elf64_auxv_t *vector, unsig
 }
 
 static unsigned read_vector(const struct ps_task *task, const struct core_memory *memory,
-                            const struct record *record, Elf64_auxv_t vector[AUXV_MAX])
+                            const struct core_record *record, Elf64_auxv_t vector[CORE_AUXV_MAX])
 {
     char path[64];
     ssize_t done;
     if (record)
-        done = pread(memory->memory, vector, AUXV_MAX * sizeof(*vector), (off_t)record->child.auxv);
+        done = pread(memory->memory, vector, CORE_AUXV_MAX * sizeof(*vector),
+                     (off_t)record->child.auxv);
     else {
         snprintf(path, sizeof(path), "/proc/%d/auxv", task->pid);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
-        done = fd < 0 ? -1 : read(fd, vector, AUXV_MAX * sizeof(*vector));
+        done = fd < 0 ? -1 : read(fd, vector, CORE_AUXV_MAX * sizeof(*vector));
         if (fd >= 0)
             close(fd);
     }
@@ -184,14 +177,14 @@ static unsigned read_vector(const struct ps_task *task, const struct core_memory
 }
 
 static void note_vector(const struct ps_task *task, const struct core_memory *memory,
-                        const struct record *record, struct core_notes *notes)
+                        const struct core_record *record, struct core_notes *notes)
 {
-    Elf64_auxv_t vector[AUXV_MAX];
+    Elf64_auxv_t vector[CORE_AUXV_MAX];
     unsigned count = read_vector(task, memory, record, vector);
     if (count && record)
-        set_program(record, vector, count);
+        core_set_program(record, vector, count);
     if (count)
-        add(notes, "CORE", NT_AUXV, vector, count * sizeof(*vector));
+        core_add_note(notes, "CORE", NT_AUXV, vector, count * sizeof(*vector));
 }
 
 /* ---- Mapped files ---- */
@@ -230,7 +223,7 @@ static void note_files(const struct core_memory *memory, struct core_notes *note
         *row++ = region->offset / ARCH_PAGE;
         name = stpcpy(name, region->name) + 1;
     }
-    add(notes, "CORE", NT_FILE, table, size + names);
+    core_add_note(notes, "CORE", NT_FILE, table, size + names);
     free(table);
 }
 
@@ -238,8 +231,8 @@ void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes)
 {
-    static struct record room;
-    const struct record *record = read_record(space, task, &room) == 0 ? &room : NULL;
+    static struct core_record room;
+    const struct core_record *record = read_record(space, task, &room) == 0 ? &room : NULL;
     *notes = (struct core_notes){0};
     note_process(task, memory, record, notes);
     for (unsigned i = 0; i < threads->count; i++)

@@ -1,7 +1,7 @@
-/* tests/cmd/guests/dumped.c [MIB | copy]: what the core of a task must show. Four threads: main
- * waits for input in poll(), two wait in read(), one counts. Prints where some memory lies, then
- * "ready"; MIB is how much it touches beside. At the end of its input it prints "done", unless a
- * system call came back before its time. With "copy" main copies memory for ever by
+/* tests/cmd/guests/dumped.c [MIB [stay] | copy]: what the core of a task must show. Four threads:
+ * main waits for input in poll(), two wait in read(), one counts. Prints where some memory lies,
+ * then "ready"; MIB is how much it touches beside. At the end of its input it prints "done", unless
+ * a system call came back before its time. With "copy" main copies memory for ever by
  * process_vm_readv() instead. */
 #include <errno.h>
 #include <poll.h>
@@ -88,6 +88,8 @@ int main(int argc, char **argv)
     while (dumped_count == 0)
         usleep(1000);
     printf("ready %d\n", (int)getpid());
+    while (argc > 2)
+        pause();                      /* without reading what another task gets */
     int result = poll(&input, 1, -1); /* line: poll */
     printf(result == 1 ? "done\n" : "came back\n");
     return result != 1;
