@@ -21,6 +21,7 @@ static const struct {
     {"check", command_check, "say whether programs can be tasks, and if not why"},
     {"doctor", command_doctor, "look at this machine and say what to fix"},
     {"gdb", command_gdb, "attach gdb to all members of a space"},
+    {"core", command_core, "write a core of one task, for a debugger"},
     {"bench", command_bench, "measure what your MPI gains here"},
     {"report", command_report, "make a page of what benchmarks have measured"},
     {"windows", command_windows, "list, check and repair the versions of windows on storage"},

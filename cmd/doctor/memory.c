@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cmd/lib/cgroup.h"
 #include "cmd/lib/output.h"
 
 /* Mappings of one MPI rank: 130 to 315 with MPICH, Open MPI and UCX. */
@@ -39,21 +39,6 @@ static void say_mappings(void)
         most, ranks, cores);
 }
 
-/* A number of kB from /proc/meminfo, in bytes. */
-static uint64_t meminfo(const char *key)
-{
-    char line[128];
-    uint64_t value = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof(line), file))
-        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':')
-            value = strtoull(line + strlen(key) + 1, NULL, 10) * 1024;
-    fclose(file);
-    return value;
-}
-
 static void say_overcommit(void)
 {
     char text[32], limit[OUTPUT_SHORT], used[OUTPUT_SHORT];
@@ -63,8 +48,8 @@ static void say_overcommit(void)
         doctor_say(DOCTOR_WARNING, subject,
                    "sysctl -w vm.overcommit_memory=0, or keep enough room below the limit.",
                    "strict (2): what tasks reserve counts, not what they use; %s of %s are taken",
-                   output_bytes(used, meminfo("Committed_AS")),
-                   output_bytes(limit, meminfo("CommitLimit")));
+                   output_bytes(used, cgroup_machine("Committed_AS")),
+                   output_bytes(limit, cgroup_machine("CommitLimit")));
     else
         doctor_say(DOCTOR_GOOD, subject, NULL, "%s",
                    text[0] == '1' ? "always allowed (1)" : "heuristic (0)");
@@ -78,7 +63,7 @@ static void say_huge_pages(void)
     if (end)
         *end = 0;
     doctor_read("/proc/sys/vm/nr_hugepages", reserved, sizeof(reserved));
-    uint64_t bytes = meminfo("Hugepagesize");
+    uint64_t bytes = cgroup_machine("Hugepagesize");
     output_bytes(size, bytes);
     if (!chosen)
         doctor_say(DOCTOR_WARNING, "huge pages", "Use a kernel with CONFIG_TRANSPARENT_HUGEPAGE.",
@@ -97,63 +82,26 @@ static void say_huge_pages(void)
 
 /* ---- Control groups ---- */
 
-/* The directory of our group for a controller: version 1 where that has it, else version 2. 0 or
- * -1. *mount is the length of the part that is the mount point. */
-static int find_group(const char *controller, char directory[PATH_MAX], size_t *mount)
+struct limit {
+    const char *const *names; /* of its file, in both versions */
+    uint64_t least;
+};
+
+static void take_limit(const char *directory, void *context)
 {
-    char line[PATH_MAX], unified[PATH_MAX] = "", path[PATH_MAX] = "";
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
-        return -1;
-    while (fgets(line, sizeof(line), file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *names = strchr(line, ':'), *where = names ? strchr(names + 1, ':') : NULL;
-        if (!where)
-            continue;
-        *where++ = 0;
-        if (!names[1])
-            snprintf(unified, sizeof(unified), "%s", where);
-        for (char *save, *name = strtok_r(names + 1, ",", &save); name;
-             name = strtok_r(NULL, ",", &save))
-            if (strcmp(name, controller) == 0)
-                snprintf(path, sizeof(path), "%s", where);
-    }
-    fclose(file);
-    const char *base = "/sys/fs/cgroup";
-    int length = path[0] ? snprintf(directory, PATH_MAX, "%s/%s", base, controller)
-                         : snprintf(directory, PATH_MAX, "%s", base);
-    *mount = (size_t)length;
-    if (!path[0] && !unified[0])
-        return -1;
-    const char *below = path[0] ? path : unified;
-    if (strlen(below) + *mount >= PATH_MAX)
-        return -1;
-    strcpy(directory + *mount, strcmp(below, "/") == 0 ? "" : below);
-    return 0;
+    struct limit *limit = context;
+    uint64_t value;
+    for (unsigned i = 0; i < 2; i++)
+        if (cgroup_number(directory, limit->names[i], &value) == 0 && value < limit->least)
+            limit->least = value;
 }
 
-/* The lowest limit of this process's group and its ancestors, UNLIMITED when there is none. In a
- * container the group's path may not be visible: then the mount point counts. */
+/* The lowest limit of this process's group and its ancestors, UNLIMITED when there is none. */
 static uint64_t group_limit(const char *controller, const char *const names[2])
 {
-    char directory[PATH_MAX], path[PATH_MAX + 64], text[64];
-    size_t mount;
-    uint64_t least = UNLIMITED;
-    if (find_group(controller, directory, &mount) < 0)
-        return UNLIMITED;
-    for (;;) {
-        for (unsigned i = 0; i < 2; i++) {
-            snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
-            if (doctor_read(path, text, sizeof(text)) != 0 || !text[0] || text[0] == 'm')
-                continue;
-            uint64_t limit = strtoull(text, NULL, 10);
-            least = limit < least ? limit : least;
-        }
-        if (strlen(directory) <= mount)
-            break;
-        *strrchr(directory, '/') = 0;
-    }
-    return least;
+    struct limit limit = {names, UNLIMITED};
+    cgroup_each(0, controller, take_limit, &limit);
+    return limit.least;
 }
 
 static void say_groups(void)
@@ -163,7 +111,7 @@ static void say_groups(void)
     char text[OUTPUT_SHORT];
     uint64_t memory = group_limit("memory", memory_names), pids = group_limit("pids", pids_names);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (memory < meminfo("MemTotal"))
+    if (memory < cgroup_machine("MemTotal"))
         doctor_say(DOCTOR_WARNING, "memory cgroup",
                    "Keep the job below it, or ask for more memory.",
                    "limited to %s; beyond it the kernel ends the whole space, not one task",
@@ -172,7 +120,7 @@ static void say_groups(void)
         doctor_say(DOCTOR_GOOD, "memory cgroup", NULL,
                    "no limit below the machine's memory (%s); when that "
                    "is full the kernel ends a whole space, not one task",
-                   output_bytes(text, meminfo("MemTotal")));
+                   output_bytes(text, cgroup_machine("MemTotal")));
     if (pids < (uint64_t)cores * 8)
         doctor_say(DOCTOR_WARNING, "pids cgroup", "Raise pids.max of the job or container.",
                    "%" PRIu64 " processes and threads at most", pids);

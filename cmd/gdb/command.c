@@ -13,6 +13,7 @@
 
 #include "cmd/gdb/gdb.h"
 #include "cmd/lib/commands.h"
+#include "cmd/ps/access.h"
 
 enum { GDB_OLDEST = 13 };
 
@@ -67,57 +68,6 @@ static int check_gdb(void)
     return 1;
 }
 
-int gdb_tracer(int pid)
-{
-    char path[64], line[256];
-    int tracer = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    FILE *status = fopen(path, "re");
-    while (status && fgets(line, sizeof(line), status))
-        sscanf(line, "TracerPid: %d", &tracer);
-    if (status)
-        fclose(status);
-    return tracer;
-}
-
-/* The kernel makes the same checks for opening that file as for attaching. */
-static int check_access(int pid)
-{
-    char path[64];
-    int scope = 0, tracer = gdb_tracer(pid);
-    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-    if (tracer) {
-        fprintf(stderr,
-                "onespace gdb: process %d is traced by process %d already, and a process has one "
-                "tracer: end or detach that first\n",
-                pid, tracer);
-        return 1;
-    }
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 || errno == ENOENT) {
-        if (fd >= 0)
-            close(fd);
-        return 0;
-    }
-    int error = errno;
-    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-    if (file && fscanf(file, "%d", &scope) != 1)
-        scope = 0;
-    if (file)
-        fclose(file);
-    if (scope > 0)
-        fprintf(stderr,
-                "onespace gdb: gdb may not attach to process %d, since kernel.yama.ptrace_scope is "
-                "%d: run this as root, or `sysctl kernel.yama.ptrace_scope=0`\n",
-                pid, scope);
-    else
-        fprintf(stderr,
-                "onespace gdb: gdb may not attach to process %d (%s): run this as root, or as the "
-                "user of the space\n",
-                pid, strerror(error));
-    return 1;
-}
-
 static int check_members(const struct ps_space *space)
 {
     if (space->problem[0] || !space->source_pid) {
@@ -125,7 +75,7 @@ static int check_members(const struct ps_space *space)
         return 1;
     }
     for (unsigned i = 0; i < space->task_count; i++)
-        if (space->tasks[i].pid && check_access(space->tasks[i].pid) != 0)
+        if (space->tasks[i].pid && access_check("onespace gdb", space->tasks[i].pid) != 0)
             return 1;
     return 0;
 }

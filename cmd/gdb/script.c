@@ -16,38 +16,9 @@
 #include <unistd.h>
 
 #include "cmd/gdb/gdb.h"
+#include "cmd/ps/access.h"
+#include "cmd/ps/code.h"
 #include "registry/child.h"
-
-struct code { /* the file that holds the code of the space */
-    char path[PATH_MAX];
-    uintptr_t base, low, high; /* where its file begins; its code */
-};
-
-/* Where the root has that code, by an address in it. */
-static int find_code(const struct ps_space *space, struct code *code)
-{
-    uintptr_t inside, start, end, offset, base = 0;
-    char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
-    const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
-    snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
-    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose),
-                &inside, sizeof(inside)) != 0)
-        return -1;
-    FILE *maps = fopen(path, "re");
-    code->low = 0;
-    while (maps && !code->low && fgets(line, sizeof(line), maps)) {
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNxPTR " %*s %*s %4095[^\n]", &start,
-                   &end, rights, &offset, code->path) != 5)
-            continue;
-        if (offset == 0)
-            base = start;
-        if (inside >= start && inside < end)
-            code->base = base, code->low = start, code->high = end;
-    }
-    if (maps)
-        fclose(maps);
-    return code->low ? 0 : -1;
-}
 
 /* In quotes, as gdb's commands that take file names understand it. */
 static void print_quoted(FILE *out, const char *path)
@@ -179,7 +150,7 @@ int gdb_write_scripts(struct gdb_job *job)
     const struct ps_space *space = job->space;
     struct code code;
     unsigned inferior = 1, chosen = 1;
-    if (find_code(space, &code) != 0) {
+    if (code_find(space, &code) != 0) {
         fprintf(stderr,
                 "onespace gdb: the space of pid %d has ended, or its registry cannot be "
                 "read\n",
@@ -215,9 +186,9 @@ int gdb_write_scripts(struct gdb_job *job)
 void gdb_print_added(const struct ps_space *space, const char *directory)
 {
     struct code code;
-    if (find_code(space, &code) != 0)
+    if (code_find(space, &code) != 0)
         return;
     for (unsigned i = 0; i < space->task_count; i++)
-        if (is_alive(&space->tasks[i]) && !gdb_tracer(space->tasks[i].pid))
+        if (is_alive(&space->tasks[i]) && !access_tracer(space->tasks[i].pid))
             print_task(stdout, space, &space->tasks[i], &code, directory);
 }

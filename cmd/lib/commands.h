@@ -8,6 +8,7 @@ int command_ps(int argc, char **argv);
 int command_map(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_core(int argc, char **argv);
 int command_gdb(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_report(int argc, char **argv);

@@ -6,18 +6,27 @@
 #include "cmd/lib/commands.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
+#include "cmd/lib/watch.h"
 #include "cmd/map/map.h"
 
 static const char usage[] =
-    "usage: onespace map [--all] [--json | --svg FILE] [SPACE | PID]\n"
+    "usage: onespace map [--all | --tasks] [--sort memory|mappings] [--watch[=SECONDS]]\n"
+    "                    [--json | --svg FILE] [SPACE | PID]\n"
     "\n"
     "Shows what lies where in the memory of the spaces that you may look at; with an argument only "
     "of the\n"
     "space of that name, or the one that this process belongs to. The tasks go on meanwhile.\n"
+    "Of a space of more than 8 owners the tasks are summed up by program.\n"
     "\n"
-    "      --all       every mapping, in place of a sum for each owner and kind\n"
-    "      --json      an array of spaces, for programs\n"
-    "      --svg FILE  draw one space: a bar for each owner, as long as its resident memory\n"
+    "      --all                   every mapping, in place of a sum for each owner and kind\n"
+    "      --tasks                 a sum for each task, however many there are\n"
+    "      --sort memory|mappings  the tasks, or with --all the mappings, with the most resident "
+    "memory\n"
+    "                              first; the tasks with the most mappings first\n"
+    "      --watch[=SECONDS]       again every 2 or that many seconds, until it is interrupted\n"
+    "      --json                  an array of spaces, for programs\n"
+    "      --svg FILE              draw one space: a bar for each owner, as long as its resident "
+    "memory\n"
     "  -h, --help\n"
     "\n"
     "  OWNER     root, registry, reaper, task ID; unknown: root or a task without interposition\n"
@@ -32,10 +41,15 @@ static const char usage[] =
     "wrong usage.\n";
 
 struct request {
-    int all, failed;
+    struct map_view view;
+    int failed, looked;
+    double pause;             /* seconds between looks; 0: one look */
     struct output_json *json; /* or NULL */
     const char *svg;          /* or NULL */
+    const char *wanted;       /* or NULL */
     unsigned drawn;
+    FILE *out;
+    unsigned width;
 };
 
 static int complain(const char *path)
@@ -61,7 +75,7 @@ static int draw(const struct request *request, const struct map *map, const stru
     return fclose(out) != 0 || wrong ? complain(request->svg) : 0;
 }
 
-static int show(struct request *request, const struct map *map)
+static int show(struct request *request, struct map *map)
 {
     size_t count;
     struct map_row *rows = map_rows(map, &count);
@@ -71,9 +85,9 @@ static int show(struct request *request, const struct map *map)
     if (request->svg)
         result = draw(request, map, rows, count);
     else if (request->json)
-        map_write(request->json, map, rows, count, request->all);
+        map_write(request->json, map, rows, count, request->view.all);
     else
-        map_print(map, rows, count, request->all);
+        map_print(request->out, request->width, map, rows, count, &request->view);
     request->drawn++;
     free(rows);
     return result < 0 ? -ECANCELED : 0; /* draw has said why */
@@ -89,6 +103,8 @@ static void visit(struct ps_space *space, void *context)
         result = show(request, &map);
         map_free(&map);
     }
+    if (result == -ESRCH && request->pause > 0)
+        return; /* the next look will tell */
     if (result != 0)
         request->failed = 1;
     if (result != 0 && result != -ECANCELED)
@@ -96,11 +112,44 @@ static void visit(struct ps_space *space, void *context)
                 space->root_pid, result == -ESRCH ? "it has ended meanwhile" : strerror(-result));
 }
 
+static int set_order(struct request *request, const char *word)
+{
+    if (strcmp(word, "memory") == 0)
+        request->view.order = MAP_BY_MEMORY;
+    else if (strcmp(word, "mappings") == 0)
+        request->view.order = MAP_BY_COUNT;
+    else
+        return fprintf(stderr,
+                       "onespace map: --sort %s: give memory or mappings. Try `onespace map "
+                       "--help`.\n",
+                       word),
+               -1;
+    return 0;
+}
+
+/* What does not go together, and too many words. */
+static int check(const struct request *request, int words)
+{
+    const char *problem = NULL;
+    if (request->svg && (request->json || request->view.all))
+        problem = "--svg goes with neither --json nor --all";
+    else if (request->pause > 0 && (request->json || request->svg))
+        problem = "--watch goes with neither --json nor --svg";
+    else if (words > 1)
+        problem = "one space or process at most";
+    if (problem)
+        fprintf(stderr, "onespace map: %s. Try `onespace map --help`.\n", problem);
+    return problem ? -1 : 0;
+}
+
 static int parse(int argc, char **argv, struct request *request, struct output_json *json)
 {
-    enum { OPT_JSON = 256, OPT_ALL, OPT_SVG };
+    enum { OPT_JSON = 256, OPT_ALL, OPT_TASKS, OPT_SORT, OPT_WATCH, OPT_SVG };
     static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
                                             {"all", no_argument, NULL, OPT_ALL},
+                                            {"tasks", no_argument, NULL, OPT_TASKS},
+                                            {"sort", required_argument, NULL, OPT_SORT},
+                                            {"watch", optional_argument, NULL, OPT_WATCH},
                                             {"svg", required_argument, NULL, OPT_SVG},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
@@ -112,21 +161,46 @@ static int parse(int argc, char **argv, struct request *request, struct output_j
         if (option == OPT_JSON)
             request->json = json;
         else if (option == OPT_ALL)
-            request->all = 1;
+            request->view.all = 1;
+        else if (option == OPT_TASKS)
+            request->view.tasks = 1;
         else if (option == OPT_SVG)
             request->svg = optarg;
-        else
+        else if (option == OPT_WATCH)
+            request->pause = watch_seconds("onespace map", optarg);
+        else if (option != OPT_SORT)
             return fprintf(stderr, "Try `onespace map --help`.\n"), -1;
+        if ((option == OPT_SORT && set_order(request, optarg) < 0) || request->pause < 0)
+            return -1;
     }
-    if (request->svg && (request->json || request->all))
-        return fprintf(stderr, "onespace map: --svg goes with neither --json nor --all. Try "
-                               "`onespace map --help`.\n"),
-               -1;
-    if (argc - optind > 1)
-        return fprintf(stderr, "onespace map: one space or process at most. Try `onespace map "
-                               "--help`.\n"),
-               -1;
-    return 0;
+    request->wanted = argv[optind];
+    return check(request, argc - optind);
+}
+
+/* A space that ends while it is watched is no error. */
+static int look(FILE *out, unsigned width, void *context)
+{
+    struct request *request = context;
+    request->out = out;
+    request->width = width;
+    if (request->json)
+        json_open(request->json, NULL, '[');
+    int count = ps_each(request->wanted, visit, request);
+    if (request->json)
+        json_close(request->json, ']');
+    if (count == 0 && request->wanted && request->looked)
+        return fprintf(stderr, "onespace map: the space has ended\n"), -1;
+    if (count < 0 || (count == 0 && request->wanted)) {
+        ps_explain("onespace map", request->wanted, count);
+        return 1;
+    }
+    if (count == 0 && request->svg)
+        fprintf(stderr, "onespace map: there is no space to draw: start one, or run this as its "
+                        "user\n");
+    if (count == 0 && !request->json && !request->svg)
+        fprintf(out, "no spaces\n");
+    request->looked = 1;
+    return request->failed || (count == 0 && request->svg);
 }
 
 int command_map(int argc, char **argv)
@@ -136,20 +210,6 @@ int command_map(int argc, char **argv)
     argv[0] = "onespace map";
     if (parse(argc, argv, &request, &json) < 0)
         return 2;
-    const char *wanted = argv[optind];
-    if (request.json)
-        json_open(&json, NULL, '[');
-    int count = ps_each(wanted, visit, &request);
-    if (request.json)
-        json_close(&json, ']');
-    if (count < 0 || (count == 0 && wanted)) {
-        ps_explain("onespace map", wanted, count);
-        return 1;
-    }
-    if (count == 0 && request.svg)
-        fprintf(stderr, "onespace map: there is no space to draw: start one, or run this as its "
-                        "user\n");
-    if (count == 0 && !request.json && !request.svg)
-        printf("no spaces\n");
-    return request.failed || (count == 0 && request.svg);
+    int result = watch(request.pause, look, &request);
+    return result < 0 ? 0 : result;
 }

@@ -2,7 +2,11 @@
 #include "cmd/lib/output.h"
 #include "cmd/map/map.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* More owners than MANY are summed up. */
+enum { MANY = 8, FIRST = 8 };
 
 /* ---- For people ---- */
 
@@ -23,10 +27,17 @@ static void sum_cells(struct output_table *table, const struct map *map, const s
 static void row_cells(struct output_table *table, const struct map *map, const struct map_row *row)
 {
     char label[MAP_LABEL];
-    output_cell(table, "%s", map_label(label, row->owner, row->slot, row->task));
+    if (row->tasks > 1)
+        output_cell(table, "%u tasks", row->tasks);
+    else
+        output_cell(table, "%s", map_label(label, row->owner, row->slot, row->task));
     output_cell(table, "all");
     sum_cells(table, map, &row->all);
     output_cell(table, "%s", row->task ? row->task->program : "");
+}
+
+static void kind_cells(struct output_table *table, const struct map *map, const struct map_row *row)
+{
     for (int kind = 0; kind < MAP_KINDS; kind++) {
         if (row->of_kind[kind].regions == 0)
             continue;
@@ -37,14 +48,21 @@ static void row_cells(struct output_table *table, const struct map *map, const s
     }
 }
 
-static void print_rows(const struct map *map, const struct map_row *rows, size_t count)
+static struct output_table table_of_rows(void)
 {
     static const char *const headers[] = {"OWNER",    "KIND", "MAPPINGS", "SIZE",
                                           "RESIDENT", "HUGE", "PROGRAM"};
-    struct output_table table = {.headers = headers, .columns = 7, .right_aligned = 0x3c};
+    return (struct output_table){.headers = headers, .columns = 7, .right_aligned = 0x3c};
+}
+
+static void print_rows(FILE *out, unsigned width, const struct map *map, const struct map_row *rows,
+                       size_t count)
+{
+    struct output_table table = table_of_rows();
     struct map_row all = {.owner = MAP_NOBODY};
     for (size_t i = 0; i < count; i++) {
         row_cells(&table, map, &rows[i]);
+        kind_cells(&table, map, &rows[i]);
         all.all.regions += rows[i].all.regions;
         all.all.size += rows[i].all.size;
         all.all.resident += rows[i].all.resident;
@@ -54,10 +72,26 @@ static void print_rows(const struct map *map, const struct map_row *rows, size_t
     output_cell(&table, "all");
     sum_cells(&table, map, &all.all);
     output_cell(&table, "%s", "");
-    output_table(&table, stdout, output_width(stdout));
+    output_table(&table, out, width);
 }
 
-static void print_regions(const struct map *map)
+/* The first tasks, a line each: below a summary that is sorted. */
+static void print_first(FILE *out, unsigned width, const struct map *map,
+                        const struct map_row *rows, size_t count, enum map_order order)
+{
+    struct output_table table = table_of_rows();
+    unsigned shown = 0;
+    for (size_t i = 0; i < count && shown < FIRST; i++)
+        if (rows[i].owner == MAP_TASK) {
+            row_cells(&table, map, &rows[i]);
+            shown++;
+        }
+    fprintf(out, "the %u with the most %s:\n", shown,
+            order == MAP_BY_MEMORY ? "memory" : "mappings");
+    output_table(&table, out, width);
+}
+
+static void print_regions(FILE *out, unsigned width, const struct map *map)
 {
     static const char *const headers[] = {"START", "END",   "PERM", "SIZE", "RESIDENT",
                                           "HUGE",  "OWNER", "KIND", "NAME"};
@@ -75,16 +109,38 @@ static void print_regions(const struct map *map)
         output_cell(&table, "%s", map_kind_name(region->kind));
         output_cell(&table, "%s", region->name ? region->name : "");
     }
-    output_table(&table, stdout, output_width(stdout));
+    output_table(&table, out, width);
 }
 
-void map_print(const struct map *map, const struct map_row *rows, size_t count, int all)
+/* Groups the rows last, since that is done in place. */
+static void print_sums(FILE *out, unsigned width, const struct map *map, struct map_row *rows,
+                       size_t count, const struct map_view *view)
 {
-    ps_print_title(map->space, output_width(stdout));
-    if (all)
-        print_regions(map);
-    else
-        print_rows(map, rows, count);
+    int is_summary = !view->tasks && count > MANY;
+    map_sort_rows(rows, count, view->order);
+    struct map_row *first = NULL;
+    if (is_summary && view->order != MAP_BY_PLACE)
+        first = malloc(count * sizeof(*first));
+    if (first)
+        memcpy(first, rows, count * sizeof(*first));
+    size_t shown = is_summary ? map_group(rows, count) : count;
+    if (is_summary)
+        map_sort_rows(rows, shown, view->order);
+    print_rows(out, width, map, rows, shown);
+    if (first)
+        print_first(out, width, map, first, count, view->order);
+    free(first);
+}
+
+void map_print(FILE *out, unsigned width, struct map *map, struct map_row *rows, size_t count,
+               const struct map_view *view)
+{
+    ps_print_title(out, map->space, width);
+    if (view->all) {
+        map_sort_regions(map, view->order);
+        print_regions(out, width, map);
+    } else
+        print_sums(out, width, map, rows, count, view);
 }
 
 /* ---- For programs ---- */

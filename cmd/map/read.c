@@ -28,10 +28,11 @@ static struct map_region *append(struct map *map)
 static int begin_region(struct map *map, char *line)
 {
     uintptr_t start, end;
+    uint64_t offset;
     char permissions[5];
     int name_at = 0;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &start, &end, permissions,
-               &name_at) != 3 ||
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*s %*s %n", &start, &end,
+               permissions, &offset, &name_at) != 4 ||
         start > INTPTR_MAX) /* [vsyscall], in the kernel's half of the address space */
         return 0;
     struct map_region *region = append(map);
@@ -39,11 +40,20 @@ static int begin_region(struct map *map, char *line)
         return -ENOMEM;
     region->start = start;
     region->end = end;
+    region->offset = offset;
     memcpy(region->permissions, permissions, sizeof(permissions));
     char *name = line + name_at;
     name[strcspn(name, "\n")] = 0;
     region->name = name_at && *name ? strdup(name) : NULL;
     return name_at && *name && !region->name ? -ENOMEM : 1;
+}
+
+/* Pairs of letters. */
+static void add_flags(struct map_region *region, const char *flags)
+{
+    region->is_device = strstr(flags, " io") || strstr(flags, " pf");
+    region->not_dumped = strstr(flags, " dd") != NULL;
+    region->is_hugetlb = strstr(flags, " ht") != NULL;
 }
 
 static void add_field(struct map *map, const char *line)
@@ -52,6 +62,8 @@ static void add_field(struct map *map, const char *line)
                                        "Shared_Hugetlb", "Private_Hugetlb"};
     uint64_t kilobytes;
     char field[32];
+    if (map->count > 0 && strncmp(line, "VmFlags:", 8) == 0)
+        add_flags(&map->regions[map->count - 1], line + 8);
     if (map->count == 0 || sscanf(line, "%31[^:]: %" SCNu64 " kB", field, &kilobytes) != 2)
         return;
     struct map_region *region = &map->regions[map->count - 1];
@@ -59,6 +71,8 @@ static void add_field(struct map *map, const char *line)
         region->resident += kilobytes * 1024;
         map->counted = 1;
     }
+    if (strcmp(field, "Anonymous") == 0 || strcmp(field, "Swap") == 0)
+        region->anonymous += kilobytes * 1024;
     for (unsigned i = 0; i < sizeof(huge) / sizeof(huge[0]); i++)
         if (strcmp(field, huge[i]) == 0)
             region->huge += kilobytes * 1024;

@@ -1,5 +1,6 @@
 /* cmd/map/rows.c: the sums by owner and kind, and how they are named. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/map/map.h"
 
@@ -68,4 +69,86 @@ struct map_row *map_rows(const struct map *map, size_t *count)
     if (rows)
         qsort(rows, *count, sizeof(*rows), compare_rows);
     return rows;
+}
+
+/* ---- Many tasks ---- */
+
+static int compare_sums(const struct map_sum *a, const struct map_sum *b, enum map_order order)
+{
+    uint64_t left = order == MAP_BY_MEMORY ? a->resident : a->regions;
+    uint64_t right = order == MAP_BY_MEMORY ? b->resident : b->regions;
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* Only tasks are sorted: what the space itself has stays above them. */
+static int compare_by(const struct map_row *a, const struct map_row *b, enum map_order order)
+{
+    int result =
+        a->owner == MAP_TASK && b->owner == MAP_TASK ? compare_sums(&a->all, &b->all, order) : 0;
+    return result ? result : compare_rows(a, b);
+}
+
+static int rows_by_memory(const void *left, const void *right)
+{
+    return compare_by(left, right, MAP_BY_MEMORY);
+}
+
+static int rows_by_count(const void *left, const void *right)
+{
+    return compare_by(left, right, MAP_BY_COUNT);
+}
+
+void map_sort_rows(struct map_row *rows, size_t count, enum map_order order)
+{
+    if (order != MAP_BY_PLACE)
+        qsort(rows, count, sizeof(*rows), order == MAP_BY_MEMORY ? rows_by_memory : rows_by_count);
+}
+
+static int regions_by_memory(const void *left, const void *right)
+{
+    const struct map_region *a = left, *b = right;
+    if (a->resident != b->resident)
+        return a->resident < b->resident ? 1 : -1;
+    return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* Each mapping counts once: by their number they stay as they lie. */
+void map_sort_regions(struct map *map, enum map_order order)
+{
+    if (order == MAP_BY_MEMORY && map->count)
+        qsort(map->regions, map->count, sizeof(*map->regions), regions_by_memory);
+}
+
+static const char *program_of(const struct map_row *row)
+{
+    return row->task ? row->task->program : "";
+}
+
+static void merge(struct map_sum *to, const struct map_sum *sum)
+{
+    to->regions += sum->regions;
+    to->size += sum->size;
+    to->resident += sum->resident;
+    to->huge += sum->huge;
+}
+
+size_t map_group(struct map_row *rows, size_t count)
+{
+    size_t groups = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        while (at < groups && (rows[i].owner != MAP_TASK || rows[at].owner != MAP_TASK ||
+                               strcmp(program_of(&rows[at]), program_of(&rows[i])) != 0))
+            at++;
+        if (at == groups) {
+            rows[groups] = rows[i];
+            rows[groups++].tasks = rows[i].owner == MAP_TASK;
+            continue;
+        }
+        rows[at].tasks++;
+        merge(&rows[at].all, &rows[i].all);
+        for (int kind = 0; kind < MAP_KINDS; kind++)
+            merge(&rows[at].of_kind[kind], &rows[i].of_kind[kind]);
+    }
+    return groups;
 }

@@ -244,11 +244,16 @@ static void mark_threads(struct map *map, int pid)
     closedir(threads);
 }
 
-void map_sort(struct map *map)
+void map_set_owners(struct map *map)
 {
     int not_interposed = any_not_interposed(map->space);
     for (size_t i = 0; i < map->count; i++)
         set_owner(map, &map->regions[i], not_interposed);
+}
+
+void map_sort(struct map *map)
+{
+    map_set_owners(map);
     for (size_t i = 0; i < map->count; i++)
         set_kind(map, i);
     for (unsigned i = 0; i < map->space->task_count; i++)

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "registry/space.h"
@@ -19,9 +20,12 @@ struct ps_member {
     char command[32]; /* its name in the kernel */
 };
 
-struct ps_memory { /* resident bytes */
+struct ps_memory { /* bytes */
     int known;
     uint64_t resident, files, mappings, heap, stack;
+    uint64_t private;      /* resident, mapped at this place alone: free without the task */
+    uint64_t proportional; /* resident; a page that n places map counts for 1/n at each */
+    uint64_t swapped;
 };
 
 struct ps_task {
@@ -78,8 +82,8 @@ int ps_read(const struct ps_member *members, unsigned count, struct ps_space *sp
 /* read.c: copies from the memory of a process. 0 or -errno. */
 long ps_copy(int pid, uintptr_t address, void *to, size_t size);
 
-/* command.c: the line above a space's table, and what is wrong with it. */
-void ps_print_title(const struct ps_space *space, unsigned width);
+/* table.c: the line above a space's table, and what is wrong with it. */
+void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
 /* memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);

@@ -261,6 +261,137 @@ def test_spaces_that_come_and_go_do_no_harm(job):
     assert churn.finish().code == 0 and looks > 3
 
 
+# ---- Many tasks ----
+
+
+def test_many_tasks_are_summed_up_by_program_and_state(job, started, observed):
+    run = started("-n", "40", observed, ":", "-n", "4", "sh", "-c", "echo ready; read x; :", count=44)
+    lines = job.run([*PS, str(run.pid)]).out.splitlines()
+    assert "44 tasks" in lines[0] and lines[1].split()[:3] == ["TASKS", "STATE", "TIME"], lines
+    rows = [(line.split()[0], line.split()[1], line.split()[-1]) for line in lines[2:]]
+    assert rows[0][0] == "root" and ("40", "running", os.path.realpath(observed)) == rows[1], lines
+    assert rows[2][:2] == ("4", "running") and len(rows) == 3, lines
+
+
+def test_summary_counts_how_tasks_ended_apart(job, started, guests):
+    root = started(command=[guests("observed_root"), "24"])
+    lines = job.run([*PS, str(root.pid)]).out.splitlines()
+    counts = {" ".join(line.split()[1:3]): line.split()[0] for line in lines[2:]}
+    assert counts["ended: 7"] == "12" and counts["ended: SIGTERM"] == "12", lines
+
+
+def test_all_lists_each_of_many(job, started, observed):
+    run = started("-n", "40", observed, count=40)
+    lines = job.run([*PS, "--all", str(run.pid)]).out.splitlines()
+    assert len(lines) == 2 + 41 and lines[1].split()[0] == "ID", lines
+    assert len(tasks_of(look(job, run.pid))) == 40
+
+
+def test_sort_by_memory_shows_the_largest(job, started, observed):
+    run = started("-n", "30", observed, ":", observed, "map", "40", count=31)
+    largest = max(tasks_of(look(job, run.pid)), key=lambda task: task["memory"]["private"])
+    summary = job.run([*PS, "--sort", "memory", str(run.pid)]).out.splitlines()
+    at = summary.index("the 8 with the most memory:")
+    group, = [line for line in summary[2:at] if line.split()[0] == "31"]
+    assert f"(id {largest['id']})" in group, summary
+    assert len(summary) == at + 2 + 8 and summary[at + 2].split()[0] == str(largest["id"]), summary
+    lines = job.run([*PS, "--all", "--sort", "memory", str(run.pid)]).out.splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["0", str(largest["id"])], lines
+
+
+def test_sort_by_time_puts_the_busiest_first(job, started, observed):
+    busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo ready; read x"
+    run = started("-n", "2", observed, ":", "sh", "-c", busy, ":", observed, count=4)
+    result = job.run([*PS, "--json", "--sort", "time", str(run.pid)])
+    tasks = as_json(result)[0]["tasks"]
+    assert tasks[0]["id"] == 0 and tasks[1]["number"] == 2, str(result)
+
+
+def test_private_memory_leaves_out_what_others_map(job, started, observed, tool):
+    """Each task's read-only pages of the libc are shared with the others, its own mapping is not."""
+    run = started("-n", "2", observed, "map", "24", count=2)
+    for task in tasks_of(look(job, run.pid)):
+        memory = task["memory"]
+        assert 24 * MIB <= memory["private"] < memory["resident"] - MIB // 2, memory
+        assert memory["private"] <= memory["proportional"] < memory["resident"], memory
+    header = job.run([*PS, str(run.pid)]).out.splitlines()[1]
+    assert "MEMORY PRIVATE" in header, header
+
+
+# ---- Memory that is short ----
+
+
+@pytest.fixture
+def machine(guests, tmp_path):
+    """An environment in which those files have those contents."""
+    def fake(files):
+        for path, text in files.items():
+            (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path[1:]).write_text(text)
+        return interposed(guests, FAKE_ROOT=str(tmp_path))
+    return fake
+
+
+PLENTY = "MemTotal: 1048576000 kB\nMemAvailable: 1048575000 kB\n"
+V2 = ("0::/job/step\n", "/sys/fs/cgroup/job", "memory.max", "memory.current", "inactive_file")
+V1 = ("4:memory:/job\n", "/sys/fs/cgroup/memory/job", "memory.limit_in_bytes", "memory.usage_in_bytes",
+      "total_inactive_file")
+
+
+@pytest.mark.parametrize("group,directory,limit,usage,cached", [V2, V1], ids=["v2", "v1"])
+@pytest.mark.parametrize("used,of_files,is_short", [(950, 0, True), (950, 100, False), (500, 0, False)])
+def test_task_that_uses_most_of_a_full_group_is_named(job, started, observed, machine, group, directory, limit,
+                                                      usage, cached, used, of_files, is_short):
+    run = started(observed, ":", observed, "map", "40", count=2)
+    env = machine({f"/proc/{run.pid}/cgroup": group, "/proc/meminfo": PLENTY,
+                   f"{directory}/{limit}": f"{1000 << 20}\n", f"{directory}/{usage}": f"{used << 20}\n",
+                   f"{directory}/memory.stat": f"anon 5\n{cached} {of_files << 20}\n"})
+    space = look(job, run.pid, env=env)
+    text = job.run([*PS, str(run.pid)], env=env).out
+    task, = [task for task in tasks_of(space) if task["number"] == 1]
+    if not is_short:
+        assert space["shortage"] is None and "memory is short" not in text, text
+        return
+    assert space["shortage"] == {"place": directory, "used": used << 20, "limit": 1000 << 20, "task": task["id"]}
+    assert (f"memory is short: {directory} has 950M of 1.0G in use; of this space id {task['id']} (pid {task['pid']}) "
+            "uses most") in text.replace("1000M", "1.0G"), text
+
+
+def test_full_machine_is_told(job, started, observed, machine):
+    run = started(observed)
+    env = machine({f"/proc/{run.pid}/cgroup": "0::/\n",
+                   "/proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 50000 kB\n"})
+    assert "memory is short: this machine has 928M of 977M in use" in job.run([*PS, str(run.pid)], env=env).out
+
+
+# ---- Again and again ----
+
+
+def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
+    run = started(observed)
+    watch = job.start([*PS, "--watch=0.1", str(run.pid)])
+    watch.wait_for("space of pid", 3)
+    run.process.stdin.close()
+    result = watch.finish()
+    assert result.code == 0 and "the space has ended" in result.err, str(result)
+    assert result.out.count(f"space of pid {run.pid}") >= 3, str(result)
+
+
+def test_watch_keeps_to_the_terminal(job, started, observed):
+    run = started("-n", "60", observed, count=60)
+    command = ["timeout", "-s", "INT", "3", *PS, "--all", "--watch=0.5", str(run.pid)]
+    looks = "\n".join(in_terminal(command, 80, job.env)).split("\033[H")[1:]
+    assert looks and all(look.count("\n") == 49 for look in looks), looks  # of 50 lines
+
+
+@pytest.mark.parametrize("arguments,text", [
+    (["--sort", "name"], "--sort name: give memory or time"), (["--watch=soon"], "--watch=soon: give seconds"),
+    (["--watch=0"], "give seconds"), (["--watch", "--json"], "does not go with --json")])
+def test_wrong_option_is_explained(job, arguments, text):
+    result = job.run([*PS, *arguments])
+    assert result.code == 2 and text in result.err and "--help" in result.err and result.out == "", str(result)
+
+
 @pytest.mark.parametrize("arguments", [["--no-such-option"], ["1", "2"]])
 def test_wrong_usage_exits_with_2(job, arguments):
     result = job.run([*PS, *arguments])

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 COMMAND = BUILD / "bin" / "onespace"
-SUBCOMMANDS = ["run", "ps", "map", "check", "doctor", "gdb", "bench", "report", "windows"]
+SUBCOMMANDS = ["run", "ps", "map", "check", "doctor", "gdb", "core", "bench", "report", "windows"]
 PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().startswith(".so"))
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -1,6 +1,6 @@
-/* tests/cmd/guests/observed_root.c: a root with a task that exited with 7 and one that SIGTERM
- * ended, neither collected, and a forked child, whose pid it prints. Waits for the end of its
- * input. */
+/* tests/cmd/guests/observed_root.c [TASKS]: a root with a task that exited with 7 and one that
+ * SIGTERM ended, or that many in all, none collected, and a forked child, whose pid it prints.
+ * Waits for the end of its input. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,12 +20,13 @@ static int start(const char *script)
     return id;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int tasks = argc > 1 ? atoi(argv[1]) : 2;
     if (onespace_init() < 0)
         return 1;
-    start("exit 7");
-    start("kill -TERM $$");
+    for (int i = 0; i < tasks; i++)
+        start(i % 2 ? "kill -TERM $$" : "exit 7");
     pid_t child = fork();
     if (child == 0) {
         while (getchar() != EOF)

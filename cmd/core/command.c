@@ -1,0 +1,382 @@
+/* cmd/core/command.c: onespace core: writes a core of one task, which runs on. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/core/core.h"
+#include "cmd/lib/commands.h"
+#include "cmd/lib/options.h"
+#include "cmd/lib/output.h"
+#include "cmd/ps/access.h"
+
+static const char usage[] =
+    "usage: onespace core [-o FILE] [--space SPACE] ID | PID\n"
+    "       onespace core --from CORE -o FILE\n"
+    "\n"
+    "Writes a core of one task: its own memory, not that of the whole space, and the registers of "
+    "its\n"
+    "threads. Read it with the task's program: gdb PROGRAM FILE. The task is stopped meanwhile; it "
+    "and\n"
+    "its system calls go on afterwards. The others run all the time.\n"
+    "\n"
+    "  -o FILE              in place of core.PID in the current directory\n"
+    "      --space SPACE    the ID is one of this space; needed if several spaces have one\n"
+    "      --from CORE          the core of the task that crashed, from that of the whole space "
+    "that the\n"
+    "                           kernel wrote; -: standard input, as in kernel.core_pattern\n"
+    "  -h, --help\n"
+    "\n"
+    "ID is the task's, as `onespace ps` lists it, 0 the root. A number that is the process id of "
+    "a task\n"
+    "means that one. /proc/PID/coredump_filter says which memory is written, as for the kernel's "
+    "cores.\n"
+    "\n"
+    "Exit status: 0; 1 when there is no such task, it may not be traced or the file cannot be "
+    "written;\n"
+    "2 wrong usage.\n";
+
+struct request {
+    const char *space; /* or NULL */
+    const char *file;  /* or NULL */
+    int number;
+    int by_pid, by_id; /* how many tasks have that pid, that id */
+    int root_pid;      /* of the space with the task: that pid's before that id's */
+    int status;
+};
+
+/* ---- The file: complete under its name, or not there ---- */
+
+static char temporary[PATH_MAX]; /* empty: none */
+
+/* The kernel lets the task's threads go on when this process has ended. */
+static void give_up(int number)
+{
+    if (temporary[0])
+        unlink(temporary);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void set_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (unsigned i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        signal(ending[i], give_up);
+    signal(SIGXFSZ, SIG_IGN); /* writing fails instead */
+}
+
+static int cannot_write(const char *path, int error)
+{
+    fprintf(stderr, "onespace core: %s: %s: %s\n", path, strerror(error),
+            error == ENOSPC || error == EDQUOT || error == EFBIG
+                ? "make room, or name a file elsewhere with -o"
+                : "name a file that can be written with -o");
+    return 1;
+}
+
+static int open_temporary(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        fprintf(stderr, "onespace core: %s is no regular file: name another with -o\n", path);
+        return -1;
+    }
+    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
+        errno = ENAMETOOLONG;
+    else {
+        int fd = mkostemp(temporary, O_CLOEXEC);
+        if (fd >= 0)
+            return fd;
+    }
+    cannot_write(path, errno);
+    temporary[0] = 0;
+    return -1;
+}
+
+static int finish_file(int fd, const char *path, int64_t written)
+{
+    int error = written < 0 ? (int)-written : 0;
+    if (close(fd) != 0 && !error)
+        error = errno;
+    if (!error && rename(temporary, path) != 0)
+        error = errno;
+    if (error)
+        unlink(temporary);
+    temporary[0] = 0;
+    return error ? cannot_write(path, error) : 0;
+}
+
+/* ---- The task ---- */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int explain(const struct ps_task *task, int result, int stuck)
+{
+    if (result == -ESRCH)
+        fprintf(stderr, "onespace core: task %d (pid %d) has ended meanwhile\n", task->id,
+                task->pid);
+    else if (result == -ETIMEDOUT)
+        fprintf(stderr,
+                "onespace core: thread %d of task %d does not stop: it waits in the kernel for a "
+                "device, or for a child that has not executed its program yet; try again later\n",
+                stuck, task->id);
+    else
+        fprintf(stderr, "onespace core: task %d (pid %d) cannot be looked at: %s\n", task->id,
+                task->pid, strerror(-result));
+    return 1;
+}
+
+static unsigned count_inside(const struct code *code, const struct core_threads *threads)
+{
+    unsigned inside = 0;
+    for (unsigned i = 0; i < threads->count && code->path[0]; i++)
+        inside += threads->all[i].registers.rip >= code->low &&
+                  threads->all[i].registers.rip < code->high;
+    return inside;
+}
+
+/* Debuggers do not find the code of the space by themselves: it is in no task's list of libraries.
+ */
+static void say_code(const struct code *code, unsigned inside)
+{
+    if (inside)
+        printf("%u of the threads in a system call that onespace handles; for backtraces, in gdb: "
+               "add-symbol-file %s -o %#jx\n",
+               inside, code->path, (uintmax_t)code->base);
+}
+
+/* Between core_stop and core_release nothing waits for anyone but the disk. */
+static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path)
+{
+    struct core_threads threads;
+    struct core_memory memory;
+    struct core_notes notes = {0};
+    struct code code = {.path = ""};
+    unsigned inside = 0;
+    char size[OUTPUT_SHORT];
+    int stuck = 0, fd = open_temporary(path);
+    if (fd < 0)
+        return 1;
+    double start = now();
+    int result = core_stop(task, &threads, &stuck);
+    unsigned count = threads.count;
+    int64_t written = 0;
+    if (result == 0) {
+        result = core_choose(space, task, &memory);
+        if (result == 0) {
+            core_note(space, task, &threads, &memory, &notes);
+            written = notes.failed ? -ENOMEM : core_write(fd, &memory, &notes);
+            code = memory.code;
+            inside = count_inside(&code, &threads);
+            core_forget(&memory);
+        }
+        int released = core_release(&threads);
+        result = result == 0 ? released : result;
+    }
+    double stopped = now() - start;
+    free(notes.bytes);
+    if (result != 0) {
+        close(fd);
+        unlink(temporary);
+        temporary[0] = 0;
+        return explain(task, result, stuck);
+    }
+    if (finish_file(fd, path, written) != 0)
+        return 1;
+    printf("%s: task %d (pid %d), %u thread%s, %s; stopped for %.3f s\n", path, task->id, task->pid,
+           count, count == 1 ? "" : "s", output_bytes(size, (uint64_t)written), stopped);
+    say_code(&code, inside);
+    return 0;
+}
+
+static int dump(const struct ps_space *space, const struct ps_task *task, const char *file)
+{
+    char path[32];
+    if (strcmp(task->state, "running") != 0 || task->pid <= 0) {
+        fprintf(
+            stderr,
+            "onespace core: task %d of the space of pid %d is not running in it (state: %s)%s\n",
+            task->id, space->root_pid, task->state,
+            strcmp(task->state, "executed") == 0 ? ": it is an ordinary process now, use gcore"
+                                                 : "");
+        return 1;
+    }
+    if (access_check("onespace core", task->pid) != 0)
+        return 1;
+    snprintf(path, sizeof(path), "core.%d", task->pid);
+    return write_core(space, task, file ? file : path);
+}
+
+/* ---- From the kernel's core ---- */
+
+static int explain_extract(const char *from, const char *path, const struct core_extract *extract,
+                           int result)
+{
+    if (result == -EIO && extract->write_error)
+        return cannot_write(path, extract->write_error);
+    if (result == -ENOEXEC || result == -ENODATA)
+        fprintf(stderr, "onespace core: %s is not a core that a kernel has written\n", from);
+    else if (result == -ESRCH)
+        fprintf(stderr,
+                "onespace core: %s is not the core of a task: of another program, of the root, of "
+                "another version's space, or without shared memory (coredump_filter), so without "
+                "the registry\n",
+                from);
+    else
+        fprintf(stderr, "onespace core: %s: %s\n", from, strerror(-result));
+    return 1;
+}
+
+static int extract(const char *from, const char *path)
+{
+    char size[OUTPUT_SHORT];
+    struct core_extract request = {.from = STDIN_FILENO};
+    int is_input = strcmp(from, "-") == 0;
+    if (!is_input)
+        request.from = open(from, O_RDONLY | O_CLOEXEC);
+    if (request.from < 0) {
+        fprintf(stderr, "onespace core: %s: %s: name a core that can be read\n", from,
+                strerror(errno));
+        return 1;
+    }
+    request.to = open_temporary(path);
+    if (request.to < 0)
+        return 1;
+    int result = core_extract(&request);
+    if (result != 0) {
+        close(request.to);
+        unlink(temporary);
+        temporary[0] = 0;
+        return explain_extract(is_input ? "standard input" : from, path, &request, result);
+    }
+    if (finish_file(request.to, path, request.written) != 0)
+        return 1;
+    printf("%s: task %d (pid %d), which signal %d ended, %s\n", path, request.id, request.pid,
+           request.signal, output_bytes(size, (uint64_t)request.written));
+    if (request.is_cut)
+        fprintf(stderr, "onespace core: the core ends before the memory of the task does: raise "
+                        "`ulimit -c`\n");
+    return 0;
+}
+
+/* ---- Which task ---- */
+
+static int is_wanted(const struct ps_space *space, const struct request *request)
+{
+    return !request->space || strcmp(space->name, request->space) == 0 ||
+           atoi(request->space) == space->root_pid;
+}
+
+static void count_space(struct ps_space *space, void *context)
+{
+    struct request *request = context;
+    for (unsigned i = 0; i < space->task_count && is_wanted(space, request); i++) {
+        const struct ps_task *task = &space->tasks[i];
+        int has_pid = task->pid == request->number && !request->space;
+        if (!has_pid && task->id != request->number)
+            continue;
+        if (has_pid || request->by_pid == 0)
+            request->root_pid = space->root_pid;
+        request->by_pid += has_pid;
+        request->by_id += !has_pid;
+    }
+}
+
+static void dump_in_space(struct ps_space *space, void *context)
+{
+    struct request *request = context;
+    for (unsigned i = 0; i < space->task_count && space->root_pid == request->root_pid; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        if (request->by_pid ? task->pid != request->number : task->id != request->number)
+            continue;
+        request->status = dump(space, task, request->file);
+        return;
+    }
+}
+
+static int run(struct request *request)
+{
+    char root[16], number[16];
+    snprintf(number, sizeof(number), "%d", request->number);
+    int count = ps_each(NULL, count_space, request);
+    if (count < 0) {
+        ps_explain("onespace core", NULL, count);
+        return 1;
+    }
+    if (request->by_pid == 0 && request->by_id > 1) {
+        fprintf(stderr,
+                "onespace core: several spaces have a task %d: name the space with --space, or "
+                "give the task's process id (see `onespace ps`)\n",
+                request->number);
+        return 1;
+    }
+    if (request->by_pid + request->by_id == 0) {
+        if (access_check("onespace core", request->number) == 0)
+            fprintf(stderr,
+                    "onespace core: no task that you may look at has the id or the process id %d: "
+                    "see `onespace ps`\n",
+                    request->number);
+        return 1;
+    }
+    snprintf(root, sizeof(root), "%d", request->root_pid);
+    request->status = -1;
+    ps_each(root, dump_in_space, request);
+    if (request->status < 0)
+        fprintf(stderr, "onespace core: task %s has ended meanwhile\n", number);
+    return request->status != 0;
+}
+
+int command_core(int argc, char **argv)
+{
+    enum { OPT_SPACE = 256, OPT_FROM };
+    static const struct option options[] = {{"space", required_argument, NULL, OPT_SPACE},
+                                            {"from", required_argument, NULL, OPT_FROM},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct request request = {0};
+    const char *from = NULL;
+    char *end;
+    argv[0] = "onespace core";
+    for (int option; (option = options_next(argc, argv, "ho:", options)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (option == OPT_SPACE)
+            request.space = optarg;
+        else if (option == OPT_FROM)
+            from = optarg;
+        else if (option == 'o')
+            request.file = optarg;
+        else
+            return fprintf(stderr, "Try `onespace core --help`.\n"), 2;
+    }
+    set_signals();
+    if (from && request.file && !request.space && argc == optind)
+        return extract(from, request.file);
+    if (from) {
+        fprintf(stderr, "onespace core: --from needs -o and nothing else. Try `onespace core "
+                        "--help`.\n");
+        return 2;
+    }
+    const char *word = argc - optind == 1 ? argv[optind] : "";
+    long number = strtol(word, &end, 10);
+    if (end == word || *end || number < 0 || number > INT_MAX) {
+        fprintf(stderr, "onespace core: give the id or the process id of one task. Try `onespace "
+                        "core --help`.\n");
+        return 2;
+    }
+    request.number = (int)number;
+    return run(&request);
+}

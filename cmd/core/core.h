@@ -1,0 +1,112 @@
+/* cmd/core/core.h: what the parts of `onespace core` share. */
+#ifndef ONESPACE_CMD_CORE_CORE_H
+#define ONESPACE_CMD_CORE_CORE_H
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/procfs.h>
+#include <sys/user.h>
+
+#include "cmd/map/map.h"
+#include "cmd/ps/code.h"
+#include "cmd/ps/ps.h"
+#include "registry/child.h"
+
+/* ---- threads.c: stops the threads of one task and reads their registers ---- */
+
+enum { CORE_EXTENDED_MAX = 16384 };
+
+struct core_thread {
+    int id;
+    int signal; /* that it was about to get; delivered when it goes on */
+    struct user_regs_struct registers;
+    struct user_fpregs_struct float_registers;
+    size_t extended_size; /* 0: this CPU has none */
+    unsigned char *extended;
+};
+
+struct core_threads {
+    struct core_thread *all; /* the main thread first */
+    unsigned count, room;
+};
+
+/* Stops all threads of the task: 0; -ESRCH when it has ended, -ETIMEDOUT when one of them, *stuck,
+ * does not stop (the kernel waits for a device or for a vfork child in its name), or -errno. None
+ * is stopped after a failure. */
+int core_stop(const struct ps_task *task, struct core_threads *threads, int *stuck);
+/* Lets them go on, and frees. 0, or -ESRCH when one of them was killed meanwhile. */
+int core_release(struct core_threads *threads);
+
+/* ---- segments.c: which memory is written ---- */
+
+struct core_segment {
+    const struct map_region *region;
+    uintptr_t start, end;
+    uint64_t bytes; /* from start, that the file holds; the rest is not in it */
+    int is_sparse;  /* absent pages are zero: holes in the file */
+};
+
+struct core_memory {
+    struct map map;
+    struct core_segment *segments;
+    size_t count, room;
+    int memory, page_map; /* descriptors of /proc/PID/mem and pagemap, or -1 */
+    struct code code;     /* that all tasks run; path empty: not known */
+};
+
+/* Of a task that is stopped: 0 or -errno. */
+int core_choose(const struct ps_space *space, const struct ps_task *task,
+                struct core_memory *memory);
+/* Whether the page is there, in memory or swapped out. */
+enum { CORE_PAGES = 4096 };
+size_t core_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
+                    unsigned char present[CORE_PAGES]);
+void core_forget(struct core_memory *memory);
+
+/* ---- notes.c: all notes, one after another ---- */
+
+struct core_notes {
+    unsigned char *bytes;
+    size_t size, room;
+    int failed; /* out of memory */
+};
+void core_note(const struct ps_space *space, const struct ps_task *task,
+               const struct core_threads *threads, const struct core_memory *memory,
+               struct core_notes *notes);
+
+/* Appends one note. */
+void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
+                   size_t size);
+
+/* What the registry and the task's own memory say of it. */
+struct core_record {
+    struct space_slot slot;
+    struct child child;
+};
+/* Makes the auxiliary vector lead to the program that the task shows to debuggers. */
+enum { CORE_AUXV_MAX = 256 };
+void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count);
+
+/* ---- write.c ---- */
+
+/* Writes the file: its size on the disk, or -errno. */
+int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes);
+
+/* ---- extract.c ---- */
+
+struct core_extract {
+    int from;            /* the kernel's core: a file or a pipe */
+    int to;              /* a new file */
+    int pid, id, signal; /* found: of the task that crashed; id: -1 not known */
+    int64_t written;
+    int is_cut; /* the kernel's core ends before the task's memory does */
+    int write_error;
+};
+/* Writes the core of the task that crashed from that of a whole space: 0; -ENOEXEC when it is no
+ * core, -ESRCH when it is not one of a task of this version's spaces, -EIO when `write_error` tells
+ * why, or -errno. */
+int core_extract(struct core_extract *extract);
+
+#endif

@@ -1,0 +1,403 @@
+/* cmd/core/extract.c: from the kernel's core of a whole space that of the task that crashed.
+ *
+ * One pass, since it may come through a pipe from the kernel (core(5)): headers, notes, memory by
+ * ascending address. The registry comes before all tasks. The task is the one in whose range the
+ * crashed thread's thread pointer lies; its record in the registry tells its mappings elsewhere.
+ * What is wanted of the memory is written as it comes. The notes are written last, because those of
+ * the task's own program are made from its memory. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/constants.h"
+#include "arch/elf.h"
+#include "cmd/core/core.h"
+
+enum { BUFFER = 1 << 20, NOTES_MAX = 64 << 20, NAME_ROOM = 8 };
+
+struct extraction {
+    struct core_extract *result;
+    Elf64_Phdr *headers, *kept; /* the kernel's, ours */
+    unsigned count, kept_count;
+    unsigned char *notes;
+    size_t notes_size;
+    uint64_t at, out; /* places in both files */
+    unsigned slot;
+    uintptr_t vdso;
+    struct space *head; /* the registry up to the files; NULL: not seen */
+    struct core_record record;
+    int has_slot, has_child;
+    char *buffer;
+};
+
+/* ---- Reading ---- */
+
+/* Fewer bytes only at the end. */
+static size_t read_some(struct extraction *x, void *to, size_t size)
+{
+    size_t got = 0;
+    while (got < size) {
+        ssize_t done = read(x->result->from, (char *)to + got, size - got);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            break;
+        got += (size_t)done;
+    }
+    x->at += got;
+    return got;
+}
+
+/* 0, or -ENODATA when it ends before. */
+static int go_to(struct extraction *x, uint64_t offset)
+{
+    if (offset > x->at && lseek(x->result->from, (off_t)offset, SEEK_SET) >= 0)
+        x->at = offset; /* no pipe */
+    while (x->at < offset) {
+        uint64_t left = offset - x->at;
+        if (read_some(x, x->buffer, left < BUFFER ? left : BUFFER) == 0)
+            return -ENODATA;
+    }
+    return 0;
+}
+
+static int read_headers(struct extraction *x)
+{
+    Elf64_Ehdr header;
+    if (read_some(x, &header, sizeof(header)) != sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_CORE ||
+        header.e_machine != ARCH_ELF_MACHINE || header.e_phentsize != sizeof(Elf64_Phdr) ||
+        header.e_phnum == PN_XNUM || header.e_phnum == 0)
+        return -ENOEXEC;
+    x->count = header.e_phnum;
+    x->headers = calloc(x->count, sizeof(*x->headers));
+    x->kept = calloc(x->count, sizeof(*x->kept));
+    if (!x->headers || !x->kept)
+        return -ENOMEM;
+    size_t size = x->count * sizeof(*x->headers);
+    if (go_to(x, header.e_phoff) != 0 || read_some(x, x->headers, size) != size ||
+        x->headers[0].p_type != PT_NOTE || x->headers[0].p_filesz > NOTES_MAX)
+        return -ENOEXEC;
+    x->notes_size = x->headers[0].p_filesz;
+    x->notes = malloc(x->notes_size + 1);
+    if (!x->notes)
+        return -ENOMEM;
+    return go_to(x, x->headers[0].p_offset) == 0 &&
+                   read_some(x, x->notes, x->notes_size) == x->notes_size
+               ? 0
+               : -ENOEXEC;
+}
+
+/* ---- Notes ---- */
+
+struct note {
+    const char *name;
+    unsigned type;
+    size_t size;
+    unsigned char *content;
+};
+
+/* The note at *at, which is moved on. 0 at the end. */
+static int next_note(const struct extraction *x, size_t *at, struct note *note)
+{
+    Elf64_Nhdr header;
+    if (*at + sizeof(header) > x->notes_size)
+        return 0;
+    memcpy(&header, x->notes + *at, sizeof(header));
+    size_t name = *at + sizeof(header), content = name + (header.n_namesz + UINT64_C(3)) / 4 * 4;
+    size_t end = content + (header.n_descsz + UINT64_C(3)) / 4 * 4;
+    if (end > x->notes_size || header.n_namesz == 0 || header.n_namesz > NAME_ROOM)
+        return 0;
+    x->notes[name + header.n_namesz - 1] = 0;
+    *note = (struct note){(const char *)x->notes + name, header.n_type, header.n_descsz,
+                          x->notes + content};
+    *at = end;
+    return 1;
+}
+
+/* The thread that crashed comes first. */
+static int find_task(struct extraction *x)
+{
+    struct note note;
+    struct elf_prstatus status;
+    struct user_regs_struct registers;
+    int found = 0;
+    for (size_t at = 0; next_note(x, &at, &note);) {
+        if (note.type == NT_PRSTATUS && note.size == sizeof(status) && !found) {
+            memcpy(&status, note.content, sizeof(status));
+            memcpy(&registers, &status.pr_reg, sizeof(registers));
+            x->slot = layout_slot_of(registers.fs_base);
+            x->result->signal = status.pr_cursig;
+            x->result->pid = status.pr_pid;
+            found = 1;
+        }
+        if (note.type == NT_PRPSINFO && note.size == sizeof(struct elf_prpsinfo))
+            memcpy(&x->result->pid, note.content + offsetof(struct elf_prpsinfo, pr_pid),
+                   sizeof(x->result->pid));
+        for (size_t i = 0; note.type == NT_AUXV && i + sizeof(Elf64_auxv_t) <= note.size;
+             i += sizeof(Elf64_auxv_t)) {
+            Elf64_auxv_t entry;
+            memcpy(&entry, note.content + i, sizeof(entry));
+            if (entry.a_type == AT_SYSINFO_EHDR)
+                x->vdso = entry.a_un.a_val;
+        }
+    }
+    return found && x->slot > 0 && x->slot < LAYOUT_SLOTS ? 0 : -ESRCH;
+}
+
+/* ---- Memory ---- */
+
+static int put(struct extraction *x, const void *bytes, size_t size, uint64_t offset)
+{
+    const char *from = bytes;
+    while (size > 0) {
+        ssize_t done = pwrite(x->result->to, from, size, (off_t)offset);
+        if (done <= 0) {
+            x->result->write_error = done < 0 ? errno : EIO;
+            return -EIO;
+        }
+        from += done;
+        offset += (uint64_t)done;
+        size -= (size_t)done;
+        x->result->written += done;
+    }
+    return 0;
+}
+
+static int is_zero(const char *bytes, size_t size)
+{
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* The registry: its head and the task's slot, and no more. */
+static int read_registry(struct extraction *x)
+{
+    const size_t head = offsetof(struct space, files);
+    uint64_t start = x->at, slot = offsetof(struct space, slots) + x->slot * sizeof(x->record.slot);
+    x->head = calloc(1, sizeof(*x->head));
+    if (!x->head)
+        return -ENOMEM;
+    if (read_some(x, x->head, head) != head || !space_is_ours(x->head, NULL))
+        return -ESRCH;
+    if (slot < head) /* the slots begin within what was read */
+        memcpy(&x->record.slot, (const char *)x->head + slot, sizeof(x->record.slot));
+    else if (go_to(x, start + slot) != 0 ||
+             read_some(x, &x->record.slot, sizeof(x->record.slot)) != sizeof(x->record.slot))
+        return -ESRCH;
+    x->has_slot = 1;
+    x->result->id = atomic_load(&x->record.slot.id);
+    return 0;
+}
+
+static int is_its_own(const struct extraction *x, uintptr_t start, uintptr_t end)
+{
+    if (layout_slot_of(start) == x->slot || (x->vdso >= start && x->vdso < end))
+        return 1;
+    for (unsigned i = 0; x->has_slot && i < SPACE_OUT_OF_RANGE_MAX; i++) {
+        const struct space_out_of_range *other = &x->record.slot.interpose.out_of_range[i];
+        if (start >= other->start && start < other->end)
+            return 1;
+    }
+    return 0;
+}
+
+/* Zeroes become holes: through a pipe the kernel sends them. */
+static int copy_memory(struct extraction *x, const Elf64_Phdr *header)
+{
+    uint64_t left = header->p_filesz;
+    int result = go_to(x, header->p_offset) != 0 ? -ENODATA : 0;
+    while (left > 0 && result == 0) {
+        size_t wanted = left < ARCH_PAGE * 16 ? left : ARCH_PAGE * 16;
+        size_t got = read_some(x, x->buffer, wanted);
+        if (!is_zero(x->buffer, got))
+            result = put(x, x->buffer, got, x->out + (header->p_filesz - left));
+        if (got < wanted && result == 0)
+            result = -ENODATA;
+        left -= got;
+    }
+    return result;
+}
+
+static int keep(struct extraction *x, const Elf64_Phdr *header)
+{
+    Elf64_Phdr *kept = &x->kept[x->kept_count++];
+    int result = copy_memory(x, header);
+    *kept = *header;
+    kept->p_offset = x->out;
+    x->out += header->p_filesz;
+    return result;
+}
+
+static int pass_memory(struct extraction *x)
+{
+    const uint64_t least = offsetof(struct space, slots) + (x->slot + 1) * sizeof(x->record.slot);
+    int result = 0;
+    for (unsigned i = 1; i < x->count && result == 0; i++) {
+        const Elf64_Phdr *header = &x->headers[i];
+        if (header->p_type != PT_LOAD)
+            continue;
+        if (header->p_vaddr == LAYOUT_REGISTRY && header->p_filesz >= least) {
+            result = go_to(x, header->p_offset);
+            result = result == 0 ? read_registry(x) : result;
+        } else if (is_its_own(x, header->p_vaddr, header->p_vaddr + header->p_memsz))
+            result = keep(x, header);
+    }
+    x->result->is_cut = result == -ENODATA;
+    return result == -ENODATA && x->kept_count ? 0 : result;
+}
+
+/* ---- Writing notes ---- */
+
+/* From the task's memory in the file that is being written. Bytes read. */
+static size_t read_memory(const struct extraction *x, uintptr_t from, void *to, size_t size)
+{
+    for (unsigned i = 0; i < x->kept_count; i++) {
+        const Elf64_Phdr *kept = &x->kept[i];
+        uint64_t inside = from - kept->p_vaddr;
+        if (from < kept->p_vaddr || inside >= kept->p_filesz)
+            continue;
+        size = kept->p_filesz - inside < size ? kept->p_filesz - inside : size;
+        ssize_t done = pread(x->result->to, to, size, (off_t)(kept->p_offset + inside));
+        return done > 0 ? (size_t)done : 0;
+    }
+    return 0;
+}
+
+static void note_process(const struct extraction *x, const struct note *note,
+                         struct core_notes *notes)
+{
+    struct elf_prpsinfo info;
+    memcpy(&info, note->content, sizeof(info));
+    if (note->size == sizeof(info) && x->has_child) {
+        const struct child_strings *strings = &x->record.child.strings;
+        size_t size = strings->name_end - strings->name, room = sizeof(info.pr_psargs) - 1;
+        memset(info.pr_psargs, 0, sizeof(info.pr_psargs));
+        size = read_memory(x, strings->name, info.pr_psargs, size < room ? size : room);
+        size_t more = strings->environment - strings->arguments;
+        size += read_memory(x, strings->arguments, info.pr_psargs + size,
+                            more < room - size ? more : room - size);
+        for (size_t i = 0; i + 1 < size; i++)
+            if (!info.pr_psargs[i])
+                info.pr_psargs[i] = ' ';
+    }
+    core_add_note(notes, note->name, note->type, &info, sizeof(info));
+}
+
+/* The kernel's is the root's. */
+static void note_vector(const struct extraction *x, struct core_notes *notes)
+{
+    Elf64_auxv_t vector[CORE_AUXV_MAX];
+    size_t size = x->has_child ? read_memory(x, x->record.child.auxv, vector, sizeof(vector)) : 0;
+    for (unsigned i = 0; i < size / sizeof(*vector); i++)
+        if (vector[i].a_type == AT_NULL) {
+            core_set_program(&x->record, vector, i + 1);
+            core_add_note(notes, "CORE", NT_AUXV, vector, (i + 1) * sizeof(*vector));
+            return;
+        }
+}
+
+/* The rows of the task's own mappings. */
+static void note_files(const struct extraction *x, const struct note *note,
+                       struct core_notes *notes)
+{
+    uint64_t *from = calloc(1, note->size + 1), *table = calloc(1, note->size + 1);
+    if (from && table)
+        memcpy(from, note->content, note->size); /* which may lie anywhere */
+    if (!from || !table || note->size < 2 * sizeof(*from) ||
+        from[0] > (note->size / sizeof(*from) - 2) / 3) {
+        free(from);
+        free(table);
+        return;
+    }
+    const char *name = (const char *)(from + 2 + 3 * from[0]);
+    const char *end = (const char *)from + note->size;
+    uint64_t count = 0;
+    for (int pass = 0; pass < 2; pass++) { /* the rows, then the names behind them */
+        char *to = (char *)(table + 2 + 3 * count);
+        const char *at = name;
+        uint64_t kept = 0;
+        for (uint64_t i = 0; i < from[0] && at < end;
+             i++, at += strnlen(at, (size_t)(end - at)) + 1) {
+            const uint64_t *row = from + 2 + 3 * i;
+            if (!is_its_own(x, row[0], row[1]) || strstr(at, " (deleted)"))
+                continue;
+            memcpy(table + 2 + 3 * kept++, row, 3 * sizeof(*row));
+            if (pass == 1)
+                to = stpncpy(to, at, (size_t)(end - at)) + 1;
+        }
+        count = kept;
+        table[0] = count;
+        table[1] = from[1];
+        if (pass == 1)
+            core_add_note(notes, note->name, note->type, table, (size_t)(to - (char *)table));
+    }
+    free(from);
+    free(table);
+}
+
+static int write_notes(struct extraction *x)
+{
+    struct core_notes notes = {0};
+    struct note note;
+    x->has_child = x->has_slot && read_memory(x, x->record.slot.child_record, &x->record.child,
+                                              sizeof(x->record.child)) == sizeof(x->record.child);
+    x->record.child.program[PATH_MAX - 1] = 0;
+    for (size_t at = 0; next_note(x, &at, &note);) {
+        if (note.type == NT_PRPSINFO && note.size == sizeof(struct elf_prpsinfo))
+            note_process(x, &note, &notes);
+        else if (note.type == NT_AUXV)
+            note_vector(x, &notes);
+        else if (note.type == NT_FILE)
+            note_files(x, &note, &notes);
+        else
+            core_add_note(&notes, note.name, note.type, note.content, note.size);
+    }
+    Elf64_Phdr header = {
+        .p_type = PT_NOTE, .p_offset = x->out, .p_filesz = notes.size, .p_align = 4};
+    Elf64_Ehdr file = {
+        .e_type = ET_CORE,
+        .e_machine = ARCH_ELF_MACHINE,
+        .e_version = EV_CURRENT,
+        .e_phoff = sizeof(file),
+        .e_ehsize = sizeof(file),
+        .e_phentsize = sizeof(header),
+        .e_phnum = (Elf64_Half)(x->kept_count + 1),
+    };
+    memcpy(file.e_ident, ELFMAG, SELFMAG);
+    file.e_ident[EI_CLASS] = ELFCLASS64;
+    file.e_ident[EI_DATA] = ELFDATA2LSB;
+    file.e_ident[EI_VERSION] = EV_CURRENT;
+    int result = notes.failed ? -ENOMEM : put(x, notes.bytes, notes.size, x->out);
+    free(notes.bytes);
+    if (result == 0)
+        result = put(x, &file, sizeof(file), 0);
+    if (result == 0)
+        result = put(x, &header, sizeof(header), sizeof(file));
+    if (result == 0)
+        result = put(x, x->kept, x->kept_count * sizeof(*x->kept), sizeof(file) + sizeof(header));
+    return result;
+}
+
+int core_extract(struct core_extract *extract)
+{
+    struct extraction x = {.result = extract, .buffer = malloc(BUFFER)};
+    extract->id = -1;
+    int result = x.buffer ? read_headers(&x) : -ENOMEM;
+    if (result == 0)
+        result = find_task(&x);
+    x.out =
+        (sizeof(Elf64_Ehdr) + x.count * sizeof(Elf64_Phdr) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+    if (result == 0)
+        result = pass_memory(&x);
+    if (result == 0 && !x.has_slot)
+        result = -ESRCH;
+    if (result == 0)
+        result = write_notes(&x);
+    free(x.headers);
+    free(x.kept);
+    free(x.notes);
+    free(x.head);
+    free(x.buffer);
+    return result;
+}

@@ -1,0 +1,242 @@
+/* cmd/core/notes.c: what a core says beside the memory: the process, its threads' registers, its
+ * auxiliary vector and its mapped files.
+ *
+ * The kernel has one auxiliary vector for a space, the root's. A task's own lies on its stack; its
+ * child record tells where. Debuggers take the program's place from AT_ENTRY, and from the
+ * program's DT_DEBUG entry find the task's own list of libraries. musl, started as a command as all
+ * dynamic linkers of tasks are, leaves the vector with its own entry: therefore what leads to the
+ * program is set anew from what the task shows to debuggers. */
+#include <elf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/constants.h"
+#include "base/process.h"
+#include "cmd/core/core.h"
+
+static int read_record(const struct ps_space *space, const struct ps_task *task,
+                       struct core_record *record)
+{
+    uintptr_t at =
+        LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(record->slot);
+    if (task->id == 0 || ps_copy(space->source_pid, at, &record->slot, sizeof(record->slot)) != 0 ||
+        ps_copy(space->source_pid, record->slot.child_record, &record->child,
+                sizeof(record->child)) != 0)
+        return -1;
+    record->child.program[PATH_MAX - 1] = 0;
+    return 0;
+}
+
+/* ---- Notes ---- */
+
+static void *reserve(struct core_notes *notes, size_t size)
+{
+    if (notes->size + size > notes->room) {
+        size_t room = 2 * (notes->size + size);
+        unsigned char *more = realloc(notes->bytes, room);
+        notes->failed |= !more;
+        if (!more)
+            return NULL;
+        notes->bytes = more;
+        notes->room = room;
+    }
+    void *place = notes->bytes + notes->size;
+    memset(place, 0, size);
+    notes->size += size;
+    return place;
+}
+
+void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
+                   size_t size)
+{
+    enum { NAME_ROOM = 8 };
+    Elf64_Nhdr header = {
+        .n_namesz = (Elf64_Word)strlen(name) + 1, .n_descsz = (Elf64_Word)size, .n_type = type};
+    unsigned char *place = reserve(notes, sizeof(header) + NAME_ROOM + (size + 3) / 4 * 4);
+    if (!place)
+        return;
+    memcpy(place, &header, sizeof(header));
+    memcpy(place + sizeof(header), name, header.n_namesz);
+    memcpy(place + sizeof(header) + NAME_ROOM, content, size);
+}
+
+/* ---- The process ---- */
+
+static size_t read_memory(const struct core_memory *memory, uintptr_t from, uintptr_t to,
+                          void *into, size_t room)
+{
+    size_t size = to > from ? to - from : 0;
+    ssize_t done = pread(memory->memory, into, size < room ? size : room, (off_t)from);
+    return done > 0 ? (size_t)done : 0;
+}
+
+static void note_process(const struct ps_task *task, const struct core_memory *memory,
+                         const struct core_record *record, struct core_notes *notes)
+{
+    struct elf_prpsinfo info = {.pr_sname = 'T', .pr_state = 3, .pr_pid = task->pid};
+    struct process_stat stat;
+    if (process_read(task->pid, &stat) == 0) {
+        info.pr_ppid = stat.parent;
+        snprintf(info.pr_fname, sizeof(info.pr_fname), "%.15s", stat.name);
+    }
+    info.pr_pgrp = getpgid(task->pid);
+    info.pr_sid = getsid(task->pid);
+    if (record) {
+        const struct child_strings *strings = &record->child.strings;
+        enum { ROOM = sizeof(info.pr_psargs) - 1 };
+        size_t size = read_memory(memory, strings->name, strings->name_end, info.pr_psargs, ROOM);
+        size += read_memory(memory, strings->arguments, strings->environment, info.pr_psargs + size,
+                            ROOM - size);
+        for (size_t i = 0; i + 1 < size; i++)
+            if (!info.pr_psargs[i])
+                info.pr_psargs[i] = ' ';
+    } else
+        snprintf(info.pr_psargs, sizeof(info.pr_psargs), "%.*s", (int)sizeof(info.pr_psargs) - 1,
+                 task->program);
+    core_add_note(notes, "CORE", NT_PRPSINFO, &info, sizeof(info));
+}
+
+static void note_thread(const struct ps_task *task, const struct core_thread *thread,
+                        struct core_notes *notes)
+{
+    struct elf_prstatus status = {.pr_pid = thread->id, .pr_fpvalid = 1};
+    struct process_stat stat;
+    status.pr_cursig = (short)thread->signal;
+    status.pr_info.si_signo = thread->signal;
+    if (process_read(task->pid, &stat) == 0)
+        status.pr_ppid = stat.parent;
+    status.pr_pgrp = getpgid(task->pid);
+    status.pr_sid = getsid(task->pid);
+    static_assert(sizeof(status.pr_reg) == sizeof(thread->registers), "the same registers");
+    memcpy(&status.pr_reg, &thread->registers, sizeof(status.pr_reg));
+    core_add_note(notes, "CORE", NT_PRSTATUS, &status, sizeof(status));
+    core_add_note(notes, "CORE", NT_PRFPREG, &thread->float_registers,
+                  sizeof(thread->float_registers));
+    if (thread->extended_size)
+        core_add_note(notes, "LINUX", NT_X86_XSTATE, thread->extended, thread->extended_size);
+}
+
+/* ---- The auxiliary vector ---- */
+
+static void set_entry(Elf64_auxv_t *vector, unsigned count, uint64_t type, uint64_t value)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (vector[i].a_type == type)
+            vector[i].a_un.a_val = value;
+}
+
+/* The program as the task shows it to debuggers. */
+void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count)
+{
+    const struct space_debug *debug = &record->slot.debug;
+    uintptr_t bias = debug->map.bias, headers = 0;
+    Elf64_Ehdr header;
+    Elf64_Phdr program;
+    if (!atomic_load(&debug->program.maps) && !atomic_load(&debug->libraries.maps))
+        return;
+    int fd = open(record->child.program, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
+        for (unsigned i = 0; i < header.e_phnum; i++)
+            if (pread(fd, &program, sizeof(program),
+                      (off_t)(header.e_phoff + i * sizeof(program))) == sizeof(program) &&
+                program.p_type == PT_PHDR)
+                headers = program.p_vaddr;
+        set_entry(vector, count, AT_PHDR, bias + (headers ? headers : header.e_phoff));
+        set_entry(vector, count, AT_PHNUM, header.e_phnum);
+        set_entry(vector, count, AT_ENTRY, bias + header.e_entry);
+        set_entry(vector, count, AT_BASE, record->slot.interpreter_bias);
+    }
+    close(fd);
+}
+
+static unsigned read_vector(const struct ps_task *task, const struct core_memory *memory,
+                            const struct core_record *record, Elf64_auxv_t vector[CORE_AUXV_MAX])
+{
+    char path[64];
+    ssize_t done;
+    if (record)
+        done = pread(memory->memory, vector, CORE_AUXV_MAX * sizeof(*vector),
+                     (off_t)record->child.auxv);
+    else {
+        snprintf(path, sizeof(path), "/proc/%d/auxv", task->pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        done = fd < 0 ? -1 : read(fd, vector, CORE_AUXV_MAX * sizeof(*vector));
+        if (fd >= 0)
+            close(fd);
+    }
+    unsigned count = done > 0 ? (unsigned)((size_t)done / sizeof(*vector)) : 0;
+    for (unsigned i = 0; i < count; i++)
+        if (vector[i].a_type == AT_NULL)
+            return i + 1;
+    return 0;
+}
+
+static void note_vector(const struct ps_task *task, const struct core_memory *memory,
+                        const struct core_record *record, struct core_notes *notes)
+{
+    Elf64_auxv_t vector[CORE_AUXV_MAX];
+    unsigned count = read_vector(task, memory, record, vector);
+    if (count && record)
+        core_set_program(record, vector, count);
+    if (count)
+        core_add_note(notes, "CORE", NT_AUXV, vector, count * sizeof(*vector));
+}
+
+/* ---- Mapped files ---- */
+
+/* A deleted file, in memory or not, no debugger can open. */
+static int is_file(const struct core_memory *memory, size_t at)
+{
+    const char *name = memory->segments[at].region->name;
+    return name && name[0] == '/' && !strstr(name, " (deleted)") &&
+           (at == 0 || memory->segments[at - 1].region != memory->segments[at].region);
+}
+
+static void note_files(const struct core_memory *memory, struct core_notes *notes)
+{
+    size_t count = 0, size, names = 0;
+    for (size_t i = 0; i < memory->count; i++)
+        if (is_file(memory, i)) {
+            count++;
+            names += strlen(memory->segments[i].region->name) + 1;
+        }
+    size = (2 + 3 * count) * sizeof(uint64_t);
+    uint64_t *table = calloc(1, size + names);
+    notes->failed |= !table;
+    if (!table)
+        return;
+    uint64_t *row = table + 2;
+    char *name = (char *)table + size;
+    table[0] = count;
+    table[1] = ARCH_PAGE;
+    for (size_t i = 0; i < memory->count; i++) {
+        const struct map_region *region = memory->segments[i].region;
+        if (!is_file(memory, i))
+            continue;
+        *row++ = region->start;
+        *row++ = region->end;
+        *row++ = region->offset / ARCH_PAGE;
+        name = stpcpy(name, region->name) + 1;
+    }
+    core_add_note(notes, "CORE", NT_FILE, table, size + names);
+    free(table);
+}
+
+void core_note(const struct ps_space *space, const struct ps_task *task,
+               const struct core_threads *threads, const struct core_memory *memory,
+               struct core_notes *notes)
+{
+    static struct core_record room;
+    const struct core_record *record = read_record(space, task, &room) == 0 ? &room : NULL;
+    *notes = (struct core_notes){0};
+    note_process(task, memory, record, notes);
+    for (unsigned i = 0; i < threads->count; i++)
+        note_thread(task, &threads->all[i], notes);
+    note_vector(task, memory, record, notes);
+    note_files(memory, notes);
+}

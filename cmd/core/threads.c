@@ -1,0 +1,200 @@
+/* cmd/core/threads.c: stops the threads of one task and reads their registers.
+ *
+ * By PTRACE_SEIZE and PTRACE_INTERRUPT, which send no signal: the task's parent sees nothing, and a
+ * system call that a thread waits in goes on afterwards, like after SIGSTOP and SIGCONT. If this
+ * command is killed, the kernel lets the threads go on.
+ *
+ * In thread mode several tasks are threads of one process. A thread's task is the one in whose
+ * range its thread pointer lies; the others go on at once. */
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "cmd/core/core.h"
+#include "onespace.h"
+
+enum { PATIENCE_MS = 5000 };
+
+/* Waits until it has stopped. The signal that it was stopped by, 0 for the interruption, or -errno.
+ */
+static int await_stop(int thread)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int status;
+    for (int waited = 0; waited < PATIENCE_MS; waited++) {
+        int result = waitpid(thread, &status, __WALL | WNOHANG);
+        if (result < 0 || (result > 0 && !WIFSTOPPED(status)))
+            return -ESRCH;
+        if (result > 0)
+            return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+        nanosleep(&pause, NULL);
+    }
+    return -ETIMEDOUT;
+}
+
+static int read_set(int thread, int type, void *to, size_t room, size_t *size)
+{
+    struct iovec place = {to, room};
+    if (ptrace(PTRACE_GETREGSET, thread, (void *)(intptr_t)type, &place) != 0)
+        return -errno;
+    *size = place.iov_len;
+    return 0;
+}
+
+static int read_registers(struct core_thread *thread)
+{
+    size_t size;
+    int result =
+        read_set(thread->id, NT_PRSTATUS, &thread->registers, sizeof(thread->registers), &size);
+    if (result == 0)
+        result = read_set(thread->id, NT_PRFPREG, &thread->float_registers,
+                          sizeof(thread->float_registers), &size);
+    if (result != 0)
+        return result;
+    thread->extended = malloc(CORE_EXTENDED_MAX);
+    if (!thread->extended)
+        return -ENOMEM;
+    if (read_set(thread->id, NT_X86_XSTATE, thread->extended, CORE_EXTENDED_MAX,
+                 &thread->extended_size) != 0)
+        thread->extended_size = 0;
+    return 0;
+}
+
+static int let_go(const struct core_thread *thread)
+{
+    return ptrace(PTRACE_DETACH, thread->id, NULL, (void *)(intptr_t)thread->signal) == 0 ? 0
+                                                                                          : -errno;
+}
+
+/* The range that the thread pointer lies in; 0 is the root. */
+static unsigned slot_of(const struct core_thread *thread)
+{
+    unsigned slot = layout_slot_of(thread->registers.fs_base);
+    return slot == LAYOUT_SLOTS ? 0 : slot;
+}
+
+static struct core_thread *append(struct core_threads *threads)
+{
+    if (threads->count == threads->room) {
+        unsigned room = threads->room ? 2 * threads->room : 16;
+        struct core_thread *more = realloc(threads->all, room * sizeof(*more));
+        if (!more)
+            return NULL;
+        threads->all = more;
+        threads->room = room;
+    }
+    struct core_thread *thread = &threads->all[threads->count];
+    *thread = (struct core_thread){0};
+    return thread;
+}
+
+/* 1: stopped; 0: not the task's, or it has ended; -errno. */
+static int stop_thread(const struct ps_task *task, int id, struct core_threads *threads)
+{
+    struct core_thread *thread = append(threads);
+    if (!thread)
+        return -ENOMEM;
+    if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0)
+        return errno == ESRCH ? 0 : -errno;
+    ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
+    thread->id = id;
+    int result = await_stop(id);
+    if (result >= 0) {
+        thread->signal = result;
+        result = read_registers(thread);
+    }
+    int shares_process = task->id == 0 || (task->flags & ONESPACE_SPAWN_THREAD);
+    if (result == 0 && shares_process && slot_of(thread) != task->slot)
+        let_go(thread);
+    else if (result == 0) {
+        threads->count++;
+        return 1;
+    }
+    free(thread->extended);
+    return result == -ESRCH ? 0 : result;
+}
+
+static int is_known(const struct core_threads *threads, const int *others, unsigned count, int id)
+{
+    for (unsigned i = 0; i < threads->count; i++)
+        if (threads->all[i].id == id)
+            return 1;
+    for (unsigned i = 0; i < count; i++)
+        if (others[i] == id)
+            return 1;
+    return 0;
+}
+
+/* One pass over the threads that there are: how many were not known, or -errno. `others` are those
+ * that were looked at and are not stopped. */
+static int stop_new(const struct ps_task *task, struct core_threads *threads, int **others,
+                    unsigned *count, int *stuck)
+{
+    char path[64];
+    int found = 0, result = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", task->pid);
+    DIR *directory = opendir(path);
+    if (!directory)
+        return -ESRCH;
+    for (struct dirent *entry; result >= 0 && (entry = readdir(directory));) {
+        int id = atoi(entry->d_name);
+        if (!isdigit((unsigned char)entry->d_name[0]) || is_known(threads, *others, *count, id))
+            continue;
+        found++;
+        *stuck = id;
+        result = stop_thread(task, id, threads);
+        int *more = result == 0 ? realloc(*others, (*count + 1) * sizeof(**others)) : *others;
+        if (!more && result == 0)
+            result = -ENOMEM;
+        else if (result == 0) {
+            *others = more;
+            more[(*count)++] = id;
+        }
+    }
+    closedir(directory);
+    return result < 0 ? result : found;
+}
+
+/* A thread that is not stopped yet may start another one: until a pass finds none. */
+int core_stop(const struct ps_task *task, struct core_threads *threads, int *stuck)
+{
+    unsigned count = 0;
+    int *others = NULL, result;
+    *threads = (struct core_threads){0};
+    do
+        result = stop_new(task, threads, &others, &count, stuck);
+    while (result > 0);
+    free(others);
+    for (unsigned i = 1; i < threads->count; i++)
+        if (threads->all[i].id == task->pid) {
+            struct core_thread first = threads->all[i];
+            threads->all[i] = threads->all[0];
+            threads->all[0] = first;
+        }
+    if (result == 0 && threads->count == 0)
+        result = -ESRCH;
+    if (result < 0)
+        core_release(threads);
+    return result;
+}
+
+int core_release(struct core_threads *threads)
+{
+    int result = 0;
+    for (unsigned i = 0; i < threads->count; i++) {
+        if (let_go(&threads->all[i]) != 0)
+            result = -ESRCH;
+        free(threads->all[i].extended);
+    }
+    free(threads->all);
+    *threads = (struct core_threads){0};
+    return result;
+}

@@ -1,0 +1,61 @@
+/* cmd/ps/access.c: see access.h. */
+#include "cmd/ps/access.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int access_tracer(int pid)
+{
+    char path[64], line[256];
+    int tracer = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof(line), status))
+        sscanf(line, "TracerPid: %d", &tracer);
+    if (status)
+        fclose(status);
+    return tracer;
+}
+
+/* The kernel makes the same checks for opening that file as for attaching. */
+int access_check(const char *command, int pid)
+{
+    char path[64];
+    int scope = 0, tracer = access_tracer(pid);
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    if (tracer) {
+        fprintf(
+            stderr,
+            "%s: process %d is traced by process %d already, and a process has one tracer: end or "
+            "detach that first\n",
+            command, pid, tracer);
+        return 1;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 || errno == ENOENT) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    int error = errno;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file && fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    if (file)
+        fclose(file);
+    if (scope > 0)
+        fprintf(
+            stderr,
+            "%s: process %d may not be traced, since kernel.yama.ptrace_scope is %d: run this as "
+            "root, or `sysctl kernel.yama.ptrace_scope=0`\n",
+            command, pid, scope);
+    else
+        fprintf(stderr,
+                "%s: process %d may not be traced (%s): run this as root, or as the user of the "
+                "space\n",
+                command, pid, strerror(error));
+    return 1;
+}
