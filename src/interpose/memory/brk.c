@@ -21,10 +21,10 @@
 #include "interpose/memory/area.h"
 
 #define BREAK_STEP (32 * LAYOUT_MIB)
-/* At most this much free memory stays above the break, or a 32nd of the heap if that is more: a
+/* At most this much free memory stays above the break, or a 48th of the heap if that is more: a
  * task may take little more memory than a process. */
 #define BREAK_KEPT      (32u << 10)
-#define BREAK_KEPT_PART 32
+#define BREAK_KEPT_PART 48
 
 static uintptr_t low_of(const struct space_slot *self)
 {
