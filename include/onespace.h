@@ -93,7 +93,7 @@ struct onespace_fd_map {
  * GROUP         a process group of its own
  * SESSION       a session of its own, and so a process group; the kernel's autogroup scheduling
  *               divides CPU time among sessions
- * HEAP_LIBC     do not change the settings of the libc's allocator
+ * HEAP_TUNED    let glibc's malloc keep freed memory: fewer page faults, more memory
  * NO_INTERPOSE  no system call interposition: do not patch the task's libc; slower, and the task's
  *               memory is not released when it ends
  * NO_MPI_LAYER  do not load onespace's MPI layer: MPI's windows remain the MPI library's
@@ -106,7 +106,7 @@ struct onespace_fd_map {
 #define ONESPACE_SPAWN_DETACHED     1u
 #define ONESPACE_SPAWN_CLOSE_FDS    2u
 #define ONESPACE_SPAWN_GROUP        4u
-#define ONESPACE_SPAWN_HEAP_LIBC    8u
+#define ONESPACE_SPAWN_HEAP_TUNED   8u
 #define ONESPACE_SPAWN_NO_INTERPOSE 16u
 #define ONESPACE_SPAWN_TOGETHER     32u
 #define ONESPACE_SPAWN_SESSION      64u

@@ -3,8 +3,9 @@
  * usage: heap NUMBER PARTNERS BARRIER_FILE SCALE
  *
  * Each partner is a process or a task of its own; a barrier in BARRIER_FILE precedes each loop, so
- * that all run the same one at once. Prints "LOOP NUMBER SECONDS" for each loop, then "resident
- * NUMBER BYTES": the growth of this address space's resident memory after everything was freed.
+ * that all run the same one at once. Prints "LOOP NUMBER SECONDS FAULTS" for each loop, then
+ * "resident NUMBER BYTES": the growth of this address space's resident memory after everything was
+ * freed.
  * SCALE shortens the loops: 1 is the full length, 10 a tenth. Plain libc calls only: the same
  * binary runs as a process and as a task. */
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -143,6 +145,13 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/* Of this partner alone, task or process. */
+static long page_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_minflt : 0;
+}
+
 static void wait_for_all(void)
 {
     pthread_barrier_wait(&shared->barrier);
@@ -194,9 +203,11 @@ int main(int argc, char **argv)
     long before = resident();
     for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
         wait_for_all();
+        long faults = page_faults();
         double start = now();
         loops[i].run();
-        printf("%s %d %.9e\n", loops[i].name, number, now() - start);
+        double seconds = now() - start;
+        printf("%s %d %.9e %ld\n", loops[i].name, number, seconds, page_faults() - faults);
     }
     wait_for_all();
     fill_and_free();

@@ -25,7 +25,7 @@ static const char usage[] =
     "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
     "      --thread-mode       tasks are threads of one process, with globals and a libc of their "
     "own (by hand)\n"
-    "      --heap WHICH        tuned (default), or libc: leave malloc's settings alone\n"
+    "      --heap WHICH        libc (default), or tuned: malloc keeps freed memory\n"
     "      --no-interpose      leave the programs' libc unpatched (for comparisons)\n"
     "      --no-share-mappings an address of its own for each shared mapping of each task\n"
     "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
@@ -133,10 +133,11 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
                    ? 0
                    : bad_value("--on-failure", optarg, "kill or keep");
     case OPT_HEAP:
-        if (strcmp(optarg, "libc") == 0)
-            segment->flags |= ONESPACE_SPAWN_HEAP_LIBC;
-        else if (strcmp(optarg, "tuned") != 0)
-            return bad_value("--heap", optarg, "tuned or libc");
+        segment->flags &= ~ONESPACE_SPAWN_HEAP_TUNED;
+        if (strcmp(optarg, "tuned") == 0)
+            segment->flags |= ONESPACE_SPAWN_HEAP_TUNED;
+        else if (strcmp(optarg, "libc") != 0)
+            return bad_value("--heap", optarg, "libc or tuned");
         return 0;
     case OPT_NO_INTERPOSE:
         segment->flags |= ONESPACE_SPAWN_NO_INTERPOSE;

@@ -3,9 +3,9 @@
  * Freestanding, without DT_NEEDED, so that one file serves glibc and musl of any version; the few
  * libc functions that it calls are weak references. Most of what a task needs is done by the root's
  * library through system call interposition; the agent does what must happen inside the task once
- * its libc is ready: it reports that the task's libraries are loaded, sets the allocator's options,
- * lets a function of the program run in place of main, and provides syscall(), by which some
- * programs make calls that are interposed, and free() (see free.c). */
+ * its libc is ready: it reports that the task's libraries are loaded, sets the allocator's options
+ * on request, lets a function of the program run in place of main, and provides syscall(), by which
+ * some programs make calls that are interposed, and free() (see free.c). */
 #include <errno.h>
 #include <link.h>
 #include <stdarg.h>
@@ -41,11 +41,11 @@ struct space *agent_space;
 struct space_slot *agent_self;
 uintptr_t agent_low;
 
-/* A heap that keeps some free memory makes fewer system calls: in one address space every munmap
- * and page fault slows all tasks a little. docs/memory.md has the measurements and the bound. */
+/* On request: a heap that keeps free memory makes fewer system calls and page faults. Any of these
+ * options ends glibc's adapting of the others, hence all three. docs/memory.md has the price. */
 static void tune_heap(void)
 {
-    if (!mallopt || (agent_self->flags & ONESPACE_SPAWN_HEAP_LIBC))
+    if (!mallopt || !(agent_self->flags & ONESPACE_SPAWN_HEAP_TUNED))
         return;
     mallopt(OPTION_TOP_PAD, HEAP_PAD);
     mallopt(OPTION_TRIM_THRESHOLD, HEAP_TRIM);

@@ -8,9 +8,10 @@
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
- * - Writable data is read into populated anonymous memory. If it were mapped, the first write to
- *   each page would replace the page and interrupt all CPUs. It also becomes one mapping with the
- *   zeroes that follow; the kernel walks all mappings of the space whenever a task ends.
+ * - Writable data of up to 128 KiB is read into populated anonymous memory. If it were mapped, the
+ *   first write to each page would replace the page and interrupt all CPUs. It also becomes one
+ *   mapping with the zeroes that follow; the kernel walks all mappings of the space whenever a task
+ *   ends.
  * - ld.so.cache is mapped once for all tasks, and stays.
  * - Relocated data stays writable (no RELRO): no mapping is split, no CPU interrupted. */
 #include <errno.h>
@@ -23,7 +24,9 @@
 #include "interpose/memory/memory.h"
 #include "interpose/patch/patch.h"
 
-#define POPULATE_DATA   (1 * LAYOUT_MIB)
+/* Of larger data programs write a part only; a copy of all would take more memory than a process
+ * has. */
+#define POPULATE_DATA   (LAYOUT_MIB / 8)
 #define POPULATE_ZEROES (LAYOUT_MIB / 16)
 
 static int in_files(const struct space_slot *self, uintptr_t address, size_t size)

@@ -145,6 +145,17 @@ def test_heap_measures_loops_and_resident_memory(bench):
         assert found[f"{variant} resident"]["unit"] == "bytes"
 
 
+def test_memory_counts_every_page_once(bench):
+    found = bench("memory", "--only", "patterns", "--ranks", "2", "--repeats", "1", "--no-plot")
+    blocks = 400 * (1000 + 99000 / 2)  # of the point "medium", on average
+    for way in ("processes", "tasks", "tasks, tuned heap"):
+        series = found.pop(f"patterns/{way}")
+        check_series(series, [0, 1, 2, 3, 4, 5], 1)
+        start, small, medium, *_ = (samples[0] for samples in series["samples"])
+        assert start < 20e6 and 0.8 < (medium - small) / (2 * blocks) < 1.2, series
+    assert not found
+
+
 def test_startup_measures_processes_and_tasks(bench):
     found = bench("startup", "--mpi", need("mpich"), "--ranks", "1,3", "--repeats", "2", "--no-plot")
     for variant in ("processes", "tasks"):

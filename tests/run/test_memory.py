@@ -84,6 +84,34 @@ def test_each_allocator_in_one_space(job, guests):
         assert result.code == 0 and result.out == "intact\n", str(result)
 
 
+def phases(result):
+    assert result.code == 0, str(result)
+    return [(name, int(kib)) for name, kib in (line.split() for line in result.lines)]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_heap_is_no_larger_than_that_of_a_process(job, guests, tasks):
+    """After each phase of allocating and freeing. Of several tasks the space has one each; they meet nowhere, so only
+    the largest figure of all counts."""
+    returned = guests("returned")
+    process = phases(job.run([returned]))
+    assert max(kib for _, kib in process) > 50000, process
+    found = phases(job.run([*RUN, "-n", str(tasks), returned]))
+    if tasks == 1:
+        assert [name for name, _ in found] == [name for name, _ in process]
+        slack = [(name, kib, task) for (name, kib), (_, task) in zip(process, found) if task > kib * 1.05 + 512]
+        assert not slack, f"phase, KiB of the process, of the task: {slack}"
+    else:
+        most = tasks * max(kib for _, kib in process)
+        assert max(kib for _, kib in found) <= most * 1.05 + 512 * tasks, found
+
+
+def test_tuned_heap_keeps_what_was_freed(job, guests):
+    returned = guests("returned")
+    process, task = (dict(phases(job.run(command))) for command in ([returned], [*RUN, "--heap=tuned", returned]))
+    assert task["no-blocks"] > process["no-blocks"] + 30000, f"{process}, {task}"
+
+
 def test_memory_of_ended_tasks_is_given_back(job, guests):
     """A host that has served many tasks holds no more memory than after the first few."""
     job_task = [*RUN, "--space", "back", guests("touch"), "64"]

@@ -2,8 +2,8 @@
  *
  * System calls are avoided, since they take the lock on the memory map that all tasks share, and
  * unmapping interrupts all of their CPUs: memory is mapped in large steps, and stays mapped when
- * the break shrinks, without its pages but for the first BREAK_KEPT bytes. Those must be zero when
- * they are used again; zeroing that much is faster than releasing a page and faulting it in again.
+ * the break shrinks, without its pages but for a small part of the heap. Those must be zero when
+ * they are used again; zeroing a page is faster than releasing it and faulting it in again.
  * Where the pages cannot be released because they are locked, or the program has changed mappings
  * below the break, all above it is unmapped. So growth gets memory as from the kernel: zero,
  * writable, not locked. As with the kernel's break, the rest of the page that holds the break keeps
@@ -21,7 +21,10 @@
 #include "interpose/memory/area.h"
 
 #define BREAK_STEP (32 * LAYOUT_MIB)
-#define BREAK_KEPT (32u << 10)
+/* At most this much free memory stays above the break, or a 48th of the heap if that is more: a
+ * task may take little more memory than a process. */
+#define BREAK_KEPT      (32u << 10)
+#define BREAK_KEPT_PART 48
 
 static uintptr_t low_of(const struct space_slot *self)
 {
@@ -91,40 +94,49 @@ static long grow(struct space_slot *self, uintptr_t now, uintptr_t wanted)
     return result;
 }
 
-/* How many bytes may stay above the break as they are. */
-static uint64_t most_kept(const struct space_interpose *interpose)
+/* How many bytes may stay above a break that is lowered to `above`. */
+static uint64_t most_kept(const struct space_slot *self, uintptr_t above)
 {
+    const struct space_interpose *interpose = &self->interpose;
+    uint64_t part = (above - low_of(self)) / BREAK_KEPT_PART;
     if (has_flag(interpose, SPACE_BREAK_RESERVED))
         return UINT64_MAX;
-    return has_flag(interpose, SPACE_BREAK_CHANGED) ? 0 : BREAK_KEPT;
+    if (has_flag(interpose, SPACE_BREAK_CHANGED))
+        return 0;
+    return part > BREAK_KEPT ? part : BREAK_KEPT;
 }
 
-/* 0 or -errno. */
-static long release(struct space_interpose *interpose, uintptr_t above, size_t size)
+/* Releases `size` bytes above the break but for the first `keep`: the bytes that stay, or -errno.
+ */
+static long release(struct space_interpose *interpose, uintptr_t above, size_t size, size_t keep)
 {
     uint64_t mapped = atomic_load_explicit(&interpose->break_mapped, memory_order_relaxed);
     if (!has_flag(interpose, SPACE_BREAK_CHANGED) &&
-        raw(__NR_madvise, above, size, MADV_DONTNEED) == 0)
-        return 0;
+        raw(__NR_madvise, above + keep, size - keep, MADV_DONTNEED) == 0)
+        return (long)keep;
     long result = raw(__NR_munmap, above, mapped - above);
     if (result == 0)
         atomic_store_explicit(&interpose->break_mapped, above, memory_order_relaxed);
     return result;
 }
 
+/* Once there is too much, half of what may be kept is: the next small shrinks release nothing. */
 static long shrink(struct space_slot *self, uintptr_t now, uintptr_t wanted)
 {
     struct space_interpose *interpose = &self->interpose;
     uintptr_t above = page_ceiling(wanted);
-    uint64_t kept = (page_ceiling(now) - above) / ARCH_PAGE +
-                    atomic_load_explicit(&interpose->break_kept, memory_order_relaxed);
-    if (kept * ARCH_PAGE > most_kept(interpose)) {
-        long result = release(interpose, above, kept * ARCH_PAGE);
-        if (result != 0)
+    uint64_t most = most_kept(self, above);
+    uint64_t size =
+        page_ceiling(now) - above +
+        (uint64_t)ARCH_PAGE * atomic_load_explicit(&interpose->break_kept, memory_order_relaxed);
+    if (size > most) {
+        long result = release(interpose, above, size, page_floor(most / 2));
+        if (result < 0)
             return result;
-        kept = 0;
+        size = (uint64_t)result;
     }
-    atomic_store_explicit(&interpose->break_kept, (uint32_t)kept, memory_order_relaxed);
+    atomic_store_explicit(&interpose->break_kept, (uint32_t)(size / ARCH_PAGE),
+                          memory_order_relaxed);
     return 0;
 }
 

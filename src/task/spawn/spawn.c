@@ -28,7 +28,7 @@ extern char **environ;
 
 #define ALL_FLAGS                                                                                  \
     (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
-     ONESPACE_SPAWN_HEAP_LIBC | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |            \
+     ONESPACE_SPAWN_HEAP_TUNED | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |           \
      ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
      ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS)
 
