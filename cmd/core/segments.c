@@ -169,9 +169,11 @@ static int is_code(const struct core_memory *memory, const struct map_region *re
            region->owner == MAP_ROOT && strcmp(region->name, memory->code.path) == 0;
 }
 
-static int is_its_own(const struct core_memory *memory, const struct map_region *region,
-                      const struct ps_task *task)
+static int is_its_own(const struct ps_space *space, const struct core_memory *memory,
+                      const struct map_region *region, const struct ps_task *task)
 {
+    if (shared_holds(region->start))
+        return ps_uses_shared(space, task, region->start);
     if (region->name && strcmp(region->name, "[vdso]") == 0)
         return 1;
     if (is_code(memory, region))
@@ -198,7 +200,7 @@ int core_choose(const struct ps_space *space, const struct ps_task *task,
         result = -errno;
     memory->page_map = open_file(task->pid, "pagemap");
     for (size_t i = 0; result == 0 && i < memory->map.count; i++)
-        if (is_its_own(memory, &memory->map.regions[i], task))
+        if (is_its_own(space, memory, &memory->map.regions[i], task))
             result = add_region(memory, &memory->map.regions[i], filter);
     if (result != 0)
         core_forget(memory);

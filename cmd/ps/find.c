@@ -149,6 +149,7 @@ int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *cont
         }
         free(space.tasks);
         free(space.channels);
+        free(space.shared);
     }
     if (count < 0)
         return count;

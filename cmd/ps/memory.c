@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "space/shared.h"
+
 struct owners {
     const struct ps_space *space;
     int of_slot[LAYOUT_SLOTS]; /* index in tasks, or -1 */
@@ -41,8 +43,21 @@ static uint64_t *part_of_root(struct ps_memory *memory, const struct mapping *ma
                                                    : &memory->mappings;
 }
 
+int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address)
+{
+    unsigned index = (unsigned)shared_index_of(address);
+    return index < space->shared_count &&
+           (atomic_load_explicit(&space->shared[index].users[task->slot / 64],
+                                 memory_order_relaxed) >>
+                task->slot % 64 &
+            1);
+}
+
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address)
 {
+    for (unsigned i = 0; shared_holds(address) && i < space->task_count; i++)
+        if (ps_uses_shared(space, &space->tasks[i], address))
+            return &space->tasks[i];
     for (unsigned i = 0; i < space->task_count; i++)
         for (unsigned f = 0; f < SPACE_OUT_OF_RANGE_MAX; f++)
             if (address >= space->tasks[i].out_of_range[f].start &&

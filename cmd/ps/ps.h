@@ -57,6 +57,8 @@ struct ps_space {
     uintptr_t fence_low, fence_high; /* the page above the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;
+    struct space_shared_mapping *shared; /* mappings of several tasks; NULL: none, or not known */
+    unsigned shared_count;
     struct ps_task *tasks;
     unsigned task_count;
     struct insitu_channel *channels;
@@ -76,7 +78,7 @@ int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *cont
 void ps_explain(const char *command, const char *wanted, int result);
 
 /* read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
- * ended meanwhile. The caller frees space->tasks and space->channels. */
+ * ended meanwhile. The caller frees space->tasks, ->channels and ->shared. */
 int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
 
 /* read.c: copies from the memory of a process. 0 or -errno. */
@@ -87,7 +89,10 @@ void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
 /* memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);
-/* The task that has this address among its out-of-range mappings, or NULL. */
+/* Whether the task uses the shared mapping at this address, which shared_holds(). */
+int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address);
+/* The task that has this address among its out-of-range mappings, or is the first of those that use
+ * the shared mapping there; or NULL. */
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address);
 
 #endif

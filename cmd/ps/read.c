@@ -194,6 +194,21 @@ static void read_channels(struct reading *reading)
     reading->space->channel_count = count > 0 ? (unsigned)count : 0;
 }
 
+static void read_shared(struct reading *reading)
+{
+    struct ps_space *space = reading->space;
+    uint32_t reach;
+    if (ps_copy(reading->source->pid, LAYOUT_REGISTRY + offsetof(struct space, shared.reach),
+                &reach, sizeof(reach)) != 0)
+        return;
+    size_t size = (reach < SPACE_SHARED_MAX ? reach : SPACE_SHARED_MAX) * sizeof(*space->shared);
+    space->shared = size ? malloc(size) : NULL;
+    if (space->shared &&
+        ps_copy(reading->source->pid, LAYOUT_REGISTRY + offsetof(struct space, shared.mappings),
+                space->shared, size) == 0)
+        space->shared_count = (unsigned)(size / sizeof(*space->shared));
+}
+
 static long read_space(struct reading *reading)
 {
     struct ps_space *space = reading->space;
@@ -219,6 +234,7 @@ static long read_space(struct reading *reading)
         return -ENOMEM;
     read_tasks(reading, highest);
     read_channels(reading);
+    read_shared(reading);
     return space->task_count ? 0 : -ESRCH;
 }
 
