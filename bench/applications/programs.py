@@ -79,8 +79,8 @@ APPS = [
          "gradient": ("", rf"^ +1 O +(?:\S+ +){{5}}{NUMBER} *$")},
         1e-5, "work goes to the rank that is free, so that sums have another order in each run",
         as_processes={"ARMCI_USE_WIN_ALLOCATE": "0"},
-        note="processes of NWChem run with ARMCI_USE_WIN_ALLOCATE=0: by default, on windows that MPICH 4.0.2 allocates, "
-        "two and more processes compute wrong energies. Tasks run with the default"),
+        note="processes of NWChem run with ARMCI_USE_WIN_ALLOCATE=0: by default, on windows that MPICH 4.0.2 "
+        "allocates, two and more processes compute wrong energies. Tasks run with the default"),
     App("HPCC", "hpcc", ["/usr/bin/hpcc"], "openmpi", [], inputs.hpcc,
         {"success": ("hpccoutf.txt", rf"^Success={NUMBER}"),
          "PTRANS": ("hpccoutf.txt", rf"^PTRANS_residual={NUMBER}"),
