@@ -1,5 +1,5 @@
-/* tests/interpose/guests/large_text.c: a program of much code, most of which is never executed, says how much of
- * it is resident. */
+/* tests/interpose/guests/large_text.c: a program of much code, most of which is never executed,
+ * says how much of it is resident. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
