@@ -17,7 +17,7 @@ from onespace_report_looks import look_of
 from onespace_report_style import STYLE
 
 NAME = "report.html"
-UNITS = ("s", "bytes", "count", "cycles")
+UNITS = ("s", "bytes", "count", "cycles", "ratio")
 ROWS = 64  # of a table, at most: longer ones are thinned evenly
 
 

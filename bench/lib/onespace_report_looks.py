@@ -40,6 +40,7 @@ WAY_PEERS = ("processes", "tasks")
 COPIED = "shared_memory, copied in and out"
 
 LOOKS = {
+    "applications": Look((2,), RANKS),
     "configurations": Look((0,), SIZES, peers=(("Shmem", "PiP-Shmem"), ("Shmem", "PiP-XPMEM"), ("XPMEM", "PiP-XPMEM"),
                                                ("CMA, stock", "CMA, stock, tasks"))),
     "ghost": Look((3,), X("points of the mesh"), peers=(WAY_PEERS, ("persistent", "sync"))),

@@ -80,11 +80,11 @@ static void touch_for_writing(uintptr_t address)
     __atomic_fetch_or((unsigned char *)(address + ARCH_PATCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
 }
 
-/* The patch sites of the code that are patched in this task. */
-static void find_wanted(const struct space_slot *self, uintptr_t code, size_t size, int fd,
-                        long offset, enum interpose_code kind, struct patch_sites *list)
+/* The patch sites of the code that are patched in this task. Whether all of the code was read. */
+static int find_wanted(const struct space_slot *self, uintptr_t code, size_t size, int fd,
+                       long offset, enum interpose_code kind, struct patch_sites *list)
 {
-    patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
+    int was_read = patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
     if (list->left_out)
         space_count(&space_registry()->overflows.patch_sites, list->left_out);
     uint16_t wanted = 0;
@@ -92,6 +92,7 @@ static void find_wanted(const struct space_slot *self, uintptr_t code, size_t si
         if (is_wanted(self, &list->items[i], kind))
             list->items[wanted++] = list->items[i];
     list->count = wanted;
+    return was_read;
 }
 
 static void patch_all(struct space_slot *self, uintptr_t code, const struct patch_sites *list,
@@ -114,7 +115,10 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
 {
     struct patch_sites list;
     uintptr_t low = UINTPTR_MAX, high = 0;
-    find_wanted(self, code, size, fd, offset, kind, &list);
+    /* The search has mapped every page of the program, most of which it never executes. None has
+     * been written to yet. */
+    if (find_wanted(self, code, size, fd, offset, kind, &list) && kind == CODE_PROGRAM)
+        raw(__NR_madvise, code, size, MADV_DONTNEED);
     for (uint16_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.items[i].at;
         low = at < low ? page_floor(at) : low;

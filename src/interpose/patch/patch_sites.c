@@ -109,8 +109,8 @@ static int recall(struct space *space, const struct searched *searched, struct p
     return 0;
 }
 
-void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
-                      struct patch_sites *list)
+int patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
+                     struct patch_sites *list)
 {
     struct space *space = space_registry();
     struct searched searched = {
@@ -120,11 +120,12 @@ void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_l
     if (is_file)
         searched.identity = file_identity_of(&status);
     if (is_file && recall(space, &searched, list))
-        return;
+        return 0;
     search_calls((const unsigned char *)code, size, is_loader, list);
     strike_out((const unsigned char *)code, size, list);
     if (is_loader)
         search_cpuids((const unsigned char *)code, size, list);
     if (is_file && searched.identity.is_settled)
         remember(space, &searched, list);
+    return 1;
 }

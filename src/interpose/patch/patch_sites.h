@@ -12,8 +12,9 @@ struct patch_sites {
 };
 
 /* Finds the patch sites of all interposed calls, and in ld.so of cpuid, in [code, code+size): the
- * mapping of `fd` (-1: unknown) at `offset`. A file is searched once per space. */
-void patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
-                      struct patch_sites *list);
+ * mapping of `fd` (-1: unknown) at `offset`. A file is searched once per space. Whether it was
+ * now, and so all of the code read. */
+int patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_loader,
+                     struct patch_sites *list);
 
 #endif
