@@ -54,9 +54,11 @@ void host_reserve(struct host *host);
 void host_turn_away(int listener, const char *message);
 void host_serve_arrivals(struct host *host);
 
-/* client.c: starts the jobs that were held back. complete: they are all that the launcher starts on
+/* start.c: starts the jobs that were held back. complete: they are all that the launcher starts on
  * this node. */
 void host_start_held(struct host *host, int complete);
+/* start.c: seconds of CLOCK_MONOTONIC. */
+time_t host_now_s(void);
 /* client.c: reads a shim's socket: a signal to pass on, or the end of the shim. */
 void host_serve_client(struct client *client);
 /* client.c: tells the shim of a task that has ended. */
