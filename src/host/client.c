@@ -66,7 +66,7 @@ static void warn_of_departure(const struct client *client, struct protocol_reply
 static void add_up(struct host *host, struct protocol_reply *reply)
 {
     report_add(&host->total, &reply->status);
-    if (host->clients->next || host->held)
+    if (host->clients->next || host->held || host->queue)
         return;
     reply->total = host->total;
     host->total = (struct report_total){0};

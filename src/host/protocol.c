@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/abi_rows.h"
@@ -48,6 +49,18 @@ union fd_space {
     char bytes[CMSG_SPACE(PROTOCOL_FDS_PER_MESSAGE * sizeof(int))];
 };
 
+/* Whether to try again. Descriptors in flight count together for all processes of a user, and
+ * others receive theirs in a moment. */
+static int has_waited(int error, int *tries)
+{
+    enum { TRIES = 200 };
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    if (error != ETOOMANYREFS || ++*tries > TRIES)
+        return error == EINTR;
+    nanosleep(&moment, NULL);
+    return 1;
+}
+
 static int send_some(int socket, const int *fds, const int32_t *numbers, unsigned count)
 {
     union fd_space control;
@@ -62,9 +75,10 @@ static int send_some(int socket, const int *fds, const int32_t *numbers, unsigne
     control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
     ssize_t sent;
+    int tries = 0;
     do
         sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    while (sent < 0 && has_waited(errno, &tries));
     if (sent < 0)
         return -errno;
     return protocol_send(socket, (const char *)numbers + sent, data.iov_len - (size_t)sent);

@@ -2,10 +2,15 @@
  *
  *   shim                                  host
  *                                  <-     greeting: this host will take the job
- *   request, descriptors, texts    ->
+ *   request, texts                 ->
+ *                                  <-     reply SEND: the task is about to be made
+ *   working directory, descriptors ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
  *   signal (any number)            ->
  *                                  <-     reply ENDED (wait status)
+ *
+ * The host reads the working directory, and the new task the descriptors (job/descriptors.h). They
+ * are sent on demand only: the kernel counts what a user has in flight against RLIMIT_NOFILE.
  *
  * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the
  * same version: a shim that meets a host of another one says so and fails, and a host closes the
@@ -24,10 +29,10 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   2u
+#define PROTOCOL_ABI   3u
 
 enum {
-    PROTOCOL_FDS_MAX = 2048,
+    PROTOCOL_FDS_MAX = 8192,
     PROTOCOL_FDS_PER_MESSAGE = 250,
     PROTOCOL_TEXT_MAX = 64 << 20,
     PROTOCOL_SPECULATION = 3 /* PR_SPEC_STORE_BYPASS and those after it */
@@ -46,10 +51,11 @@ struct protocol_request {
     uint32_t flags; /* ONESPACE_SPAWN_* */
     uint32_t argc, envc;
     uint32_t text_size; /* argv and environment, each text with its terminating zero */
-    uint32_t fd_count;  /* descriptors that follow, the working directory first */
+    uint32_t fd_count;  /* descriptors that the task inherits */
     int32_t umask, nice;
     int32_t number, ntasks;
     uint32_t kernel_slices; /* --time-slices off */
+    uint32_t has_directory; /* the working directory could be opened */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
     int32_t policy_mode; /* memory policy, 0: default */
@@ -75,7 +81,7 @@ struct protocol_signal {
     uint64_t value;
 };
 
-enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
+enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED, PROTOCOL_SEND };
 
 struct protocol_reply {
     uint32_t kind;
@@ -91,7 +97,8 @@ struct shared_header protocol_header(void);
 /* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */
 int protocol_send(int socket, const void *data, size_t size);
 int protocol_receive(int socket, void *data, size_t size);
-/* `numbers` travel with the descriptors: what each is to be in the task. */
+/* `numbers` travel with the descriptors: what each is to be in the task. Sending waits while too
+ * many are in flight; -EMFILE: the receiver's table is full. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
 int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
 /* The peer's PID if it runs as our user, else -EPERM. 0: it is in another PID namespace. */

@@ -37,10 +37,11 @@ struct host {
     int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
     struct client *clients;
     struct arrival *arrivals;
-    struct job *held; /* received, not started yet */
+    struct job *held; /* received; started when all have come */
     int held_count;
+    struct job *queue; /* to be started, in this order */
     sem_t spawned;
-    int seen;                  /* shims whose task was started or refused so far */
+    int seen;                  /* shims whose task was refused, or is or was in the queue */
     int launcher;              /* its PID, or 0 */
     int expected;              /* tasks that the launcher starts on this node, or -1 */
     struct report_total total; /* of the tasks that ended since the space was last empty */
@@ -54,9 +55,12 @@ void host_reserve(struct host *host);
 void host_turn_away(int listener, const char *message);
 void host_serve_arrivals(struct host *host);
 
-/* start.c: starts the jobs that were held back. complete: they are all that the launcher starts on
+/* start.c: queues the jobs that were held back. complete: they are all that the launcher starts on
  * this node. */
 void host_start_held(struct host *host, int complete);
+/* start.c: asks shims in the queue for their descriptors, and starts the tasks of those that have
+ * answered. is_late: none has for a while. */
+void host_serve_queue(struct host *host, int is_late);
 /* start.c: seconds of CLOCK_MONOTONIC. */
 time_t host_now_s(void);
 /* client.c: reads a shim's socket: a signal to pass on, or the end of the shim. */

@@ -1,5 +1,6 @@
 /* src/host/start.c: from a held job to its task. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,37 @@ static void warn_of_other_launcher(const struct client *client, struct protocol_
                  "launcher");
 }
 
-/* Starts one held job and answers its shim. */
+/* Answers the shim of a job that could not be started. */
+static void refuse(struct job *job, int error, struct protocol_reply *reply)
+{
+    reply->error = error;
+    if (!reply->message[0])
+        snprintf(reply->message, sizeof(reply->message), "%s", strerror(-error));
+    (void)protocol_send(job->socket, reply, sizeof(*reply)); /* if the shim is gone, nobody cares */
+    close(job->socket);
+}
+
+/* The task runs: the shim learns which it is. */
+static void adopt(struct host *host, const struct job *job, struct client *client, int id,
+                  struct protocol_reply *reply)
+{
+    reply->status.id = client->task = id;
+    reply->status.pid = client->pid = onespace_pid(id);
+    snprintf(client->program, sizeof(client->program), "%s", job->argv[0]);
+    warn_of_other_launcher(client, reply);
+    client->has_time_slices = !job->request.kernel_slices;
+    if (client->has_time_slices)
+        time_slices_add(job->request.cpus, job->request.cpus_size);
+    sem_post(&host->spawned);
+    if (protocol_send(job->socket, reply, sizeof(*reply)) < 0)
+        (void)!onespace_kill(id, SIGKILL);
+    client->socket = job->socket;
+    client->started = host_now_s();
+    client->next = host->clients;
+    host->clients = client;
+}
+
+/* Starts the task of a shim that has been asked for its descriptors and has answered. */
 static void start_job(struct host *host, struct job *job)
 {
     struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
@@ -61,44 +92,61 @@ static void start_job(struct host *host, struct job *job)
     if (client)
         set_apart(host, job, client);
     int id = client ? job_spawn(job, reply.message, sizeof(reply.message)) : -ENOMEM;
-    int socket = job->socket;
-    if (client)
-        snprintf(client->program, sizeof(client->program), "%s", job->argv[0]);
-    host->seen++;
     if (id > 0) {
-        reply.status.id = client->task = id;
-        reply.status.pid = client->pid = onespace_pid(id);
-        warn_of_other_launcher(client, &reply);
-        client->has_time_slices = !job->request.kernel_slices;
-        if (client->has_time_slices)
-            time_slices_add(job->request.cpus, job->request.cpus_size);
-        sem_post(&host->spawned);
+        adopt(host, job, client, id, &reply);
+    } else {
+        refuse(job, id, &reply);
+        free(client);
     }
     job_free(job);
-    reply.error = id < 0 ? id : 0;
-    if (id < 0 && !reply.message[0])
-        snprintf(reply.message, sizeof(reply.message), "%s", strerror(-id));
-    if (protocol_send(socket, &reply, sizeof(reply)) < 0 && id > 0)
-        (void)!onespace_kill(id, SIGKILL);
-    if (id < 0) {
-        close(socket);
-        free(client);
-        return;
-    }
-    client->socket = socket;
-    client->started = host_now_s();
-    client->next = host->clients;
-    host->clients = client;
 }
 
 void host_start_held(struct host *host, int complete)
 {
-    while (host->held) {
-        struct job *job = host->held;
-        host->held = job->next;
-        host->held_count--;
-        if (complete)
-            job->request.flags |= ONESPACE_SPAWN_TOGETHER;
+    struct job **last = &host->queue;
+    for (struct job *job = host->held; complete && job; job = job->next)
+        job->request.flags |= ONESPACE_SPAWN_TOGETHER;
+    while (*last)
+        last = &(*last)->next;
+    *last = host->held;
+    host->seen += host->held_count;
+    host->held = NULL;
+    host->held_count = 0;
+}
+
+static int has_answered(const struct job *job)
+{
+    struct pollfd answer = {job->socket, POLLIN, 0};
+    return job->is_asked && poll(&answer, 1, 0) > 0; /* or is gone: job_spawn tells */
+}
+
+/* Two at a time, so that the next shim answers while a task is made, and few descriptors are in
+ * flight. If those two are late, stopped perhaps, they delay no other. */
+static void ask_next(struct host *host, int is_late)
+{
+    enum { ASKED_AT_ONCE = 2 };
+    int asked = 0;
+    for (struct job *job = host->queue; job; job = job->next) {
+        asked += job->is_asked && !is_late;
+        if (job->is_asked || asked >= ASKED_AT_ONCE)
+            continue;
+        job->is_asked = 1;
+        asked++;
+        (void)job_ask(job); /* if the shim is gone, reading tells */
+    }
+}
+
+void host_serve_queue(struct host *host, int is_late)
+{
+    ask_next(host, is_late);
+    for (struct job **at = &host->queue; *at;) {
+        struct job *job = *at;
+        if (!has_answered(job)) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
         start_job(host, job);
+        ask_next(host, 0);
     }
 }

@@ -186,6 +186,18 @@ static int find_host(const struct shim_job *job)
              "onespace-run(1)");
 }
 
+/* The host's answer to the request; it asks for the descriptors first, unless it refuses. */
+static int await_answer(int socket, struct sent_fds *sent, struct protocol_reply *reply)
+{
+    int result = protocol_receive(socket, reply, sizeof(*reply));
+    if (result < 0 || reply->kind != PROTOCOL_SEND)
+        return result;
+    result = request_send_fds(socket, sent);
+    if (result < 0 && result != -EPIPE && result != -ECONNRESET)
+        return result;
+    return protocol_receive(socket, reply, sizeof(*reply)); /* a refusal, too, is read */
+}
+
 /* Sends the job, once only: a host that ends after that may have started the task. */
 static int submit(const struct shim_job *job, struct sent_fds *sent, const sigset_t *mask,
                   int *socket_out, struct protocol_reply *reply)
@@ -197,7 +209,7 @@ static int submit(const struct shim_job *job, struct sent_fds *sent, const sigse
     int result = request_send(socket, job, sent, mask);
     int is_refusal = result == -EPIPE || result == -ECONNRESET; /* what was said before is read */
     if (result == 0 || is_refusal)
-        result = protocol_receive(socket, reply, sizeof(*reply));
+        result = await_answer(socket, sent, reply);
     if (result == 0) {
         *socket_out = socket;
         return 0;
