@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,10 @@
 #include <unistd.h>
 
 #include "cmd/lib/output.h"
+#include "host/room/groups.h"
 
 /* Mappings of one MPI rank: 130 to 315 with MPICH, Open MPI and UCX. */
 enum { RANK_MAPPINGS = 320 };
-#define UNLIMITED UINT64_MAX
 
 static void say_mappings(void)
 {
@@ -95,73 +94,12 @@ static void say_huge_pages(void)
                    chosen + 1, reserved, size);
 }
 
-/* ---- Control groups ---- */
-
-/* The directory of our group for a controller: version 1 where that has it, else version 2. 0 or
- * -1. *mount is the length of the part that is the mount point. */
-static int find_group(const char *controller, char directory[PATH_MAX], size_t *mount)
-{
-    char line[PATH_MAX], unified[PATH_MAX] = "", path[PATH_MAX] = "";
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
-        return -1;
-    while (fgets(line, sizeof(line), file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *names = strchr(line, ':'), *where = names ? strchr(names + 1, ':') : NULL;
-        if (!where)
-            continue;
-        *where++ = 0;
-        if (!names[1])
-            snprintf(unified, sizeof(unified), "%s", where);
-        for (char *save, *name = strtok_r(names + 1, ",", &save); name;
-             name = strtok_r(NULL, ",", &save))
-            if (strcmp(name, controller) == 0)
-                snprintf(path, sizeof(path), "%s", where);
-    }
-    fclose(file);
-    const char *base = "/sys/fs/cgroup";
-    int length = path[0] ? snprintf(directory, PATH_MAX, "%s/%s", base, controller)
-                         : snprintf(directory, PATH_MAX, "%s", base);
-    *mount = (size_t)length;
-    if (!path[0] && !unified[0])
-        return -1;
-    const char *below = path[0] ? path : unified;
-    if (strlen(below) + *mount >= PATH_MAX)
-        return -1;
-    strcpy(directory + *mount, strcmp(below, "/") == 0 ? "" : below);
-    return 0;
-}
-
-/* The lowest limit of this process's group and its ancestors, UNLIMITED when there is none. In a
- * container the group's path may not be visible: then the mount point counts. */
-static uint64_t group_limit(const char *controller, const char *const names[2])
-{
-    char directory[PATH_MAX], path[PATH_MAX + 64], text[64];
-    size_t mount;
-    uint64_t least = UNLIMITED;
-    if (find_group(controller, directory, &mount) < 0)
-        return UNLIMITED;
-    for (;;) {
-        for (unsigned i = 0; i < 2; i++) {
-            snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
-            if (doctor_read(path, text, sizeof(text)) != 0 || !text[0] || text[0] == 'm')
-                continue;
-            uint64_t limit = strtoull(text, NULL, 10);
-            least = limit < least ? limit : least;
-        }
-        if (strlen(directory) <= mount)
-            break;
-        *strrchr(directory, '/') = 0;
-    }
-    return least;
-}
-
 static void say_groups(void)
 {
     static const char *const memory_names[2] = {"memory.max", "memory.limit_in_bytes"};
     static const char *const pids_names[2] = {"pids.max", "pids.max"};
     char text[OUTPUT_SHORT];
-    uint64_t memory = group_limit("memory", memory_names), pids = group_limit("pids", pids_names);
+    uint64_t memory = groups_limit("memory", memory_names), pids = groups_limit("pids", pids_names);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (memory < meminfo("MemTotal"))
         doctor_say(DOCTOR_WARNING, "memory cgroup",

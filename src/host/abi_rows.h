@@ -13,7 +13,6 @@
     ROW(struct protocol_told, speculation, 20, 12) \
     ROW(struct protocol_greeting, header, 0, 24) \
     ROW(struct protocol_greeting, file, 24, 256) \
-    ROW(struct protocol_greeting, message, 280, 512) \
     ROW(struct protocol_request, header, 0, 24) \
     ROW(struct protocol_request, flags, 24, 4) \
     ROW(struct protocol_request, argc, 28, 4) \
@@ -26,6 +25,7 @@
     ROW(struct protocol_request, ntasks, 56, 4) \
     ROW(struct protocol_request, kernel_slices, 60, 4) \
     ROW(struct protocol_request, has_directory, 64, 4) \
+    ROW(struct protocol_request, is_lost, 68, 4) \
     ROW(struct protocol_request, launch, 72, 8) \
     ROW(struct protocol_request, stack_size, 80, 8) \
     ROW(struct protocol_request, policy_mode, 88, 4) \

@@ -85,12 +85,17 @@ void host_pass_end_on(struct host *host)
         if (client->socket >= 0) {
             warn_if_alone(host, client, &reply);
             warn_of_departure(client, &reply);
+            launch_say_shortage(client->launch, reply.status.status, reply.message,
+                                sizeof(reply.message));
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }
         if (client->has_time_slices)
             time_slices_remove();
         *at = client->next;
+        if (client->launch)
+            client->launch->running--;
+        launch_leave(host, client->launch);
         free(client);
         return;
     }

@@ -1,8 +1,9 @@
 /* src/host/protocol.h: what shim and host say to each other over a Unix stream socket.
  *
  *   shim                                  host
- *                                  <-     greeting: this host will take the job
+ *                                  <-     greeting
  *   request, texts                 ->
+ *                                  <-     reply HELD, with a token (job/told.h) for ranks
  *                                  <-     reply SEND: the task is about to be made
  *   working directory, descriptors ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
@@ -29,7 +30,7 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   3u
+#define PROTOCOL_ABI   4u
 
 enum {
     PROTOCOL_FDS_MAX = 8192,
@@ -56,6 +57,7 @@ struct protocol_request {
     int32_t number, ntasks;
     uint32_t kernel_slices; /* --time-slices off */
     uint32_t has_directory; /* the working directory could be opened */
+    uint32_t is_lost;       /* no job: the launch had a host before this one, which was killed */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
     int32_t policy_mode; /* memory policy, 0: default */
@@ -70,8 +72,7 @@ struct protocol_request {
 /* The host's first word, by which a shim of another version knows it. */
 struct protocol_greeting {
     struct shared_header header;
-    char file[256];    /* of the host's program */
-    char message[512]; /* why this host can take no job, or empty */
+    char file[256]; /* of the host's program */
 };
 
 /* A signal that the shim got. */
@@ -81,14 +82,14 @@ struct protocol_signal {
     uint64_t value;
 };
 
-enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED, PROTOCOL_SEND };
+enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED, PROTOCOL_SEND, PROTOCOL_HELD };
 
 struct protocol_reply {
     uint32_t kind;
     int32_t error;                 /* ANSWER: 0 or -errno, with message */
     struct onespace_status status; /* ANSWER: id and pid; ENDED: all */
     struct report_total total;     /* ENDED, to the last one only */
-    char message[1024];            /* without an error: a warning, or empty */
+    char message[1024];            /* why, or a warning, or empty */
 };
 
 /* What this version writes at the beginning of greetings and requests. */
@@ -101,6 +102,11 @@ int protocol_receive(int socket, void *data, size_t size);
  * many are in flight; -EMFILE: the receiver's table is full. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
 int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
+/* The same as protocol_send, with a descriptor that travels along unless it is negative or too many
+ * are in flight. */
+int protocol_send_with_fd(int socket, const void *data, size_t size, int fd);
+/* The same as protocol_receive; *fd is the descriptor that came along, or -1. */
+int protocol_receive_with_fd(int socket, void *data, size_t size, int *fd);
 /* The peer's PID if it runs as our user, else -EPERM. 0: it is in another PID namespace. */
 int protocol_peer(int socket);
 

@@ -11,6 +11,7 @@
 
 #include "host/job/job.h"
 #include "host/job/report.h"
+#include "host/launch.h"
 
 struct client {
     int socket; /* -1: the shim is gone */
@@ -19,8 +20,8 @@ struct client {
     char program[256];                   /* as it was named */
     int has_time_slices;                 /* counted by time_slices_add */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
-    uint64_t launch;
-    time_t started; /* seconds of CLOCK_MONOTONIC */
+    struct launch *launch;               /* NULL: not of a launcher */
+    time_t started;                      /* seconds of CLOCK_MONOTONIC */
     struct client *next;
 };
 
@@ -40,6 +41,8 @@ struct host {
     struct job *held; /* received; started when all have come */
     int held_count;
     struct job *queue; /* to be started, in this order */
+    struct launch *launches;
+    char unusable[256]; /* why there is no space, or empty: then all jobs are refused */
     sem_t spawned;
     int seen;                  /* shims whose task was refused, or is or was in the queue */
     int launcher;              /* its PID, or 0 */
@@ -51,8 +54,6 @@ struct host {
  * connections of those that went away. */
 void host_accept(struct host *host);
 void host_reserve(struct host *host);
-/* Tells the shims that wait to be accepted why there will be no host. */
-void host_turn_away(int listener, const char *message);
 void host_serve_arrivals(struct host *host);
 
 /* start.c: queues the jobs that were held back. complete: they are all that the launcher starts on

@@ -9,6 +9,7 @@
 
 #include "host/job/time_slices.h"
 #include "host/protocol.h"
+#include "host/room/room.h"
 #include "host/serve.h"
 #include "onespace.h"
 
@@ -23,7 +24,7 @@ time_t host_now_s(void)
  * second launcher (in a space that the user named) would take numbers of that group, and the
  * barrier would count them. So none of them gets a number, even if the group ends while they are
  * started. */
-static int must_be_apart(const struct host *host, uint64_t launch)
+static int must_be_apart(const struct host *host, const struct launch *launch)
 {
     for (const struct client *client = host->clients; client; client = client->next)
         if (client->is_numbered && client->is_apart == (client->launch == launch))
@@ -34,10 +35,10 @@ static int must_be_apart(const struct host *host, uint64_t launch)
 static void set_apart(const struct host *host, struct job *job, struct client *client)
 {
     struct protocol_request *request = &job->request;
-    client->launch = request->launch;
+    client->launch = job->launch;
     client->is_numbered = request->number >= 0;
     client->is_first = request->number == 0;
-    client->is_apart = client->is_numbered && must_be_apart(host, request->launch);
+    client->is_apart = client->is_numbered && must_be_apart(host, job->launch);
     if (client->is_apart) {
         request->number = request->ntasks = -1;
         request->flags &= ~ONESPACE_SPAWN_TOGETHER;
@@ -54,16 +55,6 @@ static void warn_of_other_launcher(const struct client *client, struct protocol_
                  "launcher");
 }
 
-/* Answers the shim of a job that could not be started. */
-static void refuse(struct job *job, int error, struct protocol_reply *reply)
-{
-    reply->error = error;
-    if (!reply->message[0])
-        snprintf(reply->message, sizeof(reply->message), "%s", strerror(-error));
-    (void)protocol_send(job->socket, reply, sizeof(*reply)); /* if the shim is gone, nobody cares */
-    close(job->socket);
-}
-
 /* The task runs: the shim learns which it is. */
 static void adopt(struct host *host, const struct job *job, struct client *client, int id,
                   struct protocol_reply *reply)
@@ -78,10 +69,30 @@ static void adopt(struct host *host, const struct job *job, struct client *clien
     sem_post(&host->spawned);
     if (protocol_send(job->socket, reply, sizeof(*reply)) < 0)
         (void)!onespace_kill(id, SIGKILL);
+    if (client->launch)
+        client->launch->running++; /* and stays a member */
     client->socket = job->socket;
     client->started = host_now_s();
     client->next = host->clients;
     host->clients = client;
+}
+
+/* What the shim is to learn of a failure. -EPIPE: it is gone itself, which is its launcher's
+ * business, not a failure to start. */
+static void refuse(struct host *host, struct job *job, int error, char *message, size_t size)
+{
+    struct launch *launch = job->launch;
+    if (error == -EPIPE || error == -ECONNRESET) {
+        close(job->socket);
+        job_free(job);
+        launch_leave(host, launch);
+        return;
+    }
+    if (error == -EOWNERDEAD)
+        snprintf(message, size, "the reaper of the space was killed, and the tasks with it");
+    if (launch)
+        room_explain(error, launch->running, launch->ranks, message, size);
+    launch_refuse(host, job, error, message);
 }
 
 /* Starts the task of a shim that has been asked for its descriptors and has answered. */
@@ -94,11 +105,11 @@ static void start_job(struct host *host, struct job *job)
     int id = client ? job_spawn(job, reply.message, sizeof(reply.message)) : -ENOMEM;
     if (id > 0) {
         adopt(host, job, client, id, &reply);
+        job_free(job);
     } else {
-        refuse(job, id, &reply);
         free(client);
+        refuse(host, job, id, reply.message, sizeof(reply.message));
     }
-    job_free(job);
 }
 
 void host_start_held(struct host *host, int complete)
@@ -136,17 +147,24 @@ static void ask_next(struct host *host, int is_late)
     }
 }
 
+/* The first in the queue whose shim has answered. */
+static struct job *take_answered(struct host *host)
+{
+    for (struct job **at = &host->queue; *at; at = &(*at)->next)
+        if (has_answered(*at)) {
+            struct job *job = *at;
+            *at = job->next;
+            return job;
+        }
+    return NULL;
+}
+
 void host_serve_queue(struct host *host, int is_late)
 {
+    struct job *job;
     ask_next(host, is_late);
-    for (struct job **at = &host->queue; *at;) {
-        struct job *job = *at;
-        if (!has_answered(job)) {
-            at = &job->next;
-            continue;
-        }
-        *at = job->next;
-        start_job(host, job);
+    while ((job = take_answered(host))) {
+        start_job(host, job); /* or refuses it, and others in the queue */
         ask_next(host, 0);
     }
 }

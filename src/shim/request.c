@@ -121,6 +121,18 @@ int request_send(int socket, const struct shim_job *job, struct sent_fds *sent,
     return result;
 }
 
+int request_send_lost(int socket, const struct shim_job *job)
+{
+    struct protocol_request request = {0};
+    sigset_t none;
+    sigemptyset(&none);
+    fill_request(&request, job, &none);
+    request.is_lost = 1;
+    request.argc = request.text_size = 1;
+    int result = protocol_send(socket, &request, sizeof(request));
+    return result < 0 ? result : protocol_send(socket, "", 1);
+}
+
 int request_send_fds(int socket, struct sent_fds *sent)
 {
     static const int32_t none = -1;

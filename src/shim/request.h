@@ -18,6 +18,8 @@ struct sent_fds {
  * mask. 0 or -errno; *sent tells what is to be sent when the host asks for it. */
 int request_send(int socket, const struct shim_job *job, struct sent_fds *sent,
                  const sigset_t *mask);
+/* Tells a host that the launch had one before, which was killed. 0 or -errno. */
+int request_send_lost(int socket, const struct shim_job *job);
 /* Sends the working directory and the descriptors. 0 or -errno. */
 int request_send_fds(int socket, struct sent_fds *sent);
 /* Closes this process's copies of what was sent. */

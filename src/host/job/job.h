@@ -14,6 +14,7 @@ struct job {
     int directory;
     int peer; /* the shim's PID */
     struct identity_change change;
+    struct launch *launch; /* NULL: not of a launcher */
     char *texts, **argv, **envp;
     int socket;
     int is_asked; /* for its descriptors */
