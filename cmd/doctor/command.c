@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/lib/commands.h"
@@ -11,14 +12,17 @@
 #include "cmd/lib/output.h"
 
 static const char usage[] =
-    "usage: onespace doctor [--json]\n"
+    "usage: onespace doctor [--json] [--ranks N]\n"
     "\n"
     "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the\n"
     "current directory's file system, makes a few tasks, and says what is good, what could be "
     "better\n"
     "and what is wrong, with the fix. Changes nothing.\n"
     "\n"
-    "      --json   an array of {status, subject, finding, fix}, for programs\n"
+    "      --json      an array of {status, subject, finding, fix}, for programs\n"
+    "      --ranks N   only whether N ranks of a job fit on this node, and what to raise if they "
+    "do "
+    "not\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0 when nothing is wrong, 1 when something is, 2 wrong usage.\n";
@@ -75,40 +79,65 @@ void doctor_say(enum doctor_status status, const char *subject, const char *fix,
     fflush(stdout); /* some of the next checks take a while */
 }
 
-int command_doctor(int argc, char **argv)
+/* A number of ranks, or 0. */
+static unsigned ranks_from(const char *text)
 {
-    enum { OPT_JSON = 256 };
-    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits < 7 && !text[digits] ? (unsigned)atoi(text) : 0;
+}
+
+static void look_at_all(void)
+{
     static void (*const parts[])(void) = {
         doctor_kernel, doctor_memory, doctor_limits, doctor_calls,   doctor_install,
         doctor_trial,  doctor_xpmem,  doctor_mpi,    doctor_storage, doctor_settings};
-    argv[0] = "onespace doctor";
-    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return 0;
-        }
-        if (option != OPT_JSON) {
-            fprintf(stderr, "Try `onespace doctor --help`.\n");
-            return 2;
-        }
-        json.out = stdout;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "onespace doctor: takes no argument. Try `onespace doctor --help`.\n");
-        return 2;
-    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        parts[i]();
+}
+
+static int report(unsigned ranks)
+{
     width = output_width(stdout);
     if (json.out)
         json_open(&json, NULL, '[');
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        parts[i]();
+    if (ranks)
+        doctor_ranks(ranks);
+    else
+        look_at_all();
     if (json.out)
         json_close(&json, ']');
     else
         printf("\n%u good, %u to look at, %u wrong\n", counts[DOCTOR_GOOD], counts[DOCTOR_WARNING],
                counts[DOCTOR_WRONG]);
     return counts[DOCTOR_WRONG] ? 1 : 0;
+}
+
+int command_doctor(int argc, char **argv)
+{
+    enum { OPT_JSON = 256, OPT_RANKS };
+    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
+                                            {"ranks", required_argument, NULL, OPT_RANKS},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    unsigned ranks = 0;
+    argv[0] = "onespace doctor";
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        } else if (option == OPT_JSON) {
+            json.out = stdout;
+        } else if (option == OPT_RANKS && (ranks = ranks_from(optarg)) == 0) {
+            fprintf(stderr, "onespace doctor: --ranks %s: not a number of ranks\n", optarg);
+            return 2;
+        } else if (option != OPT_RANKS) {
+            fprintf(stderr, "Try `onespace doctor --help`.\n");
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "onespace doctor: takes no argument. Try `onespace doctor --help`.\n");
+        return 2;
+    }
+    return report(ranks);
 }

@@ -16,16 +16,17 @@ __attribute__((format(printf, 4, 5))) void doctor_say(enum doctor_status status,
                                                       const char *subject, const char *fix,
                                                       const char *finding, ...);
 
-void doctor_kernel(void);   /* kernel.c */
-void doctor_memory(void);   /* memory.c */
-void doctor_limits(void);   /* limits.c */
-void doctor_calls(void);    /* calls.c */
-void doctor_install(void);  /* trial.c: agent, address region, interposition, sockets */
-void doctor_trial(void);    /* trial.c */
-void doctor_xpmem(void);    /* xpmem.c */
-void doctor_mpi(void);      /* mpi.c: launchers and libraries */
-void doctor_storage(void);  /* storage.c */
-void doctor_settings(void); /* settings.c: environment */
+void doctor_kernel(void);          /* kernel.c */
+void doctor_memory(void);          /* memory.c */
+void doctor_limits(void);          /* limits.c */
+void doctor_calls(void);           /* calls.c */
+void doctor_install(void);         /* trial.c: agent, address region, interposition, sockets */
+void doctor_trial(void);           /* trial.c */
+void doctor_xpmem(void);           /* xpmem.c */
+void doctor_mpi(void);             /* mpi.c: launchers and libraries */
+void doctor_storage(void);         /* storage.c */
+void doctor_settings(void);        /* settings.c: environment */
+void doctor_ranks(unsigned ranks); /* ranks.c: whether so many fit */
 
 /* ---- child.c: checks that may hang, crash or leave something behind run in a child ---- */
 

@@ -29,8 +29,8 @@ static void say_files(void)
     struct rlimit limit;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     getrlimit(RLIMIT_NOFILE, &limit);
-    /* The host holds the descriptors that each rank comes with. */
-    rlim_t wanted = (rlim_t)cores * 64 > LEAST ? (rlim_t)cores * 64 : LEAST;
+    /* The host has one for each rank, and launchers a few. */
+    rlim_t wanted = (rlim_t)cores * 8 > LEAST ? (rlim_t)cores * 8 : LEAST;
     int few = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < wanted;
     doctor_say(few ? DOCTOR_WARNING : DOCTOR_GOOD, "ulimit -n",
                few ? "Raise it: ulimit -n 65536 (or limits.conf, LimitNOFILE=)." : NULL,

@@ -11,10 +11,10 @@
 
 #include "cmd/lib/cgroup.h"
 #include "cmd/lib/output.h"
+#include "host/room/groups.h"
 
 /* Mappings of one MPI rank: 130 to 315 with MPICH, Open MPI and UCX. */
 enum { RANK_MAPPINGS = 320 };
-#define UNLIMITED UINT64_MAX
 
 static void say_mappings(void)
 {
@@ -80,36 +80,12 @@ static void say_huge_pages(void)
                    chosen + 1, reserved, size);
 }
 
-/* ---- Control groups ---- */
-
-struct limit {
-    const char *const *names; /* of its file, in both versions */
-    uint64_t least;
-};
-
-static void take_limit(const char *directory, void *context)
-{
-    struct limit *limit = context;
-    uint64_t value;
-    for (unsigned i = 0; i < 2; i++)
-        if (cgroup_number(directory, limit->names[i], &value) == 0 && value < limit->least)
-            limit->least = value;
-}
-
-/* The lowest limit of this process's group and its ancestors, UNLIMITED when there is none. */
-static uint64_t group_limit(const char *controller, const char *const names[2])
-{
-    struct limit limit = {names, UNLIMITED};
-    cgroup_each(0, controller, take_limit, &limit);
-    return limit.least;
-}
-
 static void say_groups(void)
 {
     static const char *const memory_names[2] = {"memory.max", "memory.limit_in_bytes"};
     static const char *const pids_names[2] = {"pids.max", "pids.max"};
     char text[OUTPUT_SHORT];
-    uint64_t memory = group_limit("memory", memory_names), pids = group_limit("pids", pids_names);
+    uint64_t memory = groups_limit("memory", memory_names), pids = groups_limit("pids", pids_names);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (memory < cgroup_machine("MemTotal"))
         doctor_say(DOCTOR_WARNING, "memory cgroup",

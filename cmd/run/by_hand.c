@@ -13,6 +13,7 @@
 #include "host/job/departure.h"
 #include "host/job/report.h"
 #include "host/job/time_slices.h"
+#include "host/room/room.h"
 #include "shim/binding.h"
 #include "shim/defaults.h"
 #include "task/reaper.h"
@@ -130,6 +131,8 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
     snprintf(text, sizeof(text), "%d", total);
     setenv("ONESPACE_NTASKS", text, 1);
     int id = bound < 0 ? bound : onespace_spawn(segment->argv[0], segment->argv, NULL, &attr);
+    if (id < 0 && total > 1)
+        room_explain(id, (unsigned)number, (unsigned)total, message, sizeof(message));
     if (id < 0)
         fprintf(stderr, "onespace run: %s\n", message[0] ? message : strerror(-id));
     else if (!run->kernel_slices)
@@ -139,12 +142,18 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
 
 static int spawn_all(const struct run_options *run, const sigset_t *mask)
 {
+    char message[1024] = "";
     int total = 0, number = 0;
     for (int s = 0; s < run->segment_count; s++)
         total += run->segments[s].count;
     if (total > ONESPACE_TASKS_MAX) {
         fprintf(stderr, "onespace run: %d tasks: one space holds %d\n", total, ONESPACE_TASKS_MAX);
         return -EINVAL;
+    }
+    int room = room_check(ROOM_BY_HAND, (unsigned)total, message, sizeof(message));
+    if (room < 0) {
+        fprintf(stderr, "onespace run: %s\n", message);
+        return room;
     }
     for (int s = 0; s < run->segment_count; s++)
         for (int i = 0; i < run->segments[s].count; i++, number++) {
@@ -238,6 +247,7 @@ int run_by_hand(const struct run_options *run)
     if (!run->thread_mode)               /* else signals are for the one process of all */
         start_forwarding(&forwarded);
     if (failed < 0) {
+        tasks.failure = report_exit_code(failed);
         kill_all(SIGKILL);
         wait_all(run);
         return report_exit_code(failed);

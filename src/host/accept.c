@@ -18,45 +18,58 @@ enum { REQUEST_TIMEOUT_S = 2 };
     "the host of the space has no descriptors left: raise the hard limit (ulimit -Hn) where the "  \
     "space is started"
 
-static void refuse(int socket, int error, const char *message)
-{
-    struct protocol_reply reply = {.kind = PROTOCOL_ANSWER, .error = error};
-    snprintf(reply.message, sizeof(reply.message), "%s", message);
-    (void)protocol_send(socket, &reply, sizeof(reply)); /* if the shim is gone, nobody cares */
-}
-
-/* 0, or an error of which the shim has been told. */
-static int receive(const struct host *host, struct job *job, int socket)
-{
-    char message[1024] = "";
-    int result = job_receive(job, socket);
-    job->peer = protocol_peer(socket);
-    if (result == 0)
-        result = identity_check(job->peer, &job->request.told, host->launcher, &job->change,
-                                message, sizeof(message));
-    if (result == -EMFILE)
-        strcpy(message, NO_ROOM);
-    if (result < 0 && result != -EPROTO)
-        refuse(socket, result, message[0] ? message : strerror(-result));
-    return result;
-}
-
-/* Receives a shim's job. If the launcher told how many ranks it starts on this node, the host
- * starts them together: ranks that spin until the last one has come would take the CPUs that the
- * last ones need to start. A malformed job closes the connection. */
-static void serve_new(struct host *host, int socket)
+/* Receives a shim's job: NULL when it is malformed or the shim is gone, and the connection is
+ * closed. */
+static struct job *receive(struct host *host, int socket)
 {
     struct timeval patience = {REQUEST_TIMEOUT_S, 0};
-    struct job *job = calloc(1, sizeof(*job)), **last = &host->held;
+    struct job *job = calloc(1, sizeof(*job));
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (!job || receive(host, job, socket) < 0) {
+    if (!job || job_receive(job, socket) < 0) {
         if (job)
             job_free(job);
         close(socket);
         host->seen++;
-        return;
+        return NULL;
     }
     job->socket = socket;
+    job->peer = protocol_peer(socket);
+    job->launch = launch_join(host, &job->request);
+    (void)launch_greet(job); /* if the shim is gone, reading tells */
+    return job;
+}
+
+/* 0, or an error with a message. */
+static int check(const struct host *host, struct job *job, char *message, size_t size)
+{
+    if (host->unusable[0]) {
+        snprintf(message, size, "%s", host->unusable);
+        return -EAGAIN;
+    }
+    if (job->request.is_lost) { /* its shim has said why */
+        launch_silence(job->launch);
+        return -EOWNERDEAD;
+    }
+    if (job->launch && job->launch->error)
+        return job->launch->error; /* launch_refuse has its message */
+    return identity_check(job->peer, &job->request.told, host->launcher, &job->change, message,
+                          size);
+}
+
+/* If the launcher told how many ranks it starts on this node, the host starts them together: ranks
+ * that spin until the last one has come would take the CPUs that the last ones need to start. */
+static void serve_new(struct host *host, int socket)
+{
+    char message[1024] = "";
+    struct job *job = receive(host, socket), **last = &host->held;
+    if (!job)
+        return;
+    int result = check(host, job, message, sizeof(message));
+    if (result < 0) {
+        host->seen++;
+        launch_refuse(host, job, result, result == -EMFILE ? NO_ROOM : message);
+        return;
+    }
     while (*last)
         last = &(*last)->next;
     *last = job;
@@ -65,33 +78,29 @@ static void serve_new(struct host *host, int socket)
         host_start_held(host, host->held_count == host->expected);
 }
 
-static void greet(int socket, const char *message)
+static void greet(int socket)
 {
     struct protocol_greeting greeting = {.header = protocol_header()};
     (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
-    snprintf(greeting.message, sizeof(greeting.message), "%s", message);
-    (void)protocol_send(socket, &greeting, sizeof(greeting));
-}
-
-void host_turn_away(int listener, const char *message)
-{
-    struct pollfd waiting = {listener, POLLIN, 0};
-    while (poll(&waiting, 1, 0) > 0) {
-        int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (socket < 0)
-            return;
-        greet(socket, message);
-        close(socket);
-    }
+    (void)protocol_send(socket, &greeting, sizeof(greeting)); /* if it is gone, reading tells */
 }
 
 /* Without this a shim that cannot be accepted would wait for ever, and poll would report it at
- * once, again and again. */
+ * once, again and again. Its launch learns of it by the shim's request. */
 static void turn_away_for_lack_of_room(struct host *host)
 {
     close(host->reserve);
-    host_turn_away(host->listener, NO_ROOM);
-    host->seen++;
+    int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (socket >= 0 && protocol_peer(socket) >= 0) {
+        greet(socket);
+        struct job *job = receive(host, socket);
+        if (job) {
+            host->seen++;
+            launch_refuse(host, job, -EMFILE, NO_ROOM);
+        }
+    } else if (socket >= 0) {
+        close(socket);
+    }
     host_reserve(host);
 }
 
@@ -103,8 +112,10 @@ void host_reserve(struct host *host)
 void host_accept(struct host *host)
 {
     int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (socket < 0 && (errno == EMFILE || errno == ENFILE))
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
         turn_away_for_lack_of_room(host);
+        return;
+    }
     struct arrival *arrival = socket >= 0 ? calloc(1, sizeof(*arrival)) : NULL;
     if (!arrival || protocol_peer(socket) < 0) {
         if (socket >= 0)
@@ -112,7 +123,7 @@ void host_accept(struct host *host)
         free(arrival);
         return;
     }
-    greet(socket, ""); /* if the shim is gone, reading tells */
+    greet(socket);
     *arrival = (struct arrival){socket, 0, host->arrivals};
     host->arrivals = arrival;
 }

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -192,24 +193,32 @@ int host_start(const char *directory, const char *name, int expected, int launch
 static void await_end(const char *directory, const char *name)
 {
     struct protocol_greeting greeting;
-    int ended = -1;
-    for (int tries = 0; tries < CONNECT_TRIES && ended < 0; tries++) {
+    struct timeval patience = {1, 0};
+    int result = -EPIPE;
+    for (int tries = 0; tries < CONNECT_TRIES && result < 0 && result != -EAGAIN; tries++) {
         int fd = try_connect(directory, name);
         if (fd < 0)
             return;
-        ended = protocol_receive(fd, &greeting, sizeof(greeting)); /* 0: of another host */
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        result = protocol_receive(fd, &greeting, sizeof(greeting)); /* 0, -EAGAIN: another host */
         close(fd);
     }
 }
 
+int host_find(const char *name)
+{
+    char directory[64];
+    runtime_dir_name(directory, sizeof(directory));
+    return try_connect(directory, name);
+}
+
 void host_tidy(const char *name)
 {
-    char directory[64], message[512];
-    int lock = runtime_dir_open(directory, sizeof(directory), message, sizeof(message)) < 0
-                   ? -1
-                   : runtime_dir_lock(directory);
+    char directory[64];
+    runtime_dir_name(directory, sizeof(directory));
+    int lock = runtime_dir_lock(directory);
     if (lock < 0)
-        return;
+        return; /* another shim has removed all of it */
     await_end(directory, name);
     host_sweep(directory);
     close(lock);

@@ -59,6 +59,8 @@ static unsigned watch_all(struct host *host, struct pollfd *watched)
         watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* poll skips -1 */
     for (struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
         watched[at++] = (struct pollfd){arrival->is_partial ? -1 : arrival->socket, POLLIN, 0};
+    for (struct job *job = host->queue; job; job = job->next)
+        watched[at++] = (struct pollfd){job->is_asked ? job->socket : -1, POLLIN, 0};
     return at;
 }
 
@@ -68,6 +70,8 @@ static unsigned count_watched(const struct host *host)
     for (const struct client *client = host->clients; client; client = client->next)
         count++;
     for (const struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
+        count++;
+    for (const struct job *job = host->queue; job; job = job->next)
         count++;
     return count;
 }
@@ -88,7 +92,8 @@ static int serve_round(struct host *host, int timeout_ms)
         return 1;
     unsigned count = watch_all(host, watched), at = 2;
     int partial = has_partial(host);
-    int ready = poll(watched, count, partial ? PARTIAL_MS : host->held ? HOLD_MS : timeout_ms);
+    int waits = host->held || host->queue || launch_is_ending(host);
+    int ready = poll(watched, count, partial ? PARTIAL_MS : waits ? HOLD_MS : timeout_ms);
     for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
         if (client->socket >= 0 && watched[at].revents)
             host_serve_client(client);
@@ -99,6 +104,8 @@ static int serve_round(struct host *host, int timeout_ms)
         host_accept(host);
     if (ready == 0 && !partial)
         host_start_held(host, 0); /* the others are late, or join another space */
+    host_serve_queue(host, ready == 0);
+    launch_end_failed(host);
     free(watched);
     while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
         ;
@@ -157,23 +164,13 @@ static int prepare(struct host *host)
     return -pthread_create(&waiter, NULL, wait_for_tasks, host);
 }
 
-/* The shim that started this host connects before it releases the directory's lock. */
-static void give_up(struct host *host, const char *directory, int error)
-{
-    char message[256];
-    snprintf(message, sizeof(message), "cannot make a space: %s (see `onespace doctor`)",
-             strerror(-error));
-    fprintf(stderr, "onespace host: %s\n", message);
-    int lock = runtime_dir_lock(directory);
-    host_turn_away(host->listener, message);
-    leave_directory(host, directory);
-    if (lock >= 0)
-        close(lock);
-}
-
 int host_serve(int listener, const char *directory, const char *name, int expected, int launcher)
 {
-    struct host host = {.listener = listener, .expected = expected, .launcher = launcher};
+    struct host host = {.listener = listener,
+                        .reserve = -1,
+                        .ends = {-1, -1},
+                        .expected = expected,
+                        .launcher = launcher};
     snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", directory, name);
     prctl(PR_SET_NAME, "onespace-host");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -181,16 +178,19 @@ int host_serve(int listener, const char *directory, const char *name, int expect
     signal(SIGHUP, SIG_IGN);
     raise_descriptor_limit();
     int failed = prepare(&host);
-    if (failed < 0) {
-        give_up(&host, directory, failed);
-        return EXIT_FAILURE;
-    }
-    snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
+    if (failed < 0) /* it stays, to refuse all ranks of the launcher with one message */
+        snprintf(host.unusable, sizeof(host.unusable),
+                 "cannot make a space: %s (see `onespace doctor`)", strerror(-failed));
+    else
+        snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
+    if (failed < 0)
+        fprintf(stderr, "onespace host: %s\n", host.unusable);
     long started = now_ms();
     for (;;) {
-        int idle = !host.clients && !host.held && !host.arrivals;
+        int idle = !host.clients && !host.held && !host.queue && !host.arrivals;
         int may_come = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
-        int early = (host.seen == 0 || host.seen < host.expected) && may_come;
+        int early =
+            (host.seen == 0 || host.seen < host.expected) && may_come && !launch_is_over(&host);
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
         if (!idle || busy || (early && now_ms() - started < EXPECT_MS))
             continue;

@@ -17,6 +17,9 @@ int host_start(const char *directory, const char *name, int expected, int launch
  * and the directory if none is left. The caller holds the directory's lock. */
 void host_sweep(const char *directory);
 
+/* Connects to the host of space `name` if there is one: a socket or -errno. */
+int host_find(const char *name);
+
 /* Removes what the host of space `name` and others have left that were killed. */
 void host_tidy(const char *name);
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/abi_rows.h"
@@ -48,12 +49,27 @@ union fd_space {
     char bytes[CMSG_SPACE(PROTOCOL_FDS_PER_MESSAGE * sizeof(int))];
 };
 
-static int send_some(int socket, const int *fds, const int32_t *numbers, unsigned count)
+/* Whether to try again. Descriptors in flight count together for all processes of a user, and
+ * others receive theirs in a moment. */
+static int has_waited(int error, int *tries)
+{
+    enum { TRIES = 200 };
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    if (error != ETOOMANYREFS || ++*tries > TRIES)
+        return error == EINTR;
+    nanosleep(&moment, NULL);
+    return 1;
+}
+
+/* One message with descriptors, which travel with the first byte: the bytes that were sent, or
+ * -errno. `waits`: while too many descriptors are in flight. */
+static ssize_t send_once(int socket, const void *data, size_t size, const int *fds, unsigned count,
+                         int waits)
 {
     union fd_space control;
     memset(&control, 0, sizeof(control));
-    struct iovec data = {(void *)numbers, count * sizeof(*numbers)};
-    struct msghdr message = {.msg_iov = &data,
+    struct iovec bytes = {(void *)data, size};
+    struct msghdr message = {.msg_iov = &bytes,
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = CMSG_SPACE(count * sizeof(int))};
@@ -62,38 +78,81 @@ static int send_some(int socket, const int *fds, const int32_t *numbers, unsigne
     control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
     ssize_t sent;
+    int tries = 0;
     do
         sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    if (sent < 0)
-        return -errno;
-    return protocol_send(socket, (const char *)numbers + sent, data.iov_len - (size_t)sent);
+    while (sent < 0 && (waits ? has_waited(errno, &tries) : errno == EINTR));
+    return sent < 0 ? -errno : sent;
 }
 
-static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
+/* The bytes that were received, with up to `count` descriptors, the rest -1; *had tells how many
+ * came. 0: the end. Or -errno. */
+static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsigned count,
+                            unsigned *had)
 {
     union fd_space control;
-    struct iovec data = {numbers, count * sizeof(*numbers)};
-    struct msghdr message = {.msg_iov = &data,
+    struct iovec bytes = {data, size};
+    struct msghdr message = {.msg_iov = &bytes,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
     ssize_t got;
     do
         got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got <= 0)
-        return got == 0 ? -EPIPE : -errno;
+        return got == 0 ? 0 : -errno;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    unsigned had = header && header->cmsg_type == SCM_RIGHTS
-                       ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int))
-                       : 0;
-    if (had)
-        memcpy(fds, CMSG_DATA(header), (had < count ? had : count) * sizeof(int));
-    for (unsigned i = had; i < count; i++)
+    *had = header && header->cmsg_type == SCM_RIGHTS
+               ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int))
+               : 0;
+    if (*had > count)
+        *had = count;
+    if (*had)
+        memcpy(fds, CMSG_DATA(header), *had * sizeof(int));
+    for (unsigned i = *had; i < count; i++)
         fds[i] = -1;
-    int result = protocol_receive(socket, (char *)numbers + got, data.iov_len - (size_t)got);
-    return result < 0 ? result : had == count && !(message.msg_flags & MSG_CTRUNC) ? 0 : -EMFILE;
+    return got;
+}
+
+static int send_some(int socket, const int *fds, const int32_t *numbers, unsigned count)
+{
+    size_t size = count * sizeof(*numbers);
+    ssize_t sent = send_once(socket, numbers, size, fds, count, 1);
+    if (sent < 0)
+        return (int)sent;
+    return protocol_send(socket, (const char *)numbers + sent, size - (size_t)sent);
+}
+
+static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
+{
+    unsigned had = 0;
+    size_t size = count * sizeof(*numbers);
+    ssize_t got = receive_once(socket, numbers, size, fds, count, &had);
+    if (got <= 0)
+        return got == 0 ? -EPIPE : (int)got;
+    int result = protocol_receive(socket, (char *)numbers + got, size - (size_t)got);
+    return result < 0 ? result : had == count ? 0 : -EMFILE;
+}
+
+int protocol_send_with_fd(int socket, const void *data, size_t size, int fd)
+{
+    ssize_t sent = fd < 0 ? -ETOOMANYREFS : send_once(socket, data, size, &fd, 1, 0);
+    if (sent == -ETOOMANYREFS)
+        return protocol_send(socket, data, size);
+    if (sent < 0)
+        return (int)sent;
+    return protocol_send(socket, (const char *)data + sent, size - (size_t)sent);
+}
+
+int protocol_receive_with_fd(int socket, void *data, size_t size, int *fd)
+{
+    unsigned had;
+    *fd = -1;
+    ssize_t got = receive_once(socket, data, size, fd, 1, &had);
+    if (got <= 0)
+        return got == 0 ? -EPIPE : (int)got;
+    return protocol_receive(socket, (char *)data + got, size - (size_t)got);
 }
 
 static unsigned batch_size(unsigned count, unsigned at)

@@ -1,11 +1,17 @@
 /* src/host/protocol.h: what shim and host say to each other over a Unix stream socket.
  *
  *   shim                                  host
- *                                  <-     greeting: this host will take the job
- *   request, descriptors, texts    ->
+ *                                  <-     greeting
+ *   request, texts                 ->
+ *                                  <-     reply HELD, with a token (job/told.h) for ranks
+ *                                  <-     reply SEND: the task is about to be made
+ *   working directory, descriptors ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
  *   signal (any number)            ->
  *                                  <-     reply ENDED (wait status)
+ *
+ * The host reads the working directory, and the new task the descriptors (job/descriptors.h). They
+ * are sent on demand only: the kernel counts what a user has in flight against RLIMIT_NOFILE.
  *
  * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the
  * same version: a shim that meets a host of another one says so and fails, and a host closes the
@@ -24,10 +30,10 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   2u
+#define PROTOCOL_ABI   4u
 
 enum {
-    PROTOCOL_FDS_MAX = 2048,
+    PROTOCOL_FDS_MAX = 8192,
     PROTOCOL_FDS_PER_MESSAGE = 250,
     PROTOCOL_TEXT_MAX = 64 << 20,
     PROTOCOL_SPECULATION = 3 /* PR_SPEC_STORE_BYPASS and those after it */
@@ -46,10 +52,12 @@ struct protocol_request {
     uint32_t flags; /* ONESPACE_SPAWN_* */
     uint32_t argc, envc;
     uint32_t text_size; /* argv and environment, each text with its terminating zero */
-    uint32_t fd_count;  /* descriptors that follow, the working directory first */
+    uint32_t fd_count;  /* descriptors that the task inherits */
     int32_t umask, nice;
     int32_t number, ntasks;
     uint32_t kernel_slices; /* --time-slices off */
+    uint32_t has_directory; /* the working directory could be opened */
+    uint32_t is_lost;       /* no job: the launch had a host before this one, which was killed */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
     int32_t policy_mode; /* memory policy, 0: default */
@@ -64,8 +72,7 @@ struct protocol_request {
 /* The host's first word, by which a shim of another version knows it. */
 struct protocol_greeting {
     struct shared_header header;
-    char file[256];    /* of the host's program */
-    char message[512]; /* why this host can take no job, or empty */
+    char file[256]; /* of the host's program */
 };
 
 /* A signal that the shim got. */
@@ -75,14 +82,14 @@ struct protocol_signal {
     uint64_t value;
 };
 
-enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED };
+enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED, PROTOCOL_SEND, PROTOCOL_HELD };
 
 struct protocol_reply {
     uint32_t kind;
     int32_t error;                 /* ANSWER: 0 or -errno, with message */
     struct onespace_status status; /* ANSWER: id and pid; ENDED: all */
     struct report_total total;     /* ENDED, to the last one only */
-    char message[1024];            /* without an error: a warning, or empty */
+    char message[1024];            /* why, or a warning, or empty */
 };
 
 /* What this version writes at the beginning of greetings and requests. */
@@ -91,9 +98,15 @@ struct shared_header protocol_header(void);
 /* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */
 int protocol_send(int socket, const void *data, size_t size);
 int protocol_receive(int socket, void *data, size_t size);
-/* `numbers` travel with the descriptors: what each is to be in the task. */
+/* `numbers` travel with the descriptors: what each is to be in the task. Sending waits while too
+ * many are in flight; -EMFILE: the receiver's table is full. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
 int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
+/* The same as protocol_send, with a descriptor that travels along unless it is negative or too many
+ * are in flight. */
+int protocol_send_with_fd(int socket, const void *data, size_t size, int fd);
+/* The same as protocol_receive; *fd is the descriptor that came along, or -1. */
+int protocol_receive_with_fd(int socket, void *data, size_t size, int *fd);
 /* The peer's PID if it runs as our user, else -EPERM. 0: it is in another PID namespace. */
 int protocol_peer(int socket);
 

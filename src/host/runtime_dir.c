@@ -17,13 +17,18 @@ static int is_private_directory(const char *path)
            (status.st_mode & 077) == 0;
 }
 
-int runtime_dir_open(char *path, size_t size, char *message, size_t message_size)
+void runtime_dir_name(char *path, size_t size)
 {
     const char *given = getenv("XDG_RUNTIME_DIR");
     if (given && given[0] == '/' && is_private_directory(given) && strlen(given) < 48)
         snprintf(path, size, "%s/onespace", given);
     else
         snprintf(path, size, "/tmp/onespace-%u", (unsigned)geteuid());
+}
+
+int runtime_dir_open(char *path, size_t size, char *message, size_t message_size)
+{
+    runtime_dir_name(path, size);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         int error = errno;
         snprintf(message, message_size, "cannot make %s: %s", path, strerror(error));

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+/* The directory's path, whether it is there or not. */
+void runtime_dir_name(char *path, size_t size);
 /* Makes the directory if needed and checks that it is the user's alone (mode 0700, no link): in
  * XDG_RUNTIME_DIR, else in /tmp. 0 or -errno with *message. */
 int runtime_dir_open(char *path, size_t size, char *message, size_t message_size);

@@ -11,6 +11,7 @@
 
 #include "host/job/job.h"
 #include "host/job/report.h"
+#include "host/launch.h"
 
 struct client {
     int socket; /* -1: the shim is gone */
@@ -19,8 +20,8 @@ struct client {
     char program[256];                   /* as it was named */
     int has_time_slices;                 /* counted by time_slices_add */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
-    uint64_t launch;
-    time_t started; /* seconds of CLOCK_MONOTONIC */
+    struct launch *launch;               /* NULL: not of a launcher */
+    time_t started;                      /* seconds of CLOCK_MONOTONIC */
     struct client *next;
 };
 
@@ -37,10 +38,13 @@ struct host {
     int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
     struct client *clients;
     struct arrival *arrivals;
-    struct job *held; /* received, not started yet */
+    struct job *held; /* received; started when all have come */
     int held_count;
+    struct job *queue; /* to be started, in this order */
+    struct launch *launches;
+    char unusable[256]; /* why there is no space, or empty: then all jobs are refused */
     sem_t spawned;
-    int seen;                  /* shims whose task was started or refused so far */
+    int seen;                  /* shims whose task was refused, or is or was in the queue */
     int launcher;              /* its PID, or 0 */
     int expected;              /* tasks that the launcher starts on this node, or -1 */
     struct report_total total; /* of the tasks that ended since the space was last empty */
@@ -50,13 +54,16 @@ struct host {
  * connections of those that went away. */
 void host_accept(struct host *host);
 void host_reserve(struct host *host);
-/* Tells the shims that wait to be accepted why there will be no host. */
-void host_turn_away(int listener, const char *message);
 void host_serve_arrivals(struct host *host);
 
-/* client.c: starts the jobs that were held back. complete: they are all that the launcher starts on
+/* start.c: queues the jobs that were held back. complete: they are all that the launcher starts on
  * this node. */
 void host_start_held(struct host *host, int complete);
+/* start.c: asks shims in the queue for their descriptors, and starts the tasks of those that have
+ * answered. is_late: none has for a while. */
+void host_serve_queue(struct host *host, int is_late);
+/* start.c: seconds of CLOCK_MONOTONIC. */
+time_t host_now_s(void);
 /* client.c: reads a shim's socket: a signal to pass on, or the end of the shim. */
 void host_serve_client(struct client *client);
 /* client.c: tells the shim of a task that has ended. */

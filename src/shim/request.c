@@ -18,28 +18,21 @@
 
 extern char **environ;
 
-/* Every open descriptor but the socket; the first is the working directory, with number -1. */
-static int collect_fds(struct sent_fds *sent, int socket)
+/* Every open descriptor that the task inherits. */
+static int collect_fds(struct sent_fds *sent)
 {
     DIR *list = opendir("/proc/self/fd");
     if (!list)
         return -errno;
-    int directory = open(".", O_PATH | O_CLOEXEC);
-    if (directory >= 0) {
-        sent->fds[sent->count] = directory;
-        sent->numbers[sent->count++] = -1;
-    }
     for (struct dirent *entry; (entry = readdir(list));) {
         int fd = atoi(entry->d_name);
-        if (entry->d_name[0] == '.' || fd == socket || fd == dirfd(list) || fd == directory ||
-            (fcntl(fd, F_GETFD) & FD_CLOEXEC))
-            continue;
+        if (entry->d_name[0] == '.' || (fcntl(fd, F_GETFD) & FD_CLOEXEC))
+            continue; /* this list and the socket, too */
         if (sent->count == PROTOCOL_FDS_MAX) {
             closedir(list);
             return -EMFILE;
         }
-        sent->fds[sent->count] = fd;
-        sent->numbers[sent->count++] = fd;
+        sent->fds[sent->count++] = fd;
     }
     closedir(list);
     return 0;
@@ -104,7 +97,7 @@ void request_close_copies(const struct sent_fds *sent)
     const char *text = getenv("PMI_FD");
     int hydra = text ? atoi(text) : -1;
     for (unsigned i = 0; i < sent->count; i++)
-        if (sent->numbers[i] >= 0 && sent->numbers[i] != STDERR_FILENO && sent->numbers[i] != hydra)
+        if (sent->fds[i] != STDERR_FILENO && sent->fds[i] != hydra)
             close(sent->fds[i]);
 }
 
@@ -114,18 +107,41 @@ int request_send(int socket, const struct shim_job *job, struct sent_fds *sent,
     struct protocol_request request = {0};
     sent->count = 0;
     fill_request(&request, job, mask);
-    int result = collect_fds(sent, socket);
+    int result = collect_fds(sent);
     char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
     if (!texts)
         return result < 0 ? result : -E2BIG;
+    sent->directory = open(".", O_PATH | O_CLOEXEC);
+    request.has_directory = sent->directory >= 0;
     request.fd_count = sent->count;
     result = protocol_send(socket, &request, sizeof(request));
     if (result == 0)
-        result = protocol_send_fds(socket, sent->fds, sent->numbers, sent->count);
-    if (result == 0)
         result = protocol_send(socket, texts, request.text_size);
     free(texts);
-    if (sent->count && sent->numbers[0] == -1)
-        close(sent->fds[0]);
+    return result;
+}
+
+int request_send_lost(int socket, const struct shim_job *job)
+{
+    struct protocol_request request = {0};
+    sigset_t none;
+    sigemptyset(&none);
+    fill_request(&request, job, &none);
+    request.is_lost = 1;
+    request.argc = request.text_size = 1;
+    int result = protocol_send(socket, &request, sizeof(request));
+    return result < 0 ? result : protocol_send(socket, "", 1);
+}
+
+int request_send_fds(int socket, struct sent_fds *sent)
+{
+    static const int32_t none = -1;
+    int result = 0;
+    if (sent->directory >= 0) {
+        result = protocol_send_fds(socket, &sent->directory, &none, 1);
+        close(sent->directory);
+    }
+    if (result == 0) /* each keeps its number */
+        result = protocol_send_fds(socket, sent->fds, sent->fds, sent->count);
     return result;
 }

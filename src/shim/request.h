@@ -9,15 +9,19 @@
 #include "shim/shim.h"
 
 struct sent_fds {
+    int directory; /* the working directory, or -1 */
     unsigned count;
-    int fds[PROTOCOL_FDS_MAX];
-    int32_t numbers[PROTOCOL_FDS_MAX];
+    int fds[PROTOCOL_FDS_MAX]; /* what the task inherits, under the same numbers */
 };
 
-/* Sends the job with arguments, environment, descriptors, limits, affinity and umask. mask: the
- * task's signal mask. 0 or -errno; *sent tells what was sent. */
+/* Sends the job with arguments, environment, limits, affinity and umask. mask: the task's signal
+ * mask. 0 or -errno; *sent tells what is to be sent when the host asks for it. */
 int request_send(int socket, const struct shim_job *job, struct sent_fds *sent,
                  const sigset_t *mask);
+/* Tells a host that the launch had one before, which was killed. 0 or -errno. */
+int request_send_lost(int socket, const struct shim_job *job);
+/* Sends the working directory and the descriptors. 0 or -errno. */
+int request_send_fds(int socket, struct sent_fds *sent);
 /* Closes this process's copies of what was sent. */
 void request_close_copies(const struct sent_fds *sent);
 

@@ -10,12 +10,16 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/host.h"
 #include "host/protocol.h"
 #include "host/job/report.h"
+#include "host/job/told.h"
 #include "host/proc_status.h"
 #include "shim/binding.h"
 #include "shim/request.h"
@@ -30,10 +34,69 @@ static int complain(const char *message)
     return EXIT_FAILURE;
 }
 
+/* From the host, or -1: no other shim of the launch has it. */
+static int token = -1;
+
+/* Says what concerns all ranks of a launch once, whichever of them comes first. Without a token the
+ * first rank says it, and the others if the launcher has not ended them a second later. */
+static int complain_for_all(const struct shim_job *job, const char *message)
+{
+    static const struct timespec second = {.tv_sec = 1};
+    if (job->number >= 0 && token >= 0 && !told_claim(token))
+        return EXIT_FAILURE;
+    if (job->number > 0 && token < 0)
+        nanosleep(&second, NULL);
+    complain(message);
+    if (job->number >= 0 && token >= 0)
+        told_done(token);
+    return EXIT_FAILURE;
+}
+
 static int complain_of_host(const struct shim_job *job, const char *message)
 {
     host_tidy(job->space);
-    return complain(message);
+    return complain_for_all(job, message);
+}
+
+/* Ranks that come late start another host, where they would wait for the others in vain: tells that
+ * host, should there be one within a second. */
+static void tell_next_host(const struct shim_job *job)
+{
+    enum { TRIES = 20 };
+    static const struct timespec moment = {.tv_nsec = 50000000};
+    static const struct timeval patience = {.tv_sec = 1};
+    struct protocol_greeting greeting;
+    struct protocol_reply reply;
+    struct shared_header own = protocol_header();
+    for (int tries = 0; tries < TRIES; tries++) {
+        nanosleep(&moment, NULL);
+        int socket = host_find(job->space);
+        if (socket < 0)
+            continue;
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        int result = protocol_receive(socket, &greeting, sizeof(greeting));
+        if (result == 0 && shared_matches(&greeting.header, &own) &&
+            request_send_lost(socket, job) == 0)
+            (void)protocol_receive(socket, &reply, sizeof(reply)); /* so that it is read */
+        close(socket);
+        if (result == 0)
+            return;
+    }
+}
+
+/* The host is gone, and all tasks with it. */
+static int end_without_host(const struct shim_job *job)
+{
+    int is_first = job->number < 0 || token < 0 || told_claim(token);
+    host_tidy(job->space);
+    if (!is_first)
+        return EXIT_FAILURE;
+    complain(HOST_GONE);
+    if (job->number >= 0 && token >= 0)
+        told_done(token);
+    if (job->number >= 0 && job->ntasks > 1)
+        tell_next_host(job);
+    return EXIT_FAILURE;
 }
 
 /* Blocks all signals, so that each can be passed on: those too that this process ignores, since the
@@ -167,14 +230,11 @@ static int find_host(const struct shim_job *job)
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)
-            return -complain(message);
+            return -complain_for_all(job, message);
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
-        int matches = result == 0 && shared_matches(&greeting.header, &own);
-        if (matches && !greeting.message[0])
+        if (result == 0 && shared_matches(&greeting.header, &own))
             return socket;
         close(socket);
-        if (matches)
-            return -complain(greeting.message);
         if (result == 0) {
             shared_tell("host's protocol", &greeting.header, greeting.file, &own,
                         "this `onespace run`");
@@ -186,25 +246,55 @@ static int find_host(const struct shim_job *job)
              "onespace-run(1)");
 }
 
-/* Sends the job, once only: a host that ends after that may have started the task. */
+static int is_lost(int error)
+{
+    return error == -EPIPE || error == -ECONNRESET;
+}
+
+/* The host's answer to the request. Before, it says that it has the job, perhaps with a warning,
+ * and asks for the descriptors, unless it refuses. */
+static int await_answer(int socket, struct sent_fds *sent, struct protocol_reply *reply,
+                        int *is_held)
+{
+    for (;;) {
+        int fd, result = protocol_receive_with_fd(socket, reply, sizeof(*reply), &fd);
+        if (result < 0 || (reply->kind != PROTOCOL_HELD && reply->kind != PROTOCOL_SEND))
+            return result;
+        if (reply->kind == PROTOCOL_HELD) {
+            *is_held = 1;
+            token = fd;
+        }
+        if (reply->message[0])
+            complain(reply->message);
+        result = reply->kind == PROTOCOL_SEND ? request_send_fds(socket, sent) : 0;
+        if (result < 0 && !is_lost(result))
+            return result; /* else a refusal is there to be read */
+    }
+}
+
+/* Sends the job. A host that ends before it has said that it has the job is not the one: another is
+ * found or started. One that ends after that may have started the task. */
 static int submit(const struct shim_job *job, struct sent_fds *sent, const sigset_t *mask,
                   int *socket_out, struct protocol_reply *reply)
 {
+    enum { TRIES = 20 };
     char message[512];
-    int socket = find_host(job);
-    if (socket < 0)
-        return -socket;
-    int result = request_send(socket, job, sent, mask);
-    int is_refusal = result == -EPIPE || result == -ECONNRESET; /* what was said before is read */
-    if (result == 0 || is_refusal)
-        result = protocol_receive(socket, reply, sizeof(*reply));
-    if (result == 0) {
-        *socket_out = socket;
-        return 0;
+    int result = -EPIPE, is_held = 0;
+    for (int tries = 0; tries < TRIES && is_lost(result) && !is_held; tries++) {
+        int socket = find_host(job);
+        if (socket < 0)
+            return -socket;
+        result = request_send(socket, job, sent, mask);
+        if (result == 0 || is_lost(result)) /* what was said before is read */
+            result = await_answer(socket, sent, reply, &is_held);
+        if (result == 0) {
+            *socket_out = socket;
+            return 0;
+        }
+        close(socket);
     }
-    close(socket);
-    if (result == -EPIPE || result == -ECONNRESET)
-        return complain_of_host(job, HOST_GONE);
+    if (is_lost(result))
+        return end_without_host(job);
     snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
              job->space, strerror(-result));
     return complain(message);
@@ -225,17 +315,15 @@ int shim_run(const struct shim_job *job)
     if (failed)
         return failed;
     if (reply.error < 0) {
-        complain(reply.message);
+        complain_for_all(job, reply.message);
         return report_exit_code(reply.error);
     }
     if (reply.message[0])
         complain(reply.message);
     request_close_copies(&sent);
     int result = await_end(socket, signals, &reply);
-    if (result < 0) {
-        complain_of_host(job, HOST_GONE);
-        return EXIT_FAILURE;
-    }
+    if (result < 0)
+        return end_without_host(job);
     if (reply.message[0])
         complain(reply.message);
     report_end(job->stats, job->argv[0], &reply.status, &reply.total);

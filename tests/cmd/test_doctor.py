@@ -29,8 +29,8 @@ from observe import (
 @pytest.fixture
 def doctor(job):
     """The findings, as a list of dictionaries."""
-    def look(**options):
-        result = job.run([*DOCTOR, "--json"], timeout=60, **options)
+    def look(*arguments, **options):
+        result = job.run([*DOCTOR, "--json", *arguments], timeout=60, **options)
         found = as_json(result)
         assert result.code == (1 if any(line["status"] == "wrong" for line in found) else 0), result
         return found
@@ -415,3 +415,36 @@ def test_forbidden_userfaultfd_makes_versions_whole(doctor, tmp_path):
 def test_space_that_cannot_be_reserved_is_told(doctor):
     line = only(doctor(cwd="/var/tmp", preexec_fn=forbid(FALLOCATE, error=errno.EOPNOTSUPP)), "storage windows")
     assert line["status"] == "warning" and "by writing zeroes" in line["finding"], line
+
+
+def of_ranks(doctor, ranks, **options):
+    lines = doctor("--ranks", str(ranks), **options)
+    return {line["subject"]: line for line in lines}
+
+
+def test_ranks_are_answered_in_advance(doctor, machine):
+    """Nothing else is looked at."""
+    few = of_ranks(doctor, 16, env=machine({"/proc/sys/vm/max_map_count": "65530\n"}))
+    assert set(few) == {"descriptors", "mappings", "processes", "memory"}
+    assert few["mappings"]["status"] == "good"
+    assert "16 ranks need 220 at least" in few["mappings"]["finding"]
+
+
+@pytest.mark.parametrize("most,status", [("1000", "wrong"), ("3000", "warning")])
+def test_ranks_that_do_not_fit_are_told(doctor, machine, most, status):
+    line = of_ranks(doctor, 100, env=machine({"/proc/sys/vm/max_map_count": most + "\n"}))["mappings"]
+    assert line["status"] == status and "vm.max_map_count" in line["finding"]
+    assert line["fix"] == "Raise it: sysctl -w vm.max_map_count=262144."
+
+
+def test_ranks_count_a_pids_cgroup(doctor, machine):
+    env = machine({"/proc/self/cgroup": "0::/job\n", "/sys/fs/cgroup/job/pids.max": "100\n",
+                   "/sys/fs/cgroup/job/pids.current": "60\n"})
+    assert of_ranks(doctor, 64, env=env)["processes"]["status"] == "wrong"
+    assert "40 there" in of_ranks(doctor, 8, env=env)["processes"]["finding"]
+
+
+@pytest.mark.parametrize("ranks", ["0", "-1", "x", "12x", "99999999"])
+def test_no_number_of_ranks_is_told(job, ranks):
+    result = job.run([*DOCTOR, f"--ranks={ranks}"])
+    assert result.code == 2 and "not a number of ranks" in result.err, str(result)

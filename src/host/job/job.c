@@ -40,19 +40,21 @@ int job_receive(struct job *job, int socket)
         request->argc > request->text_size || request->envc > request->text_size ||
         request->cpus_size > sizeof(request->cpus))
         return -EPROTO;
-    result = protocol_receive_fds(socket, job->fds, job->numbers, request->fd_count);
-    job->texts = result < 0 ? NULL : malloc(request->text_size + 1u);
-    if (!job->texts)
-        return result < 0 ? result : -ENOMEM;
+    job->directory = -1;
+    job->descriptors.count = request->fd_count;
+    job->descriptors.fds = calloc(request->fd_count + 1u, sizeof(int));
+    job->descriptors.numbers = calloc(request->fd_count + 1u, sizeof(int32_t));
+    job->texts = malloc(request->text_size + 1u);
+    if (!job->texts || !job->descriptors.fds || !job->descriptors.numbers)
+        return -ENOMEM;
     result = protocol_receive(socket, job->texts, request->text_size);
     return result < 0 ? result : split_texts(job);
 }
 
 void job_free(struct job *job)
 {
-    for (uint32_t i = 0; i < job->request.fd_count && i < PROTOCOL_FDS_MAX; i++)
-        if (job->fds[i] >= 0)
-            close(job->fds[i]);
+    free(job->descriptors.fds);
+    free(job->descriptors.numbers);
     free(job->texts);
     free(job->argv);
     free(job->envp);
@@ -69,17 +71,6 @@ static const char *search_path(char **envp)
     return NULL;
 }
 
-static void map_fds(struct job *job)
-{
-    job->directory = -1;
-    for (uint32_t i = 0; i < job->request.fd_count; i++) {
-        if (job->numbers[i] < 0)
-            job->directory = job->fds[i];
-        else
-            job->map[job->map_count++] = (struct onespace_fd_map){job->fds[i], job->numbers[i]};
-    }
-}
-
 static void set_of(uint64_t signals, sigset_t *set)
 {
     sigemptyset(set);
@@ -88,12 +79,43 @@ static void set_of(uint64_t signals, sigset_t *set)
             sigaddset(set, signal);
 }
 
-static int spawn_with_identity(struct job *job, struct onespace_spawn_attr *attr)
+int job_ask(const struct job *job)
+{
+    const struct protocol_reply reply = {.kind = PROTOCOL_SEND};
+    return protocol_send(job->socket, &reply, sizeof(reply));
+}
+
+enum { TASKS_SOCKET = 0 };
+
+/* Runs as the task. Its privileges last: they may be needed for what comes before. */
+static int become(void *argument)
+{
+    struct job *job = argument;
+    int result = descriptors_assume(&job->descriptors, TASKS_SOCKET);
+    return result < 0 ? result : identity_assume(&job->change);
+}
+
+static void say_descriptors(const struct job *job, int error, char *message, size_t size)
+{
+    const struct descriptors *descriptors = &job->descriptors;
+    if (error == -EMFILE)
+        snprintf(message, size,
+                 "%s: cannot %s (%s): it inherits %u; raise the hard limit (ulimit -Hn) where the "
+                 "space is started",
+                 job->argv[0], descriptors->failed, strerror(-error), descriptors->count);
+    else
+        snprintf(message, size, "%s: cannot %s (%s)", job->argv[0], descriptors->failed,
+                 strerror(-error));
+}
+
+static int spawn_and_become(struct job *job, struct onespace_spawn_attr *attr)
 {
     /* Before its program, which the shim waits for. */
-    attr->before = identity_assume;
-    attr->before_argument = &job->change;
+    attr->before = become;
+    attr->before_argument = job;
     int result = onespace_spawn(job->argv[0], job->argv, job->envp, attr);
+    if (job->descriptors.failed)
+        say_descriptors(job, result, attr->message, attr->message_size);
     if (job->change.failed)
         snprintf(attr->message, attr->message_size,
                  "the host of the space cannot give its tasks the %s that this process has (%s): "
@@ -102,23 +124,31 @@ static int spawn_with_identity(struct job *job, struct onespace_spawn_attr *attr
     return job->change.failed ? -ECONNREFUSED : result;
 }
 
-int job_spawn(struct job *job, char *message, size_t size)
+/* The limit on descriptors is the host's until the task has them. */
+static void set_limits(struct job *job, struct onespace_spawn_attr *attr)
+{
+    job->descriptors.limit = job->request.limits[RLIMIT_NOFILE];
+    (void)getrlimit(RLIMIT_NOFILE, &job->request.limits[RLIMIT_NOFILE]);
+    attr->limits = job->request.limits;
+}
+
+static int spawn(struct job *job, char *message, size_t size)
 {
     const struct protocol_request *request = &job->request;
+    const struct onespace_fd_map socket = {job->socket, TASKS_SOCKET};
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    map_fds(job);
     attr.flags = request->flags | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP;
     attr.directory = job->directory;
     attr.umask = request->umask;
     attr.nice = request->nice;
     attr.number = request->number;
     attr.ntasks = request->ntasks;
-    attr.fds = job->map;
-    attr.fd_count = job->map_count;
+    attr.fds = &socket;
+    attr.fd_count = 1;
     attr.stack_size = request->stack_size;
     attr.cpus = request->cpus_size ? (const cpu_set_t *)request->cpus : NULL;
     attr.cpus_size = request->cpus_size;
-    attr.limits = request->limits;
+    set_limits(job, &attr);
     sigset_t mask, ignored;
     set_of(request->signal_mask, &mask);
     set_of(request->ignored, &ignored);
@@ -130,8 +160,22 @@ int job_spawn(struct job *job, char *message, size_t size)
     /* Tasks inherit the memory policy of the thread that spawns them. */
     if (request->policy_mode)
         syscall(SYS_set_mempolicy, request->policy_mode, request->policy_nodes, 1024);
-    int id = spawn_with_identity(job, &attr);
+    int id = spawn_and_become(job, &attr);
     if (request->policy_mode)
         syscall(SYS_set_mempolicy, 0, NULL, 0);
     return id;
+}
+
+int job_spawn(struct job *job, char *message, size_t size)
+{
+    int32_t number;
+    int result = job->request.has_directory
+                     ? protocol_receive_fds(job->socket, &job->directory, &number, 1)
+                     : 0;
+    if (result == 0)
+        result = spawn(job, message, size);
+    if (job->directory >= 0)
+        close(job->directory);
+    job->directory = -1;
+    return result;
 }

@@ -56,6 +56,7 @@ int report_exit_code(int error)
     case -EAGAIN:
     case -ENOMEM:
     case -EMFILE:
+    case -ETIMEDOUT: /* the shim was stopped */
     case -EOWNERDEAD:
     case -ECONNREFUSED: /* by the host of the space */
         return 1;
