@@ -91,6 +91,8 @@ void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, un
 
 /* ---- write.c ---- */
 
+/* The ELF header of a core with that many program headers, and no section header yet. */
+Elf64_Ehdr core_header(uint64_t headers);
 /* Writes the file: its size on the disk, or -errno. */
 int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes);
 

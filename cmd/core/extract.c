@@ -355,19 +355,7 @@ static int write_notes(struct extraction *x)
     }
     Elf64_Phdr header = {
         .p_type = PT_NOTE, .p_offset = x->out, .p_filesz = notes.size, .p_align = 4};
-    Elf64_Ehdr file = {
-        .e_type = ET_CORE,
-        .e_machine = ARCH_ELF_MACHINE,
-        .e_version = EV_CURRENT,
-        .e_phoff = sizeof(file),
-        .e_ehsize = sizeof(file),
-        .e_phentsize = sizeof(header),
-        .e_phnum = (Elf64_Half)(x->kept_count + 1),
-    };
-    memcpy(file.e_ident, ELFMAG, SELFMAG);
-    file.e_ident[EI_CLASS] = ELFCLASS64;
-    file.e_ident[EI_DATA] = ELFDATA2LSB;
-    file.e_ident[EI_VERSION] = EV_CURRENT;
+    Elf64_Ehdr file = core_header(x->kept_count + 1);
     int result = notes.failed ? -ENOMEM : put(x, notes.bytes, notes.size, x->out);
     free(notes.bytes);
     if (result == 0)

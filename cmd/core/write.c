@@ -42,7 +42,7 @@ static uint64_t align(uint64_t offset)
     return (offset + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
 }
 
-static void put_header(struct writing *writing, uint64_t headers, uint64_t sections)
+Elf64_Ehdr core_header(uint64_t headers)
 {
     Elf64_Ehdr header = {
         .e_type = ET_CORE,
@@ -57,6 +57,12 @@ static void put_header(struct writing *writing, uint64_t headers, uint64_t secti
     header.e_ident[EI_CLASS] = ELFCLASS64;
     header.e_ident[EI_DATA] = ELFDATA2LSB;
     header.e_ident[EI_VERSION] = EV_CURRENT;
+    return header;
+}
+
+static void put_header(struct writing *writing, uint64_t headers, uint64_t sections)
+{
+    Elf64_Ehdr header = core_header(headers);
     if (sections) {
         header.e_shoff = sections;
         header.e_shentsize = sizeof(Elf64_Shdr);

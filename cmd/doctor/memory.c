@@ -9,8 +9,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cmd/lib/cgroup.h"
 #include "cmd/lib/output.h"
+#include "host/room/cgroup.h"
 #include "host/room/groups.h"
 
 /* Mappings of one MPI rank: about 100 with MPICH, 165 with Open MPI. */

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "cmd/lib/cgroup.h"
 #include "cmd/lib/output.h"
 #include "cmd/ps/show.h"
+#include "host/room/cgroup.h"
 
 enum { SHORT_PERCENT = 90 };
 

@@ -145,13 +145,6 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int prepare(struct host *host)
 {
     pthread_t waiter;
@@ -185,14 +178,14 @@ int host_serve(int listener, const char *directory, const char *name, int expect
         snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
     if (failed < 0)
         fprintf(stderr, "onespace host: %s\n", host.unusable);
-    long started = now_ms();
+    int64_t started = host_now_ms();
     for (;;) {
         int idle = !host.clients && !host.held && !host.queue && !host.arrivals;
         int may_come = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
         int early =
             (host.seen == 0 || host.seen < host.expected) && may_come && !launch_is_over(&host);
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
-        if (!idle || busy || (early && now_ms() - started < EXPECT_MS))
+        if (!idle || busy || (early && host_now_ms() - started < EXPECT_MS))
             continue;
         if (stop_listening(&host, directory))
             return EXIT_SUCCESS;

@@ -17,19 +17,12 @@
 
 enum { GRACE_MS = 2000, FORGET_MS = 5000 };
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void fail(struct launch *launch, int error, const char *message)
 {
     if (launch->error)
         return;
     launch->error = error;
-    launch->failed_ms = now_ms();
+    launch->failed_ms = host_now_ms();
     snprintf(launch->message, sizeof(launch->message), "%s", message);
 }
 
@@ -46,7 +39,7 @@ static struct launch *add(struct host *host, const struct protocol_request *requ
     int room = room_check(ROOM_BY_HOST, launch->ranks, launch->message, sizeof(launch->message));
     if (room < 0) {
         launch->error = room;
-        launch->failed_ms = now_ms();
+        launch->failed_ms = host_now_ms();
     }
     return launch;
 }
@@ -57,7 +50,7 @@ static void forget(struct host *host)
 {
     for (struct launch **at = &host->launches; *at;) {
         struct launch *launch = *at;
-        if (launch->members || (launch->error && now_ms() - launch->failed_ms < FORGET_MS)) {
+        if (launch->members || (launch->error && host_now_ms() - launch->failed_ms < FORGET_MS)) {
             at = &launch->next;
             continue;
         }
@@ -172,7 +165,7 @@ int launch_is_ending(const struct host *host)
 int launch_is_over(const struct host *host)
 {
     for (const struct launch *launch = host->launches; launch; launch = launch->next)
-        if (launch->error && now_ms() - launch->failed_ms >= GRACE_MS)
+        if (launch->error && host_now_ms() - launch->failed_ms >= GRACE_MS)
             return 1;
     return 0;
 }
@@ -181,7 +174,7 @@ void launch_end_failed(struct host *host)
 {
     if (!launch_is_ending(host))
         return;
-    int64_t now = now_ms();
+    int64_t now = host_now_ms();
     for (struct client *client = host->clients; client; client = client->next) {
         const struct launch *launch = client->launch;
         if (!launch || !launch->error || now - launch->failed_ms < GRACE_MS)

@@ -9,9 +9,16 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/futex.h"
 #include "host/job/job.h"
 #include "host/job/report.h"
 #include "host/launch.h"
+
+/* CLOCK_MONOTONIC */
+static inline int64_t host_now_ms(void)
+{
+    return (int64_t)(futex_now_ns() / 1000000);
+}
 
 struct client {
     int socket; /* -1: the shim is gone */

@@ -53,10 +53,10 @@
     ROW(struct space, departure, 229880, 264) \
     ROW(struct space, export_reach, 230144, 32768) \
     ROW(struct space, exports, 262912, 2097152) \
-    ROW(struct space, shared, 2360064, 649600) \
-    ROW(struct space, xpmem_library, 3009664, 4096) \
-    ROW(struct space, xpmem_slots, 3013760, 8388608) \
-    ROW(struct space, holds, 11402368, 8388608) \
+    ROW(struct space, shared, 2360064, 649592) \
+    ROW(struct space, xpmem_library, 3009656, 4096) \
+    ROW(struct space, xpmem_slots, 3013752, 8388608) \
+    ROW(struct space, holds, 11402360, 8388608) \
     ROW(struct space, slots, 19790976, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
@@ -198,9 +198,8 @@
     ROW(struct space_overflows, mappings, 12, 4) \
     ROW(struct space_shared, reach, 0, 4) \
     ROW(struct space_shared, reserved, 4, 4) \
-    ROW(struct space_shared, joined, 8, 8) \
-    ROW(struct space_shared, hashes, 16, 16656) \
-    ROW(struct space_shared, mappings, 16672, 632928) \
+    ROW(struct space_shared, hashes, 8, 16656) \
+    ROW(struct space_shared, mappings, 16664, 632928) \
     ROW(struct space_shared_mapping, state, 0, 4) \
     ROW(struct space_shared_mapping, reserved, 4, 4) \
     ROW(struct space_shared_mapping, key, 8, 40) \

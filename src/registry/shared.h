@@ -60,7 +60,6 @@ struct space_shared_mapping {
 struct space_shared {
     _Atomic uint32_t reach;    /* no entry from this index on was ever used; only raised */
     _Atomic uint32_t reserved; /* always 0 */
-    _Atomic uint64_t joined;   /* how often a task was given a mapping that was there: relaxed */
     /* Of the key of a LIVE entry, never 0; 0: there is nothing to find. By who made it LIVE, and
      * by who found it unused or made it its own. */
     _Atomic uint64_t hashes[SPACE_SHARED_MAX];

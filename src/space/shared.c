@@ -170,10 +170,7 @@ uintptr_t shared_join(struct space *space, struct space_slot *self,
     note_use(self);
     int index = join_below(space, space_slot_index(space, self),
                            (int)atomic_load(&space->shared.reach), key);
-    if (index < 0)
-        return 0;
-    atomic_fetch_add_explicit(&space->shared.joined, 1, memory_order_relaxed);
-    return start_of(index, key->size);
+    return index < 0 ? 0 : start_of(index, key->size);
 }
 
 static int claim(struct space *space, unsigned slot, size_t size)

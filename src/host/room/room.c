@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/room/cgroup.h"
 #include "host/room/groups.h"
 
 /* What the space and each of its ranks need. A static program has 10 mappings, a dynamic one 25, a
@@ -106,15 +107,8 @@ static uint64_t address_space(void)
 static uint64_t memory(void)
 {
     static const char *const names[2] = {"memory.max", "memory.limit_in_bytes"};
-    uint64_t group = groups_limit("memory", names), free = 0, value;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "MemAvailable: %" SCNu64, &value) == 1 ||
-            sscanf(line, "SwapFree: %" SCNu64, &value) == 1)
-            free += value;
-    if (file)
-        fclose(file);
+    uint64_t group = groups_limit("memory", names);
+    uint64_t free = (cgroup_machine("MemAvailable") + cgroup_machine("SwapFree")) / 1024;
     group = group == GROUPS_UNLIMITED ? group : group / 1024;
     return lower(lower(free ? free : ROOM_UNLIMITED, group), address_space());
 }

@@ -20,6 +20,10 @@ long out_of_range_mremap(struct space_slot *self, const long arguments[6], int l
 long out_of_range_shmdt(struct space_slot *self, uintptr_t start);
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
 
+/* remap.c: mremap to a place in the range, where the kernel would choose one outside. With an old
+ * size of 0 it duplicates a shared mapping. -EEXIST: there is no room. */
+long remap_into_range(struct space_slot *self, const long arguments[6]);
+
 /* shared.c: the calls, where they may be answered with, or change, a mapping that other tasks use
  * too. SHARED_NOT: there is nothing to share; the call is to be made. */
 enum { SHARED_NOT = 0 };

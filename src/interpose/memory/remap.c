@@ -15,8 +15,7 @@ static int leaves_old(const long a[6])
     return a[1] == 0 || (a[3] & MREMAP_DONTUNMAP);
 }
 
-/* Moves a mapping within the range: the kernel would move it out of the range. */
-static long move_in_range(struct space_slot *self, const long a[6])
+long remap_into_range(struct space_slot *self, const long a[6])
 {
     size_t size = page_ceiling((size_t)a[2]);
     size_t align = size >= ARCH_HUGE_PAGE ? ARCH_HUGE_PAGE : ARCH_PAGE;
@@ -46,9 +45,9 @@ static long move_in_range(struct space_slot *self, const long a[6])
 static long remap_in_range(struct space_slot *self, const long a[6])
 {
     if (leaves_old(a))
-        return move_in_range(self, a);
+        return remap_into_range(self, a);
     long result = raw(__NR_mremap, a[0], a[1], a[2], a[3] & ~(long)MREMAP_MAYMOVE);
-    return result == -ENOMEM ? move_in_range(self, a) : result;
+    return result == -ENOMEM ? remap_into_range(self, a) : result;
 }
 
 /* Brings the bitmap up to date after a call on a mapping in the range that succeeded. */

@@ -21,7 +21,6 @@
 
 #include "base/page.h"
 #include "base/raw.h"
-#include "interpose/memory/area.h"
 #include "space/lock.h"
 #include "space/shared.h"
 
@@ -241,31 +240,14 @@ long shared_mprotect(struct space_slot *self, long nr, const long a[6])
     return change(self, (uintptr_t)a[0], nr, a);
 }
 
-/* A mapping of the same object in the task's own range: with size 0 the kernel duplicates. */
+/* A mapping of the same object, as a rule in the task's own range. */
 static long duplicate(struct space_slot *self, const long a[6])
 {
-    size_t size = page_ceiling((size_t)a[2]);
-    size_t align = size >= ARCH_HUGE_PAGE ? ARCH_HUGE_PAGE : ARCH_PAGE;
+    const long copy[6] = {a[0], 0, a[2], MREMAP_MAYMOVE | (a[3] & MREMAP_FIXED), a[4]};
     if (a[3] & MREMAP_FIXED)
-        return raw(__NR_mremap, a[0], 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, a[4]);
-    for (int tries = 0; tries < AREA_TRIES; tries++) {
-        uintptr_t place = area_claim(self, AREA_MAPPINGS, size, align);
-        if (!place)
-            break;
-        long result = area_reserve(place, size);
-        if (result == -EEXIST) {
-            area_learn(self, place, size, tries);
-            continue;
-        }
-        if (result == 0)
-            result = raw(__NR_mremap, a[0], 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-        if (raw_failed(result)) {
-            raw(__NR_munmap, place, size);
-            area_release(self, place, size);
-        }
-        return result;
-    }
-    return -ENOMEM;
+        return raw(__NR_mremap, copy[0], copy[1], copy[2], copy[3], copy[4]);
+    long result = remap_into_range(self, copy);
+    return result == -EEXIST ? -ENOMEM : result;
 }
 
 long shared_mremap(struct space_slot *self, const long a[6])

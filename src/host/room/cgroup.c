@@ -1,5 +1,5 @@
-/* cmd/lib/cgroup.c: see cgroup.h. */
-#include "cmd/lib/cgroup.h"
+/* src/host/room/cgroup.c: see cgroup.h. */
+#include "host/room/cgroup.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
-/* cmd/lib/cgroup.h: the control groups of a process, and the machine's memory. */
-#ifndef ONESPACE_CMD_LIB_CGROUP_H
-#define ONESPACE_CMD_LIB_CGROUP_H
+/* src/host/room/cgroup.h: the control groups of a process, and the machine's memory. */
+#ifndef ONESPACE_HOST_ROOM_CGROUP_H
+#define ONESPACE_HOST_ROOM_CGROUP_H
 
 #include <stdint.h>
 
