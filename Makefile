@@ -1,8 +1,10 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test build build-tests wheel mutants bench lint install fuzz clean help
+.PHONY: demo test build build-tests wheel mutants bench lint install uninstall fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
+# More options for CMake: CMAKE_OPTIONS=-DONESPACE_OPENMPI_INCLUDE=/opt/openmpi/include
+CMAKE_OPTIONS ?=
 # `make test PRESET=dev`: warnings are errors.
 PRESET ?= test
 # The Python that scripts/setup made for the Python package, if it could have what that is built with.
@@ -16,7 +18,7 @@ help:
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers and words"
 	@echo "make fuzz     feed the readers of files with damaged ones (needs clang)"
-	@echo "make install  install under PREFIX ($(PREFIX))"
+	@echo "make install  install under PREFIX ($(PREFIX)); make uninstall removes it"
 
 demo:
 	scripts/setup demo
@@ -24,11 +26,11 @@ demo:
 	scripts/demo
 
 build:
-	cmake --preset release >/dev/null
+	cmake --preset release $(CMAKE_OPTIONS) >/dev/null
 	cmake --build $(BUILD)
 
 build-tests:
-	cmake --preset $(PRESET) -DONESPACE_PYTHON="$(PYTHON)" >/dev/null
+	cmake --preset $(PRESET) -DONESPACE_PYTHON="$(PYTHON)" $(CMAKE_OPTIONS) >/dev/null
 	cmake --build $(BUILD)
 
 test:
@@ -56,7 +58,10 @@ fuzz:
 	ctest --preset fuzz -j "$$(nproc)"
 
 install: build
-	cmake --install $(BUILD) --prefix $(PREFIX)
+	cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))"
+
+uninstall:
+	cmake -DPREFIX="$(abspath $(PREFIX))" -P cmake/uninstall.cmake
 
 clean:
 	rm -rf build build-*

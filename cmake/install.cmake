@@ -1,17 +1,16 @@
 # What is installed, and how others find it: pkg-config and a CMake package.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS onespace onespace_sync xpmem EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace onespace_sync xpmem pip EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-agent LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS onespace-python RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/onespace)
 foreach(mpi mpich openmpi)
   if(TARGET onespace-mpi-${mpi})
-    install(TARGETS onespace-mpi-${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS onespace-mpi-${mpi} EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endforeach()
 install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/onespace.h include/xpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS pip LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/pip/pip.h include/pip/pip_machdep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
 install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(FILES include/onespace/window.h include/onespace/insitu.h include/onespace/parallel.h include/onespace/array.h
@@ -20,13 +19,30 @@ install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/
   FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# What the documentation links to, in the same places.
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# How a .pc file comes to the prefix from its own directory, so that it is right wherever the files are: the prefix may
+# be named as late as by cmake --install.
+set(PC_DIRECTORY ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH PC_PREFIX /${PC_DIRECTORY} /)
+  string(REGEX REPLACE "/$" "" PC_PREFIX "\${pcfiledir}/${PC_PREFIX}")
+endif()
+foreach(directory LIBDIR INCLUDEDIR)
+  set(PC_${directory} "\${prefix}/${CMAKE_INSTALL_${directory}}")
+  if(IS_ABSOLUTE ${CMAKE_INSTALL_${directory}})
+    set(PC_${directory} ${CMAKE_INSTALL_${directory}})
+  endif()
+endforeach()
 configure_file(cmake/onespace.pc.in onespace.pc @ONLY)
 configure_file(cmake/cray-xpmem.pc.in cray-xpmem.pc @ONLY)
 configure_file(cmake/pip.pc.in pip.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/onespace.pc ${PROJECT_BINARY_DIR}/cray-xpmem.pc ${PROJECT_BINARY_DIR}/pip.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  DESTINATION ${PC_DIRECTORY})
 
 install(EXPORT onespace NAMESPACE onespace:: FILE onespace-targets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onespace)
@@ -37,5 +53,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/onespace-config-version.c
 install(FILES ${PROJECT_BINARY_DIR}/onespace-config.cmake
   ${PROJECT_BINARY_DIR}/onespace-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onespace)
+# Where the shells look.
+set(COMPLETIONS ${PROJECT_BINARY_DIR}/completions/onespace)
+install(FILES ${COMPLETIONS}.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME onespace)
+install(FILES ${COMPLETIONS}.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _onespace)
+install(FILES ${COMPLETIONS}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 include(cmake/install_bench.cmake)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The last: what was installed, for `make uninstall`.
+install(SCRIPT cmake/install_manifest.cmake)

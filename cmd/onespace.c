@@ -7,35 +7,37 @@
 #include <ucontext.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "host/host.h"
 #include "onespace.h"
 
-static const struct {
-    const char *name;
-    int (*function)(int, char **);
-    const char *purpose;
-} commands[] = {
-    {"run", command_run, "run programs, or MPI ranks, as tasks of one address space"},
-    {"ps", command_ps, "list spaces and their tasks"},
-    {"map", command_map, "show what lies where in a space's memory, as a table or a picture"},
-    {"check", command_check, "say whether programs can be tasks, and if not why"},
-    {"doctor", command_doctor, "look at this machine and say what to fix"},
-    {"gdb", command_gdb, "attach gdb to all members of a space"},
-    {"core", command_core, "write a core of one task, for a debugger"},
-    {"bench", command_bench, "measure what your MPI gains here"},
-    {"report", command_report, "make a page of what benchmarks have measured"},
-    {"windows", command_windows, "list, check and repair the versions of windows on storage"},
-    {"host", command_host, NULL},
+const struct command commands[] = {
+    {"run", command_run, "run programs, or MPI ranks, as tasks of one address space", run_help},
+    {"mpiexec", command_mpiexec, "start MPI ranks as tasks, by the launcher of their MPI",
+     mpiexec_help},
+    {"ps", command_ps, "list spaces and their tasks", ps_help},
+    {"map", command_map, "show what lies where in a space's memory, as a table or a picture",
+     map_help},
+    {"check", command_check, "say whether programs can be tasks, and if not why", check_help},
+    {"doctor", command_doctor, "look at this machine and say what to fix", doctor_help},
+    {"gdb", command_gdb, "attach gdb to all members of a space", gdb_help},
+    {"core", command_core, "write a core of one task, for a debugger", core_help},
+    {"bench", command_bench, "measure what your MPI gains here", bench_help},
+    {"report", command_report, "make a page of what benchmarks have measured", report_help},
+    {"windows", command_windows, "list, check and repair the versions of windows on storage",
+     windows_help},
+    {"completion", command_completion, "print completions for bash, zsh or fish", completion_help},
+    {"host", command_host, NULL, NULL},
+    {NULL, NULL, NULL, NULL},
 };
 
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: onespace COMMAND [ARGUMENT...]\n\n");
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (commands[i].purpose)
-            fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].purpose);
-    fprintf(out,
-            "\n`onespace COMMAND --help` says more; `onespace --version` says which this is.\n");
+    for (const struct command *command = commands; command->name; command++)
+        if (command->purpose)
+            fprintf(out, "  %-10s %s\n", command->name, command->purpose);
+    fprintf(out, "\n`onespace help COMMAND` says more; `onespace --version` says which this is.\n");
 }
 
 int command_host(int argc, char **argv)
@@ -88,6 +90,42 @@ static int run(int (*function)(int, char **), int argc, char **argv)
     return run_on_own_stack();
 }
 
+static const char *name_at(const void *unused, int index)
+{
+    (void)unused;
+    for (const struct command *command = commands; command->name; command++)
+        if (command->purpose && index-- == 0)
+            return command->name;
+    return NULL;
+}
+
+/* NULL with a message. */
+static const struct command *find_command(const char *name)
+{
+    for (const struct command *command = commands; command->name; command++)
+        if (strcmp(name, command->name) == 0)
+            return command;
+    const char *like = help_most_like(name, name_at, NULL);
+    fprintf(stderr, "onespace: no command '%s'", name);
+    if (like)
+        fprintf(stderr, "; did you mean %s?", like);
+    fprintf(stderr, "\n\n");
+    print_usage(stderr);
+    return NULL;
+}
+
+static int say_help(const char *name)
+{
+    const struct command *command = name ? find_command(name) : NULL;
+    if (name && !command)
+        return 2;
+    if (command && command->help)
+        help_print(stdout, command->help);
+    else
+        print_usage(stdout);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -95,18 +133,12 @@ int main(int argc, char **argv)
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
-        return 0;
-    }
+        strcmp(argv[1], "help") == 0)
+        return say_help(argv[2]);
     if (strcmp(argv[1], "--version") == 0) {
         printf("onespace %s\n", onespace_version());
         return 0;
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return run(commands[i].function, argc - 1, argv + 1);
-    fprintf(stderr, "onespace: no command '%s'\n\n", argv[1]);
-    print_usage(stderr);
-    return 2;
+    const struct command *command = find_command(argv[1]);
+    return command ? run(command->function, argc - 1, argv + 1) : 2;
 }

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/select.h> /* sigset_t, which <signal.h> has not under -std=c11 */
 
 #define ONESPACE_VERSION_MAJOR 0
 #define ONESPACE_VERSION_MINOR 1
@@ -99,21 +100,25 @@ struct onespace_fd_map {
  * NO_MPI_LAYER  do not load onespace's MPI layer: MPI's windows remain the MPI library's
  * OWN_MAPPINGS  each shared mapping of the task has an address of its own, even if other tasks have
  *               mapped the same memory
+ * COLLECTIVES   blocking collective operations of MPI go by loads and stores, in communicators in
+ *               one space that use them often; with COLLECTIVES_AT_ONCE from their first call on
  * TOGETHER      enter the program when all ntasks have loaded their libraries
  * HOLD          the spawner holds the task's memory from the start, until onespace_release(id):
  *               what the task has exported can be imported until then, even after its end
  * THREAD        thread mode, see below */
-#define ONESPACE_SPAWN_DETACHED     1u
-#define ONESPACE_SPAWN_CLOSE_FDS    2u
-#define ONESPACE_SPAWN_GROUP        4u
-#define ONESPACE_SPAWN_HEAP_TUNED   8u
-#define ONESPACE_SPAWN_NO_INTERPOSE 16u
-#define ONESPACE_SPAWN_TOGETHER     32u
-#define ONESPACE_SPAWN_SESSION      64u
-#define ONESPACE_SPAWN_THREAD       128u
-#define ONESPACE_SPAWN_HOLD         256u
-#define ONESPACE_SPAWN_NO_MPI_LAYER 512u
-#define ONESPACE_SPAWN_OWN_MAPPINGS 1024u
+#define ONESPACE_SPAWN_DETACHED            1u
+#define ONESPACE_SPAWN_CLOSE_FDS           2u
+#define ONESPACE_SPAWN_GROUP               4u
+#define ONESPACE_SPAWN_HEAP_TUNED          8u
+#define ONESPACE_SPAWN_NO_INTERPOSE        16u
+#define ONESPACE_SPAWN_TOGETHER            32u
+#define ONESPACE_SPAWN_SESSION             64u
+#define ONESPACE_SPAWN_THREAD              128u
+#define ONESPACE_SPAWN_HOLD                256u
+#define ONESPACE_SPAWN_NO_MPI_LAYER        512u
+#define ONESPACE_SPAWN_OWN_MAPPINGS        1024u
+#define ONESPACE_SPAWN_COLLECTIVES         2048u
+#define ONESPACE_SPAWN_COLLECTIVES_AT_ONCE 4096u
 
 /* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
  * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with

@@ -3,20 +3,15 @@
 Pss divides a page by the number of its mappings, so the sum counts each page once that only the job maps, also where
 several processes share it. All tasks of a space have one address space, which counts once. The processes of a job are
 found by a variable in their environment; those that have it are the ranks and, with tasks, the shims and the host."""
-import ctypes
-import errno
 import os
-import platform
 import threading
 import time
 
 import onespace_bench as ob
+from onespace_memory import address_spaces
 
 MARK = "ONESPACE_BENCH_JOB"
 INTERVAL_S = 0.02
-KCMP_VM = 1
-KCMP = {"x86_64": 312, "aarch64": 272}
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def read(pid, name):
@@ -30,24 +25,6 @@ def read(pid, name):
 
 def processes():
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def same_memory(one, other):
-    """False when one of them has ended."""
-    answer = libc.syscall(KCMP[platform.machine()], one, other, KCMP_VM, 0, 0)
-    if answer < 0 and ctypes.get_errno() != errno.ESRCH:
-        raise ob.Failure(f"cannot tell which processes share their memory: kcmp: {os.strerror(ctypes.get_errno())}; "
-                         "allow it in the container, or run as the user of the processes")
-    return answer == 0
-
-
-def address_spaces(pids):
-    """One process of each."""
-    found = []
-    for pid in pids:
-        if not any(same_memory(pid, other) for other in found):
-            found.append(pid)
-    return found
 
 
 def pss(pid):

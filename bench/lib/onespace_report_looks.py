@@ -56,6 +56,7 @@ LOOKS = {
     "python-arrays": Look((1,), X("size", BYTES)),
     "python-handover": Look((0,), X("size", BYTES), peers=((COPIED, "channel"), (COPIED, "imported array and a flag"))),
     "python-starts": Look((1,), X("interpreters at once")),
+    "scale": Look((2,), RANKS),
     "spawn": Look((0,), X("alive at once"), peers=(("posix_spawn", "tasks"), ("fork and exec", "tasks"))),
     "startup": Look((1,), RANKS),
     "storage-dht": Look(STORAGE_CURVES, X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))),

@@ -2,13 +2,11 @@
  *
  * usage: patterns NUMBER
  *
- * After a phase partner NUMBER creates the file $ONESPACE_POINTS/PHASE.NUMBER and waits for
- * $ONESPACE_POINTS/PHASE.go. Plain libc calls only: the same binary runs as a process and as a
- * task. */
-#include <fcntl.h>
+ * Plain libc calls only: the same binary runs as a process and as a task. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "points.h"
 
 enum {
     PAGE = 4096,
@@ -19,7 +17,6 @@ enum {
 };
 
 static unsigned long long state = 88172645463325252u;
-static const char *number;
 
 static size_t below(size_t bound)
 {
@@ -41,24 +38,6 @@ static void *filled(size_t size)
     return (void *)memory;
 }
 
-static void point(const char *phase)
-{
-    const char *directory = getenv("ONESPACE_POINTS");
-    char name[4096];
-    if (!directory)
-        return;
-    snprintf(name, sizeof(name), "%s/%s.%s", directory, phase, number);
-    int fd = open(name, O_CREAT | O_WRONLY, 0600);
-    if (fd < 0) {
-        perror(name);
-        exit(1);
-    }
-    close(fd);
-    snprintf(name, sizeof(name), "%s/%s.go", directory, phase);
-    while (access(name, F_OK) != 0)
-        usleep(5000);
-}
-
 /* Every other one: what is free lies between blocks in use. */
 static void free_half(void **blocks, int count)
 {
@@ -77,17 +56,17 @@ static void free_all(void **blocks, int count)
 int main(int argc, char **argv)
 {
     static void *small[SMALL], *medium[MEDIUM];
-    number = argc > 1 ? argv[1] : "0";
-    point("start");
+    int number = argc > 1 ? atoi(argv[1]) : 0;
+    point("start", number);
     for (int i = 0; i < SMALL; i++)
         small[i] = filled(16 + below(800));
-    point("small");
+    point("small", number);
     free_half(small, SMALL);
     for (int i = 0; i < MEDIUM; i++)
         medium[i] = filled(1000 + below(99000));
-    point("medium");
+    point("medium", number);
     free_all(medium, MEDIUM);
-    point("freed");
+    point("freed", number);
     char *value = filled(LARGE);
     for (int i = 0; i < STEPS; i++) { /* as an interpreter computes an expression of arrays */
         char *sum = filled(LARGE), *shifted = filled(LARGE), *product = filled(LARGE);
@@ -98,9 +77,9 @@ int main(int argc, char **argv)
         free(value);
         value = next;
     }
-    point("arrays");
+    point("arrays", number);
     free(value);
     free_all(small, SMALL);
-    point("end");
+    point("end", number);
     return 0;
 }

@@ -2,24 +2,23 @@
 #include <stdio.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/driver.h"
 #include "cmd/lib/options.h"
 
-static const char usage[] =
+const char bench_help[] =
     "usage: onespace bench [OPTION...]\n"
     "\n"
     "Measures what two ranks gain as tasks of one address space, on this machine and with your "
-    "MPI:\n"
-    "MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy between two "
-    "threads.\n"
+    "MPI: MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy between "
+    "two threads.\n"
     "\n"
-    "      --mpi NAME  path (default): the MPI of mpicc and mpiexec along PATH; mpich, openmpi: "
-    "Debian's;\n"
-    "                  all: every one that is found\n"
-    "      --quick     fewer sizes and repeats: a few seconds\n"
-    "      --repeats N runs of processes and of tasks each; few of them scatter more\n"
-    "      --fresh     send what has just been written, not the same buffer again and again\n"
-    "      --json      print the results as JSON (onespace-bench/1) in place of the table\n"
+    "      --mpi path|mpich|openmpi|all  path: the MPI of mpicc and mpiexec along PATH (default); "
+    "mpich, openmpi: Debian's; all: every one that is found\n"
+    "      --quick  fewer sizes and repeats: a few seconds\n"
+    "      --repeats N  runs of processes and of tasks each; few of them scatter more\n"
+    "      --fresh  send what has just been written, not the same buffer again and again\n"
+    "      --json  print the results as JSON (onespace-bench/1) in place of the table\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
@@ -43,7 +42,7 @@ int command_bench(int argc, char **argv)
     argv[0] = "onespace bench"; /* for getopt's messages */
     for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, bench_help);
             return 0;
         }
         if (option == '?' || count > 12) {

@@ -4,20 +4,21 @@
 #include <stdlib.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/driver.h"
 #include "cmd/lib/options.h"
 
-static const char usage[] =
+const char report_help[] =
     "usage: onespace report [OPTION...]\n"
     "\n"
     "Makes one page, for a browser or a printer, of all results that benchmarks have left: a "
-    "figure\n"
-    "for each question, the paper's figure and claim beside what was found, machine and versions.\n"
+    "figure for each question, the paper's figure and claim beside what was found, machine and "
+    "versions.\n"
     "\n"
-    "      --results DIRECTORY  with the JSON files of benchmarks; may be given several times\n"
-    "                           (default: where benchmarks write them: ONESPACE_BENCH_RESULTS,\n"
-    "                           else bench/results, in an installation ~/.cache/onespace/bench)\n"
-    "  -o, --output FILE        the page (default: report.html in the first directory)\n"
+    "      --results DIRECTORY  with the JSON files of benchmarks; may be given several times "
+    "(default: where benchmarks write them: ONESPACE_BENCH_RESULTS, else bench/results, in an "
+    "installation ~/.cache/onespace/bench)\n"
+    "  -o, --output FILE  the page (default: report.html in the first directory)\n"
     "  -h, --help\n"
     "\n"
     "Files that are not results are named and left out.\n"
@@ -44,7 +45,7 @@ int command_report(int argc, char **argv)
     argv[0] = "onespace report"; /* for getopt's messages */
     for (int option; (option = options_next(argc, argv, "o:h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, report_help);
             status = 0;
             goto out;
         }

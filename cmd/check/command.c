@@ -5,17 +5,17 @@
 
 #include "cmd/check/verdict.h"
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 
-static const char usage[] =
+const char check_help[] =
     "usage: onespace check [--json] PROGRAM...\n"
     "\n"
     "Says for each program whether it can be a task; if not, why and what to do. Nothing is run. "
-    "Programs\n"
-    "are found as `onespace run` finds them: along PATH, through links and #! lines.\n"
+    "Programs are found as `onespace run` finds them: along PATH, through links and #! lines.\n"
     "\n"
-    "      --json   an array, for programs\n"
+    "      --json  an array, for programs\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0 when all can be tasks, 1 when one cannot, 2 wrong usage.\n";
@@ -78,7 +78,7 @@ int command_check(int argc, char **argv)
     argv[0] = "onespace check";
     for (int option; (option = options_next(argc, argv, "+h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, check_help);
             return 0;
         }
         if (option != OPT_JSON) {

@@ -11,35 +11,31 @@
 
 #include "cmd/core/core.h"
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/ps/access.h"
 
-static const char usage[] =
+const char core_help[] =
     "usage: onespace core [-o FILE] [--space SPACE] ID | PID\n"
     "       onespace core --from CORE -o FILE\n"
     "\n"
     "Writes a core of one task: its own memory, not that of the whole space, and the registers of "
-    "its\n"
-    "threads. Read it with the task's program: gdb PROGRAM FILE. The task is stopped meanwhile; it "
-    "and\n"
-    "its system calls go on afterwards. The others run all the time.\n"
+    "its threads. Read it with the task's program: gdb PROGRAM FILE. The task is stopped "
+    "meanwhile; it and its system calls go on afterwards. The others run all the time.\n"
     "\n"
-    "  -o FILE              in place of core.PID in the current directory\n"
-    "      --space SPACE    the ID is one of this space; needed if several spaces have one\n"
-    "      --from CORE          the core of the task that crashed, from that of the whole space "
-    "that the\n"
-    "                           kernel wrote; -: standard input, as in kernel.core_pattern\n"
+    "  -o FILE  in place of core.PID in the current directory\n"
+    "      --space SPACE  the ID is one of this space; needed if several spaces have one\n"
+    "      --from CORE  the core of the task that crashed, from that of the whole space that the "
+    "kernel wrote; -: standard input, as in kernel.core_pattern\n"
     "  -h, --help\n"
     "\n"
-    "ID is the task's, as `onespace ps` lists it, 0 the root. A number that is the process id of "
-    "a task\n"
-    "means that one. /proc/PID/coredump_filter says which memory is written, as for the kernel's "
-    "cores.\n"
+    "ID is the task's, as `onespace ps` lists it, 0 the root. A number that is the process id of a "
+    "task means that one. /proc/PID/coredump_filter says which memory is written, as for the "
+    "kernel's cores.\n"
     "\n"
     "Exit status: 0; 1 when there is no such task, it may not be traced or the file cannot be "
-    "written;\n"
-    "2 wrong usage.\n";
+    "written; 2 wrong usage.\n";
 
 struct request {
     const char *space; /* or NULL */
@@ -350,7 +346,7 @@ int command_core(int argc, char **argv)
     argv[0] = "onespace core";
     for (int option; (option = options_next(argc, argv, "ho:", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, core_help);
             return 0;
         }
         if (option == OPT_SPACE)

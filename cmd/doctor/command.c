@@ -8,20 +8,19 @@
 #include <string.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 
-static const char usage[] =
+const char doctor_help[] =
     "usage: onespace doctor [--json] [--ranks N]\n"
     "\n"
-    "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the\n"
+    "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the "
     "current directory's file system, makes a few tasks, and says what is good, what could be "
-    "better\n"
-    "and what is wrong, with the fix. Changes nothing.\n"
+    "better and what is wrong, with the fix. Changes nothing.\n"
     "\n"
-    "      --json      an array of {status, subject, finding, fix}, for programs\n"
-    "      --ranks N   only whether N ranks of a job fit on this node, and what to raise if they "
-    "do "
+    "      --json  an array of {status, subject, finding, fix}, for programs\n"
+    "      --ranks N  only whether N ranks of a job fit on this node, and what to raise if they do "
     "not\n"
     "  -h, --help\n"
     "\n"
@@ -123,7 +122,7 @@ int command_doctor(int argc, char **argv)
     argv[0] = "onespace doctor";
     for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, doctor_help);
             return 0;
         } else if (option == OPT_JSON) {
             json.out = stdout;

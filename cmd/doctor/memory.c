@@ -12,6 +12,7 @@
 #include "cmd/lib/output.h"
 #include "host/room/cgroup.h"
 #include "host/room/groups.h"
+#include "host/room/room.h"
 
 /* Mappings of one MPI rank: about 100 with MPICH, 165 with Open MPI. */
 enum { RANK_MAPPINGS = 170 };
@@ -84,14 +85,17 @@ static void say_groups(void)
 {
     static const char *const memory_names[2] = {"memory.max", "memory.limit_in_bytes"};
     static const char *const pids_names[2] = {"pids.max", "pids.max"};
-    char text[OUTPUT_SHORT];
+    char text[OUTPUT_SHORT], ranks[OUTPUT_SHORT];
+    struct room room;
     uint64_t memory = groups_limit("memory", memory_names), pids = groups_limit("pids", pids_names);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    room_look(ROOM_MEMORY, (unsigned)cores, &room);
     if (memory < cgroup_machine("MemTotal"))
         doctor_say(DOCTOR_WARNING, "memory cgroup",
                    "Keep the job below it, or ask for more memory.",
-                   "limited to %s; beyond it the kernel ends the whole space, not one task",
-                   output_bytes(text, memory));
+                   "limited to %s, of which %ld MPI ranks, one for each CPU, take about %s without "
+                   "their data; beyond it the kernel ends the whole space, not one task",
+                   output_bytes(text, memory), cores, output_bytes(ranks, room.likely * 1024));
     else
         doctor_say(DOCTOR_GOOD, "memory cgroup", NULL,
                    "no limit below the machine's memory (%s); when that "

@@ -2,6 +2,7 @@
  * large messages between tasks. */
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/mpi_files.h"
+#include "cmd/doctor/mpi_launchers.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,60 +19,20 @@
 
 #include "task/spawn/agent_path.h"
 
-enum { VERSION_TIMEOUT_MS = 5000 };
-
-/* Copies the word after `before` in text, up to a blank or one of ",)". 0 or -1. */
-static int word_after(const char *text, const char *before, char *word, size_t size)
-{
-    const char *at = strstr(text, before);
-    if (!at)
-        return -1;
-    at += strlen(before);
-    at += strspn(at, " \t");
-    snprintf(word, size, "%.*s", (int)strcspn(at, " \t\n,)"), at);
-    return word[0] ? 0 : -1;
-}
-
 /* ---- Launchers ---- */
-
-static void name_launcher(const char *output, char *text, size_t size)
-{
-    char version[64];
-    if (word_after(output, "(Open MPI)", version, sizeof(version)) == 0 ||
-        word_after(output, "(OpenRTE)", version, sizeof(version)) == 0)
-        snprintf(text, size, "Open MPI %s", version);
-    else if (strstr(output, "Intel(R) MPI") &&
-             word_after(output, "Version", version, sizeof(version)) == 0)
-        snprintf(text, size, "Intel MPI %s", version);
-    else if (strstr(output, "HYDRA") &&
-             word_after(output, "Version:", version, sizeof(version)) == 0)
-        snprintf(text, size, "MPICH's Hydra %s", version);
-    else if (word_after(output, "slurm", version, sizeof(version)) == 0)
-        snprintf(text, size, "Slurm %s", version);
-    else if (word_after(output, "(PRRTE)", version, sizeof(version)) == 0)
-        snprintf(text, size, "PRRTE %s", version);
-    else
-        snprintf(text, size, "of a kind that this command does not know");
-}
 
 static void say_launcher(const char *name, const char *path)
 {
-    char output[2048], kind[128];
-    char *argv[] = {(char *)name, "--version", NULL};
-    int status = doctor_command(argv, output, sizeof(output), VERSION_TIMEOUT_MS);
-    if (status == -ETIMEDOUT) {
+    char kind[MPI_KIND_SIZE];
+    enum mpi_family family;
+    int status = mpi_ask_launcher(name, &family, kind);
+    if (status == -ETIMEDOUT)
         doctor_say(DOCTOR_WARNING, "launcher", "See whether it works by hand.",
-                   "%s --version gave no answer in %d s", name, VERSION_TIMEOUT_MS / 1000);
-        return;
-    }
-    if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        output[strcspn(output, "\n")] = 0;
+                   "%s --version gave no answer in %d s", name, MPI_VERSION_TIMEOUT_MS / 1000);
+    else if (status < 0)
         doctor_say(DOCTOR_WARNING, "launcher", "See whether it works by hand.",
-                   "%s --version fails%s%s", name, output[0] ? ": " : "", output);
-        return;
-    }
-    name_launcher(output, kind, sizeof(kind));
-    if (strcmp(name, path) == 0)
+                   "%s --version fails%s%s", name, kind[0] ? ": " : "", kind);
+    else if (strcmp(name, path) == 0)
         doctor_say(DOCTOR_GOOD, "launcher", NULL, "%s: %s", name, kind);
     else
         doctor_say(DOCTOR_GOOD, "launcher", NULL, "%s (%s): %s", name, path, kind);
@@ -221,7 +182,8 @@ static void say_intel_mpi(const char *path, const char *version)
 static void say_library(const char *path)
 {
     char text[2048], version[64] = "?";
-    int status = doctor_child(ask_version, (void *)path, text, sizeof(text), VERSION_TIMEOUT_MS);
+    int status =
+        doctor_child(ask_version, (void *)path, text, sizeof(text), MPI_VERSION_TIMEOUT_MS);
     if (status != 0 || !text[0] || strncmp(text, "error: ", 7) == 0) {
         doctor_say(DOCTOR_WARNING, "MPI library", "See that its own libraries are found (ldd).",
                    "%s: cannot be asked for its version%s%s", path, text[0] ? ": " : "",

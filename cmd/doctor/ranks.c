@@ -9,12 +9,16 @@
 #include "host/room/room.h"
 #include "onespace.h"
 
-static void say(const struct room *room, unsigned ranks)
+enum { NEARLY = 4 }; /* a quarter of the memory is to stay free */
+
+static void say(enum room_kind kind, const struct room *room, unsigned ranks)
 {
     char fix[sizeof(room->fix) + 2], there[64];
-    enum doctor_status status = room->least > room->there    ? DOCTOR_WRONG
-                                : room->likely > room->there ? DOCTOR_WARNING
-                                                             : DOCTOR_GOOD;
+    /* Of memory the programs' own data needs some, too. */
+    uint64_t spare = kind == ROOM_MEMORY ? room->there / NEARLY : 0;
+    enum doctor_status status = room->least > room->there            ? DOCTOR_WRONG
+                                : room->likely > room->there - spare ? DOCTOR_WARNING
+                                                                     : DOCTOR_GOOD;
     snprintf(fix, sizeof(fix), "%c%s.", toupper((unsigned char)room->fix[0]), room->fix + 1);
     if (room->there == ROOM_UNLIMITED)
         snprintf(there, sizeof(there), "there is no limit");
@@ -35,6 +39,6 @@ void doctor_ranks(unsigned ranks)
                    "%u ranks: one space holds %d", ranks, ONESPACE_TASKS_MAX);
     for (unsigned kind = 0; kind < ROOM_KINDS; kind++) {
         room_look(kind, ranks, &room);
-        say(&room, ranks);
+        say(kind, &room, ranks);
     }
 }

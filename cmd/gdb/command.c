@@ -13,20 +13,19 @@
 
 #include "cmd/gdb/gdb.h"
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/ps/access.h"
 
 enum { GDB_OLDEST = 13 };
 
-static const char usage[] =
+const char gdb_help[] =
     "usage: onespace gdb SPACE | PID [-- GDB-OPTION...]\n"
     "\n"
     "Attaches gdb (13 or later) to the root and to all tasks of the space of that name, or the one "
-    "that\n"
-    "this process belongs to: an inferior each, with its own program and libraries. The process "
-    "given is\n"
-    "selected. All stop and go on together. When gdb ends they go on without it.\n"
+    "that this process belongs to: an inferior each, with its own program and libraries. The "
+    "process given is selected. All stop and go on together. When gdb ends they go on without it.\n"
     "\n"
-    "  onespace-attach   a command within gdb: attach to the tasks that were spawned since\n"
+    "  onespace-attach  a command within gdb: attach to the tasks that were spawned since\n"
     "  -h, --help\n"
     "\n"
     "Exit status: gdb's; 1 when it cannot attach, 127 when there is no gdb; 2 wrong usage.\n";
@@ -194,7 +193,7 @@ int command_gdb(int argc, char **argv)
     struct request request = {.status = 1};
     int at = 1;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        fputs(usage, stdout);
+        help_print(stdout, gdb_help);
         return 0;
     }
     if (argc > 3 && strcmp(argv[1], "--added") == 0) { /* by onespace-attach, within gdb */

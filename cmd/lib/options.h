@@ -6,7 +6,7 @@
 
 /* As getopt_long, but a long option must be written in full: an abbreviation would get another
  * meaning with the next version's options. It is refused as an unknown option is, by '?' and a
- * message. */
+ * message. One that is much like an option is said, and -np is --np. */
 int options_next(int argc, char **argv, const char *letters, const struct option *options);
 
 #endif

@@ -4,38 +4,35 @@
 #include <string.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/watch.h"
 #include "cmd/map/map.h"
 
-static const char usage[] =
-    "usage: onespace map [--all | --tasks] [--sort memory|mappings] [--watch[=SECONDS]]\n"
-    "                    [--json | --svg FILE] [SPACE | PID]\n"
+const char map_help[] =
+    "usage: onespace map [--all | --tasks] [--sort memory|mappings] [--watch[=SECONDS]] [--json | "
+    "--svg FILE] [SPACE | PID]\n"
     "\n"
     "Shows what lies where in the memory of the spaces that you may look at; with an argument only "
-    "of the\n"
-    "space of that name, or the one that this process belongs to. The tasks go on meanwhile.\n"
-    "Of a space of more than 8 owners the tasks are summed up by program.\n"
+    "of the space of that name, or the one that this process belongs to. The tasks go on "
+    "meanwhile. Of a space of more than 8 owners the tasks are summed up by program.\n"
     "\n"
-    "      --all                   every mapping, in place of a sum for each owner and kind\n"
-    "      --tasks                 a sum for each task, however many there are\n"
+    "      --all  every mapping, in place of a sum for each owner and kind\n"
+    "      --tasks  a sum for each task, however many there are\n"
     "      --sort memory|mappings  the tasks, or with --all the mappings, with the most resident "
-    "memory\n"
-    "                              first; the tasks with the most mappings first\n"
-    "      --watch[=SECONDS]       again every 2 or that many seconds, until it is interrupted\n"
-    "      --json                  an array of spaces, for programs\n"
-    "      --svg FILE              draw one space: a bar for each owner, as long as its resident "
-    "memory\n"
+    "memory first; the tasks with the most mappings first\n"
+    "      --watch[=SECONDS]  again every 2 or that many seconds, until it is interrupted\n"
+    "      --json  an array of spaces, for programs\n"
+    "      --svg FILE  draw one space: a bar for each owner, as long as its resident memory\n"
     "  -h, --help\n"
     "\n"
-    "  OWNER     root, registry, reaper, task ID; unknown: root or a task without interposition\n"
-    "  KIND      program, library, heap, anonymous (other memory without a file), stack, thread "
-    "stack,\n"
-    "            shared (memory segments), file, onespace (its own), unknown\n"
-    "  SIZE      bytes of addresses\n"
+    "  OWNER  root, registry, reaper, task ID; unknown: root or a task without interposition\n"
+    "  KIND  program, library, heap, anonymous (other memory without a file), stack, thread stack, "
+    "shared (memory segments), file, onespace (its own), unknown\n"
+    "  SIZE  bytes of addresses\n"
     "  RESIDENT  the part of it that is in memory; a page that two tasks share counts for both\n"
-    "  HUGE      the part of that in huge pages\n"
+    "  HUGE  the part of that in huge pages\n"
     "\n"
     "Exit status: 0; 1 when the space is not there, may not be looked at or cannot be drawn; 2 "
     "wrong usage.\n";
@@ -155,7 +152,7 @@ static int parse(int argc, char **argv, struct request *request, struct output_j
                                             {NULL, 0, NULL, 0}};
     for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, map_help);
             exit(0);
         }
         if (option == OPT_JSON)

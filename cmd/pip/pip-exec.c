@@ -5,19 +5,19 @@
 #include "pip/pip.h"
 
 static const char usage[] =
-    "usage: pip-exec [-n N] [-f FUNCTION] [-c CORE] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
-    "[ARGUMENT...]]...\n"
+    "usage: pip-exec [-n N] [-f FUNCTION] [-c CORE] PROGRAM [ARGUMENT...]\n"
+    "           [: [OPTION...] PROGRAM [ARGUMENT...]]...\n"
     "\n"
-    "Runs programs as PiP tasks of one root. (For MPI programs, and without Process-in-Process:\n"
-    "`onespace run`.)\n"
+    "Runs programs as PiP tasks of one root. (For MPI programs, and without\n"
+    "Process-in-Process: `onespace run`.)\n"
     "\n"
     "  -n N         N tasks of the next program (default 1; 300 in all)\n"
     "  -f FUNCTION  start at `int FUNCTION(void *)` instead of main\n"
-    "  -c CORE      bind the first of them to the CORE-th CPU, the next to the next one...\n"
-    "               (default: not bound)\n"
+    "  -c CORE      bind the first of them to the CORE-th CPU, the next to the next\n"
+    "               one... (default: not bound)\n"
     "\n"
-    "Exit status: the largest of the tasks', 128+N when one was ended by signal N, 2 wrong "
-    "usage.\n";
+    "Exit status: the largest of the tasks', 128+N when one was ended by signal N,\n"
+    "2 wrong usage.\n";
 
 struct segment {
     char **argv;

@@ -3,46 +3,41 @@
 #include <string.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/watch.h"
 #include "cmd/ps/ps.h"
 #include "cmd/ps/show.h"
 
-static const char usage[] =
+const char ps_help[] =
     "usage: onespace ps [--all] [--sort memory|time] [--watch[=SECONDS] | --json] [SPACE | PID]\n"
     "\n"
     "Lists the spaces whose processes you may look at, and their tasks; with an argument only the "
-    "space\n"
-    "of that name, or the one that this process belongs to. The first line of a space is its root, "
-    "id 0.\n"
-    "Of a space of more than 20 members the tasks are summed up by program and state.\n"
+    "space of that name, or the one that this process belongs to. The first line of a space is its "
+    "root, id 0. Of a space of more than 20 members the tasks are summed up by program and state.\n"
     "\n"
-    "      --all               a line for each task, however many there are\n"
+    "      --all  a line for each task, however many there are\n"
     "      --sort memory|time  those with the most private memory, or CPU time, first; the eight "
-    "first\n"
-    "                          tasks follow a summary\n"
-    "      --watch[=SECONDS]   again every 2 or that many seconds, until it is interrupted\n"
-    "      --json              an array of spaces with all tasks, for programs\n"
+    "first tasks follow a summary\n"
+    "      --watch[=SECONDS]  again every 2 or that many seconds, until it is interrupted\n"
+    "      --json  an array of spaces with all tasks, for programs\n"
     "  -h, --help\n"
     "\n"
-    "  NUM      ONESPACE_TASK_ID of the task\n"
-    "  STATE    starting, running, executed (runs another program now, outside the space) or "
-    "ended,\n"
-    "           with the exit status or the signal, until its status is collected\n"
-    "  MEMORY   resident memory of the task; a page that two tasks share counts for both\n"
+    "  NUM  ONESPACE_TASK_ID of the task\n"
+    "  STATE  starting, running, executed (runs another program now, outside the space) or ended, "
+    "with the exit status or the signal, until its status is collected\n"
+    "  MEMORY  resident memory of the task; a page that two tasks share counts for both\n"
     "  PRIVATE  the part of it that nothing else maps: what is free when the task ends\n"
-    "  HEAP     the part of it that is the task's program break\n"
-    "  COPIED   what process_vm_readv and process_vm_writev copied between tasks in user space\n"
+    "  HEAP  the part of it that is the task's program break\n"
+    "  COPIED  what process_vm_readv and process_vm_writev copied between tasks in user space\n"
     "  LARGEST  of those summed up, the one with the most private memory, swapped memory included\n"
     "\n"
     "A line follows when nine tenths of the memory that the space may use are in use, by its "
-    "control group\n"
-    "or on the machine; it names the task that uses most.\n"
+    "control group or on the machine; it names the task that uses most.\n"
     "\n"
     "Lines follow for each channel (onespace/insitu.h): what its producer has published, and of "
-    "each\n"
-    "consumer how many complete steps it has not taken, and how many it holds.\n"
+    "each consumer how many complete steps it has not taken, and how many it holds.\n"
     "\n"
     "A line follows for each table of the space that was full when it was needed.\n"
     "\n"
@@ -119,7 +114,7 @@ static int parse(int argc, char **argv, struct request *request, struct output_j
                                             {NULL, 0, NULL, 0}};
     for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, ps_help);
             exit(0);
         }
         if (option == OPT_JSON)

@@ -45,9 +45,8 @@ static uint64_t *part_of_root(struct ps_memory *memory, const struct mapping *ma
 
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address)
 {
-    unsigned index = (unsigned)shared_index_of(address);
-    return index < space->shared_count &&
-           (atomic_load_explicit(&space->shared[index].users[task->slot / 64],
+    return space->shared &&
+           (atomic_load_explicit(&space->shared[shared_index_of(address)].users[task->slot / 64],
                                  memory_order_relaxed) >>
                 task->slot % 64 &
             1);

@@ -57,8 +57,7 @@ struct ps_space {
     uintptr_t fence_low, fence_high; /* the page above the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;
-    struct space_shared_mapping *shared; /* mappings of several tasks; NULL: none, or not known */
-    unsigned shared_count;
+    struct space_shared_mapping *shared; /* mappings of several tasks, all; NULL: not known */
     struct ps_task *tasks;
     unsigned task_count;
     struct insitu_channel *channels;

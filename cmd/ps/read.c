@@ -18,6 +18,7 @@
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
 #include "base/process.h"
+#include "space/shared.h"
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -194,19 +195,25 @@ static void read_channels(struct reading *reading)
     reading->space->channel_count = count > 0 ? (unsigned)count : 0;
 }
 
+/* Of the entries with windows of each size those that were ever used; the others are as new. */
 static void read_shared(struct reading *reading)
 {
+    const uintptr_t shared = LAYOUT_REGISTRY + offsetof(struct space, shared);
     struct ps_space *space = reading->space;
-    uint32_t reach;
-    if (ps_copy(reading->source->pid, LAYOUT_REGISTRY + offsetof(struct space, shared.reach),
-                &reach, sizeof(reach)) != 0)
+    uint32_t reach[SPACE_SHARED_SIZES];
+    if (ps_copy(reading->source->pid, shared + offsetof(struct space_shared, reach), reach,
+                sizeof(reach)) != 0 ||
+        !(space->shared = calloc(SPACE_SHARED_MAX, sizeof(*space->shared))))
         return;
-    size_t size = (reach < SPACE_SHARED_MAX ? reach : SPACE_SHARED_MAX) * sizeof(*space->shared);
-    space->shared = size ? malloc(size) : NULL;
-    if (space->shared &&
-        ps_copy(reading->source->pid, LAYOUT_REGISTRY + offsetof(struct space, shared.mappings),
-                space->shared, size) == 0)
-        space->shared_count = (unsigned)(size / sizeof(*space->shared));
+    for (int s = 0; s < SPACE_SHARED_SIZES; s++) {
+        int first, count = shared_entries(s, &first);
+        size_t used = reach[s] < (uint32_t)count ? reach[s] : (uint32_t)count;
+        if (used && ps_copy(reading->source->pid,
+                            shared + offsetof(struct space_shared, mappings) +
+                                (size_t)first * sizeof(*space->shared),
+                            &space->shared[first], used * sizeof(*space->shared)) != 0)
+            memset(&space->shared[first], 0, used * sizeof(*space->shared));
+    }
 }
 
 static long read_space(struct reading *reading)

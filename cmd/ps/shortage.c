@@ -29,21 +29,11 @@ static void consider(struct shortage *shortage, const char *place, uint64_t used
     shortage->limit = limit;
 }
 
-/* Cached files that nobody has used lately are given back before anyone is ended: they do not
- * count. */
 static void consider_group(const char *directory, void *context)
 {
-    uint64_t limit, used, cached = 0;
-    if (cgroup_number(directory, "memory.max", &limit) == 0 &&
-        cgroup_number(directory, "memory.current", &used) == 0)
-        cgroup_line(directory, "memory.stat", "inactive_file", &cached);
-    else if (cgroup_number(directory, "memory.limit_in_bytes", &limit) == 0 &&
-             cgroup_number(directory, "memory.usage_in_bytes", &used) == 0)
-        cgroup_line(directory, "memory.stat", "total_inactive_file", &cached);
-    else
-        return;
-    if (limit > 0)
-        consider(context, directory, used > cached ? used - cached : 0, limit);
+    uint64_t limit, used;
+    if (cgroup_memory(directory, &used, &limit) == 0 && limit > 0)
+        consider(context, directory, used, limit);
 }
 
 static void find_shortage(const struct ps_space *space, struct shortage *shortage)

@@ -12,7 +12,7 @@
 #include "cmd/run/run.h"
 #include "host/job/departure.h"
 #include "host/job/report.h"
-#include "host/job/time_slices.h"
+#include "host/job/oversubscribed.h"
 #include "host/room/room.h"
 #include "shim/binding.h"
 #include "shim/defaults.h"
@@ -135,8 +135,8 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
         room_explain(id, (unsigned)number, (unsigned)total, message, sizeof(message));
     if (id < 0)
         fprintf(stderr, "onespace run: %s\n", message[0] ? message : strerror(-id));
-    else if (!run->kernel_slices)
-        time_slices_add(attr.cpus, attr.cpus_size);
+    else
+        oversubscribed_add(attr.cpus, attr.cpus_size);
     return id;
 }
 
@@ -186,12 +186,36 @@ static void note_end(const struct run_options *run, const struct onespace_status
         tasks.ids[i] = 0;
     }
     tasks.alive--;
-    if (!run->kernel_slices)
-        time_slices_remove();
+    oversubscribed_remove();
     if (code && !tasks.failure) {
         tasks.failure = code;
         if (run->kill_on_failure)
             kill_all(SIGTERM);
+    }
+}
+
+/* Once: some of the tasks may go on without. */
+static void say_shortage(void)
+{
+    static int is_told;
+    char message[1024] = "";
+    if (is_told || !atomic_load_explicit(&space_registry()->refused, memory_order_relaxed))
+        return;
+    is_told = 1;
+    (void)room_say_mappings((unsigned)tasks.alive, (unsigned)tasks.count, message, sizeof(message));
+    fprintf(stderr, "onespace run: %s\n", message);
+}
+
+/* onespace_wait for any task. patience_ms: -1 for ever. */
+static int wait_one(struct onespace_status *status, int patience_ms)
+{
+    enum { LOOK_MS = 1000 }; /* as often as onespace_wait wakes up itself */
+    for (;;) {
+        int id = onespace_wait(ONESPACE_ANY, status, patience_ms < 0 ? LOOK_MS : patience_ms);
+        if (id > 0 || id == -ETIMEDOUT)
+            say_shortage();
+        if (id != -ETIMEDOUT || patience_ms >= 0)
+            return id;
     }
 }
 
@@ -200,7 +224,7 @@ static void wait_all(const struct run_options *run)
     while (tasks.alive > 0) {
         struct onespace_status status;
         int patience = run->kill_on_failure && tasks.failure ? GRACE_MS : -1;
-        int id = onespace_wait(ONESPACE_ANY, &status, patience);
+        int id = wait_one(&status, patience);
         if (id > 0)
             note_end(run, &status);
         else if (id == -ETIMEDOUT)
@@ -216,7 +240,7 @@ static void wait_all(const struct run_options *run)
     }
 }
 
-int run_by_hand(const struct run_options *run)
+static int run_all(const struct run_options *run)
 {
     int self = onespace_init();
     if (self == -ENOTSUP) {
@@ -260,4 +284,12 @@ int run_by_hand(const struct run_options *run)
      * children's, which `time` and batch systems ask for. Tasks that live on keep it. */
     (void)reaper_stop(space_registry());
     return tasks.failure;
+}
+
+int run_by_hand(const struct run_options *run)
+{
+    observer_start();
+    int status = run_all(run);
+    observer_end();
+    return status;
 }

@@ -71,7 +71,6 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .stats = run->stats,
         .launch = launcher->space,
         .bind = run->bind,
-        .kernel_slices = run->kernel_slices,
     };
     if (run->verbose)
         fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,
@@ -137,5 +136,7 @@ int command_run(int argc, char **argv)
         return 2;
     if (run.space || (launcher.is_rank && !run.counted))
         return run_joined(&run, &launcher);
+    if (!launcher.is_rank)
+        run_say_singletons(&run);
     return run_by_hand(&run);
 }

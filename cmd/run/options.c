@@ -4,40 +4,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/run/run.h"
 
-static const char usage[] =
+const char run_help[] =
     "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
     "[ARGUMENT...]]...\n"
     "\n"
     "Runs programs as tasks of one address space. Started by a launcher (mpiexec, mpirun, srun, "
-    "prterun)\n"
-    "each instance runs one rank, in the space that the ranks of the node share. Started by hand "
-    "it\n"
-    "makes a space and runs N tasks.\n"
+    "prterun) each instance runs one rank, in the space that the ranks of the node share. Started "
+    "by hand it makes a space and runs N tasks.\n"
     "\n"
-    "  -n, --ntasks, --np N    run N tasks of the next program (by hand; default 1)\n"
-    "      --space NAME        join the space of that name, or make it\n"
-    "      --cpu-bind POLICY   none (default), core, or a list of CPUs: 0,2-4\n"
-    "      --stack SIZE        main stack of each task, with suffix K, M or G (default: ulimit "
-    "-s)\n"
-    "      --on-failure WHAT   keep (default) the other tasks when one fails, or kill them\n"
-    "      --thread-mode       tasks are threads of one process, with globals and a libc of their "
-    "own (by hand)\n"
-    "      --heap WHICH        libc (default), or tuned: malloc keeps freed memory\n"
-    "      --no-interpose      leave the programs' libc unpatched (for comparisons)\n"
-    "      --no-share-mappings an address of its own for each shared mapping of each task\n"
-    "      --mpi-layer WHICH   auto (default): windows of ranks in one space are one memory; off\n"
-    "      --time-slices WHICH auto (default): short ones where tasks outnumber CPUs; off\n"
-    "  -v, --verbose           name the space, what was set and why\n"
-    "      --stats[=ranks]     at the end, what the tasks copied and by which way; with ranks each "
+    "  -n, --ntasks, --np N  run N tasks of the next program (by hand; default 1)\n"
+    "      --space NAME  join the space of that name, or make it\n"
+    "      --cpu-bind none|core|CPUS  no CPU, a core each, or of a list: 0,2-4 (default: none)\n"
+    "      --stack SIZE  main stack of each task, with suffix K, M or G (default: ulimit -s)\n"
+    "      --on-failure keep|kill  the other tasks, when one fails (default: keep)\n"
+    "      --thread-mode  tasks are threads of one process, with globals and a libc of their own "
+    "(by hand)\n"
+    "      --heap libc|tuned  tuned: malloc keeps freed memory (default: libc)\n"
+    "      --no-interpose  leave the programs' libc unpatched (for comparisons)\n"
+    "      --no-share-mappings  an address of its own for each shared mapping of each task\n"
+    "      --mpi-layer auto|off  auto: windows of ranks in one space are one memory (default)\n"
+    "      --collectives auto|on|off  auto: by loads and stores in a space, where they are many; "
+    "on: "
+    "from the first on; off: the MPI library's (default)\n"
+    "  -v, --verbose  name the space, what was set and why\n"
+    "      --stats[=ranks]  at the end, what the tasks copied and by which way; with ranks each "
     "one's too\n"
     "  -h, --help\n"
     "\n"
     "Exit status: 0 when all tasks ended with 0, else that of the first that failed; 128+N for "
-    "signal\n"
-    "N; 127 program not found; 126 it cannot be a task (see `onespace check`); 2 wrong usage.\n";
+    "signal N; 127 program not found; 126 it cannot be a task (see `onespace check`); 2 wrong "
+    "usage.\n";
 
 enum {
     OPT_SPACE = 256,
@@ -49,7 +50,7 @@ enum {
     OPT_NO_SHARE,
     OPT_STATS,
     OPT_MPI,
-    OPT_TIME_SLICES,
+    OPT_COLLECTIVES,
     OPT_THREADS
 };
 
@@ -65,7 +66,7 @@ static const struct option options[] = {
     {"no-share-mappings", no_argument, NULL, OPT_NO_SHARE},
     {"stats", optional_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
-    {"time-slices", required_argument, NULL, OPT_TIME_SLICES},
+    {"collectives", required_argument, NULL, OPT_COLLECTIVES},
     {"thread-mode", no_argument, NULL, OPT_THREADS},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -151,11 +152,15 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         else if (strcmp(optarg, "auto") != 0)
             return bad_value("--mpi-layer", optarg, "auto or off");
         return 0;
-    case OPT_TIME_SLICES:
-        run->kernel_slices = strcmp(optarg, "off") == 0;
-        return run->kernel_slices || strcmp(optarg, "auto") == 0
-                   ? 0
-                   : bad_value("--time-slices", optarg, "auto or off");
+    case OPT_COLLECTIVES:
+        segment->flags &= ~(ONESPACE_SPAWN_COLLECTIVES | ONESPACE_SPAWN_COLLECTIVES_AT_ONCE);
+        if (strcmp(optarg, "auto") == 0)
+            segment->flags |= ONESPACE_SPAWN_COLLECTIVES;
+        else if (strcmp(optarg, "on") == 0)
+            segment->flags |= ONESPACE_SPAWN_COLLECTIVES | ONESPACE_SPAWN_COLLECTIVES_AT_ONCE;
+        else if (strcmp(optarg, "off") != 0)
+            return bad_value("--collectives", optarg, "auto, on or off");
+        return 0;
     case OPT_THREADS:
         run->thread_mode = 1;
         return 0;
@@ -166,7 +171,7 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         run->verbose = 1;
         return 0;
     case 'h':
-        fputs(usage, stdout);
+        help_print(stdout, run_help);
         exit(0);
     default:
         fprintf(stderr, "Try `onespace run --help`.\n");
@@ -202,7 +207,7 @@ int run_parse(int argc, char **argv, struct run_options *run)
             return -1;
         }
         struct run_segment *segment = &run->segments[run->segment_count++];
-        *segment = (struct run_segment){.count = 1};
+        *segment = (struct run_segment){.count = 1, .flags = ONESPACE_SPAWN_COLLECTIVES};
         if (run->segment_count > 1) { /* options carry over to the next program */
             segment->flags = segment[-1].flags;
             segment->stack_size = segment[-1].stack_size;

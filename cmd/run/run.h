@@ -23,8 +23,7 @@ struct run_options {
     const char *space, *bind;
     int kill_on_failure, verbose;
     enum report_detail stats;
-    int kernel_slices; /* --time-slices off */
-    int thread_mode;   /* by hand: tasks are threads of this process */
+    int thread_mode; /* by hand: tasks are threads of this process */
 };
 
 /* options.c: fills *run, which is zeroed. 0, or -1 with a message. --help ends the process. */
@@ -35,6 +34,15 @@ void run_say_windows(const struct run_segment *segment);
 
 /* For --verbose: a Python interpreter that runs from its library. */
 void run_say_python(const struct run_segment *segment);
+
+/* singletons.c: by hand and without a launcher: says if the tasks will be MPI jobs of one rank
+ * each. */
+void run_say_singletons(const struct run_options *run);
+
+/* observer.c: a process that says why the kernel has ended this one, until observer_end. Before the
+ * space is made. */
+void observer_start(void);
+void observer_end(void);
 
 /* Makes a space in this process and runs all programs in it. The exit status. */
 int run_by_hand(const struct run_options *run);

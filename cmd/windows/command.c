@@ -7,28 +7,28 @@
 #include <time.h>
 
 #include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/windows/windows.h"
 
-static const char usage[] =
+const char windows_help[] =
     "usage: onespace windows [--verify | --repair] [--json] FILE...\n"
     "\n"
-    "Lists the versions of windows on storage (onespace_window_commit), the newest first. FILE is\n"
+    "Lists the versions of windows on storage (onespace_window_commit), the newest first. FILE is "
     "the value of the hint storage_alloc_filename; with a file per rank give all of them.\n"
     "\n"
     "      --verify  read all data and compare them with their checksums\n"
-    "      --repair  verify; give up versions that are damaged or unfinished, so that the window\n"
-    "                opens with the newest good one. No job may have the window open.\n"
-    "      --json    an array of versions, for programs\n"
+    "      --repair  verify; give up versions that are damaged or unfinished, so that the window "
+    "opens with the newest good one. No job may have the window open.\n"
+    "      --json  an array of versions, for programs\n"
     "  -h, --help\n"
     "\n"
-    "  STATE     complete: a window opens with the newest of these\n"
-    "            unfinished: the commit did not complete\n"
-    "            damaged: the data of a rank are not what was written (with --verify)\n"
-    "            elsewhere: parts of some ranks are in none of the files given\n"
-    "  RANKS     whose parts are in the files, of how many\n"
-    "  SIZE      of the window; DISK: what the parts occupy, shared blocks counted each time\n"
+    "  STATE  complete: a window opens with the newest of these; unfinished: the commit did not "
+    "complete; damaged: the data of a rank are not what was written (with --verify); elsewhere: "
+    "parts of some ranks are in none of the files given\n"
+    "  RANKS  whose parts are in the files, of how many\n"
+    "  SIZE  of the window; DISK: what the parts occupy, shared blocks counted each time\n"
     "\n"
     "Exit status: 0; 1 when no version is complete, one is damaged, or a file cannot be read; 2 "
     "wrong usage.\n";
@@ -195,7 +195,7 @@ int command_windows(int argc, char **argv)
     argv[0] = "onespace windows";
     for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            help_print(stdout, windows_help);
             return 0;
         }
         request.verify |= option == OPT_VERIFY;

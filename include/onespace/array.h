@@ -119,7 +119,9 @@ ONESPACE_CHECK static inline int onespace_array_export(const char *name,
         return result;
     memcpy(array->magic, ONESPACE_ARRAY_MAGIC, 8);
     array->abi = ONESPACE_ARRAY_ABI;
-    array->size = (uint32_t)(sizeof(*array) + strnlen(array->type, ONESPACE_ARRAY_TYPE_MAX) + 1);
+    const char *end = (const char *)memchr(array->type, 0, ONESPACE_ARRAY_TYPE_MAX);
+    array->size = (uint32_t)(sizeof(*array) + 1 +
+                             (end ? (size_t)(end - array->type) : ONESPACE_ARRAY_TYPE_MAX));
     if ((result = onespace_array_check(array, array->size)) < 0)
         return result;
     __atomic_store_n(&array->state, ONESPACE_ARRAY_LIVE, __ATOMIC_SEQ_CST);

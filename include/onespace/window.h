@@ -94,7 +94,8 @@ ONESPACE_WINDOW_API int onespace_window_statistics(MPI_Win win,
  * operations must be complete before the call, and may resume when it has returned. *version (may
  * be NULL) gets the version's number, the same on all ranks; untouched on failure, after which the
  * window stays usable and keeps its last version (docs/checkpoints.md says when the new one may
- * exist). */
+ * exist). Ranks that asked for memory call it as well; what they hold themselves is not in the
+ * version. */
 ONESPACE_WINDOW_API int onespace_window_commit(MPI_Win win, uint64_t *version);
 
 /* The number of the newest version, either the one the window was opened from or one committed

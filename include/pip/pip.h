@@ -27,6 +27,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/select.h> /* sigset_t, which <signal.h> has not under -std=c11 */
 #include <sys/types.h>
 
 #define PIP_OPTS_NONE 0x0

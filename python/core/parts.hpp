@@ -6,3 +6,6 @@
 void add_tasks(nanobind::module_ &module);
 void add_arrays(nanobind::module_ &module);
 void add_channels(nanobind::module_ &module);
+void add_messages(nanobind::module_ &module);
+void add_dispatcher(nanobind::module_ &module);
+void add_worker(nanobind::module_ &module);

@@ -10,14 +10,46 @@ and in analysis.py
     field = onespace.import_array(onespace.spawner(), "field")
 
 See docs/python.md."""
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from . import _core
 from ._errors import OwnerEnded
-from .arrays import Export, View, attach, export, exports, import_array
-from .channels import Consumer, Output, Producer, Step
 from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, spawner, task_of_number
 
+if TYPE_CHECKING:
+    from .arrays import Export, View, attach, export, exports, import_array
+    from .channels import Consumer, Output, Producer, Step
+    from .pools.executor import Executor
+    from .pools.pool import Pool
+    from .pools.program import worker_number
+
 __version__: str = _core.version()
-__all__ = ["Consumer", "Export", "Output", "OwnerEnded", "Producer", "ROOT", "Step", "Task", "View", "attach",
-           "barrier",
-           "export", "exports", "import_array", "init", "ntasks", "number", "spawn", "spawn_python", "spawner",
-           "task_of_number"]
+__all__ = ["Consumer", "Executor", "Export", "Output", "OwnerEnded", "Pool", "Producer", "ROOT", "Step", "Task", "View",
+           "attach", "barrier", "export", "exports", "import_array", "init", "ntasks", "number", "spawn",
+           "spawn_python", "spawner", "task_of_number", "worker_number"]
+
+# Imported when they are first used: NumPy takes longer to load than an interpreter to start, and workers of a pool, or
+# programs that only spawn others, may not need it.
+_LATER = {name: module for module, names in {
+    "arrays": ("Export", "View", "attach", "export", "exports", "import_array"),
+    "channels": ("Consumer", "Output", "Producer", "Step"),
+    "pools.executor": ("Executor",),
+    "pools.pool": ("Pool",),
+    "pools.program": ("worker_number",)}.items() for name in names}
+
+
+def __getattr__(name: str):
+    if name in ("arrays", "channels"):  # modules
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

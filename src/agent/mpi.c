@@ -25,14 +25,15 @@ extern unsigned long getauxval(unsigned long) WEAK;
 static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
-    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME)
-        MPI_FORTRAN(NAME);
+    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
+        MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME) MPI_FORTRAN(NAME);
 
 enum {
 #define TWO(name) +2
 #define ONE(name) +1
     MAKERS = 0 MPI_MAKERS(TWO) MPI_MAKERS_LARGE(TWO),
-    FORTRAN = MAKERS MPI_USERS(TWO) MPI_USERS_LARGE(TWO) MPI_OWN(ONE),
+    COLLECTIVES = MAKERS MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
+    FORTRAN = COLLECTIVES MPI_USERS(TWO) MPI_USERS_LARGE(TWO) MPI_OWN(ONE),
     TARGETS = FORTRAN MPI_FORTRAN(ONE),
 };
 
@@ -88,12 +89,23 @@ static int layer_path(const char *name, char *path, size_t size)
     return 0;
 }
 
-/* In a task whose spawner did not say otherwise. */
-static int is_wanted(void)
+/* Whether the function with this index loads the layer, in a task whose spawner did not say
+ * otherwise. */
+static int is_wanted(unsigned index)
 {
+    if (index >= COLLECTIVES)
+        return 0;
     const struct space_slot *self =
         getauxval ? (const struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
-    return self && !(self->flags & ONESPACE_SPAWN_NO_MPI_LAYER);
+    return self && !(self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) &&
+           (index < MAKERS || (self->flags & ONESPACE_SPAWN_COLLECTIVES));
+}
+
+/* A layer that windows have loaded does not slow down collective operations that it only passes
+ * on. */
+static int is_passed_on(unsigned index)
+{
+    return index >= MAKERS && index < COLLECTIVES && !is_wanted(index);
 }
 
 static void load_layer(const char *name)
@@ -133,7 +145,7 @@ static void *find_target(unsigned index, const char *name, void *library)
     void *next = dlsym(RTLD_NEXT, name), *own = library ? find_own(index, name, library) : NULL;
     if (next && next != own)
         return next;
-    void *wrapped = layer ? dlsym(layer, name) : NULL;
+    void *wrapped = layer && !(own && is_passed_on(index)) ? dlsym(layer, name) : NULL;
     return wrapped ? wrapped : own ? own : next;
 }
 
@@ -150,7 +162,7 @@ void *mpi_resolve(unsigned index)
     while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
         spin_yield();
     void *library = find_library(&layer_name);
-    int is_needed = library && (index < MAKERS ? is_wanted() : 0);
+    int is_needed = library && is_wanted(index);
     is_needed |= library && index < FORTRAN && !dlsym(library, name);
     if (is_needed && !layer && !layer_failed)
         load_layer(layer_name);

@@ -52,6 +52,6 @@ resolve:
 /* In the order of the names in src/agent/mpi.c. */
 #define JUMPS(name) mpi_jump MPI_##name; mpi_jump PMPI_##name;
 #define JUMP(name) mpi_jump name;
-MPI_MAKERS(JUMPS) MPI_MAKERS_LARGE(JUMPS) MPI_USERS(JUMPS) MPI_USERS_LARGE(JUMPS) MPI_OWN(JUMP) MPI_FORTRAN(JUMP)
+MPI_MAKERS(JUMPS) MPI_MAKERS_LARGE(JUMPS) MPI_COLLECTIVES(JUMPS) MPI_COLLECTIVES_LARGE(JUMPS) MPI_USERS(JUMPS) MPI_USERS_LARGE(JUMPS) MPI_OWN(JUMP) MPI_FORTRAN(JUMP)
 
         .section .note.GNU-stack, "", @progbits

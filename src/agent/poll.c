@@ -5,10 +5,8 @@
  * do, perhaps from its own peer; so it yields the CPU, as other libraries do by sched_yield. If
  * CPUs are not oversubscribed nothing changes.
  *
- * Both kinds of yields are counted: tasks that yield need no time slices enforced by the host
- * (src/host). `oversubscribed` of the space is written by the host's threads, `yields` by the task;
- * each is read by the other side as a hint, relaxed. */
-#include <sched.h>
+ * The space's `oversubscribed` is written by the host (src/host/job/oversubscribed.c) and read here
+ * as a hint, relaxed. */
 #include <stddef.h>
 #include <sys/epoll.h>
 
@@ -48,27 +46,12 @@ static int get_events(int epoll, struct epoll_event *events, int most, int timeo
     return -1;
 }
 
-static void count_and_yield(void)
-{
-    space_count(&agent_self->stats.yields, 1);
-    spin_yield();
-}
-
 EXPORTED int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
     int result = get_events(epoll, events, most, timeout);
     /* Not in a forked child, whose copy of the flag is never updated. */
     if (result == 0 && timeout == 0 && agent_space && space_marked() &&
         atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed))
-        count_and_yield();
-    return result;
-}
-
-EXPORTED int sched_yield(void)
-{
-    if (agent_space)
-        count_and_yield();
-    else
         spin_yield();
-    return 0; /* it cannot fail */
+    return result;
 }

@@ -180,6 +180,13 @@ static bool search_goes_on(int status)
            status == -ENODEV || status == -ETIMEDOUT;
 }
 
+/* Not when its directory may not be searched: then nobody knows, and shells say "not found". */
+static bool is_there(const struct elf_chain *chain, const char *candidate)
+{
+    struct stat status;
+    return fstatat(chain->dirfd, candidate, &status, 0) == 0;
+}
+
 /* Of several failures along PATH the most specific one is reported: a file without permission, else
  * one that exists but lacks something (its interpreter), else that nothing was found. */
 static int search(struct elf_chain *chain, const char *file, char *const argv[], const char *path,
@@ -193,7 +200,7 @@ static int search(struct elf_chain *chain, const char *file, char *const argv[],
             status = try_file(chain, candidate, argv, program);
             if (!search_goes_on(status))
                 return status;
-            if (status == -EACCES && denied.error == 0)
+            if (status == -EACCES && denied.error == 0 && is_there(chain, candidate))
                 elf_refuse(&denied, EACCES, problem->fix, "was found as %.200s, which %s",
                            candidate, problem->reason);
             else if (chain->opened && lacking.error == 0)

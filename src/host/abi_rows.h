@@ -23,9 +23,8 @@
     ROW(struct protocol_request, nice, 48, 4) \
     ROW(struct protocol_request, number, 52, 4) \
     ROW(struct protocol_request, ntasks, 56, 4) \
-    ROW(struct protocol_request, kernel_slices, 60, 4) \
-    ROW(struct protocol_request, has_directory, 64, 4) \
-    ROW(struct protocol_request, is_lost, 68, 4) \
+    ROW(struct protocol_request, has_directory, 60, 4) \
+    ROW(struct protocol_request, is_lost, 64, 4) \
     ROW(struct protocol_request, launch, 72, 8) \
     ROW(struct protocol_request, stack_size, 80, 8) \
     ROW(struct protocol_request, policy_mode, 88, 4) \

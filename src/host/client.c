@@ -9,7 +9,7 @@
 #include "host/job/departure.h"
 #include "host/protocol.h"
 #include "host/serve.h"
-#include "host/job/time_slices.h"
+#include "host/job/oversubscribed.h"
 #include "onespace.h"
 
 enum { ALONE_S = 2 };
@@ -77,6 +77,8 @@ void host_pass_end_on(struct host *host)
     struct protocol_reply reply = {.kind = PROTOCOL_ENDED};
     if (read(host->ends[0], &reply.status, sizeof(reply.status)) != (ssize_t)sizeof(reply.status))
         return;
+    if (reply.status.id == 0)
+        launch_watch_mappings(host);
     for (struct client **at = &host->clients; *at; at = &(*at)->next) {
         struct client *client = *at;
         if (client->task != reply.status.id)
@@ -90,8 +92,7 @@ void host_pass_end_on(struct host *host)
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }
-        if (client->has_time_slices)
-            time_slices_remove();
+        oversubscribed_remove();
         *at = client->next;
         if (client->launch)
             client->launch->running--;

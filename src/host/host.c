@@ -29,23 +29,45 @@
 
 enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, PARTIAL_MS = 20 };
 
+static void pass_on(const struct host *host, const struct onespace_status *status)
+{
+    while (write(host->ends[1], status, sizeof(*status)) < 0 && errno == EINTR)
+        ;
+}
+
+/* Passes on that mappings have run out, now and for as long as it takes to see whether the space
+ * recovers: tasks that wait for one another may make no more such calls. */
+static void watch_refused(const struct host *host)
+{
+    enum { WATCHED_MS = 5000 };
+    static const struct onespace_status none;
+    static uint32_t seen; /* of this one thread */
+    static int64_t until;
+    uint32_t refused = atomic_load_explicit(&space_registry()->refused, memory_order_relaxed);
+    if (refused != seen)
+        until = host_now_ms() + WATCHED_MS;
+    seen = refused;
+    if (host_now_ms() < until)
+        pass_on(host, &none);
+}
+
 static void *wait_for_tasks(void *argument)
 {
+    enum { LOOK_MS = 1000 }; /* as often as onespace_wait wakes up itself */
     struct host *host = argument;
     for (;;) {
         struct onespace_status status;
         while (sem_wait(&host->spawned) != 0)
             ;
         int id;
-        while ((id = onespace_wait(ONESPACE_ANY, &status, -1)) == -ETIMEDOUT)
-            ;
+        while ((id = onespace_wait(ONESPACE_ANY, &status, LOOK_MS)) == -ETIMEDOUT)
+            watch_refused(host);
         if (id <
             0) { /* the reaper was killed, and all tasks with it: end, so that the shims notice */
             unlink(host->socket_path);
             _exit(EXIT_FAILURE);
         }
-        while (write(host->ends[1], &status, sizeof(status)) < 0 && errno == EINTR)
-            ;
+        pass_on(host, &status);
     }
     return NULL;
 }

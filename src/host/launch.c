@@ -14,6 +14,7 @@
 #include "host/room/room.h"
 #include "host/serve.h"
 #include "onespace.h"
+#include "registry/space.h"
 
 enum { GRACE_MS = 2000, FORGET_MS = 5000 };
 
@@ -26,6 +27,11 @@ static void fail(struct launch *launch, int error, const char *message)
     snprintf(launch->message, sizeof(launch->message), "%s", message);
 }
 
+static uint32_t refused(void)
+{
+    return atomic_load_explicit(&space_registry()->refused, memory_order_relaxed);
+}
+
 static struct launch *add(struct host *host, const struct protocol_request *request)
 {
     struct launch *launch = calloc(1, sizeof(*launch));
@@ -34,6 +40,7 @@ static struct launch *add(struct host *host, const struct protocol_request *requ
     launch->id = request->launch;
     launch->ranks = request->ntasks > 0 ? (unsigned)request->ntasks : 1;
     launch->token = told_make();
+    launch->refused = refused();
     launch->next = host->launches;
     host->launches = launch;
     int room = room_check(ROOM_BY_HOST, launch->ranks, launch->message, sizeof(launch->message));
@@ -185,12 +192,59 @@ void launch_end_failed(struct host *host)
     }
 }
 
+/* The task that has ended has given back its own mappings, so there may be some now. Its peers wait
+ * for it, and not every launcher ends them. */
 void launch_say_shortage(struct launch *launch, int status, char *message, size_t size)
 {
     int is_bad = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    if (!launch || launch->is_short_told || message[0] || !is_bad || launch->error)
+    char text[sizeof(launch->message)] = "";
+    if (!launch || !is_bad || launch->error || refused() == launch->refused)
         return;
-    launch->is_short_told = 1;
-    if (room_mappings_are_gone())
-        room_explain(-ENOMEM, launch->running, launch->ranks, message, size);
+    (void)room_say_mappings(launch->running, launch->ranks, text, sizeof(text));
+    if (!launch->is_short_told && !message[0])
+        snprintf(message, size, "%s", text);
+    launch->is_short_told |= message[0] != 0;
+    fail(launch, -ENOMEM, text);
+}
+
+/* To all of its shims, since the launcher may end any of them before it has said something. */
+static void tell(struct host *host, const struct launch *launch, const char *message)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_TOLD};
+    snprintf(reply.message, sizeof(reply.message), "%s", message);
+    for (struct client *client = host->clients; client; client = client->next)
+        if (client->launch == launch && client->socket >= 0)
+            (void)protocol_send(client->socket, &reply, sizeof(reply));
+}
+
+static void watch_one(struct host *host, struct launch *launch, int64_t now)
+{
+    char message[sizeof(launch->message)] = "";
+    if (launch->error || !launch->running)
+        return;
+    int is_gone = room_say_mappings(launch->running, launch->ranks, message, sizeof(message));
+    if (!launch->is_short_told && refused() != launch->refused)
+        tell(host, launch, message);
+    launch->is_short_told |= refused() != launch->refused;
+    if (!is_gone) {
+        launch->short_ms = 0;
+        return;
+    }
+    if (!launch->short_ms)
+        launch->short_ms = now;
+    if (now - launch->short_ms < GRACE_MS)
+        return;
+    fail(launch, -ENOMEM, message);
+    launch->failed_ms = launch->short_ms; /* the time to end by itself has passed */
+}
+
+void launch_watch_mappings(struct host *host)
+{
+    enum { AGAIN_MS = 500 };
+    int64_t now = host_now_ms();
+    if (now - host->looked_ms < AGAIN_MS)
+        return;
+    host->looked_ms = now;
+    for (struct launch *launch = host->launches; launch; launch = launch->next)
+        watch_one(host, launch, now);
 }

@@ -21,7 +21,9 @@ struct launch {
     int token;        /* or negative: there was no descriptor for it */
     int error;        /* of the rank that could not start, or 0 */
     int64_t failed_ms;
-    int is_short_told;  /* a rank that ended badly was told what has run out */
+    uint32_t refused;   /* calls for lack of mappings, before it began */
+    int is_short_told;  /* that mappings have run out */
+    int64_t short_ms;   /* since when no mappings have been left, or 0 */
     char message[1024]; /* why it failed, or a warning that nobody has been told */
     struct launch *next;
 };
@@ -43,7 +45,12 @@ void launch_end_failed(struct host *host);
 int launch_is_ending(const struct host *host);
 /* Whether a launch failed some time ago: those of its ranks that come yet are not waited for. */
 int launch_is_over(const struct host *host);
-/* What has run out, if a member's task ended badly for that; once for each launch. */
+/* Calls have failed for lack of mappings: tells the running ranks of each launch, and ends those of
+ * a launch that has had none for two seconds. Ranks that wait for one that could not go on would
+ * wait for ever. To be called for some seconds after such a call. */
+void launch_watch_mappings(struct host *host);
+/* A member's task has ended: if badly, and mappings have run out, the launch has failed. Says so if
+ * nobody has, unless there is a message already. */
 void launch_say_shortage(struct launch *launch, int status, char *message, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
  *   working directory, descriptors ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
  *   signal (any number)            ->
+ *                                  <-     reply TOLD: what one of the launch is to say
  *                                  <-     reply ENDED (wait status)
  *
  * The host reads the working directory, and the new task the descriptors (job/descriptors.h). They
@@ -30,7 +31,7 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   4u
+#define PROTOCOL_ABI   6u
 
 enum {
     PROTOCOL_FDS_MAX = 8192,
@@ -55,7 +56,6 @@ struct protocol_request {
     uint32_t fd_count;  /* descriptors that the task inherits */
     int32_t umask, nice;
     int32_t number, ntasks;
-    uint32_t kernel_slices; /* --time-slices off */
     uint32_t has_directory; /* the working directory could be opened */
     uint32_t is_lost;       /* no job: the launch had a host before this one, which was killed */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
@@ -82,7 +82,13 @@ struct protocol_signal {
     uint64_t value;
 };
 
-enum protocol_kind { PROTOCOL_ANSWER = 1, PROTOCOL_ENDED, PROTOCOL_SEND, PROTOCOL_HELD };
+enum protocol_kind {
+    PROTOCOL_ANSWER = 1,
+    PROTOCOL_ENDED,
+    PROTOCOL_SEND,
+    PROTOCOL_HELD,
+    PROTOCOL_TOLD
+};
 
 struct protocol_reply {
     uint32_t kind;

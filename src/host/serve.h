@@ -25,7 +25,6 @@ struct client {
     int task;   /* id, 0: none */
     int pid;
     char program[256];                   /* as it was named */
-    int has_time_slices;                 /* counted by time_slices_add */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     struct launch *launch;               /* NULL: not of a launcher */
     time_t started;                      /* seconds of CLOCK_MONOTONIC */
@@ -42,13 +41,15 @@ struct arrival {
 struct host {
     char socket_path[128];
     int reserve;           /* a descriptor to close when no other is free */
-    int listener, ends[2]; /* the pipe that the waiting thread writes statuses to */
+    int listener, ends[2]; /* the pipe that the waiting thread writes statuses to; one of no task
+                            * (id 0): mappings have run out */
     struct client *clients;
     struct arrival *arrivals;
     struct job *held; /* received; started when all have come */
     int held_count;
     struct job *queue; /* to be started, in this order */
     struct launch *launches;
+    int64_t looked_ms;  /* when mappings were counted last */
     char unusable[256]; /* why there is no space, or empty: then all jobs are refused */
     sem_t spawned;
     int seen;                  /* shims whose task was refused, or is or was in the queue */

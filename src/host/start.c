@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/job/time_slices.h"
+#include "host/job/oversubscribed.h"
 #include "host/protocol.h"
 #include "host/room/room.h"
 #include "host/serve.h"
@@ -63,9 +63,7 @@ static void adopt(struct host *host, const struct job *job, struct client *clien
     reply->status.pid = client->pid = onespace_pid(id);
     snprintf(client->program, sizeof(client->program), "%s", job->argv[0]);
     warn_of_other_launcher(client, reply);
-    client->has_time_slices = !job->request.kernel_slices;
-    if (client->has_time_slices)
-        time_slices_add(job->request.cpus, job->request.cpus_size);
+    oversubscribed_add(job->request.cpus, job->request.cpus_size);
     sem_post(&host->spawned);
     if (protocol_send(job->socket, reply, sizeof(*reply)) < 0)
         (void)!onespace_kill(id, SIGKILL);

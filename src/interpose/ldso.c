@@ -8,6 +8,8 @@
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
+ *   So it does for a library whose segments are aligned to more than a page, as linkers did by
+ *   default until 2018: ld.so first reserves addresses for it, here among the other files.
  * - Writable data of up to 128 KiB is read into populated anonymous memory. If it were mapped, the
  *   first write to each page would replace the page and interrupt all CPUs. It also becomes one
  *   mapping with the zeroes that follow; the kernel walks all mappings of the space whenever a task
@@ -60,6 +62,20 @@ static long map_extent(struct space_slot *self, const long a[6])
     self->interpose.image_low = (uintptr_t)result;
     self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
     self->interpose.image_fd = (int)a[4];
+    return result;
+}
+
+/* The extent over a part of what was reserved, and before that marked as used. */
+static long map_reserved_extent(struct space_slot *self, const long a[6])
+{
+    long result = raw(__NR_mmap, a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], 0);
+    if (raw_failed(result))
+        return interpose_mmap(self, __NR_mmap, a);
+    self->interpose.image_low = (uintptr_t)result;
+    self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
+    self->interpose.image_fd = (int)a[4];
+    if (a[2] & PROT_EXEC)
+        interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
     return result;
 }
 
@@ -121,6 +137,11 @@ long ldso_mmap(struct space_slot *self, long nr, const long a[6])
     (void)nr;
     int is_file = (a[3] & MAP_PRIVATE) && !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
     int is_fixed = (a[3] & MAP_FIXED) != 0;
+    if (!is_file && !is_fixed && a[2] == PROT_NONE) {
+        self->interpose.image_low = 0; /* another library begins, perhaps where the last one was */
+        long result = map_among_files(self, a);
+        return raw_failed(result) ? interpose_mmap(self, __NR_mmap, a) : result;
+    }
     if (is_file && !is_fixed) {
         self->interpose.image_low = 0;
         /* MAP_DENYWRITE tells a library from ld.so.cache and the like. */
@@ -132,6 +153,9 @@ long ldso_mmap(struct space_slot *self, long nr, const long a[6])
             interpose_patch_loaded(self, (uintptr_t)a[0], (size_t)a[1], (int)a[4], a[5]);
         return a[0];
     }
+    if (is_file && is_fixed && (a[2] & ~PROT_EXEC) == PROT_READ && a[5] == 0 &&
+        (a[3] & MAP_DENYWRITE) && in_files(self, (uintptr_t)a[0], (size_t)a[1]))
+        return map_reserved_extent(self, a);
     if (is_fixed && (a[2] & PROT_WRITE) &&
         (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES)) {
         return is_file ? read_data(self, a) : map_populated(self, a, a[3], -1, 0);

@@ -5,6 +5,7 @@
  * Only after the kernel has opened the root's, so that all errors are the kernel's. Where the
  * task's own cannot be had (no memory for it, RLIMIT_FSIZE), the descriptor stays the root's. */
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/resource.h>
@@ -105,6 +106,20 @@ static long open_own(const struct space_slot *self, const char *path, long flags
     return flags & O_PATH || !find_pieces(self, file, pieces) ? -1 : make_file(pieces);
 }
 
+/* Where the root's file has taken the last descriptor that RLIMIT_NOFILE allows, the task's own
+ * gets that one. */
+static long open_instead(struct space_slot *self, long nr, const long a[6], long fd)
+{
+    const long *path = nr == __NR_open ? a : a + 1;
+    raw(__NR_close, fd);
+    long own = open_own(self, (const char *)path[0], path[1]);
+    if (own < 0)
+        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (!(path[1] & O_CLOEXEC))
+        raw(__NR_fcntl, own, F_SETFD, 0);
+    return own;
+}
+
 long interpose_open(struct space_slot *self, long nr, const long a[6])
 {
     const long *path = nr == __NR_open ? a : a + 1; /* and then the flags */
@@ -113,6 +128,8 @@ long interpose_open(struct space_slot *self, long nr, const long a[6])
     if (fd < 0 || (flags & O_ACCMODE) != O_RDONLY)
         return fd;
     long own = open_own(self, (const char *)path[0], flags);
+    if (own == -EMFILE)
+        return open_instead(self, nr, a, fd);
     if (own < 0)
         return fd;
     raw(__NR_dup3, own, fd, flags & O_CLOEXEC);

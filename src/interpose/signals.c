@@ -70,6 +70,16 @@ int interpose_can_recover(struct space_slot *self)
     return !(blocked & (signal_bit(SIGSEGV) | signal_bit(SIGBUS)));
 }
 
+/* The kernel drops flags that it does not know, by which programs find out what it knows. What it
+ * keeps of ours tells what it would keep of the program's: but for SA_RESETHAND those are all among
+ * ours. */
+static void drop_unknown_flags(struct space_sigaction *wanted, int signal)
+{
+    struct space_sigaction kept;
+    if (raw(__NR_rt_sigaction, signal, NULL, &kept, ARCH_SIGNAL_SET_BYTES) == 0)
+        wanted->flags &= kept.flags | SA_RESETHAND;
+}
+
 /* Both get the old action in *before. */
 static long set_of_task(struct space_slot *self, int signal, const struct space_sigaction *wanted,
                         struct space_sigaction *before)
@@ -82,6 +92,7 @@ static long set_of_task(struct space_slot *self, int signal, const struct space_
         /* As the kernel does, which would not block them. */
         recorded(self, signal)->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP));
         result = install(self, signal);
+        drop_unknown_flags(recorded(self, signal), signal);
     }
     space_unlock(self, signals);
     return result;

@@ -4,6 +4,13 @@
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
 
+#include <errno.h>
+#include <linux/mman.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "base/page.h"
+
 struct interposed_call {
     unsigned where;
     interposed_handler *handler, *ldso_handler;
@@ -24,9 +31,30 @@ unsigned interposed_where(long nr)
     return find(nr)->where;
 }
 
+/* A call on memory has failed with ENOMEM: counts it if there are no mappings left, when one more
+ * page without memory cannot be had either. Of a limit on the address space that is no sign. A task
+ * that is killed in between leaves that page until the space ends. */
+static void note_refused(void)
+{
+    struct rlimit limit = {0, 0};
+    long page =
+        raw(__NR_mmap, 0, ARCH_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!raw_failed(page))
+        raw(__NR_munmap, page, ARCH_PAGE);
+    else if (page == -ENOMEM && raw(__NR_prlimit64, 0, RLIMIT_AS, 0, &limit) == 0 &&
+             limit.rlim_cur == RLIM_INFINITY)
+        space_count(&space_registry()->refused, 1);
+}
+
+/* All that fail with ENOMEM are calls on memory. The break that cannot move says so by its value,
+ * and a libc goes to mmap then. */
 static long run(interposed_handler *handler, struct space_slot *self, long nr, const long a[6])
 {
-    return handler ? handler(self, nr, a) : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    long result =
+        handler ? handler(self, nr, a) : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (__builtin_expect(result == -ENOMEM, 0))
+        note_refused();
+    return result;
 }
 
 long interpose_call(struct space_slot *self, long nr, const long arguments[6])

@@ -39,6 +39,7 @@
     ROW(struct space, reaper_ignored, 1064, 8) \
     ROW(struct space, reaper_limits, 1072, 256) \
     ROW(struct space, trampoline_page, 1328, 8) \
+    ROW(struct space, refused, 1336, 4) \
     ROW(struct space, pids, 1344, 8192) \
     ROW(struct space, debug_head, 9536, 48) \
     ROW(struct space, debug_tail, 9584, 48) \
@@ -53,11 +54,11 @@
     ROW(struct space, departure, 229880, 264) \
     ROW(struct space, export_reach, 230144, 32768) \
     ROW(struct space, exports, 262912, 2097152) \
-    ROW(struct space, shared, 2360064, 649592) \
-    ROW(struct space, xpmem_library, 3009656, 4096) \
-    ROW(struct space, xpmem_slots, 3013752, 8388608) \
-    ROW(struct space, holds, 11402360, 8388608) \
-    ROW(struct space, slots, 19790976, 10354688) \
+    ROW(struct space, shared, 2360064, 3285416) \
+    ROW(struct space, xpmem_library, 5645480, 4096) \
+    ROW(struct space, xpmem_slots, 5649576, 8388608) \
+    ROW(struct space, holds, 14038184, 8388608) \
+    ROW(struct space, slots, 22426816, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -96,8 +97,8 @@
     ROW(struct space_slot, debug, 264, 136) \
     ROW(struct space_slot, xpmem, 400, 56) \
     ROW(struct space_slot, program, 456, 256) \
-    ROW(struct space_slot, stats, 712, 48) \
-    ROW(struct space_slot, interpose, 760, 4264) \
+    ROW(struct space_slot, stats, 712, 40) \
+    ROW(struct space_slot, interpose, 752, 4264) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -128,7 +129,6 @@
     ROW(struct space_stats, cma_kernel_calls, 16, 8) \
     ROW(struct space_stats, cma_faults, 24, 8) \
     ROW(struct space_stats, xpmem_attaches, 32, 8) \
-    ROW(struct space_stats, yields, 40, 4) \
     ROW(struct space_xpmem, tables, 0, 32) \
     ROW(struct space_xpmem, known, 32, 4) \
     ROW(struct space_xpmem, uid, 36, 4) \
@@ -196,10 +196,9 @@
     ROW(struct space_overflows, files, 4, 4) \
     ROW(struct space_overflows, cpuids, 8, 4) \
     ROW(struct space_overflows, mappings, 12, 4) \
-    ROW(struct space_shared, reach, 0, 4) \
-    ROW(struct space_shared, reserved, 4, 4) \
-    ROW(struct space_shared, hashes, 8, 16656) \
-    ROW(struct space_shared, mappings, 16664, 632928) \
+    ROW(struct space_shared, reach, 0, 56) \
+    ROW(struct space_shared, hashes, 56, 84240) \
+    ROW(struct space_shared, mappings, 84296, 3201120) \
     ROW(struct space_shared_mapping, state, 0, 4) \
     ROW(struct space_shared_mapping, reserved, 4, 4) \
     ROW(struct space_shared_mapping, key, 8, 40) \

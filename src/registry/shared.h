@@ -3,30 +3,55 @@
  * A shared mapping of an object that another task has mapped alike is that task's mapping, counted
  * (space/shared.h has the protocol, docs/memory.md the rules). Each entry has addresses of its own,
  * a window, computed from its index: nothing else is ever placed there, so whatever lies in a
- * window may be unmapped with the entry. There are three sizes of windows, the largest first. */
+ * window may be unmapped with the entry. */
 #ifndef ONESPACE_REGISTRY_SHARED_H
 #define ONESPACE_REGISTRY_SHARED_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "registry/layout.h"
 
-enum {
-    SPACE_SHARED_HUGE = 2,   /* windows of 512 GiB */
-    SPACE_SHARED_LARGE = 32, /* of 64 GiB */
-    SPACE_SHARED_SMALL = 2048,
-    SPACE_SHARED_MAX = SPACE_SHARED_HUGE + SPACE_SHARED_LARGE + SPACE_SHARED_SMALL,
-};
+/* ROW(name, pages of a window, how many), the smallest first. A mapping goes into the smallest in
+ * which it leaves a page free. Windows of less than 2 MiB lie next to one another, so that many
+ * mappings share a page of page tables; larger ones begin at multiples of 2 MiB, which huge pages
+ * need. All are an odd number of pages, or of 2 MiB: otherwise the first pages of all mappings
+ * would share a few sets of the TLB. */
+#define SHARED_WINDOWS(ROW)                                                                        \
+    ROW(16K, 5, 4096)                                                                              \
+    ROW(32K, 9, 512)                                                                               \
+    ROW(64K, 17, 512)                                                                              \
+    ROW(128K, 33, 512)                                                                             \
+    ROW(256K, 65, 512)                                                                             \
+    ROW(512K, 129, 512)                                                                            \
+    ROW(1M, 257, 512)                                                                              \
+    ROW(6M, 3 * 512, 2048)                                                                         \
+    ROW(18M, 9 * 512, 512)                                                                         \
+    ROW(66M, 33 * 512, 256)                                                                        \
+    ROW(258M, 129 * 512, 256)                                                                      \
+    ROW(1G, 513 * 512, 256)                                                                        \
+    ROW(64G, (32 * 1024 + 1) * 512, 32)                                                            \
+    ROW(512G, (256 * 1024 + 1) * 512, 2)
 
-/* Behind the tasks' ranges, 5 TiB in all: below what the kernel places at random. */
-#define SHARED_START        (LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE)
-#define SHARED_HUGE_WINDOW  (512 * LAYOUT_GIB)
-#define SHARED_LARGE_WINDOW (64 * LAYOUT_GIB)
-#define SHARED_SMALL_WINDOW LAYOUT_GIB
-#define SHARED_LARGE_START  (SHARED_START + SPACE_SHARED_HUGE * SHARED_HUGE_WINDOW)
-#define SHARED_SMALL_START  (SHARED_LARGE_START + SPACE_SHARED_LARGE * SHARED_LARGE_WINDOW)
-#define SHARED_END          (SHARED_SMALL_START + SPACE_SHARED_SMALL * SHARED_SMALL_WINDOW)
+#define SHARED_FIRST_ENTRY(name, pages, count)                                                     \
+    SPACE_SHARED_##name, SPACE_SHARED_##name##_LAST = SPACE_SHARED_##name + (count)-1,
+#define SHARED_START_2M(name, pages, count)                                                        \
+    SHARED_AT_##name,                                                                              \
+        SHARED_AT_##name##_LAST = SHARED_AT_##name + (int)((uint64_t)(pages) * (count) / 512) - 1,
+#define SHARED_SIZE(name, pages, count)  SHARED_SIZE_##name,
+#define SHARED_IS_2M(name, pages, count) &&(pages)*UINT64_C(1) * (count) % 512 == 0
+enum { SHARED_WINDOWS(SHARED_FIRST_ENTRY) SPACE_SHARED_MAX };
+enum { SHARED_WINDOWS(SHARED_START_2M) SHARED_AT_END }; /* multiples of 2 MiB from SHARED_START */
+enum { SHARED_WINDOWS(SHARED_SIZE) SPACE_SHARED_SIZES };
+
+static_assert(1 SHARED_WINDOWS(SHARED_IS_2M), "windows of each size begin at a multiple of 2 MiB");
+
+/* Behind the tasks' ranges, below what the kernel places at random. */
+#define SHARED_START (LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE)
+#define SHARED_END   (SHARED_START + SHARED_AT_END * (2 * LAYOUT_MIB))
+
+static_assert(SHARED_END - SHARED_START < 5 * 1024 * LAYOUT_GIB, "85 TiB is the kernel's");
 
 /* States of an entry; of all but FREE, LIVE and STUCK the slot whose task made it so is in the bits
  * above. FREE -> FILLING -> LIVE -> GOING -> FREE. */
@@ -58,8 +83,9 @@ struct space_shared_mapping {
 };
 
 struct space_shared {
-    _Atomic uint32_t reach;    /* no entry from this index on was ever used; only raised */
-    _Atomic uint32_t reserved; /* always 0 */
+    /* Of the entries with windows of one size so many were ever used, the first ones; only raised.
+     */
+    _Atomic uint32_t reach[SPACE_SHARED_SIZES];
     /* Of the key of a LIVE entry, never 0; 0: there is nothing to find. By who made it LIVE, and
      * by who found it unused or made it its own. */
     _Atomic uint64_t hashes[SPACE_SHARED_MAX];

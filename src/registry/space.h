@@ -73,6 +73,9 @@ struct space {
     uint64_t reaper_ignored;        /* signals that a child of the reaper has ignored */
     struct rlimit reaper_limits[SPACE_LIMITS]; /* which such a child has, too */
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
+    /* Calls of tasks that failed because the space had no mappings left. Relaxed, by any task's
+     * threads; the root that sees it change looks whether the space recovers. */
+    _Atomic uint32_t refused;
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
      * mode the main thread's TID until the task has ended. */
     _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
@@ -82,7 +85,7 @@ struct space {
     _Atomic uint32_t debug_linked;   /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;        /* no slot above this index was ever used */
     _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t oversubscribed; /* more tasks are runnable than there are CPUs: a hint */
+    _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];

@@ -11,7 +11,6 @@ struct space_stats {
     _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
     _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
     _Atomic uint64_t xpmem_attaches;
-    _Atomic uint32_t yields; /* how often it gave its CPU up; wraps */
 };
 
 /* How often a table of the space was full. Nothing fails then; the comment says what is lost.

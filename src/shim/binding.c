@@ -3,16 +3,19 @@
 #include "shim/binding.h"
 
 #include <errno.h>
-#include <hwloc.h>
 #include <hwloc/glibc-sched.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/hwloc.h"
+
 static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, size_t size)
 {
     hwloc_topology_t topology;
+    if (hwloc_load(message, size) != 0)
+        return -EINVAL;
     if (hwloc_topology_init(&topology) != 0 || hwloc_topology_load(topology) != 0) {
         snprintf(message, size, "cannot read the machine's topology");
         return -EINVAL;

@@ -75,7 +75,6 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     request->ntasks = job->ntasks;
     request->launch = hash_text(HASH_SEED, job->launch);
     request->stack_size = job->stack_size;
-    request->kernel_slices = job->kernel_slices;
     mode_t creation_mask = umask(0);
     umask(creation_mask);
     request->umask = (int32_t)creation_mask;

@@ -19,6 +19,7 @@
 #include "host/host.h"
 #include "host/protocol.h"
 #include "host/job/report.h"
+#include "host/room/oom.h"
 #include "host/job/told.h"
 #include "host/proc_status.h"
 #include "shim/binding.h"
@@ -84,14 +85,30 @@ static void tell_next_host(const struct shim_job *job)
     }
 }
 
+/* Of the task's group, from when it runs. */
+static struct oom_watch memory;
+
+/* Only the first rank has looked which task used most: it is to be the one that tells. */
+static int was_for_lack_of_memory(const struct shim_job *job, char *message, size_t size)
+{
+    static const struct timespec moment = {.tv_nsec = 300000000};
+    if (!oom_watch_say(&memory, message, size))
+        return 0;
+    if (job->number > 0)
+        nanosleep(&moment, NULL);
+    return 1;
+}
+
 /* The host is gone, and all tasks with it. */
 static int end_without_host(const struct shim_job *job)
 {
+    char message[1024];
+    int is_memory = was_for_lack_of_memory(job, message, sizeof(message));
     int is_first = job->number < 0 || token < 0 || told_claim(token);
     host_tidy(job->space);
     if (!is_first)
         return EXIT_FAILURE;
-    complain(HOST_GONE);
+    complain(is_memory ? message : HOST_GONE);
     if (job->number >= 0 && token >= 0)
         told_done(token);
     if (job->number >= 0 && job->ntasks > 1)
@@ -164,17 +181,27 @@ static void forward_signal(int socket, int signals, int task)
 }
 
 /* Forwards signals until the task has ended. */
-static int await_end(int socket, int signals, struct protocol_reply *reply)
+static int await_end(const struct shim_job *job, int socket, int signals,
+                     struct protocol_reply *reply)
 {
+    enum { LOOK_MS = 1000 };
     int task = reply->status.pid;
+    int is_watched = job->number <= 0 && oom_watch_is_limited(&memory);
     struct pollfd watched[] = {{socket, POLLIN, 0}, {signals, POLLIN, 0}};
     for (;;) {
-        if (poll(watched, 2, -1) < 0)
+        int events = poll(watched, 2, is_watched ? LOOK_MS : -1);
+        if (events == 0)
+            oom_watch_look(&memory);
+        if (events <= 0)
             continue;
         if (watched[1].revents & POLLIN)
             forward_signal(socket, signals, task);
-        if (watched[0].revents)
-            return protocol_receive(socket, reply, sizeof(*reply));
+        if (!watched[0].revents)
+            continue;
+        int result = protocol_receive(socket, reply, sizeof(*reply));
+        if (result < 0 || reply->kind != PROTOCOL_TOLD)
+            return result;
+        complain_for_all(job, reply->message);
     }
 }
 
@@ -321,7 +348,8 @@ int shim_run(const struct shim_job *job)
     if (reply.message[0])
         complain(reply.message);
     request_close_copies(&sent);
-    int result = await_end(socket, signals, &reply);
+    oom_watch_begin(&memory, reply.status.pid);
+    int result = await_end(job, socket, signals, &reply);
     if (result < 0)
         return end_without_host(job);
     if (reply.message[0])

@@ -15,8 +15,7 @@ struct shim_job {
     int number, ntasks; /* for ONESPACE_TASK_ID, or -1 */
     const char *launch; /* a name that ranks of one launcher have in common */
     enum report_detail stats;
-    const char *bind;  /* --cpu-bind, or NULL */
-    int kernel_slices; /* --time-slices off */
+    const char *bind; /* --cpu-bind, or NULL */
 };
 
 /* Runs the job and returns the exit status for the caller, or does not return: a task that died of

@@ -5,30 +5,20 @@
 #include "base/page.h"
 #include "base/raw.h"
 
-/* Mappings do not all begin at the same distance from a multiple of a large power of two, where
- * their first pages would share a few sets of the TLB: each begins further into its window than the
- * last, by these steps. */
-enum { STEPS = 256, HUGE_STEPS = 64 };
-#define STEP   (17 * ARCH_PAGE)
-#define LEEWAY (HUGE_STEPS * ARCH_HUGE_PAGE)
-
-static_assert(STEPS * STEP <= LEEWAY, "what is left of a window has one size");
-
 struct window_size {
-    int first, end; /* entries */
+    int first, count; /* entries */
     uintptr_t start;
     size_t size;
 };
 
-static const struct window_size window_sizes[] = {
-    {SPACE_SHARED_HUGE + SPACE_SHARED_LARGE, SPACE_SHARED_MAX, SHARED_SMALL_START,
-     SHARED_SMALL_WINDOW},
-    {SPACE_SHARED_HUGE, SPACE_SHARED_HUGE + SPACE_SHARED_LARGE, SHARED_LARGE_START,
-     SHARED_LARGE_WINDOW},
-    {0, SPACE_SHARED_HUGE, SHARED_START, SHARED_HUGE_WINDOW},
-};
+#define WINDOW_SIZE(name, pages, count)                                                            \
+    {SPACE_SHARED_##name, count, SHARED_START + SHARED_AT_##name * (uint64_t)ARCH_HUGE_PAGE,       \
+     (uint64_t)(pages)*ARCH_PAGE},
 
-enum { WINDOW_SIZES = sizeof(window_sizes) / sizeof(window_sizes[0]) };
+static const struct window_size window_sizes[SPACE_SHARED_SIZES] = {SHARED_WINDOWS(WINDOW_SIZE)};
+
+static_assert(ARCH_HUGE_PAGE == 2 * LAYOUT_MIB && ARCH_HUGE_PAGE == 512 * ARCH_PAGE,
+              "as SHARED_WINDOWS has it");
 
 static struct space_shared_mapping *entry_of(struct space *space, int index)
 {
@@ -38,35 +28,50 @@ static struct space_shared_mapping *entry_of(struct space *space, int index)
 static const struct window_size *size_of(int index)
 {
     const struct window_size *size = window_sizes;
-    while (index < size->first || index >= size->end)
+    while (index >= size->first + size->count)
         size++;
     return size;
 }
 
-static uintptr_t window_of(int index)
+uintptr_t shared_start_of(int index)
 {
     const struct window_size *size = size_of(index);
     return size->start + (size_t)(index - size->first) * size->size;
 }
 
+uintptr_t shared_end_of(int index)
+{
+    return shared_start_of(index) + size_of(index)->size;
+}
+
 int shared_index_of(uintptr_t address)
 {
     const struct window_size *size = window_sizes;
-    while (address < size->start)
+    while (address >= size->start + (size_t)size->count * size->size)
         size++;
     return size->first + (int)((address - size->start) / size->size);
 }
 
-static uintptr_t start_of(int index, size_t size)
+int shared_entries(int size, int *first)
 {
-    size_t step = size < ARCH_HUGE_PAGE ? (size_t)(index % STEPS) * STEP
-                                        : (size_t)(index % HUGE_STEPS) * ARCH_HUGE_PAGE;
-    return window_of(index) + step;
+    *first = window_sizes[size].first;
+    return window_sizes[size].count;
 }
 
-uintptr_t shared_start_of(const struct space *space, int index)
+/* Where mappings of that size may lie: behind them a page stays free, as no program expects that
+ * another mapping follows. SPACE_SHARED_SIZES: nowhere. */
+static int smallest_for(size_t size)
 {
-    return start_of(index, space->shared.mappings[index].key.size);
+    int s = 0;
+    while (s < SPACE_SHARED_SIZES && size > window_sizes[s].size - ARCH_PAGE)
+        s++;
+    return s;
+}
+
+/* Behind the last entry of a size that was ever used. */
+static int end_of(const struct space *space, int size)
+{
+    return window_sizes[size].first + (int)atomic_load(&space->shared.reach[size]);
 }
 
 static uint64_t hash_of(const struct space_shared_key *key)
@@ -109,7 +114,7 @@ static void unmap_window(struct space *space, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     atomic_store(&space->shared.hashes[index], 0);
-    long result = raw(__NR_munmap, window_of(index), size_of(index)->size);
+    long result = raw(__NR_munmap, shared_start_of(index), size_of(index)->size);
     atomic_store(&entry->state, result == 0 ? SHARED_FREE : SHARED_STUCK);
 }
 
@@ -146,13 +151,24 @@ static int try_join(struct space *space, unsigned slot, int index,
     return 0;
 }
 
+/* The first entry from `from` on whose mapping has that key's hash, or -1. */
+static int next_alike(const struct space *space, const struct space_shared_key *key, int from)
+{
+    uint64_t hash = hash_of(key);
+    for (int s = smallest_for(key->size); s < SPACE_SHARED_SIZES; s++) {
+        int i = from > window_sizes[s].first ? from : window_sizes[s].first;
+        for (int end = end_of(space, s); i < end; i++)
+            if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash)
+                return i;
+    }
+    return -1;
+}
+
 static int join_below(struct space *space, unsigned slot, int end,
                       const struct space_shared_key *key)
 {
-    uint64_t hash = hash_of(key);
-    for (int i = 0; i < end; i++)
-        if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash &&
-            try_join(space, slot, i, key))
+    for (int i = next_alike(space, key, 0); i >= 0 && i < end; i = next_alike(space, key, i + 1))
+        if (try_join(space, slot, i, key))
             return i;
     return -1;
 }
@@ -168,34 +184,46 @@ uintptr_t shared_join(struct space *space, struct space_slot *self,
                       const struct space_shared_key *key)
 {
     note_use(self);
-    int index = join_below(space, space_slot_index(space, self),
-                           (int)atomic_load(&space->shared.reach), key);
-    return index < 0 ? 0 : start_of(index, key->size);
+    int index = join_below(space, space_slot_index(space, self), SPACE_SHARED_MAX, key);
+    return index < 0 ? 0 : shared_start_of(index);
+}
+
+static void raise_reach(_Atomic uint32_t *reach, uint32_t to)
+{
+    uint32_t seen = atomic_load(reach);
+    while (seen < to && !atomic_compare_exchange_weak(reach, &seen, to))
+        ;
+}
+
+/* The reaper looks for the claims of a dead task below the reach, so this is raised first. */
+static int try_claim(struct space *space, unsigned slot, int size, int number)
+{
+    int index = window_sizes[size].first + number;
+    _Atomic uint32_t *state = &entry_of(space, index)->state;
+    uint32_t unused = SHARED_FREE;
+    if (atomic_load_explicit(&space->shared.hashes[index], memory_order_relaxed) ||
+        atomic_load_explicit(state, memory_order_relaxed) != SHARED_FREE)
+        return -1;
+    raise_reach(&space->shared.reach[size], (uint32_t)number + 1);
+    return atomic_compare_exchange_strong(state, &unused, state_by(SHARED_FILLING, slot)) ? index
+                                                                                          : -1;
 }
 
 static int claim(struct space *space, unsigned slot, size_t size)
 {
-    for (int s = 0; s < WINDOW_SIZES; s++) {
-        if (size > window_sizes[s].size - LEEWAY)
-            continue;
-        for (int i = window_sizes[s].first; i < window_sizes[s].end; i++) {
-            uint32_t unused = SHARED_FREE;
-            if (atomic_load_explicit(&entry_of(space, i)->state, memory_order_relaxed) ==
-                    SHARED_FREE &&
-                atomic_compare_exchange_strong(&entry_of(space, i)->state, &unused,
-                                               state_by(SHARED_FILLING, slot)))
-                return i;
-        }
-    }
-    return -1;
+    int index = -1;
+    for (int s = smallest_for(size); index < 0 && s < SPACE_SHARED_SIZES; s++)
+        for (int i = 0; index < 0 && i < window_sizes[s].count; i++)
+            index = try_claim(space, slot, s, i);
+    return index;
 }
 
-static int count_alike(const struct space *space, const struct space_slot *self, uint64_t hash)
+static int count_alike(const struct space *space, const struct space_slot *self,
+                       const struct space_shared_key *key)
 {
-    int reach = (int)atomic_load(&space->shared.reach), count = 0;
-    for (int i = 0; i < reach; i++)
-        count += atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash &&
-                 shared_is_user(space, self, i);
+    int count = 0;
+    for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1))
+        count += shared_is_user(space, self, i);
     return count;
 }
 
@@ -203,17 +231,13 @@ int shared_begin(struct space *space, struct space_slot *self, const struct spac
                  uintptr_t *start)
 {
     note_use(self);
-    if (count_alike(space, self, hash_of(key)) >= SHARED_ALIKE)
+    if (count_alike(space, self, key) >= SHARED_ALIKE)
         return -1;
     int index = claim(space, space_slot_index(space, self), key->size);
     if (index < 0)
         return -1;
     entry_of(space, index)->key = *key;
-    uint32_t reach = atomic_load(&space->shared.reach);
-    while (reach <= (uint32_t)index &&
-           !atomic_compare_exchange_weak(&space->shared.reach, &reach, (uint32_t)index + 1))
-        ;
-    *start = start_of(index, key->size);
+    *start = shared_start_of(index);
     return index;
 }
 
@@ -234,9 +258,9 @@ uintptr_t shared_publish(struct space *space, struct space_slot *self, int index
      * another, the first in the table stays. */
     int other = join_below(space, slot, index, &key);
     if (other < 0)
-        return start_of(index, key.size);
+        return shared_start_of(index);
     clear_user(space, slot, index);
-    return start_of(other, key.size);
+    return shared_start_of(other);
 }
 
 int shared_is_user(const struct space *space, const struct space_slot *slot, int index)
@@ -247,16 +271,18 @@ int shared_is_user(const struct space *space, const struct space_slot *slot, int
 
 unsigned shared_more_users(const struct space *space, const struct space_shared_key *key)
 {
-    uint64_t hash = hash_of(key);
-    uint32_t reach = atomic_load(&space->shared.reach);
     unsigned more = 0;
-    for (uint32_t i = 0; i < reach; i++) {
-        unsigned users = 0;
-        if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash)
-            users = count_users(&space->shared.mappings[i]);
+    for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1)) {
+        unsigned users = count_users(&space->shared.mappings[i]);
         more += users ? users - 1 : 0;
     }
     return more;
+}
+
+int shared_is_own(const struct space *space, int index)
+{
+    uint32_t state = atomic_load(&space->shared.mappings[index].state);
+    return (state & ((1u << SHARED_STATE_BITS) - 1)) == SHARED_OWN;
 }
 
 int shared_own(struct space *space, struct space_slot *self, int index)
@@ -310,11 +336,11 @@ void shared_drop(struct space *space, struct space_slot *slot)
     if (!atomic_load(&slot->has_shared))
         return;
     unsigned number = space_slot_index(space, slot);
-    uint32_t reach = atomic_load(&space->shared.reach);
-    for (int i = 0; i < (int)reach; i++) {
-        finish_dead(space, number, i);
-        if (shared_is_user(space, slot, i))
-            atomic_fetch_and(word_of(entry_of(space, i), number), ~bit_of(number));
-        unmap_if_unused(space, i, number); /* it may have died between its bit and this */
-    }
+    for (int s = 0; s < SPACE_SHARED_SIZES; s++)
+        for (int i = window_sizes[s].first, end = end_of(space, s); i < end; i++) {
+            finish_dead(space, number, i);
+            if (shared_is_user(space, slot, i))
+                atomic_fetch_and(word_of(entry_of(space, i), number), ~bit_of(number));
+            unmap_if_unused(space, i, number); /* it may have died between its bit and this */
+        }
 }

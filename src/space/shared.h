@@ -39,14 +39,19 @@ uintptr_t shared_publish(struct space *space, struct space_slot *self, int index
 
 /* The entry in whose window an address lies, which shared_holds(). */
 int shared_index_of(uintptr_t address);
-/* Where its mapping begins. */
-uintptr_t shared_start_of(const struct space *space, int index);
+/* Its window, at whose start its mapping begins. */
+uintptr_t shared_start_of(int index);
+uintptr_t shared_end_of(int index);
+/* The entries with windows of one size: *first and those that follow. Their number. */
+int shared_entries(int size, int *first);
 int shared_is_user(const struct space *space, const struct space_slot *slot, int index);
 /* By how much the users of mappings with this key are more than the mappings. */
 unsigned shared_more_users(const struct space *space, const struct space_shared_key *key);
 
 /* The task, a user, alone uses the entry from now on: 0 if it does not. */
 int shared_own(struct space *space, struct space_slot *self, int index);
+/* Whether some task has done that. */
+int shared_is_own(const struct space *space, int index);
 /* The task uses it no more. */
 void shared_release(struct space *space, struct space_slot *self, int index);
 /* Reaper: the task has ended. */

@@ -15,6 +15,7 @@ APPLICATIONS = ROOT / "bench/applications"
 sys.path[:0] = [str(ROOT / "bench/lib"), str(APPLICATIONS)]
 import memory  # noqa: E402
 import onespace_bench as ob  # noqa: E402
+import onespace_memory  # noqa: E402
 import programs  # noqa: E402
 
 NAMES = [app.name for app in programs.APPS]
@@ -150,6 +151,6 @@ def test_memory_ignores_processes_of_others():
 
 
 def test_memory_of_a_job_says_when_it_cannot_tell(monkeypatch):
-    monkeypatch.setitem(memory.KCMP, memory.platform.machine(), 10 ** 6)  # no such system call
+    monkeypatch.setitem(onespace_memory.KCMP, onespace_memory.platform.machine(), 10 ** 6)  # no such system call
     with pytest.raises(ob.Failure, match="cannot tell which processes share their memory: kcmp"):
-        memory.same_memory(os.getpid(), os.getppid())
+        onespace_memory.same_memory(os.getpid(), os.getppid())

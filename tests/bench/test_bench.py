@@ -65,7 +65,7 @@ def crew_dies(guests):
 @pytest.fixture
 def bench(job, tmp_path):
     """Runs a benchmark with its results in a directory of the test; gives them, checked against the schema."""
-    def run(question, *options, timeout=60):
+    def run(question, *options, timeout=180):
         result = job.run([BENCH / question / "run", "--json", "--results", tmp_path, *options],
                          env={"ONESPACE_BIN": ONESPACE}, timeout=timeout)
         assert result.code == 0, result
@@ -162,6 +162,66 @@ def test_startup_measures_processes_and_tasks(bench):
         check_series(found[f"mpich/{variant}"], [1, 3], 2)
 
 
+def scale(job, directory, *options, before=(), **env):
+    """With Open MPI, one repeat: the command's result, and its series by the parts of their names without the MPI."""
+    results = directory / "results"
+    result = job.run([*before, BENCH / "scale/run", "--mpi", need("openmpi"), "--repeats", "1", "--ms", "1",
+                      "--results", results, *options], env={"ONESPACE_BIN": ONESPACE, **env}, timeout=120)
+    if not (results / "scale.json").exists():
+        return result, {}
+    data = json.loads((results / "scale.json").read_text())
+    jsonschema.validate(data, SCHEMA)
+    return result, {tuple(one["name"].split("/")[1:]): one for one in data["series"]}
+
+
+def test_scale_counts_a_job_of_ranks_and_says_what_does_not_fit(job, tmp_path):
+    result, found = scale(job, tmp_path, "--ranks", "2,3,9000000", "--no-plot")
+    assert result.code == 0, result
+    for way in ("processes", "tasks"):
+        assert f"skipped 9000000 {way} of openmpi: they take about" in result.err, result
+    counts = {}
+    for (what, way), one in found.items():
+        check_series(one, [2, 3], 1)
+        counts[what, way] = [samples[0] for samples in one["samples"]]
+    assert set(counts) == {("descriptors of the host", "tasks")} | {
+        (what, way) for way in ("processes", "tasks")
+        for what in ("start", "barrier", "message", "mappings", "page tables", "page tables of segments",
+                     "descriptors of a rank", "memory", "private memory")}
+    # The host has a socket to each rank's shim.
+    assert counts["descriptors of the host", "tasks"][1] == counts["descriptors of the host", "tasks"][0] + 1
+    for at, ranks in enumerate((2, 3)):
+        # Each rank has a segment, larger than what a page of entries maps, that all others use.
+        processes, tasks = (counts["page tables of segments", way][at] / 4096 for way in ("processes", "tasks"))
+        assert processes >= ranks * ranks and ranks <= tasks < processes, counts
+        for way in ("processes", "tasks"):
+            assert counts["page tables of segments", way][at] < counts["page tables", way][at], counts
+            assert ranks << 20 < counts["private memory", way][at] < counts["memory", way][at], counts
+    for way in ("processes", "tasks"):  # libc, the MPI and what it needs have dozens
+        assert counts["mappings", way][1] - counts["mappings", way][0] > 30, counts
+
+
+def test_scale_plots(job, tmp_path):
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    result, _ = scale(job, tmp_path, "--ranks", "2")
+    assert result.code == 0 and (tmp_path / "results/scale.png").read_bytes().startswith(b"\x89PNG"), result
+
+
+def test_scale_goes_on_when_tasks_fail(job, tmp_path):
+    broken = tmp_path / "onespace"
+    broken.write_text(f'#!/bin/sh\n[ "$1" != run ] || exit 3\nexec {ONESPACE} "$@"\n')
+    broken.chmod(0o755)
+    result, found = scale(job, tmp_path, "--ranks", "2,3", "--no-plot", "--targets", ONESPACE_BIN=str(broken))
+    assert result.code == 1 and "FAILED: 2 tasks of openmpi: " in result.err, result
+    assert "skipped 3 tasks of openmpi: fewer have failed" in result.err, result
+    assert {way for _, way in found} == {"processes"} and found["start", "processes"]["x"] == [2, 3]
+
+
+def test_scale_says_that_descriptors_are_too_few(job, tmp_path):
+    result, _ = scale(job, tmp_path, "--ranks", "30", before=("prlimit", "--nofile=100"))
+    assert result.code == 1 and "nothing was measured" in result.err, result
+    assert "30 processes of openmpi: their launcher opens about 136 descriptors, and `ulimit -n` is 100" in result.err
+
+
 def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
     pages = 128 * 256  # of 4 KiB in 128 MiB
     found = bench("pagetables", "--counts", "1,4", "--shared", "128", "--repeats", "2", "--no-plot")
@@ -184,6 +244,18 @@ def test_mappings_measures_loops_of_every_kind(bench):
                           for kind in ("threads", "tasks", "processes")} - {"brk/threads"}
     for series in found.values():
         check_series(series, [4096, 65536], 2)
+
+
+def test_mappings_measures_many_numbers_of_workers(bench):
+    found = bench("mappings", "--workers", "2,12", "--loops", "all", "--iterations", "4", "--sizes", "4096,1048576",
+                  "--repeats", "1")
+    for workers in (2, 12):
+        check_series(found.pop(f"enter/{workers}"), [4096, 1048576], 1)
+        for loop in ("mmap", "touch", "brk", "heap", "fault", "populate", "arena", "huge"):
+            for kind in ("threads", "tasks", "processes"):
+                if (loop, kind) != ("brk", "threads"):
+                    check_series(found.pop(f"{loop}/{kind}/{workers}"), [4096, 1048576], 1)
+    assert not found
 
 
 def test_handover_measures_all_ways(bench):
@@ -655,6 +727,22 @@ def test_python_measures_starts(bench, package):
     assert set(found) == {f"{code}/{way}" for code in ("nothing", "import numpy") for way in ("tasks", "processes")}
     for series in found.values():
         check_series(series, [1, 2], 1)
+
+
+def test_pool_measures_calls_and_their_memory(bench, package):
+    found = bench("pool", "--sizes", "65536,33554432", "--calls", "20", "--repeats", "1", "--no-plot")
+    for way in ("onespace", "ProcessPoolExecutor"):
+        check_series(found[f"empty/{way}"], [0], 1)
+        for name in ("argument", "result", "both"):
+            check_series(found[f"{name}/{way}"], [65536, 33554432], 1)
+    added = {way: found[f"memory/{way}"]["samples"][1][0] for way in ("onespace", "ProcessPoolExecutor")}
+    assert added["onespace"] < 8 << 20 and added["ProcessPoolExecutor"] >= 32 << 20, added
+
+
+def test_pool_measures_starts(bench, package):
+    found = bench("pool", "--question", "starts", "--counts", "1,2", "--repeats", "1", "--no-plot", "--quick")
+    for way in ("onespace", "ProcessPoolExecutor"):
+        check_series(found[way], [1, 2], 1)
 
 
 def test_insitu_measures_lammps_with_an_analysis(bench):

@@ -91,8 +91,7 @@ def places(run):
 
 
 def test_gdb_shows_all_threads_and_their_lines(job, started, dumped, tmp_path):
-    # Each of the three keeps a CPU busy. With the shortened time slices gdb may get none for a minute.
-    run = started("--time-slices", "off", "-n", "3", dumped, count=3)
+    run = started("-n", "3", dumped, count=3)
     said = dump(job, pid_of(job, run, 1), tmp_path / "core")
     assert "4 threads" in said and f"pid {pid_of(job, run, 1)}" in said, said
     shown = gdb(job, dumped, tmp_path / "core", "thread apply all backtrace")

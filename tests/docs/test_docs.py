@@ -10,12 +10,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 COMMAND = BUILD / "bin" / "onespace"
-SUBCOMMANDS = ["run", "ps", "map", "check", "doctor", "gdb", "core", "bench", "report", "windows"]
+SUBCOMMANDS = ["run", "mpiexec", "ps", "map", "check", "doctor", "gdb", "core", "bench", "report", "windows",
+               "completion"]
 PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().startswith(".so"))
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = [p for directory in ("src", "cmd") for p in sorted((ROOT / directory).rglob("*.c"))]
-NO_SPEAKERS = [ROOT / "cmd/map/svg.c"]  # whose texts are parts of a picture
+NO_SPEAKERS = [ROOT / "cmd/map/svg.c",  # whose texts are parts of a picture
+               *(ROOT / f"cmd/completion/{shell}.c" for shell in ("bash", "zsh", "fish"))]  # of a script
 
 
 # ---- Messages ----
@@ -26,7 +28,7 @@ CONVERSION = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|z|j
 # Statements whose text is no message: help, what a command prints on success, checks at compile time,
 # machine code, and words that are searched for in other programs' output.
 NO_MESSAGE = re.compile(
-    r"\b(?:static_assert|__asm__|asm)\b|\busage\b|\bjson_\w+\s*\(|doctor_say\s*\(\s*DOCTOR_GOOD|"
+    r"\b(?:static_assert|__asm__|asm)\b|\busage\b|\b\w+_help\[\]|\bjson_\w+\s*\(|doctor_say\s*\(\s*DOCTOR_GOOD|"
     r"\b(?:strstr|word_after|sscanf|strncmp|strlen|fopen|popen|open|getenv)\s*\(|\bcommand_\w+\b|"
     r"^\s*(?:\w+\s+)*(?:printf|puts|fputs|putchar)\s*\(|\bfprintf\s*\(\s*(?:out|stdout)\b", re.M)
 # What the rules above take for a message although it is none.
@@ -35,6 +37,8 @@ NO_MESSAGES = {
     "while ! grep -q '^State:[[:space:]]*T' /proc/$1/status; do sleep 0.02; done; exec \"$2\" \"$1\" \"$3\" \"$4\") &":
         "a script that waits until a task has stopped",
     "xff Go buildinf": "the mark that is searched for in Go programs",
+    "Intel(R) MPI": "what Intel's launcher says of itself",
+    "MPICH's Hydra": "a launcher's name, in what is good",
     "kill -SEGV $$": "a script that the doctor runs",
 }
 

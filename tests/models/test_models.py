@@ -8,7 +8,8 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRADIX=4", "counted -DN=4",
-         "counted -DN=4 -DTREE=1", "slots -DN=3", "doubling -DN=3", "doubling -DN=4", "doubling -DN=5", "futex -DN=3",
+         "counted -DN=4 -DTREE=1", "slots -DN=3", "slots -DN=3 -DIN_PLACE=1", "doubling -DN=3",
+         "doubling -DN=4", "doubling -DN=5", "futex -DN=3",
          # PLAN has a bit for each pair of ranks, sender * N + receiver: all with all, a chain, a ring; with four, a
          # ring and a diamond.
          *[f"ghost -DN=3 -DDIRECT={direct} -DPLAN={plan}" for direct in (0, 1) for plan in (238, 34, 98)],
@@ -18,7 +19,8 @@ SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRA
          # Two consumers: of every step and of the latest, and both of every step.
          "insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2", "updates -DN=2", "updates -DN=3", "shared -DN=2"]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
-          "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
+          "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "slots -DN=3 -DIN_PLACE=1 -DWITHOUT=3",
+          "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
           "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1",
           "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",
           "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=2", "ghost -DN=3 -DDIRECT=1 -DPLAN=34 -DWITHOUT=3",

@@ -128,4 +128,4 @@ def test_death_of_a_rank_is_an_error_and_its_memory_stays(job, guests, tool, who
     others = [rank for rank in range(3) if rank != who]
     assert [line for line in result.lines if line.startswith("rank")] == \
         [f"rank {rank}: 0 wrong" for rank in others], str(result)
-    assert f"rank {who} of the window's communicator has ended" in result.err, str(result)
+    assert f"rank {who} of the communicator has ended" in result.err, str(result)

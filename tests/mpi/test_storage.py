@@ -22,6 +22,11 @@ GROUPS = {
               "shared_contiguous", "shared_of_one_rank", "sync_calls"],
     "hints": ["good_hints", "info_tells_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
     "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],
+    "kinds": ["kinds_mix"],
+    "some_ranks": ["large_puts_between_kinds", "auto_leaves_others_their_memory", "same_bytes_beside_memory",
+                   "shared_window_of_kinds", "shared_on_storage_of_one_rank",
+                   "memory_in_a_contiguous_window_is_refused", "dynamic_window_of_kinds", "bad_sizes_beside_storage",
+                   "one_file_failing_fails_memory", "truncation_reaches_memory"],
     "memory_threads_and_ends": ["created_on_storage", "attached_to_a_dynamic_window",
                                 "memory_may_be_shared_and_keeps_windows_off", "plain_memory_is_mpis", "threads",
                                 "left_at_finalize", "memory_left_at_finalize"],
@@ -79,7 +84,8 @@ def test_window_on_storage(job, guest, stock_mpi, kind, directory, group):
 
 
 def test_windows_on_storage_of_three_ranks(job, guest, stock_mpi, kind, directory):
-    run_cases(job, guest, stock_mpi, kind, directory, [*GROUPS["calls"], *GROUPS["errors"], "same_bytes"], ranks=3)
+    cases = [*GROUPS["calls"], *GROUPS["errors"], "same_bytes", "some_kinds_mix", *GROUPS["some_ranks"]]
+    run_cases(job, guest, stock_mpi, kind, directory, cases, ranks=3)
 
 
 def test_windows_on_storage_of_one_rank(job, guest, stock_mpi, directory):
@@ -95,6 +101,16 @@ def test_parts_out_of_reach_take_mpis_path(job, guest, mpi_named, directory):
 
 def test_one_part_out_of_reach_takes_mpis_path_for_all(job, guest, mpi_named, directory):
     run_cases(job, guest, mpi_named("mpich"), "processes", directory, ["one_part_is_out_of_reach", "puts_and_gets"])
+
+
+def test_kinds_mix_where_parts_are_out_of_reach(job, guest, mpi_named, directory):
+    run_cases(job, guest, mpi_named("mpich"), "processes", directory, ["parts_are_out_of_reach", "some_kinds_mix"])
+
+
+def test_memory_in_a_contiguous_window_is_explained(job, guest, mpi_named, kind, directory):
+    result = run_cases(job, guest, mpi_named("mpich"), kind, directory, ["memory_in_a_contiguous_window_is_refused"])
+    assert "rank 1 asks for memory in a shared window that is on storage" in result.err, str(result)
+    assert "set alloc_shared_noncontig to true on all ranks" in result.err, str(result)
 
 
 def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, directory):
@@ -138,6 +154,14 @@ def small_disk(request, tmp_path, tool):
 def test_full_disk_is_an_error_at_allocation(job, guest, mpi_named, small_disk):
     run_cases(job, guest, mpi_named("mpich"), "processes", small_disk, ["full_disk"])
     run_cases(job, guest, mpi_named("openmpi"), "tasks", small_disk, ["full_disk"])
+
+
+@pytest.mark.parametrize("small_disk", ["tmpfs", "ext4"], indirect=True)
+def test_full_disk_of_one_rank_is_an_error_on_all(job, guest, mpi_named, kind, small_disk):
+    """The last rank's device is full; the others' files are elsewhere, or they are in memory."""
+    result = run_cases(job, guest, mpi_named("mpich"), kind, small_disk, ["full_disk_of_one_rank"], ranks=3)
+    assert "onespace: rank 2: MPI_Win_allocate: " in result.err and "cannot reserve bytes" in result.err, str(result)
+    run_cases(job, guest, mpi_named("openmpi"), kind, small_disk, ["full_disk_of_one_rank"], ranks=4)
 
 
 @pytest.mark.parametrize("small_disk", ["ext4", "xfs"], indirect=True)
@@ -193,19 +217,20 @@ def test_windows_on_storage_in_a_session(job, guests, mpi_named, kind, directory
     assert 'the hint storage_alloc_factor has the value "7"' in result.err, str(result)
 
 
-@pytest.mark.parametrize("who", [0, 1])
-def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, directory, who):
-    """The launcher is told to go on."""
+@pytest.mark.parametrize("who, mixed", [(0, ()), (1, ()), (0, ("mixed",)), (1, ("mixed",))])
+def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, directory, who, mixed):
+    """The launcher is told to go on. Mixed: only rank 1 is on storage, the others in memory, which stays as well."""
     launcher = tool("mpiexec.mpich", "mpich")
     tool("mpicc.mpich", "libmpich-dev")
     program = guests("mpich/mpi_window_death")
     layer = os.path.abspath(os.path.join(os.path.dirname(ONESPACE), "../lib/libonespace-mpi-mpich.so"))
     front = RUN if kind == "tasks" else ["env", f"LD_PRELOAD={layer}"]
-    result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *front, program, who, directory], timeout=TIME)
+    words = [*front, program, who, directory, *mixed]
+    result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *words], timeout=TIME)
     others = [rank for rank in range(3) if rank != who]
     assert [line for line in result.lines if line.startswith("rank")] == \
         [f"rank {rank}: 0 wrong" for rank in others], str(result)
-    assert f"rank {who} of the window's communicator has ended" in result.err, str(result)
+    assert f"rank {who} of the communicator has ended" in result.err, str(result)
 
 
 # ---- Languages ----

@@ -21,6 +21,7 @@ ENDLESS = 1000000
 WAYS = {
     "shared_file": ("shared", 200 << 10, ()),
     "file_per_rank": ("separate", 1 << 20, ("access_style=random",)),
+    "some_in_memory": ("mixed", 300 << 10, ()),
     "direct_io": ("separate", 5 << 20, ("access_style=write_once,read_once",)),
 }
 # What a job leaves in /dev/shm comes to light in one of its own.

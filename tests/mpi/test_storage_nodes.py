@@ -21,6 +21,7 @@ pytestmark = pytest.mark.alone
 INTRA_NODE_CASES = ["intra_node_targets_are_stored_into", "locks_exclude_within_and_across_nodes",
                     "accumulates_mix_with_puts", "fences_order_within_and_across_nodes", "puts_await_the_post",
                     "requests_types_and_units", "zero_sizes", "sync_covers_puts", "large_puts_and_gets"]
+MIXED_CASES = ["some_kinds_mix", "bad_sizes_beside_storage", "one_file_failing_fails_memory"]
 CASES = ["one_file_at_unaligned_offsets", "puts_and_gets", "large_puts_and_gets", "combined", "attributes"]
 
 
@@ -67,6 +68,11 @@ def test_intra_node_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, 
     run_intra_node_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, INTRA_NODE_CASES)
 
 
+@pytest.mark.parametrize("kind", ["processes", "tasks"])
+def test_kinds_mix_within_and_across_nodes(guests, mpi_named, nodes, kind, tmp_path):
+    run_intra_node_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, MIXED_CASES)
+
+
 def test_intra_node_targets_where_locks_come_late(guests, mpi_named, nodes, tool, tmp_path):
     """Open MPI's windows by messages: MPI_Win_lock only asks for the lock (MPICH's waits for it), and threads are
     refused."""
@@ -90,7 +96,7 @@ def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes,
                           "fences_order_within_and_across_nodes"])
 
 
-@pytest.mark.parametrize("layout", ["shared", "separate", "combined"])
+@pytest.mark.parametrize("layout", ["shared", "separate", "combined", "mixed-odd"])
 @pytest.mark.parametrize("kind", ["processes", "tasks"])
 def test_versions_over_two_nodes_survive_a_kill(guests, mpi_named, nodes, kind, layout, tmp_path):
     """Rank 1 is killed at random moments; then all ranks find one version, not older than what any rank was told."""

@@ -35,6 +35,28 @@ def test_window_reopens_with_the_last_version(versions, kind):
     assert second.code == 0 and second.lines == says(2, 3, 4), second
 
 
+@pytest.mark.parametrize("kind, put", [("mixed", {}), ("mixed-shared", {}),
+                                       ("mixed-odd", {"PUT": str(3 * (2 << 20) + 3 * 1234)})])
+def test_version_is_that_of_the_ranks_on_storage(versions, kind, put):
+    """What is in memory is zero again; all ranks are told the same version. With PUT ranks in memory put into files."""
+    assert versions(3, kind, 3, env=put).lines == says(3, 0, 3)
+    second = versions(3, kind, 1, env=put)
+    assert second.code == 0 and second.lines == says(3, 3, 4), second
+    killed = versions(3, kind, 2, env={**put, "DIE": "1"})
+    assert killed.code != 0 and says(3, 4, 6)[0] in killed.out and "is wrong" not in killed.out, killed
+    last = versions(3, kind, 0, env=put)
+    assert last.code == 0 and last.lines == says(3, 6, 6), last
+
+
+def test_lost_directory_of_a_rank_is_an_error_on_ranks_in_memory(versions, tmp_path):
+    assert versions(3, "mixed", 1).code == 0
+    for path in (tmp_path / "data.2.versions").iterdir():
+        path.unlink()
+    result = versions(3, "mixed", 1)
+    assert result.code != 0 and "no version that all 2 ranks have" in result.err, result
+    assert result.out.count("allocate: ") == 3, result
+
+
 def test_shared_file_restarts_with_other_ranks(versions):
     assert versions(4, "shared", 1).lines == says(4, 0, 1)
     for ranks, found in ((2, 1), (3, 2)):

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from jobs import BUILD
+from jobs import BUILD, ROOT
 
 HEAD = """
 import array, ctypes, os, signal, sys, time
@@ -72,3 +72,66 @@ class Play:
 @pytest.fixture
 def play(job, interpreter, tmp_path):
     return Play(job, interpreter, tmp_path)
+
+
+POOL_HEAD = HEAD.split("def start(")[0] + """
+import concurrent.futures, multiprocessing, pickle, threading
+from concurrent.futures.process import BrokenProcessPool
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+def until(test, seconds=50):
+    '''Waits until test() is true.'''
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+def resident():
+    '''Bytes of physical memory of this address space.'''
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+"""
+
+
+class Program:
+    """A program with functions that workers of its pools import, and a main part."""
+
+    def __init__(self, play):
+        self.play = play
+
+    def write(self, functions, main, is_guarded=True):
+        text = POOL_HEAD + textwrap.dedent(functions)
+        if is_guarded:
+            text += '\nif __name__ == "__main__":\n' + textwrap.indent(textwrap.dedent(main), "    ")
+        else:
+            text += "\n" + textwrap.dedent(main)
+        path = self.play.directory / "program.py"
+        path.write_text(text)
+        return path
+
+    def start(self, functions, main, before=(), is_guarded=True, timeout=120):
+        path = self.write(functions, main, is_guarded)
+        return self.play.job.start([*before, self.play.interpreter, path], timeout=timeout, env=self.play.env,
+                                   cwd=self.play.directory)
+
+    def __call__(self, functions, main, **options):
+        """Runs it; it must succeed and say nothing on standard error."""
+        result = self.start(functions, main, **options).finish()
+        assert result.code == 0 and not result.err, str(result)
+        return result
+
+
+@pytest.fixture
+def program(play):
+    return Program(play)
+
+
+@pytest.fixture
+def pools_interpreter():
+    """An interpreter of the same version that has what people use with pools: scripts/setup test."""
+    found = ROOT / ".venv" / "pools" / "bin" / "python"
+    if not found.exists():
+        pytest.skip("there is no .venv/pools (scripts/setup test)")
+    return str(found)

@@ -1,6 +1,7 @@
 """A task that ends badly ends as a process would, and the others go on working."""
 import os
 import signal
+import time
 
 import pytest
 
@@ -60,7 +61,12 @@ def test_killed_task_with_a_ring(job, guests, tool):
         pid = int(command.so_far().out.split()[1])
         os.kill(pid, signal.SIGKILL)
         assert command.finish().code == 137
-    result = job.run([*RUN, "--space", "ring", ring, "1000"])
+    # The kernel gives locked memory, of which a user may have little, back some time after a ring's end.
+    for _ in range(60):
+        result = job.run([*RUN, "--space", "ring", ring, "1000"])
+        if result.code == 0:
+            break
+        time.sleep(0.5)
     assert result.code == 0, str(result)
     for command in good:
         assert command.finish().out == "intact\n"

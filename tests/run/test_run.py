@@ -102,7 +102,7 @@ def test_on_failure_kill_ends_those_that_ignore_it(job):
 @pytest.mark.parametrize("argv,word", [
     ([], "no program"), (["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"),
     (["-n", "99999", "true"], "-n 99999"), (["--on-failure", "perhaps", "true"], "perhaps"),
-    (["--time-slices", "slow", "true"], "slow"),
+    (["--collectives", "some", "true"], "some"),
     (["--stack", "1K", "true"], "--stack 1K"), (["--space", "a/b", "true"], "a/b"),
     (["--cpu-bind", "everywhere", "true"], "everywhere"), (["--no-such", "true"], "no-such"),
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])
@@ -261,6 +261,16 @@ def test_cpu_bind_gives_each_task_its_cpu(job, option):
         assert given == {"0": str(allowed[1]), "1": str(allowed[0])}
     else:
         assert given["0"] != given["1"]
+
+
+def test_cpu_bind_to_cores_alone_needs_hwloc(job, tmp_path):
+    (tmp_path / "libhwloc.so.15").touch()
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    result = job.run([*RUN, "-n", "1", "--cpu-bind", "core", "true"], env=env)
+    assert result.code == 2, str(result)
+    assert "--cpu-bind core needs hwloc: " in result.err and str(tmp_path) in result.err, str(result)
+    cpu = max(os.sched_getaffinity(0))
+    assert job.run([*RUN, "-n", "1", "--cpu-bind", str(cpu), "true"], env=env).code == 0
 
 
 def test_cpu_bind_holds_for_a_task_that_joins(job):

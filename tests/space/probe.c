@@ -90,11 +90,6 @@ void probe_set_oversubscribed(int oversubscribed)
     atomic_store(&space_registry()->oversubscribed, (uint32_t)oversubscribed);
 }
 
-unsigned probe_yields(int id)
-{
-    return atomic_load(&space_registry()->slots[space_index(id)].stats.yields);
-}
-
 int probe_is_shared(unsigned long address)
 {
     return shared_holds(address);

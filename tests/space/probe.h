@@ -18,7 +18,6 @@ int probe_holds(void);                        /* holds of all members on all */
 void probe_set_oversubscribed(int is);        /* as the host's threads do */
 int probe_is_shared(unsigned long address);   /* where shared mappings lie */
 int probe_shared(void);                       /* of those, entries and users' words in use */
-unsigned probe_yields(int id);                /* how often that task yielded its CPU */
 
 #ifdef __cplusplus
 }

@@ -31,7 +31,7 @@ static void run_many(const Words &words, int count)
 
 TEST_F(reclaim, after_many_short_tasks)
 {
-    run_many({"true"}, rounds(300, 10000));
+    run_many({"true"}, rounds(300, 1000000));
 }
 
 TEST_F(reclaim, after_tasks_that_allocate_in_threads)

@@ -15,7 +15,8 @@
 #ifndef ONESPACE_SYNC_BARRIER_HPP
 #define ONESPACE_SYNC_BARRIER_HPP
 
-#include "onespace/sync/team.hpp"
+#include "onespace/sync/rounds.hpp"
+#include "onespace/sync/team_member.hpp"
 
 namespace onespace::sync
 {
@@ -98,33 +99,16 @@ class dissemination_barrier
   public:
     // radix: 2 to team size; 0 chooses.
     explicit dissemination_barrier(const team &of, int radix = 0)
-        : team_(of), flags_(of.allocate(sizeof(flag))),
-          radix_(radix ? radix : choose(of.size(), of.oversubscribed()))
+        : rounds_(detail::team_member<Order, Wait>(of), radix)
     {
     }
     void wait()
     {
-        int size = team_.size(), rank = team_.rank();
-        for (long distance = 1; distance < size; distance *= radix_) {
-            // One word per rank counts the rounds of all barriers: a larger value than awaited
-            // implies that the rank has passed the awaited round.
-            team::signal<Order, Wait>(*flags_.template at<flag>(rank), ++round_);
-            for (long i = 1; i < radix_ && i * distance < size; i++) {
-                int from = static_cast<int>((rank + size - i * distance) % size);
-                team_.await<Order, Wait>(*flags_.template at<flag>(from), round_, from);
-            }
-        }
+        rounds_.wait();
     }
 
   private:
-    static int choose(int size, bool oversubscribed)
-    {
-        return oversubscribed || size <= 8 ? std::max(size, 2) : 4;
-    }
-    team team_;
-    region flags_;
-    long radix_;
-    std::uint64_t round_ = 0;
+    detail::rounds<detail::team_member<Order, Wait>> rounds_;
 };
 
 template <order_policy Order = release_acquire, wait_policy Wait = adaptive>

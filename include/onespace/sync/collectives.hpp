@@ -14,22 +14,13 @@
 #define ONESPACE_SYNC_COLLECTIVES_HPP
 
 #include <functional>
-#include <optional>
 #include <span>
 
 #include "onespace/sync/barrier.hpp"
-#include "onespace/sync/slots.hpp"
+#include "onespace/sync/engine.hpp"
 
 namespace onespace::sync
 {
-
-// The algorithm of small allreduces, reduces and broadcasts. All ranks must choose the same.
-enum class algorithm {
-    automatic, // flat if the ranks are few or share CPUs; else doubling or tree
-    flat,      // each rank reads all others: one step
-    doubling,  // recursive doubling, ceil(log2 n) steps
-    tree,      // the paper's algorithm 3: up and down a tree that follows the machine's topology
-};
 
 // True for commutative operations. Specialise it for your own operations.
 template <class Op> inline constexpr bool is_commutative = false;
@@ -66,8 +57,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     // at the first large span, and never by direct teams.
     explicit collectives(const team &of, algorithm how = algorithm::automatic,
                          std::size_t piece = 64 << 10)
-        : team_(of), slots_(of, doubling_channel + 2 + std::bit_width(unsigned(of.size()))),
-          barrier_(of), how_(choose(how, of)), piece_(std::max(piece, line_size))
+        : engine_(member(of), how, piece), piece_(std::max(piece, line_size))
     {
     }
 
@@ -84,16 +74,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     void allreduce(std::span<const T> in, std::span<T> out, Op op)
     {
         check(in.size() == out.size(), "allreduce: `in` and `out` differ in length");
-        if (in.size_bytes() > small)
-            return large_reduce(in, out, op, everybody);
-        slots_.begin();
-        if (how_ == algorithm::tree && is_commutative<Op>)
-            reduce_up(in, out, op, 0), broadcast_down(out, 0);
-        else if (how_ == algorithm::flat)
-            reduce_flat(in, out, op);
-        else
-            reduce_doubling(in, out, op);
-        slots_.end(true);
+        reduce_to(in, out, op, everybody);
     }
 
     // `op` over the values of all ranks, to `root`; the others' result is their own value.
@@ -107,18 +88,9 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     template <transferable T, class Op>
     void reduce(std::span<const T> in, std::span<T> out, Op op, int root)
     {
-        bool is_root = team_.rank() == root;
-        check(!is_root || in.size() == out.size(), "reduce: `in` and `out` differ in length");
-        if (in.size_bytes() > small)
-            return large_reduce(in, out, op, root);
-        slots_.begin();
-        if (how_ != algorithm::flat && is_commutative<Op>)
-            reduce_up(in, out, op, root);
-        else if (is_root)
-            reduce_flat(in, out, op);
-        else
-            slots_.write(flat_channel, in.data(), in.size_bytes());
-        slots_.end(is_root);
+        check(team().rank() != root || in.size() == out.size(),
+              "reduce: `in` and `out` differ in length");
+        reduce_to(in, out, op, root);
     }
 
     // The root's value, to all ranks.
@@ -130,22 +102,13 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     }
     template <transferable T> void broadcast(std::span<T> data, int root)
     {
-        if (data.size_bytes() > small)
-            return large_broadcast(data, root);
-        slots_.begin();
-        if (how_ != algorithm::flat)
-            broadcast_down(data, root);
-        else if (team_.rank() == root)
-            slots_.write(flat_channel, data.data(), data.size_bytes());
-        else
-            fetch(data, root, flat_channel);
-        slots_.end(false);
+        engine_.broadcast(data.data(), data.size_bytes(), root);
     }
 
     // The values of all ranks, in rank order, to all ranks.
     template <transferable T> std::vector<T> allgather(const T &mine)
     {
-        std::vector<T> all(team_.size());
+        std::vector<T> all(team().size());
         allgather(std::span(&mine, 1), std::span(all));
         return all;
     }
@@ -157,7 +120,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     // The same to `root` only; the others get nothing and need no room.
     template <transferable T> std::vector<T> gather(const T &mine, int root)
     {
-        std::vector<T> all(team_.rank() == root ? team_.size() : 0);
+        std::vector<T> all(team().rank() == root ? team().size() : 0);
         gather(std::span(&mine, 1), std::span(all), root);
         return all;
     }
@@ -174,7 +137,12 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
         return result;
     }
     // `out` has the same length on all ranks; the root's `in` holds that many for each of them.
-    template <transferable T> void scatter(std::span<const T> in, std::span<T> out, int root);
+    template <transferable T> void scatter(std::span<const T> in, std::span<T> out, int root)
+    {
+        check(team().rank() != root || in.size() >= out.size() * team().size(),
+              "scatter: `in` lacks parts");
+        engine_.scatter(in.data(), out.data(), out.size_bytes(), root);
+    }
 
     // A barrier in two halves: arrive_at returns at the root once all ranks have arrived, and the
     // others wait in release_from until the root calls it. In between the root may do work during
@@ -193,82 +161,50 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
 
     const sync::team &team() const noexcept
     {
-        return team_;
+        return engine_.member().team();
     }
 
   private:
-    static constexpr std::size_t small = detail::slots<Order, Wait>::room;
-    static constexpr int everybody = -1;
-    enum { flat_channel, up_channel, down_channel, doubling_channel };
+    using member = detail::team_member<Order, Wait>;
+    static constexpr int everybody = detail::engine<member>::everybody;
 
     static void check(bool good, const char *what)
     {
         if (!good)
             throw std::invalid_argument(std::string("onespace::sync: ") + what);
     }
-    static algorithm choose(algorithm how, const sync::team &of)
-    {
-        if (how != algorithm::automatic)
-            return how;
-        return of.oversubscribed() || of.size() <= 8 ? algorithm::flat : algorithm::doubling;
-    }
-
-    template <class T> void fetch(std::span<T> out, int rank, int channel)
-    {
-        const std::byte *found = slots_.read(rank, channel);
-        if (!out.empty())
-            std::memcpy(out.data(), found, out.size_bytes());
-    }
-    // out[i] = op(out[i], other's [i]), or op(other's [i], out[i]) if other_first.
-    template <class T, class Op>
-    void combine(std::span<T> out, int rank, int channel, bool other_first, Op &op)
-    {
-        const std::byte *found = slots_.read(rank, channel);
-        for (std::size_t i = 0; i < out.size(); i++) {
-            T other;
-            std::memcpy(&other, found + i * sizeof(T), sizeof(T));
-            out[i] = other_first ? op(other, out[i]) : op(out[i], other);
-        }
-    }
-    template <class T, class Op> void reduce_flat(std::span<const T> in, std::span<T> out, Op &op);
-    template <class T, class Op>
-    void reduce_doubling(std::span<const T> in, std::span<T> out, Op &op);
-    template <class T, class Op>
-    void reduce_up(std::span<const T> in, std::span<T> out, Op &op, int root);
-    template <class T> void broadcast_down(std::span<T> data, int root);
-    template <class T> void gather_to(std::span<const T> in, std::span<T> out, int root);
 
     template <class T, class Op>
-    void large_reduce(std::span<const T> in, std::span<T> out, Op &op, int root);
-    template <class T> void large_broadcast(std::span<T> data, int root);
-    template <class T> void large_gather(std::span<const T> in, std::span<T> out, int root);
-    struct addresses {
-        const void *in;
-        void *out;
-    };
-    // The spans of T of all ranks while they are read; see large.hpp.
-    template <class T> class exposed;
-
-    const tree &tree_from(int root)
+    void reduce_to(std::span<const T> in, std::span<T> out, Op &op, int root)
     {
-        if (root != tree_root_)
-            tree_ = tree_of(team_.places(), team_.rank(), tree_root_ = root);
-        return tree_;
+        check(sizeof(T) <= piece_ || team().direct(),
+              "an element is larger than a piece of shared memory: make `piece` larger");
+        auto combine = [&op](void *into, const void *from, std::size_t bytes, bool from_is_first) {
+            auto *to = static_cast<std::byte *>(into);
+            auto *other = static_cast<const std::byte *>(from);
+            for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
+                T a, b;
+                std::memcpy(&a, to + at, sizeof(T));
+                std::memcpy(&b, other + at, sizeof(T));
+                a = from_is_first ? op(b, a) : op(a, b);
+                std::memcpy(to + at, &a, sizeof(T));
+            }
+        };
+        engine_.reduce(in.data(), out.data(), in.size_bytes(), sizeof(T), combine,
+                       is_commutative<Op>, root);
+    }
+    template <class T> void gather_to(std::span<const T> in, std::span<T> out, int root)
+    {
+        bool gets = root == everybody || team().rank() == root;
+        check(!gets || out.size() >= in.size() * team().size(),
+              "gather: `out` has no room for all");
+        engine_.gather(in.data(), out.data(), in.size_bytes(), root);
     }
 
-    sync::team team_;
-    detail::slots<Order, Wait> slots_;
-    dissemination_barrier<Order, Wait> barrier_;
-    algorithm how_;
+    detail::engine<member> engine_;
     std::size_t piece_;
-    std::optional<region> pieces_;
-    tree tree_;
-    int tree_root_ = -1;
 };
 
 } // namespace onespace::sync
-
-#include "onespace/sync/small.hpp"
-#include "onespace/sync/large.hpp"
 
 #endif

@@ -1,50 +1,55 @@
-// onespace/sync/large.hpp: the parts of collectives.hpp for spans that do not fit a flag.
+// onespace/sync/large.hpp: the parts of engine.hpp for data that does not fit a slot.
 //
-// In a direct team each rank publishes the addresses of its spans, and the others read there.
-// Otherwise spans pass in pieces through shared memory: each rank copies its piece in, a barrier,
-// all read, and another barrier before the next piece. Either way the caller's memory is its own
-// again on return.
+// Where addresses are valid in all ranks each publishes its own, and the others read there; what is
+// only read goes by offers.hpp. Otherwise data passes in pieces through shared memory: each rank
+// copies its piece in, a barrier, all read, and another barrier before the next piece. Either way
+// the caller's memory is its own again on return.
 #ifndef ONESPACE_SYNC_LARGE_HPP
 #define ONESPACE_SYNC_LARGE_HPP
 
-namespace onespace::sync
+namespace onespace::sync::detail
 {
 
-// The spans of all ranks, `count` elements each: piece by piece, or in place all at once.
-template <order_policy Order, wait_policy Wait>
-template <class T>
-class collectives<Order, Wait>::exposed
+// `bytes` of each rank: piece by piece, or in place all at once.
+template <member Member> class engine<Member>::exposed
 {
   public:
-    // Collective. `out`: memory that others read after the caller has written it.
-    exposed(collectives &of, const T *in, T *out, std::size_t count)
-        : of_(of), in_(in), out_(out), count_(count), direct_(of.team_.direct())
+    // Collective. `out`: memory that others read after the caller has written it. A piece holds
+    // whole elements: one must fit piece_ unless ranks are direct.
+    exposed(engine &of, kind what, int root, const std::byte *in, std::byte *out, std::size_t bytes,
+            std::size_t element)
+        : of_(of), in_(in), out_(out), bytes_(bytes), direct_(of.member_.direct())
     {
-        step_ = direct_ ? count : of.piece_ / sizeof(T);
+        step_ = direct_ ? bytes : of.piece_ / element * element;
         if (direct_) {
-            addresses_ = of_.allgather(addresses{in, out});
+            addresses mine{in, out, call_of(what, root, bytes)};
+            peers_ = reinterpret_cast<addresses *>(
+                of_.peers_.get(of_.member_.size() * sizeof(addresses)));
+            of_.gather(&mine, peers_, sizeof(mine), everybody);
+            for (int i = 0; i < of_.member_.size(); i++)
+                if (peers_[i].call != mine.call)
+                    of_.member_.disagrees(i); // what it wrote may not be addresses
         } else if (!of_.pieces_) {
-            of_.pieces_.emplace(of_.team_.allocate(2 * of_.piece_));
+            of_.pieces_.emplace(of_.member_.allocate(2 * of_.piece_));
         }
-        check(step_ > 0, "an element is larger than a piece of shared memory: make `piece` larger");
     }
     // Advances to the next piece, if any; `offers`: others read the caller's `in`.
     bool next(bool offers)
     {
         if (begun_) {
-            of_.barrier_.wait(); // everybody has read, or copied what it wanted of the last piece
+            of_.rounds_.wait(); // everybody has read, or copied what it wanted of the last piece
             start_ += size_;
         }
         begun_ = true;
-        size_ = std::min(step_, count_ - start_);
-        if (start_ == count_)
+        size_ = std::min(step_, bytes_ - start_);
+        if (start_ == bytes_ || of_.member_.lost())
             return false;
         if (!direct_) {
             if (offers)
-                std::memcpy(shared(of_.team_.rank(), 0), in_ + start_, size_ * sizeof(T));
-            of_.barrier_.wait();
+                std::memcpy(shared(of_.member_.rank(), 0), in_ + start_, size_);
+            of_.rounds_.wait();
         }
-        return true;
+        return !of_.member_.lost();
     }
     std::size_t start() const
     {
@@ -55,105 +60,198 @@ class collectives<Order, Wait>::exposed
         return size_;
     }
     // The piece of a rank's `in`.
-    const T *in(int rank) const
+    const std::byte *in(int rank) const
     {
-        return direct_ ? static_cast<const T *>(addresses_[rank].in) + start_ : shared(rank, 0);
+        return direct_ ? peers_[rank].in + start_ : shared(rank, 0);
     }
     // The piece of a rank's `out`, which others read once it is written.
-    T *out(int rank) const
+    std::byte *out(int rank) const
     {
-        return direct_ ? static_cast<T *>(addresses_[rank].out) + start_ : shared(rank, of_.piece_);
+        return direct_ ? peers_[rank].out + start_ : shared(rank, of_.piece_);
     }
 
   private:
-    T *shared(int rank, std::size_t offset) const
+    static std::uint64_t call_of(kind what, int root, std::size_t bytes)
     {
-        return of_.pieces_->template at<T>(rank, offset);
+        return (bytes << 2 | static_cast<std::uint64_t>(what)) ^
+               static_cast<std::uint64_t>(root + 1) << 40;
     }
-    collectives &of_;
-    const T *in_;
-    T *out_;
-    std::size_t count_, step_, start_ = 0, size_ = 0;
+    std::byte *shared(int rank, std::size_t offset) const
+    {
+        return of_.pieces_->template at<std::byte>(rank, offset);
+    }
+    engine &of_;
+    const std::byte *in_;
+    std::byte *out_;
+    std::size_t bytes_, step_, start_ = 0, size_ = 0;
     bool direct_, begun_ = false;
-    std::vector<addresses> addresses_;
+    addresses *peers_ = nullptr;
 };
 
 // Each rank reduces a slice of all ranks' pieces, in rank order; then the ranks that get the result
 // copy all slices.
-template <order_policy Order, wait_policy Wait>
-template <class T, class Op>
-void collectives<Order, Wait>::large_reduce(std::span<const T> in, std::span<T> out, Op &op,
-                                            int root)
+template <member Member>
+template <class Combine>
+void engine<Member>::large_reduce(const std::byte *in, std::byte *out, std::size_t bytes,
+                                  std::size_t element, Combine &combine, int root)
 {
-    std::size_t size = team_.size(), rank = team_.rank();
-    bool gets = root == everybody || static_cast<int>(rank) == root, direct = team_.direct();
-    exposed<T> all(*this, in.data(), out.data(), in.size());
-    // In a direct team all write to the root's `out` directly.
-    int to = direct && root != everybody ? root : static_cast<int>(rank);
-    constexpr std::size_t block = 4096 / sizeof(T) + 1; // stays in the first-level cache
+    std::size_t size = member_.size(), rank = member_.rank();
+    bool gets = root == everybody || member_.rank() == root, direct = member_.direct();
+    exposed all(*this, kind::reduce, root, in, out, bytes, element);
+    // Direct ranks all write to the root's `out`.
+    int to = direct && root != everybody ? root : member_.rank();
+    std::size_t block = (block_size / element + 1) * element;
+    std::byte *sum = sum_.get(block);
     while (all.next(true)) {
-        auto begin = [&](std::size_t of) { return all.size() * of / size; };
+        auto begin = [&](std::size_t of) { return all.size() / element * of / size * element; };
         for (std::size_t at = begin(rank); at < begin(rank + 1); at += block) {
             std::size_t count = std::min(block, begin(rank + 1) - at);
-            T sum[block];
-            std::copy_n(all.in(0) + at, count, sum);
-            for (std::size_t i = 1; i < size; i++) {
-                const T *other = all.in(static_cast<int>(i)) + at;
-                for (std::size_t e = 0; e < count; e++)
-                    sum[e] = op(sum[e], other[e]);
-            }
-            std::copy_n(sum, count, all.out(to) + at);
+            std::memcpy(sum, all.in(0) + at, count);
+            for (std::size_t i = 1; i < size; i++)
+                combine(sum, all.in(static_cast<int>(i)) + at, count, false);
+            std::memcpy(all.out(to) + at, sum, count);
         }
-        barrier_.wait();
+        rounds_.wait();
         bool there = direct && root != everybody;
-        for (std::size_t i = 0; gets && !there && i < size; i++)
+        for (std::size_t i = 0; gets && !there && !member_.lost() && i < size; i++)
             if (!direct || i != rank)
-                std::copy_n(all.out(static_cast<int>(i)) + begin(i), begin(i + 1) - begin(i),
-                            out.data() + all.start() + begin(i));
+                copy(out + all.start() + begin(i), all.out(static_cast<int>(i)) + begin(i),
+                     begin(i + 1) - begin(i));
     }
 }
 
-template <order_policy Order, wait_policy Wait>
-template <class T>
-void collectives<Order, Wait>::large_broadcast(std::span<T> data, int root)
+// Each rank reduces the bytes that it asks for.
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_scatter(const void *in, std::size_t bytes, void *out, std::size_t begin,
+                                    std::size_t end, std::size_t element, Combine &combine)
 {
-    exposed<T> all(*this, data.data(), nullptr, data.size());
-    while (all.next(team_.rank() == root))
-        if (team_.rank() != root)
-            std::memcpy(data.data() + all.start(), all.in(root), all.size() * sizeof(T));
-}
-
-template <order_policy Order, wait_policy Wait>
-template <class T>
-void collectives<Order, Wait>::large_gather(std::span<const T> in, std::span<T> out, int root)
-{
-    bool gets = root == everybody || team_.rank() == root;
-    exposed<T> all(*this, in.data(), nullptr, in.size());
+    auto sum = [&](auto in_of, std::size_t from, std::size_t to) {
+        for (int i = 0; from < to && i < member_.size(); i++)
+            if (i == 0)
+                std::memcpy(bytes_of(out) + (from - begin), in_of(0), to - from);
+            else
+                combine(bytes_of(out) + (from - begin), in_of(i), to - from, false);
+    };
+    if (is_small(bytes)) {
+        slots_.begin();
+        slots_.write(flat_channel, in, bytes);
+        for (int i = 0; i < member_.size(); i++)
+            slots_.read(i, flat_channel, bytes);
+        sum([&](int i) { return slots_.place(i, flat_channel, bytes) + begin; }, begin, end);
+        return slots_.end(true);
+    }
+    exposed all(*this, kind::reduce, everybody - 1, bytes_of(in), nullptr, bytes, element);
+    std::size_t block = (block_size / element + 1) * element;
     while (all.next(true))
-        for (int i = 0; gets && i < team_.size(); i++)
-            std::memmove(out.data() + i * in.size() + all.start(), all.in(i),
-                         all.size() * sizeof(T));
+        for (std::size_t at = std::max(begin, all.start()),
+                         last = std::min(end, all.start() + all.size());
+             at < last; at += block)
+            sum([&](int i) { return all.in(i) + (at - all.start()); }, at,
+                std::min(at + block, last));
 }
 
-// Each rank reads its part of the root's span. Unless the team is direct, the whole span passes
-// through shared memory piece by piece, so that every element is copied twice.
-template <order_policy Order, wait_policy Wait>
-template <transferable T>
-void collectives<Order, Wait>::scatter(std::span<const T> in, std::span<T> out, int root)
+// Each rank reduces a slice of all ranks' data, and writes what each of them gets of it.
+template <member Member>
+template <class Combine>
+void engine<Member>::scan(const void *in, void *out, std::size_t bytes, std::size_t element,
+                          Combine &combine, bool exclusive)
 {
-    bool is_root = team_.rank() == root;
-    std::size_t each = out.size(), mine = team_.rank() * each;
-    check(!is_root || in.size() >= each * team_.size(), "scatter: `in` lacks parts");
-    exposed<T> all(*this, in.data(), nullptr, each * team_.size());
-    while (all.next(is_root)) {
-        std::size_t from = std::max(mine, all.start());
-        std::size_t to = std::min(mine + each, all.start() + all.size());
-        if (from < to)
-            std::memmove(out.data() + (from - mine), all.in(root) + (from - all.start()),
-                         (to - from) * sizeof(T));
+    int size = member_.size(), rank = member_.rank();
+    if (is_small(bytes)) {
+        slots_.begin();
+        slots_.write(flat_channel, in, bytes);
+        for (int i = 0; i <= rank - exclusive; i++)
+            if (i == 0)
+                fetch(out, bytes, 0, flat_channel);
+            else
+                combine(out, slots_.read(i, flat_channel, bytes), bytes, false);
+        return slots_.end(rank == size - 1);
+    }
+    exposed all(*this, kind::scan, exclusive, bytes_of(in), bytes_of(out), bytes, element);
+    std::size_t block = (block_size / element + 1) * element;
+    std::byte *before = sum_.get(2 * block),
+              *sum = before + block; // of the ranks before, and with one more
+    while (all.next(true)) {
+        auto begin = [&](std::size_t of) { return all.size() / element * of / size * element; };
+        for (std::size_t at = begin(rank); at < begin(rank + 1); at += block) {
+            std::size_t count = std::min(block, begin(rank + 1) - at);
+            for (int i = 0; i < size; i++) {
+                // A rank's `out` may be its `in`.
+                std::memcpy(sum, i ? before : all.in(0) + at, count);
+                if (i)
+                    combine(sum, all.in(i) + at, count, false);
+                if (!exclusive || i)
+                    std::memcpy(all.out(i) + at, exclusive ? before : sum, count);
+                std::swap(sum, before);
+            }
+        }
     }
 }
 
-} // namespace onespace::sync
+template <member Member>
+void engine<Member>::large_broadcast(std::byte *data, std::size_t bytes, int root)
+{
+    if (member_.direct()) {
+        offer mine{data, bytes, 0, nullptr, nullptr};
+        return exchange(kind::broadcast, root, everybody, member_.rank() == root ? &mine : nullptr,
+                        [&](int from, const part &theirs) {
+                            if (from != member_.rank())
+                                take(from, theirs, data, bytes);
+                        });
+    }
+    exposed all(*this, kind::broadcast, root, data, nullptr, bytes, 1);
+    while (all.next(member_.rank() == root))
+        if (member_.rank() != root)
+            std::memcpy(data + all.start(), all.in(root), all.size());
+}
+
+template <member Member>
+void engine<Member>::large_gather(const std::byte *in, std::byte *out, std::size_t bytes, int root)
+{
+    bool gets = root == everybody || member_.rank() == root;
+    if (member_.direct()) {
+        offer mine{in, bytes, 0, nullptr, nullptr};
+        return exchange(kind::gather, everybody, root, member_.rank() == root ? nullptr : &mine,
+                        [&](int from, const part &theirs) {
+                            if (from != member_.rank())
+                                take(from, theirs, out + from * bytes, bytes);
+                            else if (gets)
+                                std::memmove(out + from * bytes, in, bytes);
+                        });
+    }
+    exposed all(*this, kind::gather, root, in, nullptr, bytes, 1);
+    while (all.next(true))
+        for (int i = 0; gets && i < member_.size(); i++)
+            std::memmove(out + i * bytes + all.start(), all.in(i), all.size());
+}
+
+// Each rank reads its part of the root's memory. Unless ranks are direct, all of it passes through
+// shared memory piece by piece, so that every byte is copied twice.
+template <member Member>
+void engine<Member>::scatter(const void *in, void *out, std::size_t bytes, int root)
+{
+    std::size_t mine = member_.rank() * bytes;
+    if (member_.direct()) {
+        offer all{bytes_of(in), bytes, bytes, nullptr, nullptr};
+        return exchange(kind::scatter, root, everybody, member_.rank() == root ? &all : nullptr,
+                        [&](int from, const part &theirs) {
+                            if (from != member_.rank())
+                                take(from, theirs, bytes_of(out), bytes);
+                            else if (from == root)
+                                std::memmove(out, bytes_of(in) + mine, bytes);
+                        });
+    }
+    exposed all(*this, kind::scatter, root, bytes_of(in), nullptr, bytes * member_.size(), 1);
+    while (all.next(member_.rank() == root)) {
+        std::size_t from = std::max(mine, all.start());
+        std::size_t to = std::min(mine + bytes, all.start() + all.size());
+        if (from < to)
+            std::memmove(bytes_of(out) + (from - mine), all.in(root) + (from - all.start()),
+                         to - from);
+    }
+}
+
+} // namespace onespace::sync::detail
 
 #endif

@@ -1,103 +1,79 @@
-// onespace/sync/small.hpp: the parts of collectives.hpp for data that fits a flag's payload.
+// onespace/sync/small.hpp: the parts of engine.hpp for data that fits a slot.
 #ifndef ONESPACE_SYNC_SMALL_HPP
 #define ONESPACE_SYNC_SMALL_HPP
 
-namespace onespace::sync
+namespace onespace::sync::detail
 {
 
-template <order_policy Order, wait_policy Wait>
-template <class T, class Op>
-void collectives<Order, Wait>::reduce_flat(std::span<const T> in, std::span<T> out, Op &op)
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_flat(const void *in, void *out, std::size_t bytes, Combine &combine)
 {
-    // `out` may be `in`, which is overwritten before the caller's own operand is combined.
-    T mine[small / sizeof(T) + 1];
-    std::copy(in.begin(), in.end(), mine);
-    slots_.write(flat_channel, mine, in.size_bytes());
-    int rank = team_.rank();
-    if (rank != 0)
-        fetch(out, 0, flat_channel);
-    else if (out.data() != in.data())
-        std::copy(in.begin(), in.end(), out.begin());
-    for (int i = 1; i < team_.size(); i++)
-        if (i != rank)
-            combine(out, i, flat_channel, false, op);
-        else
-            for (std::size_t e = 0; e < out.size(); e++)
-                out[e] = op(out[e], mine[e]);
+    slots_.write(flat_channel, in, bytes);
+    if (member_.rank() != 0)
+        fetch(out, bytes, 0, flat_channel);
+    else
+        copy(out, in, bytes);
+    // The caller's own operand too: `out` may be `in`, which is overwritten by now.
+    for (int i = 1; i < member_.size(); i++)
+        combine(out, slots_.read(i, flat_channel, bytes), bytes, false);
 }
 
 // If n is not a power of two, the first ranks form pairs whose odd member takes part for both. A
 // rank always holds the result of consecutive ranks, so the rank order of operands is kept.
-template <order_policy Order, wait_policy Wait>
-template <class T, class Op>
-void collectives<Order, Wait>::reduce_doubling(std::span<const T> in, std::span<T> out, Op &op)
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_doubling(const void *in, void *out, std::size_t bytes, Combine &combine)
 {
-    int size = team_.size(), rank = team_.rank();
+    int size = member_.size(), rank = member_.rank();
     int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(size))), pairs = size - power;
     bool paired = rank < 2 * pairs;
     int last = doubling_channel + std::bit_width(static_cast<unsigned>(size));
-    if (out.data() != in.data())
-        std::copy(in.begin(), in.end(), out.begin());
+    copy(out, in, bytes);
     if (paired && rank % 2 == 0) {
-        slots_.write(doubling_channel, out.data(), out.size_bytes());
-        return fetch(out, rank + 1, last);
+        slots_.write(doubling_channel, out, bytes);
+        return fetch(out, bytes, rank + 1, last);
     }
     if (paired)
-        combine(out, rank - 1, doubling_channel, true, op);
+        combine(out, slots_.read(rank - 1, doubling_channel, bytes), bytes, true);
     int place = paired ? rank / 2 : rank - pairs, channel = doubling_channel;
     for (int bit = 1; bit < power; bit <<= 1) {
         int other = place ^ bit;
-        slots_.write(++channel, out.data(), out.size_bytes());
-        combine(out, other < pairs ? 2 * other + 1 : other + pairs, channel, other < place, op);
+        slots_.write(++channel, out, bytes);
+        int from = other < pairs ? 2 * other + 1 : other + pairs;
+        combine(out, slots_.read(from, channel, bytes), bytes, other < place);
     }
     if (paired)
-        slots_.write(last, out.data(), out.size_bytes());
+        slots_.write(last, out, bytes);
 }
 
-template <order_policy Order, wait_policy Wait>
-template <class T, class Op>
-void collectives<Order, Wait>::reduce_up(std::span<const T> in, std::span<T> out, Op &op, int root)
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Combine &combine,
+                               int root)
 {
-    const tree &links = tree_from(root);
-    T sum[small / sizeof(T) + 1];
-    std::copy(in.begin(), in.end(), sum);
-    std::span<T> so_far(sum, in.size());
+    const auto &links = member_.links_from(root);
+    alignas(std::max_align_t) std::byte sum[slots<Member>::room];
+    copy(sum, in, bytes);
     // Children with the smallest subtrees are ready first.
     for (auto child = links.children.rbegin(); child != links.children.rend(); ++child)
-        combine(so_far, *child, up_channel, false, op);
+        combine(sum, slots_.read(*child, up_channel, bytes), bytes, false);
     if (links.parent >= 0)
-        slots_.write(up_channel, sum, in.size_bytes());
+        slots_.write(up_channel, sum, bytes);
     else
-        std::copy(so_far.begin(), so_far.end(), out.begin());
+        copy(out, sum, bytes);
 }
 
-template <order_policy Order, wait_policy Wait>
-template <class T>
-void collectives<Order, Wait>::broadcast_down(std::span<T> data, int root)
+template <member Member>
+void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root)
 {
-    const tree &links = tree_from(root);
+    const auto &links = member_.links_from(root);
     if (links.parent >= 0)
-        fetch(data, links.parent, down_channel);
+        fetch(data, bytes, links.parent, down_channel);
     if (!links.children.empty())
-        slots_.write(down_channel, data.data(), data.size_bytes());
+        slots_.write(down_channel, data, bytes);
 }
 
-template <order_policy Order, wait_policy Wait>
-template <class T>
-void collectives<Order, Wait>::gather_to(std::span<const T> in, std::span<T> out, int root)
-{
-    int size = team_.size(), rank = team_.rank();
-    bool gets = root == everybody || rank == root;
-    check(!gets || out.size() >= in.size() * size, "gather: `out` has no room for all");
-    if (in.size_bytes() > small)
-        return large_gather(in, out, root);
-    slots_.begin();
-    slots_.write(flat_channel, in.data(), in.size_bytes());
-    for (int i = 0; gets && i < size; i++)
-        fetch(out.subspan(i * in.size(), in.size()), i, flat_channel);
-    slots_.end(gets);
-}
-
-} // namespace onespace::sync
+} // namespace onespace::sync::detail
 
 #endif

@@ -94,6 +94,22 @@ int cgroup_line(const char *directory, const char *name, const char *key, uint64
     return result;
 }
 
+int cgroup_memory(const char *directory, uint64_t *used, uint64_t *limit)
+{
+    uint64_t most, taken, cached = 0;
+    if (cgroup_number(directory, "memory.max", &most) == 0 &&
+        cgroup_number(directory, "memory.current", &taken) == 0)
+        (void)cgroup_line(directory, "memory.stat", "inactive_file", &cached);
+    else if (cgroup_number(directory, "memory.limit_in_bytes", &most) == 0 &&
+             cgroup_number(directory, "memory.usage_in_bytes", &taken) == 0)
+        (void)cgroup_line(directory, "memory.stat", "total_inactive_file", &cached);
+    else
+        return -1;
+    *used = taken > cached ? taken - cached : 0;
+    *limit = most;
+    return 0;
+}
+
 uint64_t cgroup_machine(const char *key)
 {
     char line[128];

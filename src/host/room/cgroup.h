@@ -15,6 +15,10 @@ int cgroup_number(const char *directory, const char *name, uint64_t *value);
 /* The same for a line "KEY NUMBER" of that file. */
 int cgroup_line(const char *directory, const char *name, const char *key, uint64_t *value);
 
+/* Bytes of memory that the group has in use, and its limit: 0, or -1 when there is none. Cached
+ * files that nobody has used lately are given back before anyone is ended: they do not count. */
+int cgroup_memory(const char *directory, uint64_t *used, uint64_t *limit);
+
 /* A number of kB from /proc/meminfo, in bytes; 0 when it is not told. */
 uint64_t cgroup_machine(const char *key);
 

@@ -15,6 +15,7 @@
 
 #include "host/room/cgroup.h"
 #include "host/room/groups.h"
+#include "host/room/mappings.h"
 
 /* What the space and each of its ranks need. A static program has 10 mappings, a dynamic one 25, a
  * rank of MPICH 100, of Open MPI 165. Open MPI's ranks have three threads, and each has a shim. */
@@ -53,17 +54,6 @@ static uint64_t descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY)
         return ROOM_UNLIMITED;
     return limit.rlim_max;
-}
-
-static uint64_t mappings(void)
-{
-    uint64_t most = 0;
-    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-    if (!file)
-        return ROOM_UNLIMITED;
-    int read = fscanf(file, "%" SCNu64, &most);
-    fclose(file);
-    return read == 1 ? most : ROOM_UNLIMITED;
 }
 
 /* Processes and threads of this user, as RLIMIT_NPROC counts them. */
@@ -144,7 +134,8 @@ static void advise(enum room_kind kind, struct room *room)
 
 void room_look(enum room_kind kind, unsigned ranks, struct room *room)
 {
-    static uint64_t (*const there[ROOM_KINDS])(void) = {descriptors, mappings, processes, memory};
+    static uint64_t (*const there[ROOM_KINDS])(void) = {descriptors, mappings_allowed, processes,
+                                                        memory};
     *room = (struct room){.what = kinds[kind].what,
                           .limit = kinds[kind].limit,
                           .unit = kinds[kind].unit,
@@ -186,23 +177,42 @@ int room_check(enum room_starter starter, unsigned ranks, char *message, size_t 
     return result;
 }
 
-static uint64_t count_mappings(void)
+static int mappings_run_out(void)
 {
-    char buffer[16384];
-    uint64_t lines = 0;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    for (ssize_t length; fd >= 0 && (length = read(fd, buffer, sizeof(buffer))) > 0;)
-        for (ssize_t i = 0; i < length; i++)
-            lines += buffer[i] == '\n';
-    if (fd >= 0)
-        close(fd);
-    return lines;
+    struct mappings mappings;
+    mappings_count(&mappings);
+    return mappings_are_gone(&mappings);
 }
 
-int room_mappings_are_gone(void)
+/* What a rank of this program takes at least is what the largest has so far. */
+static void advise_mappings(const struct mappings *mappings, unsigned ranks, struct room *room)
 {
-    enum { OF_ONE_START = 256 }; /* what a start that failed has given back */
-    return count_mappings() + OF_ONE_START >= mappings();
+    uint64_t wanted = 2 * ranks * mappings->largest;
+    if (wanted > room->likely)
+        room->likely = wanted;
+    advise(ROOM_MAPPINGS, room);
+}
+
+int room_say_mappings(unsigned running, unsigned ranks, char *message, size_t size)
+{
+    struct mappings mappings;
+    struct room room;
+    size_t length = strlen(message);
+    mappings_count(&mappings);
+    room_look(ROOM_MAPPINGS, ranks, &room);
+    advise_mappings(&mappings, ranks, &room);
+    length += (size_t)snprintf(message + length, size - length,
+                               "%sout of mappings (vm.max_map_count): %u of %u ranks run",
+                               length ? ": " : "", running, ranks);
+    if (mappings.largest && length < size)
+        length += (size_t)snprintf(message + length, size - length,
+                                   ", and the largest has %" PRIu64 " of %" PRIu64
+                                   ", which is enough for %" PRIu64 " such",
+                                   mappings.largest, mappings.most_there,
+                                   mappings.most_there / mappings.largest);
+    if (length < size)
+        snprintf(message + length, size - length, "; %s", room.fix);
+    return mappings_are_gone(&mappings);
 }
 
 void room_explain(int error, unsigned started, unsigned ranks, char *message, size_t size)
@@ -217,8 +227,10 @@ void room_explain(int error, unsigned started, unsigned ranks, char *message, si
         kind = ROOM_PROCESSES;
     else if (error != -ENOMEM)
         return;
-    else if (room_mappings_are_gone())
-        kind = ROOM_MAPPINGS;
+    else if (mappings_run_out()) {
+        (void)room_say_mappings(started, ranks, message, size);
+        return;
+    }
     room_look(kind, ranks, &room);
     if (kind == ROOM_PROCESSES && room.there > NEXT_TO_NONE)
         return; /* the space is full, or the rank was killed */

@@ -38,7 +38,9 @@ int room_check(enum room_starter starter, unsigned ranks, char *message, size_t 
  * as they are. */
 void room_explain(int error, unsigned started, unsigned ranks, char *message, size_t size);
 
-/* Whether the space of this process has no mappings left, or next to none. */
-int room_mappings_are_gone(void);
+/* Appends to `message` that mappings have run out in the space of this process, how many ranks of
+ * this program there are enough for, and how to raise it. Whether none are left, or next to none.
+ */
+int room_say_mappings(unsigned running, unsigned ranks, char *message, size_t size);
 
 #endif

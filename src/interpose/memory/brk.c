@@ -68,10 +68,13 @@ static long replace(uintptr_t from, size_t size)
     return raw_failed(result) ? result : 0;
 }
 
-/* 0 or -errno. The program may have made the pages read-only; a copy that faults is ended. */
+/* 0 or -errno. The program may have made the pages read-only; a copy that faults is ended. A forked
+ * child may lack them (MADV_DONTFORK), and may block the signal: it maps them. */
 static long make_zero(uintptr_t from, uintptr_t end)
 {
     static const char zeroes[ARCH_PAGE];
+    if (from < end && !space_marked())
+        return replace(from, end - from);
     for (uintptr_t page = from; page < end; page += ARCH_PAGE)
         if (arch_guarded_copy((void *)page, zeroes, ARCH_PAGE) != 0)
             return replace(page, end - page);

@@ -33,6 +33,11 @@ static long map_in_area(struct space_slot *self, enum area_kind kind, size_t siz
     return -EEXIST;
 }
 
+long map_among_files(struct space_slot *self, const long a[6])
+{
+    return map_in_area(self, AREA_FILES, page_ceiling((size_t)a[1]), ARCH_PAGE, a);
+}
+
 /* The size of the huge pages that MAP_HUGETLB asks for; by default that of most machines. */
 static size_t huge_page(long flags)
 {

@@ -12,6 +12,8 @@
 
 /* map.c: mmap, without a look for patch sites at the beginning of the file. */
 long interpose_place(struct space_slot *self, const long arguments[6]);
+/* mmap without an address, where libraries lie, or -errno. */
+long map_among_files(struct space_slot *self, const long arguments[6]);
 
 /* out_of_range.c: the calls, where they change mappings outside the range: these are recorded. */
 long out_of_range_mmap(struct space_slot *self, const long arguments[6]);
@@ -33,7 +35,8 @@ long shared_shmat(struct space_slot *self, long id, long flags, const struct shm
 void shared_count_attached(struct shmid_ds *segment, long id);
 /* Of addresses that shared_holds(). */
 long shared_mmap_at(struct space_slot *self, const long arguments[6]);
-long shared_shmat_at(struct space_slot *self, const long arguments[6]);
+/* `size`: of the segment, bytes. */
+long shared_shmat_at(struct space_slot *self, size_t size, const long arguments[6]);
 long shared_munmap(struct space_slot *self, const long arguments[6]);
 long shared_mprotect(struct space_slot *self, long nr, const long arguments[6]);
 long shared_mremap(struct space_slot *self, const long arguments[6]);

@@ -7,6 +7,7 @@
  * ended, without the lock. */
 #include "interpose/memory/memory.h"
 
+#include <errno.h>
 #include <linux/mman.h>
 
 #include "base/page.h"
@@ -68,6 +69,21 @@ static void settle(struct space_interpose *interpose, int is_unmapped)
     }
 }
 
+/* After an mremap that failed: it may have unmapped what it was to replace before it failed, and
+ * which kernel does so differs. */
+static void settle_by_looking(struct space_interpose *interpose)
+{
+    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
+        struct space_out_of_range *entry = &interpose->out_of_range[i];
+        unsigned char resident;
+        if (!entry->end || !(entry->start & IN_DOUBT))
+            continue;
+        if (raw(__NR_mincore, entry->start & ~(uintptr_t)IN_DOUBT, ARCH_PAGE, &resident) == -ENOMEM)
+            entry->end = 0;
+        entry->start &= ~(uintptr_t)IN_DOUBT;
+    }
+}
+
 static void add_locked(struct space_interpose *interpose, uintptr_t start, size_t size)
 {
     /* A forked child's mappings end with it. A mapping in another slot's range, which this task
@@ -118,12 +134,15 @@ long out_of_range_mremap(struct space_slot *self, const long a[6], int leaves_ol
     uint64_t signals = space_lock(self);
     if (!leaves_old)
         cut_entries(&self->interpose, before, before + old_size, IN_DOUBT);
-    if (a[3] & MREMAP_FIXED) /* it may fail when that is unmapped already */
-        cut_entries(&self->interpose, wanted, wanted + size, 0);
+    if (a[3] & MREMAP_FIXED)
+        cut_entries(&self->interpose, wanted, wanted + size, IN_DOUBT);
     long result = raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
-    settle(&self->interpose, !raw_failed(result));
-    if (!raw_failed(result))
+    if (raw_failed(result)) {
+        settle_by_looking(&self->interpose);
+    } else {
+        settle(&self->interpose, 1);
         add_locked(&self->interpose, (uintptr_t)result, size);
+    }
     space_unlock(self, signals);
     return result;
 }

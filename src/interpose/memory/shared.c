@@ -160,57 +160,72 @@ static int find_used(const struct space_slot *self, uintptr_t address)
 
 static int is_whole(int index, uintptr_t start, size_t size)
 {
-    const struct space *space = space_registry();
-    uintptr_t first = shared_start_of(space, index);
-    return start <= first && first + space->shared.mappings[index].key.size <= start + size;
+    uintptr_t first = shared_start_of(index);
+    return start <= first &&
+           first + space_registry()->shared.mappings[index].key.size <= start + size;
 }
 
-static long unmap(struct space_slot *self, uintptr_t start, size_t size)
+/* Of one window, in which the addresses lie. Nothing of this task's: as where nothing is mapped. */
+static long unmap_in_window(struct space_slot *self, int index, uintptr_t start, uintptr_t end)
 {
     struct space *space = space_registry();
-    int index = find_used(self, start);
-    if (index < 0)
-        return 0; /* nothing of this task's: as where nothing is mapped */
-    if (is_whole(index, start, size))
+    if (!shared_is_user(space, self, index))
+        return 0;
+    if (is_whole(index, start, end - start))
         shared_release(space, self, index);
     else if (shared_own(space, self, index))
-        return raw(__NR_munmap, start, size);
+        return raw(__NR_munmap, start, end - start);
     return 0;
+}
+
+static long unmap(struct space_slot *self, uintptr_t start, uintptr_t end)
+{
+    long result = 0;
+    while (start < end && shared_holds(start)) {
+        int index = shared_index_of(start);
+        uintptr_t next = shared_end_of(index);
+        long failed = unmap_in_window(self, index, start, end < next ? end : next);
+        result = failed ? failed : result;
+        start = next;
+    }
+    return result;
 }
 
 long shared_munmap(struct space_slot *self, const long a[6])
 {
     uintptr_t start = (uintptr_t)a[0];
     size_t size = page_ceiling((size_t)a[1]);
-    if (!space_marked() || start % ARCH_PAGE || !size)
+    if (!space_marked() || start % ARCH_PAGE || !size || start + size < start)
         return raw(__NR_munmap, a[0], a[1]);
     uint64_t signals = space_lock(self);
-    long result = unmap(self, start, size);
+    long result = unmap(self, start, start + size);
     space_unlock(self, signals);
     return result;
 }
 
 long shared_shmdt(struct space_slot *self, uintptr_t address)
 {
-    struct space *space = space_registry();
     if (!space_marked())
         return raw(__NR_shmdt, address);
     uint64_t signals = space_lock(self);
     int index = find_used(self, address);
-    int is_attached = index >= 0 && shared_start_of(space, index) == address;
+    int is_attached = index >= 0 && shared_start_of(index) == address;
     if (is_attached)
-        shared_release(space, self, index);
+        shared_release(space_registry(), self, index);
     space_unlock(self, signals);
     return is_attached ? 0 : -EINVAL;
 }
 
-/* A call that changes the mapping for all who use it: made if that is this task alone. */
-static long change(struct space_slot *self, uintptr_t address, long nr, const long a[6])
+/* A call that changes the mapping for all who use it: made if that is this task alone, and if it
+ * stays in the window, since other tasks' mappings may follow. */
+static long change(struct space_slot *self, uintptr_t address, size_t size, long nr,
+                   const long a[6])
 {
     uint64_t signals = space_lock(self);
     int index = find_used(self, address);
     long result = -ENOMEM;
-    if (index >= 0 && shared_own(space_registry(), self, index))
+    if (index >= 0 && page_ceiling(size) <= shared_end_of(index) - page_floor(address) &&
+        page_ceiling(size) >= size && shared_own(space_registry(), self, index))
         result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     space_unlock(self, signals);
     return result;
@@ -218,14 +233,25 @@ static long change(struct space_slot *self, uintptr_t address, long nr, const lo
 
 long shared_mmap_at(struct space_slot *self, const long a[6])
 {
-    return space_marked() ? change(self, (uintptr_t)a[0], __NR_mmap, a)
+    return space_marked() ? change(self, (uintptr_t)a[0], (size_t)a[1], __NR_mmap, a)
                           : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-long shared_shmat_at(struct space_slot *self, const long a[6])
+long shared_shmat_at(struct space_slot *self, size_t size, const long a[6])
 {
-    return space_marked() ? change(self, (uintptr_t)a[1], __NR_shmat, a)
+    return space_marked() ? change(self, (uintptr_t)a[1], size, __NR_shmat, a)
                           : raw(__NR_shmat, a[0], a[1], a[2]);
+}
+
+/* Whether these pages of the entry have that protection: unless it is the task's own they have
+ * what they were mapped with. */
+static int has_protection(int index, const long a[6])
+{
+    const struct space *space = space_registry();
+    const struct space_shared_key *key = &space->shared.mappings[index].key;
+    uintptr_t start = (uintptr_t)a[0], first = shared_start_of(index);
+    return !shared_is_own(space, index) && key->prot == (uint32_t)a[2] && start % ARCH_PAGE == 0 &&
+           start >= first && (size_t)a[1] <= key->size && start - first <= key->size - (size_t)a[1];
 }
 
 long shared_mprotect(struct space_slot *self, long nr, const long a[6])
@@ -233,11 +259,9 @@ long shared_mprotect(struct space_slot *self, long nr, const long a[6])
     int index = find_used(self, (uintptr_t)a[0]);
     if (!space_marked())
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (index >= 0 && nr == __NR_mprotect &&
-        space_registry()->shared.mappings[index].key.prot == (uint32_t)a[2] &&
-        is_whole(index, shared_start_of(space_registry(), index), (size_t)a[1]))
+    if (index >= 0 && nr == __NR_mprotect && has_protection(index, a))
         return 0;
-    return change(self, (uintptr_t)a[0], nr, a);
+    return change(self, (uintptr_t)a[0], (size_t)a[1], nr, a);
 }
 
 /* A mapping of the same object, as a rule in the task's own range. */
@@ -248,6 +272,32 @@ static long duplicate(struct space_slot *self, const long a[6])
         return raw(__NR_mremap, copy[0], copy[1], copy[2], copy[3], copy[4]);
     long result = remap_into_range(self, copy);
     return result == -EEXIST ? -ENOMEM : result;
+}
+
+/* The mapping of the task alone: the kernel moves it, and finds what is wrong with the call. Never
+ * in place, where it might grow into what the next entry will be. */
+static long move(struct space_slot *self, int index, const long a[6])
+{
+    struct space *space = space_registry();
+    size_t old_size = page_ceiling((size_t)a[1]);
+    long result = a[3] & MREMAP_FIXED ? raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0)
+                                      : remap_into_range(self, a);
+    if (!raw_failed(result) && old_size && !(a[3] & MREMAP_DONTUNMAP) &&
+        is_whole(index, (uintptr_t)a[0], old_size))
+        shared_release(space, self, index);
+    return result == -EEXIST ? -ENOMEM : result;
+}
+
+/* SHARED_NOT: others use it too. */
+static long move_if_own(struct space_slot *self, const long a[6])
+{
+    uint64_t signals = space_lock(self);
+    int index = find_used(self, (uintptr_t)a[0]);
+    long result = SHARED_NOT;
+    if (index >= 0 && shared_own(space_registry(), self, index))
+        result = move(self, index, a);
+    space_unlock(self, signals);
+    return result;
 }
 
 long shared_mremap(struct space_slot *self, const long a[6])
@@ -264,8 +314,11 @@ long shared_mremap(struct space_slot *self, const long a[6])
         return size == old_size || shared_munmap(self, tail) == 0 ? a[0] : -ENOMEM;
     }
     if (!(a[3] & MREMAP_MAYMOVE))
-        return a[3] ? -EINVAL : change(self, (uintptr_t)a[0], __NR_mremap, a);
-    long result = duplicate(self, a);
+        return a[3] ? -EINVAL : change(self, (uintptr_t)a[0], size, __NR_mremap, a);
+    long result = move_if_own(self, a);
+    if (result != SHARED_NOT)
+        return result;
+    result = duplicate(self, a);
     if (!raw_failed(result) && old_size && !(a[3] & MREMAP_DONTUNMAP))
         shared_munmap(self, a);
     return result;

@@ -50,11 +50,13 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     if (result != SHARED_NOT)
         return result;
     if (shared_holds((uintptr_t)a[1]))
-        return shared_shmat_at(self, a);
+        return shared_shmat_at(self, size, a);
     result = -ENOMEM;
-    if (a[1] == 0 && is_known)
+    /* Without an address SHM_REMAP is refused; with a place of ours it would replace what is there.
+     */
+    if (a[1] == 0 && is_known && !(a[2] & SHM_REMAP))
         result = attach_in_range(self, size, ARCH_PAGE, a);
-    if (result == -EINVAL) /* of huge pages */
+    if (result == -EINVAL && !(a[2] & SHM_REMAP)) /* of huge pages */
         result = attach_in_range(self, round_up(size, ARCH_HUGE_PAGE), ARCH_HUGE_PAGE, a);
     if (!raw_failed(result))
         return result;

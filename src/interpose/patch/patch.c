@@ -14,6 +14,8 @@
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
 #include "interpose/patch/patch_sites.h"
+#include "interpose/pointers.h"
+#include "interpose/signals.h"
 
 /* A program may have any number of patch sites. It gets half of a task's trampolines; the rest is
  * for its libc, without which no memory call would be interposed. */
@@ -157,19 +159,25 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
         interpose_patch_mapping(self, code, size, fd, offset, CODE_PROGRAM);
 }
 
+/* 0, or nonzero: behind the end of the file there is nothing to be read. */
+static int read_image(struct space_slot *self, void *to, uintptr_t from, size_t size)
+{
+    return interpose_can_recover(self) ? arch_guarded_copy(to, (const void *)from, size) != 0
+                                       : interpose_read(to, (const void *)from, size);
+}
+
 /* The size of an ELF file's segment at offset 0 if it is code, else 0. The file may be any. */
-static size_t leading_code(uintptr_t image, size_t size)
+static size_t leading_code(struct space_slot *self, uintptr_t image, size_t size)
 {
     Elf64_Ehdr header;
     Elf64_Phdr segment;
-    if (size < sizeof(header) ||
-        arch_guarded_copy(&header, (const void *)image, sizeof(header)) != 0 ||
+    if (size < sizeof(header) || read_image(self, &header, image, sizeof(header)) != 0 ||
         !text_after((const char *)header.e_ident, ELFMAG) || header.e_phoff > size)
         return 0;
     for (unsigned i = 0; i < header.e_phnum; i++) {
         size_t at = header.e_phoff + i * sizeof(segment);
         if (at + sizeof(segment) > size ||
-            arch_guarded_copy(&segment, (const void *)(image + at), sizeof(segment)) != 0)
+            read_image(self, &segment, image + at, sizeof(segment)) != 0)
             return 0;
         if (segment.p_type == PT_LOAD) /* the first: they are in order */
             return segment.p_offset == 0 && (segment.p_flags & PF_X) && segment.p_filesz <= size
@@ -181,7 +189,7 @@ static size_t leading_code(uintptr_t image, size_t size)
 
 void interpose_patch_beginning(struct space_slot *self, uintptr_t image, size_t size, int fd)
 {
-    size_t code = leading_code(image, size);
+    size_t code = leading_code(self, image, size);
     if (code)
         interpose_patch_loaded(self, image, code, fd, 0);
 }

@@ -56,15 +56,6 @@ static int delete_agreement(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static int make_keyval(void)
-{
-    int made = MPI_KEYVAL_INVALID, none = MPI_KEYVAL_INVALID;
-    int result = real()->Comm_create_keyval(real_no_copy, delete_agreement, &made, NULL);
-    if (result == MPI_SUCCESS && !atomic_compare_exchange_strong(&keyval, &none, made))
-        real()->Comm_free_keyval(&made); /* another thread was first */
-    return result;
-}
-
 /* Distinguishes machines on which the same root pid created a space at the same time since boot. */
 static uint64_t hash_boot(void)
 {
@@ -208,7 +199,7 @@ struct agreement *agreement_of(MPI_Comm comm, int *error)
     *error = MPI_SUCCESS;
     if (comm == MPI_COMM_NULL)
         return NULL;
-    if (keyval == MPI_KEYVAL_INVALID && (*error = make_keyval()) != MPI_SUCCESS)
+    if ((*error = real_make_keyval(&keyval, delete_agreement)) != MPI_SUCCESS)
         return NULL;
     *error = real()->Comm_get_attr(comm, keyval, &found, &flag);
     if (*error != MPI_SUCCESS)

@@ -3,6 +3,12 @@
 
 #include <stdlib.h>
 
+struct group *group_hold(struct group *group)
+{
+    atomic_fetch_add_explicit(&group->users, 1, memory_order_relaxed);
+    return group;
+}
+
 void group_release(struct group *group)
 {
     if (group && atomic_fetch_sub_explicit(&group->users, 1, memory_order_acq_rel) == 1)

@@ -29,6 +29,7 @@ static inline int group_in_space(const struct group *group, int rank)
     return group->members[rank] >= 0;
 }
 
+struct group *group_hold(struct group *group);
 void group_release(struct group *group);
 
 #endif

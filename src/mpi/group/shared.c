@@ -5,13 +5,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct shared {                                  /* in front of the block */
     _Alignas(SHARED_LINE) _Atomic uint32_t left; /* the others add (release); the owner reads
                                                     (acquire) before it frees */
     uint32_t others;
     struct shared *next; /* of the retired */
+    void *allocated;     /* what to free: it begins up to a line before */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -32,19 +32,22 @@ static void free_left(void)
             continue;
         }
         *at = shared->next;
-        free(shared);
+        free(shared->allocated);
     }
     pthread_mutex_unlock(&mutex);
 }
 
+/* calloc knows which memory is new, and so zero: each rank is the first to touch its part of it,
+ * and what is not used takes no room. */
 void *shared_new(size_t size, int others)
 {
-    size_t whole = (sizeof(struct shared) + size + SHARED_LINE - 1) & -(size_t)SHARED_LINE;
     free_left();
-    struct shared *shared = aligned_alloc(SHARED_LINE, whole);
-    if (!shared)
+    void *allocated = calloc(1, sizeof(struct shared) + size + SHARED_LINE);
+    if (!allocated)
         return NULL;
-    memset(shared, 0, whole);
+    struct shared *shared =
+        (struct shared *)(((uintptr_t)allocated + SHARED_LINE - 1) & -(uintptr_t)SHARED_LINE);
+    shared->allocated = allocated;
     shared->others = (uint32_t)others;
     return shared + 1;
 }
@@ -67,5 +70,5 @@ void shared_retire(void *block)
 void shared_free(void *block)
 {
     if (block)
-        free(head_of(block));
+        free(head_of(block)->allocated);
 }

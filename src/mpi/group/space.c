@@ -11,10 +11,39 @@ int space_has_self(void)
     return onespace_self() >= 0;
 }
 
+static unsigned flags(void)
+{
+    const struct space_slot *slot = (const struct space_slot *)getauxval(SPACE_AT_SLOT);
+    return slot && space_has_self() ? slot->flags : 0;
+}
+
 /* With --mpi-layer off the agent still loads this library for functions with large counts that the
  * MPI library lacks. */
 int space_layer_is_off(void)
 {
-    const struct space_slot *slot = (const struct space_slot *)getauxval(SPACE_AT_SLOT);
-    return space_has_self() && slot && (slot->flags & ONESPACE_SPAWN_NO_MPI_LAYER);
+    return (flags() & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
+}
+
+int space_wants_collectives(void)
+{
+    /* What all calls before have lost to a faster way is then about what setting it up costs. */
+    enum { OFTEN = 32 };
+    unsigned wanted = flags();
+    return !(wanted & ONESPACE_SPAWN_COLLECTIVES)        ? 0
+           : wanted & ONESPACE_SPAWN_COLLECTIVES_AT_ONCE ? 1
+                                                         : OFTEN;
+}
+
+int space_has_whole_job(int ranks)
+{
+    const struct space *space = space_has_self() ? space_registry() : NULL;
+    for (int number = 0; number < ranks; number++) {
+        int id = space ? onespace_task(number) : -1;
+        if (id < 0)
+            return 0;
+        const struct space_slot *slot = &space->slots[id % LAYOUT_SLOTS];
+        if (slot->ntasks != ranks || !(slot->flags & ONESPACE_SPAWN_COLLECTIVES))
+            return 0;
+    }
+    return ranks > 0 && onespace_number() >= 0;
 }

@@ -8,4 +8,11 @@ int space_has_self(void);
 /* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
 int space_layer_is_off(void);
 
+/* At which call of a communicator its collective operations become the layer's; 0: never. */
+int space_wants_collectives(void);
+
+/* Whether all ranks of the job, so many, are tasks of this space that want that. All get the same
+ * answer, from MPI_Init until one ends. */
+int space_has_whole_job(int ranks);
+
 #endif

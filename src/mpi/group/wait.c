@@ -14,11 +14,12 @@
 #include "onespace.h"
 
 enum {
-    SPINS_FEW = 256,      /* a peer may be about to answer */
+    SPINS_FEW = 16,       /* about as long as giving up the CPU takes */
     SPINS_MANY = 16384,   /* around a millisecond */
     SLEEP_NS = 20000,     /* the kernel adds one to two times as much */
     PROGRESS_FROM = 1024, /* spins: most waits are over by then */
     PROGRESS_EVERY = 32,  /* spins; polling MPI's queues costs about as much as these */
+    PROGRESS_YIELDS = 8,  /* the same, of yields: Open MPI may yield in its poll, too */
     /* Between checks that all ranks are alive, which read a file per rank: each pause is twice the
      * one before, from the first to the last. */
     FIRST_PAUSE_MS = 10,
@@ -46,7 +47,7 @@ static int check_all_alive(const struct group *group)
     for (int rank = 0; group->ranks > 1 && rank < group->ranks; rank++)
         if (rank != group->rank && is_dead(group, rank)) {
             layer_message(group->rank,
-                          "rank %d of the window's communicator has ended (%s %d): what waits "
+                          "rank %d of the communicator has ended (%s %d): what waits "
                           "for it cannot go on",
                           rank, group->is_one_space ? "task" : "process",
                           group->is_one_space ? group->members[rank] : group->pids[rank]);
@@ -70,9 +71,14 @@ static int check_sometimes(struct wait *wait)
     return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
 }
 
+int wait_is_oversubscribed(int ranks)
+{
+    return ranks > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 uint32_t wait_spins(int ranks)
 {
-    return ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_MANY : SPINS_FEW;
+    return wait_is_oversubscribed(ranks) ? SPINS_FEW : SPINS_MANY;
 }
 
 static void yield_cpu(const struct wait *wait)
@@ -91,7 +97,8 @@ int wait_round(struct wait *wait)
         return MPI_SUCCESS;
     }
     /* Another rank may be sending to this one, and arrive only after that. */
-    int result = progress_make();
+    int is_due = round < spins || (round - spins) % PROGRESS_YIELDS == PROGRESS_YIELDS - 1;
+    int result = is_due ? progress_make() : MPI_SUCCESS;
     if (result != MPI_SUCCESS || round < spins)
         return result;
     yield_cpu(wait);

@@ -21,12 +21,13 @@
 #include "mpi/real/message.h"
 #include "mpi/rma/direct.h"
 
-static int32_t choose_provider(const struct window_request *request, int32_t *error)
+static int32_t choose_provider(const struct window_request *request, uint64_t *memory,
+                               int32_t *error)
 {
     *error = MPI_SUCCESS;
     for (int i = 0; providers[i]; i++) {
         int is_ours = 0;
-        *error = providers[i]->accepts(request, &is_ours);
+        *error = providers[i]->accepts(request, memory, &is_ours);
         if (is_ours || *error != MPI_SUCCESS)
             return i;
     }
@@ -45,7 +46,7 @@ static struct window *new_window(const struct window_request *request)
     window->self = MPI_COMM_SELF;
     window->handler = MPI_ERRHANDLER_NULL;
     /* Relaxed: the agreement's own reference keeps it above 0. */
-    atomic_fetch_add_explicit(&group->users, 1, memory_order_relaxed);
+    group_hold(group);
     window->group = group;
     window->size = request->size;
     window->size_attribute = (MPI_Aint)request->size;
@@ -63,51 +64,59 @@ static int check(const struct window_request *request, const struct window *wind
         return MPI_ERR_NO_MEM;
     if (request->disp_unit > 0 && (MPI_Aint)request->size >= 0)
         return MPI_SUCCESS;
-    layer_message(window->group->rank,
+    return (MPI_Aint)request->size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
+}
+
+static void say_unfit(const struct window_request *request)
+{
+    layer_message(request->agreement->group->rank,
                   "%s: a size of %lld bytes and a displacement unit of %lld: the size must not be "
                   "negative, and the unit must be positive",
                   request->call, (long long)request->size, (long long)request->disp_unit);
-    return (MPI_Aint)request->size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
 }
 
 static struct window_proposal make_proposal(const struct window_request *request,
                                             const struct window *window)
 {
     const struct group *group = request->agreement->group;
-    struct window_proposal proposal = {.size = request->size};
-    proposal.provider = choose_provider(request, &proposal.error);
-    if (proposal.provider < 0 || proposal.error != MPI_SUCCESS)
+    struct window_proposal proposal = {.size = request->size, .memory = request->size};
+    proposal.provider = choose_provider(request, &proposal.memory, &proposal.error);
+    if (proposal.error != MPI_SUCCESS)
         return proposal;
-    proposal.error = check(request, window);
-    if (group->is_one_space && group->rank == 0 && proposal.error == MPI_SUCCESS &&
-        !(proposal.direct = direct_new(group->ranks)))
+    proposal.unfit = check(request, window);
+    /* In one space every rank has a provider, so rank 0 does this whoever serves the window. */
+    if (group->is_one_space && group->rank == 0 && proposal.provider >= 0 &&
+        proposal.unfit == MPI_SUCCESS && !(proposal.direct = direct_new(group->ranks)))
         proposal.error = MPI_ERR_NO_MEM;
     return proposal;
 }
 
-static const char *provider_name(int32_t index)
+/* Who serves all ranks: the first provider of the table that any of them wants; -1: none, so MPI
+ * does. The same on all ranks. */
+static int32_t provider_of_all(const struct window_proposal *all, int ranks)
 {
-    return index < 0 ? "the MPI library's" : providers[index]->name;
+    int32_t first = -1;
+    for (int i = 0; i < ranks; i++)
+        if (all[i].provider >= 0 && (first < 0 || all[i].provider < first))
+            first = all[i].provider;
+    return first;
 }
 
-/* The first error of all ranks; different proposals are an error, too. */
-static int agree_on_proposals(const struct window_request *request,
-                              const struct window_proposal *all)
+/* The first error of all ranks. */
+static int agree_on_proposals(const struct window_request *request, int is_served)
 {
+    const struct window_proposal *all = request->proposals;
     const struct group *group = request->agreement->group;
-    for (int i = 0; i < group->ranks; i++)
-        if (all[i].error != MPI_SUCCESS)
-            return all[i].error;
-    for (int i = 1; i < group->ranks; i++)
-        if (all[i].provider != all[0].provider) {
-            if (group->rank == 0)
-                layer_message(0,
-                              "%s: rank %d asks for another kind of window (%s) than rank 0 (%s): "
-                              "give all ranks the same hints",
-                              request->call, i, provider_name(all[i].provider),
-                              provider_name(all[0].provider));
-            return MPI_ERR_INFO;
-        }
+    int32_t mine = all[group->rank].unfit;
+    if (is_served && (mine == MPI_ERR_SIZE || mine == MPI_ERR_DISP))
+        say_unfit(request);
+    for (int i = 0; i < group->ranks; i++) {
+        int32_t error = all[i].error;
+        if (error == MPI_SUCCESS && is_served)
+            error = all[i].unfit;
+        if (error != MPI_SUCCESS)
+            return error;
+    }
     return MPI_SUCCESS;
 }
 
@@ -137,14 +146,15 @@ static int make_handle(struct window *window, const struct window_request *reque
     return result == MPI_SUCCESS ? window_add(window) : result;
 }
 
-/* Precondition: all ranks chose the same provider. */
-static int build(struct window *window, const struct window_request *request)
+/* Precondition: all ranks name the same provider. */
+static int build(struct window *window, const struct window_request *request,
+                 const struct window_provider *provider)
 {
     const struct group *group = window->group;
     window->direct = request->proposals[0].direct;
     if (window->direct && group->rank != 0)
         (void)hold_acquire(group->members[0]); /* nested: the agreement holds it already */
-    window->provider = providers[request->proposals[0].provider];
+    window->provider = provider;
     int memory = window->provider->allocate(window, request);
     if ((window->direct || window->intra_node) && memory == MPI_SUCCESS)
         direct_join(window);
@@ -180,11 +190,14 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     const void *all;
     result = agreement_gather(agreement, &proposal, sizeof(proposal), &all);
     request.proposals = all;
-    if (result == MPI_SUCCESS)
-        result = agree_on_proposals(&request, request.proposals);
-    *is_ours = result != MPI_SUCCESS || proposal.provider >= 0;
+    int32_t provider = -1;
+    if (result == MPI_SUCCESS) {
+        provider = provider_of_all(request.proposals, agreement->group->ranks);
+        result = agree_on_proposals(&request, provider >= 0);
+    }
+    *is_ours = result != MPI_SUCCESS || provider >= 0;
     if (result == MPI_SUCCESS && *is_ours)
-        result = build(window, &request);
+        result = build(window, &request, providers[provider]);
     else if (proposal.direct)
         shared_free(proposal.direct);
     if (result == MPI_SUCCESS && *is_ours) {

@@ -13,6 +13,27 @@
     X(Win_allocate)                                                                                \
     X(Win_allocate_shared)
 
+/* Collective operations: the first call of any of them loads the layer, if the task has
+ * ONESPACE_SPAWN_COLLECTIVES. */
+#define MPI_COLLECTIVES(X)                                                                         \
+    X(Allgather)                                                                                   \
+    X(Allgatherv)                                                                                  \
+    X(Allreduce)                                                                                   \
+    X(Alltoall)                                                                                    \
+    X(Alltoallv)                                                                                   \
+    X(Alltoallw)                                                                                   \
+    X(Barrier)                                                                                     \
+    X(Bcast)                                                                                       \
+    X(Exscan)                                                                                      \
+    X(Gather)                                                                                      \
+    X(Gatherv)                                                                                     \
+    X(Reduce)                                                                                      \
+    X(Reduce_scatter)                                                                              \
+    X(Reduce_scatter_block)                                                                        \
+    X(Scan)                                                                                        \
+    X(Scatter)                                                                                     \
+    X(Scatterv)
+
 /* Functions that use windows. */
 #define MPI_USERS(X)                                                                               \
     X(Free_mem)                                                                                    \
@@ -53,6 +74,23 @@
 #define MPI_MAKERS_LARGE(X)                                                                        \
     X(Win_allocate_c)                                                                              \
     X(Win_allocate_shared_c)
+#define MPI_COLLECTIVES_LARGE(X)                                                                   \
+    X(Allgather_c)                                                                                 \
+    X(Allgatherv_c)                                                                                \
+    X(Allreduce_c)                                                                                 \
+    X(Alltoall_c)                                                                                  \
+    X(Alltoallv_c)                                                                                 \
+    X(Alltoallw_c)                                                                                 \
+    X(Bcast_c)                                                                                     \
+    X(Exscan_c)                                                                                    \
+    X(Gather_c)                                                                                    \
+    X(Gatherv_c)                                                                                   \
+    X(Reduce_c)                                                                                    \
+    X(Reduce_scatter_c)                                                                            \
+    X(Reduce_scatter_block_c)                                                                      \
+    X(Scan_c)                                                                                      \
+    X(Scatter_c)                                                                                   \
+    X(Scatterv_c)
 #define MPI_USERS_LARGE(X)                                                                         \
     X(Win_shared_query_c)                                                                          \
     X(Put_c)                                                                                       \

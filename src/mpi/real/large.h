@@ -51,6 +51,43 @@
     int name(MPI_Datatype type, MPI_Count integers, MPI_Count addresses, MPI_Count counts,         \
              MPI_Count types, int integer[], MPI_Aint address[], MPI_Count count[],                \
              MPI_Datatype inner[]);
+#define LARGE_ALL_TO_ALL(name)                                                                     \
+    int name(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,        \
+             MPI_Count receive_count, MPI_Datatype receive_type, MPI_Comm comm);
+#define LARGE_ALLGATHERV(name)                                                                     \
+    int name(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,        \
+             const MPI_Count counts[], const MPI_Aint places[], MPI_Datatype receive_type,         \
+             MPI_Comm comm);
+#define LARGE_REDUCTION(name)                                                                      \
+    int name(const void *send, void *receive, MPI_Count count, MPI_Datatype type, MPI_Op op,       \
+             MPI_Comm comm);
+#define LARGE_ALLTOALLV(name)                                                                      \
+    int name(const void *send, const MPI_Count send_counts[], const MPI_Aint send_places[],        \
+             MPI_Datatype send_type, void *receive, const MPI_Count receive_counts[],              \
+             const MPI_Aint receive_places[], MPI_Datatype receive_type, MPI_Comm comm);
+#define LARGE_ALLTOALLW(name)                                                                      \
+    int name(const void *send, const MPI_Count send_counts[], const MPI_Aint send_places[],        \
+             const MPI_Datatype send_types[], void *receive, const MPI_Count receive_counts[],     \
+             const MPI_Aint receive_places[], const MPI_Datatype receive_types[], MPI_Comm comm);
+#define LARGE_BCAST(name)                                                                          \
+    int name(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
+#define LARGE_ROOTED(name)                                                                         \
+    int name(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,        \
+             MPI_Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm);
+#define LARGE_GATHERV(name)                                                                        \
+    int name(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,        \
+             const MPI_Count counts[], const MPI_Aint places[], MPI_Datatype receive_type,         \
+             int root, MPI_Comm comm);
+#define LARGE_REDUCE(name)                                                                         \
+    int name(const void *send, void *receive, MPI_Count count, MPI_Datatype type, MPI_Op op,       \
+             int root, MPI_Comm comm);
+#define LARGE_REDUCE_SCATTER(name)                                                                 \
+    int name(const void *send, void *receive, const MPI_Count counts[], MPI_Datatype type,         \
+             MPI_Op op, MPI_Comm comm);
+#define LARGE_SCATTERV(name)                                                                       \
+    int name(const void *send, const MPI_Count counts[], const MPI_Aint places[],                  \
+             MPI_Datatype send_type, void *receive, MPI_Count receive_count,                       \
+             MPI_Datatype receive_type, int root, MPI_Comm comm);
 #define LARGE_BOTH(kind, name) kind(MPI_##name) kind(PMPI_##name)
 
 LARGE_BOTH(LARGE_MAKER, Win_allocate_c)
@@ -66,6 +103,22 @@ LARGE_BOTH(LARGE_RACCUMULATE, Raccumulate_c)
 LARGE_BOTH(LARGE_RFETCH, Rget_accumulate_c)
 LARGE_BOTH(LARGE_ENVELOPE, Type_get_envelope_c)
 LARGE_BOTH(LARGE_CONTENTS, Type_get_contents_c)
+LARGE_BOTH(LARGE_ALL_TO_ALL, Allgather_c)
+LARGE_BOTH(LARGE_ALLGATHERV, Allgatherv_c)
+LARGE_BOTH(LARGE_REDUCTION, Allreduce_c)
+LARGE_BOTH(LARGE_ALL_TO_ALL, Alltoall_c)
+LARGE_BOTH(LARGE_ALLTOALLV, Alltoallv_c)
+LARGE_BOTH(LARGE_ALLTOALLW, Alltoallw_c)
+LARGE_BOTH(LARGE_BCAST, Bcast_c)
+LARGE_BOTH(LARGE_REDUCTION, Exscan_c)
+LARGE_BOTH(LARGE_ROOTED, Gather_c)
+LARGE_BOTH(LARGE_GATHERV, Gatherv_c)
+LARGE_BOTH(LARGE_REDUCE, Reduce_c)
+LARGE_BOTH(LARGE_REDUCE_SCATTER, Reduce_scatter_c)
+LARGE_BOTH(LARGE_REDUCTION, Reduce_scatter_block_c)
+LARGE_BOTH(LARGE_REDUCTION, Scan_c)
+LARGE_BOTH(LARGE_ROOTED, Scatter_c)
+LARGE_BOTH(LARGE_SCATTERV, Scatterv_c)
 
 #endif
 #endif

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -88,10 +89,12 @@ static void find_functions(void)
 #define FIND(name)     functions.name = (__typeof__(functions.name))need("PMPI_" #name);
 #define FIND_MAY(name) functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
     MPI_MAKERS(FIND)
+    MPI_COLLECTIVES(FIND)
     MPI_USERS(FIND)
     MPI_CALLED(FIND)
     MPI_CALLED_ALSO(FIND)
     MPI_MAKERS_LARGE(FIND_MAY)
+    MPI_COLLECTIVES_LARGE(FIND_MAY)
     MPI_USERS_LARGE(FIND_MAY)
     MPI_CALLED_LARGE(FIND_MAY)
 }
@@ -125,4 +128,15 @@ int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy
     (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
     *flag = 0;
     return MPI_SUCCESS;
+}
+
+int real_make_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete)
+{
+    int made = MPI_KEYVAL_INVALID, none = MPI_KEYVAL_INVALID;
+    if (*keyval != MPI_KEYVAL_INVALID)
+        return MPI_SUCCESS;
+    int result = real()->Comm_create_keyval(real_no_copy, delete, &made, NULL);
+    if (result == MPI_SUCCESS && !atomic_compare_exchange_strong(keyval, &none, made))
+        real()->Comm_free_keyval(&made); /* another thread was first */
+    return result;
 }

@@ -14,10 +14,6 @@
 
 /* What the layer calls besides the functions that it wraps. */
 #define MPI_CALLED(X)                                                                              \
-    X(Allgather)                                                                                   \
-    X(Allreduce)                                                                                   \
-    X(Barrier)                                                                                     \
-    X(Bcast)                                                                                       \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
@@ -27,9 +23,11 @@
     X(Comm_get_attr)                                                                               \
     X(Comm_group)                                                                                  \
     X(Comm_rank)                                                                                   \
+    X(Comm_remote_size)                                                                            \
     X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
+    X(Comm_split)                                                                                  \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
     X(Grequest_complete)                                                                           \
@@ -43,7 +41,9 @@
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
+    X(Op_commutative)                                                                              \
     X(Query_thread)                                                                                \
+    X(Reduce_local)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
@@ -76,11 +76,13 @@
 struct real {
 #define MEMBER(name) __typeof__(PMPI_##name) *name;
     MPI_MAKERS(MEMBER)
+    MPI_COLLECTIVES(MEMBER)
     MPI_USERS(MEMBER)
     MPI_CALLED(MEMBER)
     MPI_CALLED_ALSO(MEMBER)
     /* NULL where the library lacks them: */
-    MPI_MAKERS_LARGE(MEMBER) MPI_USERS_LARGE(MEMBER) MPI_CALLED_LARGE(MEMBER)
+    MPI_MAKERS_LARGE(MEMBER)
+    MPI_COLLECTIVES_LARGE(MEMBER) MPI_USERS_LARGE(MEMBER) MPI_CALLED_LARGE(MEMBER)
 #undef MEMBER
 };
 
@@ -89,6 +91,10 @@ struct real {
 const struct real *real(void);
 /* A copy callback for attributes that a duplicate does not inherit. */
 int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
+/* The key of an attribute of communicators that duplicates do not inherit, made at the first use:
+ * *keyval is MPI_KEYVAL_INVALID before, and then the same for all threads. MPI_SUCCESS or an
+ * error. */
+int real_make_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete);
 /* The bucket of a handle in a table of 2^bits. Handles are small integers or aligned addresses:
  * their high bits differ only after the multiplication. */
 static inline size_t real_hash(uintptr_t handle, unsigned bits)

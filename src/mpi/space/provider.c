@@ -26,8 +26,9 @@ struct memory { /* rank 0's window->memory */
     int is_mapped;
 };
 
-static int accepts(const struct window_request *request, int *is_ours)
+static int accepts(const struct window_request *request, uint64_t *memory, int *is_ours)
 {
+    (void)memory;
     *is_ours = request->agreement->group->is_one_space && space_has_self();
     return MPI_SUCCESS;
 }

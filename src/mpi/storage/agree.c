@@ -1,5 +1,5 @@
-/* src/mpi/storage/agree.c: agreement of all ranks of a window in which a dead rank cannot seem to
- * have taken part.
+/* src/mpi/storage/agree.c: agreement of the ranks of a window, or of some of them, in which a dead
+ * rank cannot seem to have taken part.
  *
  * MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then completes an allreduce
  * with success and with whatever was in memory, and a commit would seem complete. So every word
@@ -19,31 +19,47 @@ struct storage_word {
     int64_t rank, value;
 };
 
-struct storage_word *storage_words_new(int ranks)
+int storage_ranks_begin(struct storage_ranks *ranks, const struct group *group, int rank, int count)
 {
-    return calloc((size_t)ranks + 1, sizeof(struct storage_word));
+    *ranks = (struct storage_ranks){
+        .comm = MPI_COMM_NULL,
+        .group = group,
+        .rank = rank,
+        .count = count,
+        .words = calloc((size_t)count + 1, sizeof(struct storage_word)),
+        .pending = MPI_REQUEST_NULL,
+    };
+    return ranks->words ? 0 : -ENOMEM;
 }
 
-int storage_least_begin(struct storage_window *storage, int64_t mine)
+void storage_ranks_end(struct storage_ranks *ranks)
 {
-    struct storage_word *words = storage->words, *own = words + storage->ranks;
+    if (ranks->group && ranks->comm != MPI_COMM_NULL)
+        real()->Comm_free(&ranks->comm);
+    free(ranks->words);
+    ranks->words = NULL;
+}
+
+int storage_least_begin(struct storage_ranks *ranks, int64_t mine)
+{
+    struct storage_word *words = ranks->words, *own = words + ranks->count;
     if (!words)
         return -EIO;
-    memset(words, 0, (size_t)storage->ranks * sizeof(*words));
-    *own = (struct storage_word){own->call + 1, storage->group->rank, mine};
+    memset(words, 0, (size_t)ranks->count * sizeof(*words));
+    *own = (struct storage_word){own->call + 1, ranks->rank, mine};
     return real()->Iallgather(own, sizeof(*own), MPI_BYTE, words, sizeof(*words), MPI_BYTE,
-                              storage->comm, &storage->pending) == MPI_SUCCESS
+                              ranks->comm, &ranks->pending) == MPI_SUCCESS
                ? 0
                : -EIO;
 }
 
-static int await_all(struct storage_window *storage)
+static int await_all(struct storage_ranks *ranks)
 {
-    struct wait wait = WAIT_INIT(storage->group);
+    struct wait wait = WAIT_INIT(ranks->group);
     int is_done = 0, result = MPI_SUCCESS;
     wait.is_for_io = 1;
     for (;;) {
-        result = real()->Test(&storage->pending, &is_done, MPI_STATUS_IGNORE);
+        result = real()->Test(&ranks->pending, &is_done, MPI_STATUS_IGNORE);
         if (result != MPI_SUCCESS || is_done)
             return result;
         if ((result = wait_round(&wait)) != MPI_SUCCESS)
@@ -51,15 +67,15 @@ static int await_all(struct storage_window *storage)
     }
 }
 
-int storage_least_end(struct storage_window *storage, int64_t *least)
+int storage_least_end(struct storage_ranks *ranks, int64_t *least)
 {
-    const struct storage_word *words = storage->words, *own = words + storage->ranks;
-    if (await_all(storage) != MPI_SUCCESS) {
-        storage->words = NULL; /* MPI may still write into them: they stay */
+    const struct storage_word *words = ranks->words, *own = words + ranks->count;
+    if (await_all(ranks) != MPI_SUCCESS) {
+        ranks->words = NULL; /* MPI may still write into them: they stay */
         return -EIO;
     }
     *least = own->value;
-    for (int i = 0; i < storage->ranks; i++) {
+    for (int i = 0; i < ranks->count; i++) {
         if (words[i].call != own->call || words[i].rank != i)
             return -EIO;
         *least = words[i].value < *least ? words[i].value : *least;
@@ -67,8 +83,8 @@ int storage_least_end(struct storage_window *storage, int64_t *least)
     return 0;
 }
 
-int storage_least(struct storage_window *storage, int64_t mine, int64_t *least)
+int storage_least(struct storage_ranks *ranks, int64_t mine, int64_t *least)
 {
-    int result = storage_least_begin(storage, mine);
-    return result == 0 ? storage_least_end(storage, least) : result;
+    int result = storage_least_begin(ranks, mine);
+    return result == 0 ? storage_least_end(ranks, least) : result;
 }

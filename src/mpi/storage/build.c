@@ -19,13 +19,20 @@
 /* ---- Open ---- */
 
 /* "auto", as the paper defines it: the part that does not fit into memory is on storage. All ranks
- * of this node that create the window share what is free; a tenth stays free. */
+ * of this node that have "auto" share what is free, and what the others' memory leaves of it; a
+ * tenth stays free. */
 static double auto_factor(const struct group *group, const struct window_proposal *proposals)
 {
     uint64_t wanted = 0, room = storage_memory_available() / 10 * 9;
-    for (int i = 0; i < group->ranks; i++)
-        if (group_is_intra_node(group, i))
+    for (int i = 0; i < group->ranks; i++) {
+        uint64_t memory = proposals[i].memory;
+        if (!group_is_intra_node(group, i))
+            continue;
+        if (memory == WINDOW_MEMORY_FITS)
             wanted += proposals[i].size;
+        else
+            room -= memory < room ? memory : room;
+    }
     return wanted <= room ? 0 : 1 - (double)room / (double)wanted;
 }
 
@@ -66,6 +73,10 @@ static int open_file(struct storage_window *storage, const struct window_request
 {
     int result = storage_info_read(&storage->hints, request->info, error);
     storage->is_contiguous = request->is_shared && !is_noncontig(request->info);
+    if (result == 0 && !storage->hints.is_storage) {
+        storage->own.layout.memory_length = request->size;
+        return 0;
+    }
     if (result == 0)
         result = divide(storage, request, error);
     if (result == 0 && (storage->own.layout.storage_length || storage->is_contiguous))
@@ -88,15 +99,13 @@ static struct storage_window *new_storage(struct window *window)
     struct storage_window *storage = calloc(1, sizeof(*storage));
     if (!storage)
         return NULL;
-    storage->own.region.file.fd = storage->memory = -1;
+    storage->own.region.file.fd = storage->whole.file.fd = storage->memory = -1;
     storage->rank = window->group->rank;
     storage->ranks = window->group->ranks;
     storage->group = window->group;
-    storage->pending = MPI_REQUEST_NULL;
-    storage->comm = MPI_COMM_NULL;
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
-    storage->words = storage_words_new(storage->ranks);
+    (void)storage_ranks_begin(&storage->all, storage->group, storage->rank, storage->ranks);
     window->memory = storage;
     return storage;
 }
@@ -108,7 +117,7 @@ int storage_build(struct window *window, const struct window_request *request)
     struct storage_window *storage = new_storage(window);
     uint64_t *sizes = calloc((size_t)group->ranks, sizeof(*sizes));
     struct storage_claim *claims = calloc((size_t)group->ranks, sizeof(*claims));
-    int result = storage && storage->counts && storage->words && sizes && claims ? 0 : -ENOMEM;
+    int result = storage && storage->counts && storage->all.words && sizes && claims ? 0 : -ENOMEM;
     for (int i = 0; result == 0 && i < group->ranks; i++)
         sizes[i] = request->proposals[i].size;
     if (result == 0)
@@ -132,9 +141,9 @@ int storage_build(struct window *window, const struct window_request *request)
     free(sizes);
     free(claims);
     if (outcome == MPI_SUCCESS)
-        outcome = real()->Comm_dup(request->comm, &storage->comm);
+        outcome = real()->Comm_dup(request->comm, &storage->all.comm);
     if (outcome == MPI_SUCCESS) /* whose errors are returned, not fatal */
-        outcome = real()->Comm_set_errhandler(storage->comm, MPI_ERRORS_RETURN);
+        outcome = real()->Comm_set_errhandler(storage->all.comm, MPI_ERRORS_RETURN);
     if (outcome == MPI_SUCCESS)
         outcome = storage_versions_open(window, request->call);
     if (outcome != MPI_SUCCESS && storage) {
@@ -160,13 +169,12 @@ void storage_dismantle(struct window *window)
     storage_file_close(&file);
     if (storage->memory >= 0)
         close(storage->memory);
-    if (storage->comm != MPI_COMM_NULL)
-        real()->Comm_free(&storage->comm);
+    storage_ranks_end(&storage->versioned);
+    storage_ranks_end(&storage->all);
     storage_hints_clear(&storage->hints);
     pthread_mutex_destroy(&storage->mutex);
     free(storage->others);
     free(storage->counts);
-    free(storage->words);
     free(storage);
     window->memory = NULL;
 }

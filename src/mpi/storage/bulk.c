@@ -47,7 +47,11 @@ void storage_descriptors_close(struct storage_window *storage)
 static int descriptor_of(const struct window *window, int rank)
 {
     const struct storage_window *storage = window->memory;
-    if (rank == storage->rank || storage->is_contiguous)
+    if (storage->own.region.file.fd >= 0 && storage->is_contiguous)
+        return storage->own.region.file.fd;
+    if (storage->is_contiguous)
+        rank = storage->lead;
+    if (rank == storage->rank)
         return storage->own.region.file.fd;
     struct storage_descriptor *descriptor = &storage->descriptors[rank];
     int ours = atomic_load_explicit(&descriptor->ours, memory_order_relaxed), none = NOT_YET;
@@ -62,7 +66,8 @@ static int descriptor_of(const struct window *window, int rank)
     return none;
 }
 
-/* Windows with versions are stored into: what changed is known from stores. */
+/* Windows with versions are stored into, also by ranks without: what changed is known from stores.
+ */
 void storage_copy(struct window *window, int rank, int is_put, char *part, char *own, size_t size)
 {
     struct storage_window *storage = window->memory;
@@ -70,7 +75,7 @@ void storage_copy(struct window *window, int rank, int is_put, char *part, char 
         rank == storage->rank ? &storage->own.region : &storage->others[rank].region;
     int is_inside =
         region->length && part >= region->base && part + size <= region->base + region->length;
-    if (!is_inside || storage->versions)
+    if (!is_inside || storage->kept)
         memmove(is_put ? part : own, is_put ? own : part, size);
     else if (is_put)
         storage_region_store(region, descriptor_of(window, rank), (uint64_t)(part - region->base),

@@ -26,6 +26,7 @@ struct storage_claim storage_claim_of(const struct storage_window *storage, int 
     return (struct storage_claim){
         .error = error,
         .is_contiguous = storage->is_contiguous,
+        .is_memory = !storage->hints.is_storage,
         .device = file->device,
         .inode = file->inode,
         .path = file->fd >= 0 ? hash_path(file->path) : 0,
@@ -69,20 +70,42 @@ static int lock_rest(struct storage_window *storage, const struct group *group,
                      : 0;
 }
 
-static int check_contiguous(const struct group *group, const struct storage_claim *all,
-                            struct storage_error *error)
+/* The lowest rank with a file; 0 when there is none. */
+static int lead_of(const struct group *group, const struct storage_claim *all)
 {
-    for (int i = 1; i < group->ranks; i++)
-        if (all[i].is_contiguous != all[0].is_contiguous ||
-            (all[0].is_contiguous &&
-             (!is_same_file(group, all, i, 0) || all[i].offset != all[0].offset)))
+    for (int i = 0; i < group->ranks; i++)
+        if (all[i].path)
+            return i;
+    return 0;
+}
+
+/* The parts of a contiguous window follow one another in one file, so a rank without one may have
+ * an empty part only. It follows the others' layout, whatever it has said itself. */
+static int check_contiguous(const struct group *group, const uint64_t *sizes,
+                            const struct storage_claim *all, int lead, struct storage_error *error)
+{
+    for (int i = 0; i < group->ranks; i++) {
+        int is_file_needed = all[i].is_contiguous || all[lead].is_contiguous;
+        if (!all[i].path && sizes[i] == 0)
+            continue;
+        if (!all[i].path && is_file_needed)
             return storage_fail(
                 error, -EINVAL,
-                "rank %d names another file, offset or kind of layout than rank 0: the parts of a "
+                "rank %d asks for memory in a shared window that is on storage: its parts follow "
+                "one another in one file; set alloc_shared_noncontig to true on all ranks, or "
+                "give that rank the same file or a size of 0",
+                i);
+        if (all[i].is_contiguous != all[lead].is_contiguous ||
+            (is_file_needed &&
+             (!is_same_file(group, all, i, lead) || all[i].offset != all[lead].offset)))
+            return storage_fail(
+                error, -EINVAL,
+                "rank %d names another file, offset or kind of layout than rank %d: the parts of a "
                 "shared window follow one another in one file; give all ranks the same "
                 "storage_alloc_filename and storage_alloc_offset, or set alloc_shared_noncontig to "
                 "true",
-                i);
+                i, lead);
+    }
     return 0;
 }
 
@@ -91,6 +114,7 @@ static void look_around(struct storage_window *storage, const struct group *grou
 {
     storage->is_leader = 1;
     for (int i = 0; i < group->ranks; i++) {
+        storage->has_memory_ranks |= all[i].is_memory;
         if (i < storage->rank && group_is_intra_node(group, i) &&
             is_same_file(group, all, i, storage->rank))
             storage->is_leader = 0;
@@ -100,18 +124,19 @@ static void look_around(struct storage_window *storage, const struct group *grou
 }
 
 /* In a contiguous window the parts follow one another, beginning at the offset. */
-static void place_parts(const struct group *group, const uint64_t *sizes, struct storage_claim *all)
+static void place_parts(const struct group *group, const uint64_t *sizes, int lead,
+                        struct storage_claim *all)
 {
-    uint64_t offset = all[0].offset;
-    for (int i = 0; i < group->ranks && all[0].is_contiguous; i++) {
+    uint64_t offset = all[lead].offset;
+    for (int i = 0; i < group->ranks && all[lead].is_contiguous; i++) {
         all[i].offset = offset;
         all[i].length = sizes[i];
         offset += sizes[i];
     }
 }
 
-/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by rank 0 for all,
- * else by every process for itself. */
+/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by the lead for
+ * all, else by every process for itself; without a file of its own, in reach.c. */
 static int map_own(struct storage_window *storage, const struct group *group,
                    const struct storage_claim *all, struct storage_error *error)
 {
@@ -123,7 +148,7 @@ static int map_own(struct storage_window *storage, const struct group *group,
             return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
         return storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
     }
-    if (group->is_one_space && storage->rank != 0)
+    if (storage->own.region.file.fd < 0 || (group->is_one_space && storage->rank != storage->lead))
         return 0;
     storage->whole.file = storage->own.region.file; /* borrowed */
     return storage_region_map(&storage->whole, all[0].offset,
@@ -135,10 +160,12 @@ int storage_claim(struct storage_window *storage, const struct group *group, con
                   struct storage_claim *all, struct storage_error *error)
 {
     struct storage_file *file = &storage->own.region.file;
-    int result = check_contiguous(group, all, error);
+    storage->lead = lead_of(group, all);
+    int result = check_contiguous(group, sizes, all, storage->lead, error);
     if (result < 0)
         return result;
-    place_parts(group, sizes, all);
+    storage->is_contiguous = all[storage->lead].is_contiguous;
+    place_parts(group, sizes, storage->lead, all);
     look_around(storage, group, all);
     struct storage_claim *mine = &all[storage->rank];
     storage->own.layout.file_offset = mine->offset;

@@ -8,8 +8,8 @@
 /* What a rank tells the others about its file. */
 struct storage_claim {
     int32_t error; /* an error class */
-    int32_t is_contiguous;
-    uint64_t device, inode, path; /* path: hash of the resolved path */
+    int32_t is_contiguous, is_memory;
+    uint64_t device, inode, path; /* path: hash of the resolved path; 0: no file */
     uint64_t offset, length;      /* of the file */
 };
 _Static_assert(sizeof(struct storage_claim) <= AGREEMENT_RECORD_MAX, "a record");

@@ -53,6 +53,8 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
 {
     const struct storage_hints *hints = &storage->hints;
     const struct storage_layout *layout = &storage->own.layout;
+    if (!hints->is_storage)
+        return real()->Info_set(info, (char *)"alloc_type", (char *)"memory");
     char offset[32], factor[32], versions[16], style[128];
     snprintf(offset, sizeof(offset), "%llu", (unsigned long long)layout->file_offset);
     snprintf(factor, sizeof(factor), "%.6g",

@@ -59,12 +59,24 @@ void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, 
 
 /* ---- The provider ---- */
 
-static int accepts(const struct window_request *request, int *is_ours)
+/* As requested, before it is divided at a page. A size that is refused later counts as nothing. */
+static uint64_t memory_of(const struct storage_hints *hints, size_t size)
+{
+    if (hints->factor == STORAGE_FACTOR_AUTO)
+        return WINDOW_MEMORY_FITS;
+    return hints->factor >= 1 || (MPI_Aint)size < 0
+               ? 0
+               : size - (uint64_t)((double)size * hints->factor);
+}
+
+static int accepts(const struct window_request *request, uint64_t *memory, int *is_ours)
 {
     struct storage_hints hints;
     struct storage_error error = {""};
     int result = storage_info_read(&hints, request->info, &error);
     *is_ours = hints.is_storage;
+    if (result == 0 && hints.is_storage)
+        *memory = memory_of(&hints, request->size);
     storage_hints_clear(&hints);
     return storage_report(request->agreement->group->rank, request->call, result, &error);
 }
@@ -141,7 +153,7 @@ static void close_storage(struct window *window)
         result = flush_part(&storage->own, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
-    storage->is_closing = storage_least_begin(storage, -class) == 0;
+    storage->is_closing = storage_least_begin(&storage->all, -class) == 0;
     if (!storage->is_closing)
         storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
 }
@@ -151,7 +163,7 @@ static int free_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
     int64_t least = -storage->closed;
-    if (storage->is_closing && storage_least_end(storage, &least) < 0) {
+    if (storage->is_closing && storage_least_end(&storage->all, &least) < 0) {
         layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
                                      "what it had stored is in its file is not known");
         least = -MPI_ERR_OTHER;

@@ -25,6 +25,7 @@ struct place {
     int32_t error;                 /* an error class */
     int32_t file, memory, control; /* descriptors of its process; -1: none */
     int32_t storage_first;
+    uint32_t style; /* of access; for whoever maps the part */
     uint64_t file_offset, storage_length, memory_length;
     uint64_t base;
 };
@@ -61,7 +62,7 @@ static int borrow(struct storage_part *part, const struct place *place, struct s
 }
 
 static int map_of(const struct window *window, int rank, struct storage_part *part,
-                  const struct place *place, unsigned style, struct storage_error *error)
+                  const struct place *place, struct storage_error *error)
 {
     int memory = storage_open_of(window->group, rank, place->memory), result = 0;
     part->region.file.fd = storage_open_of(window->group, rank, place->file);
@@ -69,7 +70,7 @@ static int map_of(const struct window *window, int rank, struct storage_part *pa
     if ((place->storage_length && part->region.file.fd < 0) || (place->memory_length && memory < 0))
         result = -errno;
     else
-        result = storage_part_map(part, memory, style, error);
+        result = storage_part_map(part, memory, place->style, error);
     if (part->region.file.fd >= 0)
         close(part->region.file.fd);
     if (memory >= 0)
@@ -78,12 +79,29 @@ static int map_of(const struct window *window, int rank, struct storage_part *pa
     return result;
 }
 
-/* A part of a contiguous window, which this process has mapped as a whole, or rank 0 of the space.
- */
+/* All of a contiguous window, in a process that named no file: from the lead's descriptor. */
+static int map_whole(struct window *window, const struct place *all, struct storage_error *error)
+{
+    struct storage_window *storage = window->memory;
+    const struct place *lead = &all[storage->lead], *last = &all[storage->ranks - 1];
+    struct storage_region *whole = &storage->whole;
+    whole->file.fd = storage_open_of(window->group, storage->lead, lead->file);
+    if (whole->file.fd < 0)
+        return -errno;
+    uint64_t end = last->file_offset + last->storage_length;
+    int result = storage_region_map(whole, all[0].file_offset, end - all[0].file_offset, NULL,
+                                    lead->style, error);
+    close(whole->file.fd);
+    whole->file.fd = -1; /* its owner checks whether the file was cut */
+    return result;
+}
+
+/* A part of a contiguous window, which this process has mapped as a whole, or the lead of the
+ * space. */
 static int borrow_part(struct storage_window *storage, struct storage_part *part,
                        const struct place *all, int rank, struct storage_error *error)
 {
-    char *whole = storage->whole.base ? storage->whole.base : (char *)all[0].base;
+    char *whole = storage->whole.base ? storage->whole.base : (char *)all[storage->lead].base;
     part->base = whole + (all[rank].file_offset - all[0].file_offset);
     int result = storage_region_borrow(&part->region, all[rank].file_offset,
                                        all[rank].storage_length, part->base, error);
@@ -105,6 +123,8 @@ static int reach_parts(struct window *window, const struct place *all, struct st
         if (group_in_space(group, storage->holds) &&
             (result = hold_acquire(group->members[storage->holds])) < 0)
             return result;
+    if (storage->is_contiguous && !group->is_one_space && storage->own.region.file.fd < 0)
+        result = map_whole(window, all, error);
     for (int i = 0; result == 0 && i < group->ranks; i++) {
         struct storage_part *part = i == group->rank ? &storage->own : &storage->others[i];
         if (!group_is_intra_node(group, i))
@@ -115,7 +135,7 @@ static int reach_parts(struct window *window, const struct place *all, struct st
         else if (i != group->rank && group_in_space(group, i))
             result = borrow(part, &all[i], error);
         else if (i != group->rank)
-            result = map_of(window, i, part, &all[i], storage->hints.style, error);
+            result = map_of(window, i, part, &all[i], error);
     }
     return result;
 }
@@ -207,6 +227,7 @@ static struct place place_of(const struct window *window, int error, int control
         .memory = storage->memory,
         .control = control,
         .storage_first = layout->storage_first,
+        .style = storage->hints.style,
         .file_offset = layout->file_offset,
         .storage_length = layout->storage_length,
         .memory_length = layout->memory_length,

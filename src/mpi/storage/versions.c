@@ -1,4 +1,8 @@
-/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window. */
+/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window.
+ *
+ * The ranks that asked for storage have versions; those in memory have named no file that could
+ * hold theirs. These take part in the agreements before and after, since they store into the
+ * others' parts and learn the outcome. */
 #include "mpi/storage/versions.h"
 
 #include <errno.h>
@@ -14,8 +18,8 @@
 /* A rank that it did not reach is noticed by the agreement that follows. */
 static int broadcast(void *context, void *data, size_t size)
 {
-    struct storage_window *storage = context;
-    return real()->Bcast(data, (int)size, MPI_BYTE, 0, storage->comm) == MPI_SUCCESS ? 0 : -EIO;
+    const struct storage_ranks *ranks = context;
+    return real()->Bcast(data, (int)size, MPI_BYTE, 0, ranks->comm) == MPI_SUCCESS ? 0 : -EIO;
 }
 
 static int least(void *context, int64_t mine, int64_t *result)
@@ -86,13 +90,14 @@ static int check_hints(const struct storage_window *storage, struct storage_erro
     return 0;
 }
 
-/* The number of versions that all ranks want; -EINVAL when they differ. */
+/* The number of versions that all ranks on storage want; -EINVAL when they differ. */
 static int agree_on_number(struct storage_window *storage, struct storage_error *error)
 {
     int64_t mine = storage->hints.versions, lowest = 0, highest = 0;
-    int result = least(storage, mine, &lowest);
+    int has_none = !storage->hints.is_storage;
+    int result = storage_least(&storage->all, has_none ? INT64_MAX : mine, &lowest);
     if (result == 0)
-        result = least(storage, -mine, &highest);
+        result = storage_least(&storage->all, has_none ? INT64_MAX : -mine, &highest);
     if (result != 0 || lowest == -highest)
         return result != 0 ? result : (int)lowest;
     return storage->rank != 0 ? -EINVAL
@@ -111,26 +116,80 @@ static int report(const struct storage_window *storage, const char *call, int re
                                         : storage_class(result < 0 ? result : 0);
 }
 
+/* ---- Some ranks in memory ---- */
+
+/* Sets *ranks to those that have versions. Collective; the same outcome on all. */
+static int gather_versioned(struct storage_window *storage, struct storage_ranks **ranks,
+                            struct storage_error *error)
+{
+    int has_none = !storage->hints.is_storage, rank = 0, count = 0;
+    int64_t all = 0;
+    MPI_Comm comm = MPI_COMM_NULL;
+    *ranks = &storage->all;
+    if (!storage->has_memory_ranks)
+        return 0;
+    *ranks = &storage->versioned;
+    int split =
+        real()->Comm_split(storage->all.comm, has_none ? MPI_UNDEFINED : 0, storage->rank, &comm);
+    if (split == MPI_SUCCESS && !has_none)
+        split = real()->Comm_rank(comm, &rank);
+    if (split == MPI_SUCCESS && !has_none)
+        split = real()->Comm_size(comm, &count);
+    int mine = split == MPI_SUCCESS ? 0 : -EIO;
+    if (comm != MPI_COMM_NULL) {
+        if (storage_ranks_begin(*ranks, storage->group, rank, count) < 0)
+            mine = storage_fail(error, -ENOMEM, "out of memory");
+        (*ranks)->comm = comm; /* whose errors are returned, as those of the one it is made of */
+    }
+    int result = storage_least(&storage->all, mine, &all);
+    return result == 0 ? (int)all : result;
+}
+
+/* All ranks learn the outcome, and the newest version, of those that have versions. */
+static int learn_newest(struct storage_window *storage, int mine)
+{
+    int64_t newest = INT64_MAX;
+    if (storage->versions)
+        storage->newest = versions_newest(storage->versions);
+    if (!storage->has_memory_ranks)
+        return mine;
+    if (mine < 0 || storage->hints.is_storage)
+        newest = mine < 0 ? mine : (int64_t)storage->newest;
+    int result = storage_least(&storage->all, newest, &newest);
+    if (result < 0 || newest < 0)
+        return result < 0 ? result : (int)newest;
+    storage->newest = (uint64_t)newest;
+    return 0;
+}
+
+/* ---- The calls ---- */
+
 int storage_versions_open(struct window *window, const char *call)
 {
     struct storage_window *storage = window->memory;
-    struct versions_group group = {storage, (uint32_t)storage->rank, (uint32_t)storage->ranks,
-                                   broadcast, least};
     struct storage_error error = {""};
-    struct versions *versions = NULL;
+    struct storage_ranks *ranks;
     int64_t all = 0;
     int keep = agree_on_number(storage, &error), result = keep < 0 ? keep : 0;
     if (keep == 0)
         return MPI_SUCCESS;
-    if (keep > 0 && (result = least(storage, check_hints(storage, &error), &all)) == 0)
+    if (keep > 0 &&
+        (result = storage_least(&storage->all, check_hints(storage, &error), &all)) == 0)
         result = (int)all;
-    if (result == 0 && sees_all_stores(window))
+    if (result == 0)
+        result = gather_versioned(storage, &ranks, &error);
+    if (result == 0 && storage->hints.is_storage && sees_all_stores(window))
         (void)storage_region_track(&storage->own.region); /* otherwise everything is compared */
     if (result == 0) {
-        struct versions_part part = part_of(storage, window->base);
-        result = versions_open(&part, &group, (unsigned)keep, NULL, &versions, &error);
+        if (storage->hints.is_storage) {
+            struct versions_part part = part_of(storage, window->base);
+            struct versions_group group = {ranks, (uint32_t)ranks->rank, (uint32_t)ranks->count,
+                                           broadcast, least};
+            result = versions_open(&part, &group, (unsigned)keep, NULL, &storage->versions, &error);
+        }
+        result = learn_newest(storage, result);
     }
-    storage->versions = versions;
+    storage->kept = result == 0 ? keep : 0;
     if (result == 0 && error.text[0])
         layer_message(storage->rank, "%s: %s", call, error.text);
     return report(storage, call, result, &error);
@@ -142,17 +201,25 @@ void storage_versions_close(struct storage_window *storage)
     storage->versions = NULL;
 }
 
+/* No rank's part is written before all ranks have called: until then they may store into it. Ranks
+ * with versions agree on that by themselves. */
 int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call)
 {
     struct storage_error error = {""};
     uint64_t began = futex_now_ns();
+    int64_t all = 0;
+    int result = 0;
     atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
-    int result = versions_commit(storage->versions, &error);
-    storage_count(&storage->counts->commit, size, began, result);
+    if (storage->has_memory_ranks)
+        result = storage_least(&storage->all, 0, &all);
+    if (result == 0 && storage->versions)
+        result = versions_commit(storage->versions, &error);
+    result = learn_newest(storage, result);
+    storage_count(&storage->counts->commit, storage->versions ? size : 0, began, result);
     return report(storage, call, result, &error);
 }
 
 uint64_t storage_versions_newest(const struct storage_window *storage)
 {
-    return versions_newest(storage->versions);
+    return storage->newest;
 }

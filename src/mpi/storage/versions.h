@@ -4,8 +4,8 @@
 
 #include "mpi/storage/window.h"
 
-/* The last step of creating a window: when its ranks want versions (all or none), its bytes become
- * those of the newest one. An error class, the same on all ranks. */
+/* The last step of creating a window: when its ranks on storage want versions (all or none), their
+ * bytes become those of the newest one. An error class, the same on all ranks. */
 int storage_versions_open(struct window *window, const char *call);
 /* onespace_window_commit; `size`: the part's bytes. Collective. An error class, after a message. */
 int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call);

@@ -1,5 +1,8 @@
 /* src/mpi/storage/window.h: a window on storage, window->memory of the provider "on storage".
  *
+ * Of its ranks some may have asked for memory. Their parts are like those of combined windows
+ * without storage; they have no file.
+ *
  *   provider.c  the provider: what MPI's calls on the window do
  *   info.c      hints of an MPI_Info
  *   build.c     all ranks together: open, claim, reach
@@ -22,8 +25,17 @@
 struct versions;
 struct storage_descriptor; /* bulk.c */
 
+/* agree.c: ranks that agree with one another on values. */
+struct storage_ranks {
+    MPI_Comm comm;              /* of these ranks, for collective calls */
+    const struct group *group;  /* the window's, whose ranks have to be alive; NULL: not begun */
+    int rank, count;            /* in comm */
+    struct storage_word *words; /* NULL after a rank did not answer */
+    MPI_Request pending;        /* of the words */
+};
+
 struct storage_window {
-    struct storage_hints hints; /* as given by the caller */
+    struct storage_hints hints; /* as given by the caller; not is_storage: a part in memory */
     struct storage_part own;    /* own.region.file is this rank's descriptor of its file */
     const struct group *group;  /* the window's */
     int memory;                 /* memory part, shared with other processes; -1: none */
@@ -35,17 +47,22 @@ struct storage_window {
     int holds;                              /* in one space: the memory of so many ranks is held */
     struct storage_region whole; /* of a contiguous shared window: all parts, if mapped here */
     int is_contiguous;           /* MPI_Win_allocate_shared without alloc_shared_noncontig */
+    int lead;                    /* the lowest rank with a file: whose file `whole` is of */
     int is_leader;               /* the lowest rank of the node with this file */
     int overlaps;                /* parts of the window share bytes of a file */
-    MPI_Comm comm;               /* of the window's ranks, for collective calls */
-    struct storage_word *words;  /* agree.c; NULL after a rank did not answer */
-    MPI_Request pending;         /* agree.c: of the words */
+    int has_memory_ranks;        /* some rank has asked for memory */
+    struct storage_ranks all;    /* of the window */
     int is_closing;              /* close has sent its outcome to all ranks */
     int closed;                  /* outcome of close, when it could not be sent */
     pthread_mutex_t mutex;       /* guards `requests`; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counts *counts;
-    struct versions *versions; /* NULL: none (versions.h) */
+    /* versions.c: how many are kept, 0: none; the newest. The ranks that asked for storage have
+     * them: `versioned`, if others have not, else `all`. */
+    int kept;
+    uint64_t newest;
+    struct storage_ranks versioned;
+    struct versions *versions; /* NULL: none, or this rank has not asked for storage */
 };
 
 extern const struct window_provider provider_storage;
@@ -79,12 +96,15 @@ void storage_descriptors_close(struct storage_window *storage);
 /* provider.c: makes a range of this rank's own part durable. 0 or -errno. */
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
                       struct storage_error *error);
-/* agree.c: the least value of all ranks. Collective; 0, or -EIO when a rank did not answer. Also in
- * two steps: the first waits for no rank, and the second follows when it returned 0. */
-int storage_least(struct storage_window *storage, int64_t mine, int64_t *least);
-int storage_least_begin(struct storage_window *storage, int64_t mine);
-int storage_least_end(struct storage_window *storage, int64_t *least);
-struct storage_word *storage_words_new(int ranks); /* NULL: no memory; to be freed by free() */
+/* agree.c: local; the caller sets `comm`, which storage_ranks_end frees. 0 or -ENOMEM. */
+int storage_ranks_begin(struct storage_ranks *ranks, const struct group *group, int rank,
+                        int count);
+void storage_ranks_end(struct storage_ranks *ranks);
+/* The least value of these ranks. Collective; 0, or -EIO when a rank did not answer. Also in two
+ * steps: the first waits for no rank, and the second follows when it returned 0. */
+int storage_least(struct storage_ranks *ranks, int64_t mine, int64_t *least);
+int storage_least_begin(struct storage_ranks *ranks, int64_t mine);
+int storage_least_end(struct storage_ranks *ranks, int64_t *least);
 /* request.c: waits for all requests in the background and frees them. */
 void storage_requests_end(struct storage_window *storage);
 

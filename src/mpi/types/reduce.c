@@ -45,9 +45,47 @@ static enum operation operation_of(MPI_Op op)
     return OPERATIONS;
 }
 
-reduce_function *reduce_find(MPI_Op op, const struct basic *element)
+int reduce_is_predefined(MPI_Op op)
 {
-    enum operation operation = operation_of(op);
+    return operation_of(op) < OPERATIONS || op == MPI_REPLACE || op == MPI_NO_OP;
+}
+
+enum {
+    ARITHMETIC = 1u << SUM | 1u << PRODUCT,
+    EXTREMES = 1u << MAXIMUM | 1u << MINIMUM,
+    LOGICAL = 1u << AND | 1u << OR | 1u << XOR,
+    BITWISE = 1u << BIT_AND | 1u << BIT_OR | 1u << BIT_XOR,
+    PAIRS = 1u << MAX_AT | 1u << MIN_AT
+};
+
+static unsigned standard_of(const struct basic *element)
+{
+    MPI_Datatype type = element->type;
+    if (type == MPI_BYTE)
+        return BITWISE;
+    if (type == MPI_CHAR || type == MPI_CHARACTER || type == MPI_PACKED)
+        return 0;
+    if (type == MPI_C_BOOL || type == MPI_CXX_BOOL || type == MPI_LOGICAL)
+        return LOGICAL;
+    switch (element->class) {
+    case TYPE_SIGNED:
+    case TYPE_UNSIGNED:
+        return ARITHMETIC | EXTREMES | LOGICAL | BITWISE;
+    case TYPE_FLOATING:
+        return ARITHMETIC | EXTREMES;
+    case TYPE_COMPLEX:
+        return ARITHMETIC;
+    case TYPE_LOGICAL:
+        return LOGICAL;
+    case TYPE_BYTES:
+        return 0;
+    default:
+        return PAIRS;
+    }
+}
+
+static reduce_function *find(enum operation operation, const struct basic *element)
+{
     const struct reduce_table *table = best_table();
     for (size_t i = 0; operation < OPERATIONS && i < table->count; i++) {
         const struct reduce_row *row = &table->rows[i];
@@ -55,4 +93,16 @@ reduce_function *reduce_find(MPI_Op op, const struct basic *element)
             return row->functions[operation];
     }
     return NULL;
+}
+
+reduce_function *reduce_find(MPI_Op op, const struct basic *element)
+{
+    return find(operation_of(op), element);
+}
+
+reduce_function *reduce_find_standard(MPI_Op op, const struct basic *element)
+{
+    enum operation operation = operation_of(op);
+    int is_standard = operation < OPERATIONS && (standard_of(element) & 1u << operation);
+    return is_standard ? find(operation, element) : NULL;
 }

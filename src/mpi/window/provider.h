@@ -1,8 +1,9 @@
 /* src/mpi/window/provider.h: where the memory of a window comes from.
  *
  * MPI_Win_allocate and MPI_Win_allocate_shared ask each provider in turn whether it wants the call;
- * the first that does allocates the memory. What no provider wants goes to the MPI library
- * unchanged.
+ * the first that does, on any rank, allocates the memory of all. A provider that accepts one rank's
+ * request must serve the others', too, although it did not accept them. What no provider wants on
+ * any rank goes to the MPI library unchanged.
  *
  *   lifetime/create.c  all ranks agree on the provider, call allocate, and agree on its outcome
  *   provider           allocates memory, and nothing else
@@ -46,11 +47,17 @@
 struct window;
 struct direct;
 
+/* Of a part that is memory as far as there is room beside all others' memory. */
+#define WINDOW_MEMORY_FITS UINT64_MAX
+
 /* A rank's proposal to the others: what it would create. */
 struct window_proposal {
     int32_t provider; /* its index in the table, -1: none */
     int32_t error;
+    int32_t
+        unfit; /* an error class: size or displacement unit, if any provider serves the window */
     uint64_t size;
+    uint64_t memory;       /* how much of it is memory, or WINDOW_MEMORY_FITS */
     struct direct *direct; /* rank 0's, in one address space */
 };
 
@@ -69,9 +76,9 @@ struct window_request {
 
 struct window_provider {
     const char *name;
-    /* Sets *is_ours to 1 when the provider wants this rank's request. An error class: it would, but
-     * the request is invalid. */
-    int (*accepts)(const struct window_request *request, int *is_ours);
+    /* Sets *is_ours to 1 when the provider wants this rank's request, and *memory when not all of
+     * it will be memory. An error class: it would, but the request is invalid. */
+    int (*accepts)(const struct window_request *request, uint64_t *memory, int *is_ours);
     /* Sets window->base, and window->memory for its own use. In one address space this is enough
      * for the others to reach the memory. */
     int (*allocate)(struct window *window, const struct window_request *request);

@@ -50,12 +50,12 @@ int onespace_window_sync_all(MPI_Win win)
     if (!storage)
         return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst);
-    int result = real()->Barrier(storage->comm); /* stores of the others have arrived */
+    int result = real()->Barrier(storage->all.comm); /* stores of the others have arrived */
     uint64_t size = storage->own.layout.storage_length + storage->own.layout.memory_length;
     int flushed = storage_flush_own(storage, 0, size, &error);
     storage_count(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
     int class = storage_report(storage->rank, __func__, flushed, &error);
-    if (result == MPI_SUCCESS && storage_least(storage, -class, &least) < 0)
+    if (result == MPI_SUCCESS && storage_least(&storage->all, -class, &least) < 0)
         result = MPI_ERR_OTHER;
     return window_result(window_find(win), result == MPI_SUCCESS ? (int)-least : result);
 }
@@ -114,7 +114,7 @@ int onespace_window_test(struct onespace_window_request **request, int *flag)
 static struct storage_window *need_versions(const char *call, MPI_Win win)
 {
     struct storage_window *storage = storage_window_of(win);
-    if (storage && storage->versions)
+    if (storage && storage->kept)
         return storage;
     layer_message(storage ? storage->rank : 0,
                   "%s: this window has no versions: allocate it with alloc_type=storage and "

@@ -41,7 +41,17 @@ static int read_word(const struct reading *reading, const char *key, const char 
     return *is_second ? 0 : refuse(reading, key, value, allowed);
 }
 
-static int read_number(const struct reading *reading, const char *key, int base, uint64_t least,
+/* Also what the benchmarks of uMMAP-IO say for memory_first. */
+static int read_order(const struct reading *reading, int *storage_first)
+{
+    static const char key[] = "storage_alloc_order";
+    const char *value = value_of(reading, key);
+    return value && strcmp(value, "mem_first") == 0
+               ? 0
+               : read_word(reading, key, "memory_first", "storage_first", storage_first);
+}
+
+static int read_number(const struct reading *reading, const char *key, uint64_t least,
                        uint64_t most, const char *allowed, uint64_t *number)
 {
     const char *value = value_of(reading, key);
@@ -49,7 +59,7 @@ static int read_number(const struct reading *reading, const char *key, int base,
     if (!value)
         return 0;
     errno = 0;
-    unsigned long long found = strtoull(value, &end, base);
+    unsigned long long found = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end || errno || found < least || found > most)
         return refuse(reading, key, value, allowed);
     *number = found;
@@ -144,29 +154,63 @@ void storage_style_name(unsigned style, char *text, size_t size)
                 (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", styles[i].name);
 }
 
+/* ---- file_perm ---- */
+
+/* A value that is no permissions in the base that its first digit chooses: the message has both
+ * readings, since which one was meant is not known. */
+static int refuse_perm(const struct reading *reading, const char *key, const char *value)
+{
+    char allowed[256], octal[32] = "no number", *end;
+    size_t used = (size_t)snprintf(allowed, sizeof(allowed),
+                                   "permissions up to 0777, octal with a leading zero, such as "
+                                   "0640, or decimal without, such as 416");
+    if (!*value || strlen(value) > 9 || strspn(value, "0123456789") != strlen(value))
+        return refuse(reading, key, value, allowed);
+    unsigned long found = strtoul(value, &end, 8);
+    if (!*end)
+        snprintf(octal, sizeof(octal), "0%lo", found);
+    snprintf(allowed + used, sizeof(allowed) - used,
+             "; this is 0%lo read as decimal, %s read as octal", strtoul(value, NULL, 10), octal);
+    return refuse(reading, key, value, allowed);
+}
+
+/* Base 0 would read "0x1ff" as well. Decimal without a leading zero, as the library of the paper's
+ * authors reads it, whose programs print a mode_t with %d. */
+static int read_perm(const struct reading *reading, mode_t *perm)
+{
+    static const char key[] = "file_perm";
+    const char *value = value_of(reading, key);
+    char *end;
+    if (!value)
+        return 0;
+    unsigned long found = strtoul(value, &end, value[0] == '0' ? 8 : 10);
+    if (value[0] < '0' || value[0] > '9' || *end || found > 0777)
+        return refuse_perm(reading, key, value);
+    *perm = (mode_t)found;
+    return 0;
+}
+
 /* ---- All ---- */
 
 static int read_numbers(const struct reading *reading, struct storage_hints *hints)
 {
-    uint64_t perm = hints->perm, stripes = 0, versions = 0;
-    int result = read_number(reading, "storage_alloc_offset", 10, 0, INT64_MAX,
+    uint64_t stripes = 0, versions = 0;
+    int result = read_number(reading, "storage_alloc_offset", 0, INT64_MAX,
                              "a number of bytes from 0 to 9223372036854775807", &hints->offset);
     if (result == 0)
-        result = read_number(reading, "file_perm", 8, 0, 0777,
-                             "an octal number from 0 to 777, such as 0640", &perm);
+        result = read_perm(reading, &hints->perm);
     if (result == 0)
-        result = read_number(reading, "striping_factor", 10, 1, 65535, "a number from 1 to 65535",
-                             &stripes);
+        result =
+            read_number(reading, "striping_factor", 1, 65535, "a number from 1 to 65535", &stripes);
     if (result == 0)
-        result = read_number(reading, "striping_unit", 10, 65536, UINT32_MAX,
+        result = read_number(reading, "striping_unit", 65536, UINT32_MAX,
                              "a number of bytes from 65536 to 4294967295", &hints->striping_unit);
     if (result == 0 && hints->striping_unit % 65536)
         result = refuse(reading, "striping_unit", value_of(reading, "striping_unit"),
                         "a multiple of 65536 bytes");
     if (result == 0)
-        result = read_number(reading, "storage_alloc_versions", 10, 0, 1000,
+        result = read_number(reading, "storage_alloc_versions", 0, 1000,
                              "how many versions are kept, from 0 (none) to 1000", &versions);
-    hints->perm = (mode_t)perm;
     hints->striping_factor = (unsigned)stripes;
     hints->versions = (unsigned)versions;
     return result;
@@ -184,8 +228,7 @@ int storage_hints_read(struct storage_hints *hints, storage_lookup *lookup, void
     if (result == 0)
         result = read_factor(&reading, &hints->factor);
     if (result == 0)
-        result = read_word(&reading, "storage_alloc_order", "memory_first", "storage_first",
-                           &hints->storage_first);
+        result = read_order(&reading, &hints->storage_first);
     if (result == 0)
         result = read_word(&reading, "storage_alloc_unlink", "false", "true", &hints->unlink);
     if (result == 0)

@@ -30,7 +30,8 @@ extern char **environ;
     (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
      ONESPACE_SPAWN_HEAP_TUNED | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |           \
      ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
-     ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS)
+     ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS | ONESPACE_SPAWN_COLLECTIVES |      \
+     ONESPACE_SPAWN_COLLECTIVES_AT_ONCE)
 
 /* Writes the message, if the caller wants one, and returns `error`. */
 static int fail(const struct onespace_spawn_attr *attr, int error, const char *file,

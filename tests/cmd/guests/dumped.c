@@ -88,8 +88,9 @@ int main(int argc, char **argv)
     while (dumped_count == 0)
         usleep(1000);
     printf("ready %d\n", (int)getpid());
-    while (argc > 2)
-        pause();                      /* without reading what another task gets */
+    if (argc > 2)
+        for (;;)
+            pause();                  /* without reading what another task gets */
     int result = poll(&input, 1, -1); /* line: poll */
     printf(result == 1 ? "done\n" : "came back\n");
     return result != 1;

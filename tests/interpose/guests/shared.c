@@ -137,12 +137,85 @@ static long run_attached(char **words)
     return shmctl((int)number(words[1]), IPC_STAT, &segment) == 0 ? (long)segment.shm_nattch : -1;
 }
 
+/* ---- churn ---- */
+
+enum { PAGE = 4096, FILES = 8 };
+
+/* Of different windows, some of which lie next to one another. */
+static const size_t churn_pages[FILES] = {3, 3, 1, 4, 7, 3, 20, 2};
+static unsigned char *churned[FILES];
+
+static size_t churn_size(int i)
+{
+    return churn_pages[i] * PAGE;
+}
+
+static void check_bytes(int i)
+{
+    for (size_t page = 0; page < churn_pages[i]; page++)
+        if (churned[i][page * PAGE] != i)
+            exit(1);
+    churned[i][1] = (unsigned char)i;
+}
+
+/* Unmaps this and what the task has mapped behind it, in one call that covers what others have
+ * mapped there, too. */
+static int unmap_with_neighbours(int i)
+{
+    unsigned char *start = churned[i], *end = start + churn_size(i) + 8 * (size_t)PAGE;
+    for (int again = 1; again;) {
+        again = 0;
+        for (int j = 0; j < FILES; j++)
+            if (churned[j] && churned[j] >= start && churned[j] < end) {
+                unsigned char *its_end = churned[j] + churn_size(j);
+                end = its_end > end ? its_end : end;
+                churned[j] = NULL;
+                again = 1;
+            }
+    }
+    return munmap(start, (size_t)(end - start));
+}
+
+static int move_and_unmap(int i)
+{
+    size_t size = churn_size(i), new_size = size + PAGE;
+    void *moved = mremap(churned[i], size, new_size, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED && errno == EFAULT) { /* a page is protected by itself (6) */
+        moved = churned[i];
+        new_size = size;
+    }
+    churned[i] = NULL;
+    return moved == MAP_FAILED ? -1 : munmap(moved, new_size);
+}
+
+static int change_at_random(int i, unsigned action)
+{
+    switch (action) {
+    case 0:
+    case 1:
+    case 2: {
+        void *start = churned[i];
+        churned[i] = NULL;
+        return munmap(start, churn_size(i));
+    }
+    case 3:
+        return unmap_with_neighbours(i);
+    case 4:
+        return move_and_unmap(i);
+    case 5:
+        return mprotect(churned[i], churn_size(i), PROT_READ | PROT_WRITE);
+    case 6: /* refused, or it is this task's alone */
+        mprotect(churned[i] + PAGE, PAGE, PROT_READ);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
 /* churn PATHS COUNT SEED: maps, writes, unmaps and changes the files 0 to COUNT - 1 at random until
  * it is killed or its input ends. A wrong byte ends it with 1: each file's bytes are its number. */
 static long run_churn(char **words)
 {
-    enum { FILES = 8, SIZE = 3 * 4096 };
-    unsigned char *maps[FILES] = {NULL};
     unsigned seed = (unsigned)number(words[3]);
     int files[FILES];
     for (int i = 0; i < number(words[2]); i++) {
@@ -154,30 +227,16 @@ static long run_churn(char **words)
     puts("churns");
     for (;;) {
         int i = (int)((unsigned)rand_r(&seed) % (unsigned)number(words[2]));
-        unsigned action = (unsigned)rand_r(&seed) % 8;
-        if (!maps[i]) {
-            maps[i] = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, files[i], 0);
-            if (maps[i] == MAP_FAILED)
+        if (!churned[i]) {
+            void *start =
+                mmap(NULL, churn_size(i), PROT_READ | PROT_WRITE, MAP_SHARED, files[i], 0);
+            if (start == MAP_FAILED)
                 return -1;
+            churned[i] = start;
         }
-        for (int page = 0; page < 3; page++)
-            if (maps[i][page * 4096] != i)
-                exit(1);
-        maps[i][1] = (unsigned char)i;
-        if (action < 4) {
-            if (munmap(maps[i], SIZE) != 0)
-                return -1;
-            maps[i] = NULL;
-        } else if (action == 4) {
-            maps[i] = mremap(maps[i], SIZE, SIZE + 4096, MREMAP_MAYMOVE);
-            if (maps[i] == MAP_FAILED || munmap(maps[i], SIZE + 4096) != 0)
-                return -1;
-            maps[i] = NULL;
-        } else if (action == 5 && mprotect(maps[i], SIZE, PROT_READ | PROT_WRITE) != 0) {
+        check_bytes(i);
+        if (change_at_random(i, (unsigned)rand_r(&seed) % 8) != 0)
             return -1;
-        } else if (action == 6) { /* refused, or it is this task's alone */
-            mprotect(maps[i] + 4096, 4096, PROT_READ);
-        }
     }
 }
 

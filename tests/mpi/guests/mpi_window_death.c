@@ -1,5 +1,6 @@
-/* mpi_window_death.c RANK [DIRECTORY]: that rank ends without a word while the others wait for it
- * in a fence. They get an error, and what it had allocated is still there. */
+/* mpi_window_death.c RANK [DIRECTORY [mixed]]: that rank ends without a word while the others wait
+ * for it in a fence. They get an error, and what it had allocated is still there. With DIRECTORY
+ * the window is on storage; with `mixed` only odd ranks' parts are. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
         char path[4096];
         snprintf(path, sizeof(path), "%s/death%d", argv[2], rank);
         MPI_Info_create(&info);
-        MPI_Info_set(info, "alloc_type", "storage");
+        MPI_Info_set(info, "alloc_type", argc > 3 && rank % 2 == 0 ? "memory" : "storage");
         MPI_Info_set(info, "alloc_shared_noncontig", "true");
         MPI_Info_set(info, "storage_alloc_filename", path);
     }

@@ -94,6 +94,12 @@ TEST_F(hints, are_all_read)
     EXPECT_STREQ(name, "read_mostly,random");
 }
 
+TEST_F(hints, know_the_short_name_of_memory_first)
+{
+    ASSERT_EQ(read({{"storage_alloc_order", "mem_first"}}), 0) << error.text;
+    EXPECT_FALSE(found.storage_first);
+}
+
 TEST_F(hints, of_bad_values_are_refused_by_name)
 {
     refused("alloc_type", "disk");
@@ -107,11 +113,40 @@ TEST_F(hints, of_bad_values_are_refused_by_name)
     refused("storage_alloc_discard", "TRUE");
     for (auto value : {"", "read", "read_once,", "random,sequential"})
         refused("access_style", value);
-    for (auto value : {"rw", "8", "1000", "-1"})
+    for (auto value : {"", "rw", "08", "0x1ff", "0640 ", "-1", "+1", "512", "01000", "1000000000",
+                       "99999999999999999999"})
         refused("file_perm", value);
     refused("striping_factor", "0");
     refused("striping_unit", "65537");
     refused("storage_alloc_versions", "1001");
+}
+
+/* The paper's authors print the mode_t with %d. */
+TEST_F(hints, read_permissions_as_octal_with_a_leading_zero_else_as_decimal)
+{
+    const std::pair<const char *, mode_t> values[] = {
+        {"384", 0600},  {"0600", 0600}, {"416", 0640}, {"0640", 0640}, {"511", 0777},
+        {"0777", 0777}, {"8", 010},     {"0", 0},      {"00", 0},      {"0000640", 0640},
+    };
+    for (auto &[value, perm] : values) {
+        ASSERT_EQ(read({{"file_perm", value}}), 0) << error.text;
+        EXPECT_EQ(found.perm, perm) << value;
+    }
+}
+
+TEST_F(hints, that_are_no_permissions_are_refused_with_both_readings)
+{
+    const std::pair<const char *, const char *> values[] = {
+        {"640", "this is 01200 read as decimal, 0640 read as octal"},
+        {"777", "this is 01411 read as decimal, 0777 read as octal"},
+        {"01777", "this is 03361 read as decimal, 01777 read as octal"},
+        {"999", "this is 01747 read as decimal, no number read as octal"},
+        {"0800", "this is 01440 read as decimal, no number read as octal"},
+    };
+    for (auto &[value, readings] : values) {
+        refused("file_perm", value);
+        EXPECT_NE(std::string(error.text).find(readings), std::string::npos) << error.text;
+    }
 }
 
 TEST_F(hints, divide_a_window_at_whole_pages)

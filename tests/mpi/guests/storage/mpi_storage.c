@@ -328,7 +328,7 @@ static void info_tells_what_is_used(void)
                 hints(path, PAIRS("storage_alloc_offset=4096", "storage_alloc_factor=0.5",
                                   "storage_alloc_order=storage_first", "storage_alloc_unlink=true",
                                   "storage_alloc_discard=true",
-                                  "access_style=read_mostly,sequential", "file_perm=640")),
+                                  "access_style=read_mostly,sequential", "file_perm=416")),
                 &base, &window));
     info_is(window, "alloc_type", "storage");
     info_is(window, "storage_alloc_filename", path);
@@ -548,8 +548,8 @@ static void bad_hints(void)
         "access_style=fast",
         "access_style=read_once,",
         "file_perm=rw",
-        "file_perm=9",
-        "file_perm=1777",
+        "file_perm=09",
+        "file_perm=640",
         "striping_factor=0",
         "striping_unit=1000",
         "storage_alloc_versions=-2",
@@ -596,6 +596,7 @@ static void good_hints(void)
         "access_style=reverse_sequential",
         "access_style=random",
         "file_perm=0600",
+        "file_perm=384",
         "striping_factor=4",
         "striping_unit=1048576",
         "storage_alloc_versions=0",
@@ -868,6 +869,7 @@ static void threads(void)
 
 #include "mpi_storage_memory.h"
 #include "mpi_storage_intra_node.h"
+#include "mpi_storage_mixed.h"
 
 /* ---- All ---- */
 
@@ -912,7 +914,7 @@ static const struct {
     CASE(left_at_finalize),
     CASE(block_device),
     CASE(threads),
-    MEMORY_CASES INTRA_NODE_CASES};
+    MEMORY_CASES INTRA_NODE_CASES MIXED_CASES};
 
 int main(int argc, char **argv)
 {

@@ -4,7 +4,9 @@
  *   mpi_versions FILE KIND COMMITS [NAME=VALUE]...
  *
  * KIND: shared, one file, each rank's part behind the other's; separate, a file per rank; combined,
- * half of each part in memory, a file per rank. NAME=VALUE are further hints. Each version fills a
+ * half of each part in memory, a file per rank; mixed, odd ranks in memory, which no version has,
+ * and a file for each of the others; mixed-odd, the other way round; mixed-shared, odd ranks in
+ * memory and one file for the others. NAME=VALUE are further hints. Each version fills a
  * byte with a function of version, rank-independent place and window. DIE=N in the environment:
  * after N commits rank 1 kills itself while the others store. Prints "rank R: found V, made W".
  * DIE_AFTER_MS=N: rank 1 is killed N ms (0: never) after it has its window; "rank R: found V" is
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "onespace/window.h"
 
@@ -40,11 +43,19 @@ static void fail(const char *what, int code)
     exit(1);
 }
 
+/* Of MPI, not of the window on storage. */
+static int is_in_memory(const char *kind, int who)
+{
+    return strncmp(kind, "mixed", 5) == 0 && (who % 2 == 1) != (strcmp(kind, "mixed-odd") == 0);
+}
+
 static void set_hints(MPI_Info info, const char *file, const char *kind, size_t first, int argc,
                       char **argv)
 {
     char text[4096];
-    int is_shared = strcmp(kind, "shared") == 0;
+    int is_shared = strcmp(kind, "shared") == 0 || strcmp(kind, "mixed-shared") == 0;
+    if (is_in_memory(kind, rank))
+        return;
     MPI_Info_set(info, "alloc_type", "storage");
     snprintf(text, sizeof(text), is_shared ? "%s" : "%s.%d", file, rank);
     MPI_Info_set(info, "storage_alloc_filename", text);
@@ -104,6 +115,24 @@ static size_t transfer(int is_put, size_t size, uint64_t version, MPI_Win win)
     return wrong;
 }
 
+/* The last byte of each part on storage is put by the ranks in memory, when the others are already
+ * in the commit. */
+static void store_late(const char *kind, unsigned char *base, size_t first, size_t size,
+                       uint64_t version, MPI_Win win)
+{
+    store(base, first, size - (strncmp(kind, "mixed", 5) == 0), version);
+    if (!is_in_memory(kind, rank))
+        return;
+    usleep(30000);
+    for (int to = 0; to < ranks; to++) {
+        unsigned char byte = byte_at((size_t)(to + 1) * size - 1, version);
+        MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win);
+        if (!is_in_memory(kind, to))
+            MPI_Put(&byte, 1, MPI_BYTE, to, (MPI_Aint)size - 1, 1, MPI_BYTE, win);
+        MPI_Win_unlock(to, win);
+    }
+}
+
 static void say(const char *what, uint64_t version)
 {
     printf("rank %d: %s %d\n", rank, what, (int)version);
@@ -139,11 +168,12 @@ int main(int argc, char **argv)
     if ((result = onespace_window_version(win, &found)) != MPI_SUCCESS)
         fail("version", result);
     for (size_t i = 0; found && i < size; i++)
-        if (base[i] != byte_at(first + i, found)) {
+        if (base[i] != (is_in_memory(argv[2], rank) ? 0 : byte_at(first + i, found))) {
             printf("rank %d: byte %zu of version %d is wrong\n", rank, i, (int)found);
             break;
         }
-    if (put && found && transfer(0, size, found, win))
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody puts while others look */
+    if (put && found && strncmp(argv[2], "mixed", 5) != 0 && transfer(0, size, found, win))
         printf("rank %d: what was got of version %d is wrong\n", rank, (int)found);
     version = found;
     const char *die = getenv("DIE_AFTER_MS");
@@ -156,7 +186,7 @@ int main(int argc, char **argv)
         if (put)
             transfer(1, size, version + 1, win);
         else
-            store(base, first, size, version + 1);
+            store_late(argv[2], base, first, size, version + 1, win);
         if ((result = onespace_window_commit(win, &version)) != MPI_SUCCESS)
             fail("commit", result);
         if (die && rank == 0)

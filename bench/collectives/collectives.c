@@ -1,0 +1,254 @@
+/* collectives [-o OPERATION,...] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
+ *
+ * Times MPI's blocking collective operations, one after another; where one rank is the root, it is
+ * another one each time, so that no rank runs ahead. SIZE: bytes from each rank (alltoall and
+ * scatter: for each rank), a multiple of 8. -f: what a rank gives has just been written. Prints
+ * "operation/time size seconds" for each batch, the time of the slowest rank; and, of the same
+ * batch, "operation/cpu size seconds": of CPU, all ranks together. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { WARM_UP = 4, MOST = 1000000 };
+
+static struct {
+    const char *wanted;
+    int batches, fresh;
+    double batch_seconds;
+} options = {"barrier,bcast,allreduce", 3, 0, 0.005};
+
+/* What one rank has. */
+struct state {
+    int rank, ranks, bytes, count; /* count: of doubles */
+    char *give, *get;
+    int *counts, *places;
+};
+
+static void barrier(const struct state *state, int root)
+{
+    (void)state, (void)root;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void bcast(const struct state *state, int root)
+{
+    MPI_Bcast(state->rank == root ? state->give : state->get, state->bytes, MPI_BYTE, root,
+              MPI_COMM_WORLD);
+}
+
+static void reduce(const struct state *state, int root)
+{
+    MPI_Reduce(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
+}
+
+static void allreduce(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Allreduce(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void reduce_scatter(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Reduce_scatter_block(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM,
+                             MPI_COMM_WORLD);
+}
+
+static void scan(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Scan(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void gather(const struct state *state, int root)
+{
+    MPI_Gather(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE, root,
+               MPI_COMM_WORLD);
+}
+
+static void scatter(const struct state *state, int root)
+{
+    MPI_Scatter(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE, root,
+                MPI_COMM_WORLD);
+}
+
+static void allgather(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Allgather(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE,
+                  MPI_COMM_WORLD);
+}
+
+static void allgatherv(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Allgatherv(state->give, state->bytes, MPI_BYTE, state->get, state->counts, state->places,
+                   MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void alltoall(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Alltoall(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE,
+                 MPI_COMM_WORLD);
+}
+
+static void alltoallv(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Alltoallv(state->give, state->counts, state->places, MPI_BYTE, state->get, state->counts,
+                  state->places, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static const struct operation {
+    const char *name;
+    void (*call)(const struct state *state, int root);
+    int gives_to_each; /* `bytes` for each rank */
+} operations[] = {
+    {"barrier", barrier, 0},
+    {"bcast", bcast, 0},
+    {"reduce", reduce, 0},
+    {"allreduce", allreduce, 0},
+    {"reduce_scatter", reduce_scatter, 1},
+    {"scan", scan, 0},
+    {"gather", gather, 0},
+    {"scatter", scatter, 1},
+    {"allgather", allgather, 0},
+    {"allgatherv", allgatherv, 0},
+    {"alltoall", alltoall, 1},
+    {"alltoallv", alltoallv, 1},
+};
+enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+
+static int is_wanted(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = options.wanted; at && *at;
+         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == 0))
+            return 1;
+    return 0;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+static void repeat(const struct operation *operation, const struct state *state, long count)
+{
+    size_t given = (size_t)state->bytes * (size_t)(operation->gives_to_each ? state->ranks : 1);
+    for (long i = 0; i < count; i++) {
+        if (options.fresh)
+            memset(state->give, (int)(i & 1), given); /* as doubles 0 or tiny: never NaN */
+        operation->call(state, (int)(i % state->ranks));
+    }
+}
+
+static double run_batch(const struct operation *operation, const struct state *state, long count,
+                        double *cpu)
+{
+    double mine[2], slowest, together;
+    repeat(operation, state, WARM_UP);
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine[1] = cpu_seconds();
+    mine[0] = MPI_Wtime();
+    repeat(operation, state, count);
+    mine[0] = (MPI_Wtime() - mine[0]) / (double)count;
+    mine[1] = (cpu_seconds() - mine[1]) / (double)count;
+    MPI_Allreduce(&mine[0], &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&mine[1], &together, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    *cpu = together;
+    return slowest;
+}
+
+static void measure(const struct operation *operation, struct state *state, int bytes)
+{
+    double cpu;
+    long count = 8;
+    state->bytes = bytes;
+    state->count = bytes / (int)sizeof(double);
+    for (int i = 0; i < state->ranks; i++) {
+        state->counts[i] = bytes;
+        state->places[i] = i * bytes;
+    }
+    for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
+        double seconds = run_batch(operation, state, count, &cpu);
+        double target = attempt == 0 ? options.batch_seconds / 10 : options.batch_seconds;
+        count = seconds > 0 ? (long)(target / seconds) : MOST;
+        count = count < state->ranks ? state->ranks : count > MOST ? MOST : count;
+    }
+    for (int batch = 0; batch < options.batches; batch++) {
+        double seconds = run_batch(operation, state, count, &cpu);
+        if (state->rank == 0)
+            printf("%s/time %d %.9e\n%s/cpu %d %.9e\n", operation->name, bytes, seconds,
+                   operation->name, bytes, cpu);
+    }
+    if (state->rank == 0)
+        fflush(stdout);
+}
+
+static void *new_buffer(size_t bytes)
+{
+    void *buffer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
+    if (!buffer) {
+        fprintf(stderr, "collectives: no memory for a buffer of %zu bytes\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    memset(buffer, 0, bytes);
+    return buffer;
+}
+
+static int usage(const char *why)
+{
+    fprintf(stderr, "collectives: %s; usage: [-o OPERATIONS] [-b BATCHES] [-t MS] [-f] SIZE...\n",
+            why);
+    MPI_Finalize();
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct state state;
+    size_t largest = 8;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &state.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &state.ranks);
+    for (int option; (option = getopt(argc, argv, "o:b:t:f")) != -1;) {
+        if (option == 'o')
+            options.wanted = optarg;
+        else if (option == 'b')
+            options.batches = atoi(optarg);
+        else if (option == 't')
+            options.batch_seconds = atof(optarg) / 1000;
+        else if (option == 'f')
+            options.fresh = 1;
+        else
+            return usage("unknown option");
+    }
+    for (int i = optind; i < argc; i++) {
+        if (atoi(argv[i]) < 8 || atoi(argv[i]) % 8)
+            return usage("a size is no multiple of 8");
+        largest = (size_t)atoi(argv[i]) > largest ? (size_t)atoi(argv[i]) : largest;
+    }
+    state.give = new_buffer(largest * (size_t)state.ranks);
+    state.get = new_buffer(largest * (size_t)state.ranks);
+    state.counts = new_buffer((size_t)state.ranks * sizeof(int));
+    state.places = new_buffer((size_t)state.ranks * sizeof(int));
+    for (int which = 0; which < OPERATIONS; which++)
+        for (int i = optind; i < argc && is_wanted(operations[which].name); i++)
+            if (i == optind || operations[which].call != barrier)
+                measure(&operations[which], &state, atoi(argv[i]));
+    free(state.give);
+    free(state.get);
+    free(state.counts);
+    free(state.places);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,284 @@
+/* cmd/mpiexec/command.c: onespace mpiexec: a launcher's command line with `onespace run` before
+ * each program, executed, so that signals, output and exit status are the launcher's. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/lib/commands.h"
+#include "cmd/lib/help.h"
+#include "cmd/lib/options.h"
+#include "cmd/mpiexec/mpiexec.h"
+#include "cmd/run/run.h"
+
+const char mpiexec_help[] =
+    "usage: onespace mpiexec [--launcher PATH] [--onespace OPTIONS] [--print]\n"
+    "           [LAUNCHER-OPTION...] [--] PROGRAM [ARGUMENT...]\n"
+    "           [: [LAUNCHER-OPTION...] [--] PROGRAM [ARGUMENT...]]...\n"
+    "\n"
+    "Starts MPI ranks as tasks: calls the launcher of the program's own MPI with `onespace run` "
+    "before each program, and all else as it is given. These options come first; those after them "
+    "are the launcher's:\n"
+    "\n"
+    "      --launcher PATH  this launcher, instead of the one of the libmpi that the program "
+    "needs\n"
+    "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\"\n"
+    "      --print  print the launcher's command line and run nothing\n"
+    "  -h, --help\n"
+    "\n"
+    "An option of the launcher that is not known here needs -- before the program.\n"
+    "Exit status: the launcher's; 2 wrong usage; 126 the program cannot be a task; 127 there is no "
+    "launcher.\n";
+
+struct request {
+    char *launcher;    /* named by the user, or NULL */
+    char *run_options; /* of onespace run, or NULL */
+    int is_printed;
+    int argc; /* of the launcher's options, and the programs */
+    char **argv;
+};
+
+enum { RUN_WORDS_MAX = 64 };
+
+static int complain(int status, const char *message)
+{
+    fprintf(stderr, "onespace mpiexec: %s\n", message);
+    return status;
+}
+
+/* ---- Options ---- */
+
+/* If argv[*at] is this option, with its value in the same or in the next word: steps over it. 1, 0
+ * when it is another, or -1 with a message. */
+static int read_option(char **argv, int *at, const char *name, char **value)
+{
+    size_t length = strlen(name);
+    char *word = argv[*at];
+    if (strncmp(word, name, length) != 0 || (word[length] && (!value || word[length] != '=')))
+        return 0;
+    if (value && !word[length] && !argv[*at + 1]) {
+        fprintf(stderr, "onespace mpiexec: %s needs an argument\n", name);
+        return -1;
+    }
+    if (value)
+        *value = word[length] ? word + length + 1 : argv[++*at];
+    ++*at;
+    return 1;
+}
+
+static int parse(int argc, char **argv, struct request *request)
+{
+    int at = 1, status = 1;
+    while (status == 1 && at < argc) {
+        if (strcmp(argv[at], "-h") == 0 || strcmp(argv[at], "--help") == 0) {
+            help_print(stdout, mpiexec_help);
+            exit(0);
+        }
+        status = read_option(argv, &at, "--launcher", &request->launcher);
+        if (status == 0)
+            status = read_option(argv, &at, "--onespace", &request->run_options);
+        if (status == 0)
+            request->is_printed |= (status = read_option(argv, &at, "--print", NULL));
+    }
+    request->argc = argc - at;
+    request->argv = argv + at;
+    return status < 0 ? -1 : 0;
+}
+
+/* The words of --onespace after "onespace run". Their count, or -1 with a message: a wrong option
+ * is said once here, not by each rank. */
+static int read_run_options(struct request *request, char *words[RUN_WORDS_MAX])
+{
+    static struct run_options run;
+    static char name[] = "run", program[] = "program";
+    char *copy[RUN_WORDS_MAX + 3], *save;
+    int count = 0;
+    char *word = request->run_options ? strtok_r(request->run_options, " \t", &save) : NULL;
+    for (; word; word = strtok_r(NULL, " \t", &save)) {
+        if (count == RUN_WORDS_MAX)
+            return complain(-1, "--onespace has too many options");
+        words[count++] = word;
+    }
+    copy[0] = name;
+    memcpy(copy + 1, words, (size_t)count * sizeof(*words));
+    copy[1 + count] = program;
+    copy[2 + count] = NULL;
+    if (run_parse(2 + count, copy, &run) < 0)
+        return -1;
+    if (run.segments[0].argv != copy + 1 + count || run.segment_count > 1)
+        return complain(-1, "--onespace takes options of onespace run alone, without a program");
+    if (run.counted)
+        return complain(-1, "-n in --onespace: give the launcher the count instead");
+    return count;
+}
+
+/* ---- The launcher ---- */
+
+static int is_started_already(const struct request *request, const struct mpiexec_part *part)
+{
+    const char *program = request->argv[part->program], *slash = strrchr(program, '/');
+    return strcmp(slash ? slash + 1 : program, "onespace") == 0 && part->program + 1 < part->end &&
+           strcmp(request->argv[part->program + 1], "run") == 0;
+}
+
+/* Options are read as Hydra's and as Open MPI's: right is what leads to a program of that MPI. Else
+ * a program that needs an MPI counts, then one that needs none. 0, or an exit status. */
+static int find_library(const struct request *request, struct mpiexec_words *words,
+                        struct mpiexec_library *library)
+{
+    static const enum mpi_family families[] = {MPI_FAMILY_HYDRA, MPI_FAMILY_OPENMPI};
+    struct mpiexec_library found;
+    char message[2048];
+    int best = 0;
+    for (int i = 0; i < 2 && best < 3; i++) {
+        if (mpiexec_split(families[i], request->argc, request->argv, words) < 0)
+            continue;
+        const char *program = request->argv[words->parts[0].program];
+        int status = mpiexec_library(program, &found, message, sizeof(message));
+        if (status < 0)
+            return complain(126, message);
+        int is_right =
+            found.path[0] && (found.family == MPI_FAMILY_UNKNOWN || found.family == families[i]);
+        int rank = is_right ? 3 : found.path[0] ? 2 : 1;
+        if (rank > best)
+            *library = found;
+        best = rank > best ? rank : best;
+    }
+    return 0;
+}
+
+static int find_launcher(const struct request *request, struct mpiexec_words *words,
+                         struct mpiexec_launcher *launcher)
+{
+    static struct mpiexec_library library;
+    char message[PATH_MAX + 256];
+    if (request->launcher) {
+        if (mpiexec_named(request->launcher, launcher, message, sizeof(message)) < 0)
+            return complain(127, message);
+        return 0;
+    }
+    int status = find_library(request, words, &library);
+    if (status)
+        return status;
+    if (mpiexec_choose(&library, launcher, message, sizeof(message)) < 0)
+        return complain(127, message);
+    return 0;
+}
+
+/* ---- The command line ---- */
+
+static void print_quoted(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_./:=,+@%^-";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+static void print_all(char *const *words)
+{
+    for (int i = 0; words[i]; i++) {
+        if (i)
+            putchar(' ');
+        print_quoted(words[i]);
+    }
+    putchar('\n');
+}
+
+static char **compose(const struct request *request, const struct mpiexec_words *words,
+                      const struct mpiexec_launcher *launcher, char *self, char **run,
+                      int run_count)
+{
+    size_t room = (size_t)request->argc + 2 + (size_t)words->count * (size_t)(run_count + 3);
+    char **line = calloc(room, sizeof(*line));
+    int count = 0;
+    if (!line)
+        return NULL;
+    line[count++] = (char *)launcher->path;
+    for (int p = 0; p < words->count; p++) {
+        const struct mpiexec_part *part = &words->parts[p];
+        int is_started = is_started_already(request, part);
+        if (p > 0)
+            line[count++] = ":";
+        for (int at = part->start; at < part->end; at++) {
+            if (at == part->separator)
+                continue;
+            if (at == part->program && !is_started) {
+                line[count++] = self;
+                line[count++] = "run";
+                memcpy(line + count, run, (size_t)run_count * sizeof(*run));
+                count += run_count;
+            }
+            line[count++] = request->argv[at];
+        }
+    }
+    return line;
+}
+
+static void say_guess(const struct request *request, const struct mpiexec_words *words,
+                      const struct mpiexec_launcher *launcher)
+{
+    fprintf(
+        stderr,
+        "onespace mpiexec: %s does not say which MPI it uses: calling %s (%s); --launcher names "
+        "another\n",
+        request->argv[words->parts[0].program], launcher->path, launcher->kind);
+}
+
+static int run_command(struct request *request)
+{
+    static struct mpiexec_words words;
+    static struct mpiexec_launcher launcher;
+    static char self[PATH_MAX];
+    char *run[RUN_WORDS_MAX], message[PATH_MAX + 1024];
+    int run_count = read_run_options(request, run);
+    if (run_count < 0)
+        return 2;
+    int status = find_launcher(request, &words, &launcher);
+    if (status)
+        return status;
+    if (mpiexec_split(launcher.family, request->argc, request->argv, &words) < 0) {
+        snprintf(message, sizeof(message), "%s (%s): %s", launcher.path, launcher.kind,
+                 words.problem);
+        return complain(2, message);
+    }
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (size <= 0)
+        return complain(EXIT_FAILURE, "/proc cannot be read; mount it (mount -t proc proc /proc)");
+    if (launcher.is_guess)
+        say_guess(request, &words, &launcher);
+    char **line = compose(request, &words, &launcher, self, run, run_count);
+    if (!line)
+        return complain(EXIT_FAILURE, strerror(ENOMEM));
+    if (request->is_printed) {
+        print_all(line);
+        free(line);
+        return 0;
+    }
+    execv(launcher.path, line);
+    snprintf(message, sizeof(message), "%s: %s", launcher.path, strerror(errno));
+    free(line);
+    return complain(127, message);
+}
+
+int command_mpiexec(int argc, char **argv)
+{
+    struct request request = {.argc = 0};
+    if (parse(argc, argv, &request) < 0)
+        return 2;
+    if (request.argc == 0) {
+        complain(2, "no program given. Try `onespace mpiexec --help`.");
+        return 2;
+    }
+    return run_command(&request);
+}

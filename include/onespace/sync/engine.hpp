@@ -1,0 +1,283 @@
+// onespace/sync/engine.hpp: the collective operations on bytes, over any member (member.hpp).
+//
+// collectives.hpp gives them types. What fits a slot travels in it (small.hpp). Larger data is read
+// in place where addresses are valid in all ranks (offers.hpp), or else goes through shared memory
+// in pieces (large.hpp).
+//
+// Operations work on elements through a function `combine(into, from, bytes, from_is_first)`, which
+// puts op(from, into) into `into` if from_is_first, else op(into, from), element by element.
+// Operands are combined in rank order, unless `algorithm::tree` was requested and the operation
+// commutes. A rank that lost a peer returns early, with member.lost(), or by an exception.
+#ifndef ONESPACE_SYNC_ENGINE_HPP
+#define ONESPACE_SYNC_ENGINE_HPP
+
+#include <bit>
+#include <optional>
+
+#include "onespace/sync/rounds.hpp"
+#include "onespace/sync/slots.hpp"
+
+namespace onespace::sync
+{
+
+// The algorithm of small allreduces, reduces and broadcasts. All ranks must choose the same.
+enum class algorithm {
+    automatic, // flat if the ranks are few or share CPUs; else doubling or tree
+    flat,      // each rank reads all others: one step
+    doubling,  // recursive doubling, ceil(log2 n) steps
+    tree,      // the paper's algorithm 3: up and down a tree that follows the machine's topology
+};
+
+namespace detail
+{
+
+// What one reader gets of an offer.
+struct part {
+    const std::byte *data;
+    std::size_t bytes;
+    const void *form; // how the bytes lie in memory, for readers who know; null: in one piece
+};
+
+// What one rank offers to the others. Reader i gets parts[i] or, without `parts`, `bytes` bytes in
+// that form from base + i * stride on.
+struct offer {
+    const std::byte *base;
+    std::size_t bytes, stride;
+    const void *form;
+    const part *parts;
+
+    part of(int reader) const
+    {
+        return parts ? parts[reader] : part{base + reader * stride, bytes, form};
+    }
+};
+
+enum class kind : std::uint64_t { reduce, broadcast, gather, scatter, alltoall, scan };
+
+template <member Member> class engine
+{
+  public:
+    static constexpr int everybody = -1;
+
+    // Of the memory that member.allocate gives, at most so much is asked for, if ranks are direct.
+    static constexpr std::size_t memory_for(int ranks)
+    {
+        return slots<Member>::memory_for(channels_for(ranks)) + sizeof(flag);
+    }
+
+    // Collective. `piece`: bytes of each of two shared buffers per rank for large data; allocated
+    // at the first large one, and never by ranks whose addresses are valid in one another.
+    engine(const Member &of, algorithm how, std::size_t piece)
+        : member_(of), slots_(of, channels_for(of.size())), rounds_(of), how_(choose(how, of)),
+          piece_(std::max(piece, line_size))
+    {
+    }
+
+    // `in` of all ranks, combined, to `out` of the root, or of everybody. The root's `in` and `out`
+    // may be the same memory. `element`: bytes of one.
+    template <class Combine>
+    void reduce(const void *in, void *out, std::size_t bytes, std::size_t element, Combine &combine,
+                bool commutes, int root)
+    {
+        if (!is_small(bytes))
+            return large_reduce(bytes_of(in), bytes_of(out), bytes, element, combine, root);
+        bool gets = root == everybody || root == member_.rank();
+        bool by_tree =
+            commutes && (root == everybody ? how_ == algorithm::tree : how_ != algorithm::flat);
+        slots_.begin();
+        if (by_tree)
+            reduce_up(in, out, bytes, combine, root == everybody ? 0 : root);
+        else if (root == everybody && how_ != algorithm::flat)
+            reduce_doubling(in, out, bytes, combine);
+        else if (gets)
+            reduce_flat(in, out, bytes, combine);
+        else
+            slots_.write(flat_channel, in, bytes);
+        if (by_tree && root == everybody)
+            broadcast_down(out, bytes, 0);
+        slots_.end(gets);
+    }
+    // The bytes from `begin` on of `in` of all ranks, combined, to `out`. Each rank gives `bytes`
+    // bytes, and asks for others of them. In large operations `out` is not part of `in`.
+    template <class Combine>
+    void reduce_scatter(const void *in, std::size_t bytes, void *out, std::size_t begin,
+                        std::size_t end, std::size_t element, Combine &combine);
+    // `in` of all ranks up to the caller, combined, to `out`, which may be `in`; if `exclusive`
+    // without the caller's, so that rank 0's `out` stays as it is. Large ones need direct ranks.
+    template <class Combine>
+    void scan(const void *in, void *out, std::size_t bytes, std::size_t element, Combine &combine,
+              bool exclusive);
+
+    // The root's `data`, to all ranks.
+    void broadcast(void *data, std::size_t bytes, int root)
+    {
+        if (bytes > slots<Member>::long_room)
+            return large_broadcast(bytes_of(data), bytes, root);
+        slots_.begin();
+        if (how_ != algorithm::flat)
+            broadcast_down(data, bytes, root);
+        else if (member_.rank() == root)
+            slots_.write(flat_channel, data, bytes);
+        else
+            fetch(data, bytes, root, flat_channel);
+        slots_.end(false);
+    }
+
+    // `bytes` of each rank, in rank order, to `out` of the root, or of everybody.
+    void gather(const void *in, void *out, std::size_t bytes, int root)
+    {
+        if (bytes > slots<Member>::long_room)
+            return large_gather(bytes_of(in), bytes_of(out), bytes, root);
+        bool gets = root == everybody || member_.rank() == root;
+        slots_.begin();
+        slots_.write(flat_channel, in, bytes);
+        for (int i = 0; gets && i < member_.size(); i++)
+            fetch(bytes_of(out) + i * bytes, bytes, i, flat_channel);
+        slots_.end(gets);
+    }
+
+    // Rank i gets the i-th `bytes` of the root's `in`.
+    void scatter(const void *in, void *out, std::size_t bytes, int root);
+
+    // Only where ranks are direct: each that is `from` (a rank, or everybody) gives `mine`; each
+    // that is `to` gets take(rank, part) for every other rank's part for it, in no certain order.
+    // Parts may differ in size. First each gets take(own rank, nothing), to copy what it keeps.
+    template <class Take>
+    void exchange(kind what, int from, int to, const offer *mine, Take &&take);
+    // The same from the root to all; short data down a tree if ranks are many. `mine` is what the
+    // caller has after take: ranks pass it on.
+    template <class Take> void broadcast(const offer &mine, int root, Take &&take);
+
+    void barrier()
+    {
+        rounds_.wait();
+    }
+
+    // Gets what the caller's own memory is needed for, with elements of up to 4 KiB. False: there
+    // is no more.
+    bool reserve()
+    {
+        return peers_.get(member_.size() * sizeof(addresses)) && sum_.get(4 * block_size);
+    }
+
+    const Member &member() const noexcept
+    {
+        return member_;
+    }
+
+  private:
+    static constexpr std::size_t block_size = 4096; // stays in the first-level cache
+    enum { flat_channel, up_channel, down_channel, doubling_channel };
+
+    static constexpr int channels_for(int ranks)
+    {
+        return doubling_channel + 2 + std::bit_width(static_cast<unsigned>(ranks));
+    }
+    static algorithm choose(algorithm how, const Member &of)
+    {
+        if (how != algorithm::automatic)
+            return how;
+        return of.oversubscribed() || of.size() <= 8 ? algorithm::flat : algorithm::doubling;
+    }
+    static std::byte *bytes_of(void *data)
+    {
+        return static_cast<std::byte *>(data);
+    }
+    static const std::byte *bytes_of(const void *data)
+    {
+        return static_cast<const std::byte *>(data);
+    }
+    // What `from` offers must have the size that is expected of it.
+    void take(int from, const part &theirs, std::byte *to, std::size_t bytes)
+    {
+        if (theirs.bytes == bytes)
+            std::memcpy(to, theirs.data, bytes);
+        else
+            member_.disagrees(from);
+    }
+    static void copy(void *to, const void *from, std::size_t bytes)
+    {
+        if (bytes && to != from)
+            std::memcpy(to, from, bytes);
+    }
+
+    // Whether an operation on so many bytes of each rank is over sooner if each rank that gets the
+    // result reads them all, than if each reads a slice, for which all wait three times (measured).
+    // Longer messages have but one slot.
+    bool is_small(std::size_t bytes) const
+    {
+        std::size_t all = bytes * member_.size(), most = member_.oversubscribed() ? 32768 : 4096;
+        return bytes <= slots<Member>::room ||
+               (how_ == algorithm::flat && bytes <= slots<Member>::long_room && all <= most);
+    }
+    void fetch(void *out, std::size_t bytes, int rank, int channel)
+    {
+        copy(out, slots_.read(rank, channel, bytes), bytes);
+    }
+    template <class Combine>
+    void reduce_flat(const void *in, void *out, std::size_t bytes, Combine &combine);
+    template <class Combine>
+    void reduce_doubling(const void *in, void *out, std::size_t bytes, Combine &combine);
+    template <class Combine>
+    void reduce_up(const void *in, void *out, std::size_t bytes, Combine &combine, int root);
+    void broadcast_down(void *data, std::size_t bytes, int root);
+
+    template <class Combine>
+    void large_reduce(const std::byte *in, std::byte *out, std::size_t bytes, std::size_t element,
+                      Combine &combine, int root);
+    void large_broadcast(std::byte *data, std::size_t bytes, int root);
+    void large_gather(const std::byte *in, std::byte *out, std::size_t bytes, int root);
+    // What an offer looks like in its slot. Behind it lies the data, or a page of it, if that was
+    // copied; else the offer.
+    struct posted {
+        static constexpr std::uint16_t in_place = 0xffff, in_parts = 0xfffe;
+        std::uint32_t call;          // equal on all ranks
+        std::uint16_t bytes, stride; // of copied data; or in_place; or in_parts and bytes
+    };
+    // How much is copied for its readers, so that its owner need not wait for them. Buffers that
+    // are used again are read in place three times as fast, new ones no faster (measured). Where
+    // ranks share CPUs a wait costs most.
+    std::size_t copied_max() const
+    {
+        return member_.oversubscribed() ? slots<Member>::long_room : 256;
+    }
+    static std::uint32_t call_of(kind what, int from, int to)
+    {
+        return static_cast<std::uint32_t>(what) << 28 | static_cast<std::uint32_t>(from + 1) << 14 |
+               static_cast<std::uint32_t>(to + 1);
+    }
+    bool post(const offer &mine, std::uint32_t call);
+    bool post_parts(const part *parts, posted &shown);
+    // Where the copied data of a rank lies, of so many bytes in all.
+    std::byte *data_of(int rank, std::size_t bytes) const
+    {
+        bool is_behind = sizeof(posted) + bytes <= slots<Member>::room;
+        return is_behind ? slots_.place(rank, flat_channel, 0) + sizeof(posted)
+                         : slots_.place(rank, flat_channel, slots<Member>::long_room);
+    }
+    template <class Take> void take_from(int peer, std::uint32_t call, Take &take);
+    struct addresses {
+        const std::byte *in;
+        std::byte *out;
+        std::uint64_t call; // equal on all ranks
+    };
+    // The memory of all ranks while it is read; see large.hpp.
+    class exposed;
+
+    Member member_;
+    slots<Member> slots_;
+    rounds<Member> rounds_;
+    algorithm how_;
+    std::size_t piece_;
+    std::optional<typename Member::region> pieces_;
+    typename Member::buffer peers_, sum_;
+};
+
+} // namespace detail
+} // namespace onespace::sync
+
+#include "onespace/sync/small.hpp"
+#include "onespace/sync/large.hpp"
+#include "onespace/sync/offers.hpp"
+
+#endif

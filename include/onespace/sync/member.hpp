@@ -1,0 +1,62 @@
+// onespace/sync/member.hpp: what the algorithms need of the ranks that they run on.
+//
+// slots, rounds and engine move bytes between ranks and know neither how these found each other nor
+// how they wait. A member is one rank's view of them: it raises flags, awaits others' and allocates
+// memory that all can address. Copies refer to the same ranks. team_member is the one over a team.
+#ifndef ONESPACE_SYNC_MEMBER_HPP
+#define ONESPACE_SYNC_MEMBER_HPP
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "onespace/sync/flag.hpp"
+
+namespace onespace::sync::detail
+{
+
+template <class T>
+concept member = requires(T &one, const T &same, flag &what, std::uint64_t value, int rank,
+                          std::size_t bytes)
+{
+    {
+        same.rank()
+        } -> std::same_as<int>;
+    {
+        same.size()
+        } -> std::same_as<int>;
+    // Whether an address of one rank is valid in all others.
+    {
+        same.direct()
+        } -> std::same_as<bool>;
+    {
+        same.oversubscribed()
+        } -> std::same_as<bool>;
+    // Raises a flag of which the caller is the only writer.
+    same.signal(what, value);
+    // Waits until the flag, which `rank` raises, has reached the value; returns what it has. If
+    // that rank is lost it throws, or returns at once, as all later waits do, and lost() is true.
+    {
+        same.await(what, value, rank)
+        } -> std::same_as<std::uint64_t>;
+    {
+        same.lost()
+        } -> std::same_as<bool>;
+    // `rank` is in another call, or gave another size. Throws, or lost() is true from now on, or
+    // the ranks are known to agree.
+    same.disagrees(rank);
+    // Collective: zeroed memory of each rank, with at<T>(rank, offset).
+    typename T::region;
+    {
+        same.allocate(bytes)
+        } -> std::same_as<typename T::region>;
+    // The caller's parent (-1: none) and children in a tree over all ranks, rooted at `rank`.
+    one.links_from(rank).parent;
+    one.links_from(rank).children;
+    // The caller's own memory, kept until more is asked for; aligned for any type.
+    typename T::buffer;
+};
+
+} // namespace onespace::sync::detail
+
+#endif

@@ -1,0 +1,120 @@
+// onespace/sync/offers.hpp: the part of engine.hpp in which ranks whose addresses are valid in one
+// another read each other's data where it lies.
+//
+// Each rank that has data publishes an offer in its slot; each rank that wants some reads there.
+// What is short is copied next to the offer, so that its owner need not wait for the readers. The
+// owner alone decides that, so sizes may differ between ranks and need not be known in advance.
+#ifndef ONESPACE_SYNC_OFFERS_HPP
+#define ONESPACE_SYNC_OFFERS_HPP
+
+namespace onespace::sync::detail
+{
+
+// Posts the caller's offer. True: readers read the caller's own memory, until their await_end.
+template <member Member> bool engine<Member>::post(const offer &mine, std::uint32_t call)
+{
+    std::size_t all = mine.stride * (member_.size() - 1) + mine.bytes;
+    bool copied = !mine.parts && !mine.form && all <= copied_max();
+    std::byte *slot = slots_.place(member_.rank(), flat_channel, 0);
+    auto *shown = new (slot) posted{call, posted::in_place, 0};
+    if (mine.parts && post_parts(mine.parts, *shown))
+        return false;
+    if (copied) {
+        shown->bytes = static_cast<std::uint16_t>(mine.bytes);
+        shown->stride = static_cast<std::uint16_t>(mine.stride);
+        copy(data_of(member_.rank(), all), mine.base, all);
+    } else {
+        new (slot + sizeof(posted)) offer(mine);
+    }
+    slots_.post(flat_channel);
+    return !copied;
+}
+
+// Posts copies of short parts; false: they are not short.
+template <member Member> bool engine<Member>::post_parts(const part *parts, posted &shown)
+{
+    std::size_t size = member_.size(), all = size * sizeof(part), data = all;
+    for (std::size_t i = 0; i < size; i++) {
+        all += parts[i].bytes;
+        if (parts[i].form || all - data > copied_max() || all > slots<Member>::long_room)
+            return false;
+    }
+    std::byte *place = data_of(member_.rank(), all), *to = place + data;
+    for (std::size_t i = 0; i < size; to += parts[i++].bytes) {
+        copy(to, parts[i].data, parts[i].bytes);
+        new (place + i * sizeof(part)) part{to, parts[i].bytes, nullptr};
+    }
+    shown.bytes = posted::in_parts;
+    shown.stride = static_cast<std::uint16_t>(all);
+    slots_.post(flat_channel);
+    return true;
+}
+
+template <member Member>
+template <class Take>
+void engine<Member>::exchange(kind what, int from, int to, const offer *mine, Take &&take)
+{
+    int size = member_.size(), rank = member_.rank();
+    bool takes = to == everybody || to == rank, takes_all = takes && from == everybody;
+    std::uint32_t call = call_of(what, from, to);
+    slots_.begin();
+    bool read_in_place = mine && post(*mine, call);
+    take(rank, part{}); // while the others read
+    // Each begins with its neighbour, so that not all read from one rank at once.
+    for (int i = 1; takes && i < size && !member_.lost(); i++) {
+        int peer = takes_all ? (rank + i) % size : from;
+        if (peer != rank)
+            take_from(peer, call, take);
+        if (!takes_all)
+            break;
+    }
+    slots_.end(takes_all);
+    for (int i = 0; read_in_place && i < size && !member_.lost(); i++)
+        if (i != rank && (to == everybody || to == i))
+            slots_.await_end(i);
+}
+
+template <member Member>
+template <class Take>
+void engine<Member>::broadcast(const offer &mine, int root, Take &&take)
+{
+    bool is_root = member_.rank() == root;
+    if (how_ == algorithm::flat || mine.bytes > slots<Member>::long_room)
+        return exchange(kind::broadcast, root, everybody, is_root ? &mine : nullptr, take);
+    const auto &links = member_.links_from(root);
+    std::uint32_t call = call_of(kind::broadcast, root, everybody);
+    slots_.begin();
+    if (!is_root)
+        take_from(links.parent, call, take);
+    bool read_in_place = !links.children.empty() && post(mine, call);
+    slots_.end(false);
+    for (int child : links.children)
+        if (read_in_place && !member_.lost())
+            slots_.await_end(child);
+}
+
+template <member Member>
+template <class Take>
+void engine<Member>::take_from(int peer, std::uint32_t call, Take &take)
+{
+    const std::byte *slot = slots_.read(peer, flat_channel, 0);
+    const auto *theirs = reinterpret_cast<const posted *>(slot);
+    if (!member_.lost() && theirs->call != call)
+        member_.disagrees(peer); // what it wrote may not be addresses
+    if (member_.lost())
+        return;
+    if (theirs->bytes == posted::in_place) {
+        take(peer, reinterpret_cast<const offer *>(slot + sizeof(posted))->of(member_.rank()));
+    } else if (theirs->bytes == posted::in_parts) {
+        const auto *parts = reinterpret_cast<const part *>(data_of(peer, theirs->stride));
+        take(peer, parts[member_.rank()]);
+    } else {
+        std::size_t bytes = theirs->bytes, stride = theirs->stride;
+        const std::byte *data = data_of(peer, stride * (member_.size() - 1) + bytes);
+        take(peer, part{data + member_.rank() * stride, bytes, nullptr});
+    }
+}
+
+} // namespace onespace::sync::detail
+
+#endif

@@ -1,0 +1,90 @@
+"""Calls and results as messages: a pickle of protocol 5, and the buffers that it refers to, which stay in place."""
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import io
+import pickle
+import sys
+from typing import Any
+
+from .. import _core
+
+# Kinds of messages.
+JOB, READY, RESULT, ERROR, LEAVING, FAILED = range(6)
+IN_PLACE = 4096  # bytes; smaller arrays are copied into the pickle: python/core/messages.cpp
+
+
+class RemoteTraceback(Exception):
+    """The cause of an exception that was raised in a worker: its traceback there, as text."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text}"""'
+
+
+def _strided(buffer, dtype, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]):
+    import numpy as np
+    return np.ndarray(shape, dtype, buffer, offset, strides)
+
+
+class _Span:
+    """The bytes from the first to the last element of an array, for numpy.asarray."""
+
+    def __init__(self, array, low: int, high: int):
+        self.array = array
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (high - low,),
+                                    "data": (low, not array.flags.writeable)}
+
+
+def _reduce_array(array):
+    """As ndarray.__reduce_ex__, which would copy arrays that are not contiguous, those of files, and dates."""
+    import numpy as np
+
+    from ..arrays import _bounds
+    if type(array) is not np.ndarray:
+        array = array.view(np.ndarray)
+    flags, dtype = array.flags, array.dtype
+    is_plain = (flags.c_contiguous or flags.f_contiguous) and dtype.kind not in "mMV"
+    if is_plain or dtype.hasobject or array.nbytes < IN_PLACE:
+        return array.__reduce_ex__(5)
+    low, high = _bounds(array)
+    span = np.asarray(_Span(array, low, high))
+    offset = array.__array_interface__["data"][0] - low
+    return _strided, (pickle.PickleBuffer(span), dtype, array.shape, offset, array.strides)
+
+
+def _reducers() -> dict:
+    numpy = sys.modules.get("numpy")
+    return {numpy.ndarray: _reduce_array, numpy.memmap: _reduce_array} if hasattr(numpy, "memmap") else {}
+
+
+def dumps(thing: Any, pickler: type | None = None) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    """The pickle and its buffers."""
+    file, buffers = io.BytesIO(), []
+    writer = (pickler or pickle.Pickler)(file, 5, buffer_callback=buffers.append)
+    writer.dispatch_table = {**getattr(writer, "dispatch_table", copyreg.dispatch_table), **_reducers()}
+    writer.dump(thing)
+    return file.getvalue(), buffers
+
+
+@dataclasses.dataclass(frozen=True)
+class Delivery:
+    """How arrays arrive."""
+    writable: bool = False  # if they are so at their owner's
+    copy_below: int = 0  # bytes: smaller ones are copies, and writable
+
+
+def loads(received: _core.Received, delivery: Delivery) -> Any:
+    """What a message contains. Arrays are the sender's memory; the message is given back when there are no views of it
+    any more."""
+    return pickle.loads(received.text, buffers=received.buffers(delivery.writable, delivery.copy_below))
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, as one line with its class."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

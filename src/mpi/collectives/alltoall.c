@@ -1,0 +1,38 @@
+/* src/mpi/collectives/alltoall.c: see operations.h. */
+#include "mpi/collectives/exchange.h"
+
+static int turn(struct exchange *call, const struct many *from, const struct shape *shape,
+                int in_place, struct getting_each *taking)
+{
+    struct giving giving;
+    struct piece own = {0};
+    if (exchange_give(call, from, shape, in_place, &giving) != 0)
+        return -1;
+    if (!in_place)
+        exchange_piece(from, shape, call->rank, &own);
+    struct engine_part part = piece_part(&own);
+    call->own = in_place ? NULL : &part;
+    exchange_run(call, ENGINE_ALLTOALL, ENGINE_EVERYBODY, ENGINE_EVERYBODY, &giving.offer,
+                 exchange_get_each, taking);
+    exchange_give_end(&giving);
+    return 0;
+}
+
+int collective_alltoall(MPI_Comm comm, const struct many *from, const struct many *to, int *result)
+{
+    struct exchange call;
+    struct getting_each taking = {&call, to, {0}};
+    if (!exchange_begin(&call, comm, ENGINE_EVERYBODY))
+        return 0;
+    if (call.result == MPI_SUCCESS) {
+        int in_place = from->buffer == MPI_IN_PLACE;
+        const struct many *given = in_place ? to : from;
+        struct shape shape;
+        if (exchange_many(&call, to, &taking.shape) != 0 ||
+            exchange_many(&call, given, &shape) != 0 ||
+            exchange_is_aliased(from->buffer, to->buffer, &call, &to->places) ||
+            turn(&call, given, &shape, in_place, &taking) != 0)
+            return 0;
+    }
+    return exchange_end(&call, comm, result);
+}

@@ -1,0 +1,36 @@
+/* src/mpi/collectives/broadcast.c: see operations.h. */
+#include "mpi/collectives/exchange.h"
+
+/* Ranks pass on what they got, so each has a small derived type packed. */
+static void broadcast(struct exchange *call, const struct piece *piece)
+{
+    char room[PACK_MAX];
+    size_t bytes = piece_bytes(piece);
+    int is_packed = piece->shape.form && bytes <= PACK_MAX;
+    struct piece packed = {room, (MPI_Count)bytes, {1, 1, NULL}};
+    if (is_packed && call->is_root)
+        call->result = piece_pack(piece, room);
+    struct taking taking = {call, is_packed ? &packed : piece};
+    struct engine_part part = piece_part(taking.piece);
+    struct engine_offer mine = {.base = part.data, .bytes = bytes, .form = part.form};
+    int result =
+        engine_broadcast(call->communicator->engine, call->root, &mine, exchange_take, &taking);
+    if (call->result == MPI_SUCCESS)
+        call->result = result;
+    if (is_packed && !call->is_root && call->result == MPI_SUCCESS)
+        call->result = piece_fill(piece, &part);
+}
+
+int collective_broadcast(MPI_Comm comm, const struct one *data, int root, int *result)
+{
+    struct exchange call;
+    struct piece piece;
+    if (!exchange_begin(&call, comm, root) || root == ENGINE_EVERYBODY)
+        return 0;
+    if (call.result == MPI_SUCCESS) {
+        if (exchange_one(data, &piece) != 0)
+            return 0;
+        broadcast(&call, &piece);
+    }
+    return exchange_end(&call, comm, result);
+}

@@ -1,0 +1,221 @@
+/* src/mpi/collectives/communicator.c: see communicator.h. */
+#include "mpi/collectives/communicator.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "mpi/group/agreement.h"
+#include "mpi/group/hold.h"
+#include "mpi/group/shared.h"
+#include "mpi/group/space.h"
+#include "mpi/group/wait.h"
+#include "mpi/lifetime/finalize.h"
+#include "mpi/real/handles.h"
+#include "mpi/real/message.h"
+
+static struct handles communicators = HANDLES_INIT;
+
+static int await(void *context, const uint64_t *word, uint64_t value)
+{
+    const struct communicator *communicator = context;
+    struct wait wait = WAIT_INIT(communicator->group);
+    int result = MPI_SUCCESS;
+    while (result == MPI_SUCCESS && __atomic_load_n(word, __ATOMIC_ACQUIRE) < value)
+        result = wait_round(&wait);
+    return result;
+}
+
+static int disagrees(void *context, int rank)
+{
+    const struct communicator *communicator = context;
+    layer_message(
+        communicator->group->rank,
+        "rank %d is in another collective operation than rank %d, or gave another size or "
+        "root: calls, counts, types and roots must match on all ranks",
+        rank, communicator->group->rank);
+    return MPI_ERR_TRUNCATE;
+}
+
+/* The others' memory is read in place, so it must stay while this rank may read it. */
+static int hold_members(const struct group *group)
+{
+    for (int i = 0; i < group->ranks; i++)
+        if (i != group->rank && hold_acquire(group->members[i]) != 0) {
+            while (i-- > 0)
+                if (i != group->rank)
+                    hold_release(group->members[i]);
+            return MPI_ERR_OTHER;
+        }
+    return MPI_SUCCESS;
+}
+
+static void release_members(const struct group *group)
+{
+    for (int i = 0; i < group->ranks; i++)
+        if (i != group->rank)
+            hold_release(group->members[i]);
+}
+
+/* Where rank 0's memory for all lies; NULL: it has none. */
+static int share_memory(struct communicator *communicator, struct agreement *agreement)
+{
+    const struct group *group = communicator->group;
+    const void *all;
+    void *memory = group->rank == 0 ? shared_new((size_t)group->ranks * engine_memory(group->ranks),
+                                                 group->ranks - 1)
+                                    : NULL;
+    int result = agreement_gather(agreement, &memory, sizeof(memory), &all);
+    communicator->memory = result == MPI_SUCCESS ? *(void *const *)all : NULL;
+    if (result != MPI_SUCCESS)
+        shared_free(memory);
+    return result;
+}
+
+/* Gives back what one rank got when another did not, or when the communicator ends. */
+static void give_up(struct communicator *communicator, int holds)
+{
+    struct group *group = communicator->group;
+    engine_free(communicator->engine);
+    communicator->engine = NULL;
+    if (holds)
+        release_members(group);
+    if (group->rank == 0)
+        shared_retire(communicator->memory);
+    else
+        shared_leave(communicator->memory);
+    communicator->memory = NULL;
+    group_release(group);
+}
+
+/* A program that has the library of a GPU loaded may give addresses that only the GPU can read.
+ * With
+ * --collectives on the user knows that it does not. */
+static int may_use_gpu(void)
+{
+    static const char *const libraries[] = {"libcuda.so.1", "libamdhip64.so.5", "libamdhip64.so.6",
+                                            "libamdhip64.so.7", "libze_loader.so.1"};
+    for (unsigned i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        void *library =
+            space_wants_collectives() == 1 ? NULL : dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library) {
+            dlclose(library);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* An engine on all ranks, or on none. */
+static int make_engine(struct communicator *communicator, struct agreement *agreement)
+{
+    struct group *group = communicator->group = group_hold(agreement->group);
+    int result = share_memory(communicator, agreement);
+    if (result != MPI_SUCCESS || !communicator->memory) {
+        group_release(group);
+        return result;
+    }
+    const struct engine_ranks ranks = {.rank = group->rank,
+                                       .size = group->ranks,
+                                       .is_oversubscribed = wait_is_oversubscribed(group->ranks),
+                                       .await = await,
+                                       .disagrees = disagrees,
+                                       .context = communicator};
+    int32_t holds = hold_members(group) == MPI_SUCCESS;
+    communicator->engine = engine_new(&ranks, communicator->memory);
+    int32_t is_ready = holds && communicator->engine && !may_use_gpu(), all_ready = 1;
+    const void *all;
+    result = agreement_gather(agreement, &is_ready, sizeof(is_ready), &all);
+    for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
+        all_ready &= ((const int32_t *)all)[i];
+    if (result != MPI_SUCCESS || !all_ready)
+        give_up(communicator, holds);
+    return result;
+}
+
+/* Attribute callback: the communicator is freed. */
+static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct communicator *communicator = value;
+    (void)key, (void)extra;
+    handles_remove(&communicators, (uintptr_t)comm);
+    if (communicator->engine)
+        give_up(communicator, 1);
+    free(communicator);
+    return MPI_SUCCESS;
+}
+
+static int add(struct communicator *communicator)
+{
+    static _Atomic int keyval = MPI_KEYVAL_INVALID;
+    int error = real_make_keyval(&keyval, free_communicator);
+    if (error == MPI_SUCCESS)
+        error = handles_add(&communicators, (uintptr_t)communicator->comm, communicator);
+    if (error != MPI_SUCCESS)
+        return error;
+    error = real()->Comm_set_attr(communicator->comm, keyval, communicator);
+    if (error != MPI_SUCCESS)
+        handles_remove(&communicators, (uintptr_t)communicator->comm);
+    return error;
+}
+
+/* Whether all ranks of the communicator are known to come to the same decision. With --collectives
+ * on the user says so; auto asks the space, not the ranks: some may be processes. */
+static int is_agreed(MPI_Comm comm)
+{
+    static _Atomic int is_whole = -1; /* all threads find the same */
+    int ranks = 0, size = 0, is_inside = 1;
+    MPI_Group world, members;
+    if (space_wants_collectives() == 1)
+        return 1;
+    if (is_whole < 0)
+        is_whole =
+            real()->Comm_size(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS && space_has_whole_job(ranks);
+    if (!is_whole || real()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+        return 0;
+    if (real()->Comm_group(comm, &members) == MPI_SUCCESS) {
+        real()->Group_size(members, &size);
+        for (int i = 0; i < size; i++) {
+            int place = MPI_UNDEFINED;
+            real()->Group_translate_ranks(members, 1, &i, world, &place);
+            is_inside &= place != MPI_UNDEFINED; /* MPI_Comm_spawn makes others */
+        }
+        real()->Group_free(&members);
+    }
+    real()->Group_free(&world);
+    return is_inside && size > 0;
+}
+
+static struct communicator *new_communicator(MPI_Comm comm, int *error)
+{
+    int has_world = 0, wanted = space_wants_collectives();
+    if (comm == MPI_COMM_NULL || !wanted || real()->Initialized(&has_world) != MPI_SUCCESS ||
+        !has_world)
+        return NULL;
+    finalize_watch();
+    struct communicator *communicator = calloc(1, sizeof(*communicator));
+    if (!communicator) {
+        *error = MPI_ERR_NO_MEM;
+        return NULL;
+    }
+    communicator->comm = comm;
+    communicator->calls_to_come = wanted;
+    *error = add(communicator);
+    if (*error == MPI_SUCCESS)
+        return communicator;
+    free(communicator);
+    return NULL;
+}
+
+struct communicator *communicator_of(MPI_Comm comm, int *error)
+{
+    struct communicator *communicator = handles_find(&communicators, (uintptr_t)comm);
+    if (!communicator && !(communicator = new_communicator(comm, error)))
+        return NULL;
+    if (communicator->calls_to_come && --communicator->calls_to_come == 0) {
+        struct agreement *agreement = is_agreed(comm) ? agreement_of(comm, error) : NULL;
+        if (agreement && agreement->table)
+            *error = make_engine(communicator, agreement);
+    }
+    return communicator->engine ? communicator : NULL;
+}

@@ -1,0 +1,22 @@
+/* src/mpi/collectives/communicator.h: the communicators whose ranks are all in one space. */
+#ifndef ONESPACE_MPI_COLLECTIVES_COMMUNICATOR_H
+#define ONESPACE_MPI_COLLECTIVES_COMMUNICATOR_H
+
+#include "mpi/collectives/engine.h"
+#include "mpi/group/group.h"
+#include "mpi/real/real.h"
+
+struct communicator {
+    struct engine *engine; /* NULL: its collective operations are left to the MPI library */
+    struct group *group;   /* if there is an engine */
+    MPI_Comm comm;
+    void *memory;      /* of the engines of all ranks, in rank 0's; shared.h */
+    int calls_to_come; /* of wrapped operations, until the engine is made; 0: that is decided */
+};
+
+/* Called once by each wrapped operation. Collective when it makes the engine, which all ranks do in
+ * the same call. NULL with *error set: out of memory, or MPI failed. NULL without an error: left to
+ * the MPI library. */
+struct communicator *communicator_of(MPI_Comm comm, int *error);
+
+#endif

@@ -1,0 +1,119 @@
+// src/mpi/collectives/engine.cpp: see engine.h.
+#include "onespace/sync/engine.hpp"
+
+#include <new>
+
+#include "mpi/collectives/engine.h"
+#include "mpi/collectives/member.hpp"
+
+using onespace::mpi::member;
+using onespace::mpi::state;
+using algorithms = onespace::sync::detail::engine<member>;
+
+using onespace::sync::detail::kind;
+using onespace::sync::detail::offer;
+using onespace::sync::detail::part;
+
+static_assert(ENGINE_EVERYBODY == algorithms::everybody);
+static_assert(sizeof(part) == sizeof(engine_part) && sizeof(offer) == sizeof(engine_offer));
+static_assert(offsetof(part, form) == offsetof(engine_part, form));
+static_assert(offsetof(offer, parts) == offsetof(engine_offer, parts));
+
+struct engine {
+    engine(const engine_ranks &ranks, void *memory)
+        : shared{ranks, static_cast<std::byte *>(memory), engine_memory(ranks.size)},
+          run(member(shared), onespace::sync::algorithm::automatic, 0)
+    {
+    }
+    state shared;
+    algorithms run;
+};
+
+static auto combine_by(const engine_operation *operation)
+{
+    // MPI's predefined operations give the same bits whichever operand comes first.
+    return [operation](void *into, const void *from, std::size_t bytes, bool from_is_first) {
+        if (operation->loop)
+            operation->loop(into, from, bytes / operation->element);
+        else
+            operation->combine(operation->context, into, from, bytes, from_is_first);
+    };
+}
+
+static auto taken_by(engine_take *take, void *context)
+{
+    return [=](int from, const part &theirs) {
+        take(context, from, reinterpret_cast<const engine_part *>(&theirs));
+    };
+}
+
+extern "C" {
+
+size_t engine_memory(int ranks)
+{
+    return algorithms::memory_for(ranks);
+}
+
+struct engine *engine_new(const struct engine_ranks *ranks, void *memory)
+{
+    void *room = std::malloc(sizeof(struct engine));
+    struct engine *made = room ? new (room) engine(*ranks, memory) : nullptr;
+    if (!made || made->run.reserve())
+        return made;
+    engine_free(made);
+    return nullptr;
+}
+
+void engine_free(struct engine *engine)
+{
+    if (engine)
+        engine->~engine();
+    std::free(engine);
+}
+
+int engine_barrier(struct engine *engine)
+{
+    engine->run.barrier();
+    return engine->shared.error;
+}
+
+int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes,
+                  const struct engine_operation *operation, int root)
+{
+    auto combine = combine_by(operation);
+    engine->run.reduce(in, out, bytes, operation->element, combine, operation->commutes, root);
+    return engine->shared.error;
+}
+
+int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, void *out,
+                          size_t begin, size_t end, const struct engine_operation *operation)
+{
+    auto combine = combine_by(operation);
+    engine->run.reduce_scatter(in, bytes, out, begin, end, operation->element, combine);
+    return engine->shared.error;
+}
+
+int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
+                const struct engine_operation *operation, int is_exclusive)
+{
+    auto combine = combine_by(operation);
+    engine->run.scan(in, out, bytes, operation->element, combine, is_exclusive);
+    return engine->shared.error;
+}
+
+int engine_exchange(struct engine *engine, enum engine_call call, int from, int to,
+                    const struct engine_offer *mine, engine_take *take, void *context)
+{
+    static constexpr kind kinds[] = {kind::gather, kind::scatter, kind::alltoall};
+    engine->run.exchange(kinds[call], from, to, reinterpret_cast<const offer *>(mine),
+                         taken_by(take, context));
+    return engine->shared.error;
+}
+
+int engine_broadcast(struct engine *engine, int root, const struct engine_offer *mine,
+                     engine_take *take, void *context)
+{
+    engine->run.broadcast(*reinterpret_cast<const offer *>(mine), root, taken_by(take, context));
+    return engine->shared.error;
+}
+}

@@ -1,0 +1,196 @@
+/* src/mpi/collectives/exchange.c: see exchange.h. */
+#include "mpi/collectives/exchange.h"
+
+#include <stdlib.h>
+
+#include "mpi/real/message.h"
+
+int exchange_begin(struct exchange *call, MPI_Comm comm, int root)
+{
+    *call = (struct exchange){.root = root, .result = MPI_SUCCESS};
+    call->communicator = communicator_of(comm, &call->result);
+    if (!call->communicator)
+        return call->result != MPI_SUCCESS;
+    call->rank = call->communicator->group->rank;
+    call->ranks = call->communicator->group->ranks;
+    call->is_root = root == call->rank;
+    return root == ENGINE_EVERYBODY || (root >= 0 && root < call->ranks);
+}
+
+int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
+{
+    *result = call->result;
+    if (*result != MPI_SUCCESS)
+        real()->Comm_call_errhandler(comm, *result);
+    return 1;
+}
+
+void exchange_get(struct exchange *call, const struct piece *piece, int from,
+                  const struct engine_part *part)
+{
+    if (from == call->rank && !(part = call->own))
+        return;
+    int result = piece_fill(piece, part);
+    if (result == MPI_ERR_TRUNCATE)
+        layer_message(
+            call->rank,
+            "rank %d gives %zu bytes in a collective operation in which this rank expects "
+            "%zu: counts and types must match",
+            from, part->bytes, piece_bytes(piece));
+    if (call->result == MPI_SUCCESS)
+        call->result = result;
+}
+
+void exchange_take(void *context, int from, const struct engine_part *part)
+{
+    const struct taking *taking = context;
+    exchange_get(taking->call, taking->piece, from, part);
+}
+
+void exchange_get_each(void *context, int from, const struct engine_part *part)
+{
+    const struct getting_each *taking = context;
+    struct piece piece;
+    if (from == taking->call->rank && !taking->call->own)
+        return;
+    exchange_piece(taking->to, &taking->shape, from, &piece);
+    exchange_get(taking->call, &piece, from, part);
+}
+
+void exchange_run(struct exchange *call, enum engine_call what, int from, int to,
+                  const struct engine_offer *mine, engine_take *take, void *context)
+{
+    int result = engine_exchange(call->communicator->engine, what, from, to, mine, take, context);
+    if (call->result == MPI_SUCCESS)
+        call->result = result;
+}
+
+int exchange_one(const struct one *one, struct piece *piece)
+{
+    *piece = (struct piece){.address = one->buffer, .count = one->count};
+    if (one->count < 0 || shape_find(one->type, &piece->shape) != 0)
+        return -1;
+    return one->buffer || !one->count || piece->shape.form ? 0 : -1;
+}
+
+int exchange_many(const struct exchange *call, const struct many *many, struct shape *shape)
+{
+    if (many->buffer == MPI_IN_PLACE || !places_are_valid(&many->places, call->ranks))
+        return -1;
+    *shape = (struct shape){0};
+    if (!many->types && shape_find(many->type, shape) != 0)
+        return -1;
+    if (!many->types)
+        return many->buffer || shape->form || many->places.counts || !many->places.count ? 0 : -1;
+    for (int i = 0; i < call->ranks; i++)
+        if (shape_find(many->types[i], shape) != 0)
+            return -1;
+    return 0;
+}
+
+int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
+                        const struct places *places)
+{
+    if (from != to || MAY_ALIAS)
+        return 0;
+    for (int i = 0; i < call->ranks; i++)
+        if (places_count(places, i))
+            return 1;
+    return 0;
+}
+
+int exchange_piece(const struct many *many, const struct shape *shape, int rank,
+                   struct piece *piece)
+{
+    ptrdiff_t step = many->types ? 1 : shape->extent;
+    piece->shape = *shape;
+    if (many->types && shape_find(many->types[rank], &piece->shape) != 0)
+        return -1;
+    piece->count = places_count(&many->places, rank);
+    piece->address = (char *)many->buffer + places_at(&many->places, rank) * step;
+    return 0;
+}
+
+/* Data in the order of the ranks is offered where it is, or packed as a whole. */
+static void give_regular(const struct exchange *call, const struct many *from,
+                         const struct shape *shape, struct giving *giving)
+{
+    MPI_Count count = from->places.count;
+    struct piece each = {from->buffer, count, *shape},
+                 all = {from->buffer, count * call->ranks, *shape};
+    size_t bytes = piece_bytes(&each);
+    if (shape->form && piece_bytes(&all) <= PACK_MAX &&
+        piece_pack(&all, giving->room) == MPI_SUCCESS)
+        giving->offer =
+            (struct engine_offer){.base = giving->room, .bytes = bytes, .stride = bytes};
+    else
+        giving->offer = (struct engine_offer){.base = from->buffer,
+                                              .bytes = bytes,
+                                              .stride = (size_t)(count * shape->extent),
+                                              .form = shape->form};
+}
+
+static int give_parts(const struct exchange *call, const struct many *from,
+                      const struct shape *shape, struct giving *giving)
+{
+    for (int i = 0; i < call->ranks; i++) {
+        struct piece piece;
+        if (exchange_piece(from, shape, i, &piece) != 0)
+            return -1;
+        giving->parts[i] = piece_part(&piece);
+    }
+    return 0;
+}
+
+/* Packs all parts one after another, and gives these. */
+static int copy_parts(const struct exchange *call, struct giving *giving)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < call->ranks; i++)
+        bytes += giving->parts[i].bytes;
+    char *to = giving->copy = malloc(bytes + 1);
+    if (!to)
+        return MPI_ERR_NO_MEM;
+    for (int i = 0; i < call->ranks; i++) {
+        struct engine_part *part = &giving->parts[i];
+        struct piece packed = {to, (MPI_Count)part->bytes, {1, 1, NULL}};
+        int result = piece_fill(&packed, part);
+        if (result != MPI_SUCCESS)
+            return result;
+        *part = piece_part(&packed);
+        to += part->bytes;
+    }
+    return MPI_SUCCESS;
+}
+
+int exchange_give(struct exchange *call, const struct many *from, const struct shape *shape,
+                  int is_copied, struct giving *giving)
+{
+    giving->copy = NULL;
+    giving->parts = giving->few;
+    giving->offer = (struct engine_offer){0};
+    if (!is_copied && !from->places.counts && !from->types) {
+        give_regular(call, from, shape, giving);
+        return 0;
+    }
+    if (call->ranks > FEW_RANKS &&
+        !(giving->parts = malloc((size_t)call->ranks * sizeof(*giving->parts)))) {
+        call->result = MPI_ERR_NO_MEM;
+        return 0;
+    }
+    int result = give_parts(call, from, shape, giving);
+    if (result == 0 && is_copied)
+        call->result = copy_parts(call, giving);
+    if (result == 0 && call->result == MPI_SUCCESS)
+        giving->offer.parts = giving->parts;
+    if (result != 0)
+        exchange_give_end(giving);
+    return result;
+}
+
+void exchange_give_end(struct giving *giving)
+{
+    if (giving->parts != giving->few)
+        free(giving->parts);
+    free(giving->copy);
+}

@@ -1,0 +1,76 @@
+/* src/mpi/collectives/exchange.h: what the operations that only move data have in common.
+ *
+ * Each rank reads what is for it in the memory of the others, whatever types the two have. */
+#ifndef ONESPACE_MPI_COLLECTIVES_EXCHANGE_H
+#define ONESPACE_MPI_COLLECTIVES_EXCHANGE_H
+
+#include "mpi/collectives/communicator.h"
+#include "mpi/collectives/operations.h"
+
+#ifdef OPEN_MPI
+enum { MAY_ALIAS = 1 }; /* the same send and receive buffer: Open MPI does not mind */
+#else
+enum { MAY_ALIAS = 0 };
+#endif
+
+/* Data of a derived type that is no larger is packed first: the copy spares the giver the wait for
+ * its readers. */
+enum { PACK_MAX = 4096, FEW_RANKS = 64 };
+
+/* One rank's call. */
+struct exchange {
+    struct communicator *communicator; /* NULL: there is none, with `result` */
+    int rank, ranks;
+    int root, is_root;             /* ENGINE_EVERYBODY: no rank is */
+    int result;                    /* MPI_SUCCESS, or the first error; set by takes, too */
+    const struct engine_part *own; /* what this rank gets from itself; NULL: nothing */
+};
+
+/* 1: the call is the layer's. */
+int exchange_begin(struct exchange *call, MPI_Comm comm, int root);
+/* Calls the error handler after an error. Returns 1. */
+int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);
+
+/* Puts what `from` gives into the piece; of this rank itself, call->own. */
+void exchange_get(struct exchange *call, const struct piece *piece, int from,
+                  const struct engine_part *part);
+/* Gets, from one rank only, into one piece. */
+struct taking {
+    struct exchange *call;
+    const struct piece *piece;
+};
+engine_take exchange_take; /* context: a struct taking */
+/* Gets from each rank into its place. */
+struct getting_each {
+    struct exchange *call;
+    const struct many *to;
+    struct shape shape; /* of `to` */
+};
+engine_take exchange_get_each; /* context: a struct getting_each */
+void exchange_run(struct exchange *call, enum engine_call what, int from, int to,
+                  const struct engine_offer *mine, engine_take *take, void *context);
+
+/* 0, or -1: the MPI library has to say what is wrong. */
+int exchange_one(const struct one *one, struct piece *piece);
+/* *shape: of all of `many` but Alltoallw's, which has one for each rank. */
+int exchange_many(const struct exchange *call, const struct many *many, struct shape *shape);
+/* Whether a rank may not give and get so: with some data, at the same address. */
+int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
+                        const struct places *places);
+int exchange_piece(const struct many *many, const struct shape *shape, int rank,
+                   struct piece *piece);
+
+/* What this rank gives to each. */
+struct giving {
+    struct engine_offer offer;
+    struct engine_part few[FEW_RANKS], *parts;
+    char room[PACK_MAX];
+    void *copy;
+};
+/* 0, or -1 as above. A rank without memory gives nothing, so that the others need not wait for it,
+ * and has call->result. is_copied: of a copy, since this rank gets where it gives. */
+int exchange_give(struct exchange *call, const struct many *from, const struct shape *shape,
+                  int is_copied, struct giving *giving);
+void exchange_give_end(struct giving *giving);
+
+#endif

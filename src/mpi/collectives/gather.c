@@ -1,0 +1,38 @@
+/* src/mpi/collectives/gather.c: see operations.h. */
+#include "mpi/collectives/exchange.h"
+
+/* keeps: this rank gets its own part, too. */
+static void gather(struct exchange *call, const struct piece *mine, int keeps,
+                   struct getting_each *taking)
+{
+    char room[PACK_MAX];
+    struct engine_part own = piece_part(mine), part = own;
+    if (part.form && part.bytes <= PACK_MAX && piece_pack(mine, room) == MPI_SUCCESS)
+        part = (struct engine_part){room, part.bytes, NULL};
+    struct engine_offer offer = {.base = part.data, .bytes = part.bytes, .form = part.form};
+    call->own = keeps ? &own : NULL;
+    exchange_run(call, ENGINE_GATHER, ENGINE_EVERYBODY, call->root, call->is_root ? NULL : &offer,
+                 exchange_get_each, taking);
+}
+
+int collective_gather(MPI_Comm comm, const struct one *from, const struct many *to, int root,
+                      int *result)
+{
+    struct exchange call;
+    struct getting_each taking = {&call, to, {0}};
+    struct piece mine;
+    if (!exchange_begin(&call, comm, root))
+        return 0;
+    if (call.result == MPI_SUCCESS) {
+        int gets = root == ENGINE_EVERYBODY || call.is_root;
+        if (gets && (exchange_many(&call, to, &taking.shape) != 0 ||
+                     exchange_is_aliased(from->buffer, to->buffer, &call, &to->places)))
+            return 0;
+        int in_place = from->buffer == MPI_IN_PLACE;
+        if (in_place ? !gets || exchange_piece(to, &taking.shape, call.rank, &mine) != 0
+                     : exchange_one(from, &mine) != 0)
+            return 0;
+        gather(&call, &mine, gets && !in_place, &taking);
+    }
+    return exchange_end(&call, comm, result);
+}

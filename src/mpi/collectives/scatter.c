@@ -1,0 +1,44 @@
+/* src/mpi/collectives/scatter.c: see operations.h. */
+#include "mpi/collectives/exchange.h"
+
+static int give(struct exchange *call, const struct many *from, const struct one *to)
+{
+    struct shape shape;
+    struct giving giving;
+    struct piece own = {0}, piece = {0};
+    struct taking taking = {call, &piece};
+    int in_place = to->buffer == MPI_IN_PLACE;
+    if (exchange_many(call, from, &shape) != 0 ||
+        exchange_is_aliased(from->buffer, to->buffer, call, &from->places) ||
+        (!in_place &&
+         (exchange_one(to, &piece) != 0 || exchange_piece(from, &shape, call->rank, &own) != 0)) ||
+        exchange_give(call, from, &shape, 0, &giving) != 0)
+        return -1;
+    struct engine_part part = piece_part(&own);
+    call->own = in_place ? NULL : &part;
+    exchange_run(call, ENGINE_SCATTER, call->root, ENGINE_EVERYBODY, &giving.offer, exchange_take,
+                 &taking);
+    exchange_give_end(&giving);
+    return 0;
+}
+
+static int take(struct exchange *call, const struct one *to)
+{
+    struct piece piece;
+    if (to->buffer == MPI_IN_PLACE || exchange_one(to, &piece) != 0)
+        return -1;
+    struct taking taking = {call, &piece};
+    exchange_run(call, ENGINE_SCATTER, call->root, ENGINE_EVERYBODY, NULL, exchange_take, &taking);
+    return 0;
+}
+
+int collective_scatter(MPI_Comm comm, const struct many *from, const struct one *to, int root,
+                       int *result)
+{
+    struct exchange call;
+    if (!exchange_begin(&call, comm, root) || root == ENGINE_EVERYBODY)
+        return 0;
+    if (call.result == MPI_SUCCESS && (call.is_root ? give(&call, from, to) : take(&call, to)) != 0)
+        return 0;
+    return exchange_end(&call, comm, result);
+}

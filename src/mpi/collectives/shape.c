@@ -1,0 +1,94 @@
+/* src/mpi/collectives/shape.c: see shape.h. */
+#include "mpi/collectives/shape.h"
+
+#include <string.h>
+
+#include "mpi/types/walk.h"
+
+/* Single bytes, one after another. */
+static const struct layout bytes = {
+    .size = 1, .extent = 1, .top = {.stride = 1, .count = 1, .size = 1}};
+
+_Static_assert(sizeof(MPI_Count) == 8 && sizeof(MPI_Aint) == 8, "");
+
+int64_t places_value(const void *values, int are_large, int index)
+{
+    int64_t value;
+    if (!are_large)
+        return ((const int *)values)[index];
+    memcpy(&value, (const char *)values + (size_t)index * sizeof(value), sizeof(value));
+    return value;
+}
+
+MPI_Count places_count(const struct places *places, int rank)
+{
+    return places->counts ? places_value(places->counts, places->are_large, rank) : places->count;
+}
+
+ptrdiff_t places_at(const struct places *places, int rank)
+{
+    return places->displacements ? places_value(places->displacements, places->are_large, rank)
+                                 : (ptrdiff_t)rank * places->count;
+}
+
+int places_are_valid(const struct places *places, int ranks)
+{
+    if (!places->counts)
+        return places->count >= 0;
+    for (int i = 0; i < ranks; i++)
+        if (places_count(places, i) < 0)
+            return 0;
+    return 1;
+}
+
+/* Whether items follow one another without gaps. */
+static int is_dense(const struct layout *layout)
+{
+    return layout->size > 0 && layout->top.size == layout->size && layout->top.count == 1 &&
+           layout->top.offset == 0 && layout->extent == (int64_t)layout->size;
+}
+
+int shape_find(MPI_Datatype type, struct shape *shape)
+{
+    const struct layouts *layouts;
+    if (type == MPI_DATATYPE_NULL)
+        return -1;
+    const struct basic *basic = types_basic(type);
+    if (types_is_dense(basic)) {
+        *shape = (struct shape){basic->size, (ptrdiff_t)basic->extent, NULL};
+        return 0;
+    }
+    if (layouts_find(type, &layouts) != MPI_SUCCESS)
+        return -1;
+    const struct layout *found = &layouts->bytes;
+    *shape = (struct shape){found->size, (ptrdiff_t)found->extent, is_dense(found) ? NULL : found};
+    return 0;
+}
+
+static struct side side_of(const void *address, size_t size, const struct layout *form)
+{
+    const struct layout *layout = form ? form : &bytes;
+    return (struct side){(char *)address, layout->size ? size / layout->size : 0, layout};
+}
+
+int piece_fill(const struct piece *piece, const struct engine_part *from)
+{
+    size_t room = piece_bytes(piece);
+    if (from->bytes > room)
+        return MPI_ERR_TRUNCATE;
+    if (!piece->shape.form && !from->form) {
+        if (from->bytes && piece->address != from->data)
+            memcpy(piece->address, from->data, from->bytes);
+        return MPI_SUCCESS;
+    }
+    struct side to = side_of(piece->address, room, piece->shape.form);
+    struct side source = side_of(from->data, from->bytes, from->form);
+    return walk_copy(&to, &source);
+}
+
+int piece_pack(const struct piece *piece, void *to)
+{
+    struct piece packed = {to, (MPI_Count)piece_bytes(piece), {1, 1, NULL}};
+    struct engine_part from = piece_part(piece);
+    return piece_fill(&packed, &from);
+}

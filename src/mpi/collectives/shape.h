@@ -1,0 +1,56 @@
+/* src/mpi/collectives/shape.h: data as a rank describes it to MPI, and as it is read by others. */
+#ifndef ONESPACE_MPI_COLLECTIVES_SHAPE_H
+#define ONESPACE_MPI_COLLECTIVES_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mpi/collectives/engine.h"
+#include "mpi/types/layout.h"
+
+/* Of a datatype. */
+struct shape {
+    size_t size;               /* bytes of data in an item */
+    ptrdiff_t extent;          /* from one item to the next */
+    const struct layout *form; /* NULL: items are dense, one after another */
+};
+
+/* Where in a buffer the data from or for each rank is. */
+struct places {
+    MPI_Count count;                    /* items of each rank, without `counts` */
+    const void *counts, *displacements; /* NULL; or of int, or MPI_Count and MPI_Aint */
+    int are_large;
+};
+
+/* One of int or, if they are large, of MPI_Count or MPI_Aint. */
+int64_t places_value(const void *values, int are_large, int index);
+MPI_Count places_count(const struct places *places, int rank);
+/* In items; of Alltoallw in bytes. */
+ptrdiff_t places_at(const struct places *places, int rank);
+/* Whether no count is negative. */
+int places_are_valid(const struct places *places, int ranks);
+
+/* 0, or -1: the MPI library has to say what is wrong with the type. */
+int shape_find(MPI_Datatype type, struct shape *shape);
+
+/* Data in memory. */
+struct piece {
+    char *address;
+    MPI_Count count; /* of items */
+    struct shape shape;
+};
+
+static inline size_t piece_bytes(const struct piece *piece)
+{
+    return (size_t)piece->count * piece->shape.size;
+}
+static inline struct engine_part piece_part(const struct piece *piece)
+{
+    return (struct engine_part){piece->address, piece_bytes(piece), piece->shape.form};
+}
+/* MPI_SUCCESS or an error class; MPI_ERR_TRUNCATE: there is more than the piece can hold. */
+int piece_fill(const struct piece *piece, const struct engine_part *from);
+/* Its data in one piece, to `to`, which has room for it. */
+int piece_pack(const struct piece *piece, void *to);
+
+#endif

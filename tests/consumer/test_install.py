@@ -1,0 +1,130 @@
+"""tests/consumer/test_install.py: what `make install` puts under a prefix is complete, serves others, and can go."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from jobs import BUILD, ROOT
+
+HEADERS = sorted(str(path.relative_to(ROOT / "include")) for path in (ROOT / "include").rglob("*.h"))
+
+
+MPICH = pathlib.Path("/usr/include/x86_64-linux-gnu/mpich")
+
+
+def command(*words, **options):
+    result = subprocess.run(words, capture_output=True, text=True, timeout=280, **options)
+    assert result.returncode == 0, f"{words}:\n{result.stdout}{result.stderr}"
+    return result
+
+
+def install(prefix):
+    command("cmake", "--install", BUILD, "--prefix", prefix)
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    return install(tmp_path_factory.mktemp("installed") / "prefix")
+
+
+def package(prefix, *words):
+    directory, = {path.parent for path in prefix.rglob("*.pc")}
+    return command("pkg-config", *words, env={**os.environ, "PKG_CONFIG_PATH": str(directory)}).stdout.split()
+
+
+def test_consumers_build_and_run(installed, tmp_path):
+    """In C and C++, by pkg-config and by CMake; of the library, XPMEM, PiP, the synchronisation and the MPI layers."""
+    text = command(ROOT / "tests/consumer/build", installed, tmp_path).stdout
+    for part in ("C consumer", "C++ consumer", "XPMEM consumer", "PiP consumer", "sync consumer"):
+        assert part in text, text
+
+
+@pytest.mark.parametrize("name", ["onespace", "cray-xpmem", "pip"])
+def test_pkg_config_names_the_prefix_even_when_it_is_moved(installed, tmp_path, name):
+    for prefix in (installed, shutil.copytree(installed, tmp_path / "moved", symlinks=True)):
+        flags = package(prefix, "--cflags", "--libs", name)
+        include, = [flag[2:] for flag in flags if flag.startswith("-I")]
+        libraries, = [flag[2:] for flag in flags if flag.startswith("-L")]
+        assert os.path.samefile(include, prefix / "include")
+        assert pathlib.Path(libraries).resolve().is_relative_to(prefix)
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c17"])
+@pytest.mark.parametrize("header", HEADERS)
+def test_header_compiles_as_strict_c(header, standard, mpi_named):
+    flags = ["-I", MPICH] if header == "onespace/window.h" and mpi_named("mpich") else []
+    command("cc", f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-xc", "-I",
+            ROOT / "include", *flags, "-", input=f"#include <{header}>\n")
+
+
+def test_libraries_have_versions_in_their_names(installed):
+    for name in ("libonespace.so", "libpip.so", "libxpmem.so"):
+        library, = installed.rglob(name)
+        assert re.fullmatch(re.escape(name) + r"\.\d+", os.readlink(library)), os.readlink(library)
+        text = command("readelf", "-d", library).stdout
+        assert f"Library soname: [{name}.0]" in text
+
+
+@pytest.mark.parametrize("place", ["bash-completion/completions/onespace", "zsh/site-functions/_onespace",
+                                   "fish/vendor_completions.d/onespace.fish"])
+def test_completions_are_where_shells_look(installed, place):
+    assert "onespace completion" in (installed / "share" / place).read_text()
+
+
+def test_pip_commands_work_from_there(installed, tmp_path):
+    """In an environment without a word about where the libraries are."""
+    env = {"PATH": "/usr/bin:/bin"}
+    root = tmp_path / "root"
+    command(installed / "bin/pipcc", "-o", root, ROOT / "tests/consumer/root.c", env=env)
+    assert "PiP consumer" in command(root, env=env).stdout
+    assert command(installed / "bin/printpipmode", env=env).stdout
+    command(installed / "bin/pip-exec", "-n", "2", "/bin/true", env=env)
+
+
+def test_links_of_the_installed_documentation_lead_somewhere(installed):
+    readme, = installed.rglob("doc/onespace/README.md")
+    texts = sorted(readme.parent.rglob("*.md"))
+    assert len(texts) > 20
+    link = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+    missing = [f"{text.relative_to(readme.parent)}: {target}" for text in texts
+               for target in link.findall(re.sub(r"(?s)```.*?```", "", text.read_text()))
+               if not target.startswith("http") and not (text.parent / target).exists()]
+    assert not missing, missing
+
+
+def test_uninstall_leaves_what_others_have_put_there(tmp_path):
+    prefix = install(tmp_path / "prefix")
+    (prefix / "lib").mkdir(exist_ok=True)
+    (prefix / "lib/other").touch()
+    (prefix / "bin/.hidden").touch()
+    command("make", "-C", ROOT, "uninstall", f"PREFIX={prefix}")
+    left = {str(path.relative_to(prefix)) for path in prefix.rglob("*")}
+    assert left == {"lib", "lib/other", "bin", "bin/.hidden"}
+    again = subprocess.run(["make", "-C", ROOT, "uninstall", f"PREFIX={prefix}"], capture_output=True, text=True)
+    assert again.returncode != 0 and f"onespace is not installed under {prefix}" in " ".join(again.stderr.split())
+
+
+def test_mpi_layer_that_is_left_out_is_said(tmp_path):
+    """On standard error, since make shows nothing else of what CMake says."""
+    done = command("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path, "-DONESPACE_OPENMPI_INCLUDE=/nowhere")
+    assert "libonespace-mpi-openmpi.so" in done.stderr and "-DONESPACE_OPENMPI_INCLUDE=DIR" in done.stderr, done
+    assert "libonespace-mpi-mpich.so" not in done.stderr or not os.path.exists(MPICH / "mpi.h")
+
+
+@pytest.mark.parametrize("what", ["demo", "test"])
+def test_setup_names_packages_of_other_distributions(tmp_path, what):
+    """Where there is no dpkg: the list, and nothing is done."""
+    for name in ("sh", "dirname", "id", "cat", "sed"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    done = subprocess.run(["/bin/sh", ROOT / "scripts/setup", what], capture_output=True, text=True,
+                          env={"PATH": str(tmp_path)})
+    assert done.returncode == 1, done
+    rows = dict(re.findall(r"(?m)^  ([\w, ]+): (?:dnf|zypper) install (.*)$", done.stderr))
+    assert set(rows) == {"RHEL, Fedora", "SLES, openSUSE"}
+    for packages in rows.values():
+        assert {"hwloc-devel", "mpich-devel", "cmake"} <= set(packages.split())
+    assert ("python3-pytest" in rows["RHEL, Fedora"]) == (what == "test")

@@ -1,0 +1,101 @@
+"""The collective operations of ranks in one space give what the MPI library's own give."""
+import os
+
+import pytest
+
+from jobs import RUN
+
+ROUNDS = "30000" if os.environ.get("ONESPACE_LONG") == "1" else "1000"
+ON = [*RUN, "--collectives", "on"]
+NAMED = "rank 0 gives 8192 bytes in a collective operation in which this rank expects 4096"
+
+
+def right(ranks):
+    return [f"rank {i}: 0 wrong" for i in range(ranks)]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("source", ["mpi_collectives_random", "mpi_collectives_moves"])
+def test_results_are_right(job, guests, stock_mpi, source, ranks):
+    program = guests.mpi(stock_mpi, source)
+    for seed in "1", "2":
+        result = job.run(stock_mpi.command(ranks, [*ON, program, ROUNDS, seed]), timeout=120, env=stock_mpi.env)
+        assert result.code == 0 and result.lines == right(ranks), str(result)
+
+
+@pytest.mark.parametrize("which", ["on", "off"])
+def test_large_counts(job, guests, stock_mpi, which):
+    """By the layer, by the library, and where that has none by its functions with int counts."""
+    program = guests.mpi(stock_mpi, "mpi_collectives_large")
+    result = job.run(stock_mpi.command(3, [*RUN, "--collectives", which, program]), timeout=60, env=stock_mpi.env)
+    assert result.code == 0 and sorted(result.lines) == right(3), str(result)
+
+
+@pytest.mark.parametrize("source", ["mpi_collectives_random", "mpi_collectives_moves"])
+def test_processes_agree_with_the_check(job, guests, mpi_named, source):
+    """What the program expects is what the MPI library does. MPICH 4.0.2 crashes where the root of an MPI_Reduce in
+    place is not rank 0, and truncates where the types of an MPI_Allgatherv differ in extent."""
+    mpi = mpi_named("openmpi")
+    program = guests.mpi(mpi, source)
+    result = job.run(mpi.command(2, [program, ROUNDS]), timeout=120, env=mpi.env)
+    assert result.code == 0 and result.lines == right(2), str(result)
+
+
+@pytest.mark.parametrize("source", ["mpi_collectives", "mpi_onesided", "mpi_operations", "mpi_datatypes"])
+def test_other_programs_run_as_before(job, guests, stock_mpi, source):
+    program = guests.mpi(stock_mpi, source)
+    off, on = (job.run(stock_mpi.command(2, [*run, program]), timeout=60, env=stock_mpi.env) for run in (RUN, ON))
+    assert (on.code, on.lines) == (off.code, off.lines) and on.code == 0, f"{off}\n{on}"
+
+
+def test_death_of_a_rank_is_an_error_to_those_that_wait(job, guests, mpi_named):
+    mpi = mpi_named("mpich")
+    result = job.run(mpi.command(3, [*ON, guests.mpi(mpi, "mpi_collectives_random"), "die"], "-disable-auto-cleanup"),
+                     timeout=60)
+    assert [line for line in result.lines if line.startswith("rank")] == ["rank 0: an error", "rank 2: an error"], \
+        str(result)
+    assert "rank 1 of the communicator has ended" in result.err, str(result)
+
+
+def test_counts_that_differ_are_named(job, guests, stock_mpi):
+    """As in the MPI libraries the rank that gets too much has the error."""
+    program = guests.mpi(stock_mpi, "mpi_collectives_random")
+    result = job.run(stock_mpi.command(2, [*ON, program, "disagree"]), timeout=60, env=stock_mpi.env)
+    assert "rank 0: no error" in result.err and "rank 1: truncated" in result.err, str(result)
+    assert NAMED in result.err, str(result)
+
+
+
+@pytest.mark.parametrize("barriers, are_ours", [("10", False), ("40", True)])
+def test_auto_waits_for_many_operations(job, guests, mpi_named, barriers, are_ours):
+    mpi = mpi_named("mpich")
+    program = guests.mpi(mpi, "mpi_collectives_random")
+    result = job.run(mpi.command(2, [*RUN, "--collectives", "auto", program, "disagree", barriers]), timeout=60)
+    assert (NAMED in result.err) == are_ours, str(result)
+
+
+def test_auto_leaves_jobs_with_processes_alone(job, guests, stock_mpi):
+    """The ranks that are processes would not take part in what tasks agree on."""
+    program = guests.mpi(stock_mpi, "mpi_collectives_moves")
+    parts = [*stock_mpi.command(2, [*RUN, program, "200"]), ":", "-n", "1", program, "200"]
+    result = job.run(parts, timeout=120, env=stock_mpi.env)
+    assert result.code == 0 and sorted(result.lines) == right(3), str(result)
+
+
+def test_off_leaves_all_to_the_library(job, guests, mpi_named):
+    mpi = mpi_named("mpich")
+    program = guests.mpi(mpi, "mpi_collectives_random")
+    result = job.run(mpi.command(2, [*RUN, "--collectives", "off", program, "disagree", "40"]), timeout=60)
+    assert NAMED not in result.err, str(result)
+
+
+def test_auto_leaves_programs_with_a_gpu_alone(job, guests, mpi_named, tmp_path):
+    """Its memory may be none that the CPU can read."""
+    mpi = mpi_named("mpich")
+    library, program = tmp_path / "libcuda.so.1", guests.mpi(mpi, "mpi_collectives_random")
+    made = job.run(["cc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", library, "-x", "c", "/dev/null"])
+    assert made.code == 0, str(made)
+    for which, are_ours in ("auto", False), ("on", True):
+        run = ["env", f"LD_PRELOAD={library}", *RUN, "--collectives", which]
+        result = job.run(mpi.command(2, [*run, program, "disagree", "40"]), timeout=60)
+        assert (NAMED in result.err) == are_ours, f"{which}: {result}"

@@ -1,0 +1,509 @@
+"""onespace.Executor: the interface of concurrent.futures, and its failures."""
+import pytest
+
+from jobs import RUN
+
+FUNCTIONS = """
+def add(a, b=0):
+    return a + b
+def sleep(seconds):
+    time.sleep(seconds)
+    return seconds
+def fail(text):
+    raise ValueError(text)
+def die(how):
+    os.kill(os.getpid(), how) if how > 0 else os._exit(-how)
+def process(_=None):
+    return os.getpid()
+def both():
+    '''Returns when both workers of a pool are in a call.'''
+    open(f"worker-{onespace.worker_number()}", "w").close()
+    until(lambda: os.path.exists("worker-0") and os.path.exists("worker-1"))
+def wait_for(path):
+    until(lambda: os.path.exists(path))
+    return path
+"""
+
+
+def test_calls_are_made_in_workers(program):
+    program(FUNCTIONS, """
+        with onespace.Executor(2) as pool:
+            assert pool.submit(add, 1, b=2).result(50) == 3
+            assert pool.submit(process).result() != os.getpid()
+            assert list(pool.map(add, range(20), range(20))) == list(range(0, 40, 2))
+            assert list(pool.map(add, range(20), chunksize=3)) == list(range(20))
+            with refused(ValueError, "chunksize"):
+                pool.map(add, [1], chunksize=0)
+        """)
+
+
+@pytest.mark.parametrize("before", [[], RUN, [*RUN, "--space", "test"]], ids=["root", "task", "joined"])
+def test_program_may_be_root_or_task(program, before):
+    program(FUNCTIONS, """
+        with onespace.Executor(2) as pool:
+            a = np.arange(100000)
+            assert pool.submit(add, a, 1).result(50)[7] == 8
+        """, before=before)
+
+
+def test_thousands_of_small_calls(program):
+    program(FUNCTIONS, """
+        with onespace.Executor(3) as pool:
+            futures = [pool.submit(add, i, 1) for i in range(5000)]
+            assert [future.result() for future in futures] == list(range(1, 5001))
+            assert sum(future.result() for future in concurrent.futures.as_completed(
+                pool.submit(add, i) for i in range(2000))) == 1999000
+        """)
+
+
+def test_several_threads_submit_and_wait(program):
+    program(FUNCTIONS, """
+        def use(first, found):
+            found += [pool.submit(add, i).result(50) for i in range(first, first + 300)]
+        with onespace.Executor(2) as pool:
+            lists = [[] for _ in range(5)]
+            threads = [threading.Thread(target=use, args=(1000 * i, found)) for i, found in enumerate(lists)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for i, found in enumerate(lists):
+                assert found == list(range(1000 * i, 1000 * i + 300))
+        """)
+
+
+def test_long_calls_run_beside_each_other(program):
+    """No call waits for one that a busy worker makes."""
+    program(FUNCTIONS, """
+        with onespace.Executor(3) as pool:
+            first, second = pool.submit(wait_for, "a"), pool.submit(wait_for, "b")
+            open("b", "w").close()
+            assert second.result(50) == "b"
+            for i in range(200):
+                assert pool.submit(add, i).result(50) == i
+            assert not first.done()
+            open("a", "w").close()
+            assert first.result(50) == "a"
+        """)
+
+
+def test_initializer_runs_in_each_worker(program):
+    program(FUNCTIONS + """
+found = []
+def begin(*words):
+    found.append(words)
+def begun(_):
+    return both(), os.getpid(), found
+""", """
+        values = np.arange(10000)
+        with onespace.Executor(2, initializer=begin, initargs=("one", values)) as pool:
+            results = list(pool.map(begun, range(2)))
+            assert len({pid for _, pid, _ in results}) == 2
+            for _, _, words in results:
+                assert len(words) == 1 and words[0][0] == "one" and address(words[0][1]) == address(values)
+        del words, results
+        """)
+
+
+def test_workers_are_numbered_named_and_bound(program):
+    program(FUNCTIONS + """
+def about(_):
+    both()
+    return (onespace.worker_number(), open("/proc/self/comm").read().strip(), threading.current_thread().name,
+            multiprocessing.current_process().name, sorted(os.sched_getaffinity(0)))
+""", """
+        assert onespace.worker_number() is None
+        cpus = sorted(os.sched_getaffinity(0))
+        with onespace.Executor(2, bind=True) as pool:
+            found = {told[0]: told[1:] for told in pool.map(about, range(2))}
+        assert sorted(found) == [0, 1], found
+        for number, (comm, thread, process, bound) in found.items():
+            assert comm == thread == process == f"onespace-{number}", found
+            assert bound == [cpus[number % len(cpus)]], found
+        with onespace.Executor(1, bind=[cpus]) as pool:
+            assert pool.submit(about, 0).result()[4] == cpus
+        with refused(ValueError, "bind is empty"):
+            onespace.Executor(1, bind=[])
+        """)
+
+
+def test_environment_is_added_to_ours(program):
+    program(FUNCTIONS + """
+def variable(name):
+    return os.environ.get(name)
+""", """
+        with onespace.Executor(1, env={"WORD": "given"}) as pool:
+            assert list(pool.map(variable, ["WORD", "PATH"])) == ["given", os.environ["PATH"]]
+        """)
+
+
+def test_exception_has_its_remote_traceback(program):
+    program(FUNCTIONS + """
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(a)
+class Local(Exception):
+    def __init__(self):
+        super().__init__("local")
+        self.lock = threading.Lock()
+def odd():
+    raise Odd(1, 2)
+def local():
+    raise Local
+def leave():
+    sys.exit(3)
+""", """
+        import traceback
+        with onespace.Executor(1) as pool:
+            error = pool.submit(fail, "reason").exception(50)
+            assert type(error) is ValueError and error.args == ("reason",)
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            assert 'in fail' in text and 'raise ValueError(text)' in text and "RemoteTraceback" in text, text
+            with refused(ValueError, "reason"):
+                list(pool.map(fail, ["reason"]))
+            for function, name in ((odd, "Odd"), (local, "Local")):  # cannot be unpickled; cannot be pickled
+                with refused(RuntimeError, "cannot be pickled", name):
+                    pool.submit(function).result(50)
+            with refused(SystemExit, "3"):
+                pool.submit(leave).result(50)
+            assert pool.submit(add, 1).result(50) == 1
+        """)
+
+
+def test_what_cannot_be_pickled_is_an_error_of_its_call(program):
+    program(FUNCTIONS + """
+def lock():
+    return threading.Lock()
+class Broken:
+    def __reduce__(self):
+        return fail, ("on arrival",)
+def broken():
+    return Broken()
+""", """
+        with onespace.Executor(1) as pool:
+            for call in ((lambda: 1,), (add, threading.Lock())):
+                with refused(pickle.PicklingError, "cannot be sent to a worker", "cloudpickle.CloudPickler"):
+                    pool.submit(*call).result(50)
+            with refused(pickle.PicklingError, "the result of this call, a lock, cannot be sent back"):
+                pool.submit(lock).result(50)
+            with refused(pickle.UnpicklingError, "cannot be loaded in worker 0", "on arrival"):
+                pool.submit(add, Broken()).result(50)
+            with refused(pickle.UnpicklingError, "result of a call in worker 0", "on arrival"):
+                pool.submit(broken).result(50)
+            assert pool.submit(add, 1).result(50) == 1
+        """)
+
+
+def test_function_that_workers_cannot_import_is_an_error_of_its_call(program):
+    program(FUNCTIONS, """
+        def late():
+            pass
+        import types
+        module = types.ModuleType("made_up")
+        exec("def function(): pass", module.__dict__)
+        sys.modules["made_up"] = module
+        with onespace.Executor(1) as pool:
+            with refused(pickle.UnpicklingError, "'late'", "top level of a module", "cloudpickle"):
+                pool.submit(late).result(50)
+            with refused(pickle.UnpicklingError, "made_up", "top level of a module"):
+                pool.submit(module.function).result(50)
+            assert pool.submit(add, 1).result(50) == 1
+        """)
+
+
+def test_waits_end_in_time(program):
+    program(FUNCTIONS, """
+        with onespace.Executor(1) as pool:
+            future = pool.submit(wait_for, "a")
+            for timeout in (0, 0.1):
+                with refused(concurrent.futures.TimeoutError):
+                    future.result(timeout)
+                with refused(concurrent.futures.TimeoutError):
+                    future.exception(timeout)
+            with refused(concurrent.futures.TimeoutError):
+                next(pool.map(wait_for, ["a"], timeout=0.1))
+            open("a", "w").close()
+            assert future.result(50) == "a"
+        """)
+
+
+def test_waiting_calls_can_be_cancelled(program):
+    program(FUNCTIONS, """
+        with onespace.Executor(1) as pool:
+            futures = [pool.submit(wait_for, "a") for _ in range(10)]
+            assert futures[0].running() and not futures[0].cancel()
+            assert futures[9].cancel() and futures[9].cancelled()
+            with refused(concurrent.futures.CancelledError):
+                futures[9].result(50)
+            pool.shutdown(wait=False, cancel_futures=True)
+            assert futures[8].cancelled()
+            open("a", "w").close()
+            done, _ = concurrent.futures.wait(futures, timeout=50)
+            assert len(done) == 10 and sum(future.cancelled() for future in futures) == 8
+        """)
+
+
+def test_callback_may_submit(program):
+    program(FUNCTIONS, """
+        with onespace.Executor(1) as pool:
+            found, ready = [], threading.Event()
+            def again(future):
+                found.append(future.result())
+                pool.submit(add, found[-1], 1).add_done_callback(again) if len(found) < 50 else ready.set()
+            pool.submit(add, 0).add_done_callback(again)
+            assert ready.wait(30) and found == list(range(50))
+        """)
+
+
+def test_no_calls_after_shutdown(program):
+    program(FUNCTIONS, """
+        pool = onespace.Executor(1)
+        future = pool.submit(sleep, 0.2)
+        pool.shutdown(wait=False)
+        with refused(RuntimeError, "after shutdown"):
+            pool.submit(add, 1)
+        assert future.result(50) == 0.2
+        pool.shutdown()
+        unused = onespace.Executor(1)
+        unused.shutdown()
+        """)
+
+
+@pytest.mark.parametrize("end", ["", "del pool", "sys.exit(0)"])
+def test_calls_are_made_to_the_end_of_the_program(program, end):
+    result = program(FUNCTIONS + """
+def say(word):
+    time.sleep(0.1)
+    print(word, flush=True)
+""", f"""
+        pool = onespace.Executor(1)
+        for word in "one two three four".split():
+            pool.submit(say, word)
+        {end}
+        """)
+    assert result.out.split() == ["one", "two", "three", "four"]
+
+
+def test_worker_is_replaced_after_its_calls(program):
+    program(FUNCTIONS, """
+        with onespace.Executor(2, max_tasks_per_child=3) as pool:
+            pids = [future.result(50) for future in [pool.submit(process) for _ in range(20)]]
+            assert len(set(pids)) >= 6 and all(pids.count(pid) <= 3 for pid in pids), pids
+        """)
+
+
+@pytest.mark.parametrize("how,told", [("signal.SIGKILL", "was killed by SIGKILL"), ("-7", "ended with 7"),
+                                      ("signal.SIGSEGV", "was killed by SIGSEGV")])
+def test_worker_that_ends_breaks_the_pool(program, how, told):
+    program(FUNCTIONS, f"""
+        with onespace.Executor(2) as pool:
+            futures = [pool.submit(sleep, 30) for _ in range(4)]
+            broken = pool.submit(die, {how})
+            lost = onespace.Executor(2)
+            other = lost.submit(die, {how})
+            with refused(BrokenProcessPool, {told!r}, "lost"):
+                other.result(50)
+            with refused(BrokenProcessPool, {told!r}):
+                lost.submit(add, 1)
+            lost.shutdown()
+            os.kill(pool._crew.processes()[0], 9)
+            for future in (*futures, broken):
+                assert type(future.exception(50)) is BrokenProcessPool
+        """)
+
+
+def test_worker_that_executes_another_program_breaks_the_pool(program):
+    program(FUNCTIONS + """
+def execute():
+    os.execvp("sleep", ["sleep", "60"])
+""", """
+        with onespace.Executor(1) as pool:
+            with refused(BrokenProcessPool, "worker 0"):
+                pool.submit(execute).result(50)
+        """)
+
+
+def test_worker_that_left_a_child_behind_is_noticed(program):
+    """The child has the worker's descriptors."""
+    program(FUNCTIONS + """
+def fork():
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+    with open("child", "w") as file:
+        file.write(str(child))
+    os._exit(4)
+""", """
+        with onespace.Executor(1) as pool:
+            with refused(BrokenProcessPool, "ended with 4"):
+                pool.submit(fork).result(50)
+        os.kill(int(open("child").read()), 9)
+        """)
+
+
+@pytest.mark.parametrize("initializer,told", [("fail", "ValueError: reason"), ("sys.exit", "the initializer called")])
+def test_initializer_that_fails_breaks_the_pool(program, initializer, told):
+    program(FUNCTIONS, f"""
+        with onespace.Executor(1, initializer={initializer}, initargs=("reason",)) as pool:
+            error = pool.submit(add, 1).exception(50)
+            assert type(error) is BrokenProcessPool and "could not start" in str(error), error
+            assert {told!r} in str(error) and {told!r} in str(error.__cause__), error
+        """)
+
+
+def test_pool_without_a_guard_is_an_error(program):
+    """The worker imports the program, which starts a pool."""
+    program(FUNCTIONS, """
+        with onespace.Executor(1) as pool:
+            with refused(BrokenProcessPool, "could not start", "if __name__ == '__main__'"):
+                pool.submit(add, 1).result(50)
+        """, is_guarded=False)
+
+
+def test_wrong_options_are_refused(program):
+    program(FUNCTIONS, """
+        for options, kind, word in [({"max_workers": 0}, ValueError, "max_workers"),
+                                    ({"initializer": 1}, TypeError, "initializer"),
+                                    ({"max_tasks_per_child": 0}, ValueError, "1 or more"),
+                                    ({"max_tasks_per_child": "a"}, TypeError, "integer"),
+                                    ({"writable": "some"}, ValueError, "arguments")]:
+            with refused(kind, word):
+                onespace.Executor(**options)
+        """)
+
+
+def test_executor_inside_a_worker(program):
+    program(FUNCTIONS + """
+def nested(count):
+    with onespace.Executor(2) as pool:
+        return sum(pool.map(add, range(count), range(count)))
+def deeper(level):
+    if level == 0:
+        return os.getpid()
+    with onespace.Executor(1) as pool:
+        return pool.submit(deeper, level - 1).result()
+""", """
+        with onespace.Executor(2) as pool:
+            assert list(pool.map(nested, [10, 20])) == [90, 380]
+            assert pool.submit(deeper, 3).result(50) > 0
+        """)
+
+
+def test_workers_of_a_killed_worker_end(program):
+    program(FUNCTIONS + """
+inner = None
+def begin():
+    global inner
+    inner = onespace.Executor(1)
+    return inner.submit(process).result(), inner.submit(sleep, 50) and os.getpid()
+""", """
+        pool = onespace.Executor(1)
+        child, worker = pool.submit(begin).result(50)
+        handle = os.pidfd_open(child)
+        os.kill(worker, 9)
+        import select
+        assert select.select([handle], [], [], 20)[0]
+        pool.shutdown()
+        """)
+
+
+def test_forked_child_cannot_use_the_pool(program):
+    program(FUNCTIONS, """
+        pool = onespace.Executor(1)
+        assert pool.submit(add, 1).result(50) == 1
+        child = os.fork()
+        if child == 0:
+            with refused(RuntimeError, "forked process", "onespace.spawn"):
+                pool.submit(add, 1)
+            pool.shutdown()
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert pool.submit(add, 2).result(50) == 2
+        """)
+
+
+def test_workers_end_with_a_killed_program(program):
+    command = program.start(FUNCTIONS, """
+        pool = onespace.Executor(2)
+        futures = [pool.submit(sleep, 60) for _ in range(4)]
+        print("started", flush=True)
+        futures[0].result()
+        """)
+    command.wait_for("started")
+    command.process.kill()
+    assert command.finish().code == 137  # and the fixture finds nothing left
+
+
+@pytest.mark.parametrize("before", [[], RUN], ids=["root", "task"])
+def test_interrupt_ends_calls_and_program(program, before):
+    """As a terminal does it, to the process group."""
+    command = program.start(FUNCTIONS + """
+def busy(i):
+    print("ready", flush=True)
+    time.sleep(60)
+""", """
+        with onespace.Executor(2) as pool:
+            futures = [pool.submit(busy, i) for i in range(8)]
+            try:
+                futures[0].result()
+            except KeyboardInterrupt:
+                print("interrupted", flush=True)
+                raise
+        """, before=before)
+    command.wait_for("ready", 2)
+    import os
+    import signal
+    os.killpg(os.getpgid(command.process.pid), signal.SIGINT)
+    result = command.finish()
+    assert result.code in (130, 1) and "interrupted" in result.out and "Error" not in result.err, str(result)
+
+
+def test_interrupts_at_any_time_lose_no_result(program):
+    """A signal's handler raises somewhere in submit and result."""
+    program(FUNCTIONS + """
+class Interrupted(BaseException):
+    pass
+def interrupt(*_):
+    raise Interrupted
+""", """
+        import random
+        pool = onespace.Executor(2)
+        assert pool.submit(add, 1).result(50) == 1
+        signal.signal(signal.SIGALRM, interrupt)
+        kept, interrupts = [], 0
+        for i in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 5e-4))
+                for j in range(20):
+                    kept.append((i * j, pool.submit(add, i * j)))
+                kept[-1][1].result(50)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupts += 1
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        assert interrupts > 20, interrupts
+        for value, future in kept:
+            assert future.result(50) == value
+        pool.shutdown()
+        """)
+
+
+def test_asyncio_uses_it(program):
+    program(FUNCTIONS, """
+        import asyncio
+        async def use(pool):
+            loop = asyncio.get_running_loop()
+            return await asyncio.gather(*(loop.run_in_executor(pool, add, i, 1) for i in range(20)))
+        with onespace.Executor(2) as pool:
+            assert asyncio.run(use(pool)) == list(range(1, 21))
+        """)
+
+
+def test_cloudpickle_sends_any_function(job, play, pools_interpreter, program):
+    play.interpreter = pools_interpreter
+    program(FUNCTIONS, """
+        import cloudpickle
+        with onespace.Executor(1, pickler=cloudpickle.CloudPickler) as pool:
+            a = np.arange(10000)
+            assert pool.submit(lambda b: (address(b), address(a)), a).result(50) == (address(a), address(a))
+        """)

@@ -1,0 +1,161 @@
+"""onespace.Pool: the interface of multiprocessing.Pool."""
+import pytest
+
+FUNCTIONS = """
+def add(a, b=0):
+    return a + b
+def square(a):
+    return a * a
+def fail(text):
+    raise ValueError(text)
+def process(_):
+    return os.getpid()
+def wait_for(path):
+    until(lambda: os.path.exists(path))
+    return path
+"""
+
+
+@pytest.mark.parametrize("kind", ["multiprocessing.Pool", "onespace.Pool"])
+def test_methods_are_those_of_multiprocessing(program, kind):
+    """The same lines with both."""
+    program(FUNCTIONS, f"""
+        values = list(range(20))
+        with {kind}(2) as pool:
+            assert pool.apply(add, (1,), {{"b": 2}}) == 3
+            assert pool.apply_async(add, (1, 2)).get(50) == 3
+            assert pool.map(square, values) == [i * i for i in values]
+            assert pool.map(square, iter(values), chunksize=7) == [i * i for i in values]
+            assert pool.map(square, []) == [] and pool.map_async(square, []).get(50) == []
+            assert pool.starmap(add, zip(values, values)) == [2 * i for i in values]
+            assert pool.starmap_async(add, [[1], [2, 3]], 1).get(50) == [1, 5]
+            for chunksize in (1, 3, 50):
+                assert list(pool.imap(square, iter(values), chunksize)) == [i * i for i in values]
+                assert sorted(pool.imap_unordered(square, values, chunksize)) == [i * i for i in values]
+            assert list(pool.imap(square, [])) == []
+            got, errors, ready = [], [], threading.Semaphore(0)
+            def after(found):
+                def call(value):
+                    found.append(value)
+                    ready.release()
+                return call
+            pool.apply_async(add, (1,), callback=after(got)), pool.map_async(square, [2], callback=after(got))
+            failed = pool.apply_async(fail, ("reason",), callback=after(got), error_callback=after(errors))
+            for _ in range(3):
+                assert ready.acquire(timeout=50)
+            assert sorted(got, key=str) == [1, [4]] and str(errors[0]) == "reason", (got, errors)
+            assert failed.ready() and not failed.successful()
+            with refused(ValueError, "reason"):
+                failed.get()
+            with refused(ValueError, "reason"):
+                pool.map(fail, ["reason"] * 3)
+            iterator = pool.imap(fail, ["reason"])
+            with refused(ValueError, "reason"):
+                next(iterator)
+        """)
+
+
+def test_waits_end_in_time(program):
+    program(FUNCTIONS, """
+        with onespace.Pool(1) as pool:
+            result, iterator = pool.apply_async(wait_for, ("a",)), pool.imap(wait_for, ["a"])
+            for wait in (result.get, iterator.next, pool.imap_unordered(wait_for, ["a"]).next):
+                try:
+                    wait(0.1)
+                    assert False
+                except multiprocessing.TimeoutError as error:
+                    assert isinstance(error, TimeoutError)
+            with refused(ValueError, "not ready"):
+                result.successful()
+            result.wait(0.1)
+            open("a", "w").close()
+            assert result.get(50) == iterator.next(50) == "a"
+        """)
+
+
+def test_close_lets_calls_end(program):
+    program(FUNCTIONS, """
+        pool = onespace.Pool(2)
+        results, iterator = pool.map_async(square, range(1000), 1), pool.imap(square, range(1000))
+        with refused(ValueError, "still running"):
+            pool.join()
+        pool.close()
+        with refused(ValueError, "not running"):
+            pool.apply_async(square, (1,))
+        with refused(ValueError, "not running"):
+            pool.imap(square, [1])
+        pool.join()
+        assert results.ready() and results.get() == list(iterator) == [i * i for i in range(1000)]
+        """)
+
+
+def test_terminate_ends_calls(program):
+    program(FUNCTIONS, """
+        pool = onespace.Pool(2)
+        result = pool.map_async(wait_for, ["never"] * 20, 1)
+        pool.terminate()
+        pool.join()
+        with refused(BrokenProcessPool, "terminated"):
+            result.get(50)
+        """)
+
+
+def test_iterables_may_be_endless_or_fail(program):
+    program(FUNCTIONS, """
+        import itertools
+        def some():
+            yield from range(50)
+            raise KeyError("mine")
+        with onespace.Pool(2) as pool:
+            assert list(itertools.islice(pool.imap(square, itertools.count()), 30)) == [i * i for i in range(30)]
+            for method in (pool.imap, pool.imap_unordered):
+                found = []
+                with refused(KeyError, "mine"):
+                    for value in method(square, some()):
+                        found.append(value)
+                assert sorted(found) == [i * i for i in range(50)]
+            for value in pool.imap(type, [lambda: 1] * 0 + [1]):
+                assert value is int
+            iterator = pool.imap(square, [threading.Lock() for _ in range(3000)])  # each fails at once
+            for _ in range(3000):
+                with refused(pickle.PicklingError, "lock"):
+                    next(iterator)
+        """)
+
+
+def test_workers_are_replaced_after_their_calls(program):
+    program(FUNCTIONS, """
+        with onespace.Pool(2, maxtasksperchild=2) as pool:
+            pids = pool.map(process, range(12), 1)
+            assert len(set(pids)) >= 6 and all(pids.count(pid) <= 2 for pid in pids), pids
+        """)
+
+
+def test_initializer_and_wrong_options(program):
+    program(FUNCTIONS + """
+def begin(word):
+    global given
+    given = word
+def word(_):
+    return given
+""", """
+        with onespace.Pool(2, begin, ("word",)) as pool:
+            assert set(pool.map(word, range(20), 1)) == {"word"}
+        with refused(ValueError, "at least 1"):
+            onespace.Pool(0)
+        with refused(TypeError, "unknown"):
+            onespace.Pool(1, unknown=1)
+        """)
+
+
+def test_killed_worker_is_an_error_not_a_hang(program):
+    program(FUNCTIONS, """
+        with onespace.Pool(2) as pool:
+            result, iterator = pool.map_async(wait_for, ["never"] * 4, 1), pool.imap(wait_for, ["never"])
+            until(lambda: len(pool._crew.processes()) == 2)
+            os.kill(pool._crew.processes()[0], 9)
+            with refused(BrokenProcessPool, "SIGKILL"):
+                result.get(50)
+            with refused(BrokenProcessPool, "SIGKILL"):
+                next(iterator)
+        """)
