@@ -206,6 +206,7 @@ struct onespace_status {
     uint64_t user_us, system_us;   /* CPU time in microseconds */
     uint64_t copies, copied_bytes; /* process_vm_readv/writev between members, in user space */
     uint64_t kernel_copies;        /* those made by the system call: other targets, or faults */
+    uint64_t collectives;          /* MPI's collective operations done in the tasks' own memory */
     uint64_t attaches;             /* calls of xpmem_attach */
 };
 

@@ -12,13 +12,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../lib/options.h"
+
 enum { WARM_UP = 4, MOST = 1000000 };
 
-static struct {
-    const char *wanted;
-    int batches, fresh;
-    double batch_seconds;
-} options = {"barrier,bcast,allreduce", 3, 0, 0.005};
+static struct options options = OPTIONS_INIT("barrier,bcast,allreduce");
 
 /* What one rank has. */
 struct state {
@@ -123,16 +121,6 @@ static const struct operation {
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
-static int is_wanted(const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = options.wanted; at && *at;
-         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == 0))
-            return 1;
-    return 0;
-}
-
 static double cpu_seconds(void)
 {
     struct rusage usage;
@@ -220,18 +208,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &state.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &state.ranks);
-    for (int option; (option = getopt(argc, argv, "o:b:t:f")) != -1;) {
-        if (option == 'o')
-            options.wanted = optarg;
-        else if (option == 'b')
-            options.batches = atoi(optarg);
-        else if (option == 't')
-            options.batch_seconds = atof(optarg) / 1000;
-        else if (option == 'f')
-            options.fresh = 1;
-        else
+    for (int option; (option = getopt(argc, argv, OPTIONS_COMMON)) != -1;)
+        if (!options_take(&options, option, optarg))
             return usage("unknown option");
-    }
     for (int i = optind; i < argc; i++) {
         if (atoi(argv[i]) < 8 || atoi(argv[i]) % 8)
             return usage("a size is no multiple of 8");
@@ -242,7 +221,7 @@ int main(int argc, char **argv)
     state.counts = new_buffer((size_t)state.ranks * sizeof(int));
     state.places = new_buffer((size_t)state.ranks * sizeof(int));
     for (int which = 0; which < OPERATIONS; which++)
-        for (int i = optind; i < argc && is_wanted(operations[which].name); i++)
+        for (int i = optind; i < argc && options_want(&options, operations[which].name); i++)
             if (i == optind || operations[which].call != barrier)
                 measure(&operations[which], &state, atoi(argv[i]));
     free(state.give);

@@ -130,6 +130,11 @@ def parse_lines(text):
     return found
 
 
+def medians(text):
+    """{(operation, x): seconds} from such lines"""
+    return {key: statistics.median(values) for key, values in parse_lines(text).items()}
+
+
 def progress(text):
     print(text, file=sys.stderr, flush=True)
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "options.h"
+#include "../lib/options.h"
 
 enum { LINE = 64, SPINS = 20000, CAS_ROUNDS = 100000 };
 
@@ -28,7 +28,7 @@ struct side { /* written by one thread and read by the other; separate cache lin
 
 static struct side sides[2];
 static _Alignas(2 * LINE) _Atomic int ball;
-static struct options options = OPTIONS_INIT;
+static struct options options = OPTIONS_INIT("sendrecv,pingpong");
 static int size_count, sizes[64];
 /* Written by thread 0 before a barrier, read by both after it. */
 static long agreed_count;

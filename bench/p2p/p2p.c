@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
+#include "../lib/options.h"
 
 enum { RANKS = 2, CPU_LIST_MAX = 256, WARM_UP = 4 };
 
@@ -32,7 +32,7 @@ struct operation {
     double messages; /* consecutive ones per iteration, by which the time is divided */
 };
 
-static struct options options = OPTIONS_INIT;
+static struct options options = OPTIONS_INIT("sendrecv,pingpong");
 
 static void swap(struct buffers *buffers)
 {

@@ -40,9 +40,9 @@
     ROW(struct protocol_signal, value, 8, 8) \
     ROW(struct protocol_reply, kind, 0, 4) \
     ROW(struct protocol_reply, error, 4, 4) \
-    ROW(struct protocol_reply, status, 8, 64) \
-    ROW(struct protocol_reply, total, 72, 56) \
-    ROW(struct protocol_reply, message, 128, 1024)
+    ROW(struct protocol_reply, status, 8, 72) \
+    ROW(struct protocol_reply, total, 80, 64) \
+    ROW(struct protocol_reply, message, 144, 1024)
 /* clang-format on */
 
 #endif

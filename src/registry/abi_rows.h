@@ -97,8 +97,8 @@
     ROW(struct space_slot, debug, 264, 136) \
     ROW(struct space_slot, xpmem, 400, 56) \
     ROW(struct space_slot, program, 456, 256) \
-    ROW(struct space_slot, stats, 712, 40) \
-    ROW(struct space_slot, interpose, 752, 4264) \
+    ROW(struct space_slot, stats, 712, 48) \
+    ROW(struct space_slot, interpose, 760, 4264) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -128,7 +128,8 @@
     ROW(struct space_stats, cma_bytes, 8, 8) \
     ROW(struct space_stats, cma_kernel_calls, 16, 8) \
     ROW(struct space_stats, cma_faults, 24, 8) \
-    ROW(struct space_stats, xpmem_attaches, 32, 8) \
+    ROW(struct space_stats, mpi_collectives, 32, 8) \
+    ROW(struct space_stats, xpmem_attaches, 40, 8) \
     ROW(struct space_xpmem, tables, 0, 32) \
     ROW(struct space_xpmem, known, 32, 4) \
     ROW(struct space_xpmem, uid, 36, 4) \

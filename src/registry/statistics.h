@@ -10,6 +10,7 @@ struct space_stats {
     _Atomic uint64_t cma_calls, cma_bytes; /* copied in user space */
     _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
     _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
+    _Atomic uint64_t mpi_collectives;      /* done in the tasks' own memory */
     _Atomic uint64_t xpmem_attaches;
 };
 

@@ -34,6 +34,7 @@ static int collect(struct space_slot *slot, struct onespace_status *status)
         .copies = atomic_load(&slot->stats.cma_calls),
         .copied_bytes = atomic_load(&slot->stats.cma_bytes),
         .kernel_copies = atomic_load(&slot->stats.cma_kernel_calls),
+        .collectives = atomic_load(&slot->stats.mpi_collectives),
         .attaches = atomic_load(&slot->stats.xpmem_attaches),
     };
     if (!atomic_compare_exchange_strong(&slot->state, &ended, SLOT_COLLECTED))

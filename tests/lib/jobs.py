@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONESPACE = os.environ.get("ONESPACE_BIN", str(ROOT / "build/bin/onespace"))
 BUILD = pathlib.Path(os.environ.get("ONESPACE_BUILD", pathlib.Path(ONESPACE).resolve().parents[1]))
 RUN = [ONESPACE, "run"]
-GRACE_S = 4  # for the host to linger and to leave
+GRACE_S = 15  # for the host to linger and to leave, on a busy machine
 
 
 @dataclasses.dataclass

@@ -1,5 +1,6 @@
 """The collective operations of ranks in one space give what the MPI library's own give."""
 import os
+import re
 
 import pytest
 
@@ -65,7 +66,6 @@ def test_counts_that_differ_are_named(job, guests, stock_mpi):
     assert NAMED in result.err, str(result)
 
 
-
 @pytest.mark.parametrize("barriers, are_ours", [("10", False), ("40", True)])
 def test_auto_waits_for_many_operations(job, guests, mpi_named, barriers, are_ours):
     mpi = mpi_named("mpich")
@@ -80,6 +80,16 @@ def test_auto_leaves_jobs_with_processes_alone(job, guests, stock_mpi):
     parts = [*stock_mpi.command(2, [*RUN, program, "200"]), ":", "-n", "1", program, "200"]
     result = job.run(parts, timeout=120, env=stock_mpi.env)
     assert result.code == 0 and sorted(result.lines) == right(3), str(result)
+
+
+@pytest.mark.parametrize("which, counted", [("on", True), ("off", False)])
+def test_statistics_count_them(job, guests, stock_mpi, which, counted):
+    """Not those on the program's communicators of one rank."""
+    program = guests.mpi(stock_mpi, "mpi_collectives_moves")
+    result = job.run(stock_mpi.command(2, [*RUN, "--stats", "--collectives", which, program, "200"]), timeout=60,
+                     env=stock_mpi.env)
+    found = re.search(r"all 2 tasks together: .*; MPI collectives: (\d+);", result.err)
+    assert found and (100 < int(found[1]) <= 400 if counted else found[1] == "0"), str(result)
 
 
 def test_off_leaves_all_to_the_library(job, guests, mpi_named):

@@ -48,13 +48,15 @@ def test_version_is_that_of_the_ranks_on_storage(versions, kind, put):
     assert last.code == 0 and last.lines == says(3, 6, 6), last
 
 
-def test_lost_directory_of_a_rank_is_an_error_on_ranks_in_memory(versions, tmp_path):
-    assert versions(3, "mixed", 1).code == 0
-    for path in (tmp_path / "data.2.versions").iterdir():
+@pytest.mark.parametrize("ranks, kind, lost", [(2, "separate", 1), (3, "mixed", 2)])
+def test_lost_directory_of_a_rank_is_an_error_on_all(versions, tmp_path, ranks, kind, lost):
+    """On ranks in memory, too."""
+    assert versions(ranks, kind, 1).code == 0
+    for path in (tmp_path / f"data.{lost}.versions").iterdir():
         path.unlink()
-    result = versions(3, "mixed", 1)
+    result = versions(ranks, kind, 1)
     assert result.code != 0 and "no version that all 2 ranks have" in result.err, result
-    assert result.out.count("allocate: ") == 3, result
+    assert result.out.count("allocate: ") == ranks, result
 
 
 def test_shared_file_restarts_with_other_ranks(versions):
@@ -94,12 +96,3 @@ def test_hints_that_exclude_versions_are_refused(versions, hint, word):
 def test_window_without_versions_cannot_commit(versions):
     result = versions(2, "shared", 1, "storage_alloc_versions=0")
     assert result.code != 0 and "storage_alloc_versions=1" in result.err, result
-
-
-def test_lost_directory_of_a_rank_is_an_error_on_all(versions, tmp_path):
-    assert versions(2, "separate", 1).code == 0
-    for path in (tmp_path / "data.1.versions").iterdir():
-        path.unlink()
-    result = versions(2, "separate", 1)
-    assert result.code != 0 and "no version that all 2 ranks have" in result.err, result
-    assert result.out.count("allocate: ") == 2, result

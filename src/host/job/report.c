@@ -10,11 +10,11 @@ static void report_task(const char *program, const struct onespace_status *statu
     fprintf(
         stderr,
         "onespace: task %d (%s, pid %d): %.3f s user, %.3f s system; copies in user space: %llu, "
-        "%.3f MB; through the kernel: %llu; XPMEM attaches: %llu\n",
+        "%.3f MB; through the kernel: %llu; MPI collectives: %llu; XPMEM attaches: %llu\n",
         status->id, program, status->pid, (double)status->user_us / 1e6,
         (double)status->system_us / 1e6, (unsigned long long)status->copies,
         (double)status->copied_bytes / 1e6, (unsigned long long)status->kernel_copies,
-        (unsigned long long)status->attaches);
+        (unsigned long long)status->collectives, (unsigned long long)status->attaches);
 }
 
 void report_add(struct report_total *total, const struct onespace_status *status)
@@ -23,6 +23,7 @@ void report_add(struct report_total *total, const struct onespace_status *status
     total->copies += status->copies;
     total->copied_bytes += status->copied_bytes;
     total->kernel_copies += status->kernel_copies;
+    total->collectives += status->collectives;
     total->attaches += status->attaches;
     total->user_us += status->user_us;
     total->system_us += status->system_us;
@@ -32,10 +33,11 @@ static void report_total(const struct report_total *total)
 {
     fprintf(stderr,
             "onespace: all %" PRIu32 " tasks together: copies in user space: %" PRIu64
-            ", %.3f MB; through the kernel: %" PRIu64 "; XPMEM attaches: %" PRIu64
-            "; %.3f s user, %.3f s system\n",
+            ", %.3f MB; through the kernel: %" PRIu64 "; MPI collectives: %" PRIu64
+            "; XPMEM attaches: %" PRIu64 "; %.3f s user, %.3f s system\n",
             total->tasks, total->copies, (double)total->copied_bytes / 1e6, total->kernel_copies,
-            total->attaches, (double)total->user_us / 1e6, (double)total->system_us / 1e6);
+            total->collectives, total->attaches, (double)total->user_us / 1e6,
+            (double)total->system_us / 1e6);
 }
 
 void report_end(enum report_detail detail, const char *program,

@@ -9,7 +9,7 @@ enum report_detail { REPORT_NONE, REPORT_JOB, REPORT_RANKS };
 /* Sums over the tasks that have ended since the space was last empty. */
 struct report_total {
     uint32_t tasks;
-    uint64_t copies, copied_bytes, kernel_copies, attaches;
+    uint64_t copies, copied_bytes, kernel_copies, collectives, attaches;
     uint64_t user_us, system_us; /* CPU time */
 };
 void report_add(struct report_total *total, const struct onespace_status *status);

@@ -186,6 +186,14 @@ static int is_agreed(MPI_Comm comm)
     return is_inside && size > 0;
 }
 
+/* Without a locked instruction, which would wait until the others have this rank's flags: threads
+ * that end operations at the same time, on communicators of their own, may count one of two. */
+void communicator_count(const struct communicator *communicator)
+{
+    uint64_t before = atomic_load_explicit(communicator->counter, memory_order_relaxed);
+    atomic_store_explicit(communicator->counter, before + 1, memory_order_relaxed);
+}
+
 static struct communicator *new_communicator(MPI_Comm comm, int *error)
 {
     int has_world = 0, wanted = space_wants_collectives();
@@ -200,6 +208,7 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
     }
     communicator->comm = comm;
     communicator->calls_to_come = wanted;
+    communicator->counter = space_collectives_counter();
     *error = add(communicator);
     if (*error == MPI_SUCCESS)
         return communicator;

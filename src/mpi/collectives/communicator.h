@@ -10,9 +10,13 @@ struct communicator {
     struct engine *engine; /* NULL: its collective operations are left to the MPI library */
     struct group *group;   /* if there is an engine */
     MPI_Comm comm;
-    void *memory;      /* of the engines of all ranks, in rank 0's; shared.h */
+    void *memory;              /* of the engines of all ranks, in rank 0's; shared.h */
+    _Atomic uint64_t *counter; /* if there is an engine: of all communicators' operations */
     int calls_to_come; /* of wrapped operations, until the engine is made; 0: that is decided */
 };
+
+/* Counts an operation that is done. */
+void communicator_count(const struct communicator *communicator);
 
 /* Called once by each wrapped operation. Collective when it makes the engine, which all ranks do in
  * the same call. NULL with *error set: out of memory, or MPI failed. NULL without an error: left to

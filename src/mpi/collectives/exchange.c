@@ -22,6 +22,8 @@ int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
     *result = call->result;
     if (*result != MPI_SUCCESS)
         real()->Comm_call_errhandler(comm, *result);
+    else
+        communicator_count(call->communicator);
     return 1;
 }
 

@@ -11,9 +11,14 @@ int space_has_self(void)
     return onespace_self() >= 0;
 }
 
+static struct space_slot *own_slot(void)
+{
+    return (struct space_slot *)getauxval(SPACE_AT_SLOT);
+}
+
 static unsigned flags(void)
 {
-    const struct space_slot *slot = (const struct space_slot *)getauxval(SPACE_AT_SLOT);
+    const struct space_slot *slot = own_slot();
     return slot && space_has_self() ? slot->flags : 0;
 }
 
@@ -32,6 +37,11 @@ int space_wants_collectives(void)
     return !(wanted & ONESPACE_SPAWN_COLLECTIVES)        ? 0
            : wanted & ONESPACE_SPAWN_COLLECTIVES_AT_ONCE ? 1
                                                          : OFTEN;
+}
+
+_Atomic uint64_t *space_collectives_counter(void)
+{
+    return &own_slot()->stats.mpi_collectives;
 }
 
 int space_has_whole_job(int ranks)

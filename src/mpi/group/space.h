@@ -2,6 +2,8 @@
 #ifndef ONESPACE_MPI_GROUP_SPACE_H
 #define ONESPACE_MPI_GROUP_SPACE_H
 
+#include <stdint.h>
+
 /* Whether this process is a task of a space (or its root). */
 int space_has_self(void);
 
@@ -10,6 +12,9 @@ int space_layer_is_off(void);
 
 /* At which call of a communicator its collective operations become the layer's; 0: never. */
 int space_wants_collectives(void);
+
+/* Where a task counts the layer's collective operations; only if it wants them. */
+_Atomic uint64_t *space_collectives_counter(void);
 
 /* Whether all ranks of the job, so many, are tasks of this space that want that. All get the same
  * answer, from MPI_Init until one ends. */

@@ -1,7 +1,7 @@
-/* bench/p2p/options.h: the options common to p2p and its limit, so that one command line serves
- * both. */
-#ifndef BENCH_P2P_OPTIONS_H
-#define BENCH_P2P_OPTIONS_H
+/* bench/lib/options.h: the options common to p2p, collectives and their limit, so that one command
+ * line serves a program and the limit. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@ struct options {
     int batches, fresh; /* fresh: the data to send has just been written */
     double batch_seconds;
 };
-#define OPTIONS_INIT                                                                               \
+#define OPTIONS_INIT(operations)                                                                   \
     {                                                                                              \
-        "sendrecv,pingpong", 3, 0, 0.01                                                            \
+        operations, 3, 0, 0.01                                                                     \
     }
 
 /* Handles one option found by getopt; 0 if it is none of these. */
