@@ -7,7 +7,7 @@
  * With -DIN_PLACE=1 a slot holds an offer (offers.hpp): its readers read the owner's memory, which the
  * owner changes as soon as the operation is over for it. */
 #include "common.pml"
-#define DEPTH      2 /* 8 in the header: the fewer, the sooner they are used again */
+#define DEPTH      2 /* 8 or 64 in the header: the fewer, the sooner they are used again */
 #define OPERATIONS 4
 #define EVERYBODY  N
 #ifndef IN_PLACE

@@ -60,9 +60,10 @@ template <member Member> class engine
     static constexpr int everybody = -1;
 
     // Of the memory that member.allocate gives, at most so much is asked for, if ranks are direct.
-    static constexpr std::size_t memory_for(int ranks)
+    static constexpr std::size_t memory_for(int ranks, bool oversubscribed)
     {
-        return slots<Member>::memory_for(channels_for(ranks)) + sizeof(flag);
+        auto shape = slots<Member>::shape_for(true, oversubscribed);
+        return slots<Member>::memory_for(channels_for(ranks), shape) + sizeof(flag);
     }
 
     // Collective. `piece`: bytes of each of two shared buffers per rank for large data; allocated
@@ -239,7 +240,7 @@ template <member Member> class engine
     // ranks share CPUs a wait costs most.
     std::size_t copied_max() const
     {
-        return member_.oversubscribed() ? slots<Member>::long_room : 256;
+        return member_.oversubscribed() ? slots_.longest() : 256;
     }
     static std::uint32_t call_of(kind what, int from, int to)
     {
@@ -252,8 +253,9 @@ template <member Member> class engine
     std::byte *data_of(int rank, std::size_t bytes) const
     {
         bool is_behind = sizeof(posted) + bytes <= slots<Member>::room;
-        return is_behind ? slots_.place(rank, flat_channel, 0) + sizeof(posted)
-                         : slots_.place(rank, flat_channel, slots<Member>::long_room);
+        return is_behind
+                   ? slots_.place(rank, flat_channel, 0) + sizeof(posted)
+                   : slots_.place(rank, flat_channel, std::max(bytes, slots<Member>::room + 1));
     }
     template <class Take> void take_from(int peer, std::uint32_t call, Take &take);
     struct addresses {

@@ -30,19 +30,24 @@ template <member Member> bool engine<Member>::post(const offer &mine, std::uint3
     return !copied;
 }
 
-// Posts copies of short parts; false: they are not short.
+// Posts copies of the short parts for others; false: they are not short.
 template <member Member> bool engine<Member>::post_parts(const part *parts, posted &shown)
 {
-    std::size_t size = member_.size(), all = size * sizeof(part), data = all;
+    std::size_t size = member_.size(), own = member_.rank(), all = size * sizeof(part), data = all;
     for (std::size_t i = 0; i < size; i++) {
+        if (i == own)
+            continue;
         all += parts[i].bytes;
-        if (parts[i].form || all - data > copied_max() || all > slots<Member>::long_room)
+        if (parts[i].form || all - data > copied_max() || all > slots_.longest())
             return false;
     }
     std::byte *place = data_of(member_.rank(), all), *to = place + data;
-    for (std::size_t i = 0; i < size; to += parts[i++].bytes) {
+    for (std::size_t i = 0; i < size; i++) {
+        if (i == own)
+            continue;
         copy(to, parts[i].data, parts[i].bytes);
         new (place + i * sizeof(part)) part{to, parts[i].bytes, nullptr};
+        to += parts[i].bytes;
     }
     shown.bytes = posted::in_parts;
     shown.stride = static_cast<std::uint16_t>(all);

@@ -62,9 +62,9 @@ static int share_memory(struct communicator *communicator, struct agreement *agr
 {
     const struct group *group = communicator->group;
     const void *all;
-    void *memory = group->rank == 0 ? shared_new((size_t)group->ranks * engine_memory(group->ranks),
-                                                 group->ranks - 1)
-                                    : NULL;
+    size_t each = engine_memory(group->ranks, wait_is_oversubscribed(group->ranks));
+    void *memory =
+        group->rank == 0 ? shared_new((size_t)group->ranks * each, group->ranks - 1) : NULL;
     int result = agreement_gather(agreement, &memory, sizeof(memory), &all);
     communicator->memory = result == MPI_SUCCESS ? *(void *const *)all : NULL;
     if (result != MPI_SUCCESS)

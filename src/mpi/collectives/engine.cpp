@@ -21,7 +21,8 @@ static_assert(offsetof(offer, parts) == offsetof(engine_offer, parts));
 
 struct engine {
     engine(const engine_ranks &ranks, void *memory)
-        : shared{ranks, static_cast<std::byte *>(memory), engine_memory(ranks.size)},
+        : shared{ranks, static_cast<std::byte *>(memory),
+                 engine_memory(ranks.size, ranks.is_oversubscribed)},
           run(member(shared), onespace::sync::algorithm::automatic, 0)
     {
     }
@@ -49,9 +50,9 @@ static auto taken_by(engine_take *take, void *context)
 
 extern "C" {
 
-size_t engine_memory(int ranks)
+size_t engine_memory(int ranks, int is_oversubscribed)
 {
-    return algorithms::memory_for(ranks);
+    return algorithms::memory_for(ranks, is_oversubscribed);
 }
 
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory)

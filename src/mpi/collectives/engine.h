@@ -62,7 +62,7 @@ typedef void engine_take(void *context, int from, const struct engine_part *part
 enum engine_call { ENGINE_GATHER, ENGINE_SCATTER, ENGINE_ALLTOALL };
 
 /* Bytes of zeroed memory that each rank must give for `ranks` of them, a multiple of 128. */
-size_t engine_memory(int ranks);
+size_t engine_memory(int ranks, int is_oversubscribed);
 /* `memory`: of rank 0; rank i's follows after i times engine_memory. It must stay while any rank
  * uses its engine. NULL: out of memory. */
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory);
