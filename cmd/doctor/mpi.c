@@ -97,6 +97,8 @@ static int neighbour_names(const char *library, const char *pattern, const char 
 static void say_layer(const char *library, const char *layer)
 {
     char path[PATH_MAX];
+    if (strncmp(strrchr(library, '/') + 1, "libmpi_abi.so", 13) == 0)
+        layer = "libonespace-mpi-abi.so"; /* the standard interface, whoever's library it is */
     const char *agent = agent_path(), *slash = agent ? strrchr(agent, '/') : NULL;
     int length = slash ? (int)(slash - agent) : 0;
     if (!slash ||

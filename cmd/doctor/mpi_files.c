@@ -70,7 +70,7 @@ void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launche
 {
     static char cache[1 << 20];
     char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
-    static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*",
+    static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*", "libmpi_abi.so.*",
                                            "openmpi/lib/libmpi.so.*"};
     char pattern[PATH_MAX + 64];
     /* Beside each launcher: installations that are not in the cache. They come first. */
@@ -91,7 +91,8 @@ void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launche
     for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char *name = line + strspn(line, " \t"), *path = strstr(line, "=> ");
         if (path &&
-            (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0))
+            (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0 ||
+             strncmp(name, "libmpi_abi.so.", 14) == 0))
             add_found(found, path + 3);
     }
 }

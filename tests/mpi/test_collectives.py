@@ -44,7 +44,7 @@ def test_processes_agree_with_the_check(job, guests, mpi_named, source):
 
 @pytest.mark.parametrize("source", ["mpi_collectives", "mpi_onesided", "mpi_operations", "mpi_datatypes"])
 def test_other_programs_run_as_before(job, guests, stock_mpi, source):
-    program = guests.mpi(stock_mpi, source)
+    program = guests.mpi(stock_mpi.needed_for(source), source)
     off, on = (job.run(stock_mpi.command(2, [*run, program]), timeout=60, env=stock_mpi.env) for run in (RUN, ON))
     assert (on.code, on.lines) == (off.code, off.lines) and on.code == 0, f"{off}\n{on}"
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from jobs import ONESPACE, RUN
+from jobs import RUN
 from launchers import VENV
 
 TIME = 60
@@ -53,7 +53,8 @@ def test_large_counts(job, guests, stock_mpi):
 @pytest.mark.parametrize("source", ["mpi_datatypes", "mpi_operations"])
 def test_types_and_operations(job, guests, stock_mpi, source):
     """Every constructor, on both sides of every call; every operation on every type, as the library has them."""
-    result = job.run(stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, source)]), timeout=TIME, env=stock_mpi.env)
+    program = guests.mpi(stock_mpi.needed_for(source), source)
+    result = job.run(stock_mpi.command(2, [*RUN, program]), timeout=TIME, env=stock_mpi.env)
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
 
 
@@ -79,9 +80,7 @@ def test_profiling_tool_still_sees_windows(job, guests, stock_mpi):
 
 
 def test_layer_preloaded_into_processes_leaves_windows_to_mpi(job, guests, stock_mpi):
-    kind = "openmpi" if "openmpi" in stock_mpi.name else "mpich"
-    layer = os.path.join(os.path.dirname(ONESPACE), f"../lib/libonespace-mpi-{kind}.so")
-    command = stock_mpi.command(2, ["env", f"LD_PRELOAD={os.path.abspath(layer)}",
+    command = stock_mpi.command(2, ["env", f"LD_PRELOAD={stock_mpi.layer}",
                                     guests.mpi(stock_mpi, "mpi_windows"), "loads_and_stores", "requests",
                                     "attributes", "communicators", "derived_types"])
     result = job.run(command, timeout=TIME)

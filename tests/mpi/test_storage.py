@@ -8,8 +8,8 @@ import tempfile
 import pytest
 
 from guests import INCLUDE
-from jobs import ONESPACE, ROOT, RUN
-from launchers import VENV
+from jobs import ROOT, RUN
+from launchers import MPIS, VENV
 
 TIME = 120
 
@@ -33,14 +33,9 @@ GROUPS = {
 }
 
 
-def layer_of(mpi):
-    kind = "openmpi" if "openmpi" in mpi.name else "mpich"
-    return os.path.abspath(os.path.join(os.path.dirname(ONESPACE), f"../lib/libonespace-mpi-{kind}.so"))
-
-
 def prefix(mpi, kind):
     """As processes with the layer preloaded, or as tasks."""
-    return RUN if kind == "tasks" else ["env", f"LD_PRELOAD={layer_of(mpi)}"]
+    return RUN if kind == "tasks" else ["env", f"LD_PRELOAD={mpi.layer}"]
 
 
 @pytest.fixture(params=["processes", "tasks"])
@@ -223,8 +218,7 @@ def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind,
     launcher = tool("mpiexec.mpich", "mpich")
     tool("mpicc.mpich", "libmpich-dev")
     program = guests("mpich/mpi_window_death")
-    layer = os.path.abspath(os.path.join(os.path.dirname(ONESPACE), "../lib/libonespace-mpi-mpich.so"))
-    front = RUN if kind == "tasks" else ["env", f"LD_PRELOAD={layer}"]
+    front = RUN if kind == "tasks" else ["env", f"LD_PRELOAD={MPIS['mpich'].layer}"]
     words = [*front, program, who, directory, *mixed]
     result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *words], timeout=TIME)
     others = [rank for rank in range(3) if rank != who]
@@ -241,7 +235,7 @@ def test_windows_on_storage_in_fortran(job, guests, stock_mpi, kind, directory):
         pytest.skip(f"no {compiler} or no gfortran (scripts/setup test)")
     program = guests.mpi(stock_mpi, "mpi_storage_f08")
     command = stock_mpi.command(2, [*prefix(stock_mpi, kind), program, directory])
-    expect_none_wrong(job.run(command, timeout=TIME), 2)
+    expect_none_wrong(job.run(command, timeout=TIME, env=stock_mpi.env), 2)
 
 
 @pytest.mark.parametrize("name", ["openmpi", "wheel-mpich"])
@@ -264,10 +258,10 @@ def test_layer_off_leaves_storage_hints_alone(job, guest, mpi_named, directory):
 
 def test_window_calls_can_be_linked(job, guests, stock_mpi, directory):
     """In front of the MPI library, in processes."""
-    layer = layer_of(stock_mpi)
+    layer = stock_mpi.layer
     program = guests.build("mpi_storage.c", stock_mpi.compiler,
                            ("-O1", "-g", INCLUDE, f"-I{ROOT / 'tests'}", "-Wl,--no-as-needed",
                             f"-Wl,-rpath,{os.path.dirname(layer)}", layer),
                            f"{stock_mpi.name}-storage-linked")
     command = stock_mpi.command(2, [program, directory, "sync_calls", "puts_and_gets"])
-    expect_none_wrong(job.run(command, timeout=TIME), 2)
+    expect_none_wrong(job.run(command, timeout=TIME, env=stock_mpi.env), 2)

@@ -1,10 +1,9 @@
 """Versions of windows on storage, through MPI: in processes and in tasks (docs/checkpoints.md). What the
 versions withstand is tested in tests/storage and tests/power."""
-import pathlib
 
 import pytest
 
-from jobs import ONESPACE, RUN
+from jobs import RUN
 
 TIME = 60
 
@@ -12,10 +11,8 @@ TIME = 60
 @pytest.fixture(params=["processes", "tasks"])
 def versions(request, job, guests, stock_mpi, tmp_path):
     """Runs the guest on one file; as processes the layer is preloaded."""
-    kind = "openmpi" if "openmpi" in stock_mpi.name else "mpich"
-    layer = pathlib.Path(ONESPACE).resolve().parents[1] / f"lib/libonespace-mpi-{kind}.so"
     program = guests.mpi(stock_mpi, "mpi_versions")
-    front = RUN if request.param == "tasks" else ["env", f"LD_PRELOAD={layer}"]
+    front = RUN if request.param == "tasks" else ["env", f"LD_PRELOAD={stock_mpi.layer}"]
 
     def run(ranks, kind, commits, *hints, env=None):
         command = stock_mpi.command(ranks, [*front, program, str(tmp_path / "data"), kind, str(commits), *hints])

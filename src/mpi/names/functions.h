@@ -123,6 +123,7 @@
 
 /* The MPI libraries that a program may have loaded, by soname, and the layer's library for each. */
 #define MPI_LIBRARIES(X)                                                                           \
+    X("libmpi_abi.so.1", "libonespace-mpi-abi.so")                                                 \
     X("libmpi.so.40", "libonespace-mpi-openmpi.so")                                                \
     X("libmpi.so.12", "libonespace-mpi-mpich.so")                                                  \
     X("libmpich.so.12", "libonespace-mpi-mpich.so")

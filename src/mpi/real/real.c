@@ -2,24 +2,38 @@
 #include "mpi/real/real.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct real functions;
 static void *library;
 
-/* Whether the library has the binary interface that this layer is built for. Only Open MPI has this
- * object. */
+/* The binary interface that this layer is built for. */
+enum interface { INTERFACE_MPICH, INTERFACE_OPENMPI, INTERFACE_ABI };
+#if defined(MPI_H_ABI)
+static const enum interface own_interface = INTERFACE_ABI;
+static const char layer[] = "libonespace-mpi-abi.so";
+#elif defined(OPEN_MPI)
+static const enum interface own_interface = INTERFACE_OPENMPI;
+static const char layer[] = "libonespace-mpi-openmpi.so";
+#else
+static const enum interface own_interface = INTERFACE_MPICH;
+static const char layer[] = "libonespace-mpi-mpich.so";
+#endif
+
+/* A library with MPI's standard interface has no symbol that no other has: its name tells. Only
+ * Open MPI has the object. */
 static int is_ours(void *found)
 {
-    int is_open_mpi = dlsym(found, "ompi_mpi_comm_world") != NULL;
-#ifdef OPEN_MPI
-    return is_open_mpi;
-#else
-    return !is_open_mpi;
-#endif
+    const struct link_map *map;
+    if (dlinfo(found, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "libmpi_abi.so"))
+        return own_interface == INTERFACE_ABI;
+    return own_interface ==
+           (dlsym(found, "ompi_mpi_comm_world") ? INTERFACE_OPENMPI : INTERFACE_MPICH);
 }
 
 /* The library that the program is linked with. It is opened by the name under which the dynamic
@@ -78,12 +92,7 @@ static void find_functions(void)
         fprintf(stderr,
                 "onespace: %s is loaded, but no MPI library that it was built for: "
                 "do not preload it into this program, or run with --mpi-layer off\n",
-#ifdef OPEN_MPI
-                "libonespace-mpi-openmpi.so"
-#else
-                "libonespace-mpi-mpich.so"
-#endif
-        );
+                layer);
         abort();
     }
 #define FIND(name)     functions.name = (__typeof__(functions.name))need("PMPI_" #name);
