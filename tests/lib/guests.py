@@ -56,6 +56,7 @@ class Guests:
 
     def _compile(self, command, source, path):
         late = [word for word in command if word.startswith("-l") or ".so" in word]
+        late.sort(key=lambda word: "/libmpi.so" in word)  # a layer stands in front of it
         early = [word for word in command if word not in late]
         done = subprocess.run([*early, "-o", str(path), str(source), *late], capture_output=True,
                               text=True, timeout=180)
