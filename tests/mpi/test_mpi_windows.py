@@ -79,6 +79,15 @@ def test_profiling_tool_still_sees_windows(job, guests, stock_mpi):
     assert result.err.count("tool: a window") == 2, str(result)
 
 
+def test_jobs_with_processes_have_mpis_windows(job, guests, stock_mpi):
+    """The ranks that are processes would not take part in what tasks agree on. What `onespace run` sets for tasks all
+    ranks of MPICH must have."""
+    words = [guests.mpi(stock_mpi, "mpi_windows"), "loads_and_stores", "requests"]
+    parts = [*stock_mpi.command(2, [*RUN, *words]), ":", "-n", "1", *words]
+    result = job.run(parts, timeout=TIME, env={**stock_mpi.env, "MPIR_CVAR_SHM_SYMHEAP_RETRY": "0"})
+    assert result.code == 0 and sorted(result.lines) == [f"rank {i}: 0 wrong" for i in range(3)], str(result)
+
+
 def test_layer_preloaded_into_processes_leaves_windows_to_mpi(job, guests, stock_mpi):
     command = stock_mpi.command(2, ["env", f"LD_PRELOAD={stock_mpi.layer}",
                                     guests.mpi(stock_mpi, "mpi_windows"), "loads_and_stores", "requests",

@@ -44,6 +44,19 @@ _Atomic uint64_t *space_collectives_counter(void)
     return &own_slot()->stats.mpi_collectives;
 }
 
+int space_lacks_ranks(void)
+{
+    static _Atomic int are_missing = -1; /* all threads find the same */
+    if (are_missing < 0) {
+        int missing = 0;
+        for (int number = 0, count = space_has_self() ? onespace_ntasks() : 0; number < count;
+             number++)
+            missing |= onespace_task(number) < 0;
+        are_missing = missing;
+    }
+    return are_missing;
+}
+
 int space_has_whole_job(int ranks)
 {
     const struct space *space = space_has_self() ? space_registry() : NULL;

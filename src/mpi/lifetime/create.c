@@ -168,9 +168,24 @@ static int build(struct window *window, const struct window_request *request,
     return result;
 }
 
-static struct agreement *find_agreement(MPI_Comm comm, int *result)
+/* Ranks that are processes, without the layer, would not take part in what the tasks agree on.
+ * Windows on storage cannot be left to MPI: there all ranks need the layer. */
+static int is_left_to_mpi(MPI_Info info)
 {
+    char type[MPI_MAX_INFO_VAL];
+    int has_type = 0;
     if (space_layer_is_off())
+        return 1;
+    return space_lacks_ranks() &&
+           (info == MPI_INFO_NULL ||
+            real()->Info_get(info, (char *)"alloc_type", MPI_MAX_INFO_VAL - 1, type, &has_type) !=
+                MPI_SUCCESS ||
+            !has_type);
+}
+
+static struct agreement *find_agreement(MPI_Comm comm, MPI_Info info, int *result)
+{
+    if (is_left_to_mpi(info))
         return NULL;
     finalize_watch();
     return agreement_of(comm, result);
@@ -180,7 +195,7 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
                   int is_shared, void *base, MPI_Win *handle, int *is_ours)
 {
     int result = MPI_SUCCESS;
-    struct agreement *agreement = find_agreement(comm, &result);
+    struct agreement *agreement = find_agreement(comm, info, &result);
     struct window_request request = {call, size, disp_unit, info, comm, is_shared, agreement, NULL};
     *is_ours = result != MPI_SUCCESS;
     if (!agreement)
