@@ -7,6 +7,7 @@
 #include "cmd/lib/commands.h"
 #include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
+#include "cmd/run/collectives.h"
 #include "cmd/run/run.h"
 
 const char run_help[] =
@@ -28,9 +29,10 @@ const char run_help[] =
     "      --no-interpose  leave the programs' libc unpatched (for comparisons)\n"
     "      --no-share-mappings  an address of its own for each shared mapping of each task\n"
     "      --mpi-layer auto|off  auto: windows of ranks in one space are one memory (default)\n"
-    "      --collectives auto|on|off  auto: by loads and stores in a space, where they are many; "
-    "on: "
-    "from the first on; off: the MPI library's (default)\n"
+    "      --collectives auto|on|off|off=NAMES  auto: by loads and stores in a space, where they "
+    "are "
+    "many (default); on: from the first on; off: the MPI library's, all or those named, as "
+    "off=scan,gather\n"
     "  -v, --verbose  name the space, what was set and why\n"
     "      --stats[=ranks]  at the end, what the tasks copied and by which way; with ranks each "
     "one's too\n"
@@ -153,13 +155,15 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
             return bad_value("--mpi-layer", optarg, "auto or off");
         return 0;
     case OPT_COLLECTIVES:
+        if (strncmp(optarg, "off=", 4) == 0)
+            return collectives_leave(optarg + 4);
         segment->flags &= ~(ONESPACE_SPAWN_COLLECTIVES | ONESPACE_SPAWN_COLLECTIVES_AT_ONCE);
         if (strcmp(optarg, "auto") == 0)
             segment->flags |= ONESPACE_SPAWN_COLLECTIVES;
         else if (strcmp(optarg, "on") == 0)
             segment->flags |= ONESPACE_SPAWN_COLLECTIVES | ONESPACE_SPAWN_COLLECTIVES_AT_ONCE;
         else if (strcmp(optarg, "off") != 0)
-            return bad_value("--collectives", optarg, "auto, on or off");
+            return bad_value("--collectives", optarg, "auto, on, off or off=NAMES");
         return 0;
     case OPT_THREADS:
         run->thread_mode = 1;

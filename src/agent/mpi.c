@@ -21,6 +21,7 @@ extern void *dlopen(const char *, int) WEAK;
 extern char *dlerror(void) WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
 extern unsigned long getauxval(unsigned long) WEAK;
+extern char *getenv(const char *) WEAK;
 
 static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
@@ -89,11 +90,44 @@ static int layer_path(const char *name, char *path, size_t size)
     return 0;
 }
 
+static const char *name_of(unsigned index)
+{
+    const char *name = names;
+    while (index--)
+        name += text_length(name) + 1;
+    return name;
+}
+
+static int lower(int letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? letter + 'a' - 'A' : letter;
+}
+
+/* Whether the collective operation, MPI_NAME or PMPI_NAME or that with _c, is left to the library
+ * by its name. */
+static int is_left(const char *function)
+{
+    const char *list = getenv ? getenv(MPI_COLLECTIVES_LEFT) : NULL;
+    const char *name = function + (*function == 'P') + 4; /* MPI_ */
+    size_t length = text_length(name);
+    if (length > 2 && text_equal(name + length - 2, "_c"))
+        length -= 2;
+    for (size_t i = 0; list && *list; list++) {
+        if (*list == ',')
+            i = 0;
+        else
+            i = i <= length && lower(*list) == lower(name[i]) ? i + 1 : length + 1;
+        if (i == length && (list[1] == ',' || !list[1]))
+            return 1;
+    }
+    return 0;
+}
+
 /* Whether the function with this index loads the layer, in a task whose spawner did not say
  * otherwise. */
 static int is_wanted(unsigned index)
 {
-    if (index >= COLLECTIVES)
+    if (index >= COLLECTIVES || (index >= MAKERS && is_left(name_of(index))))
         return 0;
     const struct space_slot *self =
         getauxval ? (const struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
@@ -121,14 +155,6 @@ static void load_layer(const char *name)
     }
     for (unsigned i = 0; i < TARGETS; i++) /* resolve all of them again: to the layer */
         atomic_store_explicit(&mpi_targets[i], NULL, memory_order_release);
-}
-
-static const char *name_of(unsigned index)
-{
-    const char *name = names;
-    while (index--)
-        name += text_length(name) + 1;
-    return name;
 }
 
 /* Open MPI has its Fortran bindings in a library of their own. */

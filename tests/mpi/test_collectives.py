@@ -92,6 +92,16 @@ def test_statistics_count_them(job, guests, stock_mpi, which, counted):
     assert found and (100 < int(found[1]) <= 400 if counted else found[1] == "0"), str(result)
 
 
+def test_named_operations_are_left_to_the_library(job, guests, mpi_named):
+    """The program calls MPI_Bcast with counts that differ, which only the layer names."""
+    mpi = mpi_named("mpich")
+    program = guests.mpi(mpi, "mpi_collectives_random")
+    for names, are_ours in ("Barrier,BCAST", False), ("gather,reduce", True):
+        command = [*ON, "--collectives", f"off={names}", program, "disagree"]
+        result = job.run(mpi.command(2, command), timeout=60)
+        assert (NAMED in result.err) == are_ours, str(result)
+
+
 def test_off_leaves_all_to_the_library(job, guests, mpi_named):
     mpi = mpi_named("mpich")
     program = guests.mpi(mpi, "mpi_collectives_random")

@@ -103,6 +103,8 @@ def test_on_failure_kill_ends_those_that_ignore_it(job):
     ([], "no program"), (["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"),
     (["-n", "99999", "true"], "-n 99999"), (["--on-failure", "perhaps", "true"], "perhaps"),
     (["--collectives", "some", "true"], "some"),
+    (["--collectives", "off=scan,scam", "true"], "scam is not the name of a collective"),
+    (["--collectives", "off=", "true"], "is not the name"),
     (["--stack", "1K", "true"], "--stack 1K"), (["--space", "a/b", "true"], "a/b"),
     (["--cpu-bind", "everywhere", "true"], "everywhere"), (["--no-such", "true"], "no-such"),
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])

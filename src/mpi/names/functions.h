@@ -34,6 +34,10 @@
     X(Scatter)                                                                                     \
     X(Scatterv)
 
+/* The environment variable with the names, in any case and separated by commas, of those that are
+ * left to the library all the same. */
+#define MPI_COLLECTIVES_LEFT "ONESPACE_COLLECTIVES_OFF"
+
 /* Functions that use windows. */
 #define MPI_USERS(X)                                                                               \
     X(Free_mem)                                                                                    \
