@@ -25,8 +25,9 @@ int collective_broadcast(MPI_Comm comm, const struct one *data, int root, int *r
 {
     struct exchange call;
     struct piece piece;
-    if (!exchange_begin(&call, comm, root) || root == ENGINE_EVERYBODY)
-        return 0;
+    if (!exchange_begin(&call, comm, root))
+        return call.nodes && nodes_broadcast(call.nodes, data, root, &call.result) &&
+               exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS) {
         if (exchange_one(data, &piece) != 0)
             return 0;

@@ -141,6 +141,7 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
     handles_remove(&communicators, (uintptr_t)comm);
     if (communicator->engine)
         give_up(communicator, 1);
+    nodes_free(communicator->nodes);
     free(communicator);
     return MPI_SUCCESS;
 }
@@ -225,6 +226,8 @@ struct communicator *communicator_of(MPI_Comm comm, int *error)
         struct agreement *agreement = is_agreed(comm) ? agreement_of(comm, error) : NULL;
         if (agreement && agreement->table)
             *error = make_engine(communicator, agreement);
+        else if (agreement)
+            communicator->nodes = nodes_new(comm, agreement->group, error);
     }
-    return communicator->engine ? communicator : NULL;
+    return communicator->engine || communicator->nodes ? communicator : NULL;
 }

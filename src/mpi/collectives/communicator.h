@@ -3,11 +3,13 @@
 #define ONESPACE_MPI_COLLECTIVES_COMMUNICATOR_H
 
 #include "mpi/collectives/engine.h"
+#include "mpi/collectives/nodes.h"
 #include "mpi/group/group.h"
 #include "mpi/real/real.h"
 
 struct communicator {
-    struct engine *engine; /* NULL: its collective operations are left to the MPI library */
+    struct engine *engine; /* of ranks in one space; */
+    struct nodes *nodes;   /* or in several; both NULL: the operations are the MPI library's */
     struct group *group;   /* if there is an engine */
     MPI_Comm comm;
     void *memory;              /* of the engines of all ranks, in rank 0's; shared.h */

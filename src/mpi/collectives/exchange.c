@@ -11,6 +11,9 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, int root)
     call->communicator = communicator_of(comm, &call->result);
     if (!call->communicator)
         return call->result != MPI_SUCCESS;
+    call->nodes = call->communicator->nodes;
+    if (!call->communicator->engine)
+        return 0;
     call->rank = call->communicator->group->rank;
     call->ranks = call->communicator->group->ranks;
     call->is_root = root == call->rank;
@@ -22,7 +25,7 @@ int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
     *result = call->result;
     if (*result != MPI_SUCCESS)
         real()->Comm_call_errhandler(comm, *result);
-    else
+    else if (!call->nodes) /* there each space counts its own */
         communicator_count(call->communicator);
     return 1;
 }

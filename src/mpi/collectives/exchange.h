@@ -5,6 +5,7 @@
 #define ONESPACE_MPI_COLLECTIVES_EXCHANGE_H
 
 #include "mpi/collectives/communicator.h"
+#include "mpi/collectives/nodes.h"
 #include "mpi/collectives/operations.h"
 
 #ifdef OPEN_MPI
@@ -20,14 +21,20 @@ enum { PACK_MAX = 4096, FEW_RANKS = 64 };
 /* One rank's call. */
 struct exchange {
     struct communicator *communicator; /* NULL: there is none, with `result` */
+    const struct nodes *nodes;         /* of a communicator over several spaces, else NULL */
     int rank, ranks;
     int root, is_root;             /* ENGINE_EVERYBODY: no rank is */
     int result;                    /* MPI_SUCCESS, or the first error; set by takes, too */
     const struct engine_part *own; /* what this rank gets from itself; NULL: nothing */
 };
 
-/* 1: the call is the layer's. */
+/* 1: the call is the layer's, within one space. */
 int exchange_begin(struct exchange *call, MPI_Comm comm, int root);
+/* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. */
+static inline int exchange_may_combine(const void *send, const void *receive)
+{
+    return receive && receive != MPI_IN_PLACE && send && (send != receive || MAY_ALIAS);
+}
 /* Calls the error handler after an error. Returns 1. */
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);
 

@@ -82,12 +82,6 @@ static int begin(struct combining *combining, const struct reduction *call, int 
     return exchange_begin(&combining->exchange, call->comm, root);
 }
 
-/* Whether the buffers are what MPI allows on a rank that gets the result. */
-static int are_valid(const void *send, const void *receive)
-{
-    return receive && receive != MPI_IN_PLACE && send && (send != receive || MAY_ALIAS);
-}
-
 static int end(struct combining *combining, int done, int *result)
 {
     struct exchange *exchange = &combining->exchange;
@@ -100,7 +94,8 @@ int collective_barrier(MPI_Comm comm, int *result)
 {
     struct exchange call;
     if (!exchange_begin(&call, comm, ENGINE_EVERYBODY))
-        return 0;
+        return call.nodes && nodes_barrier(call.nodes, &call.result) &&
+               exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS)
         call.result = engine_barrier(call.communicator->engine);
     return exchange_end(&call, comm, result);
@@ -110,15 +105,17 @@ int collective_reduce(const struct reduction *call, int root, int *result)
 {
     struct combining combining;
     int done = MPI_SUCCESS;
-    if (!begin(&combining, call, root))
-        return 0;
-    const struct exchange *exchange = &combining.exchange;
+    int is_ours = begin(&combining, call, root);
+    struct exchange *exchange = &combining.exchange;
+    if (!is_ours)
+        return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
+               exchange_end(exchange, call->comm, result);
     if (exchange->result == MPI_SUCCESS) {
         if (find_operation(&combining, call->count) != 0)
             return 0;
         int gets = root == ENGINE_EVERYBODY || exchange->is_root,
             in_place = call->send == MPI_IN_PLACE;
-        if (gets ? !are_valid(call->send, call->receive) : !call->send || in_place)
+        if (gets ? !exchange_may_combine(call->send, call->receive) : !call->send || in_place)
             return 0;
         done = engine_reduce(exchange->communicator->engine, in_place ? call->receive : call->send,
                              gets ? call->receive : NULL, (size_t)call->count * combining.size,
@@ -135,7 +132,8 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
         return 0;
     if (combining.exchange.result == MPI_SUCCESS) {
         int in_place = call->send == MPI_IN_PLACE;
-        if (find_operation(&combining, call->count) != 0 || !are_valid(call->send, call->receive))
+        if (find_operation(&combining, call->count) != 0 ||
+            !exchange_may_combine(call->send, call->receive))
             return 0;
         done =
             engine_scan(combining.exchange.communicator->engine,
@@ -181,7 +179,7 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
         }
         /* Functions of the program would be called for parts of the data. */
         if (find_operation(&combining, all) != 0 || !combining.operation.loop ||
-            !(mine ? are_valid(call->send, call->receive) : call->send != NULL))
+            !(mine ? exchange_may_combine(call->send, call->receive) : call->send != NULL))
             return 0;
         size_t first = (size_t)before * combining.size;
         done = reduce_scatter(&combining, (size_t)all * combining.size, first,
