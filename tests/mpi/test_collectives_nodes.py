@@ -10,9 +10,10 @@ from test_storage_nodes import nodes  # noqa: F401
 pytestmark = pytest.mark.alone
 
 
-@pytest.mark.parametrize("source", ["mpi_collectives_random", "mpi_collectives_moves"])
-@pytest.mark.parametrize("name, ranks", [("mpich", 3), ("mpich", 4), ("openmpi", 4)])
-def test_results_are_right(guests, mpi_named, nodes, tmp_path, source, name, ranks):  # noqa: F811
+@pytest.mark.parametrize("source, name, ranks", [("mpi_collectives_random", "mpich", 3),
+                                                 ("mpi_collectives_random", "openmpi", 4),
+                                                 ("mpi_collectives_moves", "mpich", 4)])
+def test_results_are_right(guests, mpi_named, nodes, tmp_path, source, name, ranks):
     """Some spaces have one rank, some two, and communicators come and go."""
     mpi = mpi_named(name)
     launcher = types.SimpleNamespace(kind=name, launcher=mpi.launcher[0], version="")

@@ -97,18 +97,18 @@ static void broadcast(const struct call *call)
 /* Nobody leaves a barrier before the last on its node has come: with late ones, sometimes. */
 static void barrier(const struct call *call, MPI_Win win, int *rounds)
 {
-    MPI_Group near;
-    int nearby;
-    MPI_Win_get_group(win, &near);
-    MPI_Group_size(near, &nearby);
-    MPI_Group_free(&near);
+    MPI_Group local;
+    int locals;
+    MPI_Win_get_group(win, &local);
+    MPI_Group_size(local, &locals);
+    MPI_Group_free(&local);
     if (call->rank == call->root && call->round % 50 == 0)
         usleep(2000);
     rounds[0] = call->round;
     MPI_Win_sync(win);
     MPI_Barrier(call->comm);
     MPI_Win_sync(win);
-    for (int i = 0; i < nearby; i++) {
+    for (int i = 0; i < locals; i++) {
         MPI_Aint size;
         int unit, *theirs;
         MPI_Win_shared_query(win, i, &size, &unit, &theirs);
@@ -141,11 +141,12 @@ static int play(int rounds, unsigned seed)
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comms[2]);
     MPI_Comm_dup(MPI_COMM_SELF, &comms[3]);
     for (int i = 0; i < COMMS; i++) {
-        MPI_Comm near;
-        MPI_Comm_split_type(comms[i], MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
-        MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, near, &shown[i], &wins[i]);
+        MPI_Comm local;
+        MPI_Comm_split_type(comms[i], MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+        MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, local, &shown[i],
+                                &wins[i]);
         MPI_Win_lock_all(0, wins[i]);
-        MPI_Comm_free(&near);
+        MPI_Comm_free(&local);
     }
     srand(seed);
     for (int round = 0; round < rounds; round++) {
