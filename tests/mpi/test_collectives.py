@@ -92,6 +92,28 @@ def test_statistics_count_them(job, guests, stock_mpi, which, counted):
     assert found and (100 < int(found[1]) <= 400 if counted else found[1] == "0"), str(result)
 
 
+DIFFERENT = [("count", "MPI_Bcast of 8192 bytes, root 0, and rank 1 MPI_Bcast of 4096 bytes, root 0"),
+             ("root", "MPI_Bcast of 8 bytes, root 0, and rank 1 MPI_Bcast of 8 bytes, root 1"),
+             ("operation", "MPI_Allreduce of 4 bytes with MPI_SUM, and rank 1 MPI_Allreduce of 4 bytes with MPI_MAX"),
+             ("call", "MPI_Barrier, and rank 1 MPI_Allreduce of 4 bytes with MPI_SUM")]
+
+
+@pytest.mark.parametrize("what, said", DIFFERENT, ids=[what for what, _ in DIFFERENT])
+def test_check_names_calls_that_differ(job, guests, stock_mpi, what, said):
+    """On all ranks the call fails; one says why."""
+    program = guests.mpi(stock_mpi, "mpi_collectives_differ")
+    result = job.run(stock_mpi.command(3, [*ON, program, what]), timeout=60, env={**stock_mpi.env, "ONESPACE_LOG": "check"})
+    assert sorted(result.lines) == [f"rank {i}: failed" for i in range(3)], str(result)
+    assert result.err.count("collective calls differ") == 1 and f"rank 0 has called {said}" in result.err, str(result)
+
+
+@pytest.mark.parametrize("source", ["mpi_collectives_random", "mpi_collectives_moves"])
+def test_check_passes_what_is_right(job, guests, stock_mpi, source):
+    result = job.run(stock_mpi.command(3, [*ON, guests.mpi(stock_mpi, source), "300"]), timeout=120,
+                     env={**stock_mpi.env, "ONESPACE_LOG": "check"})
+    assert result.code == 0 and result.lines == right(3), str(result)
+
+
 def test_named_operations_are_left_to_the_library(job, guests, mpi_named):
     """The program calls MPI_Bcast with counts that differ, which only the layer names."""
     mpi = mpi_named("mpich")

@@ -22,7 +22,8 @@ int collective_alltoall(MPI_Comm comm, const struct many *from, const struct man
 {
     struct exchange call;
     struct getting_each taking = {&call, to, {0}};
-    if (!exchange_begin(&call, comm, ENGINE_EVERYBODY))
+    const struct described what = {"MPI_Alltoall", ENGINE_EVERYBODY, -1, to->type, MPI_OP_NULL};
+    if (!exchange_begin(&call, comm, &what))
         return 0;
     if (call.result == MPI_SUCCESS) {
         int in_place = from->buffer == MPI_IN_PLACE;

@@ -5,8 +5,9 @@
 
 #include "mpi/real/message.h"
 
-int exchange_begin(struct exchange *call, MPI_Comm comm, int root)
+int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what)
 {
+    int root = what->root;
     *call = (struct exchange){.root = root, .result = MPI_SUCCESS};
     call->communicator = communicator_of(comm, &call->result);
     if (!call->communicator)
@@ -17,7 +18,9 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, int root)
     call->rank = call->communicator->group->rank;
     call->ranks = call->communicator->group->ranks;
     call->is_root = root == call->rank;
-    return root == ENGINE_EVERYBODY || (root >= 0 && root < call->ranks);
+    call->result = check_call(call->communicator, what);
+    return call->result != MPI_SUCCESS || root == ENGINE_EVERYBODY ||
+           (root >= 0 && root < call->ranks);
 }
 
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)

@@ -4,7 +4,7 @@
 #ifndef ONESPACE_MPI_COLLECTIVES_EXCHANGE_H
 #define ONESPACE_MPI_COLLECTIVES_EXCHANGE_H
 
-#include "mpi/collectives/communicator.h"
+#include "mpi/collectives/check.h"
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/operations.h"
 
@@ -29,7 +29,7 @@ struct exchange {
 };
 
 /* 1: the call is the layer's, within one space. */
-int exchange_begin(struct exchange *call, MPI_Comm comm, int root);
+int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what);
 /* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. */
 static inline int exchange_may_combine(const void *send, const void *receive)
 {

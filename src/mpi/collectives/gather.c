@@ -21,7 +21,9 @@ int collective_gather(MPI_Comm comm, const struct one *from, const struct many *
     struct exchange call;
     struct getting_each taking = {&call, to, {0}};
     struct piece mine;
-    if (!exchange_begin(&call, comm, root))
+    const struct described what = {root == ENGINE_EVERYBODY ? "MPI_Allgather" : "MPI_Gather", root,
+                                   -1, from->type, MPI_OP_NULL};
+    if (!exchange_begin(&call, comm, &what))
         return 0;
     if (call.result == MPI_SUCCESS) {
         int gets = root == ENGINE_EVERYBODY || call.is_root;

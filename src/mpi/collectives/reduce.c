@@ -76,10 +76,12 @@ static int find_operation(struct combining *combining, MPI_Count count)
     return reduce_is_predefined(call->op) ? -1 : find_own(combining, (size_t)count);
 }
 
-static int begin(struct combining *combining, const struct reduction *call, int root)
+static int begin(struct combining *combining, const char *name, const struct reduction *call,
+                 MPI_Count count, int root)
 {
+    const struct described what = {name, root, count, call->type, call->op};
     combining->call = call;
-    return exchange_begin(&combining->exchange, call->comm, root);
+    return exchange_begin(&combining->exchange, call->comm, &what);
 }
 
 static int end(struct combining *combining, int done, int *result)
@@ -93,7 +95,9 @@ static int end(struct combining *combining, int done, int *result)
 int collective_barrier(MPI_Comm comm, int *result)
 {
     struct exchange call;
-    if (!exchange_begin(&call, comm, ENGINE_EVERYBODY))
+    const struct described what = {"MPI_Barrier", ENGINE_EVERYBODY, -1, MPI_DATATYPE_NULL,
+                                   MPI_OP_NULL};
+    if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_barrier(call.nodes, &call.result) &&
                exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS)
@@ -105,7 +109,8 @@ int collective_reduce(const struct reduction *call, int root, int *result)
 {
     struct combining combining;
     int done = MPI_SUCCESS;
-    int is_ours = begin(&combining, call, root);
+    const char *name = root == ENGINE_EVERYBODY ? "MPI_Allreduce" : "MPI_Reduce";
+    int is_ours = begin(&combining, name, call, call->count, root);
     struct exchange *exchange = &combining.exchange;
     if (!is_ours)
         return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
@@ -128,7 +133,8 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
 {
     struct combining combining;
     int done = MPI_SUCCESS;
-    if (!begin(&combining, call, ENGINE_EVERYBODY))
+    if (!begin(&combining, is_exclusive ? "MPI_Exscan" : "MPI_Scan", call, call->count,
+               ENGINE_EVERYBODY))
         return 0;
     if (combining.exchange.result == MPI_SUCCESS) {
         int in_place = call->send == MPI_IN_PLACE;
@@ -167,7 +173,7 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
     struct combining combining;
     const struct exchange *exchange = &combining.exchange;
     int done = MPI_SUCCESS;
-    if (!begin(&combining, call, ENGINE_EVERYBODY))
+    if (!begin(&combining, "MPI_Reduce_scatter", call, -1, ENGINE_EVERYBODY))
         return 0;
     if (exchange->result == MPI_SUCCESS) {
         if (!places_are_valid(places, exchange->ranks))

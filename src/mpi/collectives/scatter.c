@@ -36,7 +36,8 @@ int collective_scatter(MPI_Comm comm, const struct many *from, const struct one 
                        int *result)
 {
     struct exchange call;
-    if (!exchange_begin(&call, comm, root) || root == ENGINE_EVERYBODY)
+    const struct described what = {"MPI_Scatter", root, -1, to->type, MPI_OP_NULL};
+    if (!exchange_begin(&call, comm, &what))
         return 0;
     if (call.result == MPI_SUCCESS && (call.is_root ? give(&call, from, to) : take(&call, to)) != 0)
         return 0;

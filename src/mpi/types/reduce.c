@@ -45,6 +45,17 @@ static enum operation operation_of(MPI_Op op)
     return OPERATIONS;
 }
 
+const char *reduce_name(MPI_Op op)
+{
+    static const char *const names[] = {
+        [SUM] = "MPI_SUM",       [PRODUCT] = "MPI_PROD",  [MAXIMUM] = "MPI_MAX",
+        [MINIMUM] = "MPI_MIN",   [AND] = "MPI_LAND",      [OR] = "MPI_LOR",
+        [XOR] = "MPI_LXOR",      [BIT_AND] = "MPI_BAND",  [BIT_OR] = "MPI_BOR",
+        [BIT_XOR] = "MPI_BXOR",  [MAX_AT] = "MPI_MAXLOC", [MIN_AT] = "MPI_MINLOC",
+        [OPERATIONS] = "its own"};
+    return names[operation_of(op)];
+}
+
 int reduce_is_predefined(MPI_Op op)
 {
     return operation_of(op) < OPERATIONS || op == MPI_REPLACE || op == MPI_NO_OP;

@@ -11,6 +11,8 @@ reduce_function *reduce_find(MPI_Op op, const struct basic *element);
 /* The same where the MPI standard defines the operation for the type: libraries compute more than
  * that in one-sided operations, and refuse it in collective ones. */
 reduce_function *reduce_find_standard(MPI_Op op, const struct basic *element);
+/* For messages. */
+const char *reduce_name(MPI_Op op);
 /* Whether the operation is one of MPI's own, these two included. */
 int reduce_is_predefined(MPI_Op op);
 
