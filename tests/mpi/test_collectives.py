@@ -102,7 +102,8 @@ DIFFERENT = [("count", "MPI_Bcast of 8192 bytes, root 0, and rank 1 MPI_Bcast of
 def test_check_names_calls_that_differ(job, guests, stock_mpi, what, said):
     """On all ranks the call fails; one says why."""
     program = guests.mpi(stock_mpi, "mpi_collectives_differ")
-    result = job.run(stock_mpi.command(3, [*ON, program, what]), timeout=60, env={**stock_mpi.env, "ONESPACE_LOG": "check"})
+    result = job.run(stock_mpi.command(3, [*ON, program, what]), timeout=60,
+                     env={**stock_mpi.env, "ONESPACE_LOG": "check"})
     assert sorted(result.lines) == [f"rank {i}: failed" for i in range(3)], str(result)
     assert result.err.count("collective calls differ") == 1 and f"rank 0 has called {said}" in result.err, str(result)
 

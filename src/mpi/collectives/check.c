@@ -15,7 +15,7 @@ struct record {
     int64_t bytes;
     int32_t root;
 };
-_Static_assert(sizeof(struct record) <= AGREEMENT_RECORD_MAX, "is exchanged by an agreement");
+_Static_assert(sizeof(struct record) <= AGREEMENT_RECORD_MAX, "a record");
 
 static int is_wanted(void)
 {
