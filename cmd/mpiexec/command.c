@@ -24,7 +24,9 @@ const char mpiexec_help[] =
     "      --launcher PATH  this launcher, instead of the one of the libmpi that the program "
     "needs\n"
     "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\"\n"
-    "      --print  print the launcher's command line and run nothing\n"
+    "      --print  print the launcher's command line and run nothing; without a program, the "
+    "words "
+    "that stand before each\n"
     "  -h, --help\n"
     "\n"
     "An option of the launcher that is not known here needs -- before the program.\n"
@@ -235,6 +237,15 @@ static void say_guess(const struct request *request, const struct mpiexec_words 
         request->argv[words->parts[0].program], launcher->path, launcher->kind);
 }
 
+/* For what starts ranks without this command: a fork agent, Slurm's plug-in. */
+static int print_prefix(char *self, char **run, int run_count)
+{
+    char *line[RUN_WORDS_MAX + 3] = {self, "run"};
+    memcpy(line + 2, run, (size_t)run_count * sizeof(*run));
+    print_all(line);
+    return 0;
+}
+
 static int run_command(struct request *request)
 {
     static struct mpiexec_words words;
@@ -244,6 +255,11 @@ static int run_command(struct request *request)
     int run_count = read_run_options(request, run);
     if (run_count < 0)
         return 2;
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (size <= 0)
+        return complain(EXIT_FAILURE, "/proc cannot be read; mount it (mount -t proc proc /proc)");
+    if (request->argc == 0)
+        return print_prefix(self, run, run_count);
     int status = find_launcher(request, &words, &launcher);
     if (status)
         return status;
@@ -252,9 +268,6 @@ static int run_command(struct request *request)
                  words.problem);
         return complain(2, message);
     }
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (size <= 0)
-        return complain(EXIT_FAILURE, "/proc cannot be read; mount it (mount -t proc proc /proc)");
     if (launcher.is_guess)
         say_guess(request, &words, &launcher);
     char **line = compose(request, &words, &launcher, self, run, run_count);
@@ -276,7 +289,7 @@ int command_mpiexec(int argc, char **argv)
     struct request request = {.argc = 0};
     if (parse(argc, argv, &request) < 0)
         return 2;
-    if (request.argc == 0) {
+    if (request.argc == 0 && !request.is_printed) {
         complain(2, "no program given. Try `onespace mpiexec --help`.");
         return 2;
     }

@@ -253,8 +253,9 @@ int host_connect(const char *name, int launcher, int expected, char *message, si
         if (result == -ENOENT || result == -ECONNREFUSED)
             result = connect_locked(directory, name, launcher, expected, &failed);
     }
+    int is_directory = result == -EROFS || result == -EACCES || result == -ENOSPC;
     if (result < 0)
-        snprintf(message, size, "cannot %s the host of space %s in %s: %s", failed, name, directory,
-                 strerror(-result));
+        snprintf(message, size, "cannot %s the host of space %s in %s: %s%s", failed, name,
+                 directory, strerror(-result), is_directory ? RUNTIME_DIR_FIX : "");
     return result;
 }

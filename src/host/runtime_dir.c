@@ -31,7 +31,8 @@ int runtime_dir_open(char *path, size_t size, char *message, size_t message_size
     runtime_dir_name(path, size);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         int error = errno;
-        snprintf(message, message_size, "cannot make %s: %s", path, strerror(error));
+        snprintf(message, message_size, "cannot make %s: %s" RUNTIME_DIR_FIX, path,
+                 strerror(error));
         return -error;
     }
     if (!is_private_directory(path)) {

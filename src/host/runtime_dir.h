@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+/* The end of a message: what to do where the directory cannot be made or written to. */
+#define RUNTIME_DIR_FIX                                                                            \
+    ": set XDG_RUNTIME_DIR to a directory of yours that can be written, with mode 0700"
+
 /* The directory's path, whether it is there or not. */
 void runtime_dir_name(char *path, size_t size);
 /* Makes the directory if needed and checks that it is the user's alone (mode 0700, no link): in

@@ -25,10 +25,10 @@ static const struct {
 
 /* The kernel truncates names to 15 bytes. */
 static const char *const daemons[] = {
-    "hydra_pmi_proxy", "prted",           "prterun",         "orted",
-    "orterun",         "mpirun",          "mpirun.openmpi",  "mpiexec.openmpi",
-    "slurmstepd",      "mpiexec.gforker", "hydra_bstrap_pr", "pals_daemon",
-    "palsd",           "apinit",          "pbs_mom",         "mpiexec",
+    "hydra_pmi_proxy", "prted",          "prterun",         "orted",      "orterun",
+    "mpirun",          "mpirun.openmpi", "mpiexec.openmpi", "slurmstepd", "mpiexec.gforker",
+    "hydra_bstrap_pr", "pals_daemon",    "palsd",           "apinit",     "pbs_mom",
+    "mpiexec",         "prte",           "flux-shell",
 };
 
 static int is_daemon(const char *name)
@@ -101,6 +101,17 @@ static void name_from_text(struct launcher *launcher, const char *prefix, const 
     snprintf(launcher->space, sizeof(launcher->space), "%s-%016" PRIx64, prefix, hash);
 }
 
+/* The daemons of a DVM serve many jobs, also at the same time. */
+static void add_namespace(struct launcher *launcher, const char *job)
+{
+    size_t length = strlen(launcher->space), found = strlen(launcher->found_by);
+    if (!job)
+        return;
+    snprintf(launcher->space + length, sizeof(launcher->space) - length, "-%08" PRIx32,
+             (uint32_t)hash_text(HASH_SEED, job));
+    snprintf(launcher->found_by + found, sizeof(launcher->found_by) - found, " and PMIX_NAMESPACE");
+}
+
 static void name_space(struct launcher *launcher)
 {
     struct process_stat daemon;
@@ -111,6 +122,7 @@ static void name_space(struct launcher *launcher)
                  launcher->daemon, daemon.start_ticks);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "ancestor %s (pid %d)",
                  daemon.name, launcher->daemon);
+        add_namespace(launcher, getenv("PMIX_NAMESPACE"));
     } else if ((job = getenv("PMIX_NAMESPACE"))) {
         name_from_text(launcher, "pmix", job, NULL);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "PMIX_NAMESPACE");

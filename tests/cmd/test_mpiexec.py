@@ -239,3 +239,10 @@ def test_process_becomes_the_launcher(job, hydra_mpi):
     command.process.stdin.close()
     command.finish()
     assert os.path.basename(running).startswith("mpiexec"), running
+
+
+def test_print_without_a_program_prints_what_stands_before_each(job):
+    result = job.run([ONESPACE, "mpiexec", "--onespace", "--stats --heap tuned", "--print"])
+    assert result.code == 0 and result.out == f"{os.path.realpath(ONESPACE)} run --stats --heap tuned\n", str(result)
+    wrong = job.run([ONESPACE, "mpiexec", "--onespace", "--heap cold", "--print"])
+    assert wrong.code == 2 and not wrong.out and "--heap cold: not libc or tuned" in wrong.err, str(wrong)

@@ -1,6 +1,7 @@
 """Stock launchers start `onespace run`: each instance is a shim, and the ranks are tasks of one host."""
 import os
 import re
+import shutil
 
 import pytest
 
@@ -102,6 +103,16 @@ def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
         expect_hello(result, 2)
     spaces = [set(re.findall(r"onespace run: space (\S+)", result.err)) for result in results]
     assert all(len(names) == 1 for names in spaces) and spaces[0] != spaces[1], spaces
+
+
+def test_jobs_of_one_daemon_have_a_space_each(job, tmp_path):
+    """As in a DVM of PRRTE, whose daemon tells them apart by PMIX_NAMESPACE alone (tests/host/test_dvm.py)."""
+    daemon = tmp_path / "prted"
+    shutil.copy("/bin/sh", daemon)
+    each = f"PMIX_RANK=0 PMIX_NAMESPACE=$job {' '.join(RUN)} --verbose true"
+    result = job.run([daemon, "-c", f"for job in one two one; do {each}; done; exit"])
+    spaces = re.findall(r"run: space (prted-\S+) \(ancestor prted \(pid \d+\) and PMIX_NAMESPACE\)", result.err)
+    assert result.code == 0 and spaces[0] == spaces[2] != spaces[1], str(result)
 
 
 def test_second_launcher_in_a_named_space_leaves_the_first_its_numbers(job, guests, stock_mpi, tmp_path):

@@ -103,18 +103,42 @@ static int descends_from(int ancestor, int pid)
     return 0;
 }
 
-static int refuse(char *message, size_t size, const char *key, const char *mine, const char *its)
+/* What differs and may not: all the keys, so that one message is enough, and the first in full. */
+struct differences {
+    char keys[160];
+    const char *first;
+    char mine[256], its[256];
+};
+
+static void note_difference(struct differences *found, const char *key, const char *mine,
+                            const char *its)
 {
+    size_t used = strlen(found->keys), length = strlen(key);
+    for (const char *at = found->keys; (at = strstr(at, key)); at += length)
+        if ((at == found->keys || at[-1] == ',') && (!at[length] || at[length] == ','))
+            return;
+    snprintf(found->keys + used, sizeof(found->keys) - used, "%s%s", used ? "," : "", key);
+    if (found->first)
+        return;
+    found->first = key;
+    snprintf(found->mine, sizeof(found->mine), "%.200s", mine);
+    snprintf(found->its, sizeof(found->its), "%.200s", its);
+}
+
+static int refuse(const struct differences *found, char *message, size_t size)
+{
+    if (!found->first)
+        return 0;
     snprintf(message, size,
-             "the host of the space differs from this process in %s (%.200s; here: %.200s), and a "
+             "the host of the space differs from this process in %s (%s; here: %s), and a "
              "task would get the host's: use another --space, start both the same way, or start "
              "the space with ONESPACE_MAY_DIFFER=%s if the task may have the host's",
-             key, mine, its, key);
+             found->first, found->mine, found->its, found->keys);
     return -ECONNREFUSED;
 }
 
-static int check_items(int pid, const char *own_status, const char *its_status, int launcher,
-                       char *message, size_t size)
+static void compare_items(int pid, const char *own_status, const char *its_status, int launcher,
+                          struct differences *found)
 {
     char mine[TEXT], its[TEXT];
     for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
@@ -126,13 +150,12 @@ static int check_items(int pid, const char *own_status, const char *its_status, 
         /* Slurm's daemon gives each rank of a step a cgroup of its own, within the step's. */
         if (strcmp(item->key, "cgroup") == 0 && launcher && descends_from(launcher, pid))
             continue;
-        return refuse(message, size, item->key, mine, its);
+        note_difference(found, item->key, mine, its);
     }
-    return 0;
 }
 
-static int check_told(const struct protocol_told *mine, const struct protocol_told *its,
-                      char *message, size_t size)
+static void compare_told(const struct protocol_told *mine, const struct protocol_told *its,
+                         struct differences *found)
 {
     const struct {
         const char *key;
@@ -144,9 +167,8 @@ static int check_told(const struct protocol_told *mine, const struct protocol_to
         snprintf(host, sizeof(host), "%d", told[i].mine);
         snprintf(shim, sizeof(shim), "%d", told[i].its);
         if (told[i].mine != told[i].its && !may_differ(told[i].key))
-            return refuse(message, size, told[i].key, host, shim);
+            note_difference(found, told[i].key, host, shim);
     }
-    return 0;
 }
 
 /* No task can have more than the host: that is never granted. */
@@ -246,10 +268,12 @@ int identity_check(int pid, const struct protocol_told *told, int launcher,
         if (seen < 0)
             result = refuse_unseen(-seen, message, size);
     }
-    if (result == 0)
-        result = check_items(pid, own_status, its_status, launcher, message, size);
-    if (result == 0)
-        result = check_told(&own, told, message, size);
+    if (result == 0) {
+        struct differences found = {.first = NULL};
+        compare_items(pid, own_status, its_status, launcher, &found);
+        compare_told(&own, told, &found);
+        result = refuse(&found, message, size);
+    }
     if (result == 0)
         result = check_privileges(&change->has, &change->wants, message, size);
     free(own_status);
