@@ -18,6 +18,7 @@ install(FILES include/onespace.h include/xpmem.h DESTINATION ${CMAKE_INSTALL_INC
 install(FILES include/pip/pip.h include/pip/pip_machdep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
 install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(FILES include/onespace/window.h include/onespace/insitu.h include/onespace/parallel.h include/onespace/array.h
+    include/onespace/call.h include/onespace/call.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace
   FILES_MATCHING PATTERN "*.hpp")

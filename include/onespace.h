@@ -105,6 +105,8 @@ struct onespace_fd_map {
  * TOGETHER      enter the program when all ntasks have loaded their libraries
  * HOLD          the spawner holds the task's memory from the start, until onespace_release(id):
  *               what the task has exported can be imported until then, even after its end
+ * CALLS         the task serves calls from other members (onespace/call.h) from before its main,
+ *               without calling anything itself. Not for statically linked programs or thread mode
  * THREAD        thread mode, see below */
 #define ONESPACE_SPAWN_DETACHED            1u
 #define ONESPACE_SPAWN_CLOSE_FDS           2u
@@ -119,6 +121,7 @@ struct onespace_fd_map {
 #define ONESPACE_SPAWN_OWN_MAPPINGS        1024u
 #define ONESPACE_SPAWN_COLLECTIVES         2048u
 #define ONESPACE_SPAWN_COLLECTIVES_AT_ONCE 4096u
+#define ONESPACE_SPAWN_CALLS               8192u
 
 /* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
  * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with

@@ -8,9 +8,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <onespace.h>
+#include <onespace/call.h>
 
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -193,6 +195,70 @@ void barrier(std::optional<double> timeout)
                      "one has ended");
 }
 
+// What a Python argument of a call is in C: an integer, None, or the memory of what has the buffer
+// protocol, which stays where it is until the call is over.
+class Argument
+{
+  public:
+    explicit Argument(nb::handle given)
+    {
+        if (given.is_none())
+            return;
+        if (PyLong_Check(given.ptr())) {
+            int overflow = 0;
+            long long number = PyLong_AsLongLongAndOverflow(given.ptr(), &overflow);
+            value = overflow > 0 ? static_cast<intptr_t>(PyLong_AsUnsignedLongLong(given.ptr()))
+                                 : static_cast<intptr_t>(number);
+            if (overflow < 0 || PyErr_Occurred())
+                errors::fail_with(PyExc_OverflowError,
+                                  "an argument has more than 64 bits: pass it in memory");
+        } else if (PyObject_GetBuffer(given.ptr(), &buffer, PyBUF_SIMPLE) == 0) {
+            value = reinterpret_cast<intptr_t>(buffer.buf);
+        } else {
+            PyErr_Clear();
+            errors::fail_with(
+                PyExc_TypeError,
+                std::string("an argument is of type ") + Py_TYPE(given.ptr())->tp_name +
+                    ": give an integer, None, bytes, or what has a contiguous buffer");
+        }
+    }
+    Argument(const Argument &) = delete;
+    ~Argument()
+    {
+        if (buffer.obj)
+            PyBuffer_Release(&buffer);
+    }
+    intptr_t value = 0;
+
+  private:
+    Py_buffer buffer = {};
+};
+
+long long call(int id, const std::string &name, nb::args given)
+{
+    std::deque<Argument> arguments;
+    intptr_t values[ONESPACE_CALL_ARGUMENTS] = {}, value = 0;
+    init();
+    if (given.size() > ONESPACE_CALL_ARGUMENTS)
+        errors::fail_with(PyExc_TypeError, name + " can have " +
+                                               std::to_string(ONESPACE_CALL_ARGUMENTS) +
+                                               " arguments at most");
+    for (nb::handle one : given) {
+        arguments.emplace_back(one);
+        values[arguments.size() - 1] = arguments.back().value;
+    }
+    int result;
+    {
+        nb::gil_scoped_release unlocked;
+        result = onespace_call_name(id, name.c_str(), values, &value);
+    }
+    if (result == -ENOENT)
+        errors::fail_with(PyExc_LookupError, onespace_call_message());
+    if (result < 0)
+        errors::fail(result, onespace_call_message());
+    return value;
+}
+
 } // namespace
 
 void add_tasks(nb::module_ &module)
@@ -209,12 +275,20 @@ void add_tasks(nb::module_ &module)
                nb::arg("flags"), nb::arg("cpus"));
     module.def("wait", wait, nb::arg("id"), nb::arg("timeout").none());
     module.def("kill", kill_task, nb::arg("id"), nb::arg("signal"));
+    module.def("call", call, nb::arg("id"), nb::arg("name"), nb::arg("args"));
+    module.def("serve_calls", [] {
+        init();
+        int result = onespace_call_serve();
+        if (result < 0)
+            errors::fail(result, onespace_call_message());
+    });
     module.def("barrier", barrier, nb::arg("timeout").none());
     module.def("version", onespace_version);
     module.attr("DETACHED") = ONESPACE_SPAWN_DETACHED;
     module.attr("CLOSE_FDS") = ONESPACE_SPAWN_CLOSE_FDS;
     module.attr("SESSION") = ONESPACE_SPAWN_SESSION;
     module.attr("HOLD") = ONESPACE_SPAWN_HOLD;
+    module.attr("CALLS") = ONESPACE_SPAWN_CALLS;
     module.attr("TOGETHER") = ONESPACE_SPAWN_TOGETHER;
     module.attr("ANY") = ONESPACE_ANY;
     module.attr("ROOT") = ONESPACE_ROOT;

@@ -17,7 +17,20 @@ from typing import TYPE_CHECKING
 
 from . import _core
 from ._errors import OwnerEnded
-from .tasks import ROOT, Task, barrier, init, ntasks, number, spawn, spawn_python, spawner, task_of_number
+from .tasks import (
+    ROOT,
+    Task,
+    barrier,
+    call,
+    init,
+    ntasks,
+    number,
+    serve_calls,
+    spawn,
+    spawn_python,
+    spawner,
+    task_of_number,
+)
 
 if TYPE_CHECKING:
     from .arrays import Export, View, attach, export, exports, import_array
@@ -28,8 +41,8 @@ if TYPE_CHECKING:
 
 __version__: str = _core.version()
 __all__ = ["Consumer", "Executor", "Export", "Output", "OwnerEnded", "Pool", "Producer", "ROOT", "Step", "Task", "View",
-           "attach", "barrier", "export", "exports", "import_array", "init", "ntasks", "number", "spawn",
-           "spawn_python", "spawner", "task_of_number", "worker_number"]
+           "attach", "barrier", "call", "export", "exports", "import_array", "init", "ntasks", "number",
+           "serve_calls", "spawn", "spawn_python", "spawner", "task_of_number", "worker_number"]
 
 # Imported when they are first used: NumPy takes longer to load than an interpreter to start, and workers of a pool, or
 # programs that only spawn others, may not need it.

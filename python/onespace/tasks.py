@@ -50,6 +50,16 @@ def barrier(timeout: float | None = None) -> None:
     _core.barrier(timeout)
 
 
+def call(member: int | Task, name: str, *args: object) -> int:
+    """Call a C function of another member, on this thread: see Task.call. member: a task, or an id such as ROOT."""
+    return _core.call(int(member), name, *args)
+
+
+def serve_calls() -> None:
+    """Let other members call the C functions of this program and of its libraries, from now on until it ends."""
+    _core.serve_calls()
+
+
 class Task:
     """A task started by this program. As a context manager it is waited for at the end of the block."""
 
@@ -99,6 +109,18 @@ class Task:
         """Send it SIGKILL."""
         self.send_signal(_signal.SIGKILL)
 
+    def call(self, name: str, *args: object) -> int:
+        """Call a C function of the task's program or of its libraries, on this thread, with the task's heap, errno and
+        thread-local storage. The task serves calls (spawn(calls=True), or onespace_call_serve in C).
+
+        args: at most six integers, None (NULL), bytes, or objects with a contiguous buffer (arrays), whose address the
+        function gets, as it gets nothing else: their size is an argument of its own. Returns what the function returns
+        as a signed integer of 64 bits; a function that returns an int, or nothing, leaves the upper 32, or all,
+        undefined. Other threads of this program run meanwhile. LookupError: there is no such function; OwnerEnded: the
+        task has ended, perhaps during the call; OSError with ECANCELED: the function threw an exception, with ENOTSUP:
+        the task serves no calls."""
+        return call(self, name, *args)
+
     def __index__(self) -> int:
         return self.id
 
@@ -124,13 +146,15 @@ def _descriptor(file: File) -> int:
 def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd: PathLike | None = None,
           stdin: File = None, stdout: File = None, stderr: File = None, close_fds: bool = False,
           pass_fds: Iterable[int] = (), number: int | None = None, ntasks: int | None = None,
-          cpus: Iterable[int] = (), new_session: bool = False, hold: bool = False) -> Task:
+          cpus: Iterable[int] = (), new_session: bool = False, hold: bool = False,
+          calls: bool = False) -> Task:
     """Run a program as a task of this space. Arguments named as those of subprocess.Popen mean the same.
 
     args: the program, searched along PATH, and its arguments. env: its environment (None: ours). cwd: its working
     directory. stdin, stdout, stderr: descriptors or files (None: ours). close_fds: it gets only these three and
     pass_fds. number, ntasks: its number among tasks that are started together, and their number (see barrier). cpus:
-    CPUs that it may use. hold: its exports can be imported even after its end.
+    CPUs that it may use. hold: its exports can be imported even after its end. calls: its C functions can be called
+    (Task.call).
 
     FileNotFoundError, PermissionError: the program's file. OSError with ENOEXEC: it cannot be a task; the message says
     why and what to do. The space ends with this program: wait for the tasks."""
@@ -148,7 +172,7 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
         descriptors += [(target, target) for target in (0, 1, 2) if target not in given and _is_open(target)]
     descriptors += [(fd, fd) for fd in pass_fds]
     flags = ((_core.CLOSE_FDS if close_fds else 0) | (_core.SESSION if new_session else 0) |
-             (_core.HOLD if hold else 0))
+             (_core.HOLD if hold else 0) | (_core.CALLS if calls else 0))
     environment = None if env is None else [f"{name}={value}" for name, value in env.items()]
     for file in (sys.stdout, sys.stderr):  # our earlier output must come before the task's
         if file is not None and not file.closed:

@@ -116,7 +116,6 @@ __attribute__((destructor)) static void note_exit(void)
 
 /* The spawner may name a function of the program to run in place of main. A program's entry code
  * passes main to the libc's __libc_start_main; the agent's passes that function on instead. */
-typedef int main_function(int, char **, char **);
 typedef int start_main_function(main_function *, int, char **, void (*)(void), void (*)(void),
                                 void (*)(void), void *);
 start_main_function __libc_start_main;
@@ -158,6 +157,8 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
         find_space() ? (const struct child *)agent_self->child_record : NULL;
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
+    if (main && child && (agent_self->flags & ONESPACE_SPAWN_CALLS))
+        main = agent_serve_calls_before(main);
     if (!real || !main)
         for (;;)
             raw(__NR_exit_group, 127);

@@ -3,6 +3,7 @@
 #define ONESPACE_AGENT_AGENT_H
 
 #include <dlfcn.h>
+#include <stddef.h>
 
 #include "registry/space.h"
 
@@ -23,6 +24,14 @@ extern uintptr_t agent_low;
 /* free.c: looks for the allocator's own functions. Called at the task's start, since a filter of
  * the program's own may forbid the system calls that this makes; an earlier free calls it, too. */
 void agent_find_free(void);
+
+typedef int main_function(int, char **, char **);
+
+/* calls.c: a main that makes the task serve calls, and then runs the given one. */
+main_function *agent_serve_calls_before(main_function *main);
+
+/* Writes the path of a file beside the agent: 0 or -1. */
+int agent_file_beside(const char *name, char *path, size_t size);
 
 /* exit.c: in thread mode, before the program: its end will be that of the task alone. Without that,
  * ends the task. */

@@ -19,7 +19,6 @@
 /* libc's; any program with an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;
 extern char *dlerror(void) WEAK;
-extern int dladdr(const void *, Dl_info *) WEAK;
 extern unsigned long getauxval(unsigned long) WEAK;
 extern char *getenv(const char *) WEAK;
 
@@ -71,23 +70,6 @@ static void *find_library(const char **layer_name)
             return library;
     }
     return NULL;
-}
-
-/* The file beside the agent: 0 or -1. The agent itself may have been named through a descriptor. */
-static int layer_path(const char *name, char *path, size_t size)
-{
-    Dl_info self;
-    if (!dladdr || !dladdr((void *)&mpi_resolve, &self) || !self.dli_fname)
-        return -1;
-    long length = raw(__NR_readlink, self.dli_fname, path, size - 1);
-    if (length < 0 || path[0] != '/')
-        length = text_append_some(path, self.dli_fname, size - 1) - path;
-    path[length] = 0;
-    char *file = path + (text_file_name(path) - path);
-    if (file == path || (size_t)(file - path) + text_length(name) >= size)
-        return -1;
-    text_append(file, name);
-    return 0;
 }
 
 static const char *name_of(unsigned index)
@@ -146,7 +128,7 @@ static void load_layer(const char *name)
 {
     char path[PATH_MAX];
     layer_failed = 1;
-    if (layer_path(name, path, sizeof(path)) < 0 || raw(__NR_access, path, 4 /* R_OK */) < 0)
+    if (agent_file_beside(name, path, sizeof(path)) < 0 || raw(__NR_access, path, 4 /* R_OK */) < 0)
         return; /* this MPI's layer is not installed: see `onespace doctor` */
     layer = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!layer) {

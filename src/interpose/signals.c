@@ -107,6 +107,36 @@ static long set_of_child(struct space_slot *self, int signal, const struct space
     return result;
 }
 
+/* Once the program calls into other members, the kernel has one handler of ours for all of its own,
+ * which runs the program's with the thread pointer that belongs to the thread (call/signals.c).
+ * What a child sets goes to the kernel. */
+static long set_through_calls(struct space_slot *self, const long a[6], uintptr_t ours)
+{
+    struct space_sigaction wanted, before;
+    int signal = (int)a[0];
+    if (signal < 1 || signal > SIGNALS || a[3] != ARCH_SIGNAL_SET_BYTES)
+        return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
+    if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
+        return -EFAULT;
+    _Atomic uintptr_t *known =
+        (_Atomic uintptr_t *)atomic_load(&self->interpose.call_handlers) + signal;
+    int is_task = interpose_is_task(self);
+    uint64_t signals = is_task ? space_lock(self) : 0;
+    uintptr_t old = atomic_load(known);
+    if (a[1] && is_task && wanted.handler > (uintptr_t)SIG_IGN) {
+        atomic_store(known, wanted.handler); /* first: the signal may come at once */
+        wanted.handler = ours;
+    }
+    long result = raw(__NR_rt_sigaction, a[0], a[1] ? &wanted : NULL, &before, a[3]);
+    if (result != 0)
+        atomic_store(known, old);
+    if (is_task)
+        space_unlock(self, signals);
+    if (result == 0 && before.handler == ours)
+        before.handler = old;
+    return result == 0 && a[2] ? interpose_write((void *)a[2], &before, sizeof(before)) : result;
+}
+
 long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
@@ -116,8 +146,12 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
     if (thread_mode_took_handler(self, a, &result))
         return result;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->interpose.fault_trampoline ||
-        a[3] != ARCH_SIGNAL_SET_BYTES)
-        return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
+        a[3] != ARCH_SIGNAL_SET_BYTES) {
+        /* Acquire, pairs with the release in call_prepare_signals. */
+        uintptr_t ours = atomic_load_explicit(&self->interpose.call_handler, memory_order_acquire);
+        return ours ? set_through_calls(self, a, ours)
+                    : raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
+    }
     if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
     const struct space_sigaction *change = a[1] ? &wanted : NULL;
@@ -166,5 +200,10 @@ uintptr_t interpose_fault(int signal, void *information, void *context, void *sl
     }
     if (action->flags & SA_RESETHAND)
         reset(self, signal);
+    /* In a call into another member the program's handler needs its own thread pointer. */
+    interpose_call_fault *in_call = (interpose_call_fault *)atomic_load_explicit(
+        &self->interpose.call_fault, memory_order_acquire);
+    if (in_call && in_call(signal, information, context, handler))
+        return 0;
     return handler;
 }

@@ -13,8 +13,8 @@
 #include "space/slots.h"
 
 /* The process's own handler of THREAD_MODE_SIGNAL. In the root's copy of the library: written with
- * release by children, by tasks that set a handler and by exiting ones; read with acquire by our
- * handler. Should several libcs have set one, any of them will do. */
+ * release by children, by tasks that set a handler while there is none, and by exiting ones; read
+ * with acquire by our handler. Should several libcs have set one, any of them will do. */
 static _Atomic(uintptr_t) next_handler;
 
 static int is_own_signal(const siginfo_t *info)
@@ -54,8 +54,12 @@ int thread_mode_took_handler(struct space_slot *self, const long a[6], long *res
         return 0;
     struct space_sigaction wanted;
     *result = interpose_read(&wanted, (const void *)a[1], sizeof(wanted));
+    /* The process's own comes first: it stays as long as the process, and may be the one that ends
+     * calls into other members (call/signals.c). */
+    uintptr_t none = 0;
     if (*result == 0)
-        atomic_store_explicit(&next_handler, wanted.handler, memory_order_release);
+        atomic_compare_exchange_strong_explicit(&next_handler, &none, wanted.handler,
+                                                memory_order_release, memory_order_relaxed);
     return 1;
 }
 

@@ -46,18 +46,19 @@
     ROW(struct space, debug_linked, 9632, 4) \
     ROW(struct space, highest, 9636, 4) \
     ROW(struct space, insitu, 9640, 4) \
-    ROW(struct space, oversubscribed, 9644, 4) \
-    ROW(struct space, overflows, 9648, 16) \
-    ROW(struct space, cpuids, 9664, 3072) \
-    ROW(struct space, files, 12736, 217088) \
-    ROW(struct space, cache, 229824, 56) \
-    ROW(struct space, departure, 229880, 264) \
-    ROW(struct space, export_reach, 230144, 32768) \
-    ROW(struct space, exports, 262912, 2097152) \
-    ROW(struct space, shared, 2360064, 3285416) \
-    ROW(struct space, xpmem_library, 5645480, 4096) \
-    ROW(struct space, xpmem_slots, 5649576, 8388608) \
-    ROW(struct space, holds, 14038184, 8388608) \
+    ROW(struct space, calls, 9644, 4) \
+    ROW(struct space, oversubscribed, 9648, 4) \
+    ROW(struct space, overflows, 9652, 16) \
+    ROW(struct space, cpuids, 9668, 3072) \
+    ROW(struct space, files, 12744, 217088) \
+    ROW(struct space, cache, 229832, 56) \
+    ROW(struct space, departure, 229888, 264) \
+    ROW(struct space, export_reach, 230152, 32768) \
+    ROW(struct space, exports, 262920, 2097152) \
+    ROW(struct space, shared, 2360072, 3285416) \
+    ROW(struct space, xpmem_library, 5645488, 4096) \
+    ROW(struct space, xpmem_slots, 5649584, 8388608) \
+    ROW(struct space, holds, 14038192, 8388608) \
     ROW(struct space, slots, 22426816, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
@@ -83,7 +84,8 @@
     ROW(struct space_slot, has_imported, 92, 4) \
     ROW(struct space_slot, was_imported, 96, 4) \
     ROW(struct space_slot, has_shared, 100, 4) \
-    ROW(struct space_slot, called_exit, 104, 4) \
+    ROW(struct space_slot, was_called, 104, 4) \
+    ROW(struct space_slot, called_exit, 108, 4) \
     ROW(struct space_slot, started_ns, 112, 8) \
     ROW(struct space_slot, user_us, 120, 8) \
     ROW(struct space_slot, system_us, 128, 8) \
@@ -98,7 +100,7 @@
     ROW(struct space_slot, xpmem, 400, 56) \
     ROW(struct space_slot, program, 456, 256) \
     ROW(struct space_slot, stats, 712, 48) \
-    ROW(struct space_slot, interpose, 760, 4264) \
+    ROW(struct space_slot, interpose, 760, 4288) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -115,9 +117,12 @@
     ROW(struct space_interpose, trampolines, 136, 8) \
     ROW(struct space_interpose, trampoline_data, 144, 8) \
     ROW(struct space_interpose, fault_trampoline, 152, 8) \
-    ROW(struct space_interpose, peer, 160, 4) \
-    ROW(struct space_interpose, break_flags, 164, 4) \
-    ROW(struct space_interpose, out_of_range, 168, 4096) \
+    ROW(struct space_interpose, call_handler, 160, 8) \
+    ROW(struct space_interpose, call_handlers, 168, 8) \
+    ROW(struct space_interpose, call_fault, 176, 8) \
+    ROW(struct space_interpose, peer, 184, 4) \
+    ROW(struct space_interpose, break_flags, 188, 4) \
+    ROW(struct space_interpose, out_of_range, 192, 4096) \
     ROW(struct space_out_of_range, start, 0, 8) \
     ROW(struct space_out_of_range, end, 8, 8) \
     ROW(struct space_sigaction, handler, 0, 8) \

@@ -34,6 +34,10 @@ struct space_sigaction {
 
 static_assert(sizeof(struct space_sigaction) == 32, "as the kernel has it");
 
+/* Runs the program's handler of a fault in a call into another member: 1; 0 if the thread is in no
+ * call. */
+typedef int interpose_call_fault(int signal, void *information, void *context, uintptr_t handler);
+
 /* The task's own view of what the kernel keeps once per address space. Written by the
  * task's threads only, read by the reaper after its end. */
 struct space_interpose {
@@ -49,9 +53,14 @@ struct space_interpose {
     int32_t image_fd;
     _Atomic uint32_t break_kept; /* pages above the break that a later growth must make zero */
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
-    uintptr_t fault_trampoline;   /* our handler for SIGSEGV and SIGBUS, 0: not installed */
-    _Atomic uint32_t peer;        /* slot index of the last copy's peer: a hint */
-    _Atomic uint32_t break_flags; /* SPACE_BREAK_… */
+    uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
+    /* Of the task's own copy of the library, set by its first call into another member, under
+     * `lock`; 0 before (call/signals.c). */
+    _Atomic uintptr_t call_handler;  /* the handler that the kernel has in place of the program's */
+    _Atomic uintptr_t call_handlers; /* the program's: _Atomic uintptr_t[65], by signal */
+    _Atomic uintptr_t call_fault;    /* interpose_call_fault */
+    _Atomic uint32_t peer;           /* slot index of the last copy's peer: a hint */
+    _Atomic uint32_t break_flags;    /* SPACE_BREAK_… */
     struct space_out_of_range out_of_range[SPACE_OUT_OF_RANGE_MAX];
 };
 

@@ -39,6 +39,7 @@
 #define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
+#define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* lenders of calls */
 
 static inline uintptr_t layout_range(unsigned index)
 {

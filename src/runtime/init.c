@@ -156,6 +156,9 @@ int onespace_fini(void)
     long result = reaper_stop(space);
     if (result < 0)
         return (int)result;
+    for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
+        if ((*layer)->space_ends)
+            (*layer)->space_ends(space);
     robust_detach(&space->slots[0]);
     space_set_root(NULL);
     loader_image_forget();

@@ -122,8 +122,11 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
         atomic_store(&owner->memory, MEMORY_PRESENT);
         return;
     }
-    if (owner->flags & ONESPACE_SPAWN_HOLD)
+    if ((owner->flags & ONESPACE_SPAWN_HOLD) || atomic_load(&owner->was_called))
         exports_drop(space, owner);
+    /* Threads of callers ran in its context until they had noticed its end. */
+    if (atomic_load(&owner->was_called))
+        holds_drop(space, owner);
     unmap_out_of_range(owner);
     shared_drop(space, owner);
 }

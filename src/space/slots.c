@@ -35,6 +35,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->has_imported, 0);
     atomic_store(&slot->was_imported, 0);
     atomic_store(&slot->has_shared, 0);
+    atomic_store(&slot->was_called, 0);
     atomic_store(&slot->called_exit, 0);
     atomic_store(&slot->robust.at, 0);
     atomic_store(&slot->returned, 0);

@@ -23,6 +23,7 @@
 #include "space/slots.h"
 #include "task/spawn/child.h"
 #include "task/end.h"
+#include "task/hooks.h"
 #include "task/presence.h"
 #include "task/threads.h"
 #include "task/vforked.h"
@@ -189,6 +190,9 @@ static void reaper_main(void *argument)
         reap(space);
         leaving = watch_departures(space, &departures, leaving);
         uint64_t look = sooner(threads_watch(space), vforked_watch(space));
+        for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
+            if ((*layer)->watch)
+                look = sooner(look, (*layer)->watch(space));
         holds_reclaim(space);
         if (atomic_load(&space->closing))
             leave(space);

@@ -266,6 +266,15 @@ def test_handover_measures_all_ways(bench):
         check_series(series, [64, 1024, 4096, 61440, 1048576], 2)
 
 
+def test_call_measures_all_ways(bench):
+    need_two_cpus()
+    found = bench("call", "--quick", "--repeats", "2", "--no-plot")
+    assert set(found) == {"own function", "call from a task", "call from the root", "thread that spins",
+                          "thread that sleeps"}
+    for series in found.values():
+        check_series(series, [1, 2], 2)
+
+
 def test_strided_faults_in_processes_and_not_in_tasks(bench):
     need_two_cpus()
     found = bench("strided", "--size", "4", "--repeats", "2", "--no-plot")

@@ -117,6 +117,18 @@ def test_task_shows_its_source_lines_and_globals(job, started, debugged):
 
 
 @needs_gdb
+@pytest.mark.parametrize("caller", [0, 1])
+def test_backtrace_goes_from_a_called_function_to_its_caller(job, started, guests, caller):
+    """Either task's stack may lie above the other's."""
+    run = started("-n", "2", guests("callee"), "pair", caller, count=2)
+    pid = pids(job, run)[caller]
+    result = gdb(job, pid, "bt")
+    assert re.search(r"(?s) in reads_to_the_end .* arch_call_boundary .*<signal handler called>.* in onespace_call\b"
+                     r".* in pair \(from=.* in main \(", result.out), str(result)
+    end(run)
+
+
+@needs_gdb
 def test_root_shows_the_programs_of_all_tasks(job, started, debugged, guests):
     other = guests("observed")
     run = started("-n", "2", debugged, ":", other, count=3)

@@ -100,6 +100,13 @@ def test_insitu_analyses_every_step(tmp_path):
     assert result.stdout.splitlines() == [f"step {step}: mean {step}.5 K" for step in (25, 50, 75, 100)]
 
 
+def test_call_analyses_in_the_callee(tmp_path):
+    build("call", tmp_path)
+    result = run(["./call"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"step {step}: mean {step}.5 K" for step in (25, 50, 75, 100)]
+
+
 def test_linked_list_is_walked_in_another_task(tmp_path):
     said = said_by(tmp_path, "linked_list")
     assert said == "the sum of the other task's list is 500500\n"

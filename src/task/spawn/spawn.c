@@ -31,7 +31,7 @@ extern char **environ;
      ONESPACE_SPAWN_HEAP_TUNED | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |           \
      ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
      ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS | ONESPACE_SPAWN_COLLECTIVES |      \
-     ONESPACE_SPAWN_COLLECTIVES_AT_ONCE)
+     ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS)
 
 /* Writes the message, if the caller wants one, and returns `error`. */
 static int fail(const struct onespace_spawn_attr *attr, int error, const char *file,
@@ -47,7 +47,7 @@ static int fail(const struct onespace_spawn_attr *attr, int error, const char *f
 static int check_thread_attr(const struct onespace_spawn_attr *attr)
 {
     unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
-                          ONESPACE_SPAWN_NO_INTERPOSE;
+                          ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS;
     return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
                    attr->umask >= 0 || attr->limits || attr->ignored_signals
                ? -EINVAL
@@ -73,6 +73,17 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
     return attr->flags & ONESPACE_SPAWN_THREAD ? check_thread_attr(attr) : 0;
 }
 
+/* Only the agent can make a task serve calls. */
+static int check_calls(const struct spawn *spawn, struct elf_problem *problem)
+{
+    if (!(spawn->attr.flags & ONESPACE_SPAWN_CALLS) ||
+        (spawn->program.interpreter_path[0] && agent_path()))
+        return 0;
+    strcpy(problem->reason, "cannot serve calls");
+    strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
+    return -ENOTSUP;
+}
+
 /* Finds the function that is to run in place of main, before there is anything to undo. */
 static int find_start(struct spawn *spawn, struct elf_problem *problem)
 {
@@ -80,7 +91,7 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
     uint64_t size;
     unsigned type = 0;
     if (!name)
-        return 0;
+        return check_calls(spawn, problem);
     int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);
     int result = fd < 0 ? -errno : elf_symbol(fd, name, &spawn->start, &size, &type);
     if (fd >= 0)
@@ -95,6 +106,8 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
         strcpy(problem->reason, "cannot start at a function");
         strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
     }
+    if (result == 0)
+        result = check_calls(spawn, problem);
     return result == -ENOENT ? -ENOSYS : result;
 }
 
