@@ -12,10 +12,11 @@
 #include "interpose/pointers.h"
 #include "space/slots.h"
 
-/* The process's own handler of THREAD_MODE_SIGNAL. In the root's copy of the library: written with
- * release by children, by tasks that set a handler while there is none, and by exiting ones; read
- * with acquire by our handler. Should several libcs have set one, any of them will do. */
-static _Atomic(uintptr_t) next_handler;
+/* The handlers of THREAD_MODE_SIGNAL behind ours: the process's own, and those of the tasks' libcs,
+ * by slot, for their threads (setuid and the like). In the root's copy of the library. Written with
+ * release by children, by tasks that set a handler and by exiting ones; read with acquire by our
+ * handler. */
+static _Atomic uintptr_t next_handler, task_handlers[LAYOUT_SLOTS];
 
 static int is_own_signal(const siginfo_t *info)
 {
@@ -31,7 +32,12 @@ static void on_end_signal(int number, siginfo_t *info, void *context)
     if (is_own_signal(info))
         for (;;)
             raw(__NR_exit, 0);
-    uintptr_t next = atomic_load_explicit(&next_handler, memory_order_acquire);
+    unsigned index = layout_slot_of((uintptr_t)&info); /* whose stack it is */
+    uintptr_t next = index < LAYOUT_SLOTS
+                         ? atomic_load_explicit(&task_handlers[index], memory_order_acquire)
+                         : 0;
+    if (!next)
+        next = atomic_load_explicit(&next_handler, memory_order_acquire);
     if (next > (uintptr_t)SIG_IGN)
         ((void (*)(int, siginfo_t *, void *))next)(number, info, context);
 }
@@ -54,12 +60,9 @@ int thread_mode_took_handler(struct space_slot *self, const long a[6], long *res
         return 0;
     struct space_sigaction wanted;
     *result = interpose_read(&wanted, (const void *)a[1], sizeof(wanted));
-    /* The process's own comes first: it stays as long as the process, and may be the one that ends
-     * calls into other members (call/signals.c). */
-    uintptr_t none = 0;
     if (*result == 0)
-        atomic_compare_exchange_strong_explicit(&next_handler, &none, wanted.handler,
-                                                memory_order_release, memory_order_relaxed);
+        atomic_store_explicit(&task_handlers[space_slot_index(space_registry(), self)],
+                              wanted.handler, memory_order_release);
     return 1;
 }
 
@@ -70,6 +73,8 @@ _Noreturn void thread_mode_exit(struct space_slot *self, int status)
     if (!interpose_is_task(self))
         for (;;)
             raw(__NR_exit_group, status);
+    atomic_store_explicit(&task_handlers[space_slot_index(space_registry(), self)], 0,
+                          memory_order_release);
     thread_mode_prepare(); /* another libc of the process, as musl, may have set a handler since */
     if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
         space_note_times(self, &usage);

@@ -37,7 +37,7 @@ TEST(abi, number_of_another_version_is_named_with_both_files)
     expect_both_sides(outcome.output);
     EXPECT_NE(outcome.output.find(" against magic"), std::string::npos) << outcome;
     EXPECT_NE(outcome.output.find("ABI 99,"), std::string::npos) << outcome;
-    change_abi(1);
+    restore_abi();
 }
 
 TEST(abi, layout_that_changed_without_its_number_is_noticed)
@@ -55,6 +55,6 @@ TEST(abi, program_of_another_version_is_no_member_and_runs)
     Outcome outcome = run_member();
     EXPECT_NE(outcome.output.find("-1 of -1"), std::string::npos) << outcome; // -EPERM
     EXPECT_EQ(as_task({"sh", "-c", "exit 3"}).status, 3 << 8);
-    change_abi(1);
+    restore_abi();
     EXPECT_EQ(run_member().output.find("another version"), std::string::npos);
 }

@@ -10,6 +10,7 @@ extern "C" {
 #endif
 
 void change_abi(uint32_t abi);
+void restore_abi(void);
 void change_layout(uint64_t add);
 
 #ifdef __cplusplus
