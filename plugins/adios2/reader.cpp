@@ -1,0 +1,381 @@
+// plugins/adios2/reader.cpp: steps of a reader, from Open to Close.
+//
+// BeginStep takes a step of the channel and holds it, EndStep releases it. In between a Get copies
+// from the writers' memory, once. Variables are defined in the program's IO as SST does: those of
+// the step, with their shapes, and no others.
+#include "reader.hpp"
+
+#include "attributes.hpp"
+#include "writer.hpp"
+
+#include <onespace.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+
+namespace onespace_adios
+{
+namespace
+{
+
+using Clock = std::chrono::steady_clock;
+constexpr int SLICE_MS = 100;
+
+int milliseconds(float seconds)
+{
+    return seconds < 0 ? -1 : (int)(seconds * 1000.0f);
+}
+
+// The address that a rank has published in a step, as `T`, which begins with magic and ABI.
+template <class T>
+int find_published(onespace_insitu *channel, const onespace_insitu_step &step, unsigned rank,
+                   const T **found)
+{
+    onespace_insitu_array array;
+    int result =
+        onespace_insitu_get(channel, &step, rank, PART_NAME, ONESPACE_INSITU_UINT8, &array);
+    if (result == 0)
+        *found = static_cast<const T *>(array.address);
+    return result;
+}
+
+} // namespace
+
+void Reader::fail(const char *what, const std::string &why) const
+{
+    throw std::runtime_error("onespace: " + std::string(what) + " of stream \"" + name +
+                             "\": " + why);
+}
+
+// ---- Open ----
+
+Reader::Reader(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
+               const Ranks &readers, const std::function<std::string()> &is_elsewhere)
+    : io(program_io), name(stream), ranks(readers), has_statistics(parameters.has_statistics),
+      shows_addresses(parameters.shows_addresses), spin_us(parameters.spin_us)
+{
+    if (parameters.latest && ranks.size > 1)
+        fail("Open for reading", "AlwaysProvideLatestTimestep is for readers of one rank, and this "
+                                 "one has " +
+                                     std::to_string(ranks.size));
+    try {
+        arrive(parameters, is_elsewhere);
+    } catch (...) {
+        (void)!onespace_insitu_close(channel, 0);
+        (void)!onespace_insitu_close(control_channel, 0);
+        throw;
+    }
+}
+
+void Reader::check(const Control &control) const
+{
+    if (control.magic != MAGIC || control.abi != ABI)
+        fail("Open for reading", "the writer's plug-in (for ADIOS2 " + std::string(control.adios) +
+                                     ") is of version " + std::to_string(control.abi) +
+                                     ", this one (for ADIOS2 " ADIOS2_VERSION_STR ") of version " +
+                                     std::to_string(ABI) + ": build both from the same onespace");
+}
+
+// Opens the channel and is counted.
+void Reader::arrive(const Parameters &parameters, const std::function<std::string()> &is_elsewhere)
+{
+    auto deadline = Clock::now() + std::chrono::seconds(parameters.open_timeout);
+    int mode = parameters.latest ? ONESPACE_INSITU_LATEST : ONESPACE_INSITU_EVERY;
+    std::string why = "no writer of this space has opened it within " +
+                      std::to_string(parameters.open_timeout) +
+                      " s (OpenTimeoutSecs): start the writer in the same space and let both open "
+                      "the same name, or give both the engine parameter Channel";
+    do {
+        onespace_insitu_step shown = {};
+        const Control *control = nullptr;
+        int result = onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
+                                          SLICE_MS, &control_channel);
+        if (result == 0) {
+            result = onespace_insitu_take(control_channel, &shown, SLICE_MS);
+            if (result == 0)
+                result = find_published(control_channel, shown, 0, &control);
+            if (result == 0) {
+                check(*control);
+                result = onespace_insitu_open(channel_name(name).c_str(), mode, SLICE_MS, &channel);
+            }
+            if (result == 0) {
+                uint64_t share = (READER_UNIT + ranks.size - 1) / ranks.size;
+                const_cast<Control *>(control)->arrived.fetch_add(share);
+                result = onespace_insitu_release(control_channel, &shown);
+                if (result == 0)
+                    return;
+            }
+            // That writer is closing or has died, or its ranks are not all there yet.
+            (void)!onespace_insitu_close(control_channel, 0);
+            control_channel = nullptr;
+        }
+        if (result != -ETIMEDOUT && result != -ENODATA && result != -EOWNERDEAD)
+            fail("Open for reading", onespace_insitu_message());
+        std::string elsewhere = is_elsewhere();
+        if (!elsewhere.empty())
+            throw Elsewhere(elsewhere);
+    } while (Clock::now() < deadline);
+    fail("Open for reading", why);
+}
+
+// ---- Steps ----
+
+adios2::StepStatus Reader::take(int timeout_ms)
+{
+    int result = -ETIMEDOUT;
+    if (spin_us && timeout_ms) { // the channel itself begins to nap after 0.1 ms
+        auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
+        while (result == -ETIMEDOUT && Clock::now() < deadline) {
+            __builtin_ia32_pause();
+            result = onespace_insitu_take(channel, &step, 0);
+        }
+    }
+    if (result == -ETIMEDOUT)
+        result = onespace_insitu_take(channel, &step, timeout_ms);
+    if (result == 0)
+        return adios2::StepStatus::OK;
+    if (result == -ETIMEDOUT)
+        return adios2::StepStatus::NotReady;
+    if (result == -ENODATA)
+        return adios2::StepStatus::EndOfStream;
+    if (result == -EOWNERDEAD) {
+        fprintf(stderr, "onespace: stream \"%s\": %s\n", name.c_str(), onespace_insitu_message());
+        return adios2::StepStatus::OtherError;
+    }
+    fail("BeginStep", onespace_insitu_message());
+}
+
+adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_seconds)
+{
+    if (in_step)
+        throw std::logic_error("onespace: BeginStep of stream \"" + name +
+                               "\": the last step has no EndStep");
+    if (mode != adios2::StepMode::Read)
+        throw std::invalid_argument("onespace: BeginStep of stream \"" + name +
+                                    "\": a reader's StepMode is Read");
+    if (is_over)
+        return adios2::StepStatus::EndOfStream;
+    adios2::StepStatus status = take(milliseconds(timeout_seconds));
+    // Ranks that opened the stream while steps passed by begin with the same one.
+    if (is_first && status != adios2::StepStatus::NotReady) {
+        uint64_t least = ranks.largest(status == adios2::StepStatus::OK ? step.step : UINT64_MAX);
+        while (status == adios2::StepStatus::OK && step.step < least) {
+            (void)!onespace_insitu_release(channel, &step);
+            status = take(-1);
+        }
+        is_first = false;
+    }
+    if (status != adios2::StepStatus::OK) {
+        is_over = status != adios2::StepStatus::NotReady;
+        return status;
+    }
+    in_step = true;
+    collect();
+    return status;
+}
+
+void Reader::end_step()
+{
+    if (!in_step)
+        throw std::logic_error("onespace: EndStep of stream \"" + name + "\" without BeginStep");
+    perform_gets();
+    in_step = false;
+    if (onespace_insitu_release(channel, &step) < 0)
+        fail("EndStep", onespace_insitu_message());
+}
+
+size_t Reader::current_step() const
+{
+    return step.step;
+}
+
+// ---- The variables of a step ----
+
+void Reader::collect()
+{
+    for (auto &[ignored, known] : variables)
+        known.blocks.clear();
+    attributes_seen.resize(step.ranks);
+    for (unsigned rank = 0; rank < step.ranks; rank++) {
+        const Part *part = nullptr;
+        if (find_published(channel, step, rank, &part) < 0)
+            fail("BeginStep", onespace_insitu_message());
+        for (uint64_t i = 0; i < part->block_count; i++)
+            add(part->blocks[i], rank);
+        if (attributes_seen[rank] != part->attributes_version)
+            define_attributes(io, *part);
+        attributes_seen[rank] = part->attributes_version;
+    }
+    if (shows_addresses)
+        define_addresses();
+    define_all();
+}
+
+void Reader::add(const Block &block, unsigned writer)
+{
+    std::string_view written(block.name.bytes, block.name.length);
+    auto found = variables.find(written);
+    if (found == variables.end())
+        found = variables.emplace(std::string(written), Known()).first;
+    Known &known = found->second;
+    if (known.blocks.empty()) {
+        bool is_other = known.element != block.element || known.shape_kind != block.shape_kind;
+        if (is_other && known.variable)
+            forget(found->first, known);
+        known.element = block.element;
+        known.shape_kind = block.shape_kind;
+    } else if (known.element != block.element || known.shape_kind != block.shape_kind) {
+        fail("BeginStep", "rank " + std::to_string(writer) + " has defined variable \"" +
+                              found->first + "\" otherwise than rank " +
+                              std::to_string(known.blocks.front().writer));
+    }
+    Found one = {};
+    one.block = &block;
+    one.writer = writer;
+    if (block.start)
+        one.start.assign(block.start, block.start + block.dimensions);
+    if (block.count)
+        one.count.assign(block.count, block.count + block.dimensions);
+    known.blocks.push_back(std::move(one));
+}
+
+// The shape as readers see it, and where the blocks of a joined array are.
+void Reader::settle(Known &known)
+{
+    const Block &first = *known.blocks.front().block;
+    known.shape.clear();
+    if (known.shape_kind == Shape::local_value)
+        known.shape = {known.blocks.size()};
+    if (known.shape_kind == Shape::global_array || known.shape_kind == Shape::joined_array)
+        known.shape.assign(first.shape, first.shape + first.dimensions);
+    if (known.shape_kind != Shape::joined_array)
+        return;
+    size_t joined = 0;
+    while (joined + 1 < known.shape.size() && known.shape[joined] != adios2::JoinedDim)
+        joined++;
+    known.shape[joined] = 0;
+    for (Found &found : known.blocks) {
+        found.start.assign(known.shape.size(), 0);
+        found.start[joined] = known.shape[joined];
+        known.shape[joined] += found.count[joined];
+    }
+}
+
+void Reader::forget(const std::string &variable, Known &known)
+{
+    by_variable.erase(known.variable);
+    io.RemoveVariable(variable);
+    known.variable = nullptr;
+}
+
+void Reader::define_one(const std::string &variable, Known &known)
+{
+    with_type(known.element,
+              [&](auto tag) { define<typename decltype(tag)::type>(variable, known); });
+}
+
+void Reader::define_all()
+{
+    for (auto &[variable, known] : variables) {
+        if (known.blocks.empty()) {
+            if (known.variable)
+                forget(variable, known);
+            continue;
+        }
+        settle(known);
+        define_one(variable, known);
+    }
+}
+
+template <class T> void Reader::define(const std::string &variable, Known &known)
+{
+    known.element_bytes = sizeof(T);
+    adios2::Variable<T> handle;
+    bool is_text = known.element == Element::text;
+    bool is_value = known.shape_kind == Shape::global_value;
+    // A selection of the last step does not hold for this one.
+    if (known.variable && (is_value || known.shape_kind == Shape::local_array)) {
+        forget(variable, known);
+    } else if (known.variable) {
+        handle = io.InquireVariable<T>(variable);
+        if (handle && !is_text && handle.Shape().size() == known.shape.size()) {
+            handle.SetShape(known.shape);
+            handle.SetSelection({Dims(known.shape.size(), 0), known.shape});
+            handle.SetMemorySelection();
+            return;
+        }
+        forget(variable, known);
+    }
+    if (io.InquireVariable<T>(variable)) // the program's own, of another stream
+        io.RemoveVariable(variable);
+    // ADIOS2 has no arrays of strings, but one value for each writer.
+    if (is_value)
+        handle = io.DefineVariable<T>(variable);
+    else if (is_text)
+        handle = io.DefineVariable<T>(variable, {adios2::LocalValueDim});
+    else if (known.shape_kind == Shape::local_array)
+        handle = io.DefineVariable<T>(variable, {}, {}, known.blocks.front().count);
+    else
+        handle =
+            io.DefineVariable<T>(variable, known.shape, Dims(known.shape.size(), 0), known.shape);
+    known.variable = hidden::core_of(handle);
+    by_variable[known.variable] = &known;
+    if (adopt)
+        adopt(known.variable);
+}
+
+// With Addresses="on" each array NAME has a companion, onespace/address/NAME, with the address of
+// each of its blocks: for programs that read in place.
+void Reader::define_addresses()
+{
+    addresses.clear();
+    for (const auto &[variable, known] : variables)
+        for (const Found &found : known.blocks)
+            if (found.block->dimensions)
+                addresses["onespace/address/" + variable].push_back((uint64_t)found.block->data);
+    address_blocks.clear();
+    address_blocks.reserve(addresses.size());
+    static const uint64_t zero = 0;
+    address_counts.clear();
+    address_counts.reserve(addresses.size());
+    for (const auto &[variable, values] : addresses) {
+        address_counts.push_back({values.size()});
+        Block block = {};
+        block.name = {variable.data(), variable.size()};
+        block.element = Element::uint64;
+        block.shape_kind = Shape::global_array;
+        block.dimensions = 1;
+        block.shape = block.count = address_counts.back().data();
+        block.start = &zero;
+        block.data = values.data();
+        block.bytes = values.size() * sizeof(uint64_t);
+        address_blocks.push_back(block);
+        add(address_blocks.back(), 0);
+    }
+}
+
+// ---- Close ----
+
+void Reader::close()
+{
+    if (in_step)
+        end_step();
+    for (auto &[variable, known] : variables)
+        if (known.variable)
+            forget(variable, known);
+    (void)!onespace_insitu_close(channel, 0);
+    (void)!onespace_insitu_close(control_channel, 0);
+    channel = control_channel = nullptr;
+    is_over = true;
+}
+
+Reader::~Reader()
+{
+    (void)!onespace_insitu_close(channel, 0);
+    (void)!onespace_insitu_close(control_channel, 0);
+}
+
+} // namespace onespace_adios

@@ -1,0 +1,405 @@
+// plugins/adios2/writer.cpp: steps of a writer, from Open to Close.
+//
+// A step of ADIOS2 is one of a channel, with one Stage of memory, which is the writer's again when
+// onespace_insitu_begin has returned. Data is copied by Put (Sync), PerformPuts or EndStep, or was
+// written in place, into a span. With Puts="wait" nothing is copied: EndStep begins the next step
+// of a channel of depth 1, which returns when readers have released this one.
+#include "writer.hpp"
+
+#include <onespace.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+namespace onespace_adios
+{
+namespace
+{
+
+constexpr unsigned DEPTH_MAX = ONESPACE_INSITU_DEPTH_MAX;
+
+int milliseconds(float seconds)
+{
+    return seconds < 0 ? -1 : (int)(seconds * 1000.0f);
+}
+
+// A channel's name is short; a stream's may be a path.
+std::string shortened(const std::string &prefix, const std::string &stream)
+{
+    std::string name = prefix + stream;
+    if (name.size() <= ONESPACE_INSITU_NAME_MAX)
+        return name;
+    std::string hash = std::to_string(std::hash<std::string>()(stream));
+    return prefix + hash + stream.substr(stream.size() - 24);
+}
+
+} // namespace
+
+std::string channel_name(const std::string &stream)
+{
+    return shortened("adios2:", stream);
+}
+
+std::string control_name(const std::string &stream)
+{
+    return shortened("adios2+", stream);
+}
+
+// ---- Open ----
+
+void Writer::fail(const char *what, int result) const
+{
+    std::string why = onespace_insitu_message();
+    throw std::runtime_error("onespace: " + std::string(what) + " of stream \"" + name +
+                             "\": " + (why.empty() ? strerror(-result) : why));
+}
+
+Writer::Writer(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
+               const Ranks &writers)
+    : io(program_io), name(stream), ranks(writers), puts_wait(parameters.puts_wait),
+      copied_at_once(parameters.puts_wait ? 0 : parameters.copied_at_once),
+      readers_awaited(parameters.readers)
+{
+    create(parameters);
+    for (unsigned i = 0; i <= depth; i++)
+        stages.push_back(std::make_unique<Stage>());
+}
+
+void Writer::create(const Parameters &parameters)
+{
+    onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
+    options.policy = parameters.discards ? ONESPACE_INSITU_SKIP : ONESPACE_INSITU_WAIT;
+    // The step that is being written is not in the queue.
+    depth = puts_wait ? 1 : parameters.queue_limit ? parameters.queue_limit + 1 : DEPTH_MAX;
+    options.depth = depth;
+    options.rank = ranks.rank;
+    options.ranks = ranks.size;
+    int result = onespace_insitu_create(channel_name(name).c_str(), &options, &channel);
+    if (result < 0)
+        fail("Open for writing", result);
+    if (ranks.rank == 0)
+        show_control();
+}
+
+// Readers come to know the number of ranks and versions, and count themselves there.
+void Writer::show_control()
+{
+    control = std::make_unique<Control>();
+    control->magic = MAGIC;
+    control->abi = ABI;
+    control->ranks = ranks.size;
+    strncpy(control->adios, ADIOS2_VERSION_STR, sizeof(control->adios) - 1);
+    control->arrived.store(0);
+    int result = onespace_insitu_create(control_name(name).c_str(), nullptr, &control_channel);
+    if (result == 0)
+        result = onespace_insitu_begin(control_channel, 0, 0);
+    onespace_insitu_array array = {};
+    array.name = PART_NAME;
+    array.address = control.get();
+    array.bytes = sizeof(Control);
+    array.type = ONESPACE_INSITU_UINT8;
+    array.dimensions = 1;
+    array.shape[0] = sizeof(Control);
+    if (result == 0)
+        result = onespace_insitu_put(control_channel, &array);
+    if (result == 0)
+        result = onespace_insitu_publish(control_channel);
+    if (result < 0)
+        fail("Open for writing", result);
+}
+
+// The first rank's, for the others.
+Control *Writer::find_control(int timeout_ms)
+{
+    if (control)
+        return control.get();
+    int result = control_channel
+                     ? 0
+                     : onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
+                                            timeout_ms, &control_channel);
+    onespace_insitu_step shown;
+    onespace_insitu_array array;
+    if (result == 0)
+        result = onespace_insitu_take(control_channel, &shown, timeout_ms);
+    if (result == 0)
+        result = onespace_insitu_get(control_channel, &shown, 0, PART_NAME, ONESPACE_INSITU_UINT8,
+                                     &array);
+    if (result == -ETIMEDOUT)
+        return nullptr;
+    if (result < 0)
+        fail("BeginStep", result);
+    return static_cast<Control *>(array.address);
+}
+
+// As SST does in Open; here before the first step, so that two programs may open each other's
+// streams in any order. All ranks wait: one that wrote and closed would end the channel.
+bool Writer::await_readers(float timeout_seconds)
+{
+    using clock = std::chrono::steady_clock;
+    auto begin = clock::now();
+    auto most = std::chrono::duration<float>(timeout_seconds);
+    while (readers_awaited) {
+        Control *shown = find_control(100);
+        if (shown && shown->arrived.load() >= readers_awaited * READER_UNIT)
+            readers_awaited = 0;
+        else if (timeout_seconds >= 0 && clock::now() - begin > most)
+            return false;
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        if (!control) { // a consumer's
+            (void)!onespace_insitu_close(control_channel, 0);
+            control_channel = nullptr;
+        }
+    }
+    return true;
+}
+
+// ---- Steps ----
+
+Writer::Stage &Writer::stage()
+{
+    return *stages[is_discarded ? depth : published % depth];
+}
+
+adios2::StepStatus Writer::begin_step(adios2::StepMode, float timeout_seconds)
+{
+    if (in_step)
+        throw std::logic_error("onespace: BeginStep of stream \"" + name +
+                               "\": the last step has no EndStep");
+    if (!await_readers(timeout_seconds))
+        return adios2::StepStatus::NotReady;
+    int result =
+        is_begun ? 0 : onespace_insitu_begin(channel, next_step, milliseconds(timeout_seconds));
+    if (result == -ETIMEDOUT)
+        return adios2::StepStatus::NotReady;
+    if (result < 0)
+        fail("BeginStep", result);
+    is_discarded = result == 1;
+    is_begun = false;
+    in_step = true;
+    spans.clear();
+    Stage &now = stage();
+    now.memory.reuse();
+    now.blocks.clear();
+    return adios2::StepStatus::OK;
+}
+
+// Put without steps: one step until Close.
+void Writer::begin_if_needed()
+{
+    if (!in_step)
+        begin_step(adios2::StepMode::Append, -1.0f);
+}
+
+void Writer::end_step()
+{
+    if (!in_step)
+        throw std::logic_error("onespace: EndStep of stream \"" + name + "\" without BeginStep");
+    if (puts_wait) {
+        for (const Deferred &put : deferred)
+            if (put.request.memory_count.empty() && put.request.element != Element::text)
+                stage().blocks[put.block].data = put.values;
+            else
+                store(stage().blocks[put.block], put.request, put.values);
+        deferred.clear();
+    }
+    perform_puts();
+    if (!is_discarded)
+        publish();
+    in_step = false;
+    next_step++;
+    if (!is_discarded && puts_wait) {
+        int result = onespace_insitu_begin(channel, next_step, -1);
+        if (result < 0)
+            fail("EndStep", result);
+        is_begun = true;
+    }
+}
+
+void Writer::publish()
+{
+    Stage &now = stage();
+    if (is_changed || !is_told)
+        collect_attributes();
+    now.attributes = attributes;
+    now.part = {MAGIC,
+                ABI,
+                ranks.rank,
+                next_step,
+                now.blocks.size(),
+                attributes->all.size(),
+                now.blocks.data(),
+                attributes->all.data(),
+                attributes->version};
+    // Always at the same address: the channel asks the kernel about others.
+    onespace_insitu_array array = {};
+    array.name = PART_NAME;
+    array.address = &now.part;
+    array.bytes = sizeof(Part);
+    array.type = ONESPACE_INSITU_UINT8;
+    array.dimensions = 1;
+    array.shape[0] = sizeof(Part);
+    int result = onespace_insitu_put(channel, &array);
+    if (result == 0)
+        result = onespace_insitu_publish(channel);
+    if (result < 0)
+        fail("EndStep", result);
+    published++;
+}
+
+size_t Writer::current_step() const
+{
+    return next_step;
+}
+
+// ---- Puts ----
+
+Block &Writer::add_block(const Request &request)
+{
+    begin_if_needed();
+    Stage &now = stage();
+    auto copied = [&](const Dims &dims) -> const uint64_t * {
+        if (dims.empty())
+            return nullptr;
+        auto to = now.memory.give_array<uint64_t>(dims.size());
+        memcpy(to, dims.data(), dims.size() * sizeof(uint64_t));
+        return to;
+    };
+    auto characters = now.memory.give_array<char>(request.name.size() + 1);
+    memcpy(characters, request.name.c_str(), request.name.size() + 1);
+    Block block = {};
+    block.name = {characters, request.name.size()};
+    block.element = request.element;
+    switch (request.shape_kind) {
+    case adios2::ShapeID::GlobalValue:
+        block.shape_kind = Shape::global_value;
+        break;
+    case adios2::ShapeID::LocalValue:
+        block.shape_kind = Shape::local_value;
+        break;
+    case adios2::ShapeID::GlobalArray:
+        block.shape_kind = Shape::global_array;
+        break;
+    case adios2::ShapeID::JoinedArray:
+        block.shape_kind = Shape::joined_array;
+        break;
+    default:
+        block.shape_kind = Shape::local_array;
+    }
+    bool is_array =
+        block.shape_kind != Shape::global_value && block.shape_kind != Shape::local_value;
+    if (is_array) {
+        block.dimensions = (uint32_t)request.count.size();
+        block.shape = copied(request.shape);
+        block.start = copied(request.start);
+        block.count = copied(request.count);
+    }
+    block.bytes =
+        is_array ? elements_of(request.count) * request.element_bytes : request.element_bytes;
+    now.blocks.push_back(block);
+    return now.blocks.back();
+}
+
+// Copies the values into the step.
+void Writer::store(Block &block, const Request &request, const void *values)
+{
+    Memory &memory = stage().memory;
+    if (request.element == Element::text) {
+        if (block.dimensions)
+            throw std::invalid_argument("onespace: Put of \"" + request.name +
+                                        "\": an array of strings");
+        const std::string &text = *static_cast<const std::string *>(values);
+        auto to = memory.give_array<char>(text.size() + 1);
+        memcpy(to, text.c_str(), text.size() + 1);
+        block.data = to;
+        block.bytes = text.size();
+        return;
+    }
+    if (is_discarded)
+        return;
+    void *to = memory.give(block.bytes);
+    block.data = to;
+    if (request.memory_count.empty() || block.dimensions == 0) {
+        memcpy(to, values, block.bytes);
+        return;
+    }
+    // The program's memory is larger than the block, which begins at memory_start in it.
+    Extent program = {Dims(block.dimensions, 0), request.memory_count};
+    Extent chosen = {request.memory_start, request.count};
+    copy_common(values, program, to, chosen, chosen, request.element_bytes);
+}
+
+void Writer::put(const Request &request, const void *values, bool is_deferred)
+{
+    Block &block = add_block(request);
+    // Programs reuse memory of small deferred Puts, since SST and BP5 copy them at once too.
+    if (is_deferred && block.bytes >= copied_at_once)
+        deferred.push_back({stage().blocks.size() - 1, request, values});
+    else
+        store(block, request, values);
+}
+
+void *Writer::put_span(const Request &request)
+{
+    Block &block = add_block(request);
+    void *to = stage().memory.give(block.bytes);
+    block.data = to;
+    spans[request.variable]++;
+    return to;
+}
+
+size_t Writer::span_count(const void *variable) const
+{
+    auto found = in_step ? spans.find(variable) : spans.end();
+    return found == spans.end() ? 0 : found->second;
+}
+
+void Writer::perform_puts()
+{
+    for (const Deferred &put : deferred)
+        store(stage().blocks[put.block], put.request, put.values);
+    deferred.clear();
+}
+
+// ---- Close ----
+
+// Waits until readers have what they are owed, so that the memory is the program's again.
+void Writer::close()
+{
+    if (is_closed)
+        return;
+    if (in_step)
+        end_step();
+    is_closed = true;
+    int result = onespace_insitu_close(channel, -1);
+    channel = nullptr;
+    // A reader that has just come reads it and gives it back at once.
+    if (onespace_insitu_close(control_channel, 1000) == -ETIMEDOUT)
+        (void)control.release();
+    control_channel = nullptr;
+    if (result < 0)
+        fail("Close", result);
+}
+
+// Without Close: does not wait. What a reader may still need is not unmapped, and stays as long as
+// the reader holds it, even beyond the end of this program.
+Writer::~Writer()
+{
+    if (is_closed)
+        return;
+    if (onespace_insitu_close(channel, 0) < 0)
+        for (std::unique_ptr<Stage> &kept : stages)
+            (void)kept.release();
+    if (onespace_insitu_close(control_channel, 0) < 0)
+        (void)control.release();
+}
+
+adios2::MinVarInfo *Writer::blocks(const std::string &)
+{
+    return nullptr;
+}
+
+} // namespace onespace_adios

@@ -1,0 +1,447 @@
+// tests/adios2/guests/adios2_stream.cpp: writers and readers of ADIOS2 that know nothing of
+// onespace. The engine is chosen in adios2.xml, in the working directory.
+//
+// adios2_stream [RANK/RANKS] COMMAND, as if a launcher had numbered it:
+//   write NAME STEPS [PAUSE_MS]    boxes of a global array, values, strings, attributes
+//   read NAME [PAUSE_MS]           verifies all of it; prints the steps
+//   read-plain NAME                the same without what SST loses: statistics, several strings
+//   in-place NAME                  through addresses, without Get of the array
+//   spans NAME STEPS               writes through spans
+//   check-spans NAME
+//   shapes NAME | check-shapes NAME   local arrays, local values, joined arrays, memory selections
+//   types NAME | check-types NAME     every type
+#include <adios2.h>
+
+#include <chrono>
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace
+{
+
+void require(bool holds, const char *what, int line)
+{
+    if (holds)
+        return;
+    printf("line %d: %s\n", line, what);
+    exit(1);
+}
+#define REQUIRE(condition) require(condition, #condition, __LINE__)
+
+std::unique_ptr<adios2::ADIOS> adios;
+adios2::IO io;
+unsigned rank, ranks; // MPI's; by the launcher, if this ADIOS2 has none
+
+bool has_statistics = true;
+
+constexpr size_t ROWS = 6, COLUMNS = 8; // of each rank
+
+unsigned number(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+    return text ? (unsigned)atoi(text) : otherwise;
+}
+
+void pause_ms(int ms)
+{
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+double value(size_t step, size_t row, size_t column)
+{
+    return (double)(step * 1000000 + row * 1000 + column);
+}
+
+// ---- A global array of all ranks' boxes ----
+
+void write(const char *name, size_t steps, int pause)
+{
+    size_t rows = ROWS * ranks;
+    auto field =
+        io.DefineVariable<double>("field", {rows, COLUMNS}, {ROWS * rank, 0}, {ROWS, COLUMNS});
+    auto halves = io.DefineVariable<float>("halves", {2 * ranks}, {2 * rank}, {1});
+    auto time = io.DefineVariable<double>("time");
+    auto label = io.DefineVariable<std::string>("label");
+    io.DefineAttribute<std::string>("units", "K");
+    const std::vector<std::string> axes = {"row", "column"};
+    io.DefineAttribute<std::string>("axes", axes.data(), axes.size(), "field");
+    const int32_t three[3] = {3, 1, 2};
+    io.DefineAttribute<int32_t>("order", three, 3);
+    adios2::Engine engine = io.Open(name, adios2::Mode::Write);
+    std::vector<double> data(ROWS * COLUMNS);
+    for (size_t step = 0; step < steps; step++) {
+        REQUIRE(engine.BeginStep() == adios2::StepStatus::OK);
+        REQUIRE(engine.CurrentStep() == step);
+        for (size_t i = 0; i < data.size(); i++)
+            data[i] = value(step, ROWS * rank + i / COLUMNS, i % COLUMNS);
+        engine.Put(field, data.data());
+        // Two blocks of one variable in a step, and Sync, after which the memory may change.
+        float half[1];
+        for (size_t i = 0; i < 2; i++) {
+            halves.SetSelection({{2 * rank + i}, {1}});
+            half[0] = (float)(step + rank) + 0.5f * (float)i;
+            engine.Put(halves, half, adios2::Mode::Sync);
+        }
+        engine.Put(time, 0.25 * (double)step);
+        engine.Put(label, "step " + std::to_string(step));
+        if (step % 2)
+            engine.PerformPuts();
+        engine.EndStep();
+        std::fill(data.begin(), data.end(), -1.0); // it is the program's again
+        printf("wrote %zu\n", step);
+        fflush(stdout);
+        pause_ms(pause);
+    }
+    engine.Close();
+}
+
+void check_step(adios2::Engine &engine, size_t step)
+{
+    auto field = io.InquireVariable<double>("field");
+    REQUIRE(field && field.Shape().size() == 2 && field.Shape()[1] == COLUMNS);
+    size_t rows = field.Shape()[0];
+    // A box across writers' blocks, another for each reader.
+    size_t first = rank % 2 ? 1 : 0, column = 2;
+    field.SetSelection({{first, column}, {rows - 2, 5}});
+    REQUIRE(field.SelectionSize() == (rows - 2) * 5);
+    std::vector<double> box;
+    engine.Get(field, box);
+    double time = -1;
+    std::string label;
+    engine.Get<double>("time", time, adios2::Mode::Sync);
+    engine.Get<std::string>("label", label, adios2::Mode::Sync);
+    REQUIRE(time == 0.25 * (double)step && label == "step " + std::to_string(step));
+    engine.PerformGets();
+    for (size_t i = 0; i < box.size(); i++)
+        REQUIRE(box[i] == value(step, first + i / 5, column + i % 5));
+    // One block, by its number.
+    field.SetBlockSelection(rows / ROWS - 1);
+    std::vector<double> block;
+    engine.Get(field, block, adios2::Mode::Sync);
+    REQUIRE(block.size() == ROWS * COLUMNS && block[0] == value(step, rows - ROWS, 0));
+    // Into the middle of a larger array.
+    field.SetSelection({{0, 0}, {2, 3}});
+    field.SetMemorySelection({{1, 1}, {4, 5}});
+    std::vector<double> frame(20, -7.0);
+    engine.Get(field, frame.data(), adios2::Mode::Sync);
+    REQUIRE(frame[0] == -7 && frame[6] == value(step, 0, 0) && frame[13] == value(step, 1, 2) &&
+            frame[14] == -7);
+#if ADIOS2_VERSION >= 21200
+    if (has_statistics) { // not over SST
+        engine.Get(field, box, adios2::Selection::BoundingBox({1, 2}, {2, 2}), adios2::Mode::Sync);
+        REQUIRE(box.size() == 4 && box[3] == value(step, 2, 3));
+        engine.Get(field, box, adios2::Selection::All().WithBlock(0), adios2::Mode::Sync);
+        REQUIRE(box[COLUMNS] == value(step, 1, 0));
+    }
+#endif
+    // Blocks, with what they contain.
+    auto blocks = engine.BlocksInfo(field, engine.CurrentStep());
+    REQUIRE(blocks.size() == rows / ROWS);
+    for (size_t b = 0; b < blocks.size(); b++) {
+        REQUIRE(blocks[b].Start == adios2::Dims({b * ROWS, 0}));
+        REQUIRE(blocks[b].Count == adios2::Dims({ROWS, COLUMNS}) && blocks[b].WriterID == (int)b);
+        if (!has_statistics)
+            continue;
+        REQUIRE(blocks[b].Min == value(step, b * ROWS, 0));
+        REQUIRE(blocks[b].Max == value(step, (b + 1) * ROWS - 1, COLUMNS - 1));
+    }
+    REQUIRE(!has_statistics || field.Min() == value(step, 0, 0));
+    REQUIRE(!has_statistics || field.Max() == value(step, rows - 1, COLUMNS - 1));
+    auto halves = io.InquireVariable<float>("halves");
+    std::vector<float> half;
+    engine.Get(halves, half, adios2::Mode::Sync);
+    REQUIRE(half.size() == 2 * rows / ROWS && half[1] == (float)step + 0.5f);
+}
+
+void check_attributes()
+{
+    REQUIRE(io.InquireAttribute<std::string>("units").Data().at(0) == "K");
+    if (!has_statistics)
+        return; // SST passes on the first of several strings
+    auto axes = io.InquireAttribute<std::string>("field/axes").Data();
+    REQUIRE(axes.size() == 2 && axes[1] == "column");
+    auto order = io.InquireAttribute<int32_t>("order").Data();
+    REQUIRE(order == std::vector<int32_t>({3, 1, 2}));
+}
+
+void read(const char *name, int pause)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
+    printf("open\n");
+    fflush(stdout);
+    adios2::StepStatus status;
+    size_t steps = 0;
+    while ((status = engine.BeginStep()) == adios2::StepStatus::OK) {
+        check_step(engine, engine.CurrentStep());
+        check_attributes();
+        printf("step %zu\n", engine.CurrentStep());
+        fflush(stdout);
+        pause_ms(pause);
+        engine.EndStep();
+        steps++;
+    }
+    printf("%zu steps, then %s\n", steps,
+           status == adios2::StepStatus::EndOfStream ? "the end" : "an error");
+    engine.Close();
+}
+
+// ---- In place ----
+
+void read_in_place(const char *name)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
+    size_t step = 0;
+    for (; engine.BeginStep() == adios2::StepStatus::OK; step++) {
+        std::vector<uint64_t> addresses;
+        engine.Get(io.InquireVariable<uint64_t>("onespace/address/field"), addresses,
+                   adios2::Mode::Sync);
+        auto blocks = engine.BlocksInfo(io.InquireVariable<double>("field"), step);
+        REQUIRE(addresses.size() == blocks.size());
+        for (size_t b = 0; b < blocks.size(); b++) {
+            auto data = reinterpret_cast<const double *>(addresses[b]);
+            for (size_t i = 0; i < ROWS * COLUMNS; i++)
+                REQUIRE(data[i] == value(step, b * ROWS + i / COLUMNS, i % COLUMNS));
+        }
+        engine.EndStep();
+    }
+    printf("%zu steps in place\n", step);
+    engine.Close();
+}
+
+// ---- Spans ----
+
+void spans(const char *name, size_t steps)
+{
+    auto grid = io.DefineVariable<int32_t>("grid", {8, 4}, {0, 0}, {4, 4});
+    auto line = io.DefineVariable<double>("line", {}, {}, {16});
+    adios2::Engine engine = io.Open(name, adios2::Mode::Write);
+    for (size_t step = 0; step < steps; step++) {
+        engine.BeginStep();
+        std::vector<adios2::Variable<int32_t>::Span> parts;
+        for (size_t part = 0; part < 2; part++) {
+            grid.SetSelection({{part * 4, 0}, {4, 4}});
+            parts.push_back(engine.Put(grid));
+        }
+        for (size_t part = 0; part < 2; part++) {
+            REQUIRE(parts[part].size() == 16);
+            std::iota(parts[part].data(), parts[part].data() + 16,
+                      (int32_t)(step * 100 + part * 16));
+            parts[part][3] += 1000; // by index too
+        }
+        size_t count = 16 + step; // another size in each step
+        line.SetSelection({{}, {count}});
+        auto filled = engine.Put(line, true, 2.5);
+        REQUIRE(filled.size() == count && filled.at(count - 1) == 2.5);
+        filled[0] = (double)step;
+        engine.EndStep();
+    }
+    engine.Close();
+}
+
+void check_spans(const char *name)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
+    size_t step = 0;
+    for (; engine.BeginStep() == adios2::StepStatus::OK; step++) {
+        std::vector<int32_t> grid;
+        engine.Get(io.InquireVariable<int32_t>("grid"), grid, adios2::Mode::Sync);
+        for (size_t i = 0; i < 32; i++)
+            REQUIRE(grid[i] == (int32_t)(step * 100 + i + (i % 16 == 3 ? 1000 : 0)));
+        auto variable = io.InquireVariable<double>("line");
+        REQUIRE(variable.ShapeID() == adios2::ShapeID::LocalArray);
+        std::vector<double> line;
+        engine.Get(variable, line, adios2::Mode::Sync);
+        REQUIRE(line.size() == 16 + step && line[0] == (double)step && line.back() == 2.5);
+        engine.EndStep();
+    }
+    printf("%zu steps\n", step);
+    engine.Close();
+}
+
+// ---- Other shapes ----
+
+void shapes(const char *name)
+{
+    auto local = io.DefineVariable<int64_t>("local", {}, {}, {2});
+    auto one = io.DefineVariable<int32_t>("one", {adios2::LocalValueDim});
+    auto who = io.DefineVariable<std::string>("who", {adios2::LocalValueDim});
+    auto joined = io.DefineVariable<float>("joined", {adios2::JoinedDim, 2}, {}, {rank + 1, 2});
+    auto inner = io.DefineVariable<double>("inner", {2 * ranks, 2}, {2 * rank, 0}, {2, 2});
+    adios2::Engine engine = io.Open(name, adios2::Mode::Write);
+    for (size_t step = 0; step < 3; step++) {
+        engine.BeginStep();
+        for (size_t block = 0; block < 2; block++) { // of another size each
+            std::vector<int64_t> values(2 + rank + block, (int64_t)(10 * rank + block));
+            local.SetSelection({{}, {values.size()}});
+            engine.Put(local, values.data(), adios2::Mode::Sync);
+        }
+        engine.Put(one, (int32_t)(100 * step + rank));
+        engine.Put(who, "rank " + std::to_string(rank));
+        std::vector<float> rows(2 * (rank + 1), (float)rank);
+        engine.Put(joined, rows.data(), adios2::Mode::Sync);
+        // The inside of an array with a frame.
+        inner.SetMemorySelection({{1, 1}, {4, 4}});
+        std::vector<double> framed(16);
+        std::iota(framed.begin(), framed.end(), 16.0 * rank);
+        engine.Put(inner, framed.data());
+        engine.EndStep();
+    }
+    engine.Close();
+}
+
+void check_shapes(const char *name, unsigned writers)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
+    for (size_t step = 0; engine.BeginStep() == adios2::StepStatus::OK; step++) {
+        auto local = io.InquireVariable<int64_t>("local");
+        REQUIRE(engine.BlocksInfo(local, step).size() == 2 * writers);
+        for (unsigned block = 0; block < 2 * writers; block++) {
+            local.SetBlockSelection(block);
+            std::vector<int64_t> values;
+            engine.Get(local, values, adios2::Mode::Sync);
+            REQUIRE(values.size() == 2 + block / 2 + block % 2);
+            REQUIRE(values.back() == 10 * (block / 2) + block % 2);
+        }
+        auto one = io.InquireVariable<int32_t>("one"); // a value of each: an array of them
+        REQUIRE(one.Shape() == adios2::Dims({writers}));
+        std::vector<int32_t> ones;
+        engine.Get(one, ones, adios2::Mode::Sync);
+        REQUIRE(ones[writers - 1] == (int32_t)(100 * step + writers - 1));
+        auto who = io.InquireVariable<std::string>("who");
+        who.SetBlockSelection(writers - 1);
+        std::string text;
+        engine.Get(who, text, adios2::Mode::Sync);
+        REQUIRE(text == "rank " + std::to_string(writers - 1));
+        auto joined = io.InquireVariable<float>("joined");
+        REQUIRE(joined.Shape() == adios2::Dims({writers * (writers + 1) / 2, 2}));
+        std::vector<float> rows;
+        engine.Get(joined, rows, adios2::Mode::Sync);
+        REQUIRE(rows[0] == 0 && rows.back() == (float)(writers - 1));
+        std::vector<double> inner;
+        engine.Get(io.InquireVariable<double>("inner"), inner, adios2::Mode::Sync);
+        REQUIRE(inner[0] == 5 && inner[1] == 6 && inner[2] == 9 && inner[3] == 10);
+        engine.EndStep();
+    }
+    printf("shapes are right\n");
+    engine.Close();
+}
+
+// ---- Types ----
+
+template <class T> T sample()
+{
+    return T(41) + T(1);
+}
+template <> std::string sample<std::string>()
+{
+    return "forty-two";
+}
+
+void types(const char *name)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Write);
+    engine.BeginStep();
+#define WRITE(T) engine.Put(io.DefineVariable<T>("v " #T), sample<T>());
+    ADIOS2_FOREACH_STDTYPE_1ARG(WRITE)
+    engine.EndStep();
+    engine.Close();
+}
+
+void check_types(const char *name)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
+    engine.BeginStep();
+    size_t count = 0;
+#define READ(T)                                                                                    \
+    {                                                                                              \
+        T found{};                                                                                 \
+        engine.Get(io.InquireVariable<T>("v " #T), found, adios2::Mode::Sync);                     \
+        REQUIRE(found == sample<T>());                                                             \
+        count++;                                                                                   \
+    }
+    ADIOS2_FOREACH_STDTYPE_1ARG(READ)
+    engine.EndStep();
+    REQUIRE(engine.BeginStep() == adios2::StepStatus::EndOfStream);
+    printf("%zu types\n", count);
+    engine.Close();
+}
+
+// With MPI a program's ranks are those of its launcher; the static object is gone before MPI.
+void start_adios()
+{
+#if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
+    int number_of_mine, size;
+    MPI_Init(nullptr, nullptr);
+    MPI_Comm_rank(MPI_COMM_WORLD, &number_of_mine);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    rank = (unsigned)number_of_mine;
+    ranks = (unsigned)size;
+    adios = std::make_unique<adios2::ADIOS>("adios2.xml", MPI_COMM_WORLD);
+#else
+    rank = number("PMI_RANK", 0);
+    ranks = number("PMI_SIZE", 1);
+    adios = std::make_unique<adios2::ADIOS>("adios2.xml");
+#endif
+}
+
+void end_adios()
+{
+    adios.reset();
+#if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
+    MPI_Finalize();
+#endif
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && sscanf(argv[1], "%u/%u", &rank, &ranks) == 2) {
+        setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
+        setenv("PMI_SIZE", std::to_string(ranks).c_str(), 1);
+        argc--, argv++;
+    }
+    const std::string what = argc > 2 ? argv[1] : "";
+    const char *name = argc > 2 ? argv[2] : "";
+    auto argument = [&](int i, int otherwise) { return argc > i ? atoi(argv[i]) : otherwise; };
+    start_adios();
+    try {
+        io = adios->DeclareIO(
+            what.find("check") == 0 || what.find("read") == 0 || what == "in-place" ? "reader"
+                                                                                    : "writer");
+        if (what == "write")
+            write(name, (size_t)argument(3, 5), argument(4, 0));
+        else if (what == "read")
+            read(name, argument(3, 0));
+        else if (what == "read-plain")
+            has_statistics = false, read(name, 0);
+        else if (what == "in-place")
+            read_in_place(name);
+        else if (what == "spans")
+            spans(name, (size_t)argument(3, 5));
+        else if (what == "check-spans")
+            check_spans(name);
+        else if (what == "shapes")
+            shapes(name);
+        else if (what == "check-shapes")
+            check_shapes(name, (unsigned)argument(3, 1));
+        else if (what == "types")
+            types(name);
+        else if (what == "check-types")
+            check_types(name);
+        else
+            REQUIRE(!"a known command");
+    } catch (const std::exception &failure) {
+        printf("failed: %s\n", failure.what());
+        return 3;
+    }
+    end_adios();
+    return 0;
+}
