@@ -107,6 +107,10 @@ struct onespace_fd_map {
  *               what the task has exported can be imported until then, even after its end
  * CALLS         the task serves calls from other members (onespace/call.h) from before its main,
  *               without calling anything itself. Not for statically linked programs or thread mode
+ * GUARD         the task cannot write to other guarded tasks' memory by mistake, nor they to its:
+ *               a write ends it with SIGSEGV and a message; with GUARD_REPORT, too, it goes on.
+ *               Memory that is mapped with MAP_SHARED may be written to by all. Needs a CPU with
+ *               protection keys (-ENOTSUP). Not with THREAD, NO_INTERPOSE or CALLS
  * THREAD        thread mode, see below */
 #define ONESPACE_SPAWN_DETACHED            1u
 #define ONESPACE_SPAWN_CLOSE_FDS           2u
@@ -122,6 +126,8 @@ struct onespace_fd_map {
 #define ONESPACE_SPAWN_COLLECTIVES         2048u
 #define ONESPACE_SPAWN_COLLECTIVES_AT_ONCE 4096u
 #define ONESPACE_SPAWN_CALLS               8192u
+#define ONESPACE_SPAWN_GUARD               16384u
+#define ONESPACE_SPAWN_GUARD_REPORT        32768u
 
 /* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
  * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with

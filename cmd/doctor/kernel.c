@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arch/keys.h"
+
 struct version {
     unsigned major, minor, patch;
 };
@@ -99,6 +101,26 @@ static void say_cve(struct version kernel, const char *release)
         doctor_say(DOCTOR_GOOD, "CVE-2026-52973", NULL, "Linux %s does not have it", release);
 }
 
+/* Not having them is no fault: nothing but --guard needs them. */
+static void say_keys(struct version kernel)
+{
+    static const char subject[] = "protection keys";
+    if (!arch_cpu_has_keys())
+        doctor_say(DOCTOR_GOOD, subject, NULL,
+                   "this CPU has none, so `onespace run --guard` is refused here; all else works");
+    else if (!arch_kernel_has_keys())
+        doctor_say(DOCTOR_GOOD, subject, NULL,
+                   "the CPU has them, but the kernel does not use them (nopku?), so `onespace run "
+                   "--guard` is refused here; all else works");
+    else if (!at_least(kernel, 6, 12, 0))
+        doctor_say(
+            DOCTOR_GOOD, subject, NULL,
+            "`onespace run --guard` works; before Linux 6.12 a signal handler costs a system "
+            "call more, and one that is set behind the libc's back ends its task");
+    else
+        doctor_say(DOCTOR_GOOD, subject, NULL, "`onespace run --guard` works");
+}
+
 void doctor_kernel(void)
 {
     struct utsname names;
@@ -112,5 +134,6 @@ void doctor_kernel(void)
     say_crashes(kernel, names.release);
     say_locks(kernel);
     say_futex_hash(kernel);
+    say_keys(kernel);
     say_cve(kernel, names.release);
 }

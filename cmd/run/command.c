@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/keys.h"
 #include "cmd/lib/commands.h"
 #include "cmd/run/run.h"
 #include "shim/defaults.h"
@@ -113,6 +114,42 @@ static int check_thread_mode(const struct run_options *run, const struct launche
     return 0;
 }
 
+static int refuse_guard(const struct launcher *launcher, int status, const char *why)
+{
+    if (launcher->local_rank <= 0) /* once for a job */
+        fprintf(stderr, "onespace run: --guard%s\n", why);
+    return status;
+}
+
+/* Before any task is started: 0, or the exit status with a message. */
+static int check_guard(const struct run_options *run, const struct launcher *launcher)
+{
+    for (int s = 0; s < run->segment_count; s++) {
+        unsigned flags = run->segments[s].flags;
+        if (!(flags & ONESPACE_SPAWN_GUARD))
+            continue;
+        if (flags & ONESPACE_SPAWN_NO_INTERPOSE)
+            return refuse_guard(launcher, 2,
+                                " with --no-interpose: memory gets its key as system calls of the "
+                                "libc map it; leave one of the two out");
+        if (run->thread_mode)
+            return refuse_guard(launcher, 2,
+                                " with --thread-mode: threads of one process share their signal "
+                                "handlers; leave one of the two out");
+        if (!arch_cpu_has_keys())
+            return refuse_guard(launcher, EXIT_FAILURE,
+                                ": this CPU has no protection keys (Intel since Skylake-SP, AMD "
+                                "since Zen 3, not in every virtual machine): leave --guard out, or "
+                                "run on a CPU that has them");
+        if (!arch_kernel_has_keys())
+            return refuse_guard(launcher, EXIT_FAILURE,
+                                ": the kernel does not use the CPU's protection keys: boot it "
+                                "without nopku, and with "
+                                "CONFIG_X86_INTEL_MEMORY_PROTECTION_KEYS");
+    }
+    return 0;
+}
+
 /* Without /proc neither the host nor a library's patch sites would be found. 0 or -1. */
 static int check_proc(void)
 {
@@ -134,6 +171,9 @@ int command_run(int argc, char **argv)
     launcher_find(&launcher);
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;
+    int refused = check_guard(&run, &launcher);
+    if (refused)
+        return refused;
     if (run.space || (launcher.is_rank && !run.counted))
         return run_joined(&run, &launcher);
     if (!launcher.is_rank)

@@ -28,6 +28,9 @@ const char run_help[] =
     "      --heap libc|tuned  tuned: malloc keeps freed memory (default: libc)\n"
     "      --no-interpose  leave the programs' libc unpatched (for comparisons)\n"
     "      --no-share-mappings  an address of its own for each shared mapping of each task\n"
+    "      --guard[=report]  tasks cannot write to one another's memory by mistake: that ends a "
+    "task; "
+    "with report it goes on after the message (needs a CPU with protection keys)\n"
     "      --mpi-layer auto|off  auto: windows of ranks in one space are one memory (default)\n"
     "      --collectives auto|on|off|off=NAMES  auto: by loads and stores in a space, where they "
     "are "
@@ -53,7 +56,8 @@ enum {
     OPT_STATS,
     OPT_MPI,
     OPT_COLLECTIVES,
-    OPT_THREADS
+    OPT_THREADS,
+    OPT_GUARD
 };
 
 static const struct option options[] = {
@@ -69,6 +73,7 @@ static const struct option options[] = {
     {"stats", optional_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
     {"collectives", required_argument, NULL, OPT_COLLECTIVES},
+    {"guard", optional_argument, NULL, OPT_GUARD},
     {"thread-mode", no_argument, NULL, OPT_THREADS},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -165,6 +170,11 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         else if (strcmp(optarg, "off") != 0)
             return bad_value("--collectives", optarg, "auto, on, off or off=NAMES");
         return 0;
+    case OPT_GUARD:
+        segment->flags &= ~ONESPACE_SPAWN_GUARD_REPORT;
+        segment->flags |= ONESPACE_SPAWN_GUARD | (optarg ? ONESPACE_SPAWN_GUARD_REPORT : 0);
+        return !optarg || strcmp(optarg, "report") == 0 ? 0
+                                                        : bad_value("--guard", optarg, "report");
     case OPT_THREADS:
         run->thread_mode = 1;
         return 0;

@@ -113,10 +113,12 @@ static void refuse(const char *call, unsigned index, const char *fix)
 static void push_to_owner(struct space_slot *owner, void *block)
 {
     uintptr_t head = atomic_load_explicit(&owner->returned, memory_order_relaxed);
+    uint32_t rights = guard_open(&agent_space->guard); /* the block is the owner's memory */
     do
         *(uintptr_t *)block = head;
     while (!atomic_compare_exchange_weak_explicit(&owner->returned, &head, (uintptr_t)block,
                                                   memory_order_release, memory_order_relaxed));
+    guard_close(&agent_space->guard, rights);
 }
 
 static void free_returned(void)

@@ -387,6 +387,11 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
             *result = value;
         return 0;
     }
+    /* The function would change its own member's memory, and a signal handler its own, by one
+     * thread with one set of rights. */
+    if (sides.self->guard_key || sides.callee->guard_key)
+        return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
+                                   "without --guard");
     sides.thread = call_thread();
     sides.member = &call_table()->members[space_index(id)];
     return call_other(&sides, (uintptr_t)function, arguments, result);

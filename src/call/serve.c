@@ -174,6 +174,9 @@ int onespace_call_serve(void)
                          "member %u is in thread mode, which cannot serve calls: start "
                          "it without ONESPACE_SPAWN_THREAD",
                          owner - 1);
+    if (self->guard_key)
+        return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
+                                   "without --guard");
     if (locking_begin() < 0)
         return call_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
     int result = call_map_table(space);

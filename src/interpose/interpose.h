@@ -23,6 +23,8 @@ long interpose_dispatch(const struct arch_call *call, const long arguments[6]);
 /* The same by number, for the agent's syscall(). Calls that are not in the table go to the kernel.
  */
 long interpose_call(struct space_slot *self, long nr, const long arguments[6]);
+/* The same as if the task were not guarded. */
+long interpose_plain_call(struct space_slot *self, long nr, const long arguments[6]);
 
 /* Prepares a claimed slot's state. */
 void interpose_begin(struct space *space, struct space_slot *slot);

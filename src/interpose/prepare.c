@@ -6,6 +6,7 @@
 
 #include "arch/trampoline.h"
 #include "base/raw.h"
+#include "interpose/guard/guard.h"
 #include "interpose/patch/cpuid.h"
 #include "interpose/signals.h"
 #include "registry/child.h"
@@ -14,7 +15,9 @@ void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *s
 {
     static const struct arch_handlers handlers = {
         .call = interpose_dispatch, .cpuid = interpose_cpuid, .fault = interpose_fault};
-    arch_init_trampoline_data(data, slot, &handlers);
+    static const struct arch_handlers guarded = {
+        .call = guard_dispatch, .cpuid = interpose_cpuid, .fault = guard_signal};
+    arch_init_trampoline_data(data, slot, slot->guard_key ? &guarded : &handlers);
 }
 
 void interpose_begin(struct space *space, struct space_slot *slot)

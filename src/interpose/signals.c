@@ -34,23 +34,34 @@ static struct space_sigaction *recorded(struct space_slot *self, int signal)
     return &self->interpose.actions[signal == SIGBUS];
 }
 
-/* Tells the kernel what follows from the record. */
-static long install(struct space_slot *self, int signal)
+struct space_sigaction interpose_our_action(const struct space_slot *self,
+                                            const struct space_sigaction *wanted)
 {
-    const struct space_sigaction *wanted = recorded(self, signal);
     struct space_sigaction ours = *wanted;
-    if (wanted->handler == (uintptr_t)SIG_IGN)
-        return raw(__NR_rt_sigaction, signal, wanted, NULL, ARCH_SIGNAL_SET_BYTES);
     ours.handler = self->interpose.fault_trampoline;
     ours.flags = (ours.flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | ARCH_SA_RESTORER;
     if (!(wanted->flags & ARCH_SA_RESTORER))
         ours.restorer = (uintptr_t)arch_signal_restorer;
+    if (self->guard_key && space_registry()->guard.blocks_signals)
+        ours.mask = SIGNALS_ALL;
+    return ours;
+}
+
+/* Tells the kernel what follows from the record. */
+static long install(struct space_slot *self, int signal)
+{
+    const struct space_sigaction *wanted = recorded(self, signal);
+    if (wanted->handler == (uintptr_t)SIG_IGN)
+        return raw(__NR_rt_sigaction, signal, wanted, NULL, ARCH_SIGNAL_SET_BYTES);
+    struct space_sigaction ours = interpose_our_action(self, wanted);
     return raw(__NR_rt_sigaction, signal, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
 void interpose_install_handlers(struct space_slot *self)
 {
-    self->interpose.fault_trampoline = arch_fault_trampoline(self->interpose.trampolines);
+    uintptr_t trampolines = self->interpose.trampolines;
+    self->interpose.fault_trampoline =
+        self->guard_key ? arch_guard_trampoline(trampolines) : arch_fault_trampoline(trampolines);
     for (unsigned i = 0; i < 2; i++) {
         raw(__NR_rt_sigaction, fault_signals[i], NULL, recorded(self, fault_signals[i]),
             ARCH_SIGNAL_SET_BYTES);
@@ -73,11 +84,18 @@ int interpose_can_recover(struct space_slot *self)
 /* The kernel drops flags that it does not know, by which programs find out what it knows. What it
  * keeps of ours tells what it would keep of the program's: but for SA_RESETHAND those are all among
  * ours. */
-static void drop_unknown_flags(struct space_sigaction *wanted, int signal)
+void interpose_drop_unknown_flags(struct space_sigaction *wanted, int signal)
 {
     struct space_sigaction kept;
     if (raw(__NR_rt_sigaction, signal, NULL, &kept, ARCH_SIGNAL_SET_BYTES) == 0)
         wanted->flags &= kept.flags | SA_RESETHAND;
+}
+
+/* A guarded task's handlers begin by our entry in its forked children, too: these have copies of
+ * the record. */
+static int may_record(const struct space_slot *self)
+{
+    return interpose_is_task(self) || (self->guard_key && !space_marked());
 }
 
 /* Both get the old action in *before. */
@@ -92,7 +110,7 @@ static long set_of_task(struct space_slot *self, int signal, const struct space_
         /* As the kernel does, which would not block them. */
         recorded(self, signal)->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP));
         result = install(self, signal);
-        drop_unknown_flags(recorded(self, signal), signal);
+        interpose_drop_unknown_flags(recorded(self, signal), signal);
     }
     space_unlock(self, signals);
     return result;
@@ -155,8 +173,8 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
     if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
     const struct space_sigaction *change = a[1] ? &wanted : NULL;
-    result = interpose_is_task(self) ? set_of_task(self, signal, change, &before)
-                                     : set_of_child(self, signal, change, &before);
+    result = may_record(self) ? set_of_task(self, signal, change, &before)
+                              : set_of_child(self, signal, change, &before);
     if (result == 0 && a[2])
         result = interpose_write((void *)a[2], &before, sizeof(before));
     return result;
@@ -177,7 +195,7 @@ static void reset(struct space_slot *self, int signal)
 {
     struct space_sigaction none = *recorded(self, signal);
     none.handler = (uintptr_t)SIG_DFL;
-    if (interpose_is_task(self))
+    if (may_record(self))
         recorded(self, signal)->handler = none.handler;
     else
         raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);

@@ -10,6 +10,14 @@ void interpose_install_handlers(struct space_slot *self);
  * it kills the process: the thread blocks one of the signals, or the program ignores it. */
 int interpose_can_recover(struct space_slot *self);
 
+/* What the kernel gets for a signal with a handler of the program's: our handler, with the
+ * program's mask, stack and flags, but for those that it cannot do itself. */
+struct space_sigaction interpose_our_action(const struct space_slot *self,
+                                            const struct space_sigaction *wanted);
+/* From what the program has asked for: flags that the kernel, which has our handler, does not know.
+ */
+void interpose_drop_unknown_flags(struct space_sigaction *wanted, int signal);
+
 /* arch_handlers.fault: 0 if the fault was in one of our copies, or if the default action was
  * restored; else the program's own handler. */
 uintptr_t interpose_fault(int signal, void *information, void *context, void *slot);

@@ -2,6 +2,7 @@
 #include "arch/trampoline.h"
 #include "base/raw.h"
 #include "interpose/calls.h"
+#include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
 
 #include <errno.h>
@@ -57,9 +58,15 @@ static long run(interposed_handler *handler, struct space_slot *self, long nr, c
     return result;
 }
 
-long interpose_call(struct space_slot *self, long nr, const long arguments[6])
+long interpose_plain_call(struct space_slot *self, long nr, const long arguments[6])
 {
     return run(find(nr)->handler, self, nr, arguments);
+}
+
+long interpose_call(struct space_slot *self, long nr, const long arguments[6])
+{
+    return self->guard_key ? guard_call(self, nr, arguments)
+                           : interpose_plain_call(self, nr, arguments);
 }
 
 long interpose_dispatch(const struct arch_call *call, const long arguments[6])

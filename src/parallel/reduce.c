@@ -11,6 +11,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "registry/space.h"
+
 static int combine_small(struct onespace_parallel *team, char *values, size_t count, size_t size,
                          onespace_parallel_combine_function *combine)
 {
@@ -40,11 +42,15 @@ static int combine_large(struct onespace_parallel *team, char *values, size_t co
     int result = team_barrier(team);
     if (result < 0)
         return result;
+    /* Of guarded tasks the members' arrays are their own memory, which they gave for this. */
+    const struct space_guard *guard = &space_registry()->guard;
+    uint32_t rights = guard_open(guard);
     char *sum = members[0].values + from;
     for (size_t i = 1; i < all && length > 0; i++)
         combine(sum, members[i].values + from, length);
     for (size_t i = 1; i < all; i++)
         memcpy(members[i].values + from, sum, length * size);
+    guard_close(guard, rights);
     return team_barrier(team);
 }
 

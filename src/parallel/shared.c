@@ -44,7 +44,7 @@ static struct team_instance *find(struct team_block *block, const char *name)
 static int make(struct onespace_parallel *team, struct team_instance *instance, const char *name,
                 size_t size)
 {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, team_sharing() | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -ENOMEM;
     strcpy(instance->name, name);

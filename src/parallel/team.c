@@ -26,11 +26,17 @@ static struct shared_header header(void)
     return SHARED_HEADER(TEAM_MAGIC, TEAM_ABI, struct team_block, TEAM_ROWS);
 }
 
+int team_sharing(void)
+{
+    const struct space_slot *self = space_self();
+    return self && self->guard_key ? MAP_SHARED : MAP_PRIVATE;
+}
+
 /* In pages of its own: zero, and aligned for struct team_member. */
 static struct team_block *new_block(int count)
 {
-    void *memory =
-        mmap(NULL, block_bytes(count), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, block_bytes(count), PROT_READ | PROT_WRITE,
+                        team_sharing() | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
     struct team_block *block = memory;

@@ -109,6 +109,8 @@ struct onespace_parallel {
 };
 
 /* ---- team.c ---- */
+/* MAP_SHARED in a guarded task, else MAP_PRIVATE: for memory that all members write to. */
+int team_sharing(void);
 /* A handle, with a new block if `block` is NULL (the caller is member 0 then); NULL: no memory. */
 struct onespace_parallel *team_new(int count, int number, struct team_block *block);
 /* Frees what team_new has made. */

@@ -48,18 +48,19 @@
     ROW(struct space, insitu, 9640, 4) \
     ROW(struct space, calls, 9644, 4) \
     ROW(struct space, oversubscribed, 9648, 4) \
-    ROW(struct space, overflows, 9652, 16) \
-    ROW(struct space, cpuids, 9668, 3072) \
-    ROW(struct space, files, 12744, 217088) \
-    ROW(struct space, cache, 229832, 56) \
-    ROW(struct space, departure, 229888, 264) \
-    ROW(struct space, export_reach, 230152, 32768) \
-    ROW(struct space, exports, 262920, 2097152) \
-    ROW(struct space, shared, 2360072, 3285416) \
-    ROW(struct space, xpmem_library, 5645488, 4096) \
-    ROW(struct space, xpmem_slots, 5649584, 8388608) \
-    ROW(struct space, holds, 14038192, 8388608) \
-    ROW(struct space, slots, 22426816, 10354688) \
+    ROW(struct space, guard, 9652, 36) \
+    ROW(struct space, overflows, 9688, 16) \
+    ROW(struct space, cpuids, 9704, 3072) \
+    ROW(struct space, files, 12776, 217088) \
+    ROW(struct space, cache, 229864, 56) \
+    ROW(struct space, departure, 229920, 264) \
+    ROW(struct space, export_reach, 230184, 32768) \
+    ROW(struct space, exports, 262952, 2097152) \
+    ROW(struct space, shared, 2360104, 3285416) \
+    ROW(struct space, xpmem_library, 5645520, 4096) \
+    ROW(struct space, xpmem_slots, 5649616, 8388608) \
+    ROW(struct space, holds, 14038224, 8388608) \
+    ROW(struct space, slots, 22426880, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -98,9 +99,11 @@
     ROW(struct space_slot, robust, 184, 80) \
     ROW(struct space_slot, debug, 264, 136) \
     ROW(struct space_slot, xpmem, 400, 56) \
-    ROW(struct space_slot, program, 456, 256) \
-    ROW(struct space_slot, stats, 712, 48) \
-    ROW(struct space_slot, interpose, 760, 4288) \
+    ROW(struct space_slot, guard_key, 456, 4) \
+    ROW(struct space_slot, guard_rights, 460, 4) \
+    ROW(struct space_slot, program, 464, 256) \
+    ROW(struct space_slot, stats, 720, 48) \
+    ROW(struct space_slot, interpose, 768, 4288) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -198,6 +201,13 @@
     ROW(struct space_departure, state, 0, 4) \
     ROW(struct space_departure, id, 4, 4) \
     ROW(struct space_departure, path, 8, 256) \
+    ROW(struct space_guard, count, 0, 4) \
+    ROW(struct space_guard, no_access, 4, 4) \
+    ROW(struct space_guard, no_write, 8, 4) \
+    ROW(struct space_guard, saved_at, 12, 4) \
+    ROW(struct space_guard, blocks_signals, 16, 4) \
+    ROW(struct space_guard, keys, 20, 14) \
+    ROW(struct space_guard, unused, 34, 2) \
     ROW(struct space_overflows, patch_sites, 0, 4) \
     ROW(struct space_overflows, files, 4, 4) \
     ROW(struct space_overflows, cpuids, 8, 4) \

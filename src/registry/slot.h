@@ -92,6 +92,9 @@ struct space_slot {
     struct space_robust robust;
     struct space_debug debug;
     struct space_xpmem xpmem;
+    /* Guard mode: the key of its memory, 0: not guarded; what its threads may do, as PKRU has it.
+     * By the spawner, before there is a kernel task. */
+    uint32_t guard_key, guard_rights;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
     struct space_stats stats;
     struct space_interpose interpose;

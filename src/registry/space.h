@@ -17,6 +17,7 @@
 #include "base/shared_header.h"
 #include "registry/exports.h"
 #include "registry/files.h"
+#include "registry/guard.h"
 #include "registry/layout.h"
 #include "registry/operations.h"
 #include "registry/shared.h"
@@ -24,7 +25,7 @@
 #include "registry/statistics.h"
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   2u
+#define SPACE_ABI   3u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -87,6 +88,7 @@ struct space {
     _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
     _Atomic uint32_t calls;          /* sticky: the table of lenders is mapped; call/table.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
+    struct space_guard guard;
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];

@@ -41,6 +41,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->returned, 0);
     slot->number = slot->ntasks = -1;
     slot->status = 0;
+    slot->guard_key = slot->guard_rights = 0;
     slot->user_us = slot->system_us = 0;
     char *from = (char *)&slot->stats;
     for (size_t i = 0; i < sizeof(slot->stats) + sizeof(slot->interpose); i++)

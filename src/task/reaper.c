@@ -88,6 +88,8 @@ static _Noreturn void leave(struct space *space)
 static void make_children(struct space *space)
 {
     int32_t index = atomic_exchange_explicit(&space->requests, -1, memory_order_acquire);
+    if (index >= 0)
+        guard_open(&space->guard); /* and stays so: it changes what guarded tasks have */
     while (index >= 0) {
         struct space_slot *slot = &space->slots[index];
         index = atomic_load(&slot->next_request);

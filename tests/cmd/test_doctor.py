@@ -68,8 +68,8 @@ def test_findings_have_their_four_parts(doctor):
         assert list(line) == ["status", "subject", "finding", "fix"]
         assert line["status"] in ("good", "warning", "wrong") and line["subject"] and line["finding"]
         assert line["status"] == "good" or line["fix"], line
-    assert {"kernel", "page faults", "futex hash", "CVE-2026-52973", "vm.max_map_count", "overcommit",
-            "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
+    assert {"kernel", "page faults", "futex hash", "protection keys", "CVE-2026-52973", "vm.max_map_count",
+            "overcommit", "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
             "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "interposition", "trial", "launcher",
             "MPI library", "storage windows", "versions", "MPI settings"} <= {line["subject"] for line in found}
 

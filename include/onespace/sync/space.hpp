@@ -42,12 +42,12 @@ class space_backing : public backing
             [[maybe_unused]] int unused = onespace_release(id);
         }
         if (orderly)
-            std::free(mine_); // else others may still access it
+            free_open(mine_, sizeof(control)); // else others may still access it
     }
     // The controls of all tasks, the caller's filled in and exported.
     std::vector<control *> make_controls(int number, int ntasks)
     {
-        mine_ = std::aligned_alloc(line_size, sizeof(control));
+        mine_ = allocate_open(sizeof(control));
         if (!mine_)
             throw std::bad_alloc();
         introduce(new (mine_) control{});

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "onespace/sync/backing.hpp"
+#include "onespace/sync/memory.hpp"
 #include "onespace/sync/order.hpp"
 #include "onespace/sync/wait.hpp"
 
@@ -197,7 +198,7 @@ class region
             end();
             team_ = std::move(other.team_);
             handle_ = std::exchange(other.handle_, nullptr);
-            own_memory_ = other.own_memory_;
+            own_bytes_ = other.own_bytes_;
             segments_ = std::move(other.segments_);
         }
         return *this;
@@ -230,7 +231,7 @@ class region
 
     std::shared_ptr<detail::team_state> team_;
     void *handle_ = nullptr;
-    bool own_memory_ = false; // handle_ is the caller's memory, not the backing's
+    std::size_t own_bytes_ = 0; // handle_ is so much of the caller's memory; 0: the backing's
     std::vector<segment> segments_;
 };
 

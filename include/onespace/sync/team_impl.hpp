@@ -214,10 +214,8 @@ inline region::region(std::shared_ptr<detail::team_state> of, std::size_t bytes)
     std::size_t room = (bytes + line_size - 1) / line_size * line_size + line_size;
     segments_ = team_->base().allocate(room, handle_);
     if (segments_.empty()) {
-        own_memory_ = true;
-        handle_ = std::aligned_alloc(line_size, room);
-        if (handle_)
-            std::memset(handle_, 0, room);
+        own_bytes_ = room;
+        handle_ = detail::allocate_open(room);
         for (auto *data : team_->exchange(static_cast<std::byte *>(handle_)))
             segments_.push_back({data, 0});
     }
@@ -240,8 +238,8 @@ inline void region::end() noexcept
     try {
         if (team_->orderly()) {
             team_->exchange(team_->rank()); // everybody is through with it
-            if (own_memory_)
-                std::free(handle_);
+            if (own_bytes_)
+                detail::free_open(handle_, own_bytes_);
             else
                 team_->base().release(handle_);
         }

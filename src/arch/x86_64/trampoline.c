@@ -12,6 +12,8 @@ enum {
     CPUID_BYTES = 40,
     FAULT_AT = ARCH_CALLS_MAX * CALL_BYTES,
     CPUIDS_AT = FAULT_AT + 64,
+    GUARD_AT = CPUIDS_AT + ARCH_CPUIDS_MAX * CPUID_BYTES,
+    GUARD_BYTES = 80,
 };
 
 static_assert(ARCH_DATA_BYTES == ARCH_PAGE &&
@@ -21,7 +23,7 @@ static_assert(ARCH_DATA_BYTES == ARCH_PAGE &&
                   offsetof(struct arch_call, resume) == ARCH_CALL_RESUME,
               "as trampoline.S has them");
 static_assert(sizeof(struct arch_trampoline_data) <= ARCH_PAGE, "one page of data");
-static_assert(CPUIDS_AT + ARCH_CPUIDS_MAX * CPUID_BYTES <= ARCH_PAGE, "one page of trampolines");
+static_assert(GUARD_AT + GUARD_BYTES <= ARCH_PAGE, "one page of trampolines");
 
 static unsigned char *put_bytes(unsigned char *at, const char *bytes, unsigned count)
 {
@@ -59,6 +61,15 @@ static void put_fault_trampoline(unsigned char *at, const struct page *page)
               8); /* test %rax,%rax; jz 1f; jmp *%rax; 1: ret */
 }
 
+/* Touches no memory before it has the right to. The handler's third argument survives in r8. */
+static void put_guard_trampoline(unsigned char *at, const struct page *page)
+{
+    at = put_bytes(at, "\x49\x89\xd0\x31\xc9\x31\xd2\x31\xc0",
+                   9); /* mov %rdx,%r8; xor %ecx,%ecx; xor %edx,%edx; xor %eax,%eax */
+    at = put_bytes(at, "\x0f\x01\xef\x4c\x89\xc2", 6); /* wrpkru; mov %r8,%rdx */
+    put_fault_trampoline(at, page);
+}
+
 /* cpuid may stand anywhere, so nothing but its four results may change: not the flags, not even the
  * red zone. The call and its return are a pair, as a shadow stack demands. */
 static void put_cpuid_trampoline(unsigned char *at, const struct page *page, unsigned index)
@@ -84,6 +95,7 @@ void arch_write_trampolines(unsigned char bytes[ARCH_PAGE], int32_t distance)
         put_distance(at, &page, offsetof(struct arch_trampoline_data, call_entry));
     }
     put_fault_trampoline(bytes + FAULT_AT, &page);
+    put_guard_trampoline(bytes + GUARD_AT, &page);
     for (unsigned i = 0; i < ARCH_CPUIDS_MAX; i++)
         put_cpuid_trampoline(bytes + CPUIDS_AT + i * CPUID_BYTES, &page, i);
 }
@@ -106,6 +118,11 @@ uintptr_t arch_call_trampoline(uintptr_t trampolines, unsigned index)
 uintptr_t arch_fault_trampoline(uintptr_t trampolines)
 {
     return trampolines + FAULT_AT;
+}
+
+uintptr_t arch_guard_trampoline(uintptr_t trampolines)
+{
+    return trampolines + GUARD_AT;
 }
 
 uintptr_t arch_cpuid_trampoline(uintptr_t trampolines, unsigned index)

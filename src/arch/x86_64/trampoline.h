@@ -58,6 +58,10 @@ uintptr_t arch_cpuid_trampoline(uintptr_t trampolines, unsigned index);
 /* The address of the signal handler that calls handlers.fault with the task's slot and then jumps
  * to the handler that it returns, if any, with registers and stack as the kernel left them. */
 uintptr_t arch_fault_trampoline(uintptr_t trampolines);
+/* The same for guarded tasks, whose stacks a handler has no right to at its entry: first of all it
+ * gets the right to all memory (keys.h). handlers.fault returns with the rights that the handler is
+ * to have. */
+uintptr_t arch_guard_trampoline(uintptr_t trampolines);
 
 /* An address whose unwinding information (.eh_frame) is right for every trampoline of a call: from
  * one the caller is found by arch_call.resume. Never run. */

@@ -117,6 +117,11 @@ long area_prepare(struct space_slot *self)
     return 0;
 }
 
+size_t area_map_size(void)
+{
+    return page_ceiling(sizeof(struct area_map));
+}
+
 /* From the cursor to the end, then from the start: a place, or 0. */
 static uintptr_t find_place(struct space_slot *self, const struct area *area, size_t size,
                             size_t align)

@@ -34,6 +34,9 @@ static inline int in_range(const struct space_slot *self, uintptr_t start, size_
  * files below its cursor as used. 0 or -errno. */
 long area_prepare(struct space_slot *self);
 
+/* Bytes of the bitmap and what is beside it, from LAYOUT_AREA_MAP on. */
+size_t area_map_size(void);
+
 /* A place of `size` bytes, a multiple of the page size, marked as used; 0: there is none. `align`
  * is a power of two of at least a page, and of 1 GiB at most. */
 uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, size_t align);

@@ -5,6 +5,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#include "mpi/group/space.h"
 
 struct shared {                                  /* in front of the block */
     _Alignas(SHARED_LINE) _Atomic uint32_t left; /* the others add (release); the owner reads
@@ -12,6 +15,7 @@ struct shared {                                  /* in front of the block */
     uint32_t others;
     struct shared *next; /* of the retired */
     void *allocated;     /* what to free: it begins up to a line before */
+    size_t mapped;       /* its bytes, if it is to be unmapped instead */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -20,6 +24,24 @@ static struct shared *retired;
 static struct shared *head_of(void *block)
 {
     return (struct shared *)block - 1;
+}
+
+/* Zeroed. */
+static void *allocate(size_t size, size_t *mapped)
+{
+    *mapped = space_is_guarded() ? size : 0;
+    if (!*mapped)
+        return calloc(1, size);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void give_back(const struct shared *shared)
+{
+    if (shared->mapped)
+        munmap(shared->allocated, shared->mapped);
+    else
+        free(shared->allocated);
 }
 
 static void free_left(void)
@@ -32,7 +54,7 @@ static void free_left(void)
             continue;
         }
         *at = shared->next;
-        free(shared->allocated);
+        give_back(shared);
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -42,12 +64,14 @@ static void free_left(void)
 void *shared_new(size_t size, int others)
 {
     free_left();
-    void *allocated = calloc(1, sizeof(struct shared) + size + SHARED_LINE);
+    size_t mapped;
+    void *allocated = allocate(sizeof(struct shared) + size + SHARED_LINE, &mapped);
     if (!allocated)
         return NULL;
     struct shared *shared =
         (struct shared *)(((uintptr_t)allocated + SHARED_LINE - 1) & -(uintptr_t)SHARED_LINE);
     shared->allocated = allocated;
+    shared->mapped = mapped;
     shared->others = (uint32_t)others;
     return shared + 1;
 }
@@ -70,5 +94,5 @@ void shared_retire(void *block)
 void shared_free(void *block)
 {
     if (block)
-        free(head_of(block)->allocated);
+        give_back(head_of(block));
 }

@@ -22,6 +22,11 @@ static unsigned flags(void)
     return slot && space_has_self() ? slot->flags : 0;
 }
 
+int space_is_guarded(void)
+{
+    return (flags() & ONESPACE_SPAWN_GUARD) != 0;
+}
+
 /* With --mpi-layer off the agent still loads this library for functions with large counts that the
  * MPI library lacks. */
 int space_layer_is_off(void)

@@ -7,6 +7,9 @@
 /* Whether this process is a task of a space (or its root). */
 int space_has_self(void);
 
+/* Whether this is a guarded task: what other ranks are to write to is then mapped MAP_SHARED. */
+int space_is_guarded(void);
+
 /* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
 int space_layer_is_off(void);
 

@@ -4,6 +4,7 @@
  * that any rank has touched causes no fault in others (Process-in-Process, HPDC'18, sections 4.1
  * and 7.1). The rank that touches a page first still decides which memory node it comes from. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +24,9 @@ enum {
 struct memory { /* rank 0's window->memory */
     char *base;
     size_t size;
-    int is_mapped;
+    void *mapping; /* where `base` lies, if `mapped` bytes are to be unmapped; else it is the heap's
+                    */
+    size_t mapped;
 };
 
 static int accepts(const struct window_request *request, uint64_t *memory, int *is_ours)
@@ -74,25 +77,34 @@ static size_t lay_out(const struct window_request *request, size_t *offsets)
     return at;
 }
 
+/* `sharing`: of guarded tasks MAP_SHARED, to which all may write (registry/guard.h). */
+static int map_memory(struct memory *memory, int sharing, size_t align)
+{
+    memory->mapped = memory->size + (sharing == MAP_SHARED ? align : 0);
+    memory->mapping =
+        mmap(NULL, memory->mapped, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+    if (memory->mapping == MAP_FAILED)
+        return -errno;
+    memory->base = (char *)(((uintptr_t)memory->mapping + align - 1) & -(uintptr_t)align);
+    if (memory->size >= HUGE_FROM)
+        (void)madvise(memory->base, memory->size, MADV_HUGEPAGE); /* a hint only */
+    return 0;
+}
+
 /* Zeroed, like windows in shared memory. */
 static int allocate_memory(struct memory *memory, size_t align)
 {
     align = align < PAGE ? PAGE : align;
-    memory->is_mapped = memory->size >= MAP_FROM && align == PAGE;
-    if (!memory->is_mapped) {
+    if (space_is_guarded())
+        return map_memory(memory, MAP_SHARED, align);
+    if (memory->size < MAP_FROM || align != PAGE) {
         memory->size = (memory->size + align) & -align;
         memory->base = aligned_alloc(align, memory->size);
         if (memory->base)
             memset(memory->base, 0, memory->size);
         return memory->base ? 0 : -ENOMEM;
     }
-    memory->base =
-        mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory->base == MAP_FAILED)
-        return -errno;
-    if (memory->size >= HUGE_FROM)
-        (void)madvise(memory->base, memory->size, MADV_HUGEPAGE); /* a hint only */
-    return 0;
+    return map_memory(memory, MAP_PRIVATE, PAGE);
 }
 
 static int say_failure(const struct window_request *request, size_t size, int error)
@@ -152,8 +164,8 @@ static int free_memory(struct window *window)
     struct memory *memory = window->memory;
     if (!memory)
         return MPI_SUCCESS;
-    if (memory->is_mapped)
-        munmap(memory->base, memory->size);
+    if (memory->mapped)
+        munmap(memory->mapping, memory->mapped);
     else
         free(memory->base);
     free(memory);

@@ -16,6 +16,7 @@
 #include "base/futex.h"
 #include "base/numbers.h"
 #include "base/signals.h"
+#include "interpose/guard/guard.h"
 #include "interpose/signals.h"
 #include "interpose/thread_mode.h"
 #include "onespace.h"
@@ -283,11 +284,14 @@ void child_main(void *argument)
         run_before(child);
     if (!(child->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD)))
         interpose_install_handlers(slot);
+    if (slot->guard_key)
+        guard_install(slot);
     if (child->is_static) /* else the agent does it when ld.so has loaded the program */
         debugger_show(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
     if (!child->reaper_announces)
         child_announce(slot);
+    guard_enter(slot);
     signals_set_mask(child->signal_mask);
     arch_enter_program(child->stack_pointer, child->entry);
 }

@@ -12,6 +12,7 @@
 
 #include "base/page.h"
 #include "base/signals.h"
+#include "interpose/guard/guard.h"
 #include "interpose/memory/area.h"
 #include "space/holds.h"
 #include "task/spawn/agent_path.h"
@@ -99,6 +100,48 @@ static size_t stack_size_of(const struct spawn *spawn, size_t limit)
     return page_ceiling(size);
 }
 
+static const char tunables[] = "GLIBC_TUNABLES=", no_rseq[] = "glibc.pthread.rseq=0";
+static char says_guard[] = "ONESPACE_GUARD=1";
+
+static int is_named(const char *entry, const char *name, size_t length)
+{
+    return strncmp(entry, name, length) == 0;
+}
+
+/* The environment of a guarded task. It says so to onespace/sync. glibc is asked to register no
+ * area for restartable sequences: the kernel would have to change it on a thread's way into a
+ * signal handler, without the right to (docs/internals/guard.md). NULL: no memory. */
+static char **guarded_envp(char *const *envp)
+{
+    size_t count = 0, at = 2;
+    const char *given = NULL;
+    char *text;
+    while (envp[count])
+        count++;
+    char **copy = calloc(count + 3, sizeof(*copy));
+    if (!copy)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (is_named(envp[i], tunables, sizeof(tunables) - 1))
+            given = envp[i];
+        else if (!is_named(envp[i], says_guard, sizeof(says_guard) - 2)) /* up to the "=" */
+            copy[at++] = envp[i];
+    if (asprintf(&text, "%s%s%s", given ? given : tunables, given ? ":" : "", no_rseq) < 0) {
+        free(copy);
+        return NULL;
+    }
+    copy[0] = text;
+    copy[1] = says_guard;
+    return copy;
+}
+
+static void free_guarded_envp(char **envp)
+{
+    if (envp)
+        free(envp[0]);
+    free(envp);
+}
+
 static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
 {
     int is_dynamic = spawn->program.interpreter_path[0] != 0;
@@ -106,6 +149,7 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
     char **argv = is_dynamic ? interpreter_argv(spawn, &arguments_at) : spawn->program.argv;
     if (!argv)
         return -ENOMEM;
+    char **guarded = spawn->attr.flags & ONESPACE_SPAWN_GUARD ? guarded_envp(spawn->envp) : NULL;
     size_t limit = stack_limit_of(spawn);
     struct stack_request request = {
         .space = spawn->space,
@@ -116,7 +160,7 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
         .info = is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info,
         .program = spawn->program.path,
         .argv = argv,
-        .envp = spawn->envp,
+        .envp = guarded ? guarded : spawn->envp,
         .name_at = is_dynamic ? NAME_AT : 0,
         .arguments_at = arguments_at,
     };
@@ -125,6 +169,7 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
     spawn->child->auxv = request.auxv;
     if (is_dynamic)
         free(argv);
+    free_guarded_envp(guarded);
     return result;
 }
 
@@ -205,6 +250,26 @@ static int map_all(struct spawn *spawn, struct elf_mapping *mapping)
     return result < 0 ? result : map_program(spawn, mapping);
 }
 
+/* Gives the child's key to what its program may write to, and nobody else. The rest gets it when it
+ * is mapped, by the task itself. */
+static void colour_child(const struct spawn *spawn, const struct elf_mapping *mapping)
+{
+    enum { BOTH = PROT_READ | PROT_WRITE };
+    const struct space_slot *slot = spawn->slot;
+    const struct elf_info *info = spawn->program.interpreter_path[0]
+                                      ? &spawn->program.interpreter_info
+                                      : &spawn->program.info;
+    for (unsigned i = 0; i < info->segment_count; i++) {
+        const struct elf_segment *segment = &info->segments[i];
+        uintptr_t start = page_floor(mapping->bias + segment->vaddr);
+        if (segment->prot & PROT_WRITE)
+            guard_colour(slot, start, mapping->bias + segment->vaddr + segment->memsz - start,
+                         BOTH);
+    }
+    guard_colour(slot, slot->stack_low, slot->stack_high - slot->stack_low, BOTH);
+    guard_colour_records(slot);
+}
+
 int prepare_child(struct spawn *spawn, uint64_t signal_mask)
 {
     struct elf_mapping mapping;
@@ -220,7 +285,9 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, elf_program_name(&spawn->program));
-    int result = map_all(spawn, &mapping);
+    int result = slot->flags & ONESPACE_SPAWN_GUARD ? (int)guard_prepare(spawn->space, slot) : 0;
+    if (result == 0)
+        result = map_all(spawn, &mapping);
     spawn->child = (struct child *)slot->child_record;
     if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
         result = (int)area_prepare(slot);
@@ -228,5 +295,7 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
         result = build_stack(spawn, &mapping);
     if (result == 0)
         fill_child(spawn, mapping.entry, signal_mask);
+    if (result == 0 && slot->guard_key)
+        colour_child(spawn, &mapping);
     return result;
 }

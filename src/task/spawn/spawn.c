@@ -15,6 +15,7 @@
 
 #include "base/futex.h"
 #include "base/signals.h"
+#include "interpose/guard/guard.h"
 #include "space/group.h"
 #include "space/holds.h"
 #include "space/self.h"
@@ -31,7 +32,8 @@ extern char **environ;
      ONESPACE_SPAWN_HEAP_TUNED | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |           \
      ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
      ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS | ONESPACE_SPAWN_COLLECTIVES |      \
-     ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS)
+     ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD |            \
+     ONESPACE_SPAWN_GUARD_REPORT)
 
 /* Writes the message, if the caller wants one, and returns `error`. */
 static int fail(const struct onespace_spawn_attr *attr, int error, const char *file,
@@ -47,7 +49,7 @@ static int fail(const struct onespace_spawn_attr *attr, int error, const char *f
 static int check_thread_attr(const struct onespace_spawn_attr *attr)
 {
     unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
-                          ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS;
+                          ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD;
     return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
                    attr->umask >= 0 || attr->limits || attr->ignored_signals
                ? -EINVAL
@@ -70,6 +72,11 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
     for (size_t i = 0; i < attr->fd_count; i++)
         if (attr->fds[i].source < 0 || attr->fds[i].target < 0)
             return -EINVAL;
+    if ((attr->flags & ONESPACE_SPAWN_GUARD_REPORT) && !(attr->flags & ONESPACE_SPAWN_GUARD))
+        return -EINVAL;
+    if ((attr->flags & ONESPACE_SPAWN_GUARD) &&
+        (attr->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS)))
+        return -EINVAL;
     return attr->flags & ONESPACE_SPAWN_THREAD ? check_thread_attr(attr) : 0;
 }
 
@@ -109,6 +116,28 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
     if (result == 0)
         result = check_calls(spawn, problem);
     return result == -ENOENT ? -ENOSYS : result;
+}
+
+/* A guarded task's children are guarded as it is. The root allocates the keys for its first such
+ * task, and may write to all of them from then on, on the threads that spawn them. 0 or -errno. */
+static int prepare_guard(struct spawn *spawn)
+{
+    unsigned both = ONESPACE_SPAWN_GUARD | ONESPACE_SPAWN_GUARD_REPORT;
+    if (spawn->self->guard_key)
+        spawn->attr.flags |= spawn->self->flags & both;
+    if (!(spawn->attr.flags & ONESPACE_SPAWN_GUARD))
+        return 0;
+    if (spawn->self != &spawn->space->slots[0])
+        return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
+    long result = guard_begin(spawn->space);
+    if (result == 0)
+        guard_open(&spawn->space->guard);
+    if (result < 0)
+        return fail(&spawn->attr, (int)result, spawn->program.path, "cannot be guarded",
+                    result == -ENOTSUP  ? "this CPU has no protection keys"
+                    : result == -ENOSYS ? "the kernel does not use the CPU's protection keys"
+                                        : "this program has all protection keys");
+    return 0;
 }
 
 static void undo(struct spawn *spawn, int joined)
@@ -182,7 +211,9 @@ static int start(struct spawn *spawn)
         reaper_request(spawn->space, spawn->slot);
         return await_child(spawn);
     }
+    uint32_t rights = guard_open(&spawn->space->guard); /* to the child's stack */
     long pid = spawn->space->operations.child_clone(spawn->child, 1);
+    guard_close(&spawn->space->guard, rights);
     if (pid > 0)
         return await_child(spawn);
     undo(spawn, 1);
@@ -231,6 +262,11 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
         elf_program_free(&spawn.program);
     if (result < 0)
         return fail(&spawn.attr, result, file, problem.reason, problem.fix);
+    result = prepare_guard(&spawn);
+    if (result < 0) {
+        elf_program_free(&spawn.program);
+        return result;
+    }
     result = find_start(&spawn, &problem);
     result = result < 0 ? fail(&spawn.attr, result, file, problem.reason, problem.fix)
                         : spawn_resolved(&spawn);

@@ -1,0 +1,80 @@
+/* src/arch/x86_64/keys.h: protection keys: what the calling thread may do with memory of each key.
+ *
+ * A thread's rights are one word, PKRU, with two bits for each of 16 keys: bit 2n denies access to
+ * memory of key n, bit 2n + 1 writing to it. Memory without a key has key 0. Freestanding. */
+#ifndef ONESPACE_ARCH_KEYS_H
+#define ONESPACE_ARCH_KEYS_H
+
+#include <cpuid.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+enum { ARCH_KEYS = 16 };
+
+#define ARCH_NO_ACCESS(key) (UINT32_C(1) << 2 * (key))
+#define ARCH_NO_WRITE(key)  (UINT32_C(2) << 2 * (key))
+
+/* What the kernel gives to every program, and to every signal handler: key 0 alone. */
+#define ARCH_RIGHTS_INITIAL UINT32_C(0x55555554)
+
+/* Whether the CPU has keys, and whether the kernel uses them: without that the instructions below
+ * raise SIGILL. */
+static inline int arch_cpu_has_keys(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 3);
+}
+
+static inline int arch_kernel_has_keys(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 4);
+}
+
+static inline uint32_t arch_rights(void)
+{
+    uint32_t rights, zero;
+    __asm__ volatile("rdpkru" : "=a"(rights), "=d"(zero) : "c"(0));
+    return rights;
+}
+
+/* A barrier for the compiler: no load or store moves across it. */
+static inline void arch_set_rights(uint32_t rights)
+{
+    __asm__ volatile("wrpkru" : : "a"(rights), "c"(0), "d"(0) : "memory");
+}
+
+/* Where the state that a signal frame saves has the rights, in bytes: for arch_saved_rights. */
+static inline uint32_t arch_saved_rights_at(void)
+{
+    unsigned a, b = 0, c, d;
+    (void)__get_cpuid_count(0xd, 9, &a, &b, &c, &d);
+    return b;
+}
+
+/* The rights of the interrupted code in a handler's ucontext_t: what is stored there holds once the
+ * handler has returned. */
+static inline uint32_t *arch_saved_rights(void *context, uint32_t at)
+{
+    enum { IN_USE = 512, RIGHTS_IN_USE = 1 << 9 }; /* of the extended state's header */
+    char *state = (char *)((ucontext_t *)context)->uc_mcontext.fpregs;
+    *(uint64_t *)(state + IN_USE) |= RIGHTS_IN_USE;
+    return (uint32_t *)(state + at);
+}
+
+/* In a handler's ucontext_t: lets the interrupted code execute one instruction, after which SIGTRAP
+ * is raised. Or no longer. */
+static inline void arch_set_stepping(void *context, int is_stepping)
+{
+    enum { TRAP = 0x100 };
+    greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+    *flags = is_stepping ? *flags | TRAP : *flags & ~(greg_t)TRAP;
+}
+
+/* The instruction that was interrupted. */
+static inline uintptr_t arch_interrupted_at(const void *context)
+{
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+}
+
+#endif

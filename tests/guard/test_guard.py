@@ -1,0 +1,173 @@
+"""onespace run --guard: a task cannot write to another's memory by mistake.
+
+This machine may have no protection keys: what needs them runs in a virtual machine that has (tests/lib/machine.py),
+once for each of Debian's kernels that scripts/fetch-kernels has found, with ONESPACE_LONG=1."""
+import os
+import pathlib
+import re
+
+import pytest
+
+import machine
+from guests import PROGRAMS
+from jobs import BUILD, ONESPACE, RUN
+from launchers import MPIS
+
+HAS_NONE = "pku" not in pathlib.Path("/proc/cpuinfo").read_text().split()
+KINDS = {"heap": "the heap", "stack": "the main stack", "globals": "the globals", "mmap": "mapped memory",
+         "tls": "the thread-local storage", "thread-stack": "a thread's stack", "thread-tls": "a thread's stack"}
+NUMBER = r"0x[0-9a-f]+"
+
+
+# ---- Here ----
+
+@pytest.mark.skipif(not HAS_NONE, reason="this CPU has protection keys")
+def test_without_keys_guard_is_refused(job):
+    result = job.run([*RUN, "--guard", "-n", "2", "/bin/echo", "ran"])
+    assert result.code == 1 and result.out == "", result
+    assert result.err.count("\n") == 1 and "--guard: this CPU has no protection keys" in result.err, result
+
+
+@pytest.mark.skipif(not HAS_NONE, reason="this CPU has protection keys")
+def test_without_keys_a_job_is_refused_once(job):
+    mpi = MPIS["mpich"].needed()
+    result = job.run(mpi.command(3, [*RUN, "--guard", "/bin/echo", "ran"]), env=mpi.env)
+    assert result.code != 0 and "ran" not in result.out, result
+    assert result.err.count("--guard: this CPU has no protection keys") == 1, result
+
+
+def test_guard_takes_report_alone(job):
+    result = job.run([*RUN, "--guard=tell", "/bin/echo", "ran"])
+    assert result.code == 2 and result.err.startswith("onespace run: --guard tell: not report"), result
+
+
+@pytest.mark.parametrize("other", ["--no-interpose", "--thread-mode"])
+def test_guard_is_not_for(job, other):
+    result = job.run([*RUN, "--guard", other, "/bin/echo", "ran"])
+    assert result.code == 2 and f"onespace run: --guard with {other}: " in result.err, result
+    assert result.out == ""
+
+
+def test_guests_do_the_same_unguarded(job, guests):
+    """What the virtual machine's tests expect of them, without keys."""
+    for name in ("guarded", "guarded-static"):
+        result = job.run([*RUN, "-n", "2", guests(name)], timeout=60)
+        assert result.code == 0 and result.out.count(": ok\n") == 28, result
+    result = job.run([*RUN, "-n", "2", guests("wild-write"), "heap"], timeout=60)
+    assert result.lines == ["0: changed", "1: reads 41", "1: went on"], result
+
+
+# ---- In the virtual machine ----
+
+def kernels():
+    found = machine.kernels()
+    return [pytest.param(found[name], id=name) for name in found] or [pytest.param(None, id="none")]
+
+
+@pytest.fixture
+def run_there(request):
+    """Runs commands in the virtual machine: a list of (exit status, output)."""
+    kernel = request.param
+    if not os.environ.get("ONESPACE_LONG"):
+        pytest.skip("a virtual machine without KVM takes half a minute and more: ONESPACE_LONG=1")
+    try:
+        machine.check(kernel)
+    except machine.Unavailable as missing:
+        pytest.skip(str(missing))
+
+    def run(commands, files=(), timeout=900):
+        results, text = machine.run([f"exec {command}" for command in commands],
+                                    [ONESPACE, BUILD / "lib", *files], kernel, timeout)
+        assert len(results) == len(commands), text
+        return results
+    run.kernel = kernel
+    return run
+
+
+in_machine = pytest.mark.parametrize("run_there", kernels(), indirect=True)
+is_new = {"bookworm": False, "trixie": True}  # Linux 6.12 and later
+
+
+@in_machine
+def test_what_the_kernel_does(run_there):
+    """What docs/internals/guard.md builds on."""
+    program = PROGRAMS / "guard-experiments"
+    (status, text), = run_there([program], [program])
+    found = dict(line.split(": ", 1) for line in text.split("\n") if ": " in line)
+    new = is_new[run_there.kernel.parent.name]
+    killed = "killed by Segmentation fault"
+    assert status == 0
+    assert found["initial"] == "55555554"
+    assert found["inherited_by_clone"] == "55555580"
+    assert found["in_a_handler"] == "55555554, afterwards 00000000"
+    assert found["handler_on_a_stack_with_a_key"] == killed
+    assert found["entry_that_opens"] == "ends with 1"
+    assert found["two_signals_at_once"] == ("ends with 2" if new else killed)
+    assert found["two_signals_with_all_masked"] == "ends with 2"
+    assert found["signal_while_the_stack_is_closed"] == ("ends with 1" if new else killed)
+    assert found["rseq_area_with_a_key"].startswith(killed)
+    assert found["fault"].startswith("read passes; write: si_code 4")
+    assert found["fault"].endswith("rights changed in the frame hold: yes")
+    assert found["one_instruction_at_a_time"] == "100 stores, 100 faults, rights closed again"
+    assert "read() of a pipe into it: Bad address" in found["kernel_copies"]
+    assert "process_vm_writev into it: passes" in found["kernel_copies"]
+    assert found["after_execve"] == "rights 55555554, the first key is 1 again"
+
+
+@in_machine
+def test_a_wild_write_is_caught(run_there):
+    program = PROGRAMS / "wild-write"
+    results = run_there([f"{ONESPACE} run --guard -n 2 {program} {kind}" for kind in KINDS], [program])
+    for (kind, place), (status, text) in zip(KINDS.items(), results):
+        assert status == 139, text
+        assert re.search(rf"^onespace: task 1 \(wild-write\) wrote to {NUMBER} in {place} of task 0 \(wild-write\), at "
+                         rf"wild-write\+{NUMBER}: it is ended \(--guard\)$", text, re.M), (kind, text)
+        assert "1: reads 41" in text and "1: went on" not in text and "0: kept" in text, (kind, text)
+
+
+@in_machine
+def test_shared_memory_and_reports(run_there):
+    program, spawner = PROGRAMS / "wild-write", PROGRAMS / "spawner"
+    shared, report, child = run_there([
+        f"{ONESPACE} run --guard -n 2 {program} shared", f"{ONESPACE} run --guard=report -n 2 {program} heap 1000",
+        f"{ONESPACE} run --guard {spawner}"], [program, spawner])
+    assert shared[0] == 0 and "wrote" not in shared[1] and "0: changed" in shared[1], shared
+    assert report[0] == 0 and "1: went on" in report[1] and "0: changed" in report[1], report
+    assert report[1].count("it goes on (--guard=report)") == 1, report  # of 1000 times
+    assert child[0] == 0 and "kept, child killed" in child[1], child
+    assert child[1].count("in the globals of task 0 (spawner)") == 3, child
+
+
+@in_machine
+def test_programs_go_on_as_ever(run_there):
+    """Signals, threads, children, memory: with glibc, static, with musl, and as 16 tasks, which share keys."""
+    names = [name for name in ("guarded", "guarded-static", "guarded-musl") if (PROGRAMS / name).exists()]
+    commands = [f"{ONESPACE} run {option} -n 2 {PROGRAMS / name}" for name in names
+                for option in ("--guard", "--guard=report")]
+    commands += [f"{ONESPACE} run --guard -n 16 {PROGRAMS / 'guarded'} signals",
+                 f"{ONESPACE} run --guard {PROGRAMS / 'raw-handler'}"]
+    results = run_there(commands, [*(PROGRAMS / name for name in (*names, "raw-handler")), "/lib/ld-musl-x86_64.so.1"])
+    for command, (status, text) in zip(commands[:-2], results):
+        assert status == 0 and text.count(": ok") == 28 and "onespace" not in text, (command, text)
+    assert results[-2][0] == 0 and results[-2][1].count("signals: ok") == 16, results[-2]
+    new = is_new[run_there.kernel.parent.name]
+    assert results[-1] == (0, "0, handled 10") if new else results[-1][0] == 139, results[-1]
+
+
+@in_machine
+def test_mpi_jobs_and_what_onespace_shares(run_there):
+    """MPI's messages, windows and collective operations, teams: nothing is reported, and all is right. Not
+    mpi_onesided: in this machine its MPI_Finalize waits for minutes now and then, as processes too."""
+    mpich = PROGRAMS / "mpich"
+    guests = [(2, "", "mpi_exchange"), (3, "", "mpi_collectives"), (3, "--collectives on", "mpi_collectives"),
+              (3, "", "mpi_windows")]
+    hydra = ["/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"]
+    commands = [f"mpiexec.mpich -n {ranks} {ONESPACE} run --guard {options} {mpich / name}"
+                for ranks, options, name in guests]
+    commands.append(f"{ONESPACE} run --guard -n 3 {PROGRAMS / 'parallel'} joined 0 reduce")
+    commands.append(f"{ONESPACE} run --guard -n 3 {PROGRAMS / 'sync_team'} team 5")
+    results = run_there(commands, [*hydra, *(mpich / name for _, _, name in guests),
+                                   PROGRAMS / "parallel", PROGRAMS / "sync_team"])
+    for (ranks, _, _), (status, text) in zip(guests, results):
+        assert status == 0 and sorted(text.split("\n")) == [f"rank {i}: 0 wrong" for i in range(ranks)], text
+    assert results[-2] == (0, "ok\nok\nok") and results[-1][0] == 0 and results[-1][1].count("0 wrong") == 3, results
