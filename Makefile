@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test build build-tests wheel mutants bench lint install uninstall fuzz clean help
+.PHONY: demo test build build-tests wheel wheels archive packages-check mutants bench lint install uninstall fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -14,6 +14,8 @@ help:
 	@echo "make demo     set up, build, run a stock MPI program as processes and as tasks"
 	@echo "make test     set up, build, pass the tests"
 	@echo "make wheel    build the Python package's wheel in build/wheel"
+	@echo "make archive  build an archive that runs on other distributions, in build/packages (as root);"
+	@echo "              make wheels: wheels for others; make packages-check: build and try all packages"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers and words"
@@ -41,6 +43,19 @@ test:
 wheel:
 	scripts/setup test
 	scripts/wheel
+
+archive:
+	scripts/setup packages
+	packaging/archive/make
+
+wheels:
+	scripts/setup packages
+	packaging/wheels/make
+
+# Each kind of package, built and run in fresh chroots: an hour or two, once a night.
+packages-check:
+	scripts/setup packages
+	scripts/check-packages
 
 mutants:
 	scripts/setup test

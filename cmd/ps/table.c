@@ -15,12 +15,26 @@
 
 enum { GROUPS_MOST = 12, TASKS_MOST = 8 }; /* lines of a summary */
 
+/* Without SIG, or NULL: as sigabbrev_np, which glibc has since 2.32. */
+static const char *signal_name(int signal)
+{
+    static const char *const names[] = {
+        [SIGHUP] = "HUP",   [SIGINT] = "INT",   [SIGQUIT] = "QUIT",     [SIGILL] = "ILL",
+        [SIGTRAP] = "TRAP", [SIGABRT] = "ABRT", [SIGBUS] = "BUS",       [SIGFPE] = "FPE",
+        [SIGKILL] = "KILL", [SIGUSR1] = "USR1", [SIGSEGV] = "SEGV",     [SIGUSR2] = "USR2",
+        [SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM",     [SIGSTKFLT] = "STKFLT",
+        [SIGXCPU] = "XCPU", [SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF",
+        [SIGPOLL] = "POLL", [SIGPWR] = "PWR",   [SIGSYS] = "SYS",
+    };
+    return signal >= 0 && signal < (int)(sizeof(names) / sizeof(names[0])) ? names[signal] : NULL;
+}
+
 static void state_cell(struct output_table *table, const struct ps_task *task)
 {
     if (!task->ended)
         output_cell(table, "%s", task->state);
-    else if (WIFSIGNALED(task->status) && sigabbrev_np(WTERMSIG(task->status)))
-        output_cell(table, "ended: SIG%s", sigabbrev_np(WTERMSIG(task->status)));
+    else if (WIFSIGNALED(task->status) && signal_name(WTERMSIG(task->status)))
+        output_cell(table, "ended: SIG%s", signal_name(WTERMSIG(task->status)));
     else if (WIFSIGNALED(task->status))
         output_cell(table, "ended: signal %d", WTERMSIG(task->status));
     else

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "host/room/oom.h"
 
 enum { LOOK_MS = 1000 };
@@ -37,7 +38,7 @@ static void become_observer(int from)
     prctl(PR_SET_NAME, "onespace-watch");
     dup2(from, 0);
     dup2(2, 1);
-    close_range(3, ~0u, 0);
+    descriptors_close(3, ~0u);
 }
 
 void observer_start(void)

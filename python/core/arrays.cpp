@@ -19,7 +19,8 @@
 namespace
 {
 
-std::string quoted(const std::string &name)
+// Not "quoted", which finds that of <iomanip> where some header includes it.
+std::string in_quotes(const std::string &name)
 {
     return "'" + name + "'";
 }
@@ -37,9 +38,9 @@ class Export
     {
         if (shape.size() > ONESPACE_ARRAY_DIMENSIONS || strides.size() != shape.size())
             errors::fail_with(PyExc_ValueError,
-                              "array " + quoted(name) + " has too many dimensions");
+                              "array " + in_quotes(name) + " has too many dimensions");
         if (type.size() >= ONESPACE_ARRAY_TYPE_MAX)
-            errors::fail_with(PyExc_ValueError, "array " + quoted(name) +
+            errors::fail_with(PyExc_ValueError, "array " + in_quotes(name) +
                                                     " has elements of too many fields: "
                                                     "export some of them by themselves");
         array = static_cast<onespace_array *>(std::calloc(1, sizeof(*array) + type.size() + 1));
@@ -66,7 +67,7 @@ class Export
     {
         int result = onespace_array_unexport(name.c_str(), array);
         if (result < 0)
-            errors::fail(result, "array " + quoted(name) +
+            errors::fail(result, "array " + in_quotes(name) +
                                      " cannot be taken back: " + std::strerror(-result));
         is_taken_back = true;
     }
@@ -97,7 +98,7 @@ class Export
         if (result == 0)
             return;
         std::free(std::exchange(array, nullptr));
-        std::string what = "array " + quoted(name);
+        std::string what = "array " + in_quotes(name);
         if (result == -EPROTO)
             errors::fail_with(PyExc_ValueError,
                               what + " says that it has more elements than its memory holds");
@@ -194,7 +195,7 @@ class View
   private:
     std::string told() const
     {
-        return "array " + quoted(name) + " of " +
+        return "array " + in_quotes(name) + " of " +
                (owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner));
     }
     static bool is_mapped(uint64_t address)
@@ -205,8 +206,8 @@ class View
     {
         nb::object result = nb::steal(PyTuple_New(array->dimensions));
         for (uint32_t i = 0; i < array->dimensions; i++)
-            PyTuple_SET_ITEM(result.ptr(), i,
-                             PyLong_FromLongLong(static_cast<long long>(numbers[i])));
+            NB_TUPLE_SET_ITEM(result.ptr(), i,
+                              PyLong_FromLongLong(static_cast<long long>(numbers[i])));
         return nb::borrow<nb::tuple>(result);
     }
     void release()
@@ -219,13 +220,13 @@ class View
         const std::string who =
             owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner);
         if (result == -ETIMEDOUT || result == -ENOENT)
-            errors::fail(-ETIMEDOUT, who + " has not exported an array " + quoted(name) +
+            errors::fail(-ETIMEDOUT, who + " has not exported an array " + in_quotes(name) +
                                          " in time: check the name, or wait longer");
         if (result == -EOWNERDEAD || result == -ESRCH)
             errors::fail(-EOWNERDEAD, told() + " cannot be had: its owner has ended");
         if (result == -EDEADLK)
             errors::fail_with(PyExc_LookupError,
-                              "this member itself has not exported an array " + quoted(name));
+                              "this member itself has not exported an array " + in_quotes(name));
         if (result == -EPROTO)
             errors::fail_with(PyExc_ValueError,
                               told() + " lies about its shape, or was not exported as an array: "

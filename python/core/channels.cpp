@@ -60,7 +60,7 @@ template <typename Number> nb::object tuple_of(const Number *numbers, unsigned c
 {
     nb::object result = nb::steal(PyTuple_New(count));
     for (unsigned i = 0; i < count; i++)
-        PyTuple_SET_ITEM(result.ptr(), i, PyLong_FromLongLong(static_cast<long long>(numbers[i])));
+        NB_TUPLE_SET_ITEM(result.ptr(), i, PyLong_FromLongLong(static_cast<long long>(numbers[i])));
     return result;
 }
 

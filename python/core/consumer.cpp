@@ -179,7 +179,9 @@ class Consumer
     static nb::object view_of(const nb::object &master)
     {
         static PyObject *const name = PyUnicode_InternFromString("view");
-        nb::object view = nb::steal(PyObject_CallMethodNoArgs(master.ptr(), name));
+        PyObject *self = master.ptr(); // the callee may write to the argument array for a moment
+        nb::object view = nb::steal(
+            PyObject_VectorcallMethod(name, &self, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
         if (!view.is_valid())
             throw nb::python_error();
         return view;

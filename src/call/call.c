@@ -334,7 +334,7 @@ static void find_native(struct sides *sides)
         return;
     }
     if (!thread->id)
-        thread->id = gettid();
+        thread->id = raw(__NR_gettid);
     sides->native = sides->self;
     sides->tid = thread->id;
     sides->pointer = arch_thread_pointer();

@@ -36,8 +36,9 @@ struct elf_info {
     uint64_t align;     /* largest p_align, at least a page, at most 1 GiB */
     unsigned segment_count;
     struct elf_segment segments[ELF_SEGMENTS_MAX];
-    char interpreter[PATH_MAX];           /* PT_INTERP, empty if none (static PIE) */
-    int executable_stack;                 /* PT_GNU_STACK with PF_X */
+    char interpreter[PATH_MAX]; /* PT_INTERP, empty if none (static PIE) */
+    int executable_stack;       /* PT_GNU_STACK with PF_X */
+    int takes_argv0; /* of an interpreter, as a command: --argv0 NAME (glibc 2.33, musl) */
     uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
 };
 

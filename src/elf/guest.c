@@ -130,7 +130,7 @@ static bool is_go(int fd)
 int elf_check_thread(const struct elf_program *program, struct elf_problem *problem)
 {
     static const char fix[] = "Run it in process mode.";
-    if (strstr(program->interpreter_path, "/ld-linux") == NULL)
+    if (strstr(program->info.interpreter, "/ld-linux") == NULL)
         return elf_refuse(problem, ENOTSUP, fix, "does not use glibc, which thread mode needs");
     int fd = open(program->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

@@ -51,6 +51,10 @@ int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
 /* open.c: says what `error` means for a file that was to be opened, and returns -error. */
 int elf_refuse_open(struct elf_problem *problem, int error);
 
+/* linker.c: fills info->takes_argv0 of the interpreter that programs name so; refuses what cannot
+ * load the agent. 0 or -errno. */
+int elf_read_linker(int fd, const char *name, struct elf_info *info, struct elf_problem *problem);
+
 /* guest.c: refuses by name, at each step of the chain. 0 or -errno. */
 int elf_check_name(const char *path, struct elf_problem *problem);
 

@@ -15,6 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef EM_LOONGARCH /* glibc before 2.35 */
+#define EM_LOONGARCH 258
+#endif
+
 /* No page size is larger; a greater alignment is an attempt to exhaust the address space. */
 #define ALIGN_MAX (1UL << 30)
 

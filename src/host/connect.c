@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
 
@@ -107,7 +108,7 @@ static int set_descriptors(const struct plan *plan)
         dup2(file, 2);
     dup2(listener, HOST_LISTENER);
     dup3(report, HOST_REPORT, O_CLOEXEC);
-    close_range(HOST_REPORT + 1, ~0u, 0);
+    descriptors_close(HOST_REPORT + 1, ~0u);
     return 0;
 }
 

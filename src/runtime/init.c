@@ -13,6 +13,7 @@
 #include "arch/copy.h"
 #include "arch/trampoline.h"
 #include "base/futex.h"
+#include "base/raw.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
 #include "interpose/thread_mode.h"
@@ -115,7 +116,7 @@ static long create_space(void)
         return result;
     }
     space_set_root(space);
-    if (getpid() == gettid())
+    if (getpid() == raw(__NR_gettid))
         robust_attach(&space->slots[0]);
     return 0;
 }

@@ -3,13 +3,14 @@
 
 static const struct reduce_table *best_table(void)
 {
-#if defined(__x86_64__) && !defined(__clang__)
+#if defined(__x86_64__) && !defined(__clang__) && __GNUC__ >= 12
     if (__builtin_cpu_supports("x86-64-v4"))
         return &reduce_table_v4;
     if (__builtin_cpu_supports("x86-64-v3"))
         return &reduce_table_v3;
 #elif defined(__x86_64__)
-    /* Clang 14 knows no levels; these are what is new in each, as far as it can ask for it. */
+    /* Clang 14 and GCC 10 know no levels; these are what is new in each, as far as it can ask for
+     * it. */
     int is_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
                 __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
     if (is_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

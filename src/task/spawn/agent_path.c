@@ -31,10 +31,13 @@ static int try_path(const char *directory, int length, const char *below)
     return fd >= 0;
 }
 
-/* Beside the library, or in the library directory beside the command's directory. */
+/* Beside the library, or in the library directory beside the command's directory; or below either
+ * in the directory of a distribution's package, whose library directory has no room for files
+ * without a version. */
 static void find_agent(void)
 {
-    static const char *const below[] = {"", "../lib/", "../" ONESPACE_LIBDIR "/"};
+    static const char *const below[] = {"", "onespace/", "../lib/", "../" ONESPACE_LIBDIR "/",
+                                        "../" ONESPACE_LIBDIR "/onespace/"};
     const char *given = getenv("ONESPACE_AGENT");
     char self[PATH_MAX];
     Dl_info library;

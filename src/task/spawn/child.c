@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "arch/entry.h"
+#include "base/descriptors.h"
 #include "base/futex.h"
 #include "base/numbers.h"
 #include "base/signals.h"
@@ -58,19 +59,11 @@ static void set_ignored(const struct child *child)
     }
 }
 
-/* Above it no descriptor is looked for by trying. */
-static int descriptor_end(void)
-{
-    struct rlimit limit = {1024, 1024};
-    raw(__NR_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
-    return limit.rlim_cur > 65536 ? 65536 : (int)limit.rlim_cur;
-}
-
 /* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
 static void close_on_exec_by_number(void)
 {
-    int end = descriptor_end();
-    for (int fd = 0; fd < end; fd++)
+    unsigned end = descriptors_end();
+    for (unsigned fd = 0; fd < end; fd++)
         if (raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
             raw(__NR_close, fd);
 }
@@ -158,21 +151,12 @@ static unsigned next_target(const struct child *child, unsigned fd)
     return next;
 }
 
-static void close_numbers(unsigned first, unsigned last)
-{
-    if (raw(__NR_close_range, first, last, 0) == 0)
-        return;
-    unsigned end = (unsigned)descriptor_end(); /* before Linux 5.9 */
-    for (unsigned fd = first; fd <= last && fd < end; fd++)
-        raw(__NR_close, fd);
-}
-
 static void close_unlisted(const struct child *child)
 {
     for (unsigned fd = 0, target;; fd = target + 1) {
         target = next_target(child, fd);
         if (target > fd)
-            close_numbers(fd, target == ~0u ? target : target - 1);
+            descriptors_close(fd, target == ~0u ? target : target - 1);
         if (target == ~0u)
             return;
     }

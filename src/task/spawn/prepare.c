@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "arch/call.h"
 #include "base/page.h"
 #include "base/signals.h"
 #include "interpose/guard/guard.h"
@@ -20,11 +21,10 @@
 #include "task/spawn/loader_image.h"
 #include "task/spawn/stack.h"
 
-enum { NAME_AT = 2 }; /* in what follows */
-
 /* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…, so that ld.so loads the program as its
- * main program and $ORIGIN is the program's directory. Freed by the caller. */
-static char **interpreter_argv(const struct spawn *spawn, unsigned *arguments_at)
+ * main program and $ORIGIN is the program's directory. Where ld.so does not take --argv0, PROGRAM
+ * is the name. Freed by the caller. */
+static char **interpreter_argv(const struct spawn *spawn, unsigned *name_at, unsigned *arguments_at)
 {
     char *const *argv = spawn->program.argv;
     size_t count = 0, at = 0;
@@ -34,13 +34,19 @@ static char **interpreter_argv(const struct spawn *spawn, unsigned *arguments_at
     if (!vector)
         return NULL;
     vector[at++] = (char *)spawn->program.interpreter_path;
-    vector[at++] = "--argv0";
-    vector[at++] = count ? argv[0] : (char *)"";
+    int takes_argv0 = spawn->program.interpreter_info.takes_argv0;
+    if (takes_argv0) {
+        vector[at++] = "--argv0";
+        *name_at = (unsigned)at;
+        vector[at++] = count ? argv[0] : (char *)"";
+    }
     const char *agent = agent_path();
     if (agent) {
         vector[at++] = "--preload";
         vector[at++] = (char *)agent;
     }
+    if (!takes_argv0)
+        *name_at = (unsigned)at;
     vector[at++] = (char *)spawn->program.path;
     *arguments_at = (unsigned)at;
     for (size_t i = 1; i < count; i++)
@@ -145,8 +151,9 @@ static void free_guarded_envp(char **envp)
 static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
 {
     int is_dynamic = spawn->program.interpreter_path[0] != 0;
-    unsigned arguments_at = 1;
-    char **argv = is_dynamic ? interpreter_argv(spawn, &arguments_at) : spawn->program.argv;
+    unsigned name_at = 0, arguments_at = 1;
+    char **argv =
+        is_dynamic ? interpreter_argv(spawn, &name_at, &arguments_at) : spawn->program.argv;
     if (!argv)
         return -ENOMEM;
     char **guarded = spawn->attr.flags & ONESPACE_SPAWN_GUARD ? guarded_envp(spawn->envp) : NULL;
@@ -161,7 +168,7 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
         .program = spawn->program.path,
         .argv = argv,
         .envp = guarded ? guarded : spawn->envp,
-        .name_at = is_dynamic ? NAME_AT : 0,
+        .name_at = name_at,
         .arguments_at = arguments_at,
     };
     int result = stack_make(&request, &spawn->child->stack_pointer);
@@ -227,7 +234,7 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     inherit_fill(child, attr, spawn->self);
     child->before = attr->before;
     child->before_argument = attr->before_argument;
-    child->thread_pointer = (uintptr_t)__builtin_thread_pointer();
+    child->thread_pointer = arch_thread_pointer();
     child->start = spawn->start;
     child->start_argument = attr->start_argument;
     child->data = attr->data;

@@ -1,0 +1,148 @@
+"""tests/packaging/test_packaging.py: what packages are made from, as far as it can be told without building one."""
+import ast
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+
+import pytest
+
+from jobs import BUILD, ROOT
+
+PACKAGING = ROOT / "packaging"
+CHECK = ROOT / "scripts/check-symbols"
+
+
+def read(path):
+    return (ROOT / path).read_text()
+
+
+VERSION = re.search(r"(?m)^project\(onespace VERSION ([\d.]+)", read("CMakeLists.txt"))[1]
+
+
+def check_symbols(*words):
+    return subprocess.run([CHECK, *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+# ---- Which glibc is needed ----
+
+def products():
+    return [BUILD / "bin", BUILD / "lib", *(BUILD / "python/onespace").glob("_core*.so")]
+
+
+def test_nothing_is_needed_that_glibc_2_28_lacks():
+    """What a build on an older system would do without: functions that are newer, not newer versions of old ones."""
+    result = check_symbols("--glibc", "2.28", "--here", *products())
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_newer_functions_are_found(tmp_path):
+    """getentropy is of glibc 2.25, and has no older version; dlsym, which has one, is not complained of."""
+    source = tmp_path / "newer.c"
+    source.write_text('#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <unistd.h>\n'
+                      'int main(void) { char c; return getentropy(&c, 1) + !dlsym(RTLD_DEFAULT, "main"); }\n')
+    subprocess.run(["cc", source, "-o", tmp_path / "newer", "-ldl"], check=True, timeout=60)
+    result = check_symbols("--glibc", "2.24", "--here", tmp_path / "newer")
+    assert result.returncode == 1 and "getentropy@GLIBC_2.25" in result.stdout, result
+    assert "dlsym" not in result.stdout
+    assert check_symbols("--glibc", "2.25", "--here", tmp_path).returncode == 0
+
+
+def test_newer_versions_are_found_without_here():
+    result = check_symbols("--glibc", "2.2", BUILD / "bin")
+    assert result.returncode == 1 and "bin/onespace: " in result.stdout
+
+
+def test_what_holds_no_program_is_an_error(tmp_path):
+    assert check_symbols("--glibc", "2.28", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("name", ["libonespace-agent.so", "libxpmem.so.0"])
+def test_what_programs_of_any_libc_load_needs_none(name):
+    result = check_symbols("--glibc", "0", BUILD / "lib" / name)
+    assert result.returncode == 0, result.stdout
+
+
+# ---- One version, everywhere ----
+
+def test_versions_agree():
+    assert tomllib.loads(read("pyproject.toml"))["project"]["version"] == VERSION
+    assert re.match(rf"onespace \({re.escape(VERSION)}-\d+\) ", read("packaging/debian/changelog"))
+    assert f"onespace-{VERSION}-x86_64.tar.xz" in read("packaging/containers/onespace.def")
+    recipe, = (PACKAGING / "easybuild").glob("*.eb")
+    assert recipe.name.startswith(f"onespace-{VERSION}-") and f"\nversion = '{VERSION}'\n" in recipe.read_text()
+
+
+# ---- Syntax ----
+
+def test_spack_recipe_is_python():
+    tree = ast.parse(read("packaging/spack/spack_repo/onespace/packages/onespace/package.py"))
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert classes == ["Onespace"]
+
+
+def test_easybuild_recipe_is_python_with_the_mandatory_parameters():
+    recipe, = (PACKAGING / "easybuild").glob("*.eb")
+    names = {target.id for node in ast.parse(recipe.read_text()).body if isinstance(node, ast.Assign)
+             for target in node.targets}
+    assert {"easyblock", "name", "version", "homepage", "description", "toolchain", "sources", "moduleclass"} <= names
+
+
+def paragraphs(text):
+    """The paragraphs of a Debian control file, as dictionaries."""
+    for part in re.split(r"\n\s*\n", text.strip()):
+        fields = re.findall(r"(?m)^([A-Za-z-]+):((?:.*\n?)(?:[ \t].*\n?)*)", part + "\n")
+        yield {name: value.strip() for name, value in fields}
+
+
+def test_debian_packages_are_those_that_have_files():
+    source, *binaries = paragraphs(read("packaging/debian/control"))
+    assert source["Source"] == "onespace"
+    names = {binary["Package"] for binary in binaries}
+    assert names == {"onespace", "libonespace0", "libonespace-dev", "python3-onespace"}
+    assert names == {path.stem for path in (PACKAGING / "debian").glob("*.install")}
+    tests = [word for part in paragraphs(read("packaging/debian/tests/control")) for word in part["Tests"].split()]
+    assert tests and all(os.access(PACKAGING / "debian/tests" / name, os.X_OK) for name in tests)
+
+
+MODULES = [f"{name}.{language}" for name in ("onespace", "onespace-openmpi") for language in ("lua", "tcl")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_made_whole(name):
+    text = (BUILD / "modules" / name).read_text()
+    assert VERSION in text and "@" not in text
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.endswith(".lua")])
+def test_lmod_modules_are_lua(name, tool):
+    compiler = shutil.which("luac") or tool("luac5.3", "lua5.3")
+    subprocess.run([compiler, "-p", BUILD / "modules" / name], check=True, timeout=20)
+
+
+# What Environment Modules defines, of which each call is printed.
+COMMANDS = """
+foreach name {module-whatis prepend-path setenv} { proc $name args "puts \\[list $name {*}\\$args\\]" }
+set ModulesCurrentModulefile [lindex $argv 0]
+source $ModulesCurrentModulefile
+"""
+
+
+@pytest.mark.parametrize("name", ["onespace", "onespace-openmpi"])
+def test_tcl_modules_find_their_prefix(name, tool, tmp_path):
+    script, module = tmp_path / "run.tcl", tmp_path / f"prefix/share/modulefiles/{name}/{VERSION}"
+    script.write_text(COMMANDS)
+    module.parent.mkdir(parents=True)
+    shutil.copy(BUILD / "modules" / f"{name}.tcl", module)
+    said = subprocess.run([tool("tclsh", "tcl"), script, module], capture_output=True, text=True, timeout=20,
+                          check=True)
+    assert f"prepend-path PATH {tmp_path}/prefix/bin\n" in said.stdout
+    agent = f"setenv OMPI_MCA_orte_fork_agent {{{tmp_path}/prefix/bin/onespace run}}\n"
+    assert (agent in said.stdout) == (name == "onespace-openmpi"), said.stdout
+
+
+def test_container_recipes_name_what_is_built():
+    assert "ADD onespace-*-x86_64.tar.xz /opt" in read("packaging/containers/Containerfile")
+    sections = re.findall(r"(?m)^%(\w+)", read("packaging/containers/onespace.def"))
+    assert {"files", "post", "environment"} <= set(sections)

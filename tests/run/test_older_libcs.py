@@ -1,0 +1,58 @@
+"""tests/run/test_older_libcs.py: programs whose dynamic linker is older than this machine's, or too old."""
+import subprocess
+
+import pytest
+
+from jobs import ROOT, RUN
+
+# Needs nothing that an old libc lacks: no startup code of this machine's.
+SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+__asm__(".globl _start\n_start: mov %rsp, %rdi\nand $-16, %rsp\ncall begin\nhlt");
+
+void begin(long *stack)
+{
+    char **argv = (char **)(stack + 1);
+    void *memory = malloc(1 << 20);
+    printf("%s %s in %d%s\n", argv[0], argv[1], getpid() > 0, memory ? "" : " without memory");
+    exit(7);
+}
+"""
+LINKER = "ld-linux-x86-64.so.2"
+
+
+@pytest.fixture(params=["bullseye", "bookworm", "trixie"])
+def libc(request):
+    place = ROOT / f".libcs/{request.param}-libc6"
+    found = [path.parent for path in place.rglob("libc.so.6") if "x86_64-linux-gnu" in path.parts]
+    if not found:
+        pytest.skip(f"no {place} (scripts/fetch-libcs)")
+    return found[0]
+
+
+def build(directory, linker, path):
+    source = path.with_suffix(".c")
+    source.write_text(SOURCE)
+    subprocess.run(["cc", "-O1", "-fPIE", "-pie", "-nostartfiles", source, "-o", path,
+                    f"-Wl,--dynamic-linker={linker}", f"-Wl,-rpath,{directory}"], check=True, timeout=60)
+    return path
+
+
+@pytest.mark.parametrize("options", [[], ["--no-interpose"], ["--thread-mode"]])
+def test_program_of_another_libc_is_a_task(job, libc, tmp_path, options):
+    """Of glibc 2.31 too, whose ld.so takes no --argv0: the name is the program's path then."""
+    path = build(libc, libc / LINKER, tmp_path / "program")
+    result = job.run([*RUN, *options, "-n", "2", "--", path, "argument"])
+    assert result.out == f"{path} argument in 1\n" * 2 and result.code == 7, str(result)
+
+
+def test_linker_without_preload_is_refused(job, libc, tmp_path):
+    """As that of glibc 2.29 and older: the agent cannot be brought in."""
+    linker = tmp_path / "ld-linux-old.so"
+    linker.write_bytes((libc / LINKER).read_bytes().replace(b"--preload", b"--preloaX"))
+    linker.chmod(0o755)
+    result = job.run([*RUN, build(libc, linker, tmp_path / "program")])
+    assert result.code == 126 and "is of a glibc before 2.30, which cannot load the agent" in result.err, str(result)
