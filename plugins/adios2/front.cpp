@@ -165,8 +165,9 @@ Replacements replacements()
     for (const char *type : {"int8", "char", "uint8", "int16", "uint16", "int32", "uint32", "int64",
                              "uint64", "float", "double", "ldouble", "cfloat", "cdouble"}) {
         std::string function = std::string("DoBufferData_") + type;
-        add(all, engine + std::to_string(function.size()) + function + "Eimm",
-            reinterpret_cast<void *>(buffer_data));
+        std::string symbol = engine;
+        symbol.append(std::to_string(function.size())).append(function).append("Eimm");
+        add(all, symbol, reinterpret_cast<void *>(buffer_data));
     }
 #define ONESPACE_PUT_COUNT(T)                                                                      \
     add(all, engine + "8PutCountERNS0_8VariableI" + typeid(T).name() + "EE",                       \

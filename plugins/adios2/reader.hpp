@@ -79,9 +79,9 @@ class Reader : public Reading
     void settle(Known &known);
     void define_all();
     void define_one(const std::string &variable, Known &known);
-    template <class T> void define(const std::string &name, Known &known);
+    template <class T> void define(const std::string &variable, Known &known);
     void define_addresses();
-    void forget(const std::string &name, Known &known);
+    void forget(const std::string &variable, Known &known);
     void copy(const Request &request, void *values);
     void copy_value(const Known &known, const Request &request, void *values);
     void copy_block(const Known &known, const Request &request, void *values);

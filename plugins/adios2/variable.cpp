@@ -31,7 +31,9 @@ template <class T> size_t find_value(const void *variable, const T &wanted)
 {
     size_t found = 0, count = 0;
     for (size_t at = sizeof(void *); at + sizeof(T) <= LOOKED_AT; at += sizeof(void *)) {
-        if (memcmp(static_cast<const char *>(variable) + at, &wanted, sizeof(T)) == 0) {
+        // Bytes, since what lies there may be anything.
+        if (memcmp(static_cast<const char *>(variable) + at,
+                   reinterpret_cast<const char *>(&wanted), sizeof(T)) == 0) {
             found = at;
             count++;
         }

@@ -121,7 +121,7 @@ Control *Writer::find_control(int timeout_ms)
                      : onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
                                             timeout_ms, &control_channel);
     onespace_insitu_step shown;
-    onespace_insitu_array array;
+    onespace_insitu_array array = {};
     if (result == 0)
         result = onespace_insitu_take(control_channel, &shown, timeout_ms);
     if (result == 0)

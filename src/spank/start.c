@@ -23,13 +23,15 @@ static char *take(const char *name)
 
 int main(int argc, char **argv)
 {
-    char *command = take("ONESPACE_SPANK_COMMAND"), *options = take("ONESPACE_SPANK_OPTIONS");
-    char *program = take("ONESPACE_SPANK_PROGRAM");
+    static char *command, *options, *program, **words; /* until the end of the process */
+    command = take("ONESPACE_SPANK_COMMAND");
+    options = take("ONESPACE_SPANK_OPTIONS");
+    program = take("ONESPACE_SPANK_PROGRAM");
     if (!command || !options || !program || argc < 1) {
         fprintf(stderr, "onespace: this program is for Slurm's plug-in: use srun --onespace\n");
         return 2;
     }
-    char **words = calloc((size_t)argc + WORDS_MAX + 3, sizeof(*words));
+    words = calloc((size_t)argc + WORDS_MAX + 3, sizeof(*words));
     int count = 0;
     if (!words)
         return 1;

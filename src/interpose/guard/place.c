@@ -32,15 +32,25 @@ struct search {
     struct place *place;
 };
 
+/* The next character, if there is one. */
+static const char *next(const char *at)
+{
+    return *at ? at + 1 : at;
+}
+
 /* "start-end rwxp offset device inode   path": whether the search is over. */
 static int look(struct search *search, const char *line)
 {
     const char *at = line;
-    uintptr_t start = read_hex(&at), end = (at++, read_hex(&at));
+    uintptr_t start = read_hex(&at);
+    at = next(at);
+    uintptr_t end = read_hex(&at);
     if (start > search->address)
         return 1;
-    const char *rights = ++at;
-    at += 5;
+    char rights[5] = "";
+    at = next(at);
+    for (int i = 0; i < 5; i++, at = next(at))
+        rights[i] = *at;
     uint64_t offset = read_hex(&at);
     const char *path = at;
     while (*path && *path != '/')

@@ -39,6 +39,12 @@ static struct record record_of(const struct described *call)
     return record;
 }
 
+static int is_same(const struct record *one, const struct record *other)
+{
+    return strcmp(one->name, other->name) == 0 && strcmp(one->op, other->op) == 0 &&
+           one->bytes == other->bytes && one->root == other->root;
+}
+
 /* "MPI_Reduce of 8 bytes with MPI_SUM to root 0" */
 static void describe(const struct record *record, char *text, size_t size)
 {
@@ -63,7 +69,7 @@ int check_call(const struct communicator *communicator, const struct described *
     result = agreement_gather(agreement, &mine, sizeof(mine), &gathered);
     const struct record *all = gathered;
     for (int i = 1; result == MPI_SUCCESS && i < communicator->group->ranks; i++)
-        if (memcmp(&all[i], &all[0], sizeof(all[0])) != 0) {
+        if (!is_same(&all[i], &all[0])) {
             char one[128], other[128];
             describe(&all[0], one, sizeof(one));
             describe(&all[i], other, sizeof(other));

@@ -77,11 +77,11 @@ static int split(struct nodes *nodes, MPI_Comm comm, int first)
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
 {
     int ranks = group->ranks, mine = first_here(group);
-    struct nodes *nodes = malloc(sizeof(*nodes) + (size_t)ranks * sizeof(nodes->of[0]));
-    int *first = malloc((size_t)ranks * sizeof(*first)), has_memory = nodes && first, all_have;
+    struct nodes *nodes = calloc(1, sizeof(*nodes) + (size_t)ranks * sizeof(nodes->of[0]));
+    int *first = calloc((size_t)ranks, sizeof(*first)), has_memory = nodes && first, all_have = 0;
     /* A rank without memory tells the others. */
     *error = real()->Allreduce(&has_memory, &all_have, 1, MPI_INT, MPI_MIN, comm);
-    if (*error == MPI_SUCCESS && !all_have)
+    if (*error == MPI_SUCCESS && (!all_have || !nodes || !first))
         *error = MPI_ERR_NO_MEM;
     if (*error == MPI_SUCCESS)
         *error = real()->Allgather(&mine, 1, MPI_INT, first, 1, MPI_INT, comm);

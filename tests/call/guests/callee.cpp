@@ -202,7 +202,7 @@ CALLED intptr_t recurses(void *argument)
             reinterpret_cast<uintptr_t>(recursion->functions[other]));
         recursion->failed |= onespace_call(recursion->ids[other], function, argument, nullptr);
     }
-    recursion->failed |= strcmp(text, "held across the calls");
+    recursion->failed |= strcmp(text, "held across the calls") != 0;
     free(text);
     return 0;
 }

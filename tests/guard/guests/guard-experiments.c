@@ -406,7 +406,8 @@ static void mappings(void)
     printf("mprotect %s; ", key_of(memory) == key ? "keeps it" : "loses it");
     char *moved = mremap(memory, 4 * PAGE, 64 * PAGE, MREMAP_MAYMOVE);
     printf("mremap %s; ", key_of(moved) == key ? "keeps it" : "loses it");
-    mmap(moved, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    moved =
+        mmap(moved, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     printf("MAP_FIXED over it %s; ", key_of(moved) == key ? "keeps it" : "loses it");
     char *none = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pkey_mprotect(none, PAGE, PROT_NONE, key);
@@ -421,8 +422,8 @@ static void mappings(void)
 
 static void keys_in_all(void)
 {
-    int count = 1, last; /* one is `key` */
-    while ((last = pkey_alloc(0, 0)) >= 0)
+    int count = 1; /* one is `key` */
+    while (pkey_alloc(0, 0) >= 0)
         count++;
     printf("%d; then %s; ", count, strerror(errno));
     pkey_free(key);

@@ -27,6 +27,7 @@ static void *hold_stack(void *kind)
     in_thread = strcmp(kind, "thread-stack") == 0 ? here : in_thread_local;
     pthread_barrier_wait(&has_begun);
     pthread_barrier_wait(&may_end);
+    in_thread = NULL;
     return NULL;
 }
 
