@@ -234,7 +234,7 @@ class Argument
     Py_buffer buffer = {};
 };
 
-long long call(int id, const std::string &name, nb::args given)
+long long call(int id, const std::string &name, const nb::args &given)
 {
     std::deque<Argument> arguments;
     intptr_t values[ONESPACE_CALL_ARGUMENTS] = {}, value = 0;

@@ -29,9 +29,10 @@ static struct shared *head_of(void *block)
 /* Zeroed. */
 static void *allocate(size_t size, size_t *mapped)
 {
-    *mapped = space_is_guarded() ? size : 0;
-    if (!*mapped)
+    *mapped = 0;
+    if (!space_is_guarded())
         return calloc(1, size);
+    *mapped = size;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
