@@ -74,12 +74,12 @@ chroot_copy() {
     cp -a --reflink=auto "$chroots/$1" "$chroots/$2"
 }
 
-# chroot_run NAME DIRECTORY COMMAND...: runs the command there, with the directory as /work and a clean environment. What
+# chroot_run NAME DIRECTORY COMMAND...: runs the command there, with the directory as /onespace and a clean environment. What
 # it starts ends with it, and so do the mounts.
 chroot_run() {
     name=$1 directory=$2
     shift 2
-    mkdir -p "$chroots/$name/work"
+    mkdir -p "$chroots/$name/onespace"
     unshare --mount --pid --fork --kill-child sh -euc '
         root=$1 directory=$2
         shift 2
@@ -88,7 +88,7 @@ chroot_run() {
         mount --rbind /dev "$root/dev"
         mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
         mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-        mount --bind "$directory" "$root/work"
+        mount --bind "$directory" "$root/onespace"
         cp /etc/resolv.conf "$root/etc/resolv.conf"
         # MPICH 3 looks its own host up.
         [ -e "$root/etc/hosts" ] || echo "127.0.0.1 localhost $(uname -n)" >"$root/etc/hosts"
