@@ -33,6 +33,9 @@ main_function *agent_serve_calls_before(main_function *main);
 /* Writes the path of a file beside the agent: 0 or -1. */
 int agent_file_beside(const char *name, char *path, size_t size);
 
+/* ucx.c: called before main, when the libraries that the program is linked with are loaded. */
+void agent_choose_transports(void);
+
 /* exit.c: in thread mode, before the program: its end will be that of the task alone. Without that,
  * ends the task. */
 void agent_divert_exit(void);

@@ -4,6 +4,7 @@
 #include "interpose/calls.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
+#include "space/turns.h"
 
 #include <errno.h>
 #include <linux/mman.h>
@@ -47,12 +48,31 @@ static void note_refused(void)
         space_count(&space_registry()->refused, 1);
 }
 
+static int changes_map(long nr)
+{
+    switch (nr) {
+    case __NR_brk:
+    case __NR_mmap:
+    case __NR_mprotect:
+    case __NR_mremap:
+    case __NR_munmap:
+    case __NR_pkey_mprotect:
+    case __NR_shmat:
+    case __NR_shmdt:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 /* All that fail with ENOMEM are calls on memory. The break that cannot move says so by its value,
  * and a libc goes to mmap then. */
 static long run(interposed_handler *handler, struct space_slot *self, long nr, const long a[6])
 {
+    int begun = changes_map(nr) && turn_begin(space_registry());
     long result =
         handler ? handler(self, nr, a) : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    turn_end(space_registry(), begun);
     if (__builtin_expect(result == -ENOMEM, 0))
         note_refused();
     return result;

@@ -28,39 +28,40 @@
     ROW(struct space, free_hint, 512, 4) \
     ROW(struct space, ends, 576, 4) \
     ROW(struct space, names, 640, 4) \
-    ROW(struct space, barrier, 704, 8) \
-    ROW(struct space, group_ntasks, 712, 4) \
-    ROW(struct space, group_numbers, 716, 256) \
-    ROW(struct space, group_ended, 972, 4) \
-    ROW(struct space, group_loaded, 976, 4) \
-    ROW(struct space, name, 980, 64) \
-    ROW(struct space, fence_low, 1048, 8) \
-    ROW(struct space, fence_high, 1056, 8) \
-    ROW(struct space, reaper_ignored, 1064, 8) \
-    ROW(struct space, reaper_limits, 1072, 256) \
-    ROW(struct space, trampoline_page, 1328, 8) \
-    ROW(struct space, refused, 1336, 4) \
-    ROW(struct space, pids, 1344, 8192) \
-    ROW(struct space, debug_head, 9536, 48) \
-    ROW(struct space, debug_tail, 9584, 48) \
-    ROW(struct space, debug_linked, 9632, 4) \
-    ROW(struct space, highest, 9636, 4) \
-    ROW(struct space, insitu, 9640, 4) \
-    ROW(struct space, calls, 9644, 4) \
-    ROW(struct space, oversubscribed, 9648, 4) \
-    ROW(struct space, guard, 9652, 36) \
-    ROW(struct space, overflows, 9688, 16) \
-    ROW(struct space, cpuids, 9704, 3072) \
-    ROW(struct space, files, 12776, 217088) \
-    ROW(struct space, cache, 229864, 56) \
-    ROW(struct space, departure, 229920, 264) \
-    ROW(struct space, export_reach, 230184, 32768) \
-    ROW(struct space, exports, 262952, 2097152) \
-    ROW(struct space, shared, 2360104, 3285416) \
-    ROW(struct space, xpmem_library, 5645520, 4096) \
-    ROW(struct space, xpmem_slots, 5649616, 8388608) \
-    ROW(struct space, holds, 14038224, 8388608) \
-    ROW(struct space, slots, 22426880, 10354688) \
+    ROW(struct space, map_turn, 704, 4) \
+    ROW(struct space, barrier, 768, 8) \
+    ROW(struct space, group_ntasks, 776, 4) \
+    ROW(struct space, group_numbers, 780, 256) \
+    ROW(struct space, group_ended, 1036, 4) \
+    ROW(struct space, group_loaded, 1040, 4) \
+    ROW(struct space, name, 1044, 64) \
+    ROW(struct space, fence_low, 1112, 8) \
+    ROW(struct space, fence_high, 1120, 8) \
+    ROW(struct space, reaper_ignored, 1128, 8) \
+    ROW(struct space, reaper_limits, 1136, 256) \
+    ROW(struct space, trampoline_page, 1392, 8) \
+    ROW(struct space, refused, 1400, 4) \
+    ROW(struct space, pids, 1408, 8192) \
+    ROW(struct space, debug_head, 9600, 48) \
+    ROW(struct space, debug_tail, 9648, 48) \
+    ROW(struct space, debug_linked, 9696, 4) \
+    ROW(struct space, highest, 9700, 4) \
+    ROW(struct space, insitu, 9704, 4) \
+    ROW(struct space, calls, 9708, 4) \
+    ROW(struct space, oversubscribed, 9712, 4) \
+    ROW(struct space, guard, 9716, 36) \
+    ROW(struct space, overflows, 9752, 16) \
+    ROW(struct space, cpuids, 9768, 3072) \
+    ROW(struct space, files, 12840, 217088) \
+    ROW(struct space, cache, 229928, 56) \
+    ROW(struct space, departure, 229984, 264) \
+    ROW(struct space, export_reach, 230248, 32768) \
+    ROW(struct space, exports, 263016, 2097152) \
+    ROW(struct space, shared, 2360168, 3285416) \
+    ROW(struct space, xpmem_library, 5645584, 4096) \
+    ROW(struct space, xpmem_slots, 5649680, 8388608) \
+    ROW(struct space, holds, 14038288, 8388608) \
+    ROW(struct space, slots, 22426944, 10354688) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \

@@ -25,7 +25,7 @@
 #include "registry/statistics.h"
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   3u
+#define SPACE_ABI   4u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -62,6 +62,7 @@ struct space {
     _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
     _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
+    _Alignas(64) _Atomic uint32_t map_turn;  /* futex: who may change the map; space/turns.c */
     _Alignas(64) _Atomic uint64_t barrier;   /* generation << 32 | arrived */
     /* The group of tasks that were started together. When none of them is alive, a spawn with a
      * number that this group has had, or with another count, begins the next group. */

@@ -10,6 +10,7 @@
 #include "space/exports.h"
 #include "space/shared.h"
 #include "space/slots.h"
+#include "space/turns.h"
 
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
@@ -159,6 +160,7 @@ static int is_going(const struct space_slot *owner)
 
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
 {
+    int begun = turn_begin(space);
     for (unsigned i = 0; i < count; i++)
         try_reclaim(space, owners[i]);
     for (unsigned first = 0, next; first < count; first = next) {
@@ -169,6 +171,7 @@ void holds_wanted(struct space *space, struct space_slot *const *owners, unsigne
             next++;
         unmap_ranges(space, owners + first, next - first);
     }
+    turn_end(space, begun);
 }
 
 void holds_reclaim(struct space *space)

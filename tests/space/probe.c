@@ -90,6 +90,16 @@ void probe_set_oversubscribed(int oversubscribed)
     atomic_store(&space_registry()->oversubscribed, (uint32_t)oversubscribed);
 }
 
+void probe_take_turn(void)
+{
+    atomic_store(&space_registry()->map_turn, 1);
+}
+
+int probe_turn(void)
+{
+    return (int)atomic_load(&space_registry()->map_turn);
+}
+
 int probe_is_shared(unsigned long address)
 {
     return shared_holds(address);

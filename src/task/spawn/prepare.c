@@ -16,6 +16,7 @@
 #include "interpose/guard/guard.h"
 #include "interpose/memory/area.h"
 #include "space/holds.h"
+#include "space/turns.h"
 #include "task/spawn/agent_path.h"
 #include "task/spawn/inherit.h"
 #include "task/spawn/loader_image.h"
@@ -277,6 +278,19 @@ static void colour_child(const struct spawn *spawn, const struct elf_mapping *ma
     guard_colour_records(slot);
 }
 
+/* Maps and fills all that the child needs before its program runs. */
+static int make_memory(struct spawn *spawn, struct elf_mapping *mapping)
+{
+    struct space_slot *slot = spawn->slot;
+    int result = slot->flags & ONESPACE_SPAWN_GUARD ? (int)guard_prepare(spawn->space, slot) : 0;
+    if (result == 0)
+        result = map_all(spawn, mapping);
+    spawn->child = (struct child *)slot->child_record;
+    if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
+        result = (int)area_prepare(slot);
+    return result == 0 ? build_stack(spawn, mapping) : result;
+}
+
 int prepare_child(struct spawn *spawn, uint64_t signal_mask)
 {
     struct elf_mapping mapping;
@@ -292,14 +306,9 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, elf_program_name(&spawn->program));
-    int result = slot->flags & ONESPACE_SPAWN_GUARD ? (int)guard_prepare(spawn->space, slot) : 0;
-    if (result == 0)
-        result = map_all(spawn, &mapping);
-    spawn->child = (struct child *)slot->child_record;
-    if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
-        result = (int)area_prepare(slot);
-    if (result == 0)
-        result = build_stack(spawn, &mapping);
+    int begun = turn_begin(spawn->space);
+    int result = make_memory(spawn, &mapping);
+    turn_end(spawn->space, begun);
     if (result == 0)
         fill_child(spawn, mapping.entry, signal_mask);
     if (result == 0 && slot->guard_key)

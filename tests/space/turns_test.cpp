@@ -1,0 +1,59 @@
+// tests/space/turns_test.cpp: changes of the map take turns where tasks outnumber CPUs.
+#include "fixture.hpp"
+#include "probe.h"
+
+using namespace fixture;
+
+class turns : public SpaceTest
+{
+  protected:
+    void SetUp() override
+    {
+        SpaceTest::SetUp();
+        probe_set_oversubscribed(1);
+    }
+    void TearDown() override
+    {
+        probe_set_oversubscribed(0);
+        SpaceTest::TearDown();
+    }
+};
+
+TEST_F(turns, of_threads_handlers_and_tasks_leave_nothing_wrong)
+{
+    std::vector<std::unique_ptr<Task>> tasks;
+    for (int i = 0; i < 4; i++)
+        tasks.push_back(std::make_unique<Task>(Words{program("turns"), "3", "2000"}));
+    for (auto &task : tasks)
+        EXPECT_EQ(task->finish().output, "maps 6000 wrong 0\n");
+    EXPECT_EQ(probe_turn(), 0);
+}
+
+TEST_F(turns, are_taken_over_from_one_that_ended)
+{
+    probe_take_turn();
+    EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
+    EXPECT_EQ(probe_turn(), 0);
+}
+
+TEST_F(turns, are_not_taken_with_a_cpu_for_each)
+{
+    probe_set_oversubscribed(0);
+    probe_take_turn();
+    EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
+    EXPECT_EQ(probe_turn(), 1) << "nobody asked for the turn";
+    probe_set_oversubscribed(1);
+    EXPECT_EQ(as_task({program("turns"), "1", "1"}).output, "maps 1 wrong 0\n");
+    EXPECT_EQ(probe_turn(), 0);
+}
+
+TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
+{
+    for (int i = 0; i < 30; i++) {
+        Task task({program("turns"), "3", "1000000"});
+        usleep(static_cast<useconds_t>(1000 * (i % 5)));
+        task.kill(SIGKILL);
+        EXPECT_EQ(as_task({program("turns"), "1", "10"}).output, "maps 10 wrong 0\n");
+    }
+    EXPECT_EQ(probe_turn(), 0);
+}
