@@ -33,7 +33,7 @@ install(FILES include/onespace/window.h include/onespace/insitu.h include/onespa
     include/onespace/call.h include/onespace/call.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(DIRECTORY include/onespace/sync DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace
-  FILES_MATCHING PATTERN "*.hpp")
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
 # What the documentation links to, in the same places.

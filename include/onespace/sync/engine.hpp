@@ -14,6 +14,7 @@
 #include <bit>
 #include <optional>
 
+#include "onespace/sync/copy.h"
 #include "onespace/sync/rounds.hpp"
 #include "onespace/sync/slots.hpp"
 
@@ -192,14 +193,14 @@ template <member Member> class engine
     void take(int from, const part &theirs, std::byte *to, std::size_t bytes)
     {
         if (theirs.bytes == bytes)
-            std::memcpy(to, theirs.data, bytes);
+            onespace_copy(to, theirs.data, bytes);
         else
             member_.disagrees(from);
     }
     static void copy(void *to, const void *from, std::size_t bytes)
     {
         if (bytes && to != from)
-            std::memcpy(to, from, bytes);
+            onespace_copy(to, from, bytes);
     }
 
     // Whether an operation on so many bytes of each rank is over sooner if each rank that gets the

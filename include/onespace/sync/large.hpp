@@ -46,7 +46,7 @@ template <member Member> class engine<Member>::exposed
             return false;
         if (!direct_) {
             if (offers)
-                std::memcpy(shared(of_.member_.rank(), 0), in_ + start_, size_);
+                onespace_copy(shared(of_.member_.rank(), 0), in_ + start_, size_);
             of_.rounds_.wait();
         }
         return !of_.member_.lost();
@@ -106,10 +106,10 @@ void engine<Member>::large_reduce(const std::byte *in, std::byte *out, std::size
         auto begin = [&](std::size_t of) { return all.size() / element * of / size * element; };
         for (std::size_t at = begin(rank); at < begin(rank + 1); at += block) {
             std::size_t count = std::min(block, begin(rank + 1) - at);
-            std::memcpy(sum, all.in(0) + at, count);
+            onespace_copy(sum, all.in(0) + at, count);
             for (std::size_t i = 1; i < size; i++)
                 combine(sum, all.in(static_cast<int>(i)) + at, count, false);
-            std::memcpy(all.out(to) + at, sum, count);
+            onespace_copy(all.out(to) + at, sum, count);
         }
         rounds_.wait();
         bool there = direct && root != everybody;
@@ -129,7 +129,7 @@ void engine<Member>::reduce_scatter(const void *in, std::size_t bytes, void *out
     auto sum = [&](auto in_of, std::size_t from, std::size_t to) {
         for (int i = 0; from < to && i < member_.size(); i++)
             if (i == 0)
-                std::memcpy(bytes_of(out) + (from - begin), in_of(0), to - from);
+                onespace_copy(bytes_of(out) + (from - begin), in_of(0), to - from);
             else
                 combine(bytes_of(out) + (from - begin), in_of(i), to - from, false);
     };
@@ -178,11 +178,11 @@ void engine<Member>::scan(const void *in, void *out, std::size_t bytes, std::siz
             std::size_t count = std::min(block, begin(rank + 1) - at);
             for (int i = 0; i < size; i++) {
                 // A rank's `out` may be its `in`.
-                std::memcpy(sum, i ? before : all.in(0) + at, count);
+                onespace_copy(sum, i ? before : all.in(0) + at, count);
                 if (i)
                     combine(sum, all.in(i) + at, count, false);
                 if (!exclusive || i)
-                    std::memcpy(all.out(i) + at, exclusive ? before : sum, count);
+                    onespace_copy(all.out(i) + at, exclusive ? before : sum, count);
                 std::swap(sum, before);
             }
         }
@@ -203,7 +203,7 @@ void engine<Member>::large_broadcast(std::byte *data, std::size_t bytes, int roo
     exposed all(*this, kind::broadcast, root, data, nullptr, bytes, 1);
     while (all.next(member_.rank() == root))
         if (member_.rank() != root)
-            std::memcpy(data + all.start(), all.in(root), all.size());
+            onespace_copy(data + all.start(), all.in(root), all.size());
 }
 
 template <member Member>
@@ -217,13 +217,13 @@ void engine<Member>::large_gather(const std::byte *in, std::byte *out, std::size
                             if (from != member_.rank())
                                 take(from, theirs, out + from * bytes, bytes);
                             else if (gets)
-                                std::memmove(out + from * bytes, in, bytes);
+                                onespace_copy(out + from * bytes, in, bytes);
                         });
     }
     exposed all(*this, kind::gather, root, in, nullptr, bytes, 1);
     while (all.next(true))
         for (int i = 0; gets && i < member_.size(); i++)
-            std::memmove(out + i * bytes + all.start(), all.in(i), all.size());
+            onespace_copy(out + i * bytes + all.start(), all.in(i), all.size());
 }
 
 // Each rank reads its part of the root's memory. Unless ranks are direct, all of it passes through
@@ -239,7 +239,7 @@ void engine<Member>::scatter(const void *in, void *out, std::size_t bytes, int r
                             if (from != member_.rank())
                                 take(from, theirs, bytes_of(out), bytes);
                             else if (from == root)
-                                std::memmove(out, bytes_of(in) + mine, bytes);
+                                onespace_copy(out, bytes_of(in) + mine, bytes);
                         });
     }
     exposed all(*this, kind::scatter, root, bytes_of(in), nullptr, bytes * member_.size(), 1);
@@ -247,8 +247,8 @@ void engine<Member>::scatter(const void *in, void *out, std::size_t bytes, int r
         std::size_t from = std::max(mine, all.start());
         std::size_t to = std::min(mine + bytes, all.start() + all.size());
         if (from < to)
-            std::memmove(bytes_of(out) + (from - mine), all.in(root) + (from - all.start()),
-                         to - from);
+            onespace_copy(bytes_of(out) + (from - mine), all.in(root) + (from - all.start()),
+                          to - from);
     }
 }
 

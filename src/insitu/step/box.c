@@ -1,7 +1,7 @@
 /* src/insitu/step/box.c: copy a box of elements between arrays with different strides. */
-#include <string.h>
 
 #include "insitu/handle.h"
+#include "onespace/sync/copy.h"
 
 /* The innermost dimensions without gaps on both sides are copied as one run of bytes: sets *run to
  * its length and returns the number of dimensions outside it. */
@@ -22,7 +22,7 @@ static void copy(const struct insitu_box *box, unsigned dimension, unsigned oute
                  const char *from, char *to)
 {
     if (dimension == outer) {
-        memcpy(to, from, run);
+        onespace_copy(to, from, run);
         return;
     }
     for (uint64_t i = 0; i < box->shape[dimension]; i++)

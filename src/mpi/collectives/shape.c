@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mpi/types/walk.h"
+#include "onespace/sync/copy.h"
 
 /* Single bytes, one after another. */
 static const struct layout bytes = {
@@ -78,7 +79,7 @@ int piece_fill(const struct piece *piece, const struct engine_part *from)
         return MPI_ERR_TRUNCATE;
     if (!piece->shape.form && !from->form) {
         if (from->bytes && piece->address != from->data)
-            memcpy(piece->address, from->data, from->bytes);
+            onespace_copy(piece->address, from->data, from->bytes);
         return MPI_SUCCESS;
     }
     struct side to = side_of(piece->address, room, piece->shape.form);

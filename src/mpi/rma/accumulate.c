@@ -9,6 +9,7 @@
 #include "mpi/rma/update.h"
 #include "mpi/types/reduce.h"
 #include "mpi/types/walk.h"
+#include "onespace/sync/copy.h"
 
 /* ---- Contiguous elements of one predefined type on all sides ---- */
 
@@ -17,11 +18,11 @@ static void update_row(char *address, const char *origin, char *result, size_t c
                        reduce_function *reduce)
 {
     if (result)
-        memcpy(result, address, size);
+        onespace_copy(result, address, size);
     if (origin && reduce)
         reduce(address, origin, count);
     else if (origin)
-        memcpy(address, origin, size);
+        onespace_copy(address, origin, size);
 }
 
 static int accumulate_row(struct window *window, const struct transfer *origin,

@@ -4,10 +4,10 @@
  * They need a descriptor of the file that the part is on. Another rank's file is opened at the
  * first use: most ranks transfer much to few others, and descriptors are scarce. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "mpi/storage/window.h"
+#include "onespace/sync/copy.h"
 
 enum { NOT_YET = -2, NONE = -1 };
 
@@ -76,7 +76,7 @@ void storage_copy(struct window *window, int rank, int is_put, char *part, char 
     int is_inside =
         region->length && part >= region->base && part + size <= region->base + region->length;
     if (!is_inside || storage->kept)
-        memmove(is_put ? part : own, is_put ? own : part, size);
+        onespace_copy(is_put ? part : own, is_put ? own : part, size);
     else if (is_put)
         storage_region_store(region, descriptor_of(window, rank), (uint64_t)(part - region->base),
                              own, size);

@@ -4,10 +4,10 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "mpi/types/layout.h"
 #include "mpi/types/walk.h"
+#include "onespace/sync/copy.h"
 
 enum { BUCKETS_BITS = 8 };
 
@@ -202,7 +202,7 @@ int types_copy(const struct transfer *to, const struct transfer *from)
         size_t size = (size_t)from->count * origin->size;
         if (size > (size_t)to->count * target->size)
             return MPI_ERR_TRUNCATE;
-        memmove(to->address, from->address, size);
+        onespace_copy(to->address, from->address, size);
         return MPI_SUCCESS;
     }
     const struct layouts *sink, *source;

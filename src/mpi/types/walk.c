@@ -2,7 +2,6 @@
 #include "mpi/types/walk.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { FEW = 8 }; /* nested loops; more need memory */
 
@@ -139,41 +138,8 @@ static inline void advance(struct cursor *cursor, size_t size, size_t count)
         next_runs(cursor);
 }
 
-/* The compiler makes one load and one store of each block: `size` is a constant. */
-static inline __attribute__((always_inline)) void copy_equal(const struct blocks *blocks,
-                                                             size_t size)
-{
-    char *to = blocks->to;
-    const char *from = blocks->from;
-    for (size_t i = 0; i < blocks->count; i++) {
-        memcpy(to, from, size);
-        to += blocks->to_stride;
-        from += blocks->from_stride;
-    }
-}
-
-static inline int copy(void *context, const struct blocks *blocks)
-{
-    (void)context;
-    switch (blocks->size) {
-    case 4:
-        copy_equal(blocks, 4);
-        break;
-    case 8:
-        copy_equal(blocks, 8);
-        break;
-    case 16:
-        copy_equal(blocks, 16);
-        break;
-    default:
-        copy_equal(blocks, blocks->size);
-    }
-    return 0;
-}
-
-/* Always inline, so that the compiler knows the function. */
-static inline __attribute__((always_inline)) void walk_both(struct cursor *to, struct cursor *from,
-                                                            walk_function *function, void *context)
+static void walk_both(struct cursor *to, struct cursor *from, walk_function *function,
+                      void *context)
 {
     while (to->count && from->count) {
         struct blocks blocks = {.to = to->run + to->done, .from = from->run + from->done};
@@ -192,60 +158,17 @@ static inline __attribute__((always_inline)) void walk_both(struct cursor *to, s
     }
 }
 
-static int begin_both(struct cursor *to, const struct side *sink, struct cursor *from,
-                      const struct side *source)
-{
-    int result = begin(to, sink);
-    if (result == MPI_SUCCESS && (result = begin(from, source)) != MPI_SUCCESS)
-        end(to);
-    return result;
-}
-
-static void end_both(struct cursor *to, struct cursor *from)
-{
-    end(from);
-    end(to);
-}
-
 int walk(const struct side *to, const struct side *from, walk_function *function, void *context)
 {
     struct cursor sink, source;
-    int result = begin_both(&sink, to, &source, from);
+    int result = begin(&sink, to);
     if (result != MPI_SUCCESS)
         return result;
-    walk_both(&sink, &source, function, context);
-    end_both(&sink, &source);
-    return MPI_SUCCESS;
-}
-
-/* Both sides have the same layout: one cursor serves both. */
-static int copy_alike(const struct side *to, const struct side *from)
-{
-    struct cursor cursor;
-    int result = begin(&cursor, to);
-    if (result != MPI_SUCCESS)
-        return result;
-    while (cursor.count) {
-        struct blocks blocks = {cursor.run,    from->address + (cursor.run - to->address),
-                                cursor.stride, cursor.stride,
-                                cursor.size,   cursor.count};
-        copy(NULL, &blocks);
-        cursor.count = 0;
-        next_runs(&cursor);
+    result = begin(&source, from);
+    if (result == MPI_SUCCESS) {
+        walk_both(&sink, &source, function, context);
+        end(&source);
     }
-    end(&cursor);
-    return MPI_SUCCESS;
-}
-
-int walk_copy(const struct side *to, const struct side *from)
-{
-    struct cursor sink, source;
-    if (to->layout == from->layout && to->items == from->items)
-        return copy_alike(to, from);
-    int result = begin_both(&sink, to, &source, from);
-    if (result != MPI_SUCCESS)
-        return result;
-    walk_both(&sink, &source, copy, NULL);
-    end_both(&sink, &source);
-    return MPI_SUCCESS;
+    end(&sink);
+    return result;
 }

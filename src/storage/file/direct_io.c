@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "onespace/sync/copy.h"
+
 /* By experiment: more pieces are faster on a disk, larger ones on a device in memory. The buffer is
  * a multiple of the huge page size: with small pages a device takes far less in one request. */
 enum { PIECE = 1 << 20, PIECES = 4 };
@@ -160,7 +162,7 @@ static void begin_piece(struct direct_io *io, const struct transfer *transfer, s
     if (goes_through_buffer(transfer)) {
         memory = buffer_of(io, piece);
         if (transfer->from)
-            memcpy(buffer_of(io, piece), transfer->from + offset, size);
+            onespace_copy(buffer_of(io, piece), transfer->from + offset, size);
     }
     begin(io, piece,
           (struct iocb){
@@ -176,7 +178,7 @@ static size_t end_piece(struct direct_io *io, const struct transfer *transfer, s
 {
     size_t got = await(io, piece);
     if (transfer->to && goes_through_buffer(transfer))
-        memcpy(transfer->to + piece * PIECE, buffer_of(io, piece), got);
+        onespace_copy(transfer->to + piece * PIECE, buffer_of(io, piece), got);
     return got;
 }
 

@@ -16,10 +16,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "onespace/sync/copy.h"
 #include "storage/region/internal.h"
 
 enum {
@@ -126,7 +126,7 @@ void storage_region_store(struct storage_region *region, int fd, uint64_t offset
         !goes_by_pointers(region, offset, size) &&
         !storage_file_is_short(fd, region->file_offset + region->length))
         done = write_all(region, fd, region->file_offset + offset, from, size);
-    memmove(region->base + offset + done, (const char *)from + done, size - done);
+    onespace_copy(region->base + offset + done, (const char *)from + done, size - done);
 }
 
 /* Requests a range of the file from the device. */
@@ -161,7 +161,7 @@ static size_t read_pieces(const struct storage_region *region, int fd, uint64_t 
         uint64_t at = region->file_offset + offset + done;
         size_t want = step_of(at, size - done, READ_PIECE);
         if (is_in_memory(region, offset + done, want)) {
-            memmove(to + done, region->base + offset + done, want);
+            onespace_copy(to + done, region->base + offset + done, want);
             done += want;
             continue;
         }
@@ -196,5 +196,5 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
     size_t done = 0;
     if (fd >= 0 && !has_failed(region) && !goes_by_pointers(region, offset, size))
         done = read_all(region, fd, offset, to, size);
-    memmove((char *)to + done, region->base + offset + done, size - done);
+    onespace_copy((char *)to + done, region->base + offset + done, size - done);
 }

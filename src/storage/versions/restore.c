@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "onespace/sync/copy.h"
 #include "storage/versions/state.h"
 
 /* Where a slot's bytes go: byte `at` of the slot to byte at + shift of the part. */
@@ -33,7 +34,7 @@ static int apply_block(void *context, uint64_t at, const void *data, size_t size
     while (begin < end) {
         size_t rest = (size_t)(end - begin), step = rest < VERSIONS_PAGE ? rest : VERSIONS_PAGE;
         if (memcmp(target->part->base + begin, from, step) != 0)
-            memcpy(target->part->base + begin, from, step);
+            onespace_copy(target->part->base + begin, from, step);
         begin += (int64_t)step, from += step;
     }
     return 0;
