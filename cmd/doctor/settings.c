@@ -24,7 +24,7 @@ static void list_defaults(int out, void *context)
     if (!copy)
         return;
     memcpy(copy, before, count * sizeof(*copy));
-    defaults_set(0);
+    defaults_set(1, 0);
     for (char **at = environ; *at; at++) {
         size_t old = 0;
         while (old < count && copy[old] != *at)

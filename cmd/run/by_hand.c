@@ -140,12 +140,18 @@ static int spawn_one(const struct run_options *run, const struct run_segment *se
     return id;
 }
 
+static int count_tasks(const struct run_options *run)
+{
+    int total = 0;
+    for (int s = 0; s < run->segment_count; s++)
+        total += run->segments[s].count;
+    return total;
+}
+
 static int spawn_all(const struct run_options *run, const sigset_t *mask)
 {
     char message[1024] = "";
-    int total = 0, number = 0;
-    for (int s = 0; s < run->segment_count; s++)
-        total += run->segments[s].count;
+    int total = count_tasks(run), number = 0;
     if (total > ONESPACE_TASKS_MAX) {
         fprintf(stderr, "onespace run: %d tasks: one space holds %d\n", total, ONESPACE_TASKS_MAX);
         return -EINVAL;
@@ -261,7 +267,7 @@ static int run_all(const struct run_options *run)
         run_say_windows(&run->segments[0]);
     for (int s = 0; run->verbose && s < run->segment_count; s++)
         run_say_python(&run->segments[s]);
-    defaults_set(run->verbose);
+    defaults_set((unsigned)count_tasks(run), run->verbose);
     static sigset_t forwarded, mask;
     if (!run->thread_mode)
         hold_signals(&forwarded, &mask);

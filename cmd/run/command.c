@@ -85,7 +85,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         run_say_windows(segment);
     if (run->verbose)
         run_say_python(segment);
-    defaults_set(run->verbose);
+    defaults_set(job.ntasks > 0 ? (unsigned)job.ntasks : 1, run->verbose);
     return shim_run(&job);
 }
 

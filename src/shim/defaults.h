@@ -3,7 +3,7 @@
 #define ONESPACE_SHIM_DEFAULTS_H
 
 /* Sets them in the environment of the calling process, except where the user did; says so on
- * standard error if verbose. */
-void defaults_set(int verbose);
+ * standard error if verbose. ranks: of the job on this node. */
+void defaults_set(unsigned ranks, int verbose);
 
 #endif

@@ -1,6 +1,6 @@
 /* onespace/sync/copy.h: copies of any size; C and C++.
  *
- * Beyond 2 KiB glibc's memcpy uses `rep movsb`. On AMD's Zen processors that takes 15 to 30 times
+ * Beyond 2 KiB glibc's memcpy uses `rep movsb`. On AMD's Zen CPUs that takes 15 to 30 times
  * as long when the target lies 1 to 31 bytes behind the source, modulo 4 KiB, as a large block of
  * malloc does (16 bytes behind the start of a page) when it receives what is at the start of a
  * window or mapping: 2.7 instead of 0.09 us for 8 KB on an EPYC with glibc 2.36. Such copies are

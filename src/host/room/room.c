@@ -18,7 +18,9 @@
 #include "host/room/mappings.h"
 
 /* What the space and each of its ranks need. A static program has 10 mappings, a dynamic one 25, a
- * rank of MPICH 100, of Open MPI 165. Open MPI's ranks have three threads, and each has a shim. */
+ * rank of MPICH 100, of Open MPI 165. Open MPI's ranks have three threads, and each has a shim.
+ * Without hwloc's plugins, which the shim leaves out where mappings are short, a rank of Open MPI
+ * has 123 mappings. */
 struct need {
     uint64_t own, each;
 };
@@ -27,7 +29,7 @@ static const struct {
     struct need least, likely;
 } kinds[ROOM_KINDS] = {
     {"descriptors", "ulimit -Hn", "", {24, 1}, {24, 1}},
-    {"mappings", "vm.max_map_count", "", {60, 10}, {100, 170}},
+    {"mappings", "vm.max_map_count", "", {60, 10}, {100, 125}},
     {"processes", "ulimit -u and pids.max", "", {0, 1}, {4, 4}},
     {"memory", "the machine's memory and memory.max", " KiB", {4096, 128}, {32768, 8192}},
 };
@@ -147,6 +149,12 @@ void room_look(enum room_kind kind, unsigned ranks, struct room *room)
     room->fit_least = fitting(&kinds[kind].least, room->there);
     room->fit_likely = fitting(&kinds[kind].likely, room->there);
     advise(kind, room);
+}
+
+int room_lacks_plugins(unsigned ranks)
+{
+    static const struct need with_plugins = {100, 170};
+    return needed(&with_plugins, ranks) > mappings_allowed();
 }
 
 int room_check(enum room_starter starter, unsigned ranks, char *message, size_t size)
