@@ -11,6 +11,15 @@ static Outcome scene(const std::string &name, const Callee &callee)
     return as_task({program("callee"), name, std::to_string(callee.id())});
 }
 
+// After a jump out of a call the callee serves others.
+static void expect_jump(const std::string &name, const std::string &says)
+{
+    Callee callee;
+    EXPECT_EQ(scene(name, callee), exits(says));
+    EXPECT_EQ(callee.call("use_heap", 10), 0) << message();
+    EXPECT_EQ(callee.finish().status, 0);
+}
+
 TEST_F(call_task, handlers_run_with_the_callers_own_storage)
 {
     Callee callee;
@@ -26,18 +35,12 @@ TEST_F(call_task, sigaction_says_what_the_program_has_set)
 
 TEST_F(call_task, jumps_out_of_calls_from_a_handler)
 {
-    Callee callee;
-    EXPECT_EQ(scene("jump", callee), exits("jumped\n"));
-    EXPECT_EQ(callee.call("use_heap", 10), 0) << message();
-    EXPECT_EQ(callee.finish().status, 0);
+    expect_jump("jump", "jumped\n");
 }
 
 TEST_F(call_task, jumps_out_of_a_call_back)
 {
-    Callee callee;
-    EXPECT_EQ(scene("jump-back", callee), exits("jumped back\n"));
-    EXPECT_EQ(callee.call("use_heap", 10), 0) << message();
-    EXPECT_EQ(callee.finish().status, 0);
+    expect_jump("jump-back", "jumped back\n");
 }
 
 TEST_F(call_task, handles_its_own_faults)

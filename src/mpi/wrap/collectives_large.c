@@ -96,6 +96,19 @@ int MPI_Alltoall_c(const void *send, MPI_Count send_count, MPI_Datatype send_typ
                                  : finish(comm, result);
 }
 
+/* What MPI_Alltoallv and MPI_Alltoallw take. */
+struct few {
+    int *send_counts, *send_places, *receive_counts, *receive_places;
+};
+
+static void free_few(const struct few *few)
+{
+    free(few->send_counts);
+    free(few->send_places);
+    free(few->receive_counts);
+    free(few->receive_places);
+}
+
 WRAP(Alltoallv_c)
 int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_Aint send_places[],
                     MPI_Datatype send_type, void *receive, const MPI_Count receive_counts[],
@@ -109,18 +122,18 @@ int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_A
     if (real()->Alltoallv_c)
         return real()->Alltoallv_c(send, send_counts, send_places, send_type, receive,
                                    receive_counts, receive_places, receive_type, comm);
-    int *few_send_counts = narrow_all(send == MPI_IN_PLACE ? NULL : send_counts, comm, &result);
-    int *few_send_places = narrow_all(send == MPI_IN_PLACE ? NULL : send_places, comm, &result);
-    int *few_receive_counts = narrow_all(receive_counts, comm, &result);
-    int *few_receive_places = narrow_all(receive_places, comm, &result);
+    int is_in_place = send == MPI_IN_PLACE;
+    struct few few = {
+        narrow_all(is_in_place ? NULL : send_counts, comm, &result),
+        narrow_all(is_in_place ? NULL : send_places, comm, &result),
+        narrow_all(receive_counts, comm, &result),
+        narrow_all(receive_places, comm, &result),
+    };
     result = result == MPI_SUCCESS
-                 ? real()->Alltoallv(send, few_send_counts, few_send_places, send_type, receive,
-                                     few_receive_counts, few_receive_places, receive_type, comm)
+                 ? real()->Alltoallv(send, few.send_counts, few.send_places, send_type, receive,
+                                     few.receive_counts, few.receive_places, receive_type, comm)
                  : finish(comm, result);
-    free(few_send_counts);
-    free(few_send_places);
-    free(few_receive_counts);
-    free(few_receive_places);
+    free_few(&few);
     return result;
 }
 
@@ -140,18 +153,18 @@ int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_A
     if (real()->Alltoallw_c)
         return real()->Alltoallw_c(send, send_counts, send_places, send_types, receive,
                                    receive_counts, receive_places, receive_types, comm);
-    int *few_send_counts = narrow_all(send == MPI_IN_PLACE ? NULL : send_counts, comm, &result);
-    int *few_send_places = narrow_all(send == MPI_IN_PLACE ? NULL : send_places, comm, &result);
-    int *few_receive_counts = narrow_all(receive_counts, comm, &result);
-    int *few_receive_places = narrow_all(receive_places, comm, &result);
+    int is_in_place = send == MPI_IN_PLACE;
+    struct few few = {
+        narrow_all(is_in_place ? NULL : send_counts, comm, &result),
+        narrow_all(is_in_place ? NULL : send_places, comm, &result),
+        narrow_all(receive_counts, comm, &result),
+        narrow_all(receive_places, comm, &result),
+    };
     result = result == MPI_SUCCESS
-                 ? real()->Alltoallw(send, few_send_counts, few_send_places, send_types, receive,
-                                     few_receive_counts, few_receive_places, receive_types, comm)
+                 ? real()->Alltoallw(send, few.send_counts, few.send_places, send_types, receive,
+                                     few.receive_counts, few.receive_places, receive_types, comm)
                  : finish(comm, result);
-    free(few_send_counts);
-    free(few_send_places);
-    free(few_receive_counts);
-    free(few_receive_places);
+    free_few(&few);
     return result;
 }
 
