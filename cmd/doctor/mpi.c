@@ -154,11 +154,16 @@ static void say_open_mpi(const char *path, const char *text)
               neighbour_names(path, "openmpi/mca_btl_vader.so", call) ||
               neighbour_names(path, "openmpi*/mca_btl_vader.so", call) ||
               neighbour_names(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
+    char component[PATH_MAX]; /* src/smsc knows these releases */
+    agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
+    int knows = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
     if (cma)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: Open MPI %s: large messages by CMA (%s, with pml "
-                   "ob1): %s",
-                   path, version, major >= 5 ? "smsc/cma" : "btl vader", one_copy);
+                   "ob1): %s%s",
+                   path, version, major >= 5 ? "smsc/cma" : "btl vader", one_copy,
+                   knows && component[0] ? "; smsc/onespace where all ranks of a node are tasks"
+                                         : "");
     else
         doctor_say(DOCTOR_WARNING, "MPI library", "Use an Open MPI built with CMA (--with-cma).",
                    "%s: Open MPI %s: no CMA found: messages are copied twice, between tasks too",

@@ -66,6 +66,11 @@ static int ompi_allows_cma(const char *value)
     return value[0] == '^' ? !strstr(value, "cma") : strstr(value, "cma") != NULL;
 }
 
+static int smsc_allows_a_copy(const char *value)
+{
+    return ompi_allows_cma(value) || (value[0] != '^' && strstr(value, "onespace"));
+}
+
 static int is_not_zero(const char *value)
 {
     return strcmp(value, "0") != 0 && strcmp(value, "no") != 0 && strcmp(value, "false") != 0;
@@ -79,7 +84,7 @@ static void say_own_settings(void)
     } settings[] = {
         {"UCX_TLS", ucx_allows_cma},
         {"OMPI_MCA_btl_vader_single_copy_mechanism", ompi_allows_cma},
-        {"OMPI_MCA_smsc", ompi_allows_cma},
+        {"OMPI_MCA_smsc", smsc_allows_a_copy},
         {"MPIR_CVAR_CH4_CMA_ENABLE", is_not_zero},
     };
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {

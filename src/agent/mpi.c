@@ -1,4 +1,5 @@
-/* src/agent/mpi.c: loads the MPI layer (src/mpi) into a program that makes its first window.
+/* src/agent/mpi.c: loads the MPI layer (src/mpi) into a program that makes its first window, and
+ * Open MPI's component (src/smsc) where the library cannot load it itself.
  *
  * The agent exports a jump under the name of each function that the layer wraps, and precedes any
  * MPI library in symbol lookup; so it does not matter when, how and in which language the program
@@ -19,6 +20,7 @@
 /* libc's; any program with an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;
 extern char *dlerror(void) WEAK;
+extern int dladdr(const void *, Dl_info *) WEAK;
 extern unsigned long getauxval(unsigned long) WEAK;
 extern char *getenv(const char *) WEAK;
 
@@ -26,7 +28,7 @@ static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
     MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
-        MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME) MPI_FORTRAN(NAME);
+        MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
 
 enum {
 #define TWO(name) +2
@@ -34,13 +36,14 @@ enum {
     MAKERS = 0 MPI_MAKERS(TWO) MPI_MAKERS_LARGE(TWO),
     COLLECTIVES = MAKERS MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
     FORTRAN = COLLECTIVES MPI_USERS(TWO) MPI_USERS_LARGE(TWO) MPI_OWN(ONE),
-    TARGETS = FORTRAN MPI_FORTRAN(ONE),
+    INTERNAL = FORTRAN MPI_FORTRAN(ONE),
+    TARGETS = INTERNAL MPI_INTERNAL(ONE),
 };
 
 /* The target of each jump, 0: not known. Written under the lock, with release; read by the jumps.
  */
 __attribute__((visibility("hidden"))) _Atomic(void *) mpi_targets[TARGETS];
-__attribute__((visibility("hidden"))) void *mpi_resolve(unsigned index);
+__attribute__((visibility("hidden"))) void *mpi_resolve(unsigned index, const void *caller);
 
 static _Atomic uint32_t
     lock;           /* 1: a thread is resolving; locked with acquire, unlocked with release */
@@ -139,6 +142,39 @@ static void load_layer(const char *name)
         atomic_store_explicit(&mpi_targets[i], NULL, memory_order_release);
 }
 
+/* Open MPI from 5 on, built without support for components in files: gives it ours before it looks
+ * at what it has. */
+static void join_components(void *library)
+{
+    char path[PATH_MAX];
+    if (!dlsym(library, "opal_smsc_base_framework") ||
+        dlsym(library, "mca_base_component_repository_item_t_class") ||
+        agent_file_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path)) < 0 ||
+        raw(__NR_access, path, 4 /* R_OK */) < 0)
+        return;
+    void *component = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void (*join)(void *) =
+        component ? (void (*)(void *))dlsym(component, "onespace_smsc_join") : NULL;
+    if (join)
+        join(library);
+    else
+        say("Open MPI copies between tasks without", path, dlerror ? dlerror() : "?");
+}
+
+/* The function of the library that calls it, which may be in no scope that dlsym searches, as when
+ * Python has loaded it. */
+static void *find_internal(const char *name, const void *caller)
+{
+    Dl_info info;
+    void *library = dladdr && dladdr(caller, &info) && info.dli_fname
+                        ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                        : NULL;
+    if (library)
+        join_components(library);
+    void *own = library ? dlsym(library, name) : NULL;
+    return own ? own : dlsym(RTLD_NEXT, name);
+}
+
 /* Open MPI has its Fortran bindings in a library of their own. */
 static void *find_own(unsigned index, const char *name, void *library)
 {
@@ -157,11 +193,23 @@ static void *find_target(unsigned index, const char *name, void *library)
     return wrapped ? wrapped : own ? own : next;
 }
 
-/* The target of the jump with this index. Called once for each, or twice if the layer is loaded
- * in between. */
-void *mpi_resolve(unsigned index)
+/* A function of MPI's, which may lead to the layer. */
+static void *find_function(unsigned index, const char *name)
 {
-    const char *name = name_of(index), *layer_name = NULL;
+    const char *layer_name = NULL;
+    void *library = find_library(&layer_name);
+    int is_needed = library && is_wanted(index);
+    is_needed |= library && index < FORTRAN && !dlsym(library, name);
+    if (is_needed && !layer && !layer_failed)
+        load_layer(layer_name);
+    return find_target(index, name, library);
+}
+
+/* The target of the jump with this index, which the instruction before caller has called. Called
+ * once for each, or twice if the layer is loaded in between. */
+void *mpi_resolve(unsigned index, const void *caller)
+{
+    const char *name = name_of(index);
     if (!dlopen || !dlsym) {
         say("cannot find", name, "this libc has no dlsym");
         for (;;)
@@ -169,12 +217,7 @@ void *mpi_resolve(unsigned index)
     }
     while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
         spin_yield();
-    void *library = find_library(&layer_name);
-    int is_needed = library && is_wanted(index);
-    is_needed |= library && index < FORTRAN && !dlsym(library, name);
-    if (is_needed && !layer && !layer_failed)
-        load_layer(layer_name);
-    void *target = find_target(index, name, library);
+    void *target = index >= INTERNAL ? find_internal(name, caller) : find_function(index, name);
     atomic_store_explicit(&mpi_targets[index], target, memory_order_release);
     atomic_store_explicit(&lock, 0, memory_order_release);
     if (!target) {

@@ -1,7 +1,7 @@
 /* src/agent/mpi_jumps.S: a jump under the name of each MPI function that the MPI layer wraps.
  *
- * Each jumps to its entry in mpi_targets; while that is zero, it calls mpi_resolve(index) first.
- * Zeroes need no relocation, and no page of their own in programs that never get here. */
+ * Each jumps to its entry in mpi_targets; while that is zero, it calls mpi_resolve(index, return address)
+ * first. Zeroes need no relocation, and no page of their own in programs that never get here. */
 #include "mpi/names/functions.h"
 
         .text
@@ -36,6 +36,7 @@ resolve:
         sub     $8, %rsp
         .cfi_adjust_cfa_offset 56
         mov     %r11d, %edi
+        mov     56(%rsp), %rsi  /* the return address */
         call    mpi_resolve
         mov     %rax, %r11
         add     $8, %rsp
@@ -52,6 +53,6 @@ resolve:
 /* In the order of the names in src/agent/mpi.c. */
 #define JUMPS(name) mpi_jump MPI_##name; mpi_jump PMPI_##name;
 #define JUMP(name) mpi_jump name;
-MPI_MAKERS(JUMPS) MPI_MAKERS_LARGE(JUMPS) MPI_COLLECTIVES(JUMPS) MPI_COLLECTIVES_LARGE(JUMPS) MPI_USERS(JUMPS) MPI_USERS_LARGE(JUMPS) MPI_OWN(JUMP) MPI_FORTRAN(JUMP)
+MPI_MAKERS(JUMPS) MPI_MAKERS_LARGE(JUMPS) MPI_COLLECTIVES(JUMPS) MPI_COLLECTIVES_LARGE(JUMPS) MPI_USERS(JUMPS) MPI_USERS_LARGE(JUMPS) MPI_OWN(JUMP) MPI_FORTRAN(JUMP) MPI_INTERNAL(JUMP)
 
         .section .note.GNU-stack, "", @progbits

@@ -1,10 +1,13 @@
 /* src/shim/defaults.c: see defaults.h. docs/launchers.md explains them. */
 #include "shim/defaults.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/room/room.h"
+#include "task/spawn/agent_path.h"
 
 static const struct {
     const char *name, *value, *why;
@@ -21,8 +24,41 @@ static const struct {
      room_lacks_plugins},
 };
 
+/* Where Open MPI looks for components; the words stand for the default, which setting the variable
+ * replaces. */
+#define COMPONENT_PATH    "OMPI_MCA_mca_base_component_path"
+#define COMPONENT_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
+#define COMPONENT_WHY     "Open MPI 5 and 6 find onespace's component there"
+
+static void say(const char *what, const char *name, const char *why)
+{
+    fprintf(stderr, "onespace run: %s %s=%s (%s)\n", what, name, getenv(name), why);
+}
+
+/* Adds the directory with src/smsc's component to what the user or the default names. It comes
+ * first, since Open MPI ends its search at a directory that is not there; all names differ. */
+static void add_component_path(int verbose)
+{
+    static const char component[] = "onespace/openmpi/mca_smsc_onespace.so";
+    char path[PATH_MAX], *added;
+    const char *given = getenv(COMPONENT_PATH);
+    agent_path_beside(component, path, sizeof(path));
+    if (!path[0] || strchr(path, ':'))
+        return;
+    *strrchr(path, '/') = 0;
+    if (given && strncmp(given, path, strlen(path)) == 0)
+        return; /* by the task that runs this */
+    if (asprintf(&added, "%s:%s", path, given ? given : COMPONENT_DEFAULT) < 0)
+        return;
+    setenv(COMPONENT_PATH, added, 1);
+    if (verbose)
+        say("set", COMPONENT_PATH, COMPONENT_WHY);
+    free(added);
+}
+
 void defaults_set(unsigned ranks, int verbose)
 {
+    add_component_path(verbose);
     for (unsigned i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
         if (defaults[i].is_needed && !defaults[i].is_needed(ranks))
             continue;
@@ -30,7 +66,6 @@ void defaults_set(unsigned ranks, int verbose)
         if (!given)
             setenv(defaults[i].name, defaults[i].value, 1);
         if (verbose)
-            fprintf(stderr, "onespace run: %s %s=%s (%s)\n", given ? "left alone:" : "set",
-                    defaults[i].name, getenv(defaults[i].name), defaults[i].why);
+            say(given ? "left alone:" : "set", defaults[i].name, defaults[i].why);
     }
 }

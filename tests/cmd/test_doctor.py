@@ -336,6 +336,7 @@ MPICH = "MPICH Version:      9.8.7\nMPICH Device:       ch4:ofi\n"
     (MPICH, ["-DCMA"], "good", ["MPICH 9.8.7", "ch4:ofi", "its own CMA"]),
     (MPICH, [], "warning", ["MPICH 9.8.7", "copied twice"]),
     ("Open MPI v9.8.7, package: x", ["-DCMA"], "good", ["Open MPI 9.8.7", "smsc/cma"]),
+    ("Open MPI v5.0.9, package: x", ["-DCMA"], "good", ["Open MPI 5.0.9", "smsc/cma", "smsc/onespace"]),
     ("Open MPI v4.1.9, package: x", ["-DCMA"], "good", ["Open MPI 4.1.9", "vader"]),
     ("Open MPI v9.8.7, package: x", [], "warning", ["Open MPI 9.8.7", "copied twice"]),
     ("Intel(R) MPI Library 2021.18 for Linux* OS\n", [], "warning", ["Intel MPI 2021.18", "copied twice"]),
@@ -376,6 +377,7 @@ def test_settings_that_the_user_made_are_not_listed(doctor):
     ("UCX_TLS", "tcp,self", True), ("UCX_TLS", "^cma", True), ("UCX_TLS", "cma,posix,self", False),
     ("UCX_TLS", "sm,self", False), ("UCX_TLS", "^ib", False), ("UCX_TLS", "all", False),
     ("OMPI_MCA_smsc", "^cma", True), ("OMPI_MCA_smsc", "cma", False),
+    ("OMPI_MCA_smsc", "onespace", False), ("OMPI_MCA_smsc", "^onespace", False),
     ("OMPI_MCA_btl_vader_single_copy_mechanism", "none", True),
     ("OMPI_MCA_btl_vader_single_copy_mechanism", "cma", False)])
 def test_setting_that_switches_cma_off_is_told(doctor, name, value, told):

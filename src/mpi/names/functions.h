@@ -125,6 +125,10 @@
     X(mpi_win_get_attr_)                                                                           \
     X(pmpi_win_get_attr_)
 
+/* Open MPI's own, which it calls before it looks for components: built without support for
+ * components in files, it gets onespace's then (src/smsc/join.c). No program calls it. */
+#define MPI_INTERNAL(X) X(mca_base_component_repository_init)
+
 /* The MPI libraries that a program may have loaded, by soname, and the layer's library for each. */
 #define MPI_LIBRARIES(X)                                                                           \
     X("libmpi_abi.so.1", "libonespace-mpi-abi.so")                                                 \
