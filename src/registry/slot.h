@@ -15,7 +15,8 @@
  *                             the reaper: reaped, and the status can be collected
  *   ENDED -> COLLECTED        a waiter, by compare-and-swap (the reaper, if nobody will wait)
  *   COLLECTED -> FREE         the collector or the reaper, whichever comes last, when the memory is
- *                             unmapped */
+ *                             unmapped (through BROKEN); or the reaper, if the collector died
+ *                             before that */
 #ifndef ONESPACE_REGISTRY_SLOT_H
 #define ONESPACE_REGISTRY_SLOT_H
 
@@ -45,8 +46,9 @@ enum slot_state {
 enum memory_state {
     MEMORY_NONE,    /* nothing mapped */
     MEMORY_PRESENT, /* the task's, or an ended task's that is still held */
-    MEMORY_GOING,   /* the reaper is about to unmap it: new holds fail */
+    MEMORY_GOING,   /* the reaper unmaps it: new holds fail */
     MEMORY_STUCK,   /* some of it cannot be unmapped: the slot is never used again */
+    MEMORY_ASKED,   /* the reaper looks whether it is held, and then it is PRESENT or GOING */
 };
 
 enum { SPACE_PROGRAM_MAX = 256 };

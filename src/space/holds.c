@@ -2,6 +2,7 @@
 #include "space/holds.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 
 #include "base/futex.h"
@@ -11,6 +12,19 @@
 #include "space/shared.h"
 #include "space/slots.h"
 #include "space/turns.h"
+
+enum { ASKED_NS = 1000000 };
+
+/* Whether the memory stays, for who has raised a cell of its row: known when the reaper has looked
+ * at the row. It wakes nobody, since looking takes no longer than waking would. */
+static int is_present(const struct space *space, const struct space_slot *owner)
+{
+    uint32_t memory;
+    while ((memory = atomic_load(&owner->memory)) == MEMORY_ASKED &&
+           !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED))
+        futex_wait(&owner->memory, MEMORY_ASKED, futex_now_ns() + ASKED_NS);
+    return memory == MEMORY_PRESENT;
+}
 
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
@@ -23,7 +37,7 @@ long holds_take(struct space *space, struct space_slot *owner, struct space_slot
     if (!atomic_load(&holder->has_imported))
         atomic_store(&holder->has_imported, 1);
     atomic_fetch_add(cell, 1);
-    if (space_slot_index(space, owner) == 0 || atomic_load(&owner->memory) == MEMORY_PRESENT)
+    if (space_slot_index(space, owner) == 0 || is_present(space, owner))
         return 0;
     atomic_fetch_sub(cell, 1);
     return -EOWNERDEAD;
@@ -115,14 +129,14 @@ static void unmap_out_of_range(struct space_slot *slot)
     }
 }
 
-/* PRESENT -> GOING, or back to PRESENT if the memory is held. */
+/* PRESENT -> ASKED -> GOING, or back to PRESENT if the memory is held. */
 static void try_reclaim(struct space *space, struct space_slot *owner)
 {
-    atomic_store(&owner->memory, MEMORY_GOING);
-    if (is_held(space, owner)) {
-        atomic_store(&owner->memory, MEMORY_PRESENT);
+    atomic_store(&owner->memory, MEMORY_ASKED);
+    int held = is_held(space, owner);
+    atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_GOING);
+    if (held)
         return;
-    }
     if ((owner->flags & ONESPACE_SPAWN_HOLD) || atomic_load(&owner->was_called))
         exports_drop(space, owner);
     /* Threads of callers ran in its context until they had noticed its end. */
@@ -183,7 +197,7 @@ void holds_reclaim(struct space *space)
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
-        int gone = state == SLOT_LEFT || state == SLOT_ENDED || state == SLOT_COLLECTED;
+        int gone = state >= SLOT_LEFT && state <= SLOT_BROKEN;
         if (gone && atomic_load(&slot->memory) == MEMORY_PRESENT)
             holds_wanted(space, &slot, 1);
     }

@@ -4,12 +4,15 @@
  * changes its cell, and the reaper zeroes it when the holder is gone. The owner's word `memory`
  * decides together with the cells (all sequentially consistent):
  *
- *   holder:  cell++                     reaper:  memory PRESENT -> GOING
- *            memory PRESENT? it holds            any cell of the row? back to PRESENT
- *            else cell--, too late               else unmap, memory NONE
+ *   holder:  cell++                     reaper:  memory PRESENT -> ASKED
+ *            await memory not ASKED              any cell of the row? back to PRESENT
+ *            memory PRESENT? it holds            else GOING: unmap, memory NONE
+ *            else cell--, too late
  *
- * so at least one of the two sees the other. A release works likewise: the holder decrements its
- * cell and then reads `holds_pending`; the reaper sets `holds_pending` and then reads the cells. */
+ * so at least one of the two sees the other. A holder does not give up while the reaper looks: that
+ * may have seen its cell, and would leave memory that nobody holds. A release works likewise: the
+ * holder decrements its cell and then reads `holds_pending`; the reaper sets `holds_pending` and
+ * then reads the cells. */
 #ifndef ONESPACE_SPACE_HOLDS_H
 #define ONESPACE_SPACE_HOLDS_H
 

@@ -48,6 +48,14 @@ static void clear_slot(struct space_slot *slot)
         from[i] = 0;
 }
 
+/* Before there is a claim: should the claimer die, the reaper looks for it up to there. */
+static void raise_highest(struct space *space, uint32_t index)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    while (highest < index && !atomic_compare_exchange_weak(&space->highest, &highest, index))
+        ;
+}
+
 /* Low slots are reused first, so that a space that runs one task after another touches few pages.
  */
 static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
@@ -57,7 +65,10 @@ static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
         unsigned index = (first + tries) % LAYOUT_SLOTS;
         struct space_slot *slot = &space->slots[index];
         uint32_t expected = SLOT_FREE;
-        if (index == 0 || !atomic_compare_exchange_strong(&slot->state, &expected, claimed))
+        if (index == 0 || space_state(slot) != SLOT_FREE)
+            continue;
+        raise_highest(space, index);
+        if (!atomic_compare_exchange_strong(&slot->state, &expected, claimed))
             continue;
         atomic_store(&space->free_hint,
                      (index + 1) % LAYOUT_SLOTS); /* a hint: races are harmless */
@@ -80,9 +91,6 @@ struct space_slot *space_claim(struct space *space, int32_t spawner)
                  last ? (int32_t)(((uint32_t)last + LAYOUT_SLOTS) & INT32_MAX) : (int32_t)index);
     clear_slot(slot);
     slot->started_ns = futex_now_ns();
-    uint32_t highest = atomic_load(&space->highest);
-    while (highest < index && !atomic_compare_exchange_weak(&space->highest, &highest, index))
-        ;
     return slot;
 }
 

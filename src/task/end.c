@@ -16,8 +16,21 @@
 #include "task/threads.h"
 #include "task/vforked.h"
 
+/* What is left of a task whose spawner has ended: it is the root's, or nobody's. The spawner may
+ * have died right after it had collected the status, before it had freed the slot. */
+static void inherit_child(struct space *space, struct space_slot *child)
+{
+    atomic_store(&child->orphan, 1);
+    uint32_t ended = SLOT_ENDED; /* there is no waiter left */
+    atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED);
+    if (space_state(child) == SLOT_BROKEN && atomic_load(&child->memory) == MEMORY_NONE)
+        space_free_slot(space, child);
+    else
+        space_release_slot(child);
+}
+
 /* Undoes what the dead member was spawning, and leaves the tasks that it had spawned to the root.
- */
+ * Slots that others have CLAIMED meanwhile still have its id: they are left alone. */
 static void inherit_children(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&slot->has_spawned))
@@ -34,11 +47,8 @@ static void inherit_children(struct space *space, struct space_slot *slot)
         if (not_started) {
             atomic_store(&child->state, SLOT_BROKEN);
             holds_wanted(space, &child, 1);
-        } else if ((state & SLOT_STATE_MASK) != SLOT_FREE && child->spawner == id) {
-            atomic_store(&child->orphan, 1);
-            uint32_t ended = SLOT_ENDED; /* there is no waiter left */
-            if (atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED))
-                space_release_slot(child);
+        } else if (state >= SLOT_STARTING && state <= SLOT_BROKEN && child->spawner == id) {
+            inherit_child(space, child);
         }
     }
 }

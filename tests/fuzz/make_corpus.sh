@@ -78,4 +78,33 @@ make_code cpuid b80400000031c90fa289074489c84489c10fa2c3c3c3c3c3c3c3c3c3c3c3c3c3
 make_code exit bee7000000ba3c000000eb08909090909090909089d00f05f4f4f4f4f4f4f4f4
 make_code exit_later bae7000000eb0a909090909090909090f489d00f05f4f4f4f4f4f4f4f4
 make_code own_stack b80b0000000f054831ffb83c0000000f05f4f4f4f4f4f4f4f4
+# Requests of shims: see request_fuzz.c for the first byte; then the request, all zeroes but for the number of words (right
+# behind header and flags), and the words.
+request=corpus/request_fuzz
+rm -rf "$request"
+mkdir -p "$request"
+cat > "$work/request.c" <<'END'
+#include "host/protocol.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    struct protocol_request request = {.argc = (uint32_t)atoi(argv[1]), .envc = (uint32_t)atoi(argv[2])};
+    request.fd_count = 3;
+    request.number = request.ntasks = -1;
+    putchar(3);
+    fwrite(&request, sizeof(request), 1, stdout);
+    for (int i = 3; i < argc; i++)
+        fwrite(argv[i], strlen(argv[i]) + 1, 1, stdout);
+    return 0;
+}
+END
+cc -I../../src -I../../src/arch/x86_64 -I../../include -D_GNU_SOURCE -o "$work/request" "$work/request.c"
+"$work/request" 1 0 true >"$request/one_word"
+"$work/request" 2 2 sh -c PATH=/bin HOME=/ >"$request/words"
+"$work/request" 3 1 sh -c PATH=/bin >"$request/too_few"
+"$work/request" 1 0 "" >"$request/empty_word"
+"$work/request" 0 1 PATH=/bin >"$request/no_program"
+
 du -sb corpus

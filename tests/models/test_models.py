@@ -17,7 +17,8 @@ SOUND = ["dissemination -DN=3", "dissemination -DN=4", "dissemination -DN=4 -DRA
          "ghost -DN=3 -DUPDATES=3",  # all plans of three ranks
          "leaders -DN=3", "leaders -DN=4", "insitu -DN=2 -DSTEPS=3", "insitu -DN=2 -DEVERY=0",
          # Two consumers: of every step and of the latest, and both of every step.
-         "insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2", "updates -DN=2", "updates -DN=3", "shared -DN=2"]
+         "insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2", "updates -DN=2", "updates -DN=3", "shared -DN=2",
+         "holds -DN=3", "holds -DN=4"]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
           "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "slots -DN=3 -DIN_PLACE=1 -DWITHOUT=3",
           "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
@@ -27,7 +28,8 @@ FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "count
           *[f"leaders -DN=3 -DWITHOUT={wait}" for wait in (1, 2, 3, 4)],
           "insitu -DN=2 -DEVERY=0 -DWITHOUT=1", "insitu -DN=2 -DEVERY=0 -DWITHOUT=2", "insitu -DN=2 -DWITHOUT=3",
           "updates -DN=2 -DWITHOUT=1", "updates -DN=2 -DWITHOUT=2",
-          *[f"shared -DN=2 -DWITHOUT={step}" for step in (1, 2, 3)]]
+          *[f"shared -DN=2 -DWITHOUT={step}" for step in (1, 2, 3)],
+          *[f"holds -DN=3 -DWITHOUT={step}" for step in (1, 2, 3)]]
 
 
 def check(words):

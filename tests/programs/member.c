@@ -192,6 +192,56 @@ static int play_spawn_for_ever(int argc, char **argv)
     }
 }
 
+/* Says "ready" and goes on after a line of input: then a debugger is attached. */
+static int await_debugger(void)
+{
+    printf("ready\n");
+    fflush(stdout);
+    return getchar() == EOF;
+}
+
+/* debugged-wait PROGRAM: collects what has ended, between two breakpoints. */
+static int play_debugged_wait(int argc, char **argv)
+{
+    (void)argc;
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    if (id < 0)
+        return failed("spawn", id);
+    const uint32_t *ended = onespace_watch(id);
+    while (!__atomic_load_n(ended, __ATOMIC_ACQUIRE))
+        usleep(100);
+    /* So that the dynamic linker has found the function. */
+    if (onespace_wait(id + 1, NULL, 0) != -ECHILD || await_debugger())
+        return 1;
+    __asm__ volatile("int3");
+    int result = onespace_wait(id, NULL, 20000);
+    __asm__ volatile("int3");
+    return result != id;
+}
+
+/* debugged-spawn PROGRAM: between two breakpoints. */
+static int play_debugged_spawn(int argc, char **argv)
+{
+    (void)argc;
+    if (await_debugger())
+        return 1;
+    __asm__ volatile("int3");
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    __asm__ volatile("int3");
+    return id < 0;
+}
+
+/* hold-often ID COUNT: says how often it could not hold that member's memory. */
+static int play_hold_often(int argc, char **argv)
+{
+    (void)argc;
+    int id = atoi(argv[1]), failures = 0;
+    for (int i = atoi(argv[2]); i > 0; i--)
+        if (onespace_hold(id) != 0 || onespace_release(id) != 0)
+            failures++;
+    return printf("failed %d\n", failures) < 0;
+}
+
 /* Ever new names, of which the last few stay for a while. */
 static int play_export_for_ever(int argc, char **argv)
 {
@@ -220,6 +270,9 @@ int main(int argc, char **argv)
         {"fini", play_fini},
         {"spawner", play_spawner},
         {"spawn-for-ever", play_spawn_for_ever},
+        {"debugged-wait", play_debugged_wait},
+        {"debugged-spawn", play_debugged_spawn},
+        {"hold-often", play_hold_often},
         {"export-for-ever", play_export_for_ever},
         {"fork", play_fork},
         {"export-and-exec", play_export_and_exec},

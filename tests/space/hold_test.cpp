@@ -161,6 +161,17 @@ TEST_F(holds, two_members_of_each_other_do_not_keep_both_for_ever)
     EXPECT_EQ(probe_holds(), 0);
 }
 
+// Each release makes the reaper look at what is held; what it looks at can be held all the same.
+TEST_F(holds, can_be_added_while_others_are_released)
+{
+    Task owner({"true"}, [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_HOLD; });
+    EXPECT_EQ(owner.wait(), 0);
+    EXPECT_EQ(as_task({program("member"), "hold-often", std::to_string(owner.id()), "300000"}),
+              exits("failed 0\n"));
+    EXPECT_EQ(onespace_release(owner.id()), 0);
+    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }));
+}
+
 TEST_F(holds, of_a_space_that_ends_do_not_disturb_the_next)
 {
     Member task;

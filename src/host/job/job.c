@@ -10,59 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int split_texts(struct job *job)
-{
-    const struct protocol_request *request = &job->request;
-    char *at = job->texts, *end = at + request->text_size;
-    job->argv = calloc(request->argc + 1u, sizeof(char *));
-    job->envp = calloc(request->envc + 1u, sizeof(char *));
-    if (!job->argv || !job->envp)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < request->argc + request->envc; i++) {
-        char *zero = memchr(at, 0, (size_t)(end - at));
-        if (!zero)
-            return -EPROTO;
-        *(i < request->argc ? &job->argv[i] : &job->envp[i - request->argc]) = at;
-        at = zero + 1;
-    }
-    return 0;
-}
-
-int job_receive(struct job *job, int socket)
-{
-    struct protocol_request *request = &job->request;
-    int result = protocol_receive(socket, request, sizeof(*request));
-    if (result < 0)
-        return result;
-    struct shared_header own = protocol_header();
-    if (!shared_matches(&request->header, &own) || request->fd_count > PROTOCOL_FDS_MAX ||
-        request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
-        request->argc > request->text_size || request->envc > request->text_size ||
-        request->cpus_size > sizeof(request->cpus))
-        return -EPROTO;
-    job->directory = -1;
-    job->descriptors.count = request->fd_count;
-    job->descriptors.fds = calloc(request->fd_count + 1u, sizeof(int));
-    job->descriptors.numbers = calloc(request->fd_count + 1u, sizeof(int32_t));
-    job->texts = malloc(request->text_size + 1u);
-    if (!job->texts || !job->descriptors.fds || !job->descriptors.numbers)
-        return -ENOMEM;
-    result = protocol_receive(socket, job->texts, request->text_size);
-    return result < 0 ? result : split_texts(job);
-}
-
-void job_free(struct job *job)
-{
-    free(job->descriptors.fds);
-    free(job->descriptors.numbers);
-    free(job->texts);
-    free(job->argv);
-    free(job->envp);
-    free(job->change.has.groups);
-    free(job->change.wants.groups);
-    free(job);
-}
-
 static const char *search_path(char **envp)
 {
     for (; *envp; envp++)

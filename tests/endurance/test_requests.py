@@ -1,0 +1,119 @@
+"""tests/endurance/test_requests.py: requests of a shim with bytes changed, sent to a living host of the same user: it
+goes on serving, and holds nothing of them."""
+import os
+import random
+import socket
+import subprocess
+import time
+
+from jobs import RUN
+
+REQUESTS = int(os.environ.get("ONESPACE_REQUESTS", 1000000 if os.environ.get("ONESPACE_LONG") == "1" else 500))
+HEADER = 24  # of a request: magic, version, size, hash of the layout
+LIMITS = [0, 1, 0x7fffffff, 0x80000000, 0xffffffff]
+
+
+def connect(path):
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(5)
+    client.connect(path)
+    return client
+
+
+def read_all(connection, patience):
+    """What comes until nothing more does for so long."""
+    connection.settimeout(patience)
+    data = b""
+    try:
+        while more := connection.recv(1 << 20):
+            data += more
+    except TimeoutError:
+        pass
+    return data
+
+
+def request_of_a_shim(job, directory, greeting):
+    """What `onespace run` sends, to a host that this test plays."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{directory}/played")
+        listener.listen()
+        listener.settimeout(10)
+        shim = job.start([*RUN, "--space", "played", "true"])
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(greeting)
+            request = read_all(connection, 0.5)
+    assert shim.finish().code == 0  # it has started another host, since this one left
+    return request
+
+
+def changed(request, chance):
+    """One to four bytes, or words that are often limits; the header now and then."""
+    data = bytearray(request)
+    for _ in range(chance.randrange(1, 5)):
+        first = 0 if chance.random() < 0.05 else HEADER
+        at = chance.randrange(first, len(data) - 4)
+        if chance.random() < 0.5:
+            data[at] = chance.randrange(256)
+        else:
+            data[at & ~3:(at & ~3) + 4] = chance.choice(LIMITS).to_bytes(4, "little")
+    if chance.random() < 0.1:
+        del data[chance.randrange(len(data)):]
+    return data
+
+
+def held_by(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        status = dict(line.split(":", 1) for line in file)
+    with open(f"/proc/{pid}/maps", encoding="ascii") as file:
+        mappings = len(file.readlines())
+    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "mappings": mappings,
+            "resident": int(status["VmRSS"].split()[0]), "tables": int(status["VmPTE"].split()[0])}
+
+
+def settled(pid, before):
+    """What the host holds when it has noticed that all are gone."""
+    end = time.monotonic() + 15
+    while (held := held_by(pid))["descriptors"] > before["descriptors"] and time.monotonic() < end:
+        time.sleep(0.05)
+    return held
+
+
+def send_one(path, data, chance):
+    with connect(path) as client:
+        try:
+            client.sendall(data)
+            if chance.random() < 0.1:
+                read_all(client, 0.02)
+        except OSError:
+            pass  # turned away
+
+
+def test_host_survives_changed_requests(job):
+    seed = int(os.environ.get("ONESPACE_SEED", random.randrange(1 << 30)))
+    chance = random.Random(seed)
+    print(f"ONESPACE_SEED={seed}")
+    command = job.start([*RUN, "--space", "real", "/bin/sh", "-c", "echo up; read x"], stdin=subprocess.PIPE,
+                        timeout=7000)
+    command.wait_for("up")
+    directory = os.path.join(job.runtime, "onespace")
+    path = f"{directory}/real"
+    with connect(path) as client:
+        greeting = read_all(client, 0.5)
+    host, = (process.pid for process in job.hosts())
+    request = request_of_a_shim(job, directory, greeting)
+    assert len(request) > 1000 and request[:8] == greeting[:8], len(request)
+    before = None
+    for done in range(REQUESTS + 1):
+        if done == min(200, REQUESTS // 2):
+            before = settled(host, held_by(host))  # what is only ever taken once is there now
+        send_one(path, changed(request, chance), chance)
+        if done and done % (REQUESTS // 10) == 0:
+            result = job.run([*RUN, "--space", "real", "echo", "served"], timeout=30)
+            assert result.code == 0 and result.out == "served\n", result
+    after = settled(host, before)
+    print(f"{REQUESTS} requests: before {before}, after {after}")
+    command.process.stdin.close()
+    assert command.finish().code in (0, 1)
+    for what, more in (("descriptors", 0), ("mappings", 8), ("resident", 4096), ("tables", 512)):
+        assert after[what] <= before[what] + more, (what, before, after)
