@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test build build-tests wheel wheels archive packages-check mutants bench lint install uninstall fuzz clean help
+.PHONY: demo test build build-tests wheel wheels archive packages-check matrix mutants bench lint install uninstall fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -16,6 +16,7 @@ help:
 	@echo "make wheel    build the Python package's wheel in build/wheel"
 	@echo "make archive  build an archive that runs on other distributions, in build/packages (as root);"
 	@echo "              make wheels: wheels for others; make packages-check: build and try all packages"
+	@echo "make matrix   other kernels in virtual machines, other systems in chroots (as root); hours"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers and words"
@@ -56,6 +57,14 @@ wheels:
 packages-check:
 	scripts/setup packages
 	scripts/check-packages
+
+# Other kernels and systems: some hours, once a night.
+matrix:
+	scripts/setup test
+	scripts/setup machine
+	scripts/setup packages
+	$(MAKE) --no-print-directory build-tests
+	scripts/matrix
 
 mutants:
 	scripts/setup test

@@ -170,8 +170,7 @@ static void note_program(struct verdict *verdict)
         add_note(verdict, "asks for an executable stack, and gets it");
     if (strcmp(verdict->libc, "unknown") == 0)
         add_note(verdict,
-                 "its interpreter is neither glibc's nor musl's: it is started as glibc's is, "
-                 "with --argv0 and --preload, and may refuse that");
+                 "its interpreter is neither glibc's nor musl's, and may refuse the agent");
 }
 
 /* The path of the refused file, to inspect it again: "" when it cannot be found. */

@@ -31,8 +31,10 @@ static void say_crashes(struct version kernel, const char *release)
                    "Linux %s lacks what a space needs (it came with 4.17)", release);
     else if (!at_least(kernel, 5, 16, 0))
         doctor_say(DOCTOR_WARNING, "kernel",
-                   "Use Linux 5.16 or later, or see below whether your distribution backported it.",
-                   "Linux %s: one task that crashes takes all tasks of its space with it", release);
+                   "Use Linux 5.16 or later, or root for gdb and its like.",
+                   "Linux %s: so that a crash ends one task alone, spaces are undumpable: only "
+                   "privileged processes may trace tasks",
+                   release);
     else
         doctor_say(DOCTOR_GOOD, "kernel", NULL,
                    "Linux %s: a crash ends the task that crashes alone", release);

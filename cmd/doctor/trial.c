@@ -229,6 +229,7 @@ void doctor_trial(void)
     if (survived && atoi(survived + 9) == SIGSEGV)
         doctor_say(DOCTOR_GOOD, "crash", NULL, "a task that crashed left the others alone");
     else
-        doctor_say(DOCTOR_WARNING, "crash", "Use Linux 5.16 or later.",
+        doctor_say(DOCTOR_WARNING, "crash",
+                   "Use Linux 5.16 or later, or do not set ONESPACE_DUMPABLE.",
                    "a task that crashed took the space with it");
 }

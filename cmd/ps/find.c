@@ -95,6 +95,7 @@ int ps_find(struct ps_member **members)
     unsigned count = 0;
     int result = 0;
     *members = NULL;
+    ps_open_spaces();
     if (!processes)
         return -errno;
     for (struct dirent *entry; result == 0 && (entry = readdir(processes));) {

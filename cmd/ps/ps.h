@@ -68,6 +68,10 @@ struct ps_space {
  * count or -errno; *members is the caller's to free. */
 int ps_find(struct ps_member **members);
 
+/* open.c: opens the spaces of this user that are undumpable (task/dumpable.h), until this command
+ * ends. */
+void ps_open_spaces(void);
+
 /* find.c: reads each space that `wanted` names (NULL: all of them), by its name or the pid of one
  * of its processes, and passes it to `visit`. The number of spaces, or -errno. */
 int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *context),

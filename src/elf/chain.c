@@ -59,7 +59,7 @@ static int read_interpreter(struct elf_chain *chain, struct elf_program *program
     if (status == 0)
         status = elf_read(fd, &program->interpreter_info, &inner);
     if (status == 0)
-        status = elf_read_linker(fd, name, &program->interpreter_info, &inner);
+        status = elf_read_linker(fd, &program->interpreter_info, &inner);
     if (status == 0)
         status = elf_real_path(fd, chain->dirfd, name, program->interpreter_path, &inner);
     if (status == 0)

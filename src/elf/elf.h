@@ -38,7 +38,8 @@ struct elf_info {
     struct elf_segment segments[ELF_SEGMENTS_MAX];
     char interpreter[PATH_MAX]; /* PT_INTERP, empty if none (static PIE) */
     int executable_stack;       /* PT_GNU_STACK with PF_X */
-    int takes_argv0; /* of an interpreter, as a command: --argv0 NAME (glibc 2.33, musl) */
+    int takes_options; /* of an interpreter, as a command: --argv0 and --preload (glibc 2.33, musl)
+                        */
     uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
 };
 
@@ -100,6 +101,19 @@ void elf_program_free(struct elf_program *program);
  * protection, the rest of the last file page of writable segments zeroed to the page's end.
  * On failure nothing stays mapped. 0 or -errno. */
 int elf_map(int fd, const struct elf_info *info, uintptr_t address, struct elf_mapping *mapping);
+
+/* The second entry of an extended dynamic section: where the file's own is. Debuggers take the
+ * difference to its place in the file for the load bias. Dynamic linkers ignore such a tag. */
+enum { ELF_FILE_DYNAMIC = 0x6f6e6573 };
+
+/* Writes to `block`, for a program that is mapped there, its program headers and a dynamic section
+ * that begins with the library, a path, and where $ORIGIN is the directory of the `program`, an
+ * absolute path. The headers come first, so the block's address is the program's AT_PHDR; it stays
+ * for the program's life. 0, -ELIBBAD when the file has changed, or another -errno. */
+int elf_extend(int fd, const struct elf_info *info, const struct elf_mapping *mapping,
+               const char *program, const char *library, void *block);
+/* How large the block is, which is zero before; 0: the dynamic section is too large. */
+size_t elf_extension_size(const struct elf_info *info);
 
 /* Reads what elf_map would map into memory of high - low bytes, which is zero: for an image that
  * is mapped later. 0, -ELIBBAD when the file has become shorter, or another -errno. */

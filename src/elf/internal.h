@@ -51,9 +51,12 @@ int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
 /* open.c: says what `error` means for a file that was to be opened, and returns -error. */
 int elf_refuse_open(struct elf_problem *problem, int error);
 
-/* linker.c: fills info->takes_argv0 of the interpreter that programs name so; refuses what cannot
- * load the agent. 0 or -errno. */
-int elf_read_linker(int fd, const char *name, struct elf_info *info, struct elf_problem *problem);
+/* needed.c: where [vaddr, vaddr + size) lies in the file; false when it is not wholly in one
+ * segment's. */
+bool elf_offset_of(const struct elf_info *info, uint64_t vaddr, uint64_t size, uint64_t *offset);
+
+/* linker.c: fills info->takes_options of an interpreter. 0 or -errno. */
+int elf_read_linker(int fd, struct elf_info *info, struct elf_problem *problem);
 
 /* guest.c: refuses by name, at each step of the chain. 0 or -errno. */
 int elf_check_name(const char *path, struct elf_problem *problem);

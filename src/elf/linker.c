@@ -21,25 +21,18 @@ static bool has_option(const char *bytes, size_t size, const char *name)
     return false;
 }
 
-int elf_read_linker(int fd, const char *name, struct elf_info *info, struct elf_problem *problem)
+int elf_read_linker(int fd, struct elf_info *info, struct elf_problem *problem)
 {
     char bytes[CHUNK];
-    bool takes_preload = false;
+    bool takes_argv0 = false, takes_preload = false;
     ssize_t size;
-    info->takes_argv0 = 0;
     for (uint64_t at = 0; (size = elf_read_some(fd, bytes, sizeof(bytes), at)) > OVERLAP;
          at += (uint64_t)size - OVERLAP) {
-        info->takes_argv0 |= has_option(bytes, (size_t)size, "argv0");
+        takes_argv0 = takes_argv0 || has_option(bytes, (size_t)size, "argv0");
         takes_preload = takes_preload || has_option(bytes, (size_t)size, "preload");
-        if (info->takes_argv0 && takes_preload)
+        if (takes_argv0 && takes_preload)
             break;
     }
-    if (size < 0)
-        return elf_refuse_open(problem, (int)-size);
-    if (strstr(name, "/ld-linux") && !takes_preload)
-        return elf_refuse(problem, ENOTSUP,
-                          "Run it where glibc is 2.30 or later: on another system, or in a "
-                          "container.",
-                          "is of a glibc before 2.30, which cannot load the agent");
-    return 0;
+    info->takes_options = takes_argv0 && takes_preload;
+    return size < 0 ? elf_refuse_open(problem, (int)-size) : 0;
 }

@@ -12,8 +12,7 @@ enum {
     LIBRARY_NAME_MAX = 256, /* longer names are truncated: no caller compares that many bytes */
 };
 
-/* Where [vaddr, vaddr + size) lies in the file; false when it is not wholly in one segment's. */
-static bool offset_of(const struct elf_info *info, uint64_t vaddr, uint64_t size, uint64_t *offset)
+bool elf_offset_of(const struct elf_info *info, uint64_t vaddr, uint64_t size, uint64_t *offset)
 {
     for (unsigned i = 0; i < info->segment_count; i++) {
         const struct elf_segment *segment = &info->segments[i];
@@ -35,7 +34,7 @@ static int visit_needed(int fd, const struct elf_info *info, const ElfW(Dyn) * e
         if (entries[i].d_tag == DT_STRSZ)
             strings_size = entries[i].d_un.d_val;
     }
-    if (!offset_of(info, strings_vaddr, strings_size, &strings_offset))
+    if (!elf_offset_of(info, strings_vaddr, strings_size, &strings_offset))
         return -ELIBBAD;
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
@@ -61,7 +60,7 @@ int elf_each_needed(int fd, const struct elf_info *info,
     if (count == 0)
         return 0;
     if (count > DYNAMIC_ENTRIES_MAX ||
-        !offset_of(info, info->dynamic_vaddr, count * sizeof(ElfW(Dyn)), &offset))
+        !elf_offset_of(info, info->dynamic_vaddr, count * sizeof(ElfW(Dyn)), &offset))
         return -ELIBBAD;
     ElfW(Dyn) *entries = malloc(count * sizeof(*entries));
     if (entries == NULL)

@@ -24,6 +24,7 @@
 #include "space/robust.h"
 #include "space/self.h"
 #include "task/spawn/agent_path.h"
+#include "task/dumpable.h"
 #include "task/spawn/child.h"
 #include "task/hooks.h"
 #include "task/spawn/inherit.h"
@@ -109,8 +110,11 @@ static long create_space(void)
     prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
     arch_detect();
     fill_registry(space);
+    if (dumpable_must_end(getenv("ONESPACE_DUMPABLE")))
+        dumpable_begin();
     result = reaper_start(space);
     if (result < 0) {
+        dumpable_end();
         debugger_remove(space);
         mappings_clear(space);
         return result;
@@ -161,6 +165,7 @@ int onespace_fini(void)
         if ((*layer)->space_ends)
             (*layer)->space_ends(space);
     robust_detach(&space->slots[0]);
+    dumpable_end();
     space_set_root(NULL);
     loader_image_forget();
     debugger_remove(space);

@@ -7,7 +7,15 @@
 #include <string.h>
 
 #include "host/room/room.h"
+#include "task/dumpable.h"
 #include "task/spawn/agent_path.h"
+
+/* Only privileged processes may open the descriptors of an undumpable process. */
+static int is_undumpable(unsigned ranks)
+{
+    (void)ranks;
+    return dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
+}
 
 static const struct {
     const char *name, *value, *why;
@@ -22,6 +30,10 @@ static const struct {
     {"HWLOC_PLUGINS_PATH", "/nonexistent",
      "so many ranks have mappings enough only without hwloc's plugins for graphics cards",
      room_lacks_plugins},
+    {"UCX_POSIX_USE_PROC_LINK", "n",
+     "UCX opens the shared memory of other ranks in /proc/PID/fd, which tasks may not before Linux "
+     "5.16",
+     is_undumpable},
 };
 
 /* Where Open MPI looks for components; the words stand for the default, which setting the variable

@@ -22,6 +22,7 @@
 #include "space/holds.h"
 #include "space/slots.h"
 #include "task/spawn/child.h"
+#include "task/dumpable.h"
 #include "task/end.h"
 #include "task/hooks.h"
 #include "task/presence.h"
@@ -30,16 +31,18 @@
 
 enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000 };
 
-/* SIGCHLD or, when a thread of the root ends, SIGTERM. */
+/* SIGCHLD, when a thread of the root ends SIGTERM, or those of dumpable.h. */
 static void on_signal(int signal)
 {
-    (void)signal;
+    if (signal == DUMPABLE_OPEN || signal == DUMPABLE_CLOSE)
+        dumpable_signal(signal);
     atomic_fetch_add_explicit(&space_registry()->events, 1, memory_order_release);
 }
 
 uint64_t reaper_handled_signals(void)
 {
-    return signal_bit(SIGCHLD) | signal_bit(SIGTERM);
+    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) | signal_bit(DUMPABLE_OPEN) |
+           signal_bit(DUMPABLE_CLOSE);
 }
 
 static void set_signals(void)
@@ -48,8 +51,9 @@ static void set_signals(void)
                                      .flags = ARCH_SA_RESTORER,
                                      .restorer = (uintptr_t)arch_signal_restorer,
                                      .mask = SIGNALS_ALL};
-    raw(__NR_rt_sigaction, SIGCHLD, &action, NULL, ARCH_SIGNAL_SET_BYTES);
-    raw(__NR_rt_sigaction, SIGTERM, &action, NULL, ARCH_SIGNAL_SET_BYTES);
+    for (int signal = 1; signal <= SIGNALS; signal++)
+        if (reaper_handled_signals() & signal_bit(signal))
+            raw(__NR_rt_sigaction, signal, &action, NULL, ARCH_SIGNAL_SET_BYTES);
     signals_set_mask(~reaper_handled_signals());
 }
 

@@ -112,8 +112,10 @@ def build_init(directory):
 def write_initramfs(path, directory, script, files):
     with open(path, "wb") as file:
         archive = Archive(file)
-        for name in ("/proc", "/sys", "/dev", "/tmp", "/root", "/run"):
+        for name in ("/proc", "/sys", "/dev", "/root", "/run"):
             archive.directory(name)
+        archive.entry("/tmp", stat.S_IFDIR | 0o1777)
+        archive.seen.add("/tmp")
         archive.entry("/dev/console", stat.S_IFCHR | 0o600, major=5, minor=1)
         archive.file_of("/init", build_init(directory))
         archive.file_of("/commands", script.encode())

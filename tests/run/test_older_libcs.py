@@ -24,7 +24,7 @@ void begin(long *stack)
 LINKER = "ld-linux-x86-64.so.2"
 
 
-@pytest.fixture(params=["bullseye", "bookworm", "trixie"])
+@pytest.fixture(params=["bionic", "bullseye", "bookworm", "trixie"])
 def libc(request):
     place = ROOT / f".libcs/{request.param}-libc6"
     found = [path.parent for path in place.rglob("libc.so.6") if "x86_64-linux-gnu" in path.parts]
@@ -43,16 +43,39 @@ def build(directory, linker, path):
 
 @pytest.mark.parametrize("options", [[], ["--no-interpose"], ["--thread-mode"]])
 def test_program_of_another_libc_is_a_task(job, libc, tmp_path, options):
-    """Of glibc 2.31 too, whose ld.so takes no --argv0: the name is the program's path then."""
+    """Of glibc 2.31 too, whose ld.so takes no --argv0."""
     path = build(libc, libc / LINKER, tmp_path / "program")
-    result = job.run([*RUN, *options, "-n", "2", "--", path, "argument"])
-    assert result.out == f"{path} argument in 1\n" * 2 and result.code == 7, str(result)
+    other = tmp_path / "other-name"
+    other.symlink_to(path)
+    result = job.run([*RUN, *options, "-n", "2", "--", other, "argument"])
+    assert result.out == f"{other} argument in 1\n" * 2 and result.code == 7, str(result)
 
 
-def test_linker_without_preload_is_refused(job, libc, tmp_path):
-    """As that of glibc 2.29 and older: the agent cannot be brought in."""
+def test_linker_without_options_loads_the_agent(job, libc, tmp_path):
+    """As that of glibc 2.29 and older, which knows neither --argv0 nor --preload: entered as the kernel enters it."""
     linker = tmp_path / "ld-linux-old.so"
     linker.write_bytes((libc / LINKER).read_bytes().replace(b"--preload", b"--preloaX"))
     linker.chmod(0o755)
-    result = job.run([*RUN, build(libc, linker, tmp_path / "program")])
-    assert result.code == 126 and "is of a glibc before 2.30, which cannot load the agent" in result.err, str(result)
+    path = build(libc, linker, tmp_path / "program")
+    result = job.run([*RUN, "--stats", "-n", "2", path, "argument"])
+    assert result.out == f"{path} argument in 1\n" * 2 and result.code == 7, str(result)
+    assert "all 2 tasks together" in result.err, str(result)  # which the agent counts
+
+
+def test_origin_is_the_directory_of_the_program(job, libc, tmp_path):
+    """In the search path of a program, and of what it opens, although /proc/self/exe is the root's."""
+    linker, library = tmp_path / "ld-linux-old.so", tmp_path / "lib/libanswer.so"
+    linker.write_bytes((libc / LINKER).read_bytes().replace(b"--preload", b"--preloaX"))
+    linker.chmod(0o755)
+    library.parent.mkdir()
+    (tmp_path / "answer.c").write_text("int answer(void) { return 42; }\n")
+    (tmp_path / "asks.c").write_text(SOURCE.replace("exit(7)", "exit(answer())").replace(
+        "void begin", "int answer(void);\nvoid begin"))
+    subprocess.run(["cc", "-shared", "-fPIC", "-nostdlib", tmp_path / "answer.c", "-o", library], check=True)
+    for tag in ("--disable-new-dtags", "--enable-new-dtags"):
+        subprocess.run(["cc", "-O1", "-fPIE", "-pie", "-nostartfiles", tmp_path / "asks.c", library, "-o",
+                        tmp_path / "asks", f"-Wl,--dynamic-linker={linker}", f"-Wl,-rpath,$ORIGIN/lib:{libc}",
+                        f"-Wl,{tag}"], check=True, timeout=60)
+        for options in [[], ["--no-interpose"]]:
+            result = job.run([*RUN, *options, tmp_path / "asks", "argument"], cwd="/")
+            assert result.code == 42, str(result)

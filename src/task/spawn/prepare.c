@@ -2,7 +2,6 @@
 #include "task/spawn/prepare.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +17,12 @@
 #include "space/holds.h"
 #include "space/turns.h"
 #include "task/spawn/agent_path.h"
+#include "task/spawn/images.h"
 #include "task/spawn/inherit.h"
-#include "task/spawn/loader_image.h"
 #include "task/spawn/stack.h"
 
 /* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…, so that ld.so loads the program as its
- * main program and $ORIGIN is the program's directory. Where ld.so does not take --argv0, PROGRAM
- * is the name. Freed by the caller. */
+ * main program and $ORIGIN is the program's directory. Freed by the caller. */
 static char **interpreter_argv(const struct spawn *spawn, unsigned *name_at, unsigned *arguments_at)
 {
     char *const *argv = spawn->program.argv;
@@ -35,53 +33,19 @@ static char **interpreter_argv(const struct spawn *spawn, unsigned *name_at, uns
     if (!vector)
         return NULL;
     vector[at++] = (char *)spawn->program.interpreter_path;
-    int takes_argv0 = spawn->program.interpreter_info.takes_argv0;
-    if (takes_argv0) {
-        vector[at++] = "--argv0";
-        *name_at = (unsigned)at;
-        vector[at++] = count ? argv[0] : (char *)"";
-    }
+    vector[at++] = "--argv0";
+    *name_at = (unsigned)at;
+    vector[at++] = count ? argv[0] : (char *)"";
     const char *agent = agent_path();
     if (agent) {
         vector[at++] = "--preload";
         vector[at++] = (char *)agent;
     }
-    if (!takes_argv0)
-        *name_at = (unsigned)at;
     vector[at++] = (char *)spawn->program.path;
     *arguments_at = (unsigned)at;
     for (size_t i = 1; i < count; i++)
         vector[at++] = argv[i];
     return vector;
-}
-
-static int map_program(struct spawn *spawn, struct elf_mapping *mapping)
-{
-    int is_dynamic = spawn->program.interpreter_path[0] != 0;
-    const char *path = is_dynamic ? spawn->program.interpreter_path : spawn->program.path;
-    const struct elf_info *info =
-        is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    uintptr_t place = round_up(atomic_load(&spawn->slot->interpose.files_next), info->align);
-    int result = elf_map(fd, info, place, mapping);
-    for (unsigned i = 0; result == 0 && i < info->segment_count; i++) {
-        const struct elf_segment *segment = &info->segments[i];
-        if (!(segment->prot & PROT_EXEC) || (spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE))
-            continue;
-        uint64_t skew = segment->vaddr % ARCH_PAGE;
-        interpose_patch_mapping(spawn->slot, mapping->bias + segment->vaddr - skew,
-                                segment->filesz + skew, fd, (long)(segment->offset - skew),
-                                is_dynamic ? loader_kind(path) : CODE_PROGRAM);
-    }
-    close(fd);
-    if (result == 0) {
-        atomic_store(&spawn->slot->interpose.files_next, mapping->base + mapping->size);
-        spawn->slot->interpreter_bias = mapping->bias;
-        spawn->slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
-    }
-    return result;
 }
 
 /* The task's soft RLIMIT_STACK, in bytes. */
@@ -149,12 +113,11 @@ static void free_guarded_envp(char **envp)
     free(envp);
 }
 
-static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
+static int build_stack(struct spawn *spawn, const struct images *images)
 {
-    int is_dynamic = spawn->program.interpreter_path[0] != 0;
     unsigned name_at = 0, arguments_at = 1;
     char **argv =
-        is_dynamic ? interpreter_argv(spawn, &name_at, &arguments_at) : spawn->program.argv;
+        images->is_command ? interpreter_argv(spawn, &name_at, &arguments_at) : spawn->program.argv;
     if (!argv)
         return -ENOMEM;
     char **guarded = spawn->attr.flags & ONESPACE_SPAWN_GUARD ? guarded_envp(spawn->envp) : NULL;
@@ -164,8 +127,7 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
         .slot = spawn->slot,
         .size = stack_size_of(spawn, limit),
         .limit = limit,
-        .mapping = mapping,
-        .info = is_dynamic ? &spawn->program.interpreter_info : &spawn->program.info,
+        .images = images,
         .program = spawn->program.path,
         .argv = argv,
         .envp = guarded ? guarded : spawn->envp,
@@ -175,7 +137,7 @@ static int build_stack(struct spawn *spawn, const struct elf_mapping *mapping)
     int result = stack_make(&request, &spawn->child->stack_pointer);
     spawn->child->strings = request.strings;
     spawn->child->auxv = request.auxv;
-    if (is_dynamic)
+    if (images->is_command)
         free(argv);
     free_guarded_envp(guarded);
     return result;
@@ -242,58 +204,48 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     child->reaper_announces = cannot_fail(spawn);
 }
 
-/* Maps trampolines, child record, and the program or its dynamic linker. */
-static int map_all(struct spawn *spawn, struct elf_mapping *mapping)
+static void colour_image(const struct space_slot *slot, const struct elf_info *info, uintptr_t bias)
 {
-    struct space_slot *slot = spawn->slot;
-    const struct elf_info *info = &spawn->program.interpreter_info;
-    if (spawn->program.interpreter_path[0] && spawn->self == &spawn->space->slots[0] &&
-        !(spawn->attr.flags & ONESPACE_SPAWN_NO_INTERPOSE) &&
-        loader_image_map(spawn->space, slot, &spawn->program, mapping) == 0) {
-        slot->interpreter_bias = mapping->bias;
-        slot->interpreter_dynamic = mapping->bias + info->dynamic_vaddr;
-        return 0;
+    for (unsigned i = 0; i < info->segment_count; i++) {
+        const struct elf_segment *segment = &info->segments[i];
+        uintptr_t start = page_floor(bias + segment->vaddr);
+        if (segment->prot & PROT_WRITE)
+            guard_colour(slot, start, bias + segment->vaddr + segment->memsz - start,
+                         PROT_READ | PROT_WRITE);
     }
-    int result = (int)spawn->space->operations.prepare(spawn->space, slot);
-    return result < 0 ? result : map_program(spawn, mapping);
 }
 
 /* Gives the child's key to what its program may write to, and nobody else. The rest gets it when it
  * is mapped, by the task itself. */
-static void colour_child(const struct spawn *spawn, const struct elf_mapping *mapping)
+static void colour_child(const struct spawn *spawn, const struct images *images)
 {
-    enum { BOTH = PROT_READ | PROT_WRITE };
     const struct space_slot *slot = spawn->slot;
-    const struct elf_info *info = spawn->program.interpreter_path[0]
-                                      ? &spawn->program.interpreter_info
-                                      : &spawn->program.info;
-    for (unsigned i = 0; i < info->segment_count; i++) {
-        const struct elf_segment *segment = &info->segments[i];
-        uintptr_t start = page_floor(mapping->bias + segment->vaddr);
-        if (segment->prot & PROT_WRITE)
-            guard_colour(slot, start, mapping->bias + segment->vaddr + segment->memsz - start,
-                         BOTH);
-    }
-    guard_colour(slot, slot->stack_low, slot->stack_high - slot->stack_low, BOTH);
+    if (images->loader.size)
+        colour_image(slot, &spawn->program.interpreter_info, images->loader.bias);
+    if (images->program.size)
+        colour_image(slot, &spawn->program.info, images->program.bias);
+    if (images->extension_size)
+        guard_colour(slot, images->phdr, images->extension_size, PROT_READ | PROT_WRITE);
+    guard_colour(slot, slot->stack_low, slot->stack_high - slot->stack_low, images->stack_prot);
     guard_colour_records(slot);
 }
 
 /* Maps and fills all that the child needs before its program runs. */
-static int make_memory(struct spawn *spawn, struct elf_mapping *mapping)
+static int make_memory(struct spawn *spawn, struct images *images)
 {
     struct space_slot *slot = spawn->slot;
     int result = slot->flags & ONESPACE_SPAWN_GUARD ? (int)guard_prepare(spawn->space, slot) : 0;
     if (result == 0)
-        result = map_all(spawn, mapping);
+        result = images_map(spawn, images);
     spawn->child = (struct child *)slot->child_record;
     if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
         result = (int)area_prepare(slot);
-    return result == 0 ? build_stack(spawn, mapping) : result;
+    return result == 0 ? build_stack(spawn, images) : result;
 }
 
 int prepare_child(struct spawn *spawn, uint64_t signal_mask)
 {
-    struct elf_mapping mapping;
+    struct images images = {0};
     struct space_slot *slot = spawn->slot;
     atomic_store(&slot->memory, MEMORY_PRESENT);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
@@ -307,11 +259,11 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, elf_program_name(&spawn->program));
     int begun = turn_begin(spawn->space);
-    int result = make_memory(spawn, &mapping);
+    int result = make_memory(spawn, &images);
     turn_end(spawn->space, begun);
     if (result == 0)
-        fill_child(spawn, mapping.entry, signal_mask);
+        fill_child(spawn, images.entry, signal_mask);
     if (result == 0 && slot->guard_key)
-        colour_child(spawn, &mapping);
+        colour_child(spawn, &images);
     return result;
 }

@@ -150,12 +150,12 @@ static void fill_aux(const struct stack_request *request, uintptr_t *at, struct 
     if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes))
         memcpy(bytes, &request->slot->started_ns, sizeof(request->slot->started_ns));
     add_common(aux);
-    add(aux, AT_PHDR, request->mapping->phdr);
-    add(aux, AT_PHENT, request->info->phentsize);
-    add(aux, AT_PHNUM, request->info->phnum);
-    add(aux, AT_BASE, 0); /* ld.so is run as a command: it is the program */
+    add(aux, AT_PHDR, request->images->phdr);
+    add(aux, AT_PHENT, sizeof(Elf64_Phdr));
+    add(aux, AT_PHNUM, request->images->phnum);
+    add(aux, AT_BASE, request->images->base);
     add(aux, AT_FLAGS, 0);
-    add(aux, AT_ENTRY, request->mapping->entry);
+    add(aux, AT_ENTRY, request->images->program_entry);
     add(aux, AT_SECURE, 0);
     add(aux, AT_RANDOM, put(at, bytes, sizeof(bytes)));
     add(aux, AT_EXECFN, put_string(at, request->program));
@@ -232,7 +232,7 @@ int stack_make(struct stack_request *request, uintptr_t *stack_pointer)
     if (result < 0)
         return result;
     /* Executable stacks need MAP_GROWSDOWN: glibc's mprotect asks for PROT_GROWSDOWN. */
-    void *stack = mmap((void *)low, top - low, PROT_READ | PROT_WRITE,
+    void *stack = mmap((void *)low, top - low, request->images->stack_prot,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_STACK | MAP_NORESERVE |
                            MAP_FIXED_NOREPLACE,
                        -1, 0);

@@ -4,6 +4,7 @@
 
 #include "elf/elf.h"
 #include "registry/child.h"
+#include "task/spawn/images.h"
 
 /* What the kernel grants arguments and environment whatever the limit is. */
 enum { STACK_STRINGS_LEAST = 128 * 1024 };
@@ -13,8 +14,7 @@ struct stack_request {
     struct space_slot *slot;
     size_t size;  /* bytes of the stack */
     size_t limit; /* RLIMIT_STACK of the task: the kernel lets no stack grow beyond it */
-    const struct elf_mapping *mapping; /* what is entered: an interpreter or a static program */
-    const struct elf_info *info;
+    const struct images *images;
     const char *program; /* AT_EXECFN */
     char *const *argv, *const *envp;
     unsigned name_at, arguments_at; /* indexes in argv: of the program's argv[0] and argv[1] */

@@ -1,0 +1,79 @@
+/* cmd/ps/open.c: undumpable spaces are opened to this command.
+ *
+ * Before Linux 5.16 a space is undumpable (task/dumpable.h), and only privileged processes may look
+ * at its members, though all of it is this user's. Its reaper, which is known by its name, opens it
+ * on a signal. It is closed again when this command ends; one that is killed leaves it open. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/ps/ps.h"
+#include "task/dumpable.h"
+
+enum { WAIT_MS = 1000 };
+
+static int *opened; /* the reapers */
+static size_t opened_count;
+
+static int is_reaper(int pid)
+{
+    char path[64], name[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (!fgets(name, sizeof(name), file))
+            name[0] = 0;
+        fclose(file);
+    }
+    return strcmp(name, "onespace-reaper\n") == 0;
+}
+
+static int is_open(int pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static void close_spaces(void)
+{
+    for (size_t i = 0; i < opened_count; i++)
+        if (is_reaper(opened[i]))
+            kill(opened[i], DUMPABLE_CLOSE);
+}
+
+static void open_space(int pid)
+{
+    int *more = realloc(opened, (opened_count + 1) * sizeof(*more));
+    if (!more)
+        return;
+    opened = more;
+    if (kill(pid, DUMPABLE_OPEN) != 0) /* another user's */
+        return;
+    if (opened_count == 0)
+        atexit(close_spaces);
+    opened[opened_count++] = pid;
+    for (int i = 0; i < WAIT_MS && !is_open(pid); i++)
+        usleep(1000);
+}
+
+void ps_open_spaces(void)
+{
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        int pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
+        if (pid > 0 && is_reaper(pid) && !is_open(pid))
+            open_space(pid);
+    }
+    if (processes)
+        closedir(processes);
+}

@@ -1,0 +1,53 @@
+# shellcheck shell=sh
+# scripts/lib/archives.sh: packages of other releases, with scratch lists, for the scripts that source this with their name in
+# me: this machine's lists are not touched and nothing is installed. debian is the archive of Debian that this machine's apt
+# uses, or nothing; scratch a directory that goes with the script.
+
+# The first archive of Debian's own among the configured ones.
+# shellcheck disable=SC2016
+debian=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+trusted=
+[ ! -e $keyring ] || trusted="[signed-by=$keyring] "
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+apt() {
+    apt-get -qq -o Dir::Etc::sourcelist="$scratch/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+        -o Dir::State::lists="$scratch/lists" -o Dir::State::status="$scratch/status" -o Dir::Cache="$scratch/cache" \
+        -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
+        -o APT::Sandbox::User= "$@"
+}
+
+# use_debian RELEASE: the lists of that release, and no others.
+use_debian() {
+    rm -rf "$scratch/lists" "$scratch/cache"
+    mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
+    : >"$scratch/status"
+    echo "deb $trusted$debian $1 main" >"$scratch/sources.list"
+    apt update
+}
+
+# unpack PACKAGE: into $scratch/unpacked; the file is $scratch/packages/PACKAGE_….deb.
+unpack() {
+    rm -rf "$scratch/packages" "$scratch/unpacked"
+    mkdir -p "$scratch/packages"
+    (cd "$scratch/packages" && apt download "$1") && dpkg-deb -x "$scratch/packages/"*.deb "$scratch/unpacked"
+}
+
+# unpack_ubuntu SUITE PACKAGE: with what it needs into $scratch/unpacked. Ubuntu's keys are a package of Debian.
+unpack_ubuntu() {
+    if ! command -v mmdebstrap >/dev/null; then
+        echo "no mmdebstrap: scripts/setup packages" >&2
+        return 1
+    fi
+    keys=$scratch/ubuntu.gpg
+    if [ ! -e "$keys" ]; then
+        use_debian trixie && unpack ubuntu-keyring || return
+        mv "$scratch/unpacked/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$keys"
+    fi
+    rm -rf "$scratch/unpacked"
+    mmdebstrap --quiet --variant=extract --aptopt='APT::Install-Recommends "false"' --keyring="$keys" --include="$2" "$1" \
+        "$scratch/unpacked"
+}

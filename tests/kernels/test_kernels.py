@@ -1,0 +1,73 @@
+"""tests/kernels/test_kernels.py: the same on other kernels, in a virtual machine (tests/lib/machine.py): those that
+scripts/fetch-kernels has fetched, with ONESPACE_LONG=1. `make matrix` fetches them and makes a table."""
+import os
+import pathlib
+
+import pytest
+
+import machine
+from guests import PROGRAMS
+from jobs import BUILD, ONESPACE
+
+ENDS = pathlib.Path(__file__).parent / "ends-alike"
+USER = "setpriv --reuid 1000 --regid 1000 --clear-groups"
+UCX = "/usr/lib/x86_64-linux-gnu/ucx"
+HYDRA = ["/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"]
+TOOLS = ["/usr/bin/setpriv", "/usr/bin/mktemp", "/bin/rm"]
+
+
+def kernels():
+    found = machine.kernels()
+    return [pytest.param(found[name], id=name) for name in found] or [pytest.param(None, id="none")]
+
+
+@pytest.fixture
+def run_there(request):
+    """Runs commands there: a list of (exit status, output)."""
+    if not os.environ.get("ONESPACE_LONG"):
+        pytest.skip("a virtual machine without KVM takes minutes: ONESPACE_LONG=1")
+    try:
+        machine.check(request.param)
+    except machine.Unavailable as missing:
+        pytest.skip(str(missing))
+
+    def run(commands, files):
+        # Some distributions' kernels let processes look at descendants alone.
+        yama = "if [ -e /proc/sys/kernel/yama ]; then echo 0 >/proc/sys/kernel/yama/ptrace_scope; fi"
+        results, text = machine.run([yama, *commands], [ONESPACE, BUILD / "lib", *TOOLS, *files], request.param, 900)
+        assert len(results) == len(commands) + 1, text
+        return results[1:]
+    return run
+
+
+in_machine = pytest.mark.parametrize("run_there", kernels(), indirect=True)
+
+
+@in_machine
+def test_tasks_end_as_processes_and_alone(run_there):
+    """As root and as a user: before Linux 5.16 a crash would end all, and the space is undumpable."""
+    command = f"{ENDS} {ONESPACE} {PROGRAMS}"
+    for status, text in run_there([command, f"{USER} {command}"], [ENDS, PROGRAMS / "ending", PROGRAMS / "patterns"]):
+        *ways, other = text.split("\n")
+        assert status == 0 and len(ways) == 18, text
+        for way in ways:
+            name, process, task = way.split()
+            assert process == task != "0", (name, text)
+        assert other == "other 0 intact", text
+
+
+@in_machine
+def test_jobs_and_their_tools(run_there):
+    program = PROGRAMS / "mpich/mpi_exchange"
+    job = f"mpiexec.mpich -n 2 {ONESPACE} run --stats {program}"
+    ps = f"{USER} {ONESPACE} run --space seen sleep 20 & sleep 5; {USER} {ONESPACE} ps seen; kill $!"
+    modes = [f"{ONESPACE} run {option} -n 3 {PROGRAMS}/patterns 1" for option in ("--thread-mode", "--no-interpose")]
+    results = run_there([job, f"{USER} {job}", ps, *modes, f"{ONESPACE} doctor"],
+                        [program, UCX, *HYDRA, PROGRAMS / "patterns"])
+    for status, text in results[:2]:
+        assert status == 0 and "rank 0: 0 wrong" in text and "rank 1: 0 wrong" in text, text
+        assert "copies in user space: 0," not in text, text
+    assert "sleep" in results[2][1] and "cannot be read" not in results[2][1], results[2]
+    for status, text in results[3:5]:
+        assert status == 0 and text == "intact\nintact\nintact", text
+    assert "a task that crashed left the others alone" in " ".join(results[5][1].split()), results[5]

@@ -1,0 +1,96 @@
+"""tests/run/test_older_kernels.py: what older kernels lack, on this kernel: system calls denied as if there were none,
+and undumpable spaces. tests/kernels has the kernels themselves."""
+import errno
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from jobs import ONESPACE, RUN
+from launchers import MPIS
+from observe import forbid
+
+NOBODY = 65534
+FIRST_AFTER_4_18 = 424  # pidfd_send_signal; clone3 is 435, close_range 436, process_madvise 440
+UNDUMPABLE = {"ONESPACE_DUMPABLE": "0"}
+
+
+def as_before_5_1():
+    return forbid(*range(FIRST_AFTER_4_18, FIRST_AFTER_4_18 + 60), error=errno.ENOSYS)
+
+
+@pytest.mark.parametrize("options", [[], ["--thread-mode"], ["--no-interpose"]])
+def test_tasks_without_calls_after_4_18(job, guests, options):
+    result = job.run([*RUN, *options, "-n", "3", guests("patterns"), "1"], preexec_fn=as_before_5_1())
+    assert result.code == 0 and result.out == "intact\n" * 3, str(result)
+
+
+@pytest.mark.parametrize("way", ["crash", "abort", "kill", "exec", "thread-crash", "main-thread-ends"])
+def test_ends_without_calls_after_4_18(job, run, guests, way):
+    program = [guests("ending"), way]
+    plain = job.run(program, preexec_fn=as_before_5_1())
+    task = job.run([*run, *program], preexec_fn=as_before_5_1())
+    assert task.code == plain.code != 0, f"{plain}\n{task}"
+
+
+def test_a_launchers_job_without_calls_after_4_18(job, guests):
+    mpi = MPIS["mpich"].needed()
+    argv = mpi.command(3, [*RUN, guests.mpi(mpi, "mpi_exchange")])
+    result = job.run(argv, env=mpi.env, timeout=60, preexec_fn=as_before_5_1())
+    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], str(result)
+
+
+# ---- Undumpable spaces ----
+
+def as_nobody(argv):
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
+
+
+@pytest.fixture
+def nobody(job):
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv(1), to become another user")
+    if subprocess.run(as_nobody([ONESPACE, "--version"]), capture_output=True, cwd="/").returncode != 0:
+        pytest.skip("the build directory is not open to other users")
+    os.chown(job.runtime, NOBODY, NOBODY)
+    return job
+
+
+def may_read(job, pid):
+    return job.run(as_nobody(["cat", f"/proc/{pid}/maps"]), cwd="/").code == 0
+
+
+WAITS = ["sh", "-c", "echo ready; read line"]
+
+
+def test_an_undumpable_space_is_opened_to_ps_alone(nobody, started):
+    name = f"undumpable{os.getpid()}"
+    started("--space", name, *WAITS, command=as_nobody(RUN), cwd="/", env=UNDUMPABLE)
+    reaper, = nobody.named("onespace-reaper")
+    assert not may_read(nobody, reaper.pid)
+    for _ in range(2):
+        result = nobody.run(as_nobody([ONESPACE, "ps", name]), cwd="/")
+        assert result.code == 0 and "dash" in result.out and "cannot be read" not in result.out, str(result)
+    deadline = time.monotonic() + 10
+    while may_read(nobody, reaper.pid):  # it is closed by a signal
+        assert time.monotonic() < deadline, "it stays open"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("choice, readable", [("0", False), ("1", True)])
+def test_the_user_may_choose(nobody, started, choice, readable):
+    started(*WAITS, command=as_nobody(RUN), cwd="/", env={"ONESPACE_DUMPABLE": choice})
+    reaper, = nobody.named("onespace-reaper")
+    assert may_read(nobody, reaper.pid) == readable
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_an_undumpable_job_of_a_user(nobody, guests, name):
+    """MPICH with UCX would open the other ranks' memory in /proc/PID/fd."""
+    mpi = MPIS[name].needed()
+    argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange")])
+    result = nobody.run(as_nobody(argv), cwd="/", timeout=60, env={**mpi.env, **UNDUMPABLE, "HOME": "/tmp"})
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+    assert "copies in user space: 0," not in result.err, str(result)
