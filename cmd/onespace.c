@@ -26,6 +26,7 @@ const struct command commands[] = {
     {"report", command_report, "make a page of what benchmarks have measured", report_help},
     {"windows", command_windows, "list, check and repair the versions of windows on storage",
      windows_help},
+    {"insitu", command_insitu, "watch the steps of a channel, or write them to files", insitu_help},
     {"completion", command_completion, "print completions for bash, zsh or fish", completion_help},
     {"host", command_host, NULL, NULL},
     {NULL, NULL, NULL, NULL},

@@ -14,12 +14,14 @@ int command_gdb(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_windows(int argc, char **argv);
+int command_insitu(int argc, char **argv);
 int command_completion(int argc, char **argv);
 int command_host(int argc, char **argv); /* started by shims, not by users */
 
 /* What --help says, as help.h has it. */
 extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[], doctor_help[],
-    core_help[], gdb_help[], bench_help[], report_help[], windows_help[], completion_help[];
+    core_help[], gdb_help[], bench_help[], report_help[], windows_help[], insitu_help[],
+    completion_help[];
 
 struct command {
     const char *name;

@@ -35,13 +35,14 @@ from .tasks import (
 if TYPE_CHECKING:
     from .arrays import Export, View, attach, export, exports, import_array
     from .channels import Consumer, Output, Producer, Step
+    from .mesh import Mesh
     from .pools.executor import Executor
     from .pools.pool import Pool
     from .pools.program import worker_number
 
 __version__: str = _core.version()
-__all__ = ["Consumer", "Executor", "Export", "Output", "OwnerEnded", "Pool", "Producer", "ROOT", "Step", "Task", "View",
-           "attach", "barrier", "call", "export", "exports", "import_array", "init", "ntasks", "number",
+__all__ = ["Consumer", "Executor", "Export", "Mesh", "Output", "OwnerEnded", "Pool", "Producer", "ROOT", "Step", "Task",
+           "View", "attach", "barrier", "call", "export", "exports", "import_array", "init", "ntasks", "number",
            "serve_calls", "spawn", "spawn_python", "spawner", "task_of_number", "worker_number"]
 
 # Imported when they are first used: NumPy takes longer to load than an interpreter to start, and workers of a pool, or
@@ -49,13 +50,14 @@ __all__ = ["Consumer", "Executor", "Export", "Output", "OwnerEnded", "Pool", "Pr
 _LATER = {name: module for module, names in {
     "arrays": ("Export", "View", "attach", "export", "exports", "import_array"),
     "channels": ("Consumer", "Output", "Producer", "Step"),
+    "mesh": ("Mesh",),
     "pools.executor": ("Executor",),
     "pools.pool": ("Pool",),
     "pools.program": ("worker_number",)}.items() for name in names}
 
 
 def __getattr__(name: str):
-    if name in ("arrays", "channels"):  # modules
+    if name in ("arrays", "channels", "mesh"):  # modules
         return importlib.import_module(f".{name}", __name__)
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 COMMAND = BUILD / "bin" / "onespace"
 SUBCOMMANDS = ["run", "mpiexec", "ps", "map", "check", "doctor", "gdb", "core", "bench", "report", "windows",
-               "completion"]
+               "insitu", "completion"]
 PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().startswith(".so"))
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -1,0 +1,239 @@
+/* cmd/insitu/watch.c: onespace insitu watch: the steps of a channel as they come, and the smallest
+ * and the largest elements of their arrays. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "cmd/insitu/extent.h"
+#include "cmd/insitu/insitu.h"
+#include "cmd/lib/output.h"
+#include "cmd/lib/watch.h"
+#include "insitu/handle.h"
+
+/* An array of all ranks that have one of that name. */
+struct row {
+    struct onespace_insitu_array array; /* the first's; its texts are valid as long as the step */
+    struct extent extent;
+    unsigned parts;
+};
+
+struct watching {
+    const struct insitu_request *request;
+    struct onespace_insitu *channel;
+    unsigned long looks, most; /* most 0: without limit */
+    uint64_t looked_ns;        /* when a step was taken last, 0: never */
+    struct row *rows;
+    size_t row_count, room;
+};
+
+/* ---- Looking at a step ---- */
+
+static struct row *row_of(struct watching *watching, const struct onespace_insitu_array *array)
+{
+    for (size_t i = 0; i < watching->row_count; i++)
+        if (strcmp(watching->rows[i].array.name, array->name) == 0)
+            return &watching->rows[i];
+    if (watching->row_count == watching->room) {
+        size_t room = 2 * watching->room + 16;
+        struct row *more = realloc(watching->rows, room * sizeof(*more));
+        if (!more)
+            return NULL;
+        watching->rows = more;
+        watching->room = room;
+    }
+    struct row *row = &watching->rows[watching->row_count++];
+    *row = (struct row){.array = *array};
+    return row;
+}
+
+/* 0 or -ENOMEM. */
+static int read_step(struct watching *watching, const struct onespace_insitu_step *step)
+{
+    struct onespace_insitu_array array;
+    watching->row_count = 0;
+    for (unsigned rank = 0; rank < step->ranks; rank++)
+        for (unsigned i = 0;
+             onespace_insitu_array_at(watching->channel, step, rank, i, &array) == 0; i++) {
+            struct row *row = row_of(watching, &array);
+            if (!row)
+                return -ENOMEM;
+            row->parts++;
+            extent_add(&row->extent, &array);
+        }
+    return 0;
+}
+
+/* ---- Showing it ---- */
+
+/* "200x300"; "4 x 200x300" of four ranks without a global array. */
+static void shape_text(const struct row *row, char *text, size_t size)
+{
+    const struct onespace_insitu_array *array = &row->array;
+    size_t used = 0;
+    int is_global = 0;
+    for (unsigned d = 0; d < array->dimensions; d++)
+        is_global |= array->global_shape[d] != 0;
+    if (!is_global && row->parts > 1)
+        used = (size_t)snprintf(text, size, "%u x ", row->parts);
+    for (unsigned d = 0; d < array->dimensions && used < size; d++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, d ? "x" : "",
+                                 is_global ? array->global_shape[d] : array->shape[d]);
+}
+
+static void print_rows(const struct watching *watching, FILE *out, unsigned width)
+{
+    static const char *const headers[] = {"MIN", "MAX", "NAN", "TYPE", "SHAPE", "UNITS", "ARRAY"};
+    struct output_table table = {.headers = headers, .columns = 7, .right_aligned = 7};
+    for (size_t i = 0; i < watching->row_count; i++) {
+        const struct row *row = &watching->rows[i];
+        char shape[128];
+        shape_text(row, shape, sizeof(shape));
+        for (int high = 0; high < 2; high++)
+            if (row->extent.numbers)
+                output_cell(&table, "%.6g", high ? row->extent.high : row->extent.low);
+            else
+                output_cell(&table, "-");
+        output_cell(&table, "%" PRIu64, row->extent.nans);
+        output_cell(&table, "%s", insitu_type_name((uint32_t)row->array.type));
+        output_cell(&table, "%s", shape);
+        output_cell(&table, "%s", *row->array.units ? row->array.units : "-");
+        output_cell(&table, "%s", row->array.name);
+    }
+    output_table(&table, out, width);
+}
+
+static void print_step(struct watching *watching, const struct onespace_insitu_step *step,
+                       FILE *out)
+{
+    const struct insitu_channel *channel = watching->channel->channel;
+    uint64_t now = futex_now_ns(), then = watching->looked_ns;
+    char name[INSITU_NAME];
+    snprintf(name, sizeof(name), "%s", channel->name);
+    fprintf(out, "channel %s: step %" PRIu64, output_clean(name), step->step);
+    if (then)
+        fprintf(out, ", %.3g steps/s", (double)(step->passed + 1) * 1e9 / (double)(now - then));
+    if (atomic_load(&channel->skipped))
+        fprintf(out, ", %" PRIu64 " skipped", atomic_load(&channel->skipped));
+    putc('\n', out);
+    watching->looked_ns = now;
+}
+
+/* ---- Waiting ---- */
+
+/* The producer's close waits until its last step was taken. */
+static int is_ending(const struct insitu_channel *channel)
+{
+    return atomic_load(&channel->last) != UINT64_MAX || atomic_load(&channel->broken);
+}
+
+static void pause_between_looks(const struct watching *watching)
+{
+    static const struct timespec moment = {.tv_nsec = 20000000};
+    uint64_t deadline = futex_now_ns() + (uint64_t)(watching->request->interval * 1e9);
+    while (futex_now_ns() < deadline && !is_ending(watching->channel->channel))
+        nanosleep(&moment, NULL);
+}
+
+static int patience_ms(const struct insitu_request *request)
+{
+    double ms = request->interval * 1000;
+    return ms < 100 ? 100 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+/* ---- */
+
+/* The channel has no further step: an exit status, or -1 for 0. */
+static int end(int result)
+{
+    fprintf(stderr, "onespace insitu watch: %s\n", onespace_insitu_message());
+    return result == -ENODATA ? -1 : 1;
+}
+
+static int look(FILE *out, unsigned width, void *context)
+{
+    struct watching *watching = context;
+    struct onespace_insitu_step step;
+    if (watching->looks)
+        pause_between_looks(watching);
+    int result = onespace_insitu_take(watching->channel, &step, patience_ms(watching->request));
+    if (result == -ETIMEDOUT) {
+        fprintf(out, "channel %s: no step within %g s\n", watching->request->channel,
+                patience_ms(watching->request) / 1e3);
+        return 0;
+    }
+    if (result < 0)
+        return end(result);
+    result = read_step(watching, &step);
+    print_step(watching, &step, out);
+    print_rows(watching, out, width);
+    if (onespace_insitu_release(watching->channel, &step) < 0)
+        return end(-EINVAL);
+    if (result < 0)
+        return fprintf(stderr, "onespace insitu watch: out of memory\n"), 1;
+    return ++watching->looks == watching->most ? -1 : 0;
+}
+
+/* 0, or an exit status with a message. */
+static int open_channel(struct watching *watching)
+{
+    const struct insitu_request *request = watching->request;
+    double ms = strtod(request->wait, NULL) * 1000;
+    /* Of another version it would go on outside the space, and make one of its own. */
+    int result = insitu_is_task() ? onespace_init() : -EPERM;
+    if (result >= 0)
+        result = onespace_insitu_open(request->channel, ONESPACE_INSITU_LATEST,
+                                      ms > INT_MAX ? INT_MAX : (int)ms, &watching->channel);
+    if (result >= 0)
+        return 0;
+    if (result == -ETIMEDOUT)
+        fprintf(stderr,
+                "onespace insitu watch: there was no channel '%s' within %s s: `onespace ps` lists "
+                "channels; --wait waits longer\n",
+                request->channel, request->wait);
+    else
+        fprintf(stderr, "onespace insitu watch: %s\n",
+                *onespace_insitu_message() ? onespace_insitu_message() : strerror(-result));
+    return 1;
+}
+
+static int become_task(const struct insitu_request *request)
+{
+    static char self[PATH_MAX];
+    if (readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0) {
+        fprintf(stderr, "onespace insitu watch: cannot find its own file: is /proc mounted?\n");
+        return 1;
+    }
+    char **words = calloc(request->word_count + 5, sizeof(*words));
+    if (!words) {
+        fprintf(stderr, "onespace insitu watch: out of memory\n");
+        return 1;
+    }
+    char *const first[] = {self, "insitu", "watch", "--joined"};
+    memcpy(words, first, sizeof(first));
+    memcpy(words + 4, request->words, request->word_count * sizeof(*words));
+    int status = insitu_become_task(request, words);
+    free(words);
+    return status;
+}
+
+int insitu_watch(const struct insitu_request *request)
+{
+    struct watching watching = {.request = request};
+    if (!request->is_joined && (request->space || !insitu_is_task()))
+        return become_task(request);
+    watching.most = request->count ? strtoul(request->count, NULL, 10) : 0;
+    int status = open_channel(&watching);
+    if (status)
+        return status;
+    /* look() makes the pause itself, to end it early. */
+    status = watch(1e-9, look, &watching);
+    (void)!onespace_insitu_close(watching.channel, 0);
+    free(watching.rows);
+    return status < 0 ? 0 : status;
+}
