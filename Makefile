@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test build build-tests wheel wheels archive packages-check matrix mutants bench lint install uninstall fuzz clean help
+.PHONY: demo test website build build-tests wheel wheels archive packages-check matrix mutants bench lint install uninstall fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -20,6 +20,7 @@ help:
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers and words"
+	@echo "make website  build the documentation as web pages, in build/website/html"
 	@echo "make fuzz     feed the readers of files with damaged ones (needs clang)"
 	@echo "make install  install under PREFIX ($(PREFIX)); make uninstall removes it"
 
@@ -72,6 +73,10 @@ mutants:
 
 bench: build
 	bench/run-all
+
+website:
+	scripts/setup website
+	scripts/website
 
 lint:
 	scripts/lint

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 FORMAT = "onespace-bench/1"
 BUSY = 0.25  # other runnable threads per CPU, above which measuring makes little sense
@@ -139,12 +140,55 @@ def progress(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def duration(seconds):
+    """Words for an estimate: no more digits than it has."""
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+
+
+class Left:
+    """Estimates how long the rest takes from how long what was done has taken. step(done) gives words, or nothing while
+    nothing was done that could be judged by. `whole` is what all of it is called."""
+
+    def __init__(self, of, whole="", clock=time.monotonic):
+        self.of, self.whole, self.clock, self.start = of, whole, clock, clock()
+
+    def step(self, done):
+        if not done:
+            return ""
+        seconds = (self.clock() - self.start) / done * (self.of - done)
+        return f", about {duration(seconds)} left{self.whole}"
+
+
+class Parts:
+    """A benchmark that calls alternate() once for each of several MPI libraries says so by begin(how many): what is
+    left is then told for all of them, else for the call."""
+
+    def __init__(self):
+        self.left, self.done = None, 0
+
+    def begin(self, count):
+        self.left, self.done = Left(count, " for all"), 0
+
+    def left_of(self, repeats):
+        """A function of the repeats that are done in the call that begins now."""
+        if not self.left:
+            return Left(repeats, " of this part").step
+        before, self.done = self.done, self.done + 1
+        return lambda done: self.left.step(before + done / repeats)
+
+
+parts = Parts()
+
+
 def alternate(variants, repeats, announce=progress):
     """Runs each of {name: function} once per repeat; each returns {key: value}. Returns
     {name: {key: [value per repeat]}}."""
-    samples = {name: {} for name in variants}
+    samples, left = {name: {} for name in variants}, parts.left_of(repeats)
     for repeat in range(repeats):
-        announce(f"  repeat {repeat + 1} of {repeats}")
+        announce(f"  repeat {repeat + 1} of {repeats}{left(repeat)}")
         for name, function in variants.items():
             for key, value in function().items():
                 samples[name].setdefault(key, []).append(value)
@@ -336,7 +380,7 @@ class Targets:
         good = found >= bound if at_least else found <= bound
         self.missed += not good
         self.rows.append([name, f"{found:.2f}", f"{'>=' if at_least else '<='} {bound:.2f}",
-                          "reached" if good else "MISSED"])
+                          "reached" if good else "not reached"])
 
     def print(self, out=None):
         if self.rows:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""bench/lib/onespace_report.py: renders the benchmarks' JSON (onespace-bench/1) as one page: a section per file with
-the paper's figure and claim, the results found here, the machine, and figures (onespace_report_chart) with tables.
+"""bench/lib/onespace_report.py: renders the benchmarks' JSON (onespace-bench/1) as one page: a summary, then a
+section per file, most asked first, with figures (onespace_report_chart), the paper's claim, and the machine.
 The page is self-contained: no scripts, and no external fonts or pictures."""
 import argparse
 import datetime
@@ -12,12 +12,14 @@ import sys
 
 import onespace_bench as ob
 from onespace_report_chart import chart, is_level, needs_legend, quantity, spread_words, swatch, x_words
-from onespace_report_figures import figures_of, gains, gains_of_all
+from onespace_report_figures import figures_of, gains
 from onespace_report_looks import look_of
 from onespace_report_style import STYLE
+from onespace_report_summary import LINES, comparisons, machines, rank, was_busy
 
 NAME = "report.html"
 UNITS = ("s", "bytes", "count", "cycles", "ratio")
+HERE = 6   # lines of what was found, beside the paper's claim
 ROWS = 64  # of a table, at most: longer ones are thinned evenly
 
 
@@ -141,14 +143,32 @@ def figure_part(figure, question, peers):
 
 
 def found_here(result, look):
-    """One sentence for each pair that is compared."""
-    for peers in look.peers:
-        gain = gains_of_all(result, peers)
-        if gain:
-            least, middle, most, count = gain
-            some = f" (median {ob.number(middle)} of {count} points)" if count > 1 else ""
-            span = f"{ob.number(least)} to {ob.number(most)}" if count > 1 else ob.number(middle)
-            yield f"{peers[0]}: {span} times the time of {peers[1]}{some}."
+    """One sentence for each two series that are compared."""
+    for one in comparisons(result, look)[:HERE]:
+        yield f"{one.sentence(look, result['versions'])}: {one.gain()}"
+
+
+def summary_of(found):
+    """What was gained, on what, how sure: a row for each of the first comparisons of each result."""
+    rows = ""
+    for number, (path, result) in enumerate(found, 1):
+        look = look_of(path.stem, result)
+        compared = comparisons(result, look)
+        for place, one in enumerate(compared[:LINES]):
+            style = "level" if one.is_level() else "gain" if one.ratio.median > 1 else "loss"
+            more = f" <a href='#q{number}'>and {len(compared) - LINES} more</a>" if (
+                place == LINES - 1 and len(compared) > LINES) else ""
+            question = f"<a href='#q{number}'>{escaped(result['question'])}</a>" if place == 0 else ""
+            what = escaped(one.sentence(look, result["versions"])) + more
+            rows += (f"<tr><td>{question}</td><td>{what}</td><td class={style}>"
+                     f"{escaped(one.gain())}</td><td>{escaped(one.sureness(was_busy(result)))}</td></tr>")
+    on = "; ".join(machines([result for _, result in found]))
+    versions = ", ".join(dict.fromkeys(result["versions"]["onespace"] for _, result in found))
+    heads = "".join(f"<th>{head}</th>" for head in ("question", "what", "gained", "how sure"))
+    table = (f"<table class=summary><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else "")
+    return (f'<section class="short"><h2 class="first">In short</h2><p>Measured on {escaped(on)}, with '
+            f"{escaped(versions)}.</p>{table}<p class=faint>Each line compares two ways of doing the same, measured "
+            "interleaved, at one point of the figure that it leads to. Figures of other machines differ.</p></section>")
 
 
 def facts_of(path, result):
@@ -175,12 +195,14 @@ def section_of(number, path, result):
     paper = result["paper"]
     facts = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in facts_of(path, result))
     here = "".join(f"<div>{escaped(sentence)}</div>" for sentence in found_here(result, look))
-    parts = "".join(figure_part(one, result["question"], look.peers[0]) for one in figures)
-    return (f'<section id="q{number}"><h2>{number}. {escaped(result["question"])}</h2><div class=held>'
+    parts = [figure_part(one, result["question"], look.peers[0]) for one in figures]
+    more = (f"<details class=more><summary>{len(parts) - 1} more figure{'s' if len(parts) > 2 else ''}</summary>"
+            f"<div class=figures>{''.join(parts[1:])}</div></details>" if len(parts) > 1 else "")
+    return (f'<section id="q{number}"><h2>{number}. {escaped(result["question"])}</h2>'
+            f"<div class=main>{''.join(parts[:1])}<div class=held>"
+            f"<div class=here><b>Here</b>{here or 'See the figures.'}</div>"
             f"<div><b>The paper: {escaped(paper['figure'])}</b>{escaped(paper['claim'])}"
-            f"<div class=source>{escaped(paper['document'])}</div></div>"
-            f"<div class=here><b>Here</b>{here or 'See the figures below.'}</div></div><dl>{facts}</dl>"
-            f"<div class=figures>{parts}</div></section>")
+            f"<div class=source>{escaped(paper['document'])}</div></div></div></div>{more}<dl>{facts}</dl></section>")
 
 
 def page_of(found, wrong):
@@ -198,7 +220,7 @@ def page_of(found, wrong):
             f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are what the "
             "machine could do at best, measured interleaved with the rest. Axes are logarithmic where the values span "
             "decades; zero is drawn at their start.</p>"
-            f"<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
+            f"{summary_of(found)}<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
 
 
 # ---- The command ----
@@ -229,6 +251,7 @@ def write(path, page):
 def main():
     args = parse_arguments()
     found, wrong = collect(args.results)
+    found.sort(key=lambda one: rank(one[0]))
     for path, what in wrong:
         ob.progress(f"onespace report: {path} {what}")
     if not found:

@@ -11,9 +11,10 @@ import onespace_bench as ob
 from onespace_report_looks import BYTES, NAMES
 
 WIDTH, HEIGHT = 420, 262
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 10, 42
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 24, 42
 ROW, LETTER = 22, 7.2  # height of a row of dots; approximate width of a letter
 COLOURS, MARKERS = 8, 4
+AXES = {"s": "time", "bytes": "memory", "count": "number", "cycles": "cycles", "ratio": "ratio"}  # by unit
 MARKED = 40  # up to so many points, each gets a marker
 BANDS = 5    # up to so many curves, quartiles are bands; else whiskers
 
@@ -207,7 +208,8 @@ def curves_chart(label, curves, x, unit):
     for tick in ticks:
         parts += [line(axis_x.at(tick), HEIGHT - BOTTOM, axis_x.at(tick), HEIGHT - BOTTOM + 4, "grid"),
                   text(axis_x.at(tick), HEIGHT - BOTTOM + 17, x_words(x, tick))]
-    parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x.label, style="label"))
+    parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x.label or "x", style="label"))
+    parts.append(text(4, 12, AXES[unit], "start", "label"))
     for curve in sorted(curves, key=lambda one: not one.limit):
         parts += one_curve(curve, curves, axis_x, axis_y, x, unit)
     return picture(HEIGHT, label, parts)
@@ -280,7 +282,8 @@ def dots_chart(label, curves, x, unit):
                       marker(axis.at(spread.median), y, curve, title)]
         if single:
             parts.append(text(WIDTH - 4, y + 4, quantity(dots[0][1].median, unit), "end"))
-    return picture(bottom + 24, label, parts)
+    parts.append(text((left + WIDTH - right) / 2, bottom + 31, AXES[unit], style="label"))
+    return picture(bottom + 38, label, parts)
 
 
 def shorten(name, most=34):

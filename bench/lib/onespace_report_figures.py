@@ -1,7 +1,6 @@
 """bench/lib/onespace_report_figures.py: arranges the series of one benchmark as figures: which curves go into a figure,
 in which colours, with which limits, and what tasks gain over processes in it."""
 import dataclasses
-import statistics
 
 import onespace_bench as ob
 from onespace_report_chart import Curve
@@ -86,15 +85,3 @@ def gains(figure, peers):
     theirs, ours = (next(((curve.x, curve.samples) for curve in figure.curves if curve.label == name), None)
                     for name in peers)
     return ratios(theirs, ours) if theirs and ours and figure.unit in TIMES else {}
-
-
-def gains_of_all(result, peers):
-    """Over all pairs of series whose names differ only in the peers: None, or (least, median, most, how many)."""
-    times = {one["name"]: (one["x"], one["samples"]) for one in result["series"] if one["unit"] in TIMES}
-    medians = []
-    for name, series in times.items():
-        parts = name.split("/")
-        other = "/".join(peers[1] if part == peers[0] else part for part in parts)
-        if peers[0] in parts and other in times:
-            medians += [spread.median for spread in ratios(series, times[other]).values()]
-    return (min(medians), statistics.median(medians), max(medians), len(medians)) if medians else None

@@ -21,6 +21,7 @@ class Look:
     x: X
     others: dict = dataclasses.field(default_factory=dict)  # by a part of the name: another X
     peers: tuple = (("processes", "tasks"),)  # (theirs, ours): parts of names whose times are compared
+    headline: float = 0                       # the x that the summary speaks of; 0: the largest
 
     def x_of(self, parts):
         return next((self.others[part] for part in parts if part in self.others), self.x)
@@ -51,7 +52,7 @@ LOOKS = {
     "memory": Look((1,), X("point of the program")),
     "messagerate": Look((1,), X("pairs"), peers=(WAY_PEERS, ("threads", "tasks"))),
     "miniapps": Look((2, 3), RANKS, {"messages": SIZES}),
-    "p2p": Look((2,), SIZES),
+    "p2p": Look((2,), SIZES, headline=1 << 20),
     "pagetables": Look((0,), X("workers")),
     "python-arrays": Look((1,), X("size", BYTES)),
     "python-handover": Look((0,), X("size", BYTES), peers=((COPIED, "channel"), (COPIED, "imported array and a flag"))),

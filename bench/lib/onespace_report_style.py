@@ -27,6 +27,10 @@ section { border-top: 1px solid var(--rule); margin-top: 2rem; padding-top: 1.4r
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: .8rem 0; font-size: .9rem; }
 dt { color: var(--faint); } dd { margin: 0; }
 code { font-size: .92em; }
+.main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); gap: 1.4rem; }
+.main .held { grid-template-columns: 1fr; align-content: start; }
+.summary td, .summary th { white-space: normal; text-align: left; vertical-align: top; }
+.summary .gain { color: var(--c2); font-weight: 600; } .summary .loss { color: var(--c1); font-weight: 600; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 23rem), 1fr)); gap: 1.4rem; }
 figure { margin: 0; min-width: 0; break-inside: avoid; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem .9rem; margin: .2rem 0; padding: 0;
@@ -52,12 +56,16 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-
 th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 @media (max-width: 30rem) { body { padding: .8rem .7rem 3rem; } h1 { font-size: 1.4rem; } dl { display: block; }
-  dd { margin: 0 0 .3rem; } .chart text { font-size: 13px; } }
+  dd { margin: 0 0 .3rem; } .chart text { font-size: 13px; }
+  .summary, .summary tbody, .summary tr, .summary td { display: block; } .summary thead { display: none; }
+  .summary tr { border-bottom: 1px solid var(--rule); padding: .3rem 0; } .summary td { border: 0; padding: .1rem 0; } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --faint: #444; --rule: #ccc; --box: #fff;
     --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b8528f; --c4: #b57f00; --c5: #3399cc; --c6: #6b4fbb;
     --c7: #7a5230; --limit: #444; }
   body { max-width: none; padding: 0; font-size: 10pt; } details { display: none; }
-  .figures { grid-template-columns: 1fr 1fr; gap: .8rem; } h2, h3, .held { break-after: avoid; }
+  section { break-before: page; } .short { break-before: auto; } nav { break-before: avoid; }
+  .figures, .main { grid-template-columns: 1fr 1fr; gap: .8rem; } h2, h3, .held { break-after: avoid; }
+  .held > div, tr { break-inside: avoid; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """.replace("CURVES", "\n".join(
     f".curve.{name} {{ stroke: var(--{name}); }} .band.{name} {{ fill: var(--{name}); }} "

@@ -15,7 +15,7 @@ const char bench_help[] =
     "\n"
     "      --mpi path|mpich|openmpi|all  path: the MPI of mpicc and mpiexec along PATH (default); "
     "mpich, openmpi: Debian's; all: every one that is found\n"
-    "      --quick  fewer sizes and repeats: a few seconds\n"
+    "      --quick  fewer sizes and repeats: some seconds for each MPI\n"
     "      --repeats N  runs of processes and of tasks each; few of them scatter more\n"
     "      --fresh  send what has just been written, not the same buffer again and again\n"
     "      --json  print the results as JSON (onespace-bench/1) in place of the table\n"

@@ -24,7 +24,7 @@ static void list_defaults(int out, void *context)
     if (!copy)
         return;
     memcpy(copy, before, count * sizeof(*copy));
-    defaults_set(1, 0);
+    defaults_set(1);
     for (char **at = environ; *at; at++) {
         size_t old = 0;
         while (old < count && copy[old] != *at)
@@ -42,7 +42,7 @@ static void say_defaults(void)
         return;
     if (answer[0])
         doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
-                   "under a launcher, `onespace run` sets %s (--verbose says why)", answer);
+                   "under a launcher, `onespace run` sets %s (docs/launchers.md says why)", answer);
     else
         doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
                    "under a launcher, `onespace run` sets nothing: your environment has it all");

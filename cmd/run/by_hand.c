@@ -259,15 +259,12 @@ static int run_all(const struct run_options *run)
                 strerror(-self));
         return EXIT_FAILURE;
     }
-    if (run->verbose)
-        fprintf(stderr, "onespace run: a space of its own, root pid %d\n", getpid());
-    if (run->verbose && run->thread_mode)
-        fprintf(stderr, "onespace run: tasks are threads of this process\n");
-    if (run->verbose)
-        run_say_windows(&run->segments[0]);
-    for (int s = 0; run->verbose && s < run->segment_count; s++)
-        run_say_python(&run->segments[s]);
-    defaults_set((unsigned)count_tasks(run), run->verbose);
+    unsigned ranks = (unsigned)count_tasks(run);
+    if (run->verbose) {
+        verbose_say_own_space(run);
+        verbose_say_job(&run->segments[0], "none", ranks);
+    }
+    defaults_set(ranks);
     static sigset_t forwarded, mask;
     if (!run->thread_mode)
         hold_signals(&forwarded, &mask);

@@ -1,7 +1,6 @@
 /* cmd/run/command.c: onespace run: the choice between running by hand and joining a
  * job. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +12,6 @@
 #include "shim/defaults.h"
 #include "shim/launcher.h"
 #include "shim/shim.h"
-#include "task/spawn/resolve.h"
-
-void run_say_windows(const struct run_segment *segment)
-{
-    int is_off = (segment->flags & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
-    fprintf(stderr, "onespace run: MPI windows are %s\n",
-            is_off ? "left to the MPI library (--mpi-layer off)"
-                   : "one memory for all ranks of the space (--mpi-layer auto)");
-}
-
-void run_say_python(const struct run_segment *segment)
-{
-    static struct elf_program program;
-    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
-        return; /* the spawn will say why */
-    if (program.stands_in_for[0])
-        fprintf(stderr, "onespace run: %s is non-PIE: its tasks run the same Python from %s\n",
-                program.stands_in_for, program.argv[1]);
-    elf_program_free(&program);
-}
 
 /* 0, or 2 with a message. */
 static int check_numbers(const struct launcher *launcher)
@@ -73,19 +52,13 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
         .launch = launcher->space,
         .bind = run->bind,
     };
+    unsigned ranks = job.ntasks > 0 ? (unsigned)job.ntasks : 1;
     if (run->verbose)
-        fprintf(stderr, "onespace run: space %s (%s); local rank %d of %d\n", job.space,
-                run->space ? "--space" : launcher->found_by, job.number, job.ntasks);
-    if (run->verbose)
-        fprintf(stderr, "onespace run: launcher %s; copies between tasks %s\n",
-                launcher->is_rank ? launcher->kind : "none",
-                segment->flags & ONESPACE_SPAWN_NO_INTERPOSE ? "by the kernel (--no-interpose)"
-                                                             : "in user space");
-    if (run->verbose)
-        run_say_windows(segment);
-    if (run->verbose)
-        run_say_python(segment);
-    defaults_set(job.ntasks > 0 ? (unsigned)job.ntasks : 1, run->verbose);
+        verbose_say_rank(segment, job.space, run->space ? "--space" : launcher->found_by,
+                         job.number, job.ntasks);
+    if (run->verbose && job.number <= 0) /* once for a job on this node */
+        verbose_say_job(segment, launcher->is_rank ? launcher->kind : "none", ranks);
+    defaults_set(ranks);
     return shim_run(&job);
 }
 

@@ -36,7 +36,7 @@ const char run_help[] =
     "are "
     "many (default); on: from the first on; off: the MPI library's, all or those named, as "
     "off=scan,gather\n"
-    "  -v, --verbose  name the space, what was set and why\n"
+    "  -v, --verbose  name the space of each rank, and once what was chosen and set\n"
     "      --stats[=ranks]  at the end, what the tasks copied and by which way; with ranks each "
     "one's too\n"
     "  -h, --help\n"

@@ -29,11 +29,14 @@ struct run_options {
 /* options.c: fills *run, which is zeroed. 0, or -1 with a message. --help ends the process. */
 int run_parse(int argc, char **argv, struct run_options *run);
 
-/* For --verbose: who serves the windows of MPI programs. */
-void run_say_windows(const struct run_segment *segment);
-
-/* For --verbose: a Python interpreter that runs from its library. */
-void run_say_python(const struct run_segment *segment);
+/* verbose.c, for --verbose, on standard error, one line each: what a rank under a launcher has to
+ * itself (number is -1 where the launcher gives none); what all tasks of a job have in common,
+ * before defaults_set; by hand, the space, and its Python interpreters that run from their library.
+ */
+void verbose_say_rank(const struct run_segment *segment, const char *space, const char *found_by,
+                      int number, int count);
+void verbose_say_job(const struct run_segment *segment, const char *launcher, unsigned ranks);
+void verbose_say_own_space(const struct run_options *run);
 
 /* singletons.c: by hand and without a launcher: says if the tasks will be MPI jobs of one rank
  * each. */

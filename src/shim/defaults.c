@@ -18,66 +18,73 @@ static int is_undumpable(unsigned ranks)
 }
 
 static const struct {
-    const char *name, *value, *why;
+    const char *name, *value;
     int (*is_needed)(unsigned ranks); /* NULL: always */
 } defaults[] = {
-    /* No more than what cannot work: a client of another set of stores than the job's server and
-     * the programs that it spawns may not find these (MPI_Comm_spawn). */
-    {"PMIX_MCA_gds", "^shmem,shmem2",
-     "PMIx maps this shared store at one address that only one rank of a space can have", NULL},
-    {"MPIR_CVAR_SHM_SYMHEAP_RETRY", "0",
-     "MPICH looks for one address that is free in all ranks: in a space there is none", NULL},
-    {"HWLOC_PLUGINS_PATH", "/nonexistent",
-     "so many ranks have mappings enough only without hwloc's plugins for graphics cards",
-     room_lacks_plugins},
-    {"UCX_POSIX_USE_PROC_LINK", "n",
-     "UCX opens the shared memory of other ranks in /proc/PID/fd, which tasks may not before Linux "
-     "5.16",
-     is_undumpable},
+    /* PMIx maps this shared store at one address that only one rank of a space can have. No more
+     * than what cannot work: a client of another set of stores than the job's server and the
+     * programs that it spawns may not find these (MPI_Comm_spawn). */
+    {"PMIX_MCA_gds", "^shmem,shmem2", NULL},
+    /* MPICH looks for one address that is free in all ranks: in a space there is none. */
+    {"MPIR_CVAR_SHM_SYMHEAP_RETRY", "0", NULL},
+    /* So many ranks have mappings enough only without hwloc's plugins for graphics cards. */
+    {"HWLOC_PLUGINS_PATH", "/nonexistent", room_lacks_plugins},
+    /* UCX opens the shared memory of other ranks in /proc/PID/fd, which tasks may not. */
+    {"UCX_POSIX_USE_PROC_LINK", "n", is_undumpable},
 };
+
+enum { COUNT = sizeof(defaults) / sizeof(defaults[0]) };
 
 /* Where Open MPI looks for components; the words stand for the default, which setting the variable
  * replaces. */
 #define COMPONENT_PATH    "OMPI_MCA_mca_base_component_path"
 #define COMPONENT_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
-#define COMPONENT_WHY     "Open MPI 5 and 6 find onespace's component there"
 
-static void say(const char *what, const char *name, const char *why)
+/* With the directory of src/smsc's component before what the user or the default names: Open MPI
+ * ends its search at a directory that is not there. NULL: it has that already, or there is none. To
+ * be freed. */
+static char *component_path(void)
 {
-    fprintf(stderr, "onespace run: %s %s=%s (%s)\n", what, name, getenv(name), why);
-}
-
-/* Adds the directory with src/smsc's component to what the user or the default names. It comes
- * first, since Open MPI ends its search at a directory that is not there; all names differ. */
-static void add_component_path(int verbose)
-{
-    static const char component[] = "onespace/openmpi/mca_smsc_onespace.so";
     char path[PATH_MAX], *added;
     const char *given = getenv(COMPONENT_PATH);
-    agent_path_beside(component, path, sizeof(path));
+    agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path));
     if (!path[0] || strchr(path, ':'))
-        return;
+        return NULL;
     *strrchr(path, '/') = 0;
     if (given && strncmp(given, path, strlen(path)) == 0)
-        return; /* by the task that runs this */
-    if (asprintf(&added, "%s:%s", path, given ? given : COMPONENT_DEFAULT) < 0)
-        return;
-    setenv(COMPONENT_PATH, added, 1);
-    if (verbose)
-        say("set", COMPONENT_PATH, COMPONENT_WHY);
-    free(added);
+        return NULL; /* by the task that runs this */
+    return asprintf(&added, "%s:%s", path, given ? given : COMPONENT_DEFAULT) < 0 ? NULL : added;
 }
 
-void defaults_set(unsigned ranks, int verbose)
+static int is_needed(unsigned i, unsigned ranks)
 {
-    add_component_path(verbose);
-    for (unsigned i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-        if (defaults[i].is_needed && !defaults[i].is_needed(ranks))
-            continue;
-        int given = getenv(defaults[i].name) != NULL;
-        if (!given)
-            setenv(defaults[i].name, defaults[i].value, 1);
-        if (verbose)
-            say(given ? "left alone:" : "set", defaults[i].name, defaults[i].why);
+    return !defaults[i].is_needed || defaults[i].is_needed(ranks);
+}
+
+void defaults_set(unsigned ranks)
+{
+    char *path = component_path();
+    if (path)
+        setenv(COMPONENT_PATH, path, 1);
+    free(path);
+    for (unsigned i = 0; i < COUNT; i++)
+        if (is_needed(i, ranks))
+            setenv(defaults[i].name, defaults[i].value, 0);
+}
+
+void defaults_say(unsigned ranks, char *words, size_t size)
+{
+    char *path = component_path();
+    size_t used = 0;
+    words[0] = 0;
+    if (path)
+        used = (size_t)snprintf(words, size, "set %s=%s", COMPONENT_PATH, path);
+    free(path);
+    for (unsigned i = 0; i < COUNT && used < size; i++) {
+        const char *given = getenv(defaults[i].name);
+        if (is_needed(i, ranks))
+            used += (size_t)snprintf(words + used, size - used, "%s%s %s=%s", used ? ", " : "",
+                                     given ? "left alone:" : "set", defaults[i].name,
+                                     given ? given : defaults[i].value);
     }
 }

@@ -213,3 +213,80 @@ def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
         (0, 0x72, 0xb2), (0xd5, 0x5e, 0))
     assert drawn(*tasks) > 300 and drawn(*processes) > 300  # curves and markers, not only a legend
     assert (pixels[:, -4:] == pixels[2, 2]).all()  # nothing runs out of the page
+
+
+# ---- The summary ----
+
+def pair(theirs, ours, unit="s", name="mpich/send"):
+    """Two series, of one x, with these samples."""
+    return [{"name": f"{name}/{who}", "unit": unit, "x": [1 << 20], "samples": [samples]}
+            for who, samples in (("processes", theirs), ("tasks", ours))]
+
+
+def summary(page):
+    rows = re.findall(r"(?s)<tr>(.*?)</tr>", page.text.split("<tbody>")[1].split("</tbody>")[0])
+    return [[re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"(?s)<td[^>]*>(.*?)</td>", row)] for row in rows]
+
+
+@pytest.mark.parametrize("theirs, ours, unit, gained, sure", [
+    ([3e-5] * 9, [1e-5] * 9, "s", "3.0 times as fast", "sure: 3.00 to 3.00 times in half of 9 runs"),
+    ([1e-5] * 9, [2e-5] * 9, "s", "2.00 times as long", "sure: 2.00 to 2.00 times in half of 9 runs"),
+    ([1e-5] * 9, [1.01e-5] * 9, "s", "the same", "sure: 0.99 to 0.99 times in half of 9 runs"),
+    ([1, 1, 1, 9, 9, 9], [2] * 6, "s", "unclear", "no difference is shown: 0.50 to 4.50 times in half of 6 runs"),
+    ([2, 3, 4, 5, 6], [1] * 5, "s", "4.0 times as fast", "scatters: 3.00 to 5.00 times in half of 5 runs"),
+    ([3e-5] * 2, [1e-5] * 2, "s", "3.0 times as fast", "a first look: 2 runs"),
+    ([1 << 20] * 5, [1 << 19] * 5, "bytes", "0.50 times as much", "sure: 0.50 to 0.50 times in half of 5 runs")],
+    ids=["gain", "loss", "equal", "unclear", "scatters", "few", "memory"])
+def test_summary_says_what_was_gained_and_how_sure(report, theirs, ours, unit, gained, sure):
+    page, _ = report({"p2p.json": result(pair(theirs, ours, unit), versions={
+        "onespace": "onespace 0", "compiler": "cc", "libc": "glibc", "mpich": "MPICH 9"})})
+    (question, what, *said), = summary(page)
+    assert question == "How long?" and what.startswith("MPICH 9, send, message size 1 MiB: "), what
+    assert said == [gained, sure]
+
+
+def test_summary_doubts_a_busy_machine(report):
+    notes = ["other programs are running (2 for each CPU)"]
+    page, _ = report({"p2p.json": result(pair([3] * 9, [1] * 9), notes=notes)})
+    assert summary(page)[0][3].startswith("doubtful, the machine was busy: 3.00")
+
+
+def test_summary_compares_like_with_like(report):
+    """Each line has one MPI, one operation, one size: no median over them."""
+    series = [*pair([9] * 5, [3] * 5), *pair([8] * 5, [8] * 5, name="openmpi/send"),
+              {"name": "mpich/send/threads", "unit": "s", "x": [1], "samples": [[1]]}]
+    page, _ = report({"p2p.json": result(series)})
+    assert [row[2] for row in summary(page)] == ["3.0 times as fast", "the same"]
+    assert "median 2" not in page.text and "of 2 points" not in page.text
+
+
+def test_most_asked_questions_come_first(report):
+    names = ["xpmem", "startup", "p2p-fresh", "unknown", "applications"]
+    page, _ = report({f"{name}.json": result([SERIES], question=f"Is it {name}?") for name in names})
+    assert re.findall(r"<h2>\d+. Is it (.*?)\?</h2>", page.text) == ["p2p-fresh", "applications", "startup", "xpmem",
+                                                                      "unknown"]
+
+
+def test_axes_have_names(report):
+    series = [{**SERIES, "name": "mpich/send/tasks"},
+              {**SERIES, "name": "mpich/room/tasks", "unit": "bytes", "x": [7], "samples": [[1]]}]
+    page, _ = report({"p2p.json": result(series)})
+    labels = [[part.text for part in svg.iter() if part.get("class") == "label"] for svg in page.pictures()
+              if svg.get("class") == "chart"]
+    assert labels == [["message size", "time"], ["memory"]]
+
+
+def test_report_fits_a_telephone(report, job, tmp_path):
+    browser = shutil.which("chromium")
+    if not browser:
+        pytest.skip("chromium is not installed (scripts/setup browser)")
+    long = "a name of a benchmark that has many words in it and then some more of them"
+    series = [*pair([3] * 5, [1] * 5), *pair([3] * 5, [1] * 5, name=f"mpich/{long}")]
+    report({"p2p.json": result(series, question=long)})
+    (tmp_path / "frame.html").write_text("""<title>none</title><iframe width=390 src=page.html></iframe><script>
+      onload = () => { document.title = document.querySelector("iframe").contentDocument.documentElement.scrollWidth }
+      </script>""")
+    done = job.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+                    "--dump-dom", f"--user-data-dir={tmp_path}/profile", f"file://{tmp_path}/frame.html"], timeout=60,
+                   env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)})
+    assert int(re.search(r"<title>(.*?)</title>", done.out)[1]) <= 390, done

@@ -105,6 +105,18 @@ def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
     assert all(len(names) == 1 for names in spaces) and spaces[0] != spaces[1], spaces
 
 
+def test_verbose_is_a_line_a_rank_and_one_of_the_job(job, guests, stock_mpi):
+    result = run_all(job, stock_mpi, 4, [*RUN, "--verbose", guests.mpi(stock_mpi, "mpi_hello")])
+    expect_hello(result, 4)
+    lines = [line for line in result.err.splitlines() if "onespace run: " in line]
+    ranks = [line for line in lines if "onespace run: space " in line]
+    assert sorted(re.findall(r"local rank (\d) of 4", "".join(ranks))) == list("0123"), str(result)
+    rest, = [line for line in lines if line not in ranks]  # one for the job
+    for text in ("onespace run: launcher ", "copies between tasks in user space", "MPI windows are one memory",
+                 "set PMIX_MCA_gds=^shmem,shmem2", "MPIR_CVAR_SHM_SYMHEAP_RETRY=0"):
+        assert text in rest, rest
+
+
 def test_jobs_of_one_daemon_have_a_space_each(job, tmp_path):
     """As in a DVM of PRRTE, whose daemon tells them apart by PMIX_NAMESPACE alone (tests/host/test_dvm.py)."""
     daemon = tmp_path / "prted"

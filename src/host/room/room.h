@@ -1,8 +1,9 @@
 /* src/host/room/room.h: whether this machine has room for that many ranks in one space, and which
  * limit to raise.
  *
- * What a rank needs was measured (docs/measurements.md): `least` is what the smallest program
- * takes, so that more ranks cannot run whatever they are; `likely` is what an MPI program takes. */
+ * What a rank needs was measured (docs/measurements/many-ranks.md): `least` is what the smallest
+ * program takes, so that more ranks cannot run whatever they are; `likely` is what an MPI program
+ * takes. */
 #ifndef ONESPACE_HOST_ROOM_H
 #define ONESPACE_HOST_ROOM_H
 

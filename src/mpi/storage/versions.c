@@ -6,6 +6,7 @@
 #include "mpi/storage/versions.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,51 @@ static int changes(void *context, struct storage_ranges *changes)
     return 1;
 }
 
+enum {
+    LARGE = 256 << 20 /* bytes that may take long to be made durable */
+};
+static const uint64_t patience = UINT64_C(3000000000), /* ns before anything is said */
+    pause_ns = UINT64_C(5000000000);                   /* and between two lines */
+
+static uint64_t seconds(uint64_t nanoseconds)
+{
+    return (nanoseconds + 500000000) / 1000000000;
+}
+
+/* Tells the user of a commit that takes long; of all ranks the first, whose part stands for the
+ * others'. Once all is written the file system makes it durable, silently: how long that takes is
+ * known from the last time only. */
+static void progress(void *context, uint64_t done, uint64_t of)
+{
+    struct storage_window *storage = context;
+    uint64_t now = futex_now_ns(), took = now - storage->progress.began, mib = done >> 20;
+    const char *file = storage->hints.filename;
+    storage->progress.bytes = of;
+    if (mib && done < of && took >= patience && now - storage->progress.told >= pause_ns) {
+        storage->progress.told = now;
+        layer_message(storage->rank,
+                      "commit of %s: %" PRIu64 " of %" PRIu64 " MiB of this rank are written, "
+                      "about %" PRIu64 " s left to write the rest",
+                      file, mib, of >> 20, seconds(took / mib * ((of - done) >> 20)));
+    }
+    if (done < of || of < LARGE)
+        return;
+    uint64_t expected =
+        storage->progress.last_bytes
+            ? storage->progress.last_took / (storage->progress.last_bytes >> 20) * mib
+            : 0;
+    if (!expected || (expected <= took && took >= patience))
+        layer_message(storage->rank,
+                      "commit of %s: %" PRIu64 " MiB of this rank are written, and are now made "
+                      "durable",
+                      file, mib);
+    else if (expected > took && expected >= patience)
+        layer_message(storage->rank,
+                      "commit of %s: %" PRIu64 " MiB of this rank are written, and are now made "
+                      "durable: about %" PRIu64 " s left",
+                      file, mib, seconds(expected - took));
+}
+
 static struct versions_part part_of(struct storage_window *storage, const char *base)
 {
     const struct storage_layout *layout = &storage->own.layout;
@@ -61,6 +107,7 @@ static struct versions_part part_of(struct storage_window *storage, const char *
         .offset = layout->file_offset,
         .changes = changes,
         .context = storage,
+        .progress = storage->rank == 0 ? progress : NULL,
     };
 }
 
@@ -212,8 +259,14 @@ int storage_versions_commit(struct storage_window *storage, uint64_t size, const
     atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
     if (storage->has_memory_ranks)
         result = storage_least(&storage->all, 0, &all);
+    storage->progress.began = began;
+    storage->progress.bytes = 0;
     if (result == 0 && storage->versions)
         result = versions_commit(storage->versions, &error);
+    if (result == 0 && storage->progress.bytes >= LARGE) {
+        storage->progress.last_took = futex_now_ns() - began;
+        storage->progress.last_bytes = storage->progress.bytes;
+    }
     result = learn_newest(storage, result);
     storage_count(&storage->counts->commit, storage->versions ? size : 0, began, result);
     return report(storage, call, result, &error);

@@ -63,6 +63,11 @@ struct storage_window {
     uint64_t newest;
     struct storage_ranks versioned;
     struct versions *versions; /* NULL: none, or this rank has not asked for storage */
+    /* versions.c, of the commit under way: when it began, and when its progress was told last; of
+     * the one before: how long it took, for so many bytes. Nanoseconds. */
+    struct {
+        uint64_t began, told, bytes, last_took, last_bytes;
+    } progress;
 };
 
 extern const struct window_provider provider_storage;

@@ -51,6 +51,9 @@ struct versions_part {
      * does. 1: some of it may be unchanged; it is compared before it is written. */
     int (*changes)(void *context, struct storage_ranges *changes);
     void *context;
+    /* NULL, or told of a commit how many of the bytes that differ have been written: 0 at first,
+     * then after each 16 MiB, at last all of them, before they are made durable. */
+    void (*progress)(void *context, uint64_t done, uint64_t of);
 };
 
 /* System calls that reach the device. Tests leave out single steps to show that each is needed. */

@@ -139,6 +139,23 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
 
 /* ---- Its content ---- */
 
+enum { PIECE = 16 << 20 }; /* bytes between two calls of progress */
+
+static uint64_t count_lacking(const struct version_pages *pages)
+{
+    uint64_t bytes = 0;
+    struct storage_range run;
+    for (size_t at = 0; version_pages_next(pages, at, &run); at = run.offset + run.length)
+        bytes += run.length;
+    return bytes;
+}
+
+static void tell(const struct versions *versions, uint64_t done, uint64_t of)
+{
+    if (versions->part.progress)
+        versions->part.progress(versions->part.context, done, of);
+}
+
 /* Writes the pages of a run that differ from the slot's: reading costs less than writing, all the
  * more when few differ. What cannot be read is written. */
 static int write_different(struct versions *versions, const struct commit *commit,
@@ -166,15 +183,23 @@ static int write_pages(struct versions *versions, const struct commit *commit)
 {
     struct own_slot *slot = &versions->slots[commit->number];
     uint64_t data = version_data_at(versions->part.length);
+    uint64_t done = 0, of = count_lacking(&slot->lacks);
     char *buffer =
         slot->is_unsure ? malloc(VERSIONS_BLOCK) : NULL; /* without it everything is written */
     struct storage_range run;
     int result = 0;
+    tell(versions, 0, of);
     for (size_t at = 0; result == 0 && version_pages_next(&slot->lacks, at, &run);
-         at = run.offset + run.length)
+         at = run.offset + run.length) {
+        if (run.length > PIECE)
+            run.length = PIECE;
         result = buffer ? write_different(versions, commit, run, buffer)
                         : slot_write(versions->io, commit->fd, versions->part.base + run.offset,
                                      run.length, data + run.offset);
+        done += run.length;
+        if (result == 0)
+            tell(versions, done, of);
+    }
     free(buffer);
     return result;
 }

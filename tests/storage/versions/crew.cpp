@@ -303,7 +303,8 @@ int work(Part &part, const std::string &path, storage_error *error)
                           !job->is_separate,
                           part.first * page_size,
                           changes,
-                          &part};
+                          &part,
+                          nullptr};
     versions_group group = {nullptr, rank, job->ranks, broadcast, least};
     versions *made = nullptr;
     int result = versions_open(&mine, &group, job->keep, &io, &made, error);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "versions.hpp"
@@ -13,7 +14,8 @@
 struct Solo {
     std::vector<char> bytes;
     std::vector<storage_range> stored;
-    bool is_unsure = false; // what changed is not known
+    bool is_unsure = false;                          // what changed is not known
+    std::vector<std::pair<uint64_t, uint64_t>> told; // of a commit's progress: done, of
     versions *made = nullptr;
     storage_error error = {};
 
@@ -40,6 +42,10 @@ struct Solo {
         list.clear();
         return solo->is_unsure;
     }
+    static void progress(void *context, uint64_t done, uint64_t of)
+    {
+        static_cast<Solo *>(context)->told.push_back({done, of});
+    }
     static int broadcast(void *, void *, size_t)
     {
         return 0;
@@ -51,7 +57,8 @@ struct Solo {
     }
     int open(const std::string &path, unsigned keep = 1, const versions_io *io = nullptr)
     {
-        versions_part part = {path.c_str(), bytes.data(), bytes.size(), 1, 0, changes, this};
+        versions_part part = {path.c_str(), bytes.data(), bytes.size(), 1, 0,
+                              changes,      this,         progress};
         versions_group group = {nullptr, 0, 1, broadcast, least};
         return versions_open(&part, &group, keep, io, &made, &error);
     }

@@ -223,6 +223,26 @@ TEST(versions, first_commit_after_opening_writes_what_differs)
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
 }
 
+TEST(versions, commit_tells_how_far_it_is)
+{
+    Directory directory;
+    constexpr uint64_t mib = 1 << 20;
+    Solo window(40 * mib);
+    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+    ASSERT_EQ(window.commit(), 0);
+    using told = std::vector<std::pair<uint64_t, uint64_t>>;
+    EXPECT_EQ(
+        window.told,
+        (told{{0, 40 * mib}, {16 * mib, 40 * mib}, {32 * mib, 40 * mib}, {40 * mib, 40 * mib}}));
+    for (int i = 0; i < 2; i++) { // the other slot lacks everything, then both lack what is stored
+        window.told.clear();
+        window.store(20 * mib, "new");
+        ASSERT_EQ(window.commit(), 0);
+    }
+    EXPECT_EQ(window.told.front().first, 0u);
+    EXPECT_EQ(window.told.back(), (std::pair<uint64_t, uint64_t>{4096, 4096}));
+}
+
 TEST(versions, kept_ones_are_there)
 {
     Directory directory;
