@@ -137,8 +137,8 @@ static unsigned count_inside(const struct code *code, const struct core_threads 
 {
     unsigned inside = 0;
     for (unsigned i = 0; i < threads->count && code->path[0]; i++)
-        inside += threads->all[i].registers.rip >= code->low &&
-                  threads->all[i].registers.rip < code->high;
+        inside +=
+            arch_instruction_of(&threads->all[i].registers) - code->low < code->high - code->low;
     return inside;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/procfs.h>
 #include <sys/user.h>
 
+#include "arch/registers.h"
 #include "cmd/map/map.h"
 #include "cmd/ps/code.h"
 #include "cmd/ps/ps.h"
@@ -22,7 +23,7 @@ struct core_thread {
     int id;
     int signal; /* that it was about to get; delivered when it goes on */
     struct user_regs_struct registers;
-    struct user_fpregs_struct float_registers;
+    arch_float_registers float_registers;
     size_t extended_size; /* 0: this CPU has none */
     unsigned char *extended;
 };

@@ -127,7 +127,7 @@ static int find_task(struct extraction *x)
         if (note.type == NT_PRSTATUS && note.size == sizeof(status) && !found) {
             memcpy(&status, note.content, sizeof(status));
             memcpy(&registers, &status.pr_reg, sizeof(registers));
-            x->slot = layout_slot_of(registers.fs_base);
+            x->slot = layout_slot_of(arch_own_address_of(&registers));
             x->result->signal = status.pr_cursig;
             x->result->pid = status.pr_pid;
             found = 1;

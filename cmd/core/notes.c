@@ -115,7 +115,7 @@ static void note_thread(const struct ps_task *task, const struct core_thread *th
     core_add_note(notes, "CORE", NT_PRFPREG, &thread->float_registers,
                   sizeof(thread->float_registers));
     if (thread->extended_size)
-        core_add_note(notes, "LINUX", NT_X86_XSTATE, thread->extended, thread->extended_size);
+        core_add_note(notes, "LINUX", ARCH_MORE_REGISTERS, thread->extended, thread->extended_size);
 }
 
 /* ---- The auxiliary vector ---- */

@@ -62,7 +62,7 @@ static int read_registers(struct core_thread *thread)
     thread->extended = malloc(CORE_EXTENDED_MAX);
     if (!thread->extended)
         return -ENOMEM;
-    if (read_set(thread->id, NT_X86_XSTATE, thread->extended, CORE_EXTENDED_MAX,
+    if (read_set(thread->id, ARCH_MORE_REGISTERS, thread->extended, CORE_EXTENDED_MAX,
                  &thread->extended_size) != 0)
         thread->extended_size = 0;
     return 0;
@@ -74,10 +74,10 @@ static int let_go(const struct core_thread *thread)
                                                                                           : -errno;
 }
 
-/* The range that the thread pointer lies in; 0 is the root. */
+/* The range that the thread runs in; 0 is the root. */
 static unsigned slot_of(const struct core_thread *thread)
 {
-    unsigned slot = layout_slot_of(thread->registers.fs_base);
+    unsigned slot = layout_slot_of(arch_own_address_of(&thread->registers));
     return slot == LAYOUT_SLOTS ? 0 : slot;
 }
 

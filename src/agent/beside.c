@@ -1,5 +1,8 @@
 /* src/agent/beside.c: files in the agent's directory: the other libraries of onespace. */
 #include "agent/agent.h"
+
+#include <fcntl.h>
+
 #include "base/text.h"
 
 extern int dladdr(const void *, Dl_info *) WEAK; /* libc's */
@@ -10,7 +13,7 @@ int agent_file_beside(const char *name, char *path, size_t size)
     Dl_info self;
     if (!dladdr || !dladdr((void *)&agent_file_beside, &self) || !self.dli_fname)
         return -1;
-    long length = raw(__NR_readlink, self.dli_fname, path, size - 1);
+    long length = raw(__NR_readlinkat, AT_FDCWD, self.dli_fname, path, size - 1);
     if (length < 0 || path[0] != '/')
         length = text_append_some(path, self.dli_fname, size - 1) - path;
     path[length] = 0;

@@ -7,6 +7,7 @@
  * Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions with large
  * counts that the library lacks always lead to the layer, since a program that looks for them finds
  * the jumps. */
+#include <fcntl.h>
 #include <linux/limits.h>
 #include <stddef.h>
 #include <sys/uio.h>
@@ -131,7 +132,8 @@ static void load_layer(const char *name)
 {
     char path[PATH_MAX];
     layer_failed = 1;
-    if (agent_file_beside(name, path, sizeof(path)) < 0 || raw(__NR_access, path, 4 /* R_OK */) < 0)
+    if (agent_file_beside(name, path, sizeof(path)) < 0 ||
+        raw(__NR_faccessat, AT_FDCWD, path, 4 /* R_OK */) < 0)
         return; /* this MPI's layer is not installed: see `onespace doctor` */
     layer = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!layer) {

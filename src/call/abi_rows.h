@@ -48,7 +48,7 @@
     ROW(struct arch_call_frame, leave, 72, 8) \
     ROW(struct arch_call_frame, armed, 80, 4) \
     ROW(struct arch_call_frame, by_call, 84, 4) \
-    ROW(struct arch_call_frame, mxcsr, 88, 4) \
+    ROW(struct arch_call_frame, floating, 88, 4) \
     ROW(struct arch_call_frame, control, 92, 4)
 /* clang-format on */
 

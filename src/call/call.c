@@ -256,7 +256,7 @@ static int call_held(const struct sides *sides, uintptr_t function, const intptr
     struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
     if (atomic_load_explicit(&by_call, memory_order_relaxed) < 0) {
         call_prepare_unwinding();
-        atomic_store(&by_call, !arch_has_fsgsbase());
+        atomic_store(&by_call, !arch_may_set_thread_pointer());
     }
     struct call_lender *lender = NULL;
     int failed = waiting ? 0 : await_lender(sides, sides->member, &lender);

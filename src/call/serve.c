@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "arch/constants.h"
 #include "base/futex.h"
 #include "base/spin.h"
 #include "call/context.h"
@@ -39,11 +40,12 @@ extern const unsigned __rseq_size __attribute__((weak));
 
 static void unregister_rseq(void)
 {
-    enum { NR_RSEQ = 334, UNREGISTER = 1, SIGNATURE = 0x53053053, AREA = 32 };
+    enum { UNREGISTER = 1, AREA = 32 };
     if (!&__rseq_offset || !&__rseq_size || __rseq_size == 0)
         return;
     unsigned size = __rseq_size < AREA ? AREA : __rseq_size;
-    raw(NR_RSEQ, arch_thread_pointer() + (uintptr_t)__rseq_offset, size, UNREGISTER, SIGNATURE);
+    raw(__NR_rseq, arch_thread_pointer() + (uintptr_t)__rseq_offset, size, UNREGISTER,
+        ARCH_RSEQ_SIGNATURE);
 }
 
 static void *lend(void *argument)

@@ -20,6 +20,7 @@
 #include <ucontext.h>
 
 #include "arch/constants.h"
+#include "arch/context.h"
 #include "arch/entry.h"
 #include "base/raw.h"
 #include "base/signals.h"
@@ -117,11 +118,8 @@ HANDLER static int on_fault(int signal, void *information, void *context, uintpt
 /* Makes the thread continue in arch_call_leave, as if the function had called it. */
 static void leave_call(struct call_frame *frame, void *context)
 {
-    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    registers[REG_RIP] = (greg_t)(uintptr_t)frame->arch.leave;
-    registers[REG_RDI] = (greg_t)(uintptr_t)frame;
-    registers[REG_RSI] = -EOWNERDEAD;
-    registers[REG_RSP] = (greg_t)(frame->arch.own_stack - 8);
+    arch_continue_in(context, (uintptr_t)frame->arch.leave, frame->arch.own_stack, (uintptr_t)frame,
+                     -EOWNERDEAD);
 }
 
 static void on_end_of_callee(int signal, siginfo_t *info, void *context)
@@ -130,7 +128,7 @@ static void on_end_of_callee(int signal, siginfo_t *info, void *context)
     uintptr_t next = atomic_load(&next_handler);
     if (lender && atomic_load(&call_member_of(lender)->gone)) {
         struct call_frame *frame = *(struct call_frame **)lender->current;
-        uintptr_t at = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+        uintptr_t at = arch_interrupted_at(context);
         if (frame && frame->arch.armed && !is_in_handler(at))
             leave_call(frame, context);
         return;
@@ -195,7 +193,7 @@ int call_prepare_signals(struct space *space, struct space_slot *self)
         return !is_interposed(self);
     uint64_t signals = space_lock(self); /* among the program's threads */
     if (!atomic_load(&is_ready)) {
-        by_call = !arch_has_fsgsbase();
+        by_call = !arch_may_set_thread_pointer();
         own_slot = self;
         set_end_handler();
         if (is_interposed(self)) {

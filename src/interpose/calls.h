@@ -40,14 +40,11 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
          "IPC_STAT: tasks that share an attachment are counted one by one") \
     CALL(rt_sigaction, IN_ALL, interpose_sigaction, NULL, \
          "of SIGSEGV and SIGBUS: recorded; the kernel keeps our handler, which calls the program's, unless they are ignored") \
-    CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
     CALL(readlinkat, IN_ALL, interpose_readlink, NULL, "as `readlink`") \
     CALL(execve, IN_ALL, interpose_execve, NULL, "announced, since the task leaves the space") \
     CALL(execveat, IN_ALL, interpose_execve, NULL, "as `execve`") \
     CALL(process_vm_readv, IN_LIBC, interpose_copy, NULL, "a copy in user space when the target is a member") \
     CALL(process_vm_writev, IN_LIBC, interpose_copy, NULL, "as `process_vm_readv`") \
-    CALL(open, IN_LIBC | IN_PROGRAM, interpose_open, NULL, \
-         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv` to read: the task's, not the root's") \
     CALL(openat, IN_ALL, interpose_open, ldso_openat, \
          "as `open`. In ld.so of `libxpmem.so.0`: the one beside the agent") \
     CALL(prctl, IN_LIBC | IN_PROGRAM, interpose_prctl, NULL, \
@@ -55,7 +52,17 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
          "need is mapped, as the filter may forbid `mmap`; PR_GET_AUXV gives the task's auxiliary vector") \
     CALL(seccomp, IN_LIBC | IN_PROGRAM, interpose_seccomp, NULL, "as `prctl`, for filters") \
     CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
-         "in thread mode: ends the task, not the process")
+         "in thread mode: ends the task, not the process") \
+    INTERPOSED_CALLS_WITHOUT_AT(CALL)
+/* Newer CPUs' kernels have on files none but those with a directory. */
+#ifdef __NR_open
+#define INTERPOSED_CALLS_WITHOUT_AT(CALL) \
+    CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
+    CALL(open, IN_LIBC | IN_PROGRAM, interpose_open, NULL, \
+         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv` to read: the task's, not the root's")
+#else
+#define INTERPOSED_CALLS_WITHOUT_AT(CALL)
+#endif
 /* clang-format on */
 
 interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_brk;

@@ -79,7 +79,7 @@ static int executes_itself(const char *path)
 
 long interpose_readlink(struct space_slot *self, long nr, const long a[6])
 {
-    const long *link = nr == __NR_readlink ? a : a + 1; /* path, buffer, size */
+    const long *link = interpose_path(nr, a); /* path, buffer, size */
     long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     char text[PATH_PREFIX_MAX];
     const char *file = result < 0 ? NULL : interpose_own_file((const char *)link[0], text);

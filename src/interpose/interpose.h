@@ -40,6 +40,19 @@ const char *interpose_program(const struct space_slot *self);
  * read. */
 size_t interpose_auxv(const struct space_slot *self, const void **vector);
 
+/* Where the arguments of a call on a file begin with its path: the second of those with a
+ * directory.
+ */
+static inline const long *interpose_path(long nr, const long a[6])
+{
+#ifdef __NR_open
+    if (nr == __NR_open || nr == __NR_readlink)
+        return a;
+#endif
+    (void)nr;
+    return a + 1;
+}
+
 /* Longest path prefix examined: /proc/thread-self/cmdline and the like are shorter. */
 enum { PATH_PREFIX_MAX = 40 };
 

@@ -110,7 +110,7 @@ static long open_own(const struct space_slot *self, const char *path, long flags
  * gets that one. */
 static long open_instead(struct space_slot *self, long nr, const long a[6], long fd)
 {
-    const long *path = nr == __NR_open ? a : a + 1;
+    const long *path = interpose_path(nr, a);
     raw(__NR_close, fd);
     long own = open_own(self, (const char *)path[0], path[1]);
     if (own < 0)
@@ -122,7 +122,7 @@ static long open_instead(struct space_slot *self, long nr, const long a[6], long
 
 long interpose_open(struct space_slot *self, long nr, const long a[6])
 {
-    const long *path = nr == __NR_open ? a : a + 1; /* and then the flags */
+    const long *path = interpose_path(nr, a); /* and then the flags */
     long fd = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     long flags = path[1];
     if (fd < 0 || (flags & O_ACCMODE) != O_RDONLY)

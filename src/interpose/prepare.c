@@ -4,6 +4,7 @@
 #include <linux/mman.h>
 #include <sys/mman.h>
 
+#include "arch/keys.h"
 #include "arch/trampoline.h"
 #include "base/raw.h"
 #include "interpose/guard/guard.h"
@@ -13,11 +14,15 @@
 
 void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *slot)
 {
-    static const struct arch_handlers handlers = {
-        .call = interpose_dispatch, .cpuid = interpose_cpuid, .fault = interpose_fault};
-    static const struct arch_handlers guarded = {
-        .call = guard_dispatch, .cpuid = interpose_cpuid, .fault = guard_signal};
-    arch_init_trampoline_data(data, slot, slot->guard_key ? &guarded : &handlers);
+    struct arch_handlers handlers = {.call = interpose_dispatch, .fault = interpose_fault};
+    if (ARCH_HAS_KEYS && slot->guard_key) {
+        handlers.call = guard_dispatch;
+        handlers.fault = guard_signal;
+    }
+#if ARCH_HAS_CPUID
+    handlers.cpuid = interpose_cpuid;
+#endif
+    arch_init_trampoline_data(data, slot, &handlers);
 }
 
 void interpose_begin(struct space *space, struct space_slot *slot)

@@ -18,10 +18,12 @@
 #include "arch/constants.h"
 #include "arch/copy.h"
 #include "arch/entry.h"
+#include "arch/keys.h"
 #include "arch/trampoline.h"
 #include "base/raw.h"
 #include "base/signals.h"
 #include "interpose/calls.h"
+#include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
 #include "interpose/pointers.h"
 #include "interpose/thread_mode.h"
@@ -42,7 +44,7 @@ struct space_sigaction interpose_our_action(const struct space_slot *self,
     ours.flags = (ours.flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | ARCH_SA_RESTORER;
     if (!(wanted->flags & ARCH_SA_RESTORER))
         ours.restorer = (uintptr_t)arch_signal_restorer;
-    if (self->guard_key && space_registry()->guard.blocks_signals)
+    if (ARCH_HAS_KEYS && self->guard_key && space_registry()->guard.blocks_signals)
         ours.mask = SIGNALS_ALL;
     return ours;
 }
@@ -60,8 +62,9 @@ static long install(struct space_slot *self, int signal)
 void interpose_install_handlers(struct space_slot *self)
 {
     uintptr_t trampolines = self->interpose.trampolines;
-    self->interpose.fault_trampoline =
-        self->guard_key ? arch_guard_trampoline(trampolines) : arch_fault_trampoline(trampolines);
+    self->interpose.fault_trampoline = ARCH_HAS_KEYS && self->guard_key
+                                           ? guard_trampoline(trampolines)
+                                           : arch_fault_trampoline(trampolines);
     for (unsigned i = 0; i < 2; i++) {
         raw(__NR_rt_sigaction, fault_signals[i], NULL, recorded(self, fault_signals[i]),
             ARCH_SIGNAL_SET_BYTES);

@@ -1,4 +1,5 @@
 /* src/interpose/table.c: from a system call's number to its handler. */
+#include "arch/keys.h"
 #include "arch/trampoline.h"
 #include "base/raw.h"
 #include "interpose/calls.h"
@@ -85,8 +86,8 @@ long interpose_plain_call(struct space_slot *self, long nr, const long arguments
 
 long interpose_call(struct space_slot *self, long nr, const long arguments[6])
 {
-    return self->guard_key ? guard_call(self, nr, arguments)
-                           : interpose_plain_call(self, nr, arguments);
+    return ARCH_HAS_KEYS && self->guard_key ? guard_call(self, nr, arguments)
+                                            : interpose_plain_call(self, nr, arguments);
 }
 
 long interpose_dispatch(const struct arch_call *call, const long arguments[6])

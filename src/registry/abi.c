@@ -5,17 +5,20 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "arch/abi_rows.h"
 #include "arch/trampoline.h"
 #include "base/shared_header.h"
 #include "registry/abi_rows.h"
 #include "registry/child.h"
 #include "registry/space.h"
 
-SPACE_ROWS(SHARED_ASSERT)
+#define ROWS(ROW) SPACE_ROWS(ROW) ARCH_ROWS(ROW)
+
+ROWS(SHARED_ASSERT)
 
 struct shared_header space_header(void)
 {
-    return SHARED_HEADER(SPACE_MAGIC, SPACE_ABI, struct space, SPACE_ROWS);
+    return SHARED_HEADER(SPACE_MAGIC, SPACE_ABI, struct space, ROWS);
 }
 
 int space_is_ours(const struct space *space, const char *file)

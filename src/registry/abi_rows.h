@@ -280,24 +280,7 @@
     ROW(struct child_strings, environment, 24, 8) \
     ROW(struct child_strings, end, 32, 8) \
     ROW(struct child_fd, source, 0, 4) \
-    ROW(struct child_fd, target, 4, 4) \
-    ROW(struct arch_trampoline_data, call_entry, 0, 8) \
-    ROW(struct arch_trampoline_data, cpuid_entry, 8, 8) \
-    ROW(struct arch_trampoline_data, self, 16, 8) \
-    ROW(struct arch_trampoline_data, handlers, 24, 24) \
-    ROW(struct arch_trampoline_data, calls, 48, 2560) \
-    ROW(struct arch_trampoline_data, cpuids, 2608, 960) \
-    ROW(struct arch_handlers, call, 0, 8) \
-    ROW(struct arch_handlers, cpuid, 8, 8) \
-    ROW(struct arch_handlers, fault, 16, 8) \
-    ROW(struct arch_call, self, 0, 8) \
-    ROW(struct arch_call, nr, 8, 8) \
-    ROW(struct arch_call, resume, 16, 8) \
-    ROW(struct arch_call, is_loader, 24, 8) \
-    ROW(struct arch_cpuid, leaf, 0, 4) \
-    ROW(struct arch_cpuid, leaf_register, 4, 2) \
-    ROW(struct arch_cpuid, subleaf_register, 6, 2) \
-    ROW(struct arch_cpuid, resume, 8, 8)
+    ROW(struct child_fd, target, 4, 4)
 /* clang-format on */
 
 #endif

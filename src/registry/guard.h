@@ -32,17 +32,26 @@ struct space_guard {
  * guard_close. Nothing happens where no task is guarded. */
 static inline uint32_t guard_open(const struct space_guard *guard)
 {
+#if ARCH_HAS_KEYS
     if (atomic_load_explicit(&guard->count, memory_order_acquire) == 0)
         return 0;
     uint32_t rights = arch_rights();
     arch_set_rights(rights & ~(guard->no_access | guard->no_write));
     return rights;
+#else
+    (void)guard;
+    return 0;
+#endif
 }
 
 static inline void guard_close(const struct space_guard *guard, uint32_t rights)
 {
+#if ARCH_HAS_KEYS
     if (atomic_load_explicit(&guard->count, memory_order_acquire))
         arch_set_rights(rights);
+#else
+    (void)guard, (void)rights;
+#endif
 }
 
 #endif

@@ -13,11 +13,11 @@
 
 #include "registry/layout.h"
 
-/* ROW(name, pages of a window, how many), the smallest first. A mapping goes into the smallest in
- * which it leaves a page free. Windows of less than 2 MiB lie next to one another, so that many
- * mappings share a page of page tables; larger ones begin at multiples of 2 MiB, which huge pages
- * need. All are an odd number of pages, or of 2 MiB: otherwise the first pages of all mappings
- * would share a few sets of the TLB. */
+/* ROW(name, pages of 4 KiB of a window, how many), the smallest first. A mapping goes into the
+ * smallest in which it leaves a page free. Windows of less than 2 MiB lie next to one another, so
+ * that many mappings share a page of page tables; larger ones begin at multiples of 2 MiB, which
+ * huge pages need. All are an odd number of pages, or of 2 MiB: otherwise the first pages of all
+ * mappings would share a few sets of the TLB. */
 #define SHARED_WINDOWS(ROW)                                                                        \
     ROW(16K, 5, 4096)                                                                              \
     ROW(32K, 9, 512)                                                                               \

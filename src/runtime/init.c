@@ -108,7 +108,9 @@ static long create_space(void)
      * kernel resizes it (Linux 6.16 and later; older kernels have neither the call nor the hash).
      */
     prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, FUTEX_HASH_SLOTS, 0, 0);
+#if ARCH_DETECTS
     arch_detect();
+#endif
     fill_registry(space);
     if (dumpable_must_end(getenv("ONESPACE_DUMPABLE")))
         dumpable_begin();

@@ -12,13 +12,12 @@ struct window_size {
 };
 
 #define WINDOW_SIZE(name, pages, count)                                                            \
-    {SPACE_SHARED_##name, count, SHARED_START + SHARED_AT_##name * (uint64_t)ARCH_HUGE_PAGE,       \
-     (uint64_t)(pages)*ARCH_PAGE},
+    {SPACE_SHARED_##name, count, SHARED_START + SHARED_AT_##name * 2 * LAYOUT_MIB,                 \
+     (uint64_t)(pages)*ARCH_PAGE_LEAST},
 
 static const struct window_size window_sizes[SPACE_SHARED_SIZES] = {SHARED_WINDOWS(WINDOW_SIZE)};
 
-static_assert(ARCH_HUGE_PAGE == 2 * LAYOUT_MIB && ARCH_HUGE_PAGE == 512 * ARCH_PAGE,
-              "as SHARED_WINDOWS has it");
+static_assert(512 * ARCH_PAGE_LEAST == 2 * LAYOUT_MIB, "as SHARED_WINDOWS has it");
 
 static struct space_shared_mapping *entry_of(struct space *space, int index)
 {
@@ -59,11 +58,13 @@ int shared_entries(int size, int *first)
 }
 
 /* Where mappings of that size may lie: behind them a page stays free, as no program expects that
- * another mapping follows. SPACE_SHARED_SIZES: nowhere. */
+ * another mapping follows. Where pages are larger than 4 KiB only larger windows begin with a page.
+ * SPACE_SHARED_SIZES: nowhere. */
 static int smallest_for(size_t size)
 {
     int s = 0;
-    while (s < SPACE_SHARED_SIZES && size > window_sizes[s].size - ARCH_PAGE)
+    while (s < SPACE_SHARED_SIZES &&
+           (window_sizes[s].size % ARCH_PAGE || size > window_sizes[s].size - ARCH_PAGE))
         s++;
     return s;
 }

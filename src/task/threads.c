@@ -2,6 +2,7 @@
 #include "task/threads.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -55,7 +56,7 @@ static void count_thread(void *context, int thread, int directory)
 static long threads_in(const char *path)
 {
     struct stat status;
-    return raw(__NR_stat, path, &status) == 0 ? (long)status.st_nlink - 2 : -1;
+    return raw(__NR_newfstatat, AT_FDCWD, path, &status, 0) == 0 ? (long)status.st_nlink - 2 : -1;
 }
 
 static void count_threads(struct census *census, int32_t process)

@@ -14,7 +14,7 @@ static _Atomic int device = -1; /* set by the thread that opens it first, by com
 long device_open(void)
 {
     struct stat status;
-    long result = raw(__NR_stat, "/dev/xpmem", &status);
+    long result = raw(__NR_newfstatat, AT_FDCWD, "/dev/xpmem", &status, 0);
     if (result < 0)
         return result;
     if (!S_ISCHR(status.st_mode))

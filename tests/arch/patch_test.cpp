@@ -276,7 +276,7 @@ TEST(PatchCall, IsRefusedOutOfReach)
 bool is_kept(const Bytes &bytes, uint32_t at, unsigned char length)
 {
     Guarded code(bytes);
-    arch_span span = {at, length};
+    arch_span span = {at, length, 0};
     arch_strike_out(code.code(), code.size(), &span, 1);
     return span.length != 0;
 }
@@ -363,7 +363,7 @@ TEST(StrikeOut, RefusesACallSharedByTwoNumbers)
 TEST(StrikeOut, JudgesEachPlaceForItself)
 {
     Bytes bytes = PADDING + LOAD_MMAP + SYSCALL + Bytes{0xeb, 0x05} + LOAD_MMAP + SYSCALL + PADDING;
-    arch_span spans[] = {{600, 7}, {609, 7}};
+    arch_span spans[] = {{600, 7, 0}, {609, 7, 0}};
     Guarded code(bytes);
     arch_strike_out(code.code(), code.size(), spans, 2);
     EXPECT_EQ(spans[0].length, 7);

@@ -101,7 +101,7 @@ static void check_calls(unsigned char *code, const unsigned char *before, size_t
         require(at < size && sites[count].length <= ARCH_PATCH_SITE_BYTES &&
                 at + sites[count].length <= size);
         require(sites[count].length >= sites[count].lead + ARCH_JUMP_BYTES);
-        spans[count] = (struct arch_span){(uint32_t)at, sites[count].length};
+        spans[count] = (struct arch_span){(uint32_t)at, sites[count].length, 0};
         count++;
     }
     arch_strike_out(code, size, spans, count);
@@ -138,7 +138,7 @@ static void check_cpuids(unsigned char *code, const unsigned char *before, size_
         require_same(code, before, 0, offsets[i]);
         require_same(code, before, end, size);
         memcpy(code, before, size);
-        struct arch_span span = {offsets[i], (unsigned char)(end - offsets[i])};
+        struct arch_span span = {offsets[i], (unsigned char)(end - offsets[i]), 0};
         judge(code, size, &span, 1);
     }
 }

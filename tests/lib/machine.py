@@ -1,9 +1,12 @@
-"""tests/lib/machine.py: runs commands in a virtual machine whose CPU has protection keys (QEMU's own, by translation:
-it needs no KVM, and the machine that it runs on needs no keys).
+"""tests/lib/machine.py: runs commands in a virtual machine (QEMU's own CPU, by translation: it needs no KVM).
 
-The machine has a Debian kernel (scripts/fetch-kernels), two CPUs, and an initramfs with the files that the commands
-need, at the paths that they have here: each file named, what it links to and the libraries that it needs. It has no
-disk and no network but the loopback, and ends when the commands have."""
+The machine has a Debian kernel, two CPUs, and an initramfs with the files that the commands need, at the paths that
+they have here. It has no disk and no network but the loopback, and ends when the commands have. There are two kinds:
+
+X86_64   its CPU has protection keys; kernels of scripts/fetch-kernels; of this machine's files those that are named,
+         what they link to and the libraries that they need
+AARCH64  kernel and files of scripts/fetch-arm64: all of Debian's packages there, and of this machine's the build"""
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -14,11 +17,14 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / ".kernels"
-QEMU = "qemu-system-x86_64"
 INIT = ROOT / "tests/guard/init.c"
 # What shell scripts use, and what dynamic linkers load without being asked.
 ALWAYS = ["/bin/sh", "/bin/cat", "/bin/ls", "/bin/echo", "/bin/grep", "/bin/sleep", "/bin/uname", "/usr/bin/env",
           "/bin/true", "/etc/ld.so.cache", "/lib/x86_64-linux-gnu/libgcc_s.so.1"]
+# Of Debian's packages what nothing that runs there reads.
+LEFT_OUT = ("/usr/include", "/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/perl", "/usr/lib/gcc",
+            "/usr/share/zoneinfo", "/var", "/boot", "/dev", "/proc", "/sys", "/tmp", "/run", "/usr/share/icu",
+            "/usr/lib/aarch64-linux-gnu/perl", "/usr/lib/aarch64-linux-gnu/gconv", "/usr/share/perl5")
 MARK = "@@machine@@"
 BOOTS, OOPS = 3, "Kernel panic - not syncing"
 
@@ -27,23 +33,43 @@ class Unavailable(Exception):
     """There is no such machine here: what is missing, and how to get it."""
 
 
-def kernels():
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    qemu: str
+    options: tuple
+    console: str
+    compiler: str
+    setup: str      # installs the emulator and the compiler
+    fetch: str      # the kernel
+    root: str = ""  # the directory that holds the machine's own files; empty: they are this machine's
+
+
+X86_64 = Kind("qemu-system-x86_64", ("-cpu", "max"), "ttyS0", "gcc", "scripts/setup machine", "scripts/fetch-kernels")
+AARCH64 = Kind("qemu-system-aarch64", ("-machine", "virt,gic-version=3", "-cpu", "cortex-a72"), "ttyAMA0",
+               "aarch64-linux-gnu-gcc", "scripts/setup arm64", "scripts/fetch-arm64",
+               os.environ.get("ONESPACE_SYSROOT") or str(ROOT / ".arm64/bookworm"))
+
+
+def kernels(kind=X86_64):
     """The kernels that are here, by Debian release."""
+    if kind is AARCH64:
+        return {path.parent.parent.name: path for path in pathlib.Path(kind.root).glob("boot/vmlinuz-*")}
     return {path.parent.name: path for path in sorted(KERNELS.glob("*/vmlinuz"))}
 
 
-def check(kernel=None):
-    if not shutil.which(QEMU):
-        raise Unavailable(f"no {QEMU}: scripts/setup machine")
-    if not (kernel or kernels()):
-        raise Unavailable("no kernel for the virtual machine: scripts/fetch-kernels")
+def check(kernel=None, kind=X86_64):
+    for program in (kind.qemu, kind.compiler):
+        if not shutil.which(program):
+            raise Unavailable(f"no {program}: {kind.setup}")
+    if not (kernel or kernels(kind)):
+        raise Unavailable(f"no kernel for the virtual machine: {kind.fetch}")
 
 
 class Archive:
     """An initramfs: a cpio archive of the format newc. Paths are absolute; each is added once, with its directories."""
 
-    def __init__(self, file):
-        self.file, self.number, self.seen = file, 0, set()
+    def __init__(self, file, with_libraries=True):
+        self.file, self.number, self.seen, self.with_libraries = file, 0, set(), with_libraries
 
     def entry(self, path, mode, data=b"", major=0, minor=0):
         name = path.lstrip("/").encode() + b"\0"
@@ -89,9 +115,26 @@ class Archive:
             with open(path, "rb") as source:
                 data = source.read()
             self.entry(path, stat.S_IFREG | stat.S_IMODE(os.stat(path).st_mode), data)
-            if data[:4] == b"\x7fELF":
+            if data[:4] == b"\x7fELF" and self.with_libraries:
                 for library in libraries_of(path):
                     self.add(library)
+
+    def add_tree(self, root, path="/", left_out=()):
+        """All that is in the directory `root`, as the machine's own."""
+        with os.scandir(root + path) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                name = os.path.join(path, entry.name)
+                if name in self.seen or name.startswith(left_out) or name.endswith(".a"):
+                    continue
+                self.seen.add(name)
+                if entry.is_symlink():
+                    self.entry(name, stat.S_IFLNK | 0o777, os.readlink(entry.path).encode())
+                elif entry.is_dir():
+                    self.entry(name, stat.S_IFDIR | 0o755)
+                    self.add_tree(root, name, left_out)
+                elif entry.is_file():
+                    mode = stat.S_IMODE(entry.stat().st_mode)
+                    self.entry(name, stat.S_IFREG | mode, pathlib.Path(entry.path).read_bytes())
 
     def end(self):
         self.entry("TRAILER!!!", 0)
@@ -104,24 +147,27 @@ def libraries_of(path):
     return [word for word in words if os.path.exists(word)]
 
 
-def build_init(directory):
-    subprocess.run(["gcc", "-O1", "-static", "-o", f"{directory}/init", str(INIT)], check=True)
+def build_init(directory, kind):
+    subprocess.run([kind.compiler, "-O1", "-static", "-o", f"{directory}/init", str(INIT)], check=True)
     return pathlib.Path(directory, "init").read_bytes()
 
 
-def write_initramfs(path, directory, script, files):
+def write_initramfs(path, directory, script, files, kind):
     with open(path, "wb") as file:
-        archive = Archive(file)
+        archive = Archive(file, with_libraries=not kind.root)
+        if kind.root:
+            archive.seen.update(("/init", "/commands", "/etc/passwd", "/etc/hosts"))
+            archive.add_tree(kind.root, left_out=LEFT_OUT)
         for name in ("/proc", "/sys", "/dev", "/root", "/run"):
             archive.directory(name)
         archive.entry("/tmp", stat.S_IFDIR | 0o1777)
         archive.seen.add("/tmp")
         archive.entry("/dev/console", stat.S_IFCHR | 0o600, major=5, minor=1)
-        archive.file_of("/init", build_init(directory))
+        archive.file_of("/init", build_init(directory, kind))
         archive.file_of("/commands", script.encode())
         archive.file_of("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", 0o644)
         archive.file_of("/etc/hosts", b"127.0.0.1 localhost machine\n", 0o644)
-        for name in [*ALWAYS, *files]:
+        for name in files if kind.root else [*ALWAYS, *files]:
             archive.add(str(name))
         archive.end()
 
@@ -134,12 +180,12 @@ def script_of(commands):
     return "\n".join(lines) + "\n"
 
 
-def boot(kernel, initramfs, timeout, memory_mib, cpus):
+def boot(kernel, initramfs, timeout, memory_mib, cpus, kind):
     """The console's text, from the start to the machine's end or the timeout."""
     process = subprocess.Popen(
-        [QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(cpus), "-m", str(memory_mib),
+        [kind.qemu, "-accel", "tcg,thread=multi", *kind.options, "-smp", str(cpus), "-m", str(memory_mib),
          "-kernel", str(kernel), "-initrd", initramfs,
-         "-append", "console=ttyS0 quiet loglevel=1 oops=panic panic=-1",
+         "-append", f"console={kind.console} quiet loglevel=1 oops=panic panic=-1",
          "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -150,17 +196,17 @@ def boot(kernel, initramfs, timeout, memory_mib, cpus):
     return text.decode(errors="replace").replace("\r", "")
 
 
-def run(commands, files=(), kernel=None, timeout=120, memory_mib=1536, cpus=2):
+def run(commands, files=(), kernel=None, timeout=120, memory_mib=1536, cpus=2, kind=X86_64):
     """Runs shell commands one after another: a list of (exit status, output), and the console's text. A command that
     was not reached in time is missing in the list. Once in a while an emulated kernel stops by an oops, mostly while
     it boots: it is started again then."""
-    check(kernel)
-    kernel = kernel or next(iter(kernels().values()))
+    check(kernel, kind)
+    kernel = kernel or next(iter(kernels(kind).values()))
     with tempfile.TemporaryDirectory(prefix="onespace-machine-") as directory:
         initramfs = os.path.join(directory, "initramfs")
-        write_initramfs(initramfs, directory, script_of(commands), files)
+        write_initramfs(initramfs, directory, script_of(commands), files, kind)
         for _ in range(BOOTS):
-            text = boot(kernel, initramfs, timeout, memory_mib, cpus)
+            text = boot(kernel, initramfs, timeout, memory_mib, cpus, kind)
             if OOPS not in text:
                 break
     return results_of(text), text

@@ -12,7 +12,12 @@
 namespace onespace::sync
 {
 
-inline constexpr std::size_t line_size = 128; // minimum distance of data written by different ranks
+// Minimum distance of data written by different ranks.
+#ifdef __aarch64__
+inline constexpr std::size_t line_size = 256; // the A64FX has such lines
+#else
+inline constexpr std::size_t line_size = 128; // CPUs fetch lines of 64 bytes in pairs
+#endif
 
 struct alignas(line_size) flag {
     static constexpr std::size_t payload_size = line_size - 16;

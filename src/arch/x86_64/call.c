@@ -21,7 +21,7 @@ AT(result, ARCH_FRAME_RESULT);
 AT(leave, ARCH_FRAME_LEAVE);
 AT(armed, ARCH_FRAME_ARMED);
 AT(by_call, ARCH_FRAME_BY_CALL);
-AT(mxcsr, ARCH_FRAME_MXCSR);
+AT(floating, ARCH_FRAME_MXCSR);
 AT(control, ARCH_FRAME_CONTROL);
 
 enum { HWCAP2_FSGSBASE = 2 }; /* the kernel's */
@@ -45,7 +45,7 @@ int arch_call_personality(int version, int actions, uint64_t class, void *except
     return CONTINUE_UNWIND;
 }
 
-int arch_has_fsgsbase(void)
+int arch_may_set_thread_pointer(void)
 {
     return (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
 }

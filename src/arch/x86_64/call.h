@@ -29,11 +29,11 @@ struct arch_call_frame {
     const uint32_t *gone;      /* not 0: the callee has ended */
     intptr_t result;
     void (*leave)(struct arch_call_frame *, long status); /* arch_call_leave of this copy */
-    uint32_t armed;   /* 1 from before the function to after it: the call may be left. Only the
-                         calling thread and its signal handlers use it */
-    uint32_t by_call; /* 1: the thread pointer is set by a system call, without FSGSBASE */
-    uint32_t mxcsr;   /* the caller's control words; by arch_call_switch */
-    uint16_t control[2];
+    uint32_t armed;      /* 1 from before the function to after it: the call may be left. Only the
+                            calling thread and its signal handlers use it */
+    uint32_t by_call;    /* 1: the thread pointer is set by a system call, without FSGSBASE */
+    uint32_t floating;   /* the caller's control words: MXCSR; by arch_call_switch */
+    uint16_t control[2]; /* and the x87's */
 };
 
 /* Runs frame->function. Returns 0 with frame->result set, -EOWNERDEAD if the callee had ended
@@ -50,7 +50,7 @@ void arch_call_boundary(void);
 extern void (*arch_call_unwound)(int forced, uint64_t class, void *exception);
 
 /* Whether programs may change the thread pointer without a system call (FSGSBASE). */
-int arch_has_fsgsbase(void);
+int arch_may_set_thread_pointer(void);
 
 /* What the first word at the thread pointer says: its own address, in glibc and in musl. */
 static inline uintptr_t arch_thread_pointer(void)

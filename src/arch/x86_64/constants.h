@@ -6,7 +6,10 @@
 
 enum {
     ARCH_PAGE = 4096,
+    ARCH_PAGE_LEAST = ARCH_PAGE, /* all kernels have the same */
+    ARCH_PAGE_MOST = ARCH_PAGE,
     ARCH_HUGE_PAGE = 2 << 20,
+    ARCH_MAP_LOW = 0x40,       /* MAP_32BIT */
     ARCH_SIGNAL_SET_BYTES = 8, /* of the kernel's sigset_t */
 };
 
@@ -16,5 +19,8 @@ enum {
 
 /* The kernel's SA_RESTORER, which no libc's header has: rt_sigaction needs arch_signal_restorer. */
 #define ARCH_SA_RESTORER 0x04000000ul
+
+/* What restartable sequences are registered with, by all libcs. */
+#define ARCH_RSEQ_SIGNATURE 0x53053053u
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#define ARCH_DETECTS 1
+
 /* Copies size bytes forward; 0, or -1 when a load or a store faulted and arch_fault_recover ended
  * the copy. The second is the faster one, but clobbers vector registers as any function call may:
  * only for patch sites inside functions of a libc. */

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+#define ARCH_HAS_KEYS 1
+
 enum { ARCH_KEYS = 16 };
 
 #define ARCH_NO_ACCESS(key) (UINT32_C(1) << 2 * (key))
@@ -69,12 +71,6 @@ static inline void arch_set_stepping(void *context, int is_stepping)
     enum { TRAP = 0x100 };
     greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
     *flags = is_stepping ? *flags | TRAP : *flags & ~(greg_t)TRAP;
-}
-
-/* The instruction that was interrupted. */
-static inline uintptr_t arch_interrupted_at(const void *context)
-{
-    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 }
 
 #endif

@@ -11,6 +11,9 @@
 
 #include "arch/constants.h"
 
+/* cpuid instructions are answered from a table: interpose/patch/cpuid.c. */
+#define ARCH_HAS_CPUID 1
+
 /* A replaced system call. */
 struct arch_call {
     void *self;       /* the task's slot */

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 
 #include "arch/keys.h"
+#include "arch/trampoline.h"
 #include "base/numbers.h"
 #include "base/page.h"
 #include "base/raw.h"
@@ -25,6 +26,11 @@ static int delivers_two_signals(void)
     if (*rest == '.')
         numbers_read(rest + 1, &minor);
     return major > 6 || (major == 6 && minor >= 12);
+}
+
+uintptr_t guard_trampoline(uintptr_t trampolines)
+{
+    return arch_guard_trampoline(trampolines);
 }
 
 long guard_begin(struct space *space)

@@ -6,7 +6,8 @@
  * the task's rights before the program's runs. docs/internals/guard.md has what the kernel does.
  *
  * A task that is not guarded never runs any of this: a guarded one's trampolines name other
- * handlers (interpose_init_data). Freestanding. */
+ * handlers (interpose_init_data). Where the CPU is of a kind without keys (ARCH_HAS_KEYS) none of
+ * these functions is defined, and no task is guarded. Freestanding. */
 #ifndef ONESPACE_INTERPOSE_GUARD_GUARD_H
 #define ONESPACE_INTERPOSE_GUARD_GUARD_H
 
@@ -28,6 +29,9 @@ void guard_colour(const struct space_slot *slot, uintptr_t start, size_t size, i
 
 /* The same for what onespace keeps in the task's range. */
 void guard_colour_records(const struct space_slot *slot);
+
+/* The signal handler of guarded tasks, given the address of their page of trampolines. */
+uintptr_t guard_trampoline(uintptr_t trampolines);
 
 /* By the child, before its program: what it may do from now on. */
 void guard_enter(const struct space_slot *self);

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "arch/context.h"
 #include "arch/keys.h"
 #include "base/numbers.h"
 #include "base/raw.h"

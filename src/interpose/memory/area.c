@@ -8,8 +8,8 @@
 
 enum { AREA_SEGMENTS = 64, WORD_BITS = 64, MOST_DOUBLINGS = 20 };
 
-/* Page n of the range is bit n. */
-#define AREA_PAGES (LAYOUT_BREAK / ARCH_PAGE)
+/* Page n of the range is bit n: of the smallest pages, of which a larger one is several. */
+#define AREA_PAGES (LAYOUT_BREAK / ARCH_PAGE_LEAST)
 
 struct area_segment {
     _Atomic uint64_t start, size; /* start 0: unused */
@@ -86,7 +86,7 @@ static void change_bits(struct area_map *map, uint64_t page, uint64_t end, int i
 /* The same for addresses; what lies outside the areas has no bits. */
 static void change(struct space_slot *self, uintptr_t place, size_t size, int is_used)
 {
-    uint64_t page = (place - range_of(self)) / ARCH_PAGE, end = page + size / ARCH_PAGE;
+    uint64_t page = (place - range_of(self)) / ARCH_PAGE_LEAST, end = page + size / ARCH_PAGE_LEAST;
     change_bits(map_of(self), page, end < AREA_PAGES ? end : AREA_PAGES, is_used);
 }
 
@@ -129,19 +129,20 @@ static uintptr_t find_place(struct space_slot *self, const struct area *area, si
     const struct area_map *map = map_of(self);
     uintptr_t range = range_of(self);
     uint64_t next = atomic_load_explicit(area->next, memory_order_relaxed);
-    uint64_t first = (area->start - range) / ARCH_PAGE, end = (area->end - range) / ARCH_PAGE;
-    uint64_t from = next < area->start ? first : page_ceiling(next - range) / ARCH_PAGE;
-    uint64_t found = find_run(map, from, end, size / ARCH_PAGE, align / ARCH_PAGE);
+    uint64_t first = (area->start - range) / ARCH_PAGE_LEAST,
+             end = (area->end - range) / ARCH_PAGE_LEAST;
+    uint64_t from = next < area->start ? first : page_ceiling(next - range) / ARCH_PAGE_LEAST;
+    uint64_t found = find_run(map, from, end, size / ARCH_PAGE_LEAST, align / ARCH_PAGE_LEAST);
     if (found >= end)
-        found = find_run(map, first, end, size / ARCH_PAGE, align / ARCH_PAGE);
-    return found < end ? range + found * ARCH_PAGE : 0;
+        found = find_run(map, first, end, size / ARCH_PAGE_LEAST, align / ARCH_PAGE_LEAST);
+    return found < end ? range + found * ARCH_PAGE_LEAST : 0;
 }
 
 /* Marks a place as used: 0 if another thread did so first. The first word decides; of places that
  * overlap only in later words both are claimed, and the kernel decides. */
 static int claim(struct space_slot *self, uintptr_t place, size_t size)
 {
-    uint64_t page = (place - range_of(self)) / ARCH_PAGE, end = page + size / ARCH_PAGE;
+    uint64_t page = (place - range_of(self)) / ARCH_PAGE_LEAST, end = page + size / ARCH_PAGE_LEAST;
     _Atomic uint64_t *word = &map_of(self)->words[page / WORD_BITS];
     uint64_t mask = mask_of(page, end);
     uint64_t before = atomic_fetch_or_explicit(word, mask, memory_order_relaxed);

@@ -72,12 +72,12 @@ static long replace(uintptr_t from, size_t size)
  * child may lack them (MADV_DONTFORK), and may block the signal: it maps them. */
 static long make_zero(uintptr_t from, uintptr_t end)
 {
-    static const char zeroes[ARCH_PAGE];
+    static const char zeroes[ARCH_PAGE_LEAST];
     if (from < end && !space_marked())
         return replace(from, end - from);
-    for (uintptr_t page = from; page < end; page += ARCH_PAGE)
-        if (arch_guarded_copy((void *)page, zeroes, ARCH_PAGE) != 0)
-            return replace(page, end - page);
+    for (uintptr_t page = from; page < end; page += ARCH_PAGE_LEAST)
+        if (arch_guarded_copy((void *)page, zeroes, ARCH_PAGE_LEAST) != 0)
+            return replace(page_floor(page), end - page_floor(page));
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/mman.h>
 #include <sys/mman.h>
 
+#include "arch/code/patch.h"
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/memory/area.h"
@@ -33,9 +34,19 @@ static long map_in_area(struct space_slot *self, enum area_kind kind, size_t siz
     return -EEXIST;
 }
 
+/* The area for a file. Where the trampolines are in reach of a part of the area for files only,
+ * that is kept for the small ones: a libc comes behind all libraries that the program names before
+ * it. */
+static enum area_kind area_for(size_t size)
+{
+    return ARCH_PATCH_REACH < LAYOUT_MAPPINGS && size > ARCH_PATCH_REACH / 8 ? AREA_MAPPINGS
+                                                                             : AREA_FILES;
+}
+
 long map_among_files(struct space_slot *self, const long a[6])
 {
-    return map_in_area(self, AREA_FILES, page_ceiling((size_t)a[1]), ARCH_PAGE, a);
+    size_t size = page_ceiling((size_t)a[1]);
+    return map_in_area(self, area_for(size), size, ARCH_PAGE, a);
 }
 
 /* The size of the huge pages that MAP_HUGETLB asks for; by default that of most machines. */
@@ -52,9 +63,9 @@ static long map_in_range(struct space_slot *self, const long a[6])
     size_t size = page_ceiling((size_t)a[1]), huge = huge_page(a[3]);
     int is_file = !(a[3] & MAP_ANONYMOUS) && (a[3] & MAP_TYPE) == MAP_PRIVATE;
     long result = -EEXIST;
-    if ((a[3] & (MAP_32BIT | MAP_GROWSDOWN)) || huge > LAYOUT_GIB)
+    if ((a[3] & (ARCH_MAP_LOW | MAP_GROWSDOWN)) || huge > LAYOUT_GIB)
         return -EEXIST;
-    if (is_file)
+    if (is_file && area_for(size) == AREA_FILES)
         result = map_in_area(self, AREA_FILES, size, ARCH_PAGE, a);
     if (result == -EEXIST && !(a[3] & MAP_HUGETLB))
         result = map_in_area(self, AREA_MAPPINGS, size,

@@ -6,7 +6,8 @@
  * and the others read its answer. Programs and other libraries are not patched. */
 #include "interpose/patch/cpuid.h"
 
-#include "registry/space.h"
+#include "arch/code/patch.h"
+#include "interpose/patch/patch_sites.h"
 
 static void ask_cpu(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
 {
@@ -59,4 +60,30 @@ void interpose_cpuid(const struct arch_cpuid *cpuid, uint64_t registers[16])
     registers[3] = answer[1];
     registers[1] = answer[2];
     registers[2] = answer[3];
+}
+
+void cpuid_search(const unsigned char *code, size_t size, struct patch_sites *list)
+{
+    uint32_t offsets[ARCH_CPUIDS_MAX];
+    unsigned count = arch_find_cpuids(code, size, offsets, ARCH_CPUIDS_MAX);
+    for (unsigned i = 0; i < count && list->count < SPACE_FILE_PATCH_SITES; i++)
+        list->items[list->count++] =
+            (struct space_patch_site){.at = offsets[i], .nr = SPACE_PATCH_SITE_CPUID};
+}
+
+void cpuid_patch(struct space_slot *self, uintptr_t address)
+{
+    struct arch_trampoline_data *data =
+        (struct arch_trampoline_data *)self->interpose.trampoline_data;
+    uint32_t *count = &self->interpose.cpuid_count;
+    if (*count < ARCH_CPUIDS_MAX &&
+        arch_patch_cpuid(address, &data->cpuids[*count],
+                         arch_cpuid_trampoline(self->interpose.trampolines, *count)) == 0)
+        ++*count;
+}
+
+void cpuid_relocate(struct arch_trampoline_data *data, unsigned count, uintptr_t moved)
+{
+    for (unsigned i = 0; i < count; i++)
+        data->cpuids[i].resume += moved;
 }

@@ -2,6 +2,7 @@
 #include "interpose/patch/patch.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <linux/limits.h>
 #include <sys/mman.h>
 
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
+#include "interpose/patch/cpuid.h"
 #include "interpose/patch/patch_sites.h"
 #include "interpose/pointers.h"
 #include "interpose/signals.h"
@@ -38,12 +40,8 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
 {
     struct arch_trampoline_data *data =
         (struct arch_trampoline_data *)self->interpose.trampoline_data;
-    uint32_t *cpuids = &self->interpose.cpuid_count;
-    if (found->nr == SPACE_PATCH_SITE_CPUID) {
-        if (*cpuids < ARCH_CPUIDS_MAX &&
-            arch_patch_cpuid(code + found->at, &data->cpuids[*cpuids],
-                             arch_cpuid_trampoline(self->interpose.trampolines, *cpuids)) == 0)
-            ++*cpuids;
+    if (ARCH_HAS_CPUID && found->nr == SPACE_PATCH_SITE_CPUID) {
+        cpuid_patch(self, code + found->at);
         return;
     }
     int index =
@@ -57,7 +55,7 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
     call->self = self;
     call->nr = found->nr;
     call->is_loader = kind == CODE_LDSO;
-    call->resume = code + found->at + found->length;
+    arch_set_resume(call, code + found->at, &form);
     arch_patch_call(code + found->at, &form,
                     arch_call_trampoline(self->interpose.trampolines, (unsigned)index));
 }
@@ -147,7 +145,7 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
 {
     char link[32], path[PATH_MAX];
     numbers_write(text_append(link, "/proc/self/fd/"), (uint64_t)fd, 10);
-    long length = raw(__NR_readlink, link, path, sizeof(path) - 1);
+    long length = raw(__NR_readlinkat, AT_FDCWD, link, path, sizeof(path) - 1);
     if (length <= 0)
         return;
     path[length] = 0;

@@ -7,6 +7,7 @@
 #include "arch/code/patch.h"
 #include "base/raw.h"
 #include "interpose/calls.h"
+#include "interpose/patch/cpuid.h"
 #include "interpose/patch/patch.h"
 
 static void search_calls(const unsigned char *code, size_t size, int is_loader,
@@ -36,21 +37,15 @@ static void strike_out(const unsigned char *code, size_t size, struct patch_site
     struct arch_span spans[SPACE_FILE_PATCH_SITES];
     uint16_t kept = 0;
     for (unsigned i = 0; i < list->count; i++)
-        spans[i] = (struct arch_span){list->items[i].at, list->items[i].length};
+        spans[i] =
+            (struct arch_span){list->items[i].at, list->items[i].length, list->items[i].lead};
     arch_strike_out(code, size, spans, list->count);
     for (unsigned i = 0; i < list->count; i++)
-        if (spans[i].length)
-            list->items[kept++] = list->items[i];
+        if (spans[i].length) {
+            list->items[kept] = list->items[i];
+            list->items[kept++].lead = spans[i].lead;
+        }
     list->count = kept;
-}
-
-static void search_cpuids(const unsigned char *code, size_t size, struct patch_sites *list)
-{
-    uint32_t offsets[ARCH_CPUIDS_MAX];
-    unsigned count = arch_find_cpuids(code, size, offsets, ARCH_CPUIDS_MAX);
-    for (unsigned i = 0; i < count && list->count < SPACE_FILE_PATCH_SITES; i++)
-        list->items[list->count++] =
-            (struct space_patch_site){.at = offsets[i], .nr = SPACE_PATCH_SITE_CPUID};
 }
 
 /* What a list was searched in. */
@@ -123,8 +118,8 @@ int patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_lo
         return 0;
     search_calls((const unsigned char *)code, size, is_loader, list);
     strike_out((const unsigned char *)code, size, list);
-    if (is_loader)
-        search_cpuids((const unsigned char *)code, size, list);
+    if (ARCH_HAS_CPUID && is_loader)
+        cpuid_search((const unsigned char *)code, size, list);
     if (is_file && searched.identity.is_settled)
         remember(space, &searched, list);
     return 1;

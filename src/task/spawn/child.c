@@ -12,7 +12,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "arch/call.h"
 #include "arch/entry.h"
+#include "arch/keys.h"
 #include "base/descriptors.h"
 #include "base/futex.h"
 #include "base/numbers.h"
@@ -209,7 +211,7 @@ static void set_group(struct child *child)
 
 static void set_thread_pointer(uintptr_t pointer)
 {
-    raw(__NR_arch_prctl, 0x1002 /* ARCH_SET_FS */, pointer);
+    arch_set_thread_pointer(pointer, 1);
 }
 
 /* An error number of either sign as -errno; -ECANCELED for what is no error number. */
@@ -268,14 +270,15 @@ void child_main(void *argument)
         run_before(child);
     if (!(child->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD)))
         interpose_install_handlers(slot);
-    if (slot->guard_key)
+    if (ARCH_HAS_KEYS && slot->guard_key)
         guard_install(slot);
     if (child->is_static) /* else the agent does it when ld.so has loaded the program */
         debugger_show(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
     if (!child->reaper_announces)
         child_announce(slot);
-    guard_enter(slot);
+    if (ARCH_HAS_KEYS)
+        guard_enter(slot);
     signals_set_mask(child->signal_mask);
     arch_enter_program(child->stack_pointer, child->entry);
 }

@@ -15,6 +15,7 @@
 #include "base/file_identity.h"
 #include "base/page.h"
 #include "interpose/interpose.h"
+#include "interpose/patch/cpuid.h"
 #include "interpose/patch/patch.h"
 #include "onespace.h"
 #include "registry/child.h"
@@ -190,8 +191,8 @@ static void relocate(const struct loader_image *image, uintptr_t base, struct sp
         data->calls[i].self = slot;
         data->calls[i].resume += moved;
     }
-    for (uint32_t i = 0; i < image->cpuid_count; i++)
-        data->cpuids[i].resume += moved;
+    if (ARCH_HAS_CPUID)
+        cpuid_relocate(data, image->cpuid_count, moved);
     slot->interpose.trampolines = base;
     slot->interpose.trampoline_data = (uintptr_t)data;
     atomic_store(&slot->interpose.trampoline_count, image->trampoline_count);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "arch/call.h"
+#include "arch/keys.h"
 #include "base/page.h"
 #include "base/signals.h"
 #include "interpose/guard/guard.h"
@@ -234,7 +235,9 @@ static void colour_child(const struct spawn *spawn, const struct images *images)
 static int make_memory(struct spawn *spawn, struct images *images)
 {
     struct space_slot *slot = spawn->slot;
-    int result = slot->flags & ONESPACE_SPAWN_GUARD ? (int)guard_prepare(spawn->space, slot) : 0;
+    int result = ARCH_HAS_KEYS && (slot->flags & ONESPACE_SPAWN_GUARD)
+                     ? (int)guard_prepare(spawn->space, slot)
+                     : 0;
     if (result == 0)
         result = images_map(spawn, images);
     spawn->child = (struct child *)slot->child_record;
@@ -263,7 +266,7 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     turn_end(spawn->space, begun);
     if (result == 0)
         fill_child(spawn, images.entry, signal_mask);
-    if (result == 0 && slot->guard_key)
+    if (ARCH_HAS_KEYS && result == 0 && slot->guard_key)
         colour_child(spawn, &images);
     return result;
 }

@@ -129,7 +129,7 @@ static int prepare_guard(struct spawn *spawn)
         return 0;
     if (spawn->self != &spawn->space->slots[0])
         return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
-    long result = guard_begin(spawn->space);
+    long result = ARCH_HAS_KEYS ? guard_begin(spawn->space) : -ENOTSUP;
     if (result == 0)
         guard_open(&spawn->space->guard);
     if (result < 0)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "programs/choose.h"
+#include "programs/system_call.h"
 
 enum { PAGE = 4096, AREA = 16 * PAGE };
 
@@ -67,11 +68,7 @@ static int play_execute_unseen(int argc, char **argv)
     printf("%d %p\n", getpid(), (void *)argv);
     while (read(0, &byte, 1) == 1 && byte != '\n')
         ;
-    long result = number;
-    __asm__ volatile("syscall"
-                     : "+a"(result)
-                     : "D"("/bin/cat"), "S"(words), "d"(environ)
-                     : "rcx", "r11", "memory");
+    system_call(number, (long)"/bin/cat", (long)words, (long)environ, 0, 0, 0);
     return 1;
 }
 

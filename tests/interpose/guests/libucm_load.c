@@ -3,27 +3,18 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-long (*volatile entered)(unsigned long size) __attribute__((weak));
+#include "programs/system_call.h"
 
-static long call(long nr, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long result = nr;
-    __asm__ volatile("syscall"
-                     : "+a"(result)
-                     : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
+long (*volatile entered)(unsigned long size) __attribute__((weak));
 
 /* Maps, stores and unmaps: where it was mapped, or what failed. */
 static long map(unsigned long size)
 {
-    long at =
-        call(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long at = system_call(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at > 0)
         *(volatile char *)at = 1;
-    long result = at > 0 ? call(SYS_munmap, at, (long)size, 0, 0, 0, 0) : at;
+    long result = at > 0 ? system_call(SYS_munmap, at, (long)size, 0, 0, 0, 0) : at;
     return result ? result : at;
 }
 

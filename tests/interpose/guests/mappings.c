@@ -13,6 +13,7 @@
 #include <linux/mman.h>
 
 #include "programs/choose.h"
+#include "programs/system_call.h"
 
 enum { PAGE = 4096, MIB = 1 << 20, HUGE = 2 << 20 };
 
@@ -174,14 +175,8 @@ static int play_unseen(int argc, char **argv)
     const size_t far = (size_t)256 * MIB;
     char *start = map(PAGE, PROT_READ, 0), *hidden = start + far;
     munmap(start, PAGE);
-    register long flags __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-    register long fd __asm__("r8") = -1, offset __asm__("r9") = 0;
-    long got = number;
-    __asm__ volatile("syscall"
-                     : "+a"(got)
-                     : "D"(hidden), "S"(3 * PAGE), "d"(PROT_READ | PROT_WRITE), "r"(flags), "r"(fd),
-                       "r"(offset)
-                     : "rcx", "r11", "memory");
+    long got = system_call(number, (long)hidden, 3 * PAGE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (got != (long)hidden)
         return printf("not there\n"), 1;
     memset(hidden, 5, 3 * PAGE);
@@ -249,12 +244,7 @@ static int play_mdwe_unseen(int argc, char **argv)
 {
     (void)argc, (void)argv;
     volatile long number = SYS_prctl;
-    long result = number;
-    register long rest __asm__("r10") = 0, fifth __asm__("r8") = 0;
-    __asm__ volatile("syscall"
-                     : "+a"(result)
-                     : "D"(65L), "S"(1L), "d"(0L), "r"(rest), "r"(fifth)
-                     : "rcx", "r11", "memory");
+    long result = system_call(number, 65, 1, 0, 0, 0, 0);
     printf(result == 0 ? "set\n" : "none\n");
     return 0;
 }

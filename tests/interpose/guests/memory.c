@@ -12,6 +12,10 @@
 
 #include "programs/choose.h"
 
+#ifndef MAP_32BIT               /* of x86 alone */
+#define MAP_32BIT MAP_GROWSDOWN /* is for the kernel to place, too */
+#endif
+
 static double now(void)
 {
     struct timespec time;

@@ -6,12 +6,13 @@
 
 #include "programs/choose.h"
 
-enum { PATCH_SITES = 200, PAGE = 4096, RANGE_GIB = 28, FIXED = 300 };
+enum { PATCH_SITES = 200, PAGE = 65536, RANGE_GIB = 28, FIXED = 300 };
 
 /* PATCH_SITES calls of mmap, each by an instruction of its own. */
 static void map_everywhere(unsigned char *mapped[PATCH_SITES])
 {
     unsigned char **at = mapped;
+#ifdef __x86_64__
     register long flags __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS;
     register long fd __asm__("r8") = -1;
     register long offset __asm__("r9") = 0;
@@ -25,6 +26,20 @@ static void map_everywhere(unsigned char *mapped[PATCH_SITES])
                      : "D"(0l), "S"((long)PAGE), "d"((long)(PROT_READ | PROT_WRITE)), "r"(flags),
                        "r"(fd), "r"(offset)
                      : "rax", "rcx", "r11", "memory");
+#else
+    register long size __asm__("x1") = PAGE, access __asm__("x2") = PROT_READ | PROT_WRITE;
+    register long flags __asm__("x3") = MAP_PRIVATE | MAP_ANONYMOUS;
+    register long fd __asm__("x4") = -1, offset __asm__("x5") = 0;
+    __asm__ volatile(".rept 200\n"
+                     "mov x0, #0\n"
+                     "mov x8, #222\n"
+                     "svc #0\n"
+                     "str x0, [%[at]], #8\n"
+                     ".endr"
+                     : [at] "+r"(at)
+                     : "r"(size), "r"(access), "r"(flags), "r"(fd), "r"(offset)
+                     : "x0", "x8", "memory");
+#endif
 }
 
 static int is_close(const void *one, const void *other)

@@ -4,8 +4,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "programs/system_call.h"
+
 static inline long map_page(void)
 {
+#ifdef __x86_64__
     long result;
     register long flags __asm__("r10") = MAP_PRIVATE | MAP_ANONYMOUS;
     register long fd __asm__("r8") = -1;
@@ -16,10 +19,14 @@ static inline long map_page(void)
                        "r"(flags), "r"(fd), "r"(offset)
                      : "rcx", "r11", "memory");
     return result;
+#else
+    return system_call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                       0);
+#endif
 }
 
 #ifdef OTHER
-#define BEFORE __asm__ volatile(".fill 13, 1, 0x90")
+#define BEFORE __asm__ volatile(".rept 13\nnop\n.endr")
 #define NAME   "the other"
 #else
 #define BEFORE (void)0

@@ -5,10 +5,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { PAGE = 4096 };
+enum { PAGE = 65536 }; /* or some */
 
 static long lock_or_unmap(void *address, int lock)
 {
+#ifdef __x86_64__
     long result;
     __asm__ volatile("test %[lock], %[lock]\n"
                      "jz 1f\n"
@@ -22,6 +23,20 @@ static long lock_or_unmap(void *address, int lock)
                        [nr_unmap] "i"(__NR_munmap), "S"((long)PAGE)
                      : "rdi", "rcx", "r11", "memory");
     return result;
+#else
+    register long result __asm__("x0") = (long)address;
+    register long size __asm__("x1") = PAGE;
+    __asm__ volatile(
+        "cbz %[lock], 1f\n"
+        "mov x8, %[nr_lock]\n"
+        "b 2f\n"
+        "1: mov x8, %[nr_unmap]\n"
+        "2: svc #0\n"
+        : "+r"(result)
+        : [lock] "r"((long)lock), [nr_lock] "i"(__NR_mlock), [nr_unmap] "i"(__NR_munmap), "r"(size)
+        : "x8", "memory");
+    return result;
+#endif
 }
 
 int main(void)

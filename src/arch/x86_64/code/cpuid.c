@@ -55,7 +55,7 @@ unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offs
         if (code[at] != 0xb8 && code[at] != 0x89 && code[at] != 0x44)
             continue;
         if (count < most && count < ARCH_CPUIDS_MAX && match_cpuid(code + at, &found)) {
-            spans[count++] = (struct arch_span){(uint32_t)at, (unsigned char)found.length};
+            spans[count++] = (struct arch_span){(uint32_t)at, (unsigned char)found.length, 0};
             at += found.length - 1; /* 44 89 .. is one move, not two */
         }
     }

@@ -14,6 +14,9 @@ enum {
     ARCH_JUMP_BYTES = 5,
 };
 
+/* How far code may lie from the trampolines. */
+#define ARCH_PATCH_REACH (UINT64_C(1) << 31)
+
 /* A patch site of a system call: `length` bytes, of which `lead` in the middle must still run. */
 struct arch_patch_site {
     long nr;
@@ -24,6 +27,7 @@ struct arch_patch_site {
 struct arch_span {
     uint32_t at;
     unsigned char length; /* 0: struck out */
+    unsigned char lead;   /* of a system call; stays as it is */
 };
 
 /* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
@@ -37,6 +41,13 @@ void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *s
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
  * reach. */
 int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
+
+/* Where the patch site at `address` resumes. */
+static inline void arch_set_resume(struct arch_call *call, uintptr_t address,
+                                   const struct arch_patch_site *site)
+{
+    call->resume = address + site->length;
+}
 
 /* Finds the sequences that end in cpuid and into which no jump of the code leads: how many. */
 unsigned arch_find_cpuids(const unsigned char *code, size_t size, uint32_t *offsets, unsigned most);

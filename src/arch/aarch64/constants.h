@@ -1,0 +1,33 @@
+/* src/arch/aarch64/constants.h: what the CPU and the kernel's interface for it fix. */
+#ifndef ONESPACE_ARCH_CONSTANTS_H
+#define ONESPACE_ARCH_CONSTANTS_H
+
+#include <stdint.h>
+
+enum {
+    ARCH_PAGE_LEAST = 4096, /* of the pages that a kernel may have: 4, 16 or 64 KiB */
+    ARCH_PAGE_MOST = 65536,
+    ARCH_MAP_LOW = 0,          /* no flag asks for a low address */
+    ARCH_SIGNAL_SET_BYTES = 8, /* of the kernel's sigset_t */
+};
+
+/* The kernel's page. Set before other constructors of the same file run (page.c), constant then. */
+extern unsigned arch_page_size __attribute__((visibility("hidden")));
+#define ARCH_PAGE ((long)arch_page_size)
+
+/* What one entry of the second-last level of page tables maps, which is full of 8-byte entries: 2
+ * MiB, 32 MiB or 512 MiB. */
+#define ARCH_HUGE_PAGE (ARCH_PAGE * (ARCH_PAGE / 8))
+
+/* First address that no user mapping reaches (with 48-bit addresses, as the kernel gives unless
+ * asked for more). */
+#define ARCH_ADDRESS_END UINT64_C(0xfffffffff000)
+
+/* The kernel's SA_RESTORER, which no libc's header has and no libc uses here; the kernel accepts
+ * it all the same. */
+#define ARCH_SA_RESTORER 0x04000000ul
+
+/* What restartable sequences are registered with, by all libcs. */
+#define ARCH_RSEQ_SIGNATURE 0xd428bc00u
+
+#endif

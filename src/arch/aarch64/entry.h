@@ -1,0 +1,38 @@
+/* src/arch/aarch64/entry.h: making a kernel task and entering a program.
+ *
+ * Freestanding: usable in the reaper, in a child before its program, and in signal handlers. */
+#ifndef ONESPACE_ARCH_ENTRY_H
+#define ONESPACE_ARCH_ENTRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* clone(2) and clone3(2) for code without libc. The child starts with the registers of the parent
+ * on the given stack, pops an argument and a function (arch_push_call) and calls it; the function
+ * must not return. parent_tid (CLONE_PARENT_SETTID) is written before the child runs. The child's
+ * pid or -errno. */
+struct clone_args;
+long arch_clone(unsigned long flags, void *stack, int32_t *parent_tid);
+long arch_clone3(const struct clone_args *arguments, size_t size);
+
+/* Pushes the call onto a stack that ends at `top`. Returns the stack pointer for the child. */
+static inline void *arch_push_call(uintptr_t top, void (*function)(void *), void *argument)
+{
+    uintptr_t *stack = (uintptr_t *)(top & -(uintptr_t)16);
+    *--stack = (uintptr_t)function;
+    *--stack = (uintptr_t)argument;
+    return stack;
+}
+
+/* Leaves for a program's entry point as execve does: stack pointer set, other registers cleared. */
+_Noreturn void arch_enter_program(uintptr_t stack_pointer, uintptr_t entry);
+
+/* The signal return code that rt_sigaction needs with ARCH_SA_RESTORER. Never called from C. */
+void arch_signal_restorer(void);
+
+static inline void arch_pause(void)
+{
+    __asm__ volatile("yield" ::: "memory");
+}
+
+#endif

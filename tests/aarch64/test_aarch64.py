@@ -1,0 +1,75 @@
+"""onespace for aarch64, in a virtual machine with two CPUs (tests/lib/machine.py): what was cross-compiled into
+build-aarch64 (cmake --preset aarch64-test) runs there with Debian's packages (scripts/fetch-arm64): ONESPACE_LONG=1.
+
+Emulation takes minutes, and what it does not show is weak memory order: the models in tests/models do."""
+import os
+
+import pytest
+
+import machine
+from jobs import ROOT
+
+BUILD = ROOT / "build-aarch64"
+RUN, PROGRAMS = f"{BUILD}/bin/onespace run", BUILD / "tests/programs"
+LAUNCHERS = {"mpich": "mpiexec.mpich", "openmpi": "mpiexec.openmpi --allow-run-as-root --oversubscribe"}
+
+
+@pytest.fixture
+def run_there():
+    """Runs commands in one virtual machine after another: asserts that all succeed, gives their outputs."""
+    if not os.environ.get("ONESPACE_LONG"):
+        pytest.skip("a virtual machine for another CPU takes minutes: ONESPACE_LONG=1")
+    try:
+        machine.check(kind=machine.AARCH64)
+    except machine.Unavailable as missing:
+        pytest.skip(str(missing))
+    if not (BUILD / "bin/onespace").exists():
+        pytest.skip("no build for aarch64: cmake --preset aarch64-test && cmake --build build-aarch64")
+
+    def run(commands, timeout=1800):
+        files = [BUILD / "bin", BUILD / "lib", BUILD / "tests"]
+        results, text = machine.run(commands, files, timeout=timeout, memory_mib=3072, kind=machine.AARCH64)
+        assert len(results) == len(commands), text
+        for command, (status, output) in zip(commands, results):
+            assert status == 0, f"{command}: exit status {status}\n{output}"
+        return [output for _, output in results]
+    return run
+
+
+def test_doctor_finds_all_it_needs(run_there):
+    output, = run_there([f"{BUILD}/bin/onespace doctor"])
+    assert "0 wrong" in output and "all system calls to interpose are found" in " ".join(output.split()), output
+
+
+def test_programs_run_as_tasks(run_there):
+    hello, = run_there([f"{RUN} -n 3 /bin/echo hello"])
+    assert hello == "hello\nhello\nhello"
+
+
+# Those left out, and why: docs/testing.md.
+@pytest.mark.parametrize("suite, left_out", [
+    ("space/space_test", ""),
+    ("task/task_test", ""),
+    ("interpose/interpose_test", ""),
+    ("insitu/insitu_test", "*chaos*:*Chaos*"),
+    ("storage/region_test", ""),
+])
+def test_suite(run_there, suite, left_out):
+    if not (BUILD / "tests" / suite).exists():
+        pytest.skip(f"{suite} was not built")
+    program = BUILD / "tests" / suite
+    # Each in a process of its own, as ctest has it: they make spaces and change what a process has once.
+    run_there([f"""cd /tmp; failed=0; part=
+        for word in $({program} --gtest_list_tests --gtest_filter=-{left_out} | sed '1d; s/#.*//'); do
+            case $word in *.) part=$word; continue ;; esac
+            {program} --gtest_brief=1 --gtest_filter=$part$word >out 2>&1 || {{ echo $part$word; cat out; failed=1; }}
+        done; [ $failed = 0 ]"""])
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks(run_there, mpi, ranks):
+    command = f"{LAUNCHERS[mpi]} -n {ranks} {RUN} {PROGRAMS}/{mpi}"
+    hello, exchange = run_there([f"{command}/mpi_hello", f"{command}/mpi_exchange"])
+    assert sorted(hello.split("\n")) == [f"rank {i} of {ranks}, sum {ranks * (ranks - 1) // 2}" for i in range(ranks)]
+    assert sorted(exchange.split("\n")) == [f"rank {i}: 0 wrong" for i in range(ranks)]
