@@ -40,13 +40,22 @@ static ssize_t read_file(const char *name)
     return result < 0 ? -1 : length;
 }
 
+/* By its beginning: a variable that onespace run sets. */
+static int is_set_for_tasks(const char *entry)
+{
+    static const char *const names[] = {"ONESPACE_", "PMIX_", "MPIR_", "OMPI_", "UCX_", "HWLOC_"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
 /* Without the variables that onespace run sets */
 static uint32_t checksum_of_environment(ssize_t length)
 {
     uint32_t sum = 0;
     for (char *entry = contents; entry < contents + length; entry += strlen(entry) + 1)
-        if (strncmp(entry, "ONESPACE_", 9) != 0 && strncmp(entry, "PMIX_", 5) != 0 &&
-            strncmp(entry, "MPIR_", 5) != 0)
+        if (!is_set_for_tasks(entry))
             sum = checksum(sum, entry, strlen(entry));
     return sum;
 }
