@@ -1,6 +1,7 @@
 """tests/conftest.py: the fixtures that all Python tests share; tests/lib is where they import the rest from."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 from guests import Guests
-from jobs import RUN, job  # noqa: F401 (a fixture)
+from jobs import BUILD, RUN, job  # noqa: F401 (a fixture)
 from launchers import MPIS
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
@@ -94,6 +95,16 @@ def hydra_mpi(request):
 def mpi_named():
     """Gives one of the MPI libraries, or skips the test, visibly."""
     return lambda name: MPIS[name].needed()
+
+
+@pytest.fixture(scope="session")
+def interpreter():
+    """The Python that the package onespace was built for, or skips the test, visibly."""
+    cache = BUILD / "CMakeCache.txt"
+    found = re.search(r"(?m)^ONESPACE_PYTHON:\w+=(.+)$", cache.read_text()) if cache.exists() else None
+    if not found or not list((BUILD / "python" / "onespace").glob("_core.*.so")):
+        pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
+    return found[1]
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 /* src/task/dumpable.c: see dumpable.h. Freestanding: the reaper runs it in a signal handler. */
 #include "task/dumpable.h"
 
-#include <stdint.h>
 #include <sys/prctl.h>
-#include <sys/utsname.h>
 
-#include "base/numbers.h"
+#include "base/kernel.h"
 #include "base/raw.h"
 
 /* The root writes the first before it makes the reaper, which shares its memory, and after the
@@ -16,14 +14,8 @@ static unsigned opened;
 /* Whether the kernel ends all that share the memory that it dumps. */
 static int dump_ends_all(void)
 {
-    struct utsname names;
-    uint64_t major = 0, minor = 0;
-    if (raw(__NR_uname, &names) != 0)
-        return 0;
-    const char *rest = numbers_read(names.release, &major);
-    if (*rest == '.')
-        numbers_read(rest + 1, &minor);
-    return major < 5 || (major == 5 && minor < 16);
+    uint32_t version = kernel_version();
+    return version && version < KERNEL_VERSION(5, 16);
 }
 
 int dumpable_must_end(const char *choice)

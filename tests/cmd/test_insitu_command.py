@@ -167,15 +167,6 @@ def python(job, interpreter, tmp_path, channel):
 
 
 @pytest.fixture
-def interpreter():
-    cache = BUILD / "CMakeCache.txt"
-    found = re.search(r"(?m)^ONESPACE_PYTHON:\w+=(.+)$", cache.read_text()) if cache.exists() else None
-    if not found or not list((BUILD / "python" / "onespace").glob("_core.*.so")):
-        pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
-    return found[1]
-
-
-@pytest.fixture
 def h5py(interpreter):
     if subprocess.run([interpreter, "-c", "import h5py"], capture_output=True, timeout=60).returncode != 0:
         pytest.skip("no h5py (scripts/setup test)")

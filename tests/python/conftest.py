@@ -1,7 +1,6 @@
 """tests/python/conftest.py: scripts that use the Python package, as roots and as tasks.
 
 The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
-import re
 import textwrap
 
 import pytest
@@ -30,15 +29,6 @@ def refused(kind, *words):
 def start(role, *arguments, **options):
     return onespace.spawn_python(__file__, role, *map(str, arguments), **options)
 """
-
-
-@pytest.fixture(scope="session")
-def interpreter():
-    cache = BUILD / "CMakeCache.txt"
-    found = re.search(r"(?m)^ONESPACE_PYTHON:\w+=(.+)$", cache.read_text()) if cache.exists() else None
-    if not found or not list((BUILD / "python" / "onespace").glob("_core.*.so")):
-        pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
-    return found[1]
 
 
 class Play:

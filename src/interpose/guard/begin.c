@@ -3,11 +3,10 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
 
 #include "arch/keys.h"
 #include "arch/trampoline.h"
-#include "base/numbers.h"
+#include "base/kernel.h"
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/guard/record.h"
@@ -18,14 +17,7 @@
  * comes while another one's handler has not yet got the right to its stack ends the process. */
 static int delivers_two_signals(void)
 {
-    struct utsname names;
-    uint64_t major = 0, minor = 0;
-    if (raw(__NR_uname, &names) != 0)
-        return 0;
-    const char *rest = numbers_read(names.release, &major);
-    if (*rest == '.')
-        numbers_read(rest + 1, &minor);
-    return major > 6 || (major == 6 && minor >= 12);
+    return kernel_version() >= KERNEL_VERSION(6, 12);
 }
 
 uintptr_t guard_trampoline(uintptr_t trampolines)
