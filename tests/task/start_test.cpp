@@ -1,6 +1,9 @@
 // tests/task/start_test.cpp: functions in place of main, before the program, and what is passed on.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <fstream>
 
 #include "fixture.hpp"
 
@@ -169,6 +172,36 @@ TEST_F(before, fails_the_spawn_when_it_is_killed)
     EXPECT_EQ(refused({program("plain"), "hello"}, attr, &message), -EAGAIN);
     EXPECT_NE(message.find("was killed while it started"), std::string::npos) << message;
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
+}
+
+static int kill_reaper(void *argument)
+{
+    *static_cast<int *>(argument) = getpid();
+    prctl(PR_SET_PDEATHSIG, 0);
+    return kill(getppid(), SIGKILL);
+}
+
+static bool is_dead(int pid)
+{
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(stat)), {});
+    return text.empty() || text.find(") Z ") != std::string::npos;
+}
+
+// However far the spawner has come when it notices.
+TEST(spawning, kills_a_task_that_the_reapers_death_has_left)
+{
+    ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
+    int pid = 0;
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.before = kill_reaper;
+    attr.before_argument = &pid;
+    int id = refused({"sleep", "1000"}, attr);
+    if (id > 0)
+        id = onespace_wait(id, nullptr, Patience);
+    EXPECT_EQ(id, -EOWNERDEAD);
+    ASSERT_GT(pid, 0);
+    EXPECT_TRUE(eventually([&] { return is_dead(pid); })) << kill(pid, SIGKILL);
 }
 
 static int redirect(void *argument)

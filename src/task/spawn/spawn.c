@@ -174,9 +174,12 @@ static int await_child(struct spawn *spawn)
     struct space_slot *slot = spawn->slot;
     int32_t child;
     while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0) {
-        futex_wait(&slot->child_result, 0, futex_deadline(1000));
-        if (!reaper_alive(spawn->space))
+        if (!reaper_alive(spawn->space)) {
+            if (spawn->self == &spawn->space->slots[0])
+                reaper_kill_survivors(spawn->space); /* the child may be one by now */
             return -EOWNERDEAD;
+        }
+        futex_wait(&slot->child_result, 0, futex_deadline(1000));
     }
     if (child == 1)
         return atomic_load(&slot->id);
