@@ -1,4 +1,7 @@
 """onespace.Executor: the interface of concurrent.futures, and its failures."""
+import os
+import signal
+
 import pytest
 
 from jobs import RUN
@@ -451,11 +454,35 @@ def busy(i):
                 raise
         """, before=before)
     command.wait_for("ready", 2)
-    import os
-    import signal
     os.killpg(os.getpgid(command.process.pid), signal.SIGINT)
     result = command.finish()
     assert result.code in (130, 1) and "interrupted" in result.out and "Error" not in result.err, str(result)
+
+
+def test_second_interrupt_kills_calls_that_ignore_the_first(program):
+    """All have ended when the program goes on; before Python 3.13 an interrupted Thread.join forgets its thread."""
+    command = program.start(FUNCTIONS + """
+def stubborn(i):
+    print("ready", flush=True)
+    while True:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("ignored", flush=True)
+""", """
+        try:
+            with onespace.Executor(2) as pool:
+                futures = [pool.submit(stubborn, i) for i in range(2)]
+                futures[0].result()
+        except KeyboardInterrupt:
+            print(len(pool._crew._workers), "left", flush=True)
+        """)
+    command.wait_for("ready", 2)
+    os.kill(command.process.pid, signal.SIGINT)
+    command.wait_for("ignored", 2)
+    os.kill(command.process.pid, signal.SIGINT)
+    result = command.finish()
+    assert result.code == 0 and "0 left" in result.out and not result.err, str(result)
 
 
 def test_interrupts_at_any_time_lose_no_result(program):

@@ -86,7 +86,10 @@ class Crew:
         self._epoll.register(self._woken, select.EPOLLIN)
         _crews.add(self)
         # Started here, not with the first call, where a signal's handler might come between.
-        self._thread = threading.Thread(target=self._receive, name="onespace-pool", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="onespace-pool", daemon=True)
+        self._running = threading.Lock()  # held by the thread
+        self._running.acquire()
+        self._is_over = False
         self._thread.start()
 
     # ---- Calls ----
@@ -309,6 +312,13 @@ class Crew:
 
     # ---- The receiving thread ----
 
+    def _run(self) -> None:
+        try:
+            self._receive()
+        finally:
+            self._is_over = True
+            self._running.release()
+
     def _receive(self) -> None:
         try:
             while not self._has_finished():
@@ -371,8 +381,12 @@ class Crew:
 
     def join(self) -> None:
         """Waits for the end of the workers. Precondition: close() or terminate()."""
-        if os.getpid() == self._pid and self._thread is not threading.current_thread():
-            self._thread.join()
+        if os.getpid() != self._pid or self._thread is threading.current_thread():
+            return
+        # Not Thread.join: before Python 3.13 a signal's handler that raises in there makes it take the thread for ended.
+        while not self._is_over:
+            if self._running.acquire(timeout=1):
+                self._running.release()
 
     def terminate(self, text: str) -> None:
         """Kills the workers; calls that have no result yet fail with this text."""
