@@ -11,8 +11,8 @@ TIME = 60
 
 CASES = [
     "one_allocation", "loads_and_stores", "noncontiguous", "attributes", "group_name_info",
-    "query_of_no_rank", "many_windows", "communicators", "derived_types", "operations",
-    "accumulates_are_atomic", "compare_and_swap", "requests", "locks_exclude",
+    "query_of_no_rank", "many_windows", "communicators", "derived_types", "types_made_anew",
+    "types_freed_by_threads", "operations", "accumulates_are_atomic", "compare_and_swap", "requests", "locks_exclude",
     "post_start_complete_wait", "waiting_makes_progress", "failure_is_everybodys", "threads",
     "left_at_finalize",
 ]

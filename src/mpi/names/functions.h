@@ -38,9 +38,10 @@
  * left to the library all the same. */
 #define MPI_COLLECTIVES_LEFT "ONESPACE_COLLECTIVES_OFF"
 
-/* Functions that use windows. */
+/* Functions that use windows, or free what the layer keeps. */
 #define MPI_USERS(X)                                                                               \
     X(Free_mem)                                                                                    \
+    X(Type_free)                                                                                   \
     X(Win_attach)                                                                                  \
     X(Win_detach)                                                                                  \
     X(Win_free)                                                                                    \

@@ -47,14 +47,9 @@
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
-    X(Type_create_keyval)                                                                          \
-    X(Type_free)                                                                                   \
-    X(Type_free_keyval)                                                                            \
-    X(Type_get_attr)                                                                               \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \
-    X(Type_set_attr)                                                                               \
     X(Type_size)                                                                                   \
     X(Type_size_x)                                                                                 \
     X(Wait)                                                                                        \

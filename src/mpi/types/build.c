@@ -79,8 +79,14 @@ int loop_repeat(struct loop *loop, size_t count, int64_t stride)
     return 1;
 }
 
-static struct loop repeat(struct builder *builder, struct loop loop, size_t count, int64_t stride)
+/* Inline for the sake of types of many blocks, which are runs mostly. */
+static inline struct loop repeat(struct builder *builder, struct loop loop, size_t count,
+                                 int64_t stride)
 {
+    if (loop.count == 1 && loop.size && (int64_t)loop.size == stride && count) {
+        loop.size *= count;
+        return loop;
+    }
     if (!loop_repeat(&loop, count, stride)) {
         loop = parent_of(builder, &loop, 1);
         loop_repeat(&loop, count, stride);
@@ -88,7 +94,7 @@ static struct loop repeat(struct builder *builder, struct loop loop, size_t coun
     return loop;
 }
 
-static struct loop moved(struct loop loop, int64_t by)
+static inline struct loop moved(struct loop loop, int64_t by)
 {
     loop.offset += by;
     return loop;
@@ -368,11 +374,12 @@ static struct inner inner_of(struct builder *builder, MPI_Datatype type)
 
 static int finish_layout(struct builder *builder, const struct inner *inner, struct layout *layout)
 {
+    if (builder->error != MPI_SUCCESS) {
+        free(builder->loops);
+        return builder->error;
+    }
     *layout = (struct layout){.extent = inner->extent, .top = inner->loop, .loops = builder->loops};
-    if (builder->error == MPI_SUCCESS)
-        return MPI_SUCCESS;
-    free(builder->loops);
-    return builder->error;
+    return MPI_SUCCESS;
 }
 
 int build_layout(MPI_Datatype type, int is_whole, struct layout *layout,

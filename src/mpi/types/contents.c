@@ -77,6 +77,12 @@ static void put_in_order(const struct given *given, struct contents *contents)
         *address++ = given->count[i];
 }
 
+static void free_lists(const struct contents *contents)
+{
+    if (contents->number != contents->few)
+        free(contents->number);
+}
+
 int contents_read(MPI_Datatype type, struct contents *contents)
 {
     int result = read_envelope(type, contents);
@@ -85,9 +91,10 @@ int contents_read(MPI_Datatype type, struct contents *contents)
     size_t integers = (size_t)contents->integers, addresses = (size_t)contents->addresses;
     size_t counts = (size_t)contents->counts, types = (size_t)contents->types;
     /* One block; the members that need the most alignment come first. */
-    contents->number = malloc((integers + addresses + 2 * counts) * sizeof(int64_t) +
-                              counts * sizeof(MPI_Count) + addresses * sizeof(MPI_Aint) +
-                              types * sizeof(MPI_Datatype) + integers * sizeof(int) + 1);
+    size_t size = (integers + addresses + 2 * counts) * sizeof(int64_t) +
+                  counts * sizeof(MPI_Count) + addresses * sizeof(MPI_Aint) +
+                  types * sizeof(MPI_Datatype) + integers * sizeof(int);
+    contents->number = size <= sizeof(contents->few) ? contents->few : malloc(size);
     if (!contents->number)
         return MPI_ERR_NO_MEM;
     contents->address = contents->number + integers + counts;
@@ -99,7 +106,7 @@ int contents_read(MPI_Datatype type, struct contents *contents)
     if (result == MPI_SUCCESS)
         put_in_order(&given, contents);
     else
-        free(contents->number);
+        free_lists(contents);
     return result;
 }
 
@@ -108,5 +115,5 @@ void contents_free(struct contents *contents)
     for (MPI_Count i = 0; i < contents->types; i++)
         if (!types_basic(contents->type[i]))
             real()->Type_free(&contents->type[i]);
-    free(contents->number);
+    free_lists(contents);
 }

@@ -11,6 +11,7 @@ struct contents {
     MPI_Count integers, addresses, counts, types;
     int64_t *number, *address;
     MPI_Datatype *type;
+    int64_t few[48]; /* room for a short list, where these are then */
 };
 
 /* MPI_SUCCESS, or an error class, and there is nothing to free. */

@@ -1,74 +1,83 @@
 /* src/mpi/types/layout.c: see layout.h. */
 #include "mpi/types/layout.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "mpi/real/handles.h"
 #include "mpi/types/build.h"
 
-/* What publish() is setting on this thread. */
-static _Thread_local struct layouts *publishing;
+/* The layouts of all derived types that were asked for and not freed since, each with a reference.
+ * The mutex orders lookups with what takes them away; it is never held across a call of MPI. */
+static struct handles described = HANDLES_INIT;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* How many layouts were deleted: delete() adds before MPI can give their handles to other types
- * (release); threads read it (acquire) to know whether what they remember is still true. */
-static _Atomic uint64_t deletions;
+/* How often a type was forgotten: layouts_forget() adds before MPI can give the handle to another
+ * type (release); threads read it (acquire) to know whether what they remember is still true. */
+static _Atomic uint64_t forgotten;
 
-/* What this thread found last, by type: asking MPI costs more than a small transfer. */
-enum { RECENT_BITS = 2 };
-static _Thread_local struct recent {
+/* What this thread found last, each with a reference: nobody frees what a call of this thread uses,
+ * even if another thread frees its own reference to the same type meanwhile. */
+enum { RECENT = 8 };
+struct recent {
     MPI_Datatype type;
-    const struct layouts *layouts; /* NULL: unused */
-    uint64_t deletions;            /* when they were found */
-} recent[1 << RECENT_BITS];
+    struct layouts *layouts; /* NULL: unused */
+    uint64_t forgotten;      /* when they were found */
+};
+static _Thread_local struct {
+    struct recent recent[RECENT];
+    unsigned oldest, last; /* to be replaced next; found last */
+} mine;
 
 void layouts_free(struct layouts *layouts)
 {
-    while (layouts) {
-        struct layouts *replaced = layouts->replaced;
-        if (layouts->whole.loops != layouts->bytes.loops)
-            free(layouts->whole.loops);
-        free(layouts->bytes.loops);
-        free(layouts);
-        layouts = replaced;
+    if (!layouts)
+        return;
+    if (layouts->whole.loops != layouts->bytes.loops)
+        free(layouts->whole.loops);
+    free(layouts->bytes.loops);
+    free(layouts);
+}
+
+/* The last reference is given up after all use of what it refers to (acquire and release). */
+static void drop(struct layouts *layouts)
+{
+    if (layouts && atomic_fetch_sub_explicit(&layouts->references, 1, memory_order_acq_rel) == 1)
+        layouts_free(layouts);
+}
+
+/* The thread ends. */
+static void drop_all(void *recent)
+{
+    struct recent *first = recent;
+    for (unsigned i = 0; i < RECENT; i++) {
+        drop(first[i].layouts);
+        first[i].layouts = NULL;
     }
 }
 
-/* The type is deleted, or its attribute is replaced by what this thread publishes. */
-static int delete (MPI_Datatype type, int key, void *value, void *extra)
+static pthread_key_t end_of_thread;
+static int has_key; /* else what a thread remembers is not freed at its end */
+
+static void make_key(void)
 {
-    (void)type, (void)key, (void)extra;
-    if (publishing) {
-        publishing->replaced = value;
-        return MPI_SUCCESS;
-    }
-    atomic_fetch_add_explicit(&deletions, 1, memory_order_release);
-    layouts_free(value);
-    return MPI_SUCCESS;
+    has_key = pthread_key_create(&end_of_thread, drop_all) == 0;
 }
 
-static int copy_nothing(MPI_Datatype type, int key, void *extra, void *value, void *copy, int *flag)
+/* Keeps the reference in the place of the one that was found longest ago. A call finds five layouts
+ * at most, MPI_Alltoallw excepted: there another thread may not free a reference meanwhile. */
+static void remember(MPI_Datatype type, struct layouts *layouts, uint64_t now)
 {
-    (void)type, (void)key, (void)extra, (void)value, (void)copy;
-    *flag = 0;
-    return MPI_SUCCESS;
-}
-
-/* The attribute's key; MPI_KEYVAL_INVALID: *error. The first thread publishes its own (release);
- * all use that (acquire). */
-static int find_key(int *error)
-{
-    static _Atomic int published = MPI_KEYVAL_INVALID;
-    int key = atomic_load_explicit(&published, memory_order_acquire), none = MPI_KEYVAL_INVALID;
-    if (key != MPI_KEYVAL_INVALID)
-        return key;
-    *error = real()->Type_create_keyval(copy_nothing, delete, &key, NULL);
-    if (*error != MPI_SUCCESS)
-        return MPI_KEYVAL_INVALID;
-    if (atomic_compare_exchange_strong_explicit(&published, &none, key, memory_order_acq_rel,
-                                                memory_order_acquire))
-        return key;
-    real()->Type_free_keyval(&key);
-    return none;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct recent *slot = &mine.recent[mine.last = mine.oldest];
+    mine.oldest = (mine.oldest + 1) % RECENT;
+    if (!slot->layouts) /* perhaps this thread's first */
+        pthread_once(&once, make_key);
+    if (!slot->layouts && has_key)
+        pthread_setspecific(end_of_thread, mine.recent);
+    drop(slot->layouts);
+    *slot = (struct recent){type, layouts, now};
 }
 
 static size_t whole_size(const struct basic *element, size_t size)
@@ -103,63 +112,94 @@ static int describe(MPI_Datatype type, struct layouts *layouts)
     return result;
 }
 
-/* Two threads may describe one type at the same time. Each uses what it made, so the second to set
- * the attribute keeps the first's, until the type is deleted. */
-static int publish(MPI_Datatype type, int key, struct layouts *layouts)
+/* With a reference for the caller; NULL: not there. The mutex is held. */
+static struct layouts *take(MPI_Datatype type)
 {
-    publishing = layouts;
-    int result = real()->Type_set_attr(type, key, layouts);
-    publishing = NULL;
-    return result;
+    struct layouts *layouts = handles_find(&described, (uintptr_t)type);
+    if (layouts)
+        atomic_fetch_add_explicit(&layouts->references, 1, memory_order_relaxed);
+    return layouts;
 }
 
-static int make(MPI_Datatype type, int key, const struct layouts **made)
+/* What the caller made: another thread may have described the type meanwhile. */
+static int publish(MPI_Datatype type, struct layouts **layouts)
 {
-    struct layouts *layouts = calloc(1, sizeof(*layouts));
-    int error = layouts ? describe(type, layouts) : MPI_ERR_NO_MEM;
-    if (error == MPI_SUCCESS)
-        error = publish(type, key, layouts);
-    if (error == MPI_SUCCESS)
-        *made = layouts;
-    else
-        layouts_free(layouts);
+    pthread_mutex_lock(&mutex);
+    struct layouts *other = take(type);
+    int error = other ? MPI_SUCCESS : handles_add(&described, (uintptr_t)type, *layouts);
+    pthread_mutex_unlock(&mutex);
+    if (other || error != MPI_SUCCESS) {
+        layouts_free(*layouts);
+        *layouts = other;
+    }
     return error;
 }
 
-/* As MPI knows them, or made now. */
-static int ask(MPI_Datatype type, const struct layouts **layouts)
+static int make(MPI_Datatype type, struct layouts **made)
 {
-    void *found;
-    int is_there = 0, error = MPI_SUCCESS, key = find_key(&error);
-    if (key == MPI_KEYVAL_INVALID)
+    struct layouts *layouts = calloc(1, sizeof(*layouts));
+    int error = layouts ? describe(type, layouts) : MPI_ERR_NO_MEM;
+    if (error != MPI_SUCCESS) {
+        layouts_free(layouts);
         return error;
-    error = real()->Type_get_attr(type, key, &found, &is_there);
-    if (error != MPI_SUCCESS)
-        return error;
-    const struct basic *basic = is_there ? NULL : types_basic(type);
-    if (!is_there && !basic)
-        return make(type, key, layouts);
-    *layouts = basic ? basic->layouts : found;
-    return MPI_SUCCESS;
+    }
+    layouts->references = 2; /* the table's and the caller's */
+    *made = layouts;
+    return publish(type, made);
+}
+
+static struct layouts *look_up(MPI_Datatype type)
+{
+    if (!handles_find(&described, (uintptr_t)type))
+        return NULL;
+    pthread_mutex_lock(&mutex);
+    struct layouts *found = take(type);
+    pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+/* What this thread has found before; NULL: nothing that is still true. */
+static const struct layouts *recall(MPI_Datatype type, uint64_t now)
+{
+    unsigned at = mine.last;
+    for (unsigned i = 0; i < RECENT; i++, at = (at + RECENT - 1) % RECENT) {
+        struct recent *slot = &mine.recent[at];
+        if (slot->type == type && slot->forgotten == now && slot->layouts) {
+            mine.last = at;
+            return slot->layouts;
+        }
+    }
+    return NULL;
 }
 
 int layouts_find(MPI_Datatype type, const struct layouts **layouts)
 {
     const struct basic *basic = types_known(type);
-    if (basic) {
-        *layouts = basic->layouts;
+    uint64_t now = atomic_load_explicit(&forgotten, memory_order_acquire);
+    if (!basic && (*layouts = recall(type, now)))
         return MPI_SUCCESS;
-    }
-    struct recent *last = &recent[real_hash((uintptr_t)type, RECENT_BITS)];
-    uint64_t now = atomic_load_explicit(&deletions, memory_order_acquire);
-    if (last->layouts && last->type == type && last->deletions == now) {
-        *layouts = last->layouts;
-        return MPI_SUCCESS;
-    }
-    *layouts = NULL;
-    int error = ask(type, layouts);
-    *last = (struct recent){type, *layouts, now};
+    struct layouts *found = basic ? NULL : look_up(type);
+    if (!basic && !found)
+        basic = types_basic(type);
+    int error = basic || found ? MPI_SUCCESS : make(type, &found);
+    if (found)
+        remember(type, found, now);
+    *layouts = basic ? basic->layouts : found;
     return error;
+}
+
+void layouts_forget(MPI_Datatype type)
+{
+    if (!handles_find(&described, (uintptr_t)type))
+        return;
+    pthread_mutex_lock(&mutex);
+    struct layouts *layouts = handles_find(&described, (uintptr_t)type);
+    if (layouts) {
+        handles_remove(&described, (uintptr_t)type);
+        atomic_fetch_add_explicit(&forgotten, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&mutex);
+    drop(layouts);
 }
 
 struct layouts *layouts_of_basic(const struct basic *basic)

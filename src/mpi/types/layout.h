@@ -1,11 +1,14 @@
 /* src/mpi/types/layout.h: where the data of a type is, as nested loops over runs of bytes.
  *
  * A type is described from its constructors, in time and memory proportional to what the program
- * gave them, not to the type's extent or size. The description is kept as an attribute of the type,
- * so MPI deletes it with the type, before the handle can mean another. */
+ * gave them, not to the type's extent or size. The description is kept until the program frees the
+ * type, or one reference to it: what MPI_Type_get_contents returns is a reference of its own. The
+ * wrapper of MPI_Type_free says so before MPI can give the handle to another type. (An attribute of
+ * the type would not need the wrapper, but costs Open MPI as much as a small transfer.) */
 #ifndef ONESPACE_MPI_TYPES_LAYOUT_H
 #define ONESPACE_MPI_TYPES_LAYOUT_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,16 +36,18 @@ struct layouts {
     const struct basic *element; /* that all elements have in common, or NULL */
     struct layout bytes;         /* the data only */
     struct layout whole;         /* elements with the gaps in them; the same when they have none */
-    struct layouts *replaced;    /* by this one: see publish() */
+    _Atomic unsigned references; /* of the table and of threads; not used for predefined types */
 };
 
 /* Adds `count` repetitions, `stride` bytes apart, to a loop whose children need no new parent. Not
  * 0: done. */
 int loop_repeat(struct loop *loop, size_t count, int64_t stride);
 
-/* *layouts: of a predefined or derived type, valid as long as the type is; NULL with an error,
- * whose class is the result. */
+/* *layouts: of a predefined or derived type, valid during this call of the program's; NULL with an
+ * error, whose class is the result. */
 int layouts_find(MPI_Datatype type, const struct layouts **layouts);
+/* The program frees the type. To be called before MPI frees it. */
+void layouts_forget(MPI_Datatype type);
 /* Of a predefined type; types_basic() keeps them in `basic`. NULL: out of memory. */
 struct layouts *layouts_of_basic(const struct basic *basic);
 void layouts_free(struct layouts *layouts);

@@ -207,7 +207,8 @@ int types_copy(const struct transfer *to, const struct transfer *from)
     }
     const struct layouts *sink, *source;
     int error = layouts_find(to->type, &sink);
-    if (error == MPI_SUCCESS)
+    source = sink;
+    if (error == MPI_SUCCESS && from->type != to->type)
         error = layouts_find(from->type, &source);
     return error == MPI_SUCCESS ? copy_items(to, &sink->bytes, from, &source->bytes) : error;
 }

@@ -52,16 +52,21 @@ static inline __attribute__((always_inline)) void copy_equal(const struct blocks
     }
 }
 
-static inline void copy_others(const struct blocks *blocks)
+static inline void copy_one(char *to, const char *from, size_t size)
 {
     enum { SHORT = 128 };
+    if (size <= SHORT)
+        copy_short(to, from, size);
+    else
+        onespace_copy(to, from, size);
+}
+
+static inline void copy_others(const struct blocks *blocks)
+{
     char *to = blocks->to;
     const char *from = blocks->from;
     for (size_t i = 0; i < blocks->count; i++) {
-        if (blocks->size <= SHORT)
-            copy_short(to, from, blocks->size);
-        else
-            onespace_copy(to, from, blocks->size);
+        copy_one(to, from, blocks->size);
         to += blocks->to_stride;
         from += blocks->from_stride;
     }
@@ -69,12 +74,22 @@ static inline void copy_others(const struct blocks *blocks)
 
 static inline void copy(const struct blocks *blocks)
 {
-    if (blocks->size == 8)
-        copy_equal(blocks, 8);
-    else if (blocks->size == 4)
+    switch (blocks->size) {
+    case 4:
         copy_equal(blocks, 4);
-    else
+        break;
+    case 8:
+        copy_equal(blocks, 8);
+        break;
+    case 16:
+        copy_equal(blocks, 16);
+        break;
+    case 32:
+        copy_equal(blocks, 32);
+        break;
+    default:
         copy_others(blocks);
+    }
 }
 
 /* The side whose loops are followed, and the other one. */
@@ -100,6 +115,19 @@ static inline void move_runs(struct move *move, const struct loop *runs, char *f
     copy(&blocks);
 }
 
+/* Children that are single runs, from one on, as in a type of many blocks; the first that is
+ * something else, or `end`. */
+static __attribute__((noinline)) const struct loop *move_single_runs(const struct move *move,
+                                                                     const struct loop *child,
+                                                                     const struct loop *end,
+                                                                     char *at)
+{
+    ptrdiff_t further = move->further;
+    for (; child != end && child->count == 1 && !child->children; child++)
+        copy_one(at + child->offset, at + child->offset + further, child->size);
+    return child;
+}
+
 static void move_loop(struct move *move, const struct loop *loop, char *base)
 {
     char *at = base + loop->offset;
@@ -109,11 +137,15 @@ static void move_loop(struct move *move, const struct loop *loop, char *base)
     }
     const struct loop *first = &move->loops[loop->child], *last = first + loop->children;
     for (size_t left = loop->count; left; left--, at += loop->stride)
-        for (const struct loop *child = first; child != last; child++)
+        for (const struct loop *child = first; child != last; child++) {
+            if (move->way == ALIKE && child->count == 1 && !child->children &&
+                (child = move_single_runs(move, child, last, at)) == last)
+                break;
             if (child->children)
                 move_loop(move, child, at);
             else
                 move_runs(move, child, at + child->offset);
+        }
 }
 
 static void move_items(struct move *move, const struct side *side)

@@ -212,6 +212,86 @@ static void derived_types(void)
     MPI_Win_free(&window);
 }
 
+/* A handle that MPI gives out again stands for the new type. */
+static void types_made_anew(void)
+{
+    enum { ROOM = 64 };
+    int *base, mine[ROOM], next = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
+    MPI_Win window = shared(ROOM * sizeof(int), sizeof(int), &base);
+    for (int i = 0; i < ROOM; i++)
+        mine[i] = rank * 100 + i;
+    for (int stride = 1; stride < 16; stride++) {
+        MPI_Datatype column;
+        MPI_Type_vector(4, 1, stride, MPI_INT, &column);
+        MPI_Type_commit(&column);
+        memset(base, -1, ROOM * sizeof(int));
+        MPI_Win_fence(0, window);
+        MPI_Put(mine, 4, MPI_INT, next, 0, 1, column, window);
+        MPI_Win_fence(0, window);
+        MPI_Type_free(&column);
+        CHECK(column == MPI_DATATYPE_NULL);
+        for (int i = 0; i < ROOM; i++)
+            CHECK(base[i] == (i % stride == 0 && i / stride < 4 ? left * 100 + i / stride : -1));
+        MPI_Win_fence(0, window);
+    }
+    MPI_Win_free(&window);
+}
+
+/* One type, to which MPI_Type_get_contents gives each thread a reference of its own. */
+struct common_type {
+    MPI_Win window;
+    MPI_Datatype outer;
+    int thread;
+};
+
+static void *use_inner(void *argument)
+{
+    const struct common_type *common = argument;
+    int count, displacement, mine[4] = {1, 2, 3, 4};
+    for (int round = 0; round < 300; round++) {
+        MPI_Datatype inner;
+        MPI_Type_get_contents(common->outer, 1, 0, 1, &count, NULL, &inner);
+        displacement = 64 * common->thread;
+        mine[0] = round;
+        MPI_Put(mine, 4, MPI_INT, 0, displacement, 1, inner, common->window);
+        MPI_Win_flush(0, common->window);
+        MPI_Type_free(&inner);
+    }
+    return NULL;
+}
+
+static void types_freed_by_threads(void)
+{
+    enum { THREADS = 4 };
+    int *base;
+    pthread_t list[THREADS];
+    struct common_type common[THREADS];
+    MPI_Datatype inner, outer;
+    MPI_Win window = shared(64 * THREADS * sizeof(int), sizeof(int), &base);
+    memset(base, -1, 64 * THREADS * sizeof(int));
+    MPI_Type_vector(4, 1, 7, MPI_INT, &inner);
+    MPI_Type_commit(&inner);
+    MPI_Type_contiguous(2, inner, &outer);
+    MPI_Type_free(&inner);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Win_lock_all(0, window);
+        for (int i = 0; i < THREADS; i++) {
+            common[i] = (struct common_type){window, outer, i};
+            pthread_create(&list[i], NULL, use_inner, &common[i]);
+        }
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(list[i], NULL);
+        MPI_Win_unlock_all(window);
+        for (int i = 0; i < 64 * THREADS; i++) {
+            int at = i % 64;
+            CHECK(base[i] == (at % 7 || at > 21 ? -1 : at ? at / 7 + 1 : 299));
+        }
+    }
+    MPI_Type_free(&outer);
+    MPI_Win_free(&window);
+}
+
 enum { OPERANDS = 131 }; /* enough for the widest registers, and some that are left over */
 
 /* Every predefined operation on one type: as MPI_Reduce_local has it. */
@@ -571,6 +651,8 @@ static const struct {
     {"many_windows", many_windows},
     {"communicators", communicators},
     {"derived_types", derived_types},
+    {"types_made_anew", types_made_anew},
+    {"types_freed_by_threads", types_freed_by_threads},
     {"operations", operations},
     {"accumulates_are_atomic", accumulates_are_atomic},
     {"compare_and_swap", compare_and_swap},

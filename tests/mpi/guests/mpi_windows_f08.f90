@@ -4,6 +4,7 @@ program windows
   use, intrinsic :: iso_c_binding
   implicit none
   type(MPI_Win) :: window
+  type(MPI_Datatype) :: column
   type(c_ptr) :: base, other
   integer(MPI_ADDRESS_KIND) :: size, value, address
   integer :: rank, ranks, next, previous, unit, wrong, i
@@ -37,6 +38,17 @@ program windows
   call MPI_Get(got, 10, MPI_INTEGER, next, 20_MPI_ADDRESS_KIND, 10, MPI_INTEGER, window)
   call MPI_Win_fence(0, window)
   if (any(got /= 2 * mine)) wrong = wrong + 1
+  ! A handle that MPI gives out again stands for the new type.
+  do i = 2, 9
+    call MPI_Type_vector(5, 1, i, MPI_INTEGER, column)
+    call MPI_Type_commit(column)
+    call MPI_Put(mine, 5, MPI_INTEGER, next, 100_MPI_ADDRESS_KIND, 1, column, window)
+    call MPI_Win_fence(0, window)
+    call MPI_Type_free(column)
+    if (any(part(101:101 + 4 * i:i) /= [(previous * 100 + unit, unit = 1, 5)])) wrong = wrong + 1
+    part(101:200) = -1
+    call MPI_Win_fence(0, window)
+  end do
   call MPI_Win_get_attr(window, MPI_WIN_SIZE, value, found)
   if (.not. found .or. value /= 4000) wrong = wrong + 1
   call MPI_Win_get_attr(window, MPI_WIN_BASE, value, found)

@@ -3,7 +3,7 @@ program windows
   use, intrinsic :: iso_c_binding
   implicit none
   include 'mpif.h'
-  integer :: window, error, rank, ranks, next, previous, unit, wrong, i
+  integer :: window, column, error, rank, ranks, next, previous, unit, wrong, i
   integer(MPI_ADDRESS_KIND) :: base, other, size, value
   type(c_ptr) :: place
   integer :: mine(10), got(10)
@@ -39,6 +39,18 @@ program windows
   call MPI_GET(got, 10, MPI_INTEGER, next, value, 10, MPI_INTEGER, window, error)
   call MPI_WIN_FENCE(0, window, error)
   if (any(got /= 2 * mine)) wrong = wrong + 1
+  ! A handle that MPI gives out again stands for the new type.
+  value = 100
+  do i = 2, 9
+    call MPI_TYPE_VECTOR(5, 1, i, MPI_INTEGER, column, error)
+    call MPI_TYPE_COMMIT(column, error)
+    call MPI_PUT(mine, 5, MPI_INTEGER, next, value, 1, column, window, error)
+    call MPI_WIN_FENCE(0, window, error)
+    call MPI_TYPE_FREE(column, error)
+    if (any(part(101:101 + 4 * i:i) /= [(previous * 100 + unit, unit = 1, 5)])) wrong = wrong + 1
+    part(101:200) = -1
+    call MPI_WIN_FENCE(0, window, error)
+  end do
   call MPI_WIN_GET_ATTR(window, MPI_WIN_SIZE, value, found, error)
   if (.not. found .or. value /= 4000) wrong = wrong + 1
   call MPI_WIN_GET_ATTR(window, MPI_WIN_BASE, value, found, error)
