@@ -383,7 +383,7 @@ class Crew:
         """Waits for the end of the workers. Precondition: close() or terminate()."""
         if os.getpid() != self._pid or self._thread is threading.current_thread():
             return
-        # Not Thread.join: before Python 3.13 a signal's handler that raises in there makes it take the thread for ended.
+        # Not Thread.join: before Python 3.13 it takes the thread for ended when a signal's handler raises in there.
         while not self._is_over:
             if self._running.acquire(timeout=1):
                 self._running.release()
