@@ -20,8 +20,15 @@ LONG = os.environ.get("ONESPACE_LONG") == "1"
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: needs the machine for itself, so that scripts/run-tests runs it last")
+    config.addinivalue_line("markers", "long: takes long for what it shows, so that it runs with ONESPACE_LONG=1 only")
     config.addinivalue_line("markers", "xdist_group(name): run one after another, by one of the parallel workers")
     start_with_default_signals()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if not LONG and item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="takes long: ONESPACE_LONG=1"))
 
 
 def start_with_default_signals():

@@ -248,6 +248,7 @@ def test_mappings_measures_loops_of_every_kind(bench):
         check_series(series, [4096, 65536], 2)
 
 
+@pytest.mark.long
 def test_mappings_measures_many_numbers_of_workers(bench):
     found = bench("mappings", "--workers", "2,12", "--loops", "all", "--iterations", "4", "--sizes", "4096,1048576",
                   "--repeats", "1")
@@ -288,7 +289,7 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
         assert all(least <= count <= most for count in faults), (way, faults)
 
 
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
     """In memory that a rank has written, its neighbours fault as processes, and not as tasks."""
     found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--windows", "3", "--ranks", "2",
@@ -436,7 +437,7 @@ SWEEP = ["--cells", "8,8,8", "--angles", "4", "--groups", "3", "--chunk", "3", "
          "--no-plot"]
 
 
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_sweep_measures_every_form(bench, mpi):
     """It ends with an error unless all forms find the solutions that can be checked, the same to the last bit."""
     found = bench("sweep", "--mpi", need(mpi), "--workers", "1,2", "--cpus", "2", *SWEEP, timeout=180)
@@ -617,6 +618,7 @@ def test_p2p_says_before_how_long_it_takes(job, tmp_path):
     assert any(re.fullmatch(r"  repeat 2 of 2, about \d+ s left for all", line) for line in lines), done
 
 
+@pytest.mark.long
 def test_run_all_takes_what_it_started_with_it(job, tmp_path):
     command = job.start(["sh", "-c", 'exec "$0" --only pagetables --results "$TMPDIR" 2>&1', BENCH / "run-all"],
                         env={"ONESPACE_BIN": ONESPACE, "TMPDIR": str(tmp_path)}, timeout=180)
@@ -667,6 +669,7 @@ def need_meshes(job, directory):
     job.env["XDG_CACHE_HOME"] = str(directory)
 
 
+@pytest.mark.long
 def test_ghost_measures_every_variant(bench, job, tmp_path):
     need_meshes(job, tmp_path)
     found = bench("ghost", "--mpi", need("mpich"), "--ranks", "2", "--sizes", "0.2,0.3", *SHORT, "--no-plot",
@@ -754,6 +757,7 @@ def package():
         pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
 
 
+@pytest.mark.long
 def test_python_measures_each_hand_over(bench, package):
     need_two_cpus()
     found = bench("python", "--sizes", "65536", "--repeats", "2", "--no-plot")
@@ -796,6 +800,7 @@ def test_pool_measures_starts(bench, package):
         check_series(found[way], [1, 2], 1)
 
 
+@pytest.mark.long
 def test_insitu_measures_lammps_with_an_analysis(bench):
     need_two_cpus()
     if not pathlib.Path("/usr/include/lammps/library.h").exists():

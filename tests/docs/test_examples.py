@@ -191,7 +191,11 @@ def test_window_on_storage_counts_on(tmp_path, mpi):
             [f"rank {rank}: step {step}, sum {step * (step + 1) // 2}" for rank in range(2)]
 
 
-@pytest.fixture(params=["mpich", "openmpi"], scope="module")
+# Compiled once for each library: by one of the parallel workers.
+SOLVERS = [pytest.param(mpi, marks=pytest.mark.xdist_group(f"solver-{mpi}")) for mpi in ("mpich", "openmpi")]
+
+
+@pytest.fixture(params=SOLVERS, scope="module")
 def solver(request, tmp_path_factory):
     """Gives the command line that solves on N ranks, as processes or, with words to put before it, as tasks."""
     mpi = request.param
@@ -216,7 +220,7 @@ def test_conjugate_gradient_of_tasks(tmp_path, solver):
     check_solution(run(solver(3, COMMAND, "run"), tmp_path), 3, "(direct|buffers)")  # what is faster
 
 
-@pytest.mark.parametrize("solver", ["mpich"], indirect=True)
+@pytest.mark.parametrize("solver", SOLVERS[:1], indirect=True)
 def test_conjugate_gradient_on_two_nodes(tmp_path, monkeypatch, solver):
     """MPICH can take odd and even ranks for those of two nodes."""
     monkeypatch.setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")

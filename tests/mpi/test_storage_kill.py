@@ -13,7 +13,7 @@ import pytest
 from test_storage import TIME, expect_none_wrong, prefix
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
-KILLS = 40 if LONG else 4
+KILLS = 40 if LONG else 2
 RANKS = 3
 ENTRY = struct.Struct("=4Q")  # of the guest's journal: pid, begun, told, everywhere
 ENDLESS = 1000000

@@ -6,8 +6,8 @@ import pytest
 
 from jobs import ROOT
 
-# It is built once, in a directory of the source tree.
-pytestmark = pytest.mark.xdist_group("wheel")
+# It is built once, in a directory of the source tree; scripts/check-packages builds it for each Python.
+pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.long]
 
 SCRIPT = """
 import os, sys
