@@ -27,8 +27,13 @@ static const struct {
     {"PMIX_MCA_gds", "^shmem,shmem2", NULL},
     /* MPICH looks for one address that is free in all ranks: in a space there is none. */
     {"MPIR_CVAR_SHM_SYMHEAP_RETRY", "0", NULL},
-    /* So many ranks have mappings enough only without hwloc's plugins for graphics cards. */
-    {"HWLOC_PLUGINS_PATH", "/nonexistent", room_lacks_plugins},
+    /* So many ranks have mappings enough only if each has fewer: without hwloc's plugins for
+     * graphics cards, without components of Open MPI 4 that do nothing unless they are asked for or
+     * belong to other systems' launchers, and without heaps of its libraries' threads. */
+    {"HWLOC_PLUGINS_PATH", "/nonexistent", room_is_short},
+    {"OMPI_MCA_coll", "^adapt,sync", room_is_short},
+    {"OMPI_MCA_schizo", "^jsm,flux", room_is_short},
+    {"MALLOC_ARENA_MAX", "1", room_is_short},
     /* UCX opens the shared memory of other ranks in /proc/PID/fd, which tasks may not. */
     {"UCX_POSIX_USE_PROC_LINK", "n", is_undumpable},
 };

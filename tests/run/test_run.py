@@ -201,7 +201,7 @@ def test_verbose_names_the_space(job):
     assert "copies between tasks in user space" in result.err, str(result)
 
 
-def test_plugins_of_hwloc_are_left_out_where_mappings_are_short(job):
+def test_ranks_load_less_where_mappings_are_short(job):
     with open("/proc/sys/vm/max_map_count", encoding="ascii") as file:
         many = int(file.read()) // 170 + 1
     if many > 1000:
@@ -210,6 +210,7 @@ def test_plugins_of_hwloc_are_left_out_where_mappings_are_short(job):
     few, short = (job.run([*shown, str(count), "true"]) for count in (2, many))
     assert few.code == 0 and "HWLOC_PLUGINS_PATH" not in few.err, str(few)
     assert short.code == 0 and "set HWLOC_PLUGINS_PATH=/nonexistent" in short.err, str(short)
+    assert "set OMPI_MCA_coll=^adapt,sync" in short.err and "set MALLOC_ARENA_MAX=1" in short.err, str(short)
 
 
 def test_verbose_tells_of_full_tables(job, guests):

@@ -19,8 +19,7 @@
 
 /* What the space and each of its ranks need. A static program has 10 mappings, a dynamic one 25, a
  * rank of MPICH 100, of Open MPI 165. Open MPI's ranks have three threads, and each has a shim.
- * Without hwloc's plugins, which the shim leaves out where mappings are short, a rank of Open MPI
- * has 123 mappings. */
+ * Where mappings are short, the shim has a rank of Open MPI load less, which then has 114. */
 struct need {
     uint64_t own, each;
 };
@@ -151,10 +150,10 @@ void room_look(enum room_kind kind, unsigned ranks, struct room *room)
     advise(kind, room);
 }
 
-int room_lacks_plugins(unsigned ranks)
+int room_is_short(unsigned ranks)
 {
-    static const struct need with_plugins = {100, 170};
-    return needed(&with_plugins, ranks) > mappings_allowed();
+    static const struct need usual = {100, 170};
+    return needed(&usual, ranks) > mappings_allowed();
 }
 
 int room_check(enum room_starter starter, unsigned ranks, char *message, size_t size)

@@ -27,8 +27,8 @@ struct room {
 /* What `ranks` ranks need of a kind, and what is there. */
 void room_look(enum room_kind kind, unsigned ranks, struct room *room);
 
-/* Whether mappings suffice for so many MPI ranks only if these load none of hwloc's plugins. */
-int room_lacks_plugins(unsigned ranks);
+/* Whether mappings suffice for so many MPI ranks only if these load less than they usually do. */
+int room_is_short(unsigned ranks);
 
 /* Who starts the ranks: the host of a space needs a descriptor for each. */
 enum room_starter { ROOM_BY_HAND, ROOM_BY_HOST };
