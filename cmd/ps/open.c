@@ -2,7 +2,7 @@
  *
  * Before Linux 5.16 a space is undumpable (task/dumpable.h), and only privileged processes may look
  * at its members, though all of it is this user's. Its reaper, which is known by its name, opens it
- * on a signal. It is closed again when this command ends; one that is killed leaves it open. */
+ * on a signal, and closes it when this process has ended, however that happens. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,9 +17,6 @@
 #include "task/dumpable.h"
 
 enum { WAIT_MS = 1000 };
-
-static int *opened; /* the reapers */
-static size_t opened_count;
 
 static int is_reaper(int pid)
 {
@@ -44,34 +41,25 @@ static int is_open(int pid)
     return fd >= 0 || (errno != EACCES && errno != EPERM);
 }
 
-static void close_spaces(void)
-{
-    for (size_t i = 0; i < opened_count; i++)
-        if (is_reaper(opened[i]))
-            kill(opened[i], DUMPABLE_CLOSE);
-}
-
 static void open_space(int pid)
 {
-    int *more = realloc(opened, (opened_count + 1) * sizeof(*more));
-    if (!more)
-        return;
-    opened = more;
-    if (kill(pid, DUMPABLE_OPEN) != 0) /* another user's */
-        return;
-    if (opened_count == 0)
-        atexit(close_spaces);
-    opened[opened_count++] = pid;
-    for (int i = 0; i < WAIT_MS && !is_open(pid); i++)
+    for (int i = 0; i < WAIT_MS; i++) {
+        if (kill(pid, DUMPABLE_OPEN) != 0) /* another user's, or gone */
+            return;
+        if (is_open(pid))
+            return;
         usleep(1000);
+    }
 }
 
+/* Also what is open, unless this process is privileged: another command may have opened it, and end
+ * before this one. */
 void ps_open_spaces(void)
 {
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         int pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-        if (pid > 0 && is_reaper(pid) && !is_open(pid))
+        if (pid > 0 && is_reaper(pid) && (geteuid() != 0 || !is_open(pid)))
             open_space(pid);
     }
     if (processes)

@@ -113,15 +113,33 @@ static int extend_dynamic(struct extension *extension, uintptr_t bias, const cha
     return 0;
 }
 
+/* The program's dynamic section, extended, and the header that leads to it. */
+static int put_dynamic(struct extension *extension, uintptr_t bias, const char *library,
+                       ElfW(Dyn) * dynamic, ElfW(Phdr) * header)
+{
+    const struct elf_info *info = extension->info;
+    size_t entries = dynamic_entries(info);
+    uint64_t offset;
+    if (!elf_offset_of(info, info->dynamic_vaddr, info->dynamic_size, &offset))
+        return -ELIBBAD;
+    int status =
+        elf_read_exact(extension->fd, dynamic + 2, (entries - 3) * sizeof(*dynamic), offset);
+    dynamic[entries - 1].d_tag = DT_NULL;
+    if (status == 0)
+        status = extend_dynamic(extension, bias, library, dynamic);
+    header->p_vaddr = header->p_paddr = (uintptr_t)dynamic - bias;
+    header->p_filesz = header->p_memsz = entries * sizeof(*dynamic);
+    return status;
+}
+
 int elf_extend(int fd, const struct elf_info *info, const struct elf_mapping *mapping,
                const char *program, const char *library, void *block)
 {
     ElfW(Ehdr) header;
-    ElfW(Phdr) *table = block;
+    ElfW(Phdr) *table = block, *last = NULL; /* of dynamic sections the last counts, as in ld.so */
     ElfW(Dyn) *dynamic = (ElfW(Dyn) *)((char *)block + table_bytes(info));
-    size_t bytes = dynamic_entries(info) * sizeof(*dynamic);
     struct extension extension = {.fd = fd, .info = info, .program = program};
-    extension.text = (char *)dynamic + bytes;
+    extension.text = (char *)(dynamic + dynamic_entries(info));
     extension.end = extension.text + TEXT_BYTES;
     if (strlen(library) >= TEXT_BYTES)
         return -ENAMETOOLONG;
@@ -131,14 +149,9 @@ int elf_extend(int fd, const struct elf_info *info, const struct elf_mapping *ma
     for (unsigned i = 0; i < info->phnum && status == 0; i++) {
         if (table[i].p_type == PT_PHDR)
             table[i].p_vaddr = table[i].p_paddr = (uintptr_t)table - mapping->bias;
-        if (table[i].p_type != PT_DYNAMIC)
-            continue;
-        status = elf_read_exact(fd, dynamic + 2, bytes - 3 * sizeof(*dynamic), table[i].p_offset);
-        dynamic[bytes / sizeof(*dynamic) - 1].d_tag = DT_NULL;
-        if (status == 0)
-            status = extend_dynamic(&extension, mapping->bias, library, dynamic);
-        table[i].p_vaddr = table[i].p_paddr = (uintptr_t)dynamic - mapping->bias;
-        table[i].p_filesz = table[i].p_memsz = bytes;
+        if (table[i].p_type == PT_DYNAMIC)
+            last = &table[i];
     }
-    return status;
+    return status == 0 && last ? put_dynamic(&extension, mapping->bias, library, dynamic, last)
+                               : status;
 }

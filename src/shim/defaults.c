@@ -51,12 +51,13 @@ enum { COUNT = sizeof(defaults) / sizeof(defaults[0]) };
 static char *component_path(void)
 {
     char path[PATH_MAX], *added;
-    const char *given = getenv(COMPONENT_PATH);
+    const char *given = getenv(COMPONENT_PATH), *rest;
     agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path));
     if (!path[0] || strchr(path, ':'))
         return NULL;
     *strrchr(path, '/') = 0;
-    if (given && strncmp(given, path, strlen(path)) == 0)
+    rest = given && strncmp(given, path, strlen(path)) == 0 ? given + strlen(path) : NULL;
+    if (rest && (*rest == ':' || !*rest))
         return NULL; /* by the task that runs this */
     return asprintf(&added, "%s:%s", path, given ? given : COMPONENT_DEFAULT) < 0 ? NULL : added;
 }

@@ -10,6 +10,8 @@
 #ifndef ONESPACE_TASK_DUMPABLE_H
 #define ONESPACE_TASK_DUMPABLE_H
 
+#include <stdint.h>
+
 /* Whether spaces are to be undumpable: "0" and "1" are the user's choice (ONESPACE_DUMPABLE),
  * without which (NULL or another) the kernel decides. */
 int dumpable_must_end(const char *choice);
@@ -19,9 +21,13 @@ void dumpable_begin(void);
 /* By the root, when there are no other members: undoes it. */
 void dumpable_end(void);
 
-/* By the reaper, on these signals of a process of the same user: SIGUSR1 makes the memory dumpable
- * until SIGUSR2 has come as often. */
-enum { DUMPABLE_OPEN = 10 /* SIGUSR1 */, DUMPABLE_CLOSE = 12 /* SIGUSR2 */ };
-void dumpable_signal(int signal);
+/* By the reaper, on this signal of a process of the same user: the memory is dumpable until that
+ * process has ended, or for a minute if it has no PID here. Signals of several may arrive as one:
+ * who needs it asks again until it is so. */
+enum { DUMPABLE_OPEN = 10 /* SIGUSR1 */ };
+void dumpable_open(int pid);
+/* By the reaper in each round: opens and closes. How long to wait until the next, ns; 0: for ever.
+ */
+uint64_t dumpable_watch(void);
 
 #endif

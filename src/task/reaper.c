@@ -5,7 +5,8 @@
  * stack of its own with the root's thread pointer, which it never uses. It sleeps on `events`,
  * which others increment, and which its own signal handler increments when a child ends. Only while
  * a task is in execve, ends in thread mode, or is outlived by a vfork child, does it poll, every
- * millisecond: the kernel does not report when these are done. */
+ * millisecond, and while the space is opened (dumpable.h): the kernel does not report when these
+ * are done. */
 #include "task/reaper.h"
 
 #include <errno.h>
@@ -31,24 +32,24 @@
 
 enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000 };
 
-/* SIGCHLD, when a thread of the root ends SIGTERM, or those of dumpable.h. */
-static void on_signal(int signal)
+/* SIGCHLD, when a thread of the root ends SIGTERM, or that of dumpable.h. */
+static void on_signal(int signal, siginfo_t *info, void *context)
 {
-    if (signal == DUMPABLE_OPEN || signal == DUMPABLE_CLOSE)
-        dumpable_signal(signal);
+    (void)context;
+    if (signal == DUMPABLE_OPEN)
+        dumpable_open(info->si_pid);
     atomic_fetch_add_explicit(&space_registry()->events, 1, memory_order_release);
 }
 
 uint64_t reaper_handled_signals(void)
 {
-    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) | signal_bit(DUMPABLE_OPEN) |
-           signal_bit(DUMPABLE_CLOSE);
+    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) | signal_bit(DUMPABLE_OPEN);
 }
 
 static void set_signals(void)
 {
     struct space_sigaction action = {.handler = (uintptr_t)on_signal,
-                                     .flags = ARCH_SA_RESTORER,
+                                     .flags = SA_SIGINFO | ARCH_SA_RESTORER,
                                      .restorer = (uintptr_t)arch_signal_restorer,
                                      .mask = SIGNALS_ALL};
     for (int signal = 1; signal <= SIGNALS; signal++)
@@ -199,6 +200,7 @@ static void reaper_main(void *argument)
         for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
             if ((*layer)->watch)
                 look = sooner(look, (*layer)->watch(space));
+        look = sooner(look, dumpable_watch());
         holds_reclaim(space);
         if (atomic_load(&space->closing))
             leave(space);

@@ -18,6 +18,7 @@ namespace
 constexpr const char *Size = "65536";
 constexpr int Files = 64;
 constexpr unsigned long Huge = 2 << 20;
+constexpr const char *Elsewhere = "6ff000000000"; // in no task's range
 
 // A guest that obeys.
 class User : public Task
@@ -213,6 +214,68 @@ TEST_F(shared_mappings, stay_whole_for_the_others_when_one_unmaps_a_part)
     map_in_both(one, other);
     EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
     EXPECT_EQ(other.ask("put " + where + " 4"), "4");
+}
+
+// What a task has changed is its own: there is more, less or something else than it mapped first.
+TEST_F(shared_mappings, that_grew_keep_what_was_not_unmapped)
+{
+    User one;
+    where = map_file(one, 0, "8192");
+    std::string grown = at(where, 8192);
+    EXPECT_EQ(one.ask("remap " + where + " 8192 12288 0"), where);
+    EXPECT_EQ(one.ask("put " + grown + " 5"), "5");
+    EXPECT_EQ(one.ask("unmap " + where + " 8192"), "0");
+    ASSERT_EQ(one.ask("is-mapped " + grown), "1");
+    EXPECT_EQ(one.ask("get " + grown), "5");
+    EXPECT_EQ(one.ask("unmap " + grown + " 4096"), "0");
+    EXPECT_EQ(probe_shared(), 0);
+}
+
+TEST_F(shared_mappings, end_with_their_last_part)
+{
+    User one;
+    where = map_file(one, 0);
+    for (size_t offset : {0, 8192, 4096}) {
+        EXPECT_NE(probe_shared(), 0);
+        EXPECT_EQ(one.ask("unmap " + at(where, offset) + " 4096"), "0");
+    }
+    EXPECT_EQ(probe_shared(), 0);
+    where = map_file(one, 0);
+    EXPECT_EQ(one.ask("remap " + where + " 12288 4096 0"), where);
+    EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
+    EXPECT_EQ(probe_shared(), 0);
+    where = map_file(one, 0);
+    EXPECT_FALSE(is_shared(one.ask("remap " + at(where, 4096) + " 8192 8192 3 " + Elsewhere)));
+    EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
+    EXPECT_EQ(probe_shared(), 0);
+}
+
+TEST_F(shared_mappings, that_are_detached_leave_what_was_mapped_over_them)
+{
+    int id = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0600);
+    if (id < 0)
+        GTEST_SKIP() << "shmget: " << strerror(errno);
+    User one;
+    where = one.ask("attach " + std::to_string(id) + " rw");
+    EXPECT_EQ(shmctl(id, IPC_RMID, nullptr), 0);
+    std::string over = at(where, 4096);
+    EXPECT_EQ(one.ask("over " + over + " 4096 fixed"), over);
+    EXPECT_EQ(one.ask("detach " + where), "0");
+    EXPECT_EQ(one.ask("is-mapped " + where), "0");
+    EXPECT_EQ(one.ask("is-mapped " + over), "1");
+    EXPECT_EQ(one.ask("unmap " + over + " 4096"), "0");
+    EXPECT_EQ(probe_shared(), 0);
+}
+
+TEST_F(shared_mappings, that_move_out_of_the_range_end_with_the_task)
+{
+    User one, other;
+    map_in_both(one, other);
+    ASSERT_EQ(one.ask(std::string("remap ") + where + " 65536 65536 3 " + Elsewhere), Elsewhere);
+    EXPECT_EQ(other.ask(std::string("is-mapped ") + Elsewhere), "1");
+    one.kill();
+    one.finish();
+    EXPECT_EQ(other.ask(std::string("is-mapped ") + Elsewhere), "0");
 }
 
 TEST_F(shared_mappings, are_protected_by_who_is_alone)

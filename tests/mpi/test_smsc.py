@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from jobs import RUN
+from jobs import ONESPACE, RUN
 from launchers import MPIS
 
 TIME = 60
@@ -56,6 +56,16 @@ def chosen(result):
 def expect(result, ranks, component):
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
     assert chosen(result) == [component] * ranks, str(result)
+
+
+@pytest.mark.parametrize("given,added", [(None, True), ("{}-other", True), ("{}", False), ("{}:/elsewhere", False)])
+def test_its_directory_is_named_once(job, given, added):
+    directory = str(pathlib.Path(ONESPACE).resolve().parent.parent / "lib/onespace/openmpi")
+    env = {"PMI_RANK": "0", "PMI_SIZE": "1", **({COMPONENT: given.format(directory)} if given else {})}
+    result = job.run([*RUN, "--space", f"named{os.getpid()}", "env"], env=env)
+    rest = given.format(directory) if given else "SYSTEM_DEFAULT:USER_DEFAULT"
+    expected = f"{directory}:{rest}" if added else rest
+    assert result.code == 0 and f"{COMPONENT}={expected}" in result.lines, str(result)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -111,6 +111,19 @@ static int barriers(int count, int *shared)
     return count;
 }
 
+/* spawn-with BYTES: spawns true with an argument of that length, and waits for its end. */
+static int spawn_with(size_t bytes)
+{
+    char *argument = malloc(bytes + 1), *argv[] = {"true", argument, NULL};
+    if (!argument)
+        return -ENOMEM;
+    memset(argument, 'x', bytes);
+    argument[bytes] = 0;
+    int id = onespace_spawn("true", argv, NULL, NULL);
+    free(argument);
+    return id < 0 ? id : onespace_wait(id, NULL, 20000);
+}
+
 static void obey(char *line)
 {
     char *word = strtok(line, " "), *one = strtok(NULL, " "), *two = strtok(NULL, " "),
@@ -153,6 +166,8 @@ static void obey(char *line)
         result = onespace_task(atoi(one));
     else if (strcmp(word, "kill") == 0)
         result = onespace_kill(atoi(one), atoi(two));
+    else if (strcmp(word, "spawn-with") == 0)
+        result = spawn_with((size_t)atol(one));
     else if (strcmp(word, "exit") == 0)
         exit(atoi(one));
     printf("%d %p\n", result, address);

@@ -3,6 +3,7 @@ and undumpable spaces. tests/kernels has the kernels themselves."""
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import time
 
@@ -73,10 +74,46 @@ def test_an_undumpable_space_is_opened_to_ps_alone(nobody, started):
     for _ in range(2):
         result = nobody.run(as_nobody([ONESPACE, "ps", name]), cwd="/")
         assert result.code == 0 and "dash" in result.out and "cannot be read" not in result.out, str(result)
+    assert closes(nobody, reaper), "it stays open"
+
+
+def closes(job, reaper):
     deadline = time.monotonic() + 10
-    while may_read(nobody, reaper.pid):  # it is closed by a signal
-        assert time.monotonic() < deadline, "it stays open"
+    while may_read(job, reaper.pid):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
+    return True
+
+
+def test_a_space_is_closed_when_all_that_opened_it_have_ended_somehow(nobody, started):
+    started(*WAITS, command=as_nobody(RUN), cwd="/", env=UNDUMPABLE)
+    reaper, = nobody.named("onespace-reaper")
+    opens = ["sh", "-c", f"kill -USR1 {reaper.pid}; echo sent; exec sleep 60"]
+    openers = [nobody.start(as_nobody(opens), cwd="/", timeout=60) for _ in range(2)]
+    for opener in openers:
+        opener.wait_for("sent")
+    deadline = time.monotonic() + 10
+    while not may_read(nobody, reaper.pid):
+        assert time.monotonic() < deadline, "it stays closed"
+        time.sleep(0.01)
+    for opener in openers:
+        time.sleep(0.3)
+        assert may_read(nobody, reaper.pid), "closed to one that needs it"
+        opener.signal(signal.SIGKILL)
+        opener.finish()
+    assert closes(nobody, reaper), "it stays open"
+
+
+def test_an_undumpable_space_is_opened_to_several_at_once(nobody, started):
+    name = f"undumpable{os.getpid()}"
+    started("--space", name, *WAITS, command=as_nobody(RUN), cwd="/", env=UNDUMPABLE)
+    reaper, = nobody.named("onespace-reaper")
+    for _ in range(5):
+        commands = [nobody.start(as_nobody([ONESPACE, "ps", name]), cwd="/", timeout=60) for _ in range(4)]
+        for result in [command.finish() for command in commands]:
+            assert result.code == 0 and "dash" in result.out and "cannot be read" not in result.out, str(result)
+    assert closes(nobody, reaper), "it stays open"
 
 
 @pytest.mark.parametrize("choice, readable", [("0", False), ("1", True)])

@@ -1,4 +1,6 @@
 // tests/space/turns_test.cpp: changes of the map take turns where tasks outnumber CPUs.
+#include <atomic>
+
 #include "fixture.hpp"
 #include "probe.h"
 
@@ -55,5 +57,33 @@ TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
         task.kill(SIGKILL);
         EXPECT_EQ(as_task({program("turns"), "1", "10"}).output, "maps 10 wrong 0\n");
     }
+    EXPECT_EQ(probe_turn(), 0);
+}
+
+constexpr int Awaited = 2; // as turns.c has it
+
+// The task's answer, and whether somebody waits for the turn until then.
+static std::pair<std::string, bool> ask(Task &task, const std::string &order)
+{
+    std::atomic<bool> is_answered = false, is_awaited = false;
+    std::thread watcher([&] {
+        while (!is_answered)
+            is_awaited = is_awaited || probe_turn() == Awaited;
+    });
+    task.write_line(order);
+    std::string answer = task.line();
+    is_answered = true;
+    watcher.join();
+    return {answer, is_awaited};
+}
+
+// The spawn fails when all is mapped: no other task takes turns meanwhile.
+TEST_F(turns, of_a_task_that_spawns_are_not_awaited_by_itself)
+{
+    Task task({program("obey")});
+    for (int i = 0; i < 5; i++)
+        EXPECT_EQ(ask(task, "spawn-with 9000000"),
+                  std::pair(std::to_string(-E2BIG) + " (nil)", false));
+    EXPECT_EQ(task.finish().status, 0);
     EXPECT_EQ(probe_turn(), 0);
 }

@@ -1,5 +1,6 @@
 // tests/task/refusal_test.cpp: what cannot be a task is refused with the reason, and leaves
 // nothing.
+#include <elf.h>
 #include <sys/stat.h>
 
 #include "fixture.hpp"
@@ -160,6 +161,43 @@ TEST_F(refusal, of_arguments_that_are_too_long)
     Attr attr = ONESPACE_SPAWN_ATTR_INIT;
     attr.stack_size = 1 << 20;
     EXPECT_EQ(onespace_spawn(path.c_str(), pointers({path, huge}).data(), nullptr, &attr), -E2BIG);
+}
+
+// A static program with so many zeroes, which nobody can write: they are not accounted.
+static std::string program_of(uint64_t bytes)
+{
+    struct {
+        Elf64_Ehdr header;
+        Elf64_Phdr code, data;
+    } file = {};
+    constexpr size_t page = 65536; // a multiple of any
+    memcpy(file.header.e_ident, ELFMAG, SELFMAG);
+    file.header.e_ident[EI_CLASS] = ELFCLASS64;
+    file.header.e_ident[EI_DATA] = ELFDATA2LSB;
+    file.header.e_ident[EI_VERSION] = EV_CURRENT;
+    file.header.e_type = ET_DYN;
+#ifdef __aarch64__
+    file.header.e_machine = EM_AARCH64;
+#else
+    file.header.e_machine = EM_X86_64;
+#endif
+    file.header.e_version = EV_CURRENT;
+    file.header.e_phoff = sizeof(file.header);
+    file.header.e_phentsize = sizeof(file.code);
+    file.header.e_phnum = 2;
+    file.header.e_entry = sizeof(file);
+    file.code = {PT_LOAD, PF_R | PF_X, 0, 0, 0, page, page, page};
+    file.data = {PT_LOAD, PF_R, 0, page, page, 0, bytes, page};
+    std::string text(reinterpret_cast<const char *>(&file), sizeof(file));
+    text.resize(page);
+    return text;
+}
+
+TEST_F(refusal, of_programs_that_are_larger_than_a_tasks_range)
+{
+    for (uint64_t gib : {28, 30, 60})
+        EXPECT_EQ(refused(file("large", program_of(gib << 30)), "File too large"), -EFBIG) << gib;
+    EXPECT_EQ(as_task({"true"}).status, 0) << "its range was free";
 }
 
 TEST_F(refusal, for_want_of_descriptors)

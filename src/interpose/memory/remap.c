@@ -65,6 +65,19 @@ static void note(struct space_slot *self, const long a[6], uintptr_t now)
         area_release(self, before + size, old_size - size);
 }
 
+/* Of a mapping that tasks share; where it is moved to is this task's alone. */
+static long remap_shared(struct space_slot *self, const long a[6], size_t size)
+{
+    long result = shared_mremap(self, a);
+    if (raw_failed(result) || shared_holds((uintptr_t)result))
+        return result;
+    if (in_range(self, (uintptr_t)result, size))
+        area_use(self, (uintptr_t)result, size);
+    else
+        out_of_range_add(self, (uintptr_t)result, size);
+    return result;
+}
+
 long interpose_mremap(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
@@ -76,7 +89,7 @@ long interpose_mremap(struct space_slot *self, long nr, const long a[6])
     if ((a[3] & MREMAP_FIXED) && shared_holds((uintptr_t)a[4]) && space_marked())
         return -ENOMEM;
     if (shared_holds((uintptr_t)a[0]))
-        return shared_mremap(self, a);
+        return remap_shared(self, a, size);
     brk_note_change(self, (uintptr_t)a[0], old_size);
     if (a[3] & MREMAP_FIXED)
         brk_note_change(self, (uintptr_t)a[4], size);

@@ -21,6 +21,7 @@
 
 #include "base/page.h"
 #include "base/raw.h"
+#include "interpose/memory/area.h"
 #include "space/lock.h"
 #include "space/shared.h"
 
@@ -158,24 +159,38 @@ static int find_used(const struct space_slot *self, uintptr_t address)
     return index >= 0 && shared_is_user(space_registry(), self, index) ? index : -1;
 }
 
+/* Whether that is all of an entry that nobody has changed. What lies in the window of a task's own
+ * only the kernel knows. */
 static int is_whole(int index, uintptr_t start, size_t size)
 {
+    const struct space *space = space_registry();
     uintptr_t first = shared_start_of(index);
-    return start <= first &&
-           first + space_registry()->shared.mappings[index].key.size <= start + size;
+    return !shared_is_own(space, index) && start <= first &&
+           first + space->shared.mappings[index].key.size <= start + size;
+}
+
+/* The task has unmapped something of an entry that is its own: it ends with the last of it. */
+static void release_if_empty(struct space_slot *self, int index)
+{
+    uintptr_t start = shared_start_of(index);
+    if (area_is_free(start, shared_end_of(index) - start))
+        shared_release(space_registry(), self, index);
 }
 
 /* Of one window, in which the addresses lie. Nothing of this task's: as where nothing is mapped. */
 static long unmap_in_window(struct space_slot *self, int index, uintptr_t start, uintptr_t end)
 {
     struct space *space = space_registry();
+    long result = 0;
     if (!shared_is_user(space, self, index))
         return 0;
-    if (is_whole(index, start, end - start))
+    if (is_whole(index, start, end - start)) {
         shared_release(space, self, index);
-    else if (shared_own(space, self, index))
-        return raw(__NR_munmap, start, end - start);
-    return 0;
+    } else if (shared_own(space, self, index)) {
+        result = raw(__NR_munmap, start, end - start);
+        release_if_empty(self, index);
+    }
+    return result;
 }
 
 static long unmap(struct space_slot *self, uintptr_t start, uintptr_t end)
@@ -210,10 +225,15 @@ long shared_shmdt(struct space_slot *self, uintptr_t address)
     uint64_t signals = space_lock(self);
     int index = find_used(self, address);
     int is_attached = index >= 0 && shared_start_of(index) == address;
-    if (is_attached)
+    long result = is_attached ? 0 : -EINVAL;
+    if (is_attached && shared_is_own(space_registry(), index)) {
+        result = raw(__NR_shmdt, address);
+        release_if_empty(self, index);
+    } else if (is_attached) {
         shared_release(space_registry(), self, index);
+    }
     space_unlock(self, signals);
-    return is_attached ? 0 : -EINVAL;
+    return result;
 }
 
 /* A call that changes the mapping for all who use it: made if that is this task alone, and if it
@@ -278,13 +298,10 @@ static long duplicate(struct space_slot *self, const long a[6])
  * in place, where it might grow into what the next entry will be. */
 static long move(struct space_slot *self, int index, const long a[6])
 {
-    struct space *space = space_registry();
-    size_t old_size = page_ceiling((size_t)a[1]);
     long result = a[3] & MREMAP_FIXED ? raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0)
                                       : remap_into_range(self, a);
-    if (!raw_failed(result) && old_size && !(a[3] & MREMAP_DONTUNMAP) &&
-        is_whole(index, (uintptr_t)a[0], old_size))
-        shared_release(space, self, index);
+    if (!raw_failed(result))
+        release_if_empty(self, index);
     return result == -EEXIST ? -ENOMEM : result;
 }
 

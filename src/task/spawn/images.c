@@ -12,6 +12,13 @@
 #include "task/spawn/loader_image.h"
 #include "task/spawn/prepare.h"
 
+/* Whether what ends there lies in the task's range: elf_map would take what is free of another's.
+ */
+static int fits(const struct spawn *spawn, uintptr_t end)
+{
+    return end <= layout_range(space_slot_index(spawn->space, spawn->slot)) + LAYOUT_RANGE;
+}
+
 /* Maps the file where the task's next file goes, with its system calls patched. The descriptor, or
  * -errno. */
 static int map_file(struct spawn *spawn, const char *path, const struct elf_info *info,
@@ -22,7 +29,8 @@ static int map_file(struct spawn *spawn, const char *path, const struct elf_info
     if (fd < 0)
         return -errno;
     uintptr_t place = round_up(atomic_load(&slot->interpose.files_next), info->align);
-    int result = elf_map(fd, info, place, mapping);
+    int result =
+        fits(spawn, place + (info->high - info->low)) ? elf_map(fd, info, place, mapping) : -EFBIG;
     if (result < 0) {
         close(fd);
         return result;

@@ -261,7 +261,9 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
     store_program(slot, elf_program_name(&spawn->program));
-    int begun = turn_begin(spawn->space);
+    /* A task's own calls take turns one by one, and would wait here for this one. */
+    int is_root = spawn->self == &spawn->space->slots[0];
+    int begun = is_root && turn_begin(spawn->space);
     int result = make_memory(spawn, &images);
     turn_end(spawn->space, begun);
     if (result == 0)
