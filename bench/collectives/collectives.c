@@ -48,6 +48,31 @@ static void allreduce(const struct state *state, int root)
     MPI_Allreduce(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static MPI_Op add; /* a function of the program */
+
+static void add_doubles(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    const double *from = in;
+    double *to = inout;
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        to[i] += from[i];
+}
+
+static void allreduce_own(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Allreduce(state->give, state->get, state->count, MPI_DOUBLE, add, MPI_COMM_WORLD);
+}
+
+/* Pairs with gaps: an item is two doubles wide. */
+static void allreduce_maxloc(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Allreduce(state->give, state->get, (state->count + 1) / 2, MPI_DOUBLE_INT, MPI_MAXLOC,
+                  MPI_COMM_WORLD);
+}
+
 static void reduce_scatter(const struct state *state, int root)
 {
     (void)root;
@@ -110,6 +135,8 @@ static const struct operation {
     {"bcast", bcast, 0},
     {"reduce", reduce, 0},
     {"allreduce", allreduce, 0},
+    {"allreduce_own", allreduce_own, 0},
+    {"allreduce_maxloc", allreduce_maxloc, 0},
     {"reduce_scatter", reduce_scatter, 1},
     {"scan", scan, 0},
     {"gather", gather, 0},
@@ -216,6 +243,7 @@ int main(int argc, char **argv)
             return usage("a size is no multiple of 8");
         largest = (size_t)atoi(argv[i]) > largest ? (size_t)atoi(argv[i]) : largest;
     }
+    MPI_Op_create(add_doubles, 1, &add);
     state.give = new_buffer(largest * (size_t)state.ranks);
     state.get = new_buffer(largest * (size_t)state.ranks);
     state.counts = new_buffer((size_t)state.ranks * sizeof(int));
@@ -228,6 +256,7 @@ int main(int argc, char **argv)
     free(state.get);
     free(state.counts);
     free(state.places);
+    MPI_Op_free(&add);
     MPI_Finalize();
     return 0;
 }

@@ -6,7 +6,8 @@ import pytest
 
 from jobs import RUN
 
-ROUNDS = "30000" if os.environ.get("ONESPACE_LONG") == "1" else "1000"
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+ROUNDS = "30000" if LONG else "1000"
 ON = [*RUN, "--collectives", "on"]
 NAMED = "rank 0 gives 8192 bytes in a collective operation in which this rank expects 4096"
 
@@ -24,12 +25,48 @@ def test_results_are_right(job, guests, stock_mpi, source, ranks):
         assert result.code == 0 and result.lines == right(ranks), str(result)
 
 
+def counted(result):
+    found = re.search(r"all \d+ tasks together: .*; MPI collectives: (\d+);", result.err)
+    return int(found[1]) if found else None
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8] if LONG else [3])
+@pytest.mark.parametrize("source, which", [("mpi_collectives_functions", "layer"), ("mpi_collectives_pairs", "")])
+def test_reductions_are_right(job, guests, stock_mpi, source, which, ranks):
+    """And all of them are the layer's."""
+    program, rounds = guests.mpi(stock_mpi, source), int(ROUNDS) // 4
+    command = [*ON, "--stats", program, str(rounds), "1", which]
+    result = job.run(stock_mpi.command(ranks, command), timeout=120, env=stock_mpi.env)
+    assert result.code == 0 and sorted(result.lines) == right(ranks), str(result)
+    assert counted(result) == rounds * ranks, str(result)
+
+
+def test_functions_with_different_counts_are_an_error(job, guests, stock_mpi):
+    result = job.run(stock_mpi.command(2, [*ON, guests.mpi(stock_mpi, "mpi_collectives_functions"), "disagree"]),
+                     timeout=60, env=stock_mpi.env)
+    assert sorted(result.lines) == ["rank 0: an error", "rank 1: an error"], str(result)
+    assert "gave another size or root" in result.err, str(result)
+
+
 @pytest.mark.parametrize("which", ["on", "off"])
 def test_large_counts(job, guests, stock_mpi, which):
     """By the layer, by the library, and where that has none by its functions with int counts."""
     program = guests.mpi(stock_mpi, "mpi_collectives_large")
     result = job.run(stock_mpi.command(3, [*RUN, "--collectives", which, program]), timeout=60, env=stock_mpi.env)
     assert result.code == 0 and sorted(result.lines) == right(3), str(result)
+
+
+@pytest.mark.parametrize("name, source, which", [("mpich", "mpi_collectives_functions", "dense"),
+                                                 ("openmpi", "mpi_collectives_functions", "alike"),
+                                                 ("mpich", "mpi_collectives_pairs", ""),
+                                                 ("openmpi", "mpi_collectives_pairs", "")])
+def test_libraries_agree_with_the_check(job, guests, mpi_named, name, source, which):
+    """What these programs expect is what the MPI library does, too. MPICH 4.0.2 does it with types that have gaps, but
+    fails an assertion when it frees them."""
+    mpi = mpi_named(name)
+    command = [guests.mpi(mpi, source), str(int(ROUNDS) // 4), "1", which]
+    result = job.run(mpi.command(2, command), timeout=120, env=mpi.env)
+    assert result.code == 0 and sorted(result.lines) == right(2), str(result)
 
 
 @pytest.mark.parametrize("source", ["mpi_collectives_random", "mpi_collectives_moves"])

@@ -155,11 +155,22 @@ template <member Member> class engine
         rounds_.wait();
     }
 
+    // What each rank gives, at most `share_max` bytes, to all: in rank order, and valid until the
+    // next call but `barrier`.
+    static constexpr std::size_t share_max = 32;
+    const std::byte *share(const void *mine, std::size_t bytes)
+    {
+        std::byte *all = peers_.get(member_.size() * share_max);
+        gather(mine, all, bytes, everybody);
+        return all;
+    }
+
     // Gets what the caller's own memory is needed for, with elements of up to 4 KiB. False: there
     // is no more.
     bool reserve()
     {
-        return peers_.get(member_.size() * sizeof(addresses)) && sum_.get(4 * block_size);
+        return peers_.get(member_.size() * std::max(sizeof(addresses), share_max)) &&
+               sum_.get(4 * block_size);
     }
 
     const Member &member() const noexcept

@@ -24,7 +24,8 @@ int collective_alltoall(MPI_Comm comm, const struct many *from, const struct man
     struct getting_each taking = {&call, to, {0}};
     const struct described what = {"MPI_Alltoall", ENGINE_EVERYBODY, -1, to->type, MPI_OP_NULL};
     if (!exchange_begin(&call, comm, &what))
-        return 0;
+        return call.nodes && nodes_alltoall(call.nodes, from, to, &call.result) &&
+               exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS) {
         int in_place = from->buffer == MPI_IN_PLACE;
         const struct many *given = in_place ? to : from;

@@ -62,7 +62,7 @@ static int share_memory(struct communicator *communicator, struct agreement *agr
 {
     const struct group *group = communicator->group;
     const void *all;
-    size_t each = engine_memory(group->ranks, wait_is_oversubscribed(group->ranks));
+    size_t each = engine_memory(group->ranks, group->is_oversubscribed);
     void *memory =
         group->rank == 0 ? shared_new((size_t)group->ranks * each, group->ranks - 1) : NULL;
     int result = agreement_gather(agreement, &memory, sizeof(memory), &all);
@@ -117,7 +117,7 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
     }
     const struct engine_ranks ranks = {.rank = group->rank,
                                        .size = group->ranks,
-                                       .is_oversubscribed = wait_is_oversubscribed(group->ranks),
+                                       .is_oversubscribed = group->is_oversubscribed,
                                        .await = await,
                                        .disagrees = disagrees,
                                        .context = communicator};

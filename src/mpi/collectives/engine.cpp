@@ -15,6 +15,7 @@ using onespace::sync::detail::offer;
 using onespace::sync::detail::part;
 
 static_assert(ENGINE_EVERYBODY == algorithms::everybody);
+static_assert(ENGINE_SHARE_MAX == algorithms::share_max);
 static_assert(sizeof(part) == sizeof(engine_part) && sizeof(offer) == sizeof(engine_offer));
 static_assert(offsetof(part, form) == offsetof(engine_part, form));
 static_assert(offsetof(offer, parts) == offsetof(engine_offer, parts));
@@ -75,6 +76,18 @@ void engine_free(struct engine *engine)
 int engine_barrier(struct engine *engine)
 {
     engine->run.barrier();
+    return engine->shared.error;
+}
+
+int engine_share(struct engine *engine, const void *mine, size_t bytes, const void **all)
+{
+    *all = engine->run.share(mine, bytes);
+    return engine->shared.error;
+}
+
+int engine_disagree(struct engine *engine, int rank)
+{
+    engine->run.member().disagrees(rank);
     return engine->shared.error;
 }
 

@@ -32,6 +32,7 @@ struct engine_ranks {
 };
 
 enum { ENGINE_EVERYBODY = -1 }; /* in place of a root */
+enum { ENGINE_SHARE_MAX = 32 };
 
 /* What an operation combines data by: `loop` on elements one by one, or, if that is NULL, `combine`
  * on all of it: `from` into `into`, whose operand is the second if from_is_first. */
@@ -71,6 +72,12 @@ void engine_free(struct engine *engine);
 /* 0, or the error of an await or a disagreement. What other ranks read or write of the caller's
  * memory they have read or written when a call returns without an error. */
 int engine_barrier(struct engine *engine);
+/* What each rank gives to all, at most ENGINE_SHARE_MAX bytes: *all, in rank order, valid until the
+ * next call but engine_barrier. */
+int engine_share(struct engine *engine, const void *mine, size_t bytes, const void **all);
+/* `rank` has shared what no rank can in the caller's call. The error, which every later call
+ * returns, too. */
+int engine_disagree(struct engine *engine, int rank);
 /* `in` may be `out`. */
 int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes,
                   const struct engine_operation *operation, int root);

@@ -30,10 +30,12 @@ struct exchange {
 
 /* 1: the call is the layer's, within one space. */
 int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what);
-/* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. */
-static inline int exchange_may_combine(const void *send, const void *receive)
+/* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. has_form:
+ * their type may say where they are, so that their address is MPI_BOTTOM. */
+static inline int exchange_may_combine(const void *send, const void *receive, int has_form)
 {
-    return receive && receive != MPI_IN_PLACE && send && (send != receive || MAY_ALIAS);
+    return receive != MPI_IN_PLACE && (has_form || (receive && send)) &&
+           (send != receive || MAY_ALIAS);
 }
 /* Calls the error handler after an error. Returns 1. */
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);

@@ -24,7 +24,8 @@ int collective_gather(MPI_Comm comm, const struct one *from, const struct many *
     const struct described what = {root == ENGINE_EVERYBODY ? "MPI_Allgather" : "MPI_Gather", root,
                                    -1, from->type, MPI_OP_NULL};
     if (!exchange_begin(&call, comm, &what))
-        return 0;
+        return call.nodes && nodes_gather(call.nodes, from, to, root, &call.result) &&
+               exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS) {
         int gets = root == ENGINE_EVERYBODY || call.is_root;
         if (gets && (exchange_many(&call, to, &taking.shape) != 0 ||

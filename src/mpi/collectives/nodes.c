@@ -1,20 +1,7 @@
-/* src/mpi/collectives/nodes.c: see nodes.h. */
-#include "mpi/collectives/exchange.h"
+/* src/mpi/collectives/nodes.c: see nodes.h; which rank is where, the barrier and the broadcast. */
+#include "mpi/collectives/nodes_parts.h"
 
 #include <stdlib.h>
-
-#include "mpi/types/reduce.h"
-
-enum { BROADCAST_MAX = 64 << 10, REDUCE_MAX = 16 << 10 }; /* bytes of data */
-
-struct nodes {
-    MPI_Comm here, leaders; /* leaders: MPI_COMM_NULL if this rank is none */
-    int rank, ranks;
-    struct {
-        int leader; /* among the leaders */
-        int place;  /* within its space */
-    } of[];         /* by rank */
-};
 
 /* ---- Setting up ---- */
 
@@ -48,17 +35,23 @@ static int first_here(const struct group *group)
     return first;
 }
 
-/* Where each rank is, from the first rank of each one's space; the number of spaces. */
-static int arrange(struct nodes *nodes, const int *first, int ranks)
+/* Where each rank is, from the first rank of each one's space. */
+static void arrange(struct nodes *nodes, const int *first)
 {
-    int spaces = 0;
-    for (int i = 0; i < ranks; i++) {
-        nodes->of[i].leader = first[i] == i ? spaces++ : nodes->of[first[i]].leader;
-        nodes->of[i].place = 0;
-        for (int j = first[i]; j < i; j++)
-            nodes->of[i].place += first[j] == first[i];
+    int *sizes = nodes->by_space + 1; /* until they are summed up */
+    nodes->is_in_order = 1;
+    for (int i = 0; i < nodes->ranks; i++) {
+        int is_first = first[i] == i;
+        nodes->of[i].leader = is_first ? nodes->spaces++ : nodes->of[first[i]].leader;
+        nodes->of[i].place = sizes[nodes->of[i].leader]++;
+        nodes->is_in_order &= nodes->of[i].leader == nodes->spaces - 1;
     }
-    return spaces;
+    for (int i = 0; i < nodes->spaces; i++) {
+        nodes->most_here = sizes[i] > nodes->most_here ? sizes[i] : nodes->most_here;
+        sizes[i] += nodes->by_space[i];
+    }
+    for (int i = 0; i < nodes->ranks; i++)
+        nodes->by_place[nodes_place(nodes, i)] = i;
 }
 
 static int split(struct nodes *nodes, MPI_Comm comm, int first)
@@ -74,49 +67,87 @@ static int split(struct nodes *nodes, MPI_Comm comm, int first)
     return result;
 }
 
+/* Whether all ranks have what the caller has: a rank that lacks something tells the others. */
+static int all_have(MPI_Comm comm, int have, int *error)
+{
+    int all = 0;
+    if (*error == MPI_SUCCESS)
+        *error = real()->Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm);
+    return *error == MPI_SUCCESS && all;
+}
+
+static struct nodes *allocate(const struct group *group, int is_leader)
+{
+    size_t ranks = (size_t)group->ranks;
+    struct nodes *nodes = calloc(1, sizeof(*nodes) + ranks * sizeof(nodes->of[0]));
+    if (!nodes)
+        return NULL;
+    nodes->rank = group->rank;
+    nodes->ranks = group->ranks;
+    nodes->here = nodes->leaders = MPI_COMM_NULL;
+    nodes->by_space = calloc(5 * (ranks + 1), sizeof(int));
+    nodes->rooms[0] = is_leader ? malloc(2 * (size_t)MOVE_MAX) : NULL;
+    if (!nodes->by_space || (is_leader && !nodes->rooms[0])) {
+        nodes_free(nodes);
+        return NULL;
+    }
+    nodes->by_place = nodes->by_space + ranks + 1;
+    nodes->starts = nodes->by_place + ranks + 1;
+    nodes->counts = nodes->starts + ranks + 1;
+    nodes->displacements = nodes->counts + ranks + 1;
+    nodes->rooms[1] = is_leader ? nodes->rooms[0] + MOVE_MAX : NULL;
+    return nodes;
+}
+
+/* 1: the ranks of each space can exchange data (one alone need not), and there are several spaces,
+ * and fewer than ranks. */
+static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first, int *error)
+{
+    arrange(nodes, first);
+    if (nodes->spaces == 1 || nodes->spaces == nodes->ranks)
+        return 0;
+    *error = watch_finalize();
+    if (*error == MPI_SUCCESS)
+        *error = split(nodes, comm, first[nodes->rank]);
+    const struct communicator *here =
+        *error == MPI_SUCCESS ? communicator_of(nodes->here, error) : NULL;
+    return all_have(comm, nodes_size(nodes, nodes_own(nodes)) == 1 || (here && here->engine),
+                    error);
+}
+
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
 {
-    int ranks = group->ranks, mine = first_here(group);
-    struct nodes *nodes = calloc(1, sizeof(*nodes) + (size_t)ranks * sizeof(nodes->of[0]));
-    int *first = calloc((size_t)ranks, sizeof(*first)), has_memory = nodes && first, all_have = 0;
-    /* A rank without memory tells the others. */
-    *error = real()->Allreduce(&has_memory, &all_have, 1, MPI_INT, MPI_MIN, comm);
-    if (*error == MPI_SUCCESS && (!all_have || !nodes || !first))
+    int mine = first_here(group);
+    struct nodes *nodes = allocate(group, mine == group->rank);
+    int *first = calloc((size_t)group->ranks, sizeof(*first));
+    *error = MPI_SUCCESS;
+    int has_memory = all_have(comm, nodes && first, error);
+    if (*error == MPI_SUCCESS && (!has_memory || !nodes || !first))
         *error = MPI_ERR_NO_MEM;
     if (*error == MPI_SUCCESS)
         *error = real()->Allgather(&mine, 1, MPI_INT, first, 1, MPI_INT, comm);
-    if (*error == MPI_SUCCESS) {
-        nodes->rank = group->rank;
-        nodes->ranks = ranks;
-        nodes->here = nodes->leaders = MPI_COMM_NULL;
-        int spaces = arrange(nodes, first, ranks);
-        if (spaces > 1 && spaces < ranks) {
-            *error = watch_finalize();
-            if (*error == MPI_SUCCESS)
-                *error = split(nodes, comm, mine);
-            if (*error == MPI_SUCCESS) {
-                free(first);
-                return nodes;
-            }
-        }
+    if (*error != MPI_SUCCESS || !set_up(nodes, comm, first, error)) {
         nodes_free(nodes);
         nodes = NULL;
     }
-    free(nodes);
     free(first);
-    return NULL;
+    return nodes;
 }
 
 void nodes_free(struct nodes *nodes)
 {
-    if (nodes && !is_finalizing && nodes->here != MPI_COMM_NULL)
+    if (!nodes)
+        return;
+    if (!is_finalizing && nodes->here != MPI_COMM_NULL)
         real()->Comm_free(&nodes->here);
-    if (nodes && !is_finalizing && nodes->leaders != MPI_COMM_NULL)
+    if (!is_finalizing && nodes->leaders != MPI_COMM_NULL)
         real()->Comm_free(&nodes->leaders);
+    free(nodes->by_space);
+    free(nodes->rooms[0]);
     free(nodes);
 }
 
-/* ---- Within a space: the layer's, if it takes it ---- */
+/* ---- The operations ---- */
 
 static int barrier_here(const struct nodes *nodes)
 {
@@ -124,33 +155,19 @@ static int barrier_here(const struct nodes *nodes)
     return collective_barrier(nodes->here, &result) ? result : real()->Barrier(nodes->here);
 }
 
-static int broadcast_here(const struct nodes *nodes, const struct one *data, int root)
+int nodes_broadcast_here(const struct nodes *nodes, const struct one *data, int place)
 {
     int result;
-    return collective_broadcast(nodes->here, data, root, &result)
+    return collective_broadcast(nodes->here, data, place, &result)
                ? result
-               : real()->Bcast(data->buffer, (int)data->count, data->type, root, nodes->here);
+               : real()->Bcast(data->buffer, (int)data->count, data->type, place, nodes->here);
 }
-
-static int reduce_here(const struct nodes *nodes, const struct reduction *call)
-{
-    int result;
-    return collective_reduce(call, 0, &result)
-               ? result
-               : real()->Reduce(call->send, call->receive, (int)call->count, call->type, call->op,
-                                0, nodes->here);
-}
-
-/* ---- The operations ---- */
-
-/* What only leaders do. */
-#define BY_LEADERS(nodes, result, call)                                                            \
-    ((result) == MPI_SUCCESS && (nodes)->leaders != MPI_COMM_NULL ? (call) : (result))
 
 int nodes_barrier(const struct nodes *nodes, int *result)
 {
     *result = barrier_here(nodes);
-    *result = BY_LEADERS(nodes, *result, real()->Barrier(nodes->leaders));
+    if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
+        *result = real()->Barrier(nodes->leaders);
     if (*result == MPI_SUCCESS)
         *result = barrier_here(nodes);
     return 1;
@@ -162,70 +179,13 @@ int nodes_broadcast(const struct nodes *nodes, const struct one *data, int root,
     if (root >= nodes->ranks || data->count <= 0 || shape_find(data->type, &shape) != 0 ||
         shape.size == 0 || (size_t)data->count > BROADCAST_MAX / shape.size)
         return 0;
-    int from = nodes->of[root].leader, is_there = nodes->of[nodes->rank].leader == from;
+    int from = nodes->of[root].leader, is_there = nodes_own(nodes) == from;
     *result = MPI_SUCCESS;
     if (is_there)
-        *result = broadcast_here(nodes, data, nodes->of[root].place);
-    *result =
-        BY_LEADERS(nodes, *result,
-                   real()->Bcast(data->buffer, (int)data->count, data->type, from, nodes->leaders));
+        *result = nodes_broadcast_here(nodes, data, nodes->of[root].place);
+    if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
+        *result = real()->Bcast(data->buffer, (int)data->count, data->type, from, nodes->leaders);
     if (!is_there && *result == MPI_SUCCESS)
-        *result = broadcast_here(nodes, data, 0);
-    return 1;
-}
-
-/* From the leader to the root, which is in its space. */
-static int hand_on(const struct nodes *nodes, const struct reduction *call, void *sum, int root)
-{
-    int place = nodes->of[root].place, ranks, result;
-    real()->Comm_size(nodes->here, &ranks);
-    int *counts = calloc((size_t)ranks * 2, sizeof(int));
-    if (!counts)
-        return MPI_ERR_NO_MEM;
-    counts[place] = (int)call->count;
-    const struct many from = {sum, {0, counts, counts + ranks, 0}, call->type, NULL};
-    const struct one to = {call->receive, nodes->rank == root ? call->count : 0, call->type};
-    if (!collective_scatter(nodes->here, &from, &to, 0, &result))
-        result = real()->Scatterv(sum, counts, counts + ranks, call->type, call->receive,
-                                  (int)to.count, call->type, 0, nodes->here);
-    free(counts);
-    return result;
-}
-
-int nodes_reduce(const struct nodes *nodes, const struct reduction *call, int root, int *result)
-{
-    const struct basic *basic =
-        call->count > 0 && call->type != MPI_DATATYPE_NULL && call->op != MPI_OP_NULL
-            ? types_basic(call->type)
-            : NULL;
-    if (root >= nodes->ranks || !types_is_dense(basic) || !reduce_find_standard(call->op, basic) ||
-        (size_t)call->count > REDUCE_MAX / basic->size)
-        return 0;
-    int is_leader = nodes->leaders != MPI_COMM_NULL, is_root = nodes->rank == root;
-    int gets = root == ENGINE_EVERYBODY || is_root, in_place = call->send == MPI_IN_PLACE;
-    if (gets ? !exchange_may_combine(call->send, call->receive) : !call->send || in_place)
-        return 0;
-    char room[REDUCE_MAX];
-    void *sum = gets ? call->receive : is_leader ? room : NULL;
-    struct reduction here = *call;
-    here.comm = nodes->here;
-    here.receive = is_leader ? sum : NULL;
-    here.send = in_place && !is_leader ? call->receive : call->send;
-    *result = reduce_here(nodes, &here);
-    if (root == ENGINE_EVERYBODY) {
-        *result = BY_LEADERS(nodes, *result,
-                             real()->Allreduce(MPI_IN_PLACE, sum, (int)call->count, call->type,
-                                               call->op, nodes->leaders));
-        const struct one data = {sum, call->count, call->type};
-        if (*result == MPI_SUCCESS)
-            *result = broadcast_here(nodes, &data, 0);
-        return 1;
-    }
-    int to = nodes->of[root].leader, is_there = nodes->of[nodes->rank].leader == to;
-    *result = BY_LEADERS(nodes, *result,
-                         real()->Reduce(is_there ? MPI_IN_PLACE : sum, sum, (int)call->count,
-                                        call->type, call->op, to, nodes->leaders));
-    if (is_there && nodes->of[root].place != 0 && *result == MPI_SUCCESS)
-        *result = hand_on(nodes, call, sum, root);
+        *result = nodes_broadcast_here(nodes, data, 0);
     return 1;
 }

@@ -1,67 +1,125 @@
 /* src/mpi/collectives/reduce.c: the barrier, and the operations that combine data; see
  * operations.h.
  *
- * Predefined operations on dense predefined types, element by element, and the program's own on all
- * of the data at once if it is short: a function may expect that. Both in the order of the ranks.
- */
+ * Predefined operations on predefined types, element by element, and the program's own on any type,
+ * on all of the data at once if it is short: a function may expect that. Both in the order of the
+ * ranks. What the engine cannot combine where it lies, since it is much (functions) or has gaps, is
+ * done by fold.c or, if short, brought into a form that the engine can.
+ *
+ * Ranks decide by what MPI has them give alike: the operation, the count, and the type's signature,
+ * so whether it is predefined, where the operation is, and its size. Not by where the data lies in
+ * an item: that may differ where the operation is the program's own. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mpi/collectives/exchange.h"
+#include "mpi/collectives/fold.h"
+#include "mpi/collectives/scratch.h"
 #include "mpi/types/reduce.h"
 
-enum { OWN_MAX = 4096 }; /* bytes of data for a function of the program */
+enum { SHORT_MAX = 4096 }; /* bytes of data that a function gets at once, or that may have gaps */
 
 /* One rank's call. */
 struct combining {
     struct exchange exchange;
     const struct reduction *call;
+    struct shape shape; /* of the type */
+    int is_folded;      /* by fold.c; else by the engine: */
     struct engine_operation operation;
-    size_t size; /* bytes of an item */
-    char second[OWN_MAX];
+    struct shape moved; /* the items as the engine gets them */
+    int is_moved;       /* by way of given and got; else they are the program's buffers */
+    struct scratch scratch;
+    _Alignas(SCRATCH_LINE) char given[SHORT_MAX], got[SHORT_MAX];
 };
 
-/* A function of the program computes in = from OP in. */
-static void combine(void *context, void *into, const void *from, size_t bytes, int from_is_first)
+static void note(struct combining *combining, int result)
 {
-    struct combining *combining = context;
-    const struct reduction *call = combining->call;
-    void *second = from_is_first ? into : combining->second;
-    if (!from_is_first)
-        memcpy(second, from, bytes);
-    int result = real()->Reduce_local(from_is_first ? from : into, second,
-                                      (int)(bytes / combining->size), call->type, call->op);
-    if (!from_is_first)
-        memcpy(into, second, bytes);
     if (combining->exchange.result == MPI_SUCCESS)
         combining->exchange.result = result;
 }
 
-static int find_predefined(struct combining *combining, const struct basic *basic)
+/* ---- Functions of the program, on short data ---- */
+
+static struct piece packed(const void *address, size_t bytes)
 {
-    if (!types_is_dense(basic))
-        return -1;
-    combining->size = basic->size;
-    combining->operation =
-        (struct engine_operation){.loop = reduce_find_standard(combining->call->op, basic),
-                                  .element = basic->size,
-                                  .commutes = 1};
-    return combining->operation.loop ? 0 : -1;
+    return (struct piece){(char *)address, (MPI_Count)bytes, {1, 1, NULL}};
 }
 
-static int find_own(struct combining *combining, size_t count)
+static void copy(struct combining *combining, const struct piece *to, const struct piece *from)
 {
-    struct shape shape;
-    int commutes;
+    const struct engine_part part = piece_part(from);
+    note(combining, piece_fill(to, &part));
+}
+
+/* A function computes in = from OP in. Operands are dense here; for the function they get the
+ * type's gaps. */
+static void combine(void *context, void *into, const void *from, size_t bytes, int from_is_first)
+{
+    struct combining *combining = context;
     const struct reduction *call = combining->call;
-    if (shape_find(call->type, &shape) != 0 || shape.form || count * shape.size > OWN_MAX ||
+    const struct shape *shape = &combining->shape;
+    struct scratch *scratch = &combining->scratch;
+    MPI_Count items = (MPI_Count)(bytes / shape->size);
+    struct piece first = packed(from_is_first ? from : into, bytes),
+                 second = packed(from_is_first ? into : from, bytes),
+                 sum = {scratch->sum, items, *shape}, next = {scratch->next, items, *shape},
+                 result = packed(into, bytes);
+    copy(combining, &next, &second);
+    if (shape->form)
+        copy(combining, &sum, &first);
+    note(combining, real()->Reduce_local(shape->form ? scratch->sum : first.address, scratch->next,
+                                         (int)items, call->type, call->op));
+    copy(combining, &result, &next);
+}
+
+static void combine_nothing(void *context, void *into, const void *from, size_t bytes,
+                            int from_is_first)
+{
+    (void)context, (void)into, (void)from, (void)bytes, (void)from_is_first;
+}
+
+/* ---- Which way ---- */
+
+/* A rank without memory takes part all the same, or the others would wait for it. */
+static int find_function(struct combining *combining, size_t count)
+{
+    int commutes, result;
+    const struct reduction *call = combining->call;
+    const struct shape *shape = &combining->shape;
+    if (shape_find(call->type, &combining->shape) != 0 || shape->size == 0 ||
         real()->Op_commutative(call->op, &commutes) != MPI_SUCCESS)
         return -1;
-    combining->size = shape.size;
-    combining->operation = (struct engine_operation){.combine = combine,
-                                                     .context = combining,
-                                                     .element = count * shape.size,
-                                                     .commutes = commutes};
+    combining->operation.loop = NULL;
+    combining->is_folded = count * shape->size > SHORT_MAX;
+    if (combining->is_folded)
+        return 0;
+    result = scratch_new(&combining->scratch, call->type, shape, count, count);
+    note(combining, result);
+    combining->is_moved = shape->form != NULL;
+    combining->moved = (struct shape){shape->size, (ptrdiff_t)shape->size, NULL};
+    combining->operation =
+        (struct engine_operation){.combine = result == MPI_SUCCESS ? combine : combine_nothing,
+                                  .context = combining,
+                                  .element = count * shape->size,
+                                  .commutes = commutes};
+    return 0;
+}
+
+/* Pairs may have gaps, which the loops want: short data is copied for the engine with them, since
+ * those of the program's buffers are nobody's to read or write. */
+static int find_predefined(struct combining *combining, const struct basic *basic, size_t count)
+{
+    reduce_function *loop = reduce_find_standard(combining->call->op, basic);
+    if (!loop)
+        return -1;
+    combining->is_moved = !types_is_dense(basic);
+    combining->is_folded = combining->is_moved && count * basic->extent > SHORT_MAX;
+    combining->shape.size = basic->size;
+    combining->shape.extent = (ptrdiff_t)basic->extent;
+    combining->shape.form = combining->is_moved ? &basic->layouts->bytes : NULL;
+    combining->moved = combining->shape;
+    combining->operation =
+        (struct engine_operation){.loop = loop, .element = basic->extent, .commutes = 1};
     return 0;
 }
 
@@ -71,25 +129,89 @@ static int find_operation(struct combining *combining, MPI_Count count)
     const struct reduction *call = combining->call;
     if (count <= 0 || call->type == MPI_DATATYPE_NULL || call->op == MPI_OP_NULL)
         return -1;
-    if (find_predefined(combining, types_basic(call->type)) == 0)
+    const struct basic *basic = types_basic(call->type);
+    if (basic && find_predefined(combining, basic, (size_t)count) == 0)
         return 0;
-    return reduce_is_predefined(call->op) ? -1 : find_own(combining, (size_t)count);
+    return reduce_is_predefined(call->op) ? -1 : find_function(combining, (size_t)count);
 }
+
+static int may_combine(const struct combining *combining)
+{
+    return exchange_may_combine(combining->call->send, combining->call->receive,
+                                combining->shape.form != NULL);
+}
+
+/* Of a rank that only gives. */
+static int may_give(const struct combining *combining)
+{
+    const void *send = combining->call->send;
+    return send != MPI_IN_PLACE && (send || combining->shape.form);
+}
+
+/* ---- What the engine gets in place of the program's buffers ---- */
+
+static const void *given(struct combining *combining, MPI_Count count)
+{
+    const struct reduction *call = combining->call;
+    const void *data = call->send == MPI_IN_PLACE ? call->receive : call->send;
+    if (!combining->is_moved)
+        return data;
+    const struct piece from = {(char *)data, count, combining->shape},
+                       to = {combining->given, count, combining->moved};
+    copy(combining, &to, &from);
+    return combining->given;
+}
+
+static void *got(struct combining *combining)
+{
+    return combining->is_moved ? combining->got : combining->call->receive;
+}
+
+/* `done`: of the engine. */
+static int put(struct combining *combining, MPI_Count count, int done)
+{
+    const struct piece from = {combining->got, count, combining->moved},
+                       to = {combining->call->receive, count, combining->shape};
+    if (combining->is_moved && done == MPI_SUCCESS)
+        copy(combining, &to, &from);
+    return done;
+}
+
+static size_t bytes_of(const struct combining *combining, MPI_Count count)
+{
+    return (size_t)count * (size_t)combining->moved.extent;
+}
+
+/* ---- The calls ---- */
 
 static int begin(struct combining *combining, const char *name, const struct reduction *call,
                  MPI_Count count, int root)
 {
     const struct described what = {name, root, count, call->type, call->op};
     combining->call = call;
+    combining->scratch.memory = NULL;
+    combining->is_folded = combining->is_moved = 0;
     return exchange_begin(&combining->exchange, call->comm, &what);
 }
 
 static int end(struct combining *combining, int done, int *result)
 {
-    struct exchange *exchange = &combining->exchange;
-    if (exchange->result == MPI_SUCCESS)
-        exchange->result = done;
-    return exchange_end(exchange, combining->call->comm, result);
+    note(combining, done);
+    scratch_free(&combining->scratch);
+    return exchange_end(&combining->exchange, combining->call->comm, result);
+}
+
+/* The MPI library does it, or says what is wrong. */
+static int leave(struct combining *combining)
+{
+    scratch_free(&combining->scratch);
+    return 0;
+}
+
+static struct fold fold_of(const struct combining *combining)
+{
+    return (struct fold){combining->exchange.communicator, combining->call, combining->shape,
+                         combining->operation.loop};
 }
 
 int collective_barrier(MPI_Comm comm, int *result)
@@ -105,6 +227,18 @@ int collective_barrier(MPI_Comm comm, int *result)
     return exchange_end(&call, comm, result);
 }
 
+static int reduce(struct combining *combining, int root, int gets)
+{
+    const struct fold fold = fold_of(combining);
+    MPI_Count count = combining->call->count;
+    if (combining->is_folded)
+        return fold_reduce(&fold, root);
+    int done = engine_reduce(combining->exchange.communicator->engine, given(combining, count),
+                             gets ? got(combining) : NULL, bytes_of(combining, count),
+                             &combining->operation, root);
+    return gets ? put(combining, count, done) : done;
+}
+
 int collective_reduce(const struct reduction *call, int root, int *result)
 {
     struct combining combining;
@@ -116,55 +250,75 @@ int collective_reduce(const struct reduction *call, int root, int *result)
         return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
                exchange_end(exchange, call->comm, result);
     if (exchange->result == MPI_SUCCESS) {
-        if (find_operation(&combining, call->count) != 0)
-            return 0;
-        int gets = root == ENGINE_EVERYBODY || exchange->is_root,
-            in_place = call->send == MPI_IN_PLACE;
-        if (gets ? !exchange_may_combine(call->send, call->receive) : !call->send || in_place)
-            return 0;
-        done = engine_reduce(exchange->communicator->engine, in_place ? call->receive : call->send,
-                             gets ? call->receive : NULL, (size_t)call->count * combining.size,
-                             &combining.operation, root);
+        int gets = root == ENGINE_EVERYBODY || exchange->is_root;
+        if (find_operation(&combining, call->count) != 0 ||
+            !(gets ? may_combine(&combining) : may_give(&combining)))
+            return leave(&combining);
+        done = reduce(&combining, root, gets);
     }
     return end(&combining, done, result);
+}
+
+static int scan(struct combining *combining, int is_exclusive, int gets)
+{
+    const struct fold fold = fold_of(combining);
+    MPI_Count count = combining->call->count;
+    if (combining->is_folded)
+        return fold_scan(&fold, is_exclusive);
+    int done = engine_scan(combining->exchange.communicator->engine, given(combining, count),
+                           got(combining), bytes_of(combining, count), &combining->operation,
+                           is_exclusive);
+    return gets ? put(combining, count, done) : done;
 }
 
 int collective_scan(const struct reduction *call, int is_exclusive, int *result)
 {
     struct combining combining;
+    struct exchange *exchange = &combining.exchange;
     int done = MPI_SUCCESS;
     if (!begin(&combining, is_exclusive ? "MPI_Exscan" : "MPI_Scan", call, call->count,
                ENGINE_EVERYBODY))
-        return 0;
-    if (combining.exchange.result == MPI_SUCCESS) {
-        int in_place = call->send == MPI_IN_PLACE;
+        return exchange->nodes &&
+               nodes_scan(exchange->nodes, call, is_exclusive, &exchange->result) &&
+               exchange_end(exchange, call->comm, result);
+    if (exchange->result == MPI_SUCCESS) {
+        /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
+        int gets = !is_exclusive || exchange->rank > 0;
         if (find_operation(&combining, call->count) != 0 ||
-            !exchange_may_combine(call->send, call->receive))
-            return 0;
-        done =
-            engine_scan(combining.exchange.communicator->engine,
-                        in_place ? call->receive : call->send, call->receive,
-                        (size_t)call->count * combining.size, &combining.operation, is_exclusive);
+            !(gets || call->send == MPI_IN_PLACE ? may_combine(&combining) : may_give(&combining)))
+            return leave(&combining);
+        done = scan(&combining, is_exclusive, gets);
     }
     return end(&combining, done, result);
 }
 
 /* In place the result lies in memory that the others read meanwhile. */
-static int reduce_scatter(const struct combining *combining, size_t all, size_t begin, size_t end)
+static int scatter_in_place(const struct combining *combining, size_t all, size_t begin, size_t end)
 {
-    const struct reduction *call = combining->call;
-    int in_place = call->send == MPI_IN_PLACE;
-    void *out = in_place ? malloc(end - begin + 1) : call->receive;
+    void *receive = combining->call->receive, *out = malloc(end - begin + 1);
     /* A rank without memory takes part all the same, or the others would wait for it. */
-    size_t until = out ? end : begin;
-    int result = engine_reduce_scatter(combining->exchange.communicator->engine,
-                                       in_place ? call->receive : call->send, all, out, begin,
-                                       until, &combining->operation);
-    if (in_place && out && result == MPI_SUCCESS)
-        memcpy(call->receive, out, end - begin);
-    if (in_place)
-        free(out);
+    int result = engine_reduce_scatter(combining->exchange.communicator->engine, receive, all, out,
+                                       begin, out ? end : begin, &combining->operation);
+    if (out && result == MPI_SUCCESS)
+        memcpy(receive, out, end - begin);
+    free(out);
     return out ? result : MPI_ERR_NO_MEM;
+}
+
+static int reduce_scatter(struct combining *combining, MPI_Count all, MPI_Count first,
+                          MPI_Count mine)
+{
+    const struct fold fold = fold_of(combining);
+    const struct reduction *call = combining->call;
+    size_t begin = bytes_of(combining, first), end = bytes_of(combining, first + mine);
+    if (combining->is_folded)
+        return fold_reduce_scatter(&fold, (size_t)all, (size_t)first, (size_t)mine);
+    if (!combining->is_moved && (call->send == MPI_IN_PLACE || call->send == call->receive))
+        return scatter_in_place(combining, bytes_of(combining, all), begin, end);
+    int done = engine_reduce_scatter(combining->exchange.communicator->engine,
+                                     given(combining, all), bytes_of(combining, all),
+                                     got(combining), begin, end, &combining->operation);
+    return put(combining, mine, done);
 }
 
 int collective_reduce_scatter(const struct reduction *call, const struct places *places,
@@ -183,13 +337,10 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
             before += i < exchange->rank ? places_count(places, i) : 0;
             all += places_count(places, i);
         }
-        /* Functions of the program would be called for parts of the data. */
-        if (find_operation(&combining, all) != 0 || !combining.operation.loop ||
-            !(mine ? exchange_may_combine(call->send, call->receive) : call->send != NULL))
-            return 0;
-        size_t first = (size_t)before * combining.size;
-        done = reduce_scatter(&combining, (size_t)all * combining.size, first,
-                              first + (size_t)mine * combining.size);
+        if (find_operation(&combining, all) != 0 ||
+            !(mine || call->send == MPI_IN_PLACE ? may_combine(&combining) : may_give(&combining)))
+            return leave(&combining);
+        done = reduce_scatter(&combining, all, before, mine);
     }
     return end(&combining, done, result);
 }

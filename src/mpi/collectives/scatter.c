@@ -38,7 +38,8 @@ int collective_scatter(MPI_Comm comm, const struct many *from, const struct one 
     struct exchange call;
     const struct described what = {"MPI_Scatter", root, -1, to->type, MPI_OP_NULL};
     if (!exchange_begin(&call, comm, &what))
-        return 0;
+        return call.nodes && nodes_scatter(call.nodes, from, to, root, &call.result) &&
+               exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS && (call.is_root ? give(&call, from, to) : take(&call, to)) != 0)
         return 0;
     return exchange_end(&call, comm, result);

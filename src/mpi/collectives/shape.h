@@ -20,6 +20,7 @@ struct places {
     MPI_Count count;                    /* items of each rank, without `counts` */
     const void *counts, *displacements; /* NULL; or of int, or MPI_Count and MPI_Aint */
     int are_large;
+    int vary; /* that the call has `counts`, on ranks too where they mean nothing and may be NULL */
 };
 
 /* One of int or, if they are large, of MPI_Count or MPI_Aint. */

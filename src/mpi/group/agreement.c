@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "mpi/group/barrier.h"
+#include "mpi/group/cpus.h"
 #include "mpi/group/hold.h"
 #include "mpi/group/progress.h"
 #include "mpi/group/shared.h"
@@ -21,6 +22,7 @@
 
 struct agreement_table { /* shared.h */
     struct barrier barrier;
+    int is_oversubscribed; /* written by rank 0 before the others get the table's address */
     _Alignas(SHARED_LINE) unsigned char records[]; /* [2][ranks][AGREEMENT_RECORD_MAX] */
 };
 
@@ -111,6 +113,18 @@ static int identify(struct agreement *agreement)
     return result;
 }
 
+/* Ranks may be bound anew at any time, so answers of several ranks may differ. */
+static int is_oversubscribed(const struct group *group)
+{
+    struct cpus cpus = {0};
+    for (int i = 0; i < group->ranks; i++)
+        if (group->is_one_space)
+            cpus_add(&cpus, onespace_pid(group->members[i]));
+        else if (group_is_intra_node(group, i))
+            cpus_add(&cpus, i == group->rank ? getpid() : group->pids[i]);
+    return cpus_are_fewer(&cpus);
+}
+
 /* Rank 0 allocates the table. If it cannot, or another rank cannot hold its memory, all go through
  * MPI. */
 static int share_table(struct agreement *agreement)
@@ -120,6 +134,8 @@ static int share_table(struct agreement *agreement)
     size_t size = sizeof(*table) + 2 * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
     if (group->rank == 0)
         table = shared_new(size, group->ranks - 1);
+    if (table)
+        table->is_oversubscribed = is_oversubscribed(group);
     struct agreement_table *offered = table;
     int result = real()->Bcast(&offered, sizeof(offered), MPI_BYTE, 0, agreement->comm);
     if (result != MPI_SUCCESS || !offered) {
@@ -131,6 +147,7 @@ static int share_table(struct agreement *agreement)
     result = real()->Allreduce(&held, &all_hold, 1, MPI_INT, MPI_MIN, agreement->comm);
     if (result == MPI_SUCCESS && all_hold) {
         agreement->table = offered;
+        group->is_oversubscribed = offered->is_oversubscribed;
         return result;
     }
     if (held)
@@ -163,7 +180,6 @@ static struct agreement *new_agreement(MPI_Comm comm)
     agreement->group->rank = rank;
     agreement->group->pids = &agreement->group->members[ranks];
     agreement->group->ranks = ranks;
-    agreement->group->spins = wait_spins(ranks);
     atomic_init(&agreement->group->users, 1);
     return agreement;
 }
@@ -183,6 +199,9 @@ static struct agreement *begin_agreement(MPI_Comm comm, int *error)
     *error = identify(agreement);
     if (*error == MPI_SUCCESS && agreement->group->is_one_space && agreement->group->ranks > 1)
         *error = share_table(agreement);
+    if (!agreement->table)
+        agreement->group->is_oversubscribed = is_oversubscribed(agreement->group);
+    agreement->group->spins = wait_spins(agreement->group->is_oversubscribed);
     if (*error == MPI_SUCCESS)
         *error = real()->Comm_set_attr(comm, keyval, agreement);
     if (*error != MPI_SUCCESS) {

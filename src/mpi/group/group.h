@@ -11,6 +11,9 @@ struct group {
         users; /* references: any thread; dropping the last one (acquire-release) frees */
     int rank, ranks;
     int is_one_space;
+    /* Whether the ranks on this node outnumber the CPUs that they may run on (cpus.h). In one space
+     * all ranks have rank 0's answer. */
+    int is_oversubscribed;
     uint32_t spins; /* of a wait, before it yields the CPU (wait.c) */
     int *pids;      /* by rank; 0: on another node or in another PID namespace */
     int members[];  /* task ids by rank; -1: not in this rank's space. The pids follow. */

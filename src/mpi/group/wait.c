@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "arch/entry.h"
 #include "base/futex.h"
@@ -71,14 +70,9 @@ static int check_sometimes(struct wait *wait)
     return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
 }
 
-int wait_is_oversubscribed(int ranks)
+uint32_t wait_spins(int is_oversubscribed)
 {
-    return ranks > sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-uint32_t wait_spins(int ranks)
-{
-    return wait_is_oversubscribed(ranks) ? SPINS_FEW : SPINS_MANY;
+    return is_oversubscribed ? SPINS_FEW : SPINS_MANY;
 }
 
 static void yield_cpu(const struct wait *wait)

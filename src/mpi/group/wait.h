@@ -25,11 +25,8 @@ struct wait {
  * a rank of the group has ended: the wait might never end. */
 int wait_round(struct wait *wait);
 
-/* Whether so many ranks are more than this node has CPUs. */
-int wait_is_oversubscribed(int ranks);
-
 /* How many rounds ranks spin before they yield: many when each can have a CPU, since yielding may
  * cost a time slice; few when the CPUs are oversubscribed. */
-uint32_t wait_spins(int ranks);
+uint32_t wait_spins(int is_oversubscribed);
 
 #endif

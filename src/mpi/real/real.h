@@ -50,6 +50,7 @@
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \
+    X(Type_get_true_extent)                                                                        \
     X(Type_size)                                                                                   \
     X(Type_size_x)                                                                                 \
     X(Wait)                                                                                        \

@@ -21,7 +21,7 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 {
     int result;
     const struct one from = {(void *)send, send_count, send_type};
-    const struct many to = {receive, {0, counts, places, 0}, receive_type, NULL};
+    const struct many to = {receive, {0, counts, places, 0, 1}, receive_type, NULL};
     return collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
                ? result
                : real()->Allgatherv(send, send_count, send_type, receive, counts, places,
@@ -58,8 +58,8 @@ int MPI_Alltoallv(const void *send, const int send_counts[], const int send_plac
                   const int receive_places[], MPI_Datatype receive_type, MPI_Comm comm)
 {
     int result;
-    const struct many from = {(void *)send, {0, send_counts, send_places, 0}, send_type, NULL};
-    const struct many to = {receive, {0, receive_counts, receive_places, 0}, receive_type, NULL};
+    const struct many from = {(void *)send, {0, send_counts, send_places, 0, 1}, send_type, NULL};
+    const struct many to = {receive, {0, receive_counts, receive_places, 0, 1}, receive_type, NULL};
     return collective_alltoall(comm, &from, &to, &result)
                ? result
                : real()->Alltoallv(send, send_counts, send_places, send_type, receive,
@@ -73,9 +73,9 @@ int MPI_Alltoallw(const void *send, const int send_counts[], const int send_plac
 {
     int result;
     const struct many from = {
-        (void *)send, {0, send_counts, send_places, 0}, MPI_DATATYPE_NULL, send_types};
+        (void *)send, {0, send_counts, send_places, 0, 1}, MPI_DATATYPE_NULL, send_types};
     const struct many to = {
-        receive, {0, receive_counts, receive_places, 0}, MPI_DATATYPE_NULL, receive_types};
+        receive, {0, receive_counts, receive_places, 0, 1}, MPI_DATATYPE_NULL, receive_types};
     return collective_alltoall(comm, &from, &to, &result)
                ? result
                : real()->Alltoallw(send, send_counts, send_places, send_types, receive,
@@ -130,7 +130,7 @@ int MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *
 {
     int result;
     const struct one from = {(void *)send, send_count, send_type};
-    const struct many to = {receive, {0, counts, places, 0}, receive_type, NULL};
+    const struct many to = {receive, {0, counts, places, 0, 1}, receive_type, NULL};
     return root >= 0 && collective_gather(comm, &from, &to, root, &result)
                ? result
                : real()->Gatherv(send, send_count, send_type, receive, counts, places, receive_type,
@@ -201,7 +201,7 @@ int MPI_Scatterv(const void *send, const int counts[], const int places[], MPI_D
                  MPI_Comm comm)
 {
     int result;
-    const struct many from = {(void *)send, {0, counts, places, 0}, send_type, NULL};
+    const struct many from = {(void *)send, {0, counts, places, 0, 1}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
     return root >= 0 && collective_scatter(comm, &from, &to, root, &result)
                ? result

@@ -60,7 +60,7 @@ int MPI_Allgatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_t
 {
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
-    const struct many to = {receive, {0, counts, places, 1}, receive_type, NULL};
+    const struct many to = {receive, {0, counts, places, 1, 1}, receive_type, NULL};
     if (collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
         return result;
     if (real()->Allgatherv_c)
@@ -115,8 +115,8 @@ int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_A
                     const MPI_Aint receive_places[], MPI_Datatype receive_type, MPI_Comm comm)
 {
     int result = MPI_SUCCESS;
-    const struct many from = {(void *)send, {0, send_counts, send_places, 1}, send_type, NULL};
-    const struct many to = {receive, {0, receive_counts, receive_places, 1}, receive_type, NULL};
+    const struct many from = {(void *)send, {0, send_counts, send_places, 1, 1}, send_type, NULL};
+    const struct many to = {receive, {0, receive_counts, receive_places, 1, 1}, receive_type, NULL};
     if (collective_alltoall(comm, &from, &to, &result))
         return result;
     if (real()->Alltoallv_c)
@@ -145,9 +145,9 @@ int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_A
 {
     int result = MPI_SUCCESS;
     const struct many from = {
-        (void *)send, {0, send_counts, send_places, 1}, MPI_DATATYPE_NULL, send_types};
+        (void *)send, {0, send_counts, send_places, 1, 1}, MPI_DATATYPE_NULL, send_types};
     const struct many to = {
-        receive, {0, receive_counts, receive_places, 1}, MPI_DATATYPE_NULL, receive_types};
+        receive, {0, receive_counts, receive_places, 1, 1}, MPI_DATATYPE_NULL, receive_types};
     if (collective_alltoall(comm, &from, &to, &result))
         return result;
     if (real()->Alltoallw_c)
@@ -209,7 +209,7 @@ int MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
 {
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
-    const struct many to = {receive, {0, counts, places, 1}, receive_type, NULL};
+    const struct many to = {receive, {0, counts, places, 1, 1}, receive_type, NULL};
     if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
         return result;
     if (real()->Gatherv_c)
@@ -288,7 +288,7 @@ int MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint pl
                    MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
     int result = MPI_SUCCESS;
-    const struct many from = {(void *)send, {0, counts, places, 1}, send_type, NULL};
+    const struct many from = {(void *)send, {0, counts, places, 1, 1}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
     if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
         return result;

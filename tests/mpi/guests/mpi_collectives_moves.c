@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMS = 3, GAP = -77 };
+enum { COMMS = 4, GAP = -77 };
 
 static int wrong;
 static MPI_Datatype spaced; /* an int, and room for another */
@@ -353,6 +353,7 @@ int main(int argc, char **argv)
     comms[0] = MPI_COMM_WORLD;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comms[1]);
     MPI_Comm_dup(MPI_COMM_SELF, &comms[2]);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rank % 2 * 64 + rank, &comms[3]); /* not node by node */
     srand(argc > 2 ? (unsigned)atoi(argv[2]) : 1);
     for (int round = 0; round < rounds; round++) {
         int which = rand() % (COMMS + 2) % COMMS, what = rand() % 17, size = rand() % 8, n = rand();

@@ -1,0 +1,372 @@
+/* src/mpi/collectives/nodes_move.c: see nodes.h; the operations that move data, little of it.
+ *
+ * Leaders get what their space gives, exchange that, and have the ranks read what is for them. What
+ * a call moves in all must be known to each rank, or it could not decide whether it is little: so
+ * not what has a count for each rank that only the root knows (MPI_Gatherv, MPI_Scatterv), or that
+ * only two ranks know (MPI_Alltoallv, MPI_Alltoallw). */
+#include "mpi/collectives/nodes_parts.h"
+
+#include <string.h>
+
+/* ---- Within a space ---- */
+
+/* The engine's call on the ranks of the space, all of which make it. One rank alone has none. */
+static void begin_here(const struct nodes *nodes, struct exchange *here, const char *name)
+{
+    const struct described what = {name, ENGINE_EVERYBODY, -1, MPI_DATATYPE_NULL, MPI_OP_NULL};
+    exchange_begin(here, nodes->here, &what);
+}
+
+static void run_here(struct exchange *here, enum engine_call what, int from, int to,
+                     const struct engine_offer *mine, engine_take *take, void *context)
+{
+    const struct engine_part nothing = {0};
+    if (here->result == MPI_SUCCESS && here->communicator)
+        exchange_run(here, what, from, to, mine, take, context);
+    else if (here->result == MPI_SUCCESS)
+        take(context, here->rank, &nothing);
+}
+
+static int end_here(const struct nodes *nodes, struct exchange *here)
+{
+    int result = here->result;
+    if (here->communicator)
+        exchange_end(here, nodes->here, &result);
+    return result;
+}
+
+static struct piece packed(const void *address, size_t bytes)
+{
+    return (struct piece){(char *)address, (MPI_Count)bytes, {1, 1, NULL}};
+}
+
+/* The same for each reader. */
+static struct engine_offer all_of(const struct engine_part *part)
+{
+    return (struct engine_offer){.base = part->data, .bytes = part->bytes, .form = part->form};
+}
+
+/* What a leader puts into its room from each rank of its space. */
+struct filling {
+    struct exchange *here;
+    char *room;
+    const int *starts; /* by place in the space; NULL: `each` bytes of each from `first` on */
+    size_t each;
+    int first;
+};
+
+static void fill(void *context, int from, const struct engine_part *part)
+{
+    const struct filling *filling = context;
+    const int *starts = filling->starts ? filling->starts + from : NULL;
+    size_t at = starts ? (size_t)starts[0] : (size_t)(from - filling->first) * filling->each,
+           bytes = starts ? (size_t)(starts[1] - starts[0]) : filling->each;
+    struct piece piece = packed(filling->room + at, bytes);
+    exchange_get(filling->here, &piece, from, part);
+}
+
+/* All ranks of the space give `mine` to the leader. */
+static int to_leader(const struct nodes *nodes, const struct piece *mine, char *room,
+                     const int *starts, size_t each)
+{
+    struct exchange here;
+    struct engine_part own = piece_part(mine);
+    const struct engine_offer offer = all_of(&own);
+    struct filling filling = {&here, room, starts, each, 0};
+    begin_here(nodes, &here, "MPI_Gather");
+    here.own = nodes_is_leader(nodes) ? &own : NULL;
+    run_here(&here, ENGINE_GATHER, ENGINE_EVERYBODY, 0, nodes_is_leader(nodes) ? NULL : &offer,
+             fill, &filling);
+    return end_here(nodes, &here);
+}
+
+/* What a rank reads in its leader's room. */
+struct reading {
+    struct exchange *here;
+    const struct nodes *nodes;
+    const struct many *to;
+    struct shape shape;
+    size_t each; /* of Alltoall: what a rank has for another */
+};
+
+static void put(const struct reading *reading, int rank, const char *from, size_t bytes)
+{
+    struct piece piece;
+    const struct engine_part part = {from, bytes, NULL};
+    exchange_piece(reading->to, &reading->shape, rank, &piece);
+    int result = piece_fill(&piece, &part);
+    if (reading->here->result == MPI_SUCCESS)
+        reading->here->result = result;
+}
+
+/* The data of all ranks in node order. */
+static void read_all(void *context, int from, const struct engine_part *part)
+{
+    const struct reading *reading = context;
+    const struct nodes *nodes = reading->nodes;
+    if (from == reading->here->rank && !(part = reading->here->own))
+        return;
+    for (int i = 0; i < nodes->ranks; i++)
+        put(reading, nodes->by_place[i], (const char *)part->data + nodes->starts[i],
+            (size_t)(nodes->starts[i + 1] - nodes->starts[i]));
+}
+
+/* From each space what its ranks, one after another, have for each of this one's. */
+static void read_own(void *context, int from, const struct engine_part *part)
+{
+    const struct reading *reading = context;
+    const struct nodes *nodes = reading->nodes;
+    size_t here = (size_t)nodes_size(nodes, nodes_own(nodes)), each = reading->each;
+    if (from == reading->here->rank && !(part = reading->here->own))
+        return;
+    const char *data = part->data;
+    for (int i = 0; i < nodes->ranks; i++)
+        put(reading, nodes->by_place[i],
+            data + ((size_t)i * here + (size_t)nodes->of[nodes->rank].place) * each, each);
+}
+
+/* `to`: a place in the space, or ENGINE_EVERYBODY. */
+static int from_leader(const struct reading *of, size_t bytes, int to, engine_take *take)
+{
+    struct exchange here;
+    struct reading reading = *of;
+    const struct nodes *nodes = of->nodes;
+    struct engine_part all = {nodes->rooms[0], bytes, NULL};
+    const struct engine_offer offer = all_of(&all);
+    begin_here(nodes, &here, "MPI_Scatter");
+    reading.here = &here;
+    here.own = nodes_is_leader(nodes) && to <= 0 ? &all : NULL;
+    run_here(&here, ENGINE_SCATTER, 0, to, nodes_is_leader(nodes) ? &offer : NULL, take, &reading);
+    return end_here(nodes, &here);
+}
+
+/* ---- Which calls ---- */
+
+/* All ranks' data together; *bytes is 0 if it is too much. -1: the MPI library has to say what is
+ * wrong. Sets where each place's data begins. */
+static int lay_out(const struct nodes *nodes, const struct places *places, size_t size, size_t each,
+                   size_t *bytes)
+{
+    size_t all = 0;
+    *bytes = 0;
+    for (int i = 0; i < nodes->ranks && all <= MOVE_MAX; i++) {
+        MPI_Count count = places ? places_count(places, nodes->by_place[i]) : 0;
+        if (count < 0)
+            return -1;
+        nodes->starts[i] = (int)all;
+        all += !places ? each : (size_t)count > MOVE_MAX ? MOVE_MAX + 1 : (size_t)count * size;
+    }
+    nodes->starts[nodes->ranks] = (int)all;
+    *bytes = all <= MOVE_MAX ? all : 0;
+    return 0;
+}
+
+/* What leaders exchange: the data of each space. */
+static void divide(const struct nodes *nodes)
+{
+    for (int i = 0; i < nodes->spaces; i++) {
+        nodes->displacements[i] = nodes->starts[nodes->by_space[i]];
+        nodes->counts[i] = nodes->starts[nodes->by_space[i + 1]] - nodes->displacements[i];
+    }
+}
+
+/* The data of this rank where it may be in place, of the rank's own type then. */
+static int find_mine(const struct nodes *nodes, const struct one *from, const struct many *to,
+                     const struct shape *shape, struct piece *mine)
+{
+    return from->buffer == MPI_IN_PLACE ? exchange_piece(to, shape, nodes->rank, mine)
+                                        : exchange_one(from, mine);
+}
+
+static int may_get(const struct nodes *nodes, const void *from, const struct many *to,
+                   struct shape *shape)
+{
+    const struct exchange call = {.rank = nodes->rank, .ranks = nodes->ranks};
+    return exchange_many(&call, to, shape) == 0 &&
+           !exchange_is_aliased(from, to->buffer, &call, &to->places);
+}
+
+/* ---- The operations ---- */
+
+static int exchange_gathered(const struct nodes *nodes, int root)
+{
+    int own = nodes_own(nodes), to = root == ENGINE_EVERYBODY ? own : nodes->of[root].leader;
+    char *room = nodes->rooms[0];
+    if (!nodes_is_leader(nodes))
+        return MPI_SUCCESS;
+    divide(nodes);
+    if (root == ENGINE_EVERYBODY)
+        return real()->Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, room, nodes->counts,
+                                  nodes->displacements, MPI_BYTE, nodes->leaders);
+    return real()->Gatherv(own == to ? MPI_IN_PLACE : room + nodes->displacements[own],
+                           nodes->counts[own], MPI_BYTE, room, nodes->counts, nodes->displacements,
+                           MPI_BYTE, to, nodes->leaders);
+}
+
+int nodes_gather(const struct nodes *nodes, const struct one *from, const struct many *to, int root,
+                 int *result)
+{
+    size_t bytes, each;
+    struct piece mine;
+    struct reading reading = {.nodes = nodes, .to = to};
+    int gets = root == ENGINE_EVERYBODY || root == nodes->rank;
+    if (root >= nodes->ranks || (to->places.vary && root != ENGINE_EVERYBODY) ||
+        (from->buffer == MPI_IN_PLACE && !gets) ||
+        (gets && !may_get(nodes, from->buffer, to, &reading.shape)) ||
+        find_mine(nodes, from, to, &reading.shape, &mine) != 0)
+        return 0;
+    each = piece_bytes(&mine);
+    if (lay_out(nodes, to->places.vary ? &to->places : NULL, reading.shape.size, each, &bytes) !=
+            0 ||
+        bytes == 0)
+        return 0;
+    *result = to_leader(nodes, &mine, nodes->rooms[0],
+                        nodes->starts + nodes->by_space[nodes_own(nodes)], 0);
+    if (*result == MPI_SUCCESS)
+        *result = exchange_gathered(nodes, root);
+    int is_there = root == ENGINE_EVERYBODY || nodes->of[root].leader == nodes_own(nodes);
+    if (*result == MPI_SUCCESS && is_there)
+        *result = from_leader(&reading, bytes,
+                              root == ENGINE_EVERYBODY ? root : nodes->of[root].place, read_all);
+    return 1;
+}
+
+/* The root's data, which is in the order of the ranks, to its leader in node order. */
+static int from_root(const struct nodes *nodes, const struct piece *all, int root, size_t each)
+{
+    struct exchange here;
+    int place = nodes->of[root].place;
+    size_t bytes = each * (size_t)nodes->ranks;
+    struct engine_part own = {0};
+    struct engine_offer offer = {0};
+    struct filling filling = {&here, nodes->rooms[nodes->is_in_order ? 0 : 1], NULL, bytes, place};
+    begin_here(nodes, &here, "MPI_Gather");
+    if (all) {
+        own = piece_part(all);
+        offer = all_of(&own);
+        here.own = place == 0 ? &own : NULL;
+    }
+    run_here(&here, ENGINE_GATHER, place, 0, all && place ? &offer : NULL, fill, &filling);
+    for (int i = 0; nodes_is_leader(nodes) && !nodes->is_in_order && i < nodes->ranks; i++)
+        memcpy(nodes->rooms[0] + (size_t)i * each,
+               nodes->rooms[1] + (size_t)nodes->by_place[i] * each, each);
+    return end_here(nodes, &here);
+}
+
+static int exchange_scattered(const struct nodes *nodes, int there, size_t each)
+{
+    int own = nodes_own(nodes), mine = nodes_size(nodes, own) * (int)each;
+    for (int i = 0; i < nodes->spaces; i++) {
+        nodes->counts[i] = nodes_size(nodes, i) * (int)each;
+        nodes->displacements[i] = nodes->by_space[i] * (int)each;
+    }
+    return real()->Scatterv(nodes->rooms[0], nodes->counts, nodes->displacements, MPI_BYTE,
+                            own == there ? MPI_IN_PLACE : nodes->rooms[0], mine, MPI_BYTE, there,
+                            nodes->leaders);
+}
+
+/* What a rank of a scatter gets, and whether it keeps what it has instead. */
+struct part_of_all {
+    struct exchange *here;
+    const struct piece *piece;
+    int is_kept;
+};
+
+static void get_part(void *context, int from, const struct engine_part *part)
+{
+    const struct part_of_all *taking = context;
+    if (!taking->is_kept)
+        exchange_get(taking->here, taking->piece, from, part);
+}
+
+/* is_there: the leader's room has the data of all spaces. */
+static int hand_out(const struct nodes *nodes, const struct piece *mine, int is_kept, int is_there,
+                    size_t each)
+{
+    struct exchange here;
+    struct part_of_all taking = {&here, mine, is_kept};
+    size_t first = is_there ? (size_t)nodes->by_space[nodes_own(nodes)] : 0;
+    const struct engine_part own = {nodes->rooms[0] + first * each, each, NULL};
+    const struct engine_offer offer = {.base = own.data, .bytes = each, .stride = each};
+    begin_here(nodes, &here, "MPI_Scatter");
+    here.own = nodes_is_leader(nodes) ? &own : NULL;
+    run_here(&here, ENGINE_SCATTER, 0, ENGINE_EVERYBODY, nodes_is_leader(nodes) ? &offer : NULL,
+             get_part, &taking);
+    return end_here(nodes, &here);
+}
+
+int nodes_scatter(const struct nodes *nodes, const struct many *from, const struct one *to,
+                  int root, int *result)
+{
+    struct shape shape;
+    struct piece mine, all;
+    int is_root = nodes->rank == root, is_kept = to->buffer == MPI_IN_PLACE;
+    if (root >= nodes->ranks || from->places.vary || (is_kept && !is_root) ||
+        (is_root && !may_get(nodes, to->buffer, from, &shape)) ||
+        find_mine(nodes, to, from, &shape, &mine) != 0)
+        return 0;
+    size_t each = piece_bytes(&mine), ranks = (size_t)nodes->ranks;
+    if (each == 0 || each > MOVE_MAX / ranks)
+        return 0;
+    if (is_root)
+        all = (struct piece){from->buffer, from->places.count * nodes->ranks, shape};
+    int there = nodes->of[root].leader, own = nodes_own(nodes);
+    *result = own == there ? from_root(nodes, is_root ? &all : NULL, root, each) : MPI_SUCCESS;
+    if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
+        *result = exchange_scattered(nodes, there, each);
+    if (*result == MPI_SUCCESS)
+        *result = hand_out(nodes, &mine, is_kept, own == there, each);
+    return 1;
+}
+
+/* What the ranks of this space have for those of each space. */
+static void sort(const struct nodes *nodes, size_t each)
+{
+    int own = nodes_own(nodes), here = nodes_size(nodes, own);
+    char *to = nodes->rooms[1];
+    for (int space = 0; space < nodes->spaces; space++)
+        for (int from = 0; from < here; from++)
+            for (int i = nodes->by_space[space]; i < nodes->by_space[space + 1]; i++) {
+                memcpy(to,
+                       nodes->rooms[0] + (size_t)(from * nodes->ranks + nodes->by_place[i]) * each,
+                       each);
+                to += each;
+            }
+}
+
+/* Each pair of spaces has as much for one another. */
+static int exchange_sorted(const struct nodes *nodes, size_t each)
+{
+    int here = nodes_size(nodes, nodes_own(nodes));
+    sort(nodes, each);
+    for (int i = 0; i < nodes->spaces; i++) {
+        nodes->counts[i] = here * nodes_size(nodes, i) * (int)each;
+        nodes->displacements[i] = here * nodes->by_space[i] * (int)each;
+    }
+    return real()->Alltoallv(nodes->rooms[1], nodes->counts, nodes->displacements, MPI_BYTE,
+                             nodes->rooms[0], nodes->counts, nodes->displacements, MPI_BYTE,
+                             nodes->leaders);
+}
+
+int nodes_alltoall(const struct nodes *nodes, const struct many *from, const struct many *to,
+                   int *result)
+{
+    struct shape shape;
+    struct reading reading = {.nodes = nodes, .to = to};
+    const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
+    if (to->places.vary || !may_get(nodes, from->buffer, to, &reading.shape) ||
+        exchange_many(&(const struct exchange){.ranks = nodes->ranks}, given, &shape) != 0)
+        return 0;
+    const struct piece all = {given->buffer, given->places.count * nodes->ranks, shape};
+    size_t ranks = (size_t)nodes->ranks, most = ranks * (size_t)nodes->most_here,
+           here = (size_t)nodes_size(nodes, nodes_own(nodes));
+    reading.each = piece_bytes(&all) / ranks;
+    if (reading.each == 0 || reading.each > MOVE_MAX / most)
+        return 0;
+    *result = to_leader(nodes, &all, nodes->rooms[0], NULL, reading.each * ranks);
+    if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
+        *result = exchange_sorted(nodes, reading.each);
+    if (*result == MPI_SUCCESS)
+        *result = from_leader(&reading, reading.each * ranks * here, ENGINE_EVERYBODY, read_own);
+    return 1;
+}
