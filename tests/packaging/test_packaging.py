@@ -74,6 +74,25 @@ def test_versions_agree():
     assert recipe.name.startswith(f"onespace-{VERSION}-") and f"\nversion = '{VERSION}'\n" in recipe.read_text()
 
 
+# ---- What is packed ----
+
+@pytest.mark.parametrize("git", [True, False], ids=["git", "no-git"])
+def test_source_is_packed_without_what_was_built(tmp_path, git):
+    """Into a directory below the build, as scripts/debian-package does: in a copy without git, too."""
+    packed = {"CMakeLists.txt", ".ci/run", "packaging/archive/build", "packaging/lib/source.sh", ".gitignore"}
+    left_out = {"build/bin/onespace", "build-clang/log", ".venv/mpich/bin/mpicc", "bench/results/p2p.json",
+                "tests/lib/__pycache__/jobs.pyc", ".pytest_cache/README.md"}
+    for name in packed | left_out:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(read(name) if name in packed else "")
+    if git:
+        subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
+    subprocess.run(["sh", "-euc", ". packaging/lib/source.sh; source_tree build/packages/tree"], cwd=tmp_path,
+                   check=True, timeout=60)
+    tree = tmp_path / "build/packages/tree"
+    assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == packed
+
+
 # ---- Syntax ----
 
 def test_spack_recipe_is_python():

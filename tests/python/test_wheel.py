@@ -53,3 +53,19 @@ def test_installed_command_runs_tasks(job, interpreter, installed, tmp_path):
     result = job.run([interpreter, "-m", "onespace", "run", interpreter, script],
                      env={"PYTHONPATH": str(installed), "INSTALLED": str(installed)})
     assert result.out == "0 35.0\n", str(result)
+
+
+def test_installed_component_for_open_mpi_is_found(job, interpreter, installed):
+    """A rank, as by its launcher's variable, says what is set for it."""
+    result = job.run([interpreter, "-m", "onespace", "run", "--verbose", "true"],
+                     env={"PYTHONPATH": str(installed), "PMI_RANK": "0", "PMI_SIZE": "1"})
+    directory = installed / "onespace/lib/onespace/openmpi"
+    assert result.code == 0 and f"OMPI_MCA_mca_base_component_path={directory}:" in result.err, str(result)
+
+
+def test_installed_libraries_find_one_another(installed):
+    libraries = [*installed.rglob("*.so"), *installed.rglob("*.so.[0-9]*")]
+    assert {"libonespace.so.0", "mca_smsc_onespace.so"} <= {library.name for library in libraries}
+    for library in libraries:
+        listing = subprocess.run(["ldd", library], capture_output=True, text=True, timeout=20, check=False).stdout
+        assert "not found" not in listing, f"{library}:\n{listing}"
