@@ -179,6 +179,14 @@ onespace_insitu_put_attribute(struct onespace_insitu *channel,
  * begun. -ENOMEM: no memory for the copy; the step stays begun. -EOWNERDEAD: a rank has died. */
 ONESPACE_API ONESPACE_CHECK int onespace_insitu_publish(struct onespace_insitu *channel);
 
+/* Takes the step that the caller published last back, without beginning another: waits until it is
+ * complete and every consumer has taken it (in mode LATEST too) and released it. 0: its arrays are
+ * the caller's to write, and consumers that come later do not find the step. -ETIMEDOUT: nothing
+ * has changed. -EALREADY: a step was begun since. -ENOENT: no step was published. -EOWNERDEAD: a
+ * rank has died before it published its part. */
+ONESPACE_API ONESPACE_CHECK int onespace_insitu_reclaim(struct onespace_insitu *channel,
+                                                        int timeout_ms);
+
 /* ---- Consumers ---- */
 
 /* Which steps onespace_insitu_take returns. */

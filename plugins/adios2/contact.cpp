@@ -53,8 +53,12 @@ bool find_contact(const std::string &stream, std::string *where)
         return false;
     if (host == host_name() && kill((pid_t)writer, 0) != 0 && errno == ESRCH)
         return false; // it was killed
-    *where = "process " + std::to_string(writer) + " on " + host +
-             " writes it in the space of process " + std::to_string(root);
+    *where =
+        "process " + std::to_string(writer) + " on " + host +
+        " writes it in the space of process " + std::to_string(root) +
+        (host == host_name()
+             ? ": start the reader in that space too"
+             : ": start the reader there, since a space is of one node, or the writer in none");
     return true;
 }
 

@@ -20,7 +20,7 @@ class Contact
     std::string path;
 };
 
-// Whether a writer that lives has such a file; `where` says where it is.
+// Whether a writer that lives has such a file; `where` says where it is, and what to do.
 bool find_contact(const std::string &stream, std::string *where);
 // Whether a writer by SST has its file.
 bool find_sst(const std::string &stream);

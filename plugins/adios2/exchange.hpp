@@ -15,7 +15,7 @@ namespace onespace_adios
 {
 
 // Raised when anything below changes: a plug-in refuses what one of another version has made.
-constexpr uint32_t ABI = 1;
+constexpr uint32_t ABI = 2;
 constexpr uint64_t MAGIC = UINT64_C(0x3173616f69646131); // "1adioas1"
 constexpr const char *PART_NAME = "adios2";
 
@@ -36,7 +36,9 @@ struct Block {
     const uint64_t *shape; // dimensions each; NULL: there is none
     const uint64_t *start;
     const uint64_t *count;
-    const void *data; // without gaps, the last dimension fastest; of a text its characters
+    // Elements without gaps, the last dimension fastest; of a text its characters. `data`: in
+    // memory of the step; `lent`, if not NULL: in the program's, to be read as loan.hpp says.
+    const void *data, *lent;
     uint64_t bytes;
 };
 
@@ -48,10 +50,22 @@ struct Attribute {
     const void *data; // elements; of texts: Text[count]
 };
 
+// What is lent of a part (loan.hpp, which has the protocol).
+struct Loan {
+    enum State : uint32_t { none, lent, copied };
+    std::atomic<uint32_t> state;     // the writer writes it
+    std::atomic<uint32_t> is_called; // by readers: they need memory that stays until EndStep
+    // id + 1 of members that read lent memory, 0: a free place. Each enters and leaves by itself;
+    // one that died in between stays.
+    std::atomic<int32_t> reading[32];
+    int32_t writer; // its id
+};
+
 // One rank's part of a step.
 struct Part {
     uint64_t magic;
     uint32_t abi, rank;
+    Loan *loan;
     uint64_t step;
     uint64_t block_count, attribute_count;
     const Block *blocks;
@@ -67,6 +81,9 @@ struct Control {
     // The groups of readers that have come, in units of READER_UNIT each. Raised by every rank of a
     // group by its share, after it has opened the channel; the writer polls it until it begins.
     std::atomic<uint64_t> arrived;
+    // With FirstTimestepPrecious each rank's part of the first step, which that rank stores when it
+    // has published it; else NULL.
+    std::atomic<const Part *> *first;
 };
 constexpr uint64_t READER_UNIT = 720720; // a multiple of all numbers to 16
 

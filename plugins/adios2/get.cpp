@@ -1,5 +1,6 @@
 // plugins/adios2/get.cpp: what a reader gets of a step: values, boxes, blocks, and their
 // statistics.
+#include "loan.hpp"
 #include "reader.hpp"
 
 #include <algorithm>
@@ -56,8 +57,8 @@ void Reader::copy(const Request &request, void *values)
 {
     auto found = variables.find(request.name);
     if (found == variables.end() || found->second.blocks.empty())
-        fail("Get",
-             "step " + std::to_string(step.step) + " has no variable \"" + request.name + "\"");
+        fail("Get", "step " + std::to_string(current_step()) + " has no variable \"" +
+                        request.name + "\"");
     const Known &known = found->second;
     if (known.element != request.element)
         fail("Get", "variable \"" + request.name + "\" is of another type");
@@ -109,7 +110,8 @@ void Reader::copy_block(const Known &known, const Request &request, void *values
         for (size_t d = 0; d < target.start.size(); d++)
             target.start[d] = wanted.start[d] - request.memory_start[d];
     }
-    if (copy_common(found.block->data, block, values, target, wanted, known.element_bytes) !=
+    Borrowed from(found.loan, *found.block);
+    if (copy_common(from.data(), block, values, target, wanted, known.element_bytes) !=
         elements_of(wanted.count))
         fail("Get", "the selection of variable \"" + request.name + "\" is outside block " +
                         std::to_string(request.block));
@@ -131,9 +133,11 @@ void Reader::copy_box(const Known &known, const Request &request, void *values)
         for (size_t d = 0; d < target.start.size(); d++)
             target.start[d] = wanted.start[d] - request.memory_start[d]; // may wrap, and back
     }
-    for (const Found &found : known.blocks)
-        copy_common(found.block->data, {found.start, found.count}, values, target, wanted,
+    for (const Found &found : known.blocks) {
+        Borrowed from(found.loan, *found.block);
+        copy_common(from.data(), {found.start, found.count}, values, target, wanted,
                     known.element_bytes);
+    }
 }
 
 // ---- Blocks ----
@@ -144,10 +148,10 @@ void Reader::find_statistics(const Known &known, Found &found) const
     if (found.has_statistics || !has_statistics)
         return;
     size_t count = known.element == Element::text ? 0 : found.block->bytes / known.element_bytes;
+    Borrowed from(found.loan, *found.block);
     if (count)
         with_type(known.element, [&](auto tag) {
-            statistics_of<typename decltype(tag)::type>(found.block->data, count, found.min,
-                                                        found.max);
+            statistics_of<typename decltype(tag)::type>(from.data(), count, found.min, found.max);
         });
     found.has_statistics = true;
 }
@@ -162,7 +166,7 @@ adios2::MinVarInfo *Reader::blocks(const std::string &variable)
         known.shape_kind == Shape::global_value || known.shape_kind == Shape::local_value;
     size_t *shape = known.shape.empty() ? nullptr : known.shape.data();
     auto info = new adios2::MinVarInfo((int)known.blocks.front().count.size(), shape);
-    info->Step = step.step;
+    info->Step = current_step();
     info->WasLocalValue = known.shape_kind == Shape::local_value;
     info->IsValue = is_value;
     if (info->WasLocalValue)

@@ -53,6 +53,16 @@ bool boolean(const std::string &key, const std::string &value)
     return false;
 }
 
+Parameters::Puts puts(const std::string &key, const std::string &value)
+{
+    std::string word = lower(value);
+    if (word == "lend")
+        return Parameters::Puts::lend;
+    if (word != "copy" && word != "wait")
+        refuse(key, value, "\"lend\", \"copy\" or \"wait\"");
+    return word == "copy" ? Parameters::Puts::copy : Parameters::Puts::wait;
+}
+
 // SST's, of which this engine knows the default alone.
 void refuse_if(bool is_set, const std::string &key, const std::string &value)
 {
@@ -75,10 +85,11 @@ const std::map<std::string, Setter> &setters()
         {"opentimeoutsecs", [](P &p, S k, S v) { p.open_timeout = number(k, v, 999999); }},
         {"alwaysprovidelatesttimestep", [](P &p, S k, S v) { p.latest = boolean(k, v); }},
         {"ranks", [](P &p, S k, S v) { p.ranks_by_launcher = choice(k, v, "launcher", "alone"); }},
-        {"puts", [](P &p, S k, S v) { p.puts_wait = choice(k, v, "wait", "copy"); }},
+        {"puts", [](P &p, S k, S v) { p.puts = puts(k, v); }},
         {"mindeferredsize", [](P &p, S k, S v) { p.copied_at_once = number(k, v, 999999999); }},
-        {"firsttimestepprecious", [](P &, S k, S v) { refuse_if(boolean(k, v), k, v); }},
+        {"firsttimestepprecious", [](P &p, S k, S v) { p.keeps_first = boolean(k, v); }},
         {"reservequeuelimit", [](P &, S k, S v) { refuse_if(number(k, v, 9999) != 0, k, v); }},
+        {"stepdistributionmode", [](P &, S k, S v) { refuse_if(lower(v) != "alltoall", k, v); }},
         {"spin", [](P &p, S k, S v) { p.spin_us = number(k, v, 9999999); }},
         {"addresses", [](P &p, S k, S v) { p.shows_addresses = boolean(k, v); }},
         {"statslevel", [](P &p, S k, S v) { p.has_statistics = number(k, v, 1) != 0; }},
@@ -97,6 +108,8 @@ bool is_of_others(const std::string &key)
         "registrationmethod",
         "datatransport",
         "wandatatransport",
+        "mercuryprotocol",
+        "isrowmajor",
         "networkinterface",
         "controltransport",
         "controlmodule",
@@ -106,7 +119,6 @@ bool is_of_others(const std::string &key)
         "preloadmode",
         "marshalmethod",
         "compressionmethod",
-        "stepdistributionmode",
         "speculativepreloadmode",
         "specautonodethreshold",
         "readershortcircuitreads",
@@ -133,12 +145,13 @@ Parameters read_parameters(const adios2::Params &given)
             throw std::invalid_argument(
                 "onespace: there is no engine parameter " + key +
                 ": there are Channel, QueueLimit, QueueFullPolicy, RendezvousReaderCount, "
-                "OpenTimeoutSecs, AlwaysProvideLatestTimestep, MinDeferredSize, Ranks, Puts, Spin, "
+                "OpenTimeoutSecs, AlwaysProvideLatestTimestep, FirstTimestepPrecious, "
+                "MinDeferredSize, Ranks, Puts, Spin, "
                 "Addresses, "
                 "StatsLevel, Fallback, verbose, and those of SST");
         }
     }
-    if (result.puts_wait && (result.queue_limit > 0 || result.discards))
+    if (result.puts == Parameters::Puts::wait && (result.queue_limit > 0 || result.discards))
         throw std::invalid_argument("onespace: engine parameter Puts=\"wait\": EndStep waits for "
                                     "the readers, so leave QueueLimit and QueueFullPolicy out");
     return result;

@@ -9,6 +9,10 @@ namespace onespace_adios
 {
 
 struct Parameters {
+    // Deferred Puts, in EndStep: `lend`: readers read the program's memory, if they are as fast as
+    // a copy; `copy`: copies; `wait`: lends, and waits for readers however long they take.
+    enum class Puts { lend, copy, wait };
+
     std::string channel;        // the stream's name, where it is not that given to Open
     unsigned queue_limit = 0;   // complete steps that readers have not released; 0: the most
     bool discards = false;      // QueueFullPolicy
@@ -16,8 +20,9 @@ struct Parameters {
     unsigned spin_us = 0;       // a reader's BeginStep polls so long before it waits
     unsigned open_timeout = 60; // seconds
     bool latest = false;        // AlwaysProvideLatestTimestep
+    bool keeps_first = false;   // FirstTimestepPrecious
     bool ranks_by_launcher = false;
-    bool puts_wait = false; // EndStep returns when readers are done: nothing is copied
+    Puts puts = Puts::lend;
     size_t copied_at_once = size_t(4) << 20; // MinDeferredSize: smaller Puts, even deferred
     bool shows_addresses = false;
     bool has_statistics = true;

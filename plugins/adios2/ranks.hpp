@@ -33,8 +33,9 @@ struct Ranks {
 Ranks ranks_of(MPI_Comm comm);
 #endif
 
-// Of the environment that MPI's launchers, Slurm and `onespace run` set. Throws std::runtime_error
-// when none did.
+// Of the environment that MPI's launchers, Slurm and `onespace run` set. A process that none of
+// them has numbered is alone: an analysis that was started by hand shares adios2.xml with a
+// simulation.
 Ranks ranks_of_launcher();
 
 } // namespace onespace_adios

@@ -6,6 +6,7 @@
 #include "reader.hpp"
 
 #include "attributes.hpp"
+#include "loan.hpp"
 #include "writer.hpp"
 
 #include <onespace.h>
@@ -55,7 +56,8 @@ void Reader::fail(const char *what, const std::string &why) const
 Reader::Reader(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
                const Ranks &readers, const std::function<std::string()> &is_elsewhere)
     : io(program_io), name(stream), ranks(readers), has_statistics(parameters.has_statistics),
-      shows_addresses(parameters.shows_addresses), spin_us(parameters.spin_us)
+      shows_addresses(parameters.shows_addresses), takes_latest(parameters.latest),
+      spin_us(parameters.spin_us)
 {
     if (parameters.latest && ranks.size > 1)
         fail("Open for reading", "AlwaysProvideLatestTimestep is for readers of one rank, and this "
@@ -70,11 +72,11 @@ Reader::Reader(adios2::IO program_io, const std::string &stream, const Parameter
     }
 }
 
-void Reader::check(const Control &control) const
+void Reader::check(const Control &shown) const
 {
-    if (control.magic != MAGIC || control.abi != ABI)
-        fail("Open for reading", "the writer's plug-in (for ADIOS2 " + std::string(control.adios) +
-                                     ") is of version " + std::to_string(control.abi) +
+    if (shown.magic != MAGIC || shown.abi != ABI)
+        fail("Open for reading", "the writer's plug-in (for ADIOS2 " + std::string(shown.adios) +
+                                     ") is of version " + std::to_string(shown.abi) +
                                      ", this one (for ADIOS2 " ADIOS2_VERSION_STR ") of version " +
                                      std::to_string(ABI) + ": build both from the same onespace");
 }
@@ -90,20 +92,25 @@ void Reader::arrive(const Parameters &parameters, const std::function<std::strin
                       "the same name, or give both the engine parameter Channel";
     do {
         onespace_insitu_step shown = {};
-        const Control *control = nullptr;
+        const Control *found = nullptr;
         int result = onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
                                           SLICE_MS, &control_channel);
         if (result == 0) {
             result = onespace_insitu_take(control_channel, &shown, SLICE_MS);
             if (result == 0)
-                result = find_published(control_channel, shown, 0, &control);
+                result = find_published(control_channel, shown, 0, &found);
             if (result == 0) {
-                check(*control);
+                check(*found);
                 result = onespace_insitu_open(channel_name(name).c_str(), mode, SLICE_MS, &channel);
             }
             if (result == 0) {
                 uint64_t share = (READER_UNIT + ranks.size - 1) / ranks.size;
-                const_cast<Control *>(control)->arrived.fetch_add(share);
+                const_cast<Control *>(found)->arrived.fetch_add(share);
+                if (found->first && !takes_latest) {
+                    control = found;
+                    control_step = shown;
+                    return;
+                }
                 result = onespace_insitu_release(control_channel, &shown);
                 if (result == 0)
                     return;
@@ -158,22 +165,42 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_secon
                                     "\": a reader's StepMode is Read");
     if (is_over)
         return adios2::StepStatus::EndOfStream;
-    adios2::StepStatus status = take(milliseconds(timeout_seconds));
-    // Ranks that opened the stream while steps passed by begin with the same one.
-    if (is_first && status != adios2::StepStatus::NotReady) {
-        uint64_t least = ranks.largest(status == adios2::StepStatus::OK ? step.step : UINT64_MAX);
-        while (status == adios2::StepStatus::OK && step.step < least) {
-            (void)!onespace_insitu_release(channel, &step);
-            status = take(-1);
-        }
-        is_first = false;
-    }
+    int timeout_ms = milliseconds(timeout_seconds);
+    adios2::StepStatus status = has_next   ? adios2::StepStatus::OK
+                                : is_first ? take_first(timeout_ms)
+                                           : take(timeout_ms);
     if (status != adios2::StepStatus::OK) {
         is_over = status != adios2::StepStatus::NotReady;
         return status;
     }
+    has_next = has_next && is_first_shown;
     in_step = true;
     collect();
+    return status;
+}
+
+// Ranks that opened the stream while steps passed by begin with the same one.
+adios2::StepStatus Reader::take_first(int timeout_ms)
+{
+    if (show_first())
+        return adios2::StepStatus::OK;
+    adios2::StepStatus status = take(timeout_ms);
+    if (status == adios2::StepStatus::OK && was_first_shown && step.step == 0) {
+        (void)!onespace_insitu_release(channel, &step);
+        status = take(timeout_ms);
+    }
+    if (status == adios2::StepStatus::NotReady)
+        return status;
+    uint64_t least = ranks.largest(status == adios2::StepStatus::OK ? step.step : UINT64_MAX);
+    while (status == adios2::StepStatus::OK && step.step < least) {
+        (void)!onespace_insitu_release(channel, &step);
+        status = take(-1);
+    }
+    is_first = false;
+    if (status == adios2::StepStatus::OK && step.step > 0)
+        has_next = show_first();
+    if (!is_first_shown)
+        forget_first();
     return status;
 }
 
@@ -183,13 +210,15 @@ void Reader::end_step()
         throw std::logic_error("onespace: EndStep of stream \"" + name + "\" without BeginStep");
     perform_gets();
     in_step = false;
-    if (onespace_insitu_release(channel, &step) < 0)
+    if (is_first_shown)
+        forget_first();
+    else if (onespace_insitu_release(channel, &step) < 0)
         fail("EndStep", onespace_insitu_message());
 }
 
 size_t Reader::current_step() const
 {
-    return step.step;
+    return is_first_shown ? 0 : step.step;
 }
 
 // ---- The variables of a step ----
@@ -198,13 +227,16 @@ void Reader::collect()
 {
     for (auto &[ignored, known] : variables)
         known.blocks.clear();
-    attributes_seen.resize(step.ranks);
-    for (unsigned rank = 0; rank < step.ranks; rank++) {
+    const unsigned writers = is_first_shown ? control->ranks : step.ranks;
+    attributes_seen.resize(writers);
+    for (unsigned rank = 0; rank < writers; rank++) {
         const Part *part = nullptr;
-        if (find_published(channel, step, rank, &part) < 0)
+        if (is_first_shown)
+            part = control->first[rank].load();
+        else if (find_published(channel, step, rank, &part) < 0)
             fail("BeginStep", onespace_insitu_message());
         for (uint64_t i = 0; i < part->block_count; i++)
-            add(part->blocks[i], rank);
+            add(part->blocks[i], rank, part->loan);
         if (attributes_seen[rank] != part->attributes_version)
             define_attributes(io, *part);
         attributes_seen[rank] = part->attributes_version;
@@ -214,7 +246,7 @@ void Reader::collect()
     define_all();
 }
 
-void Reader::add(const Block &block, unsigned writer)
+void Reader::add(const Block &block, unsigned writer, Loan *loan)
 {
     std::string_view written(block.name.bytes, block.name.length);
     auto found = variables.find(written);
@@ -234,6 +266,7 @@ void Reader::add(const Block &block, unsigned writer)
     }
     Found one = {};
     one.block = &block;
+    one.loan = loan;
     one.writer = writer;
     if (block.start)
         one.start.assign(block.start, block.start + block.dimensions);
@@ -335,7 +368,8 @@ void Reader::define_addresses()
     for (const auto &[variable, known] : variables)
         for (const Found &found : known.blocks)
             if (found.block->dimensions)
-                addresses["onespace/address/" + variable].push_back((uint64_t)found.block->data);
+                addresses["onespace/address/" + variable].push_back(
+                    (uint64_t)lasting_data(found.loan, *found.block));
     address_blocks.clear();
     address_blocks.reserve(addresses.size());
     static const uint64_t zero = 0;
@@ -353,7 +387,7 @@ void Reader::define_addresses()
         block.data = values.data();
         block.bytes = values.size() * sizeof(uint64_t);
         address_blocks.push_back(block);
-        add(address_blocks.back(), 0);
+        add(address_blocks.back(), 0, nullptr);
     }
 }
 

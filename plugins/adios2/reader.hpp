@@ -20,6 +20,7 @@ namespace onespace_adios
 // One Put of a writer, as readers see it.
 struct Found {
     const Block *block;
+    Loan *loan; // of the writer's part; NULL: it lends nothing
     unsigned writer;
     Dims start, count; // in the array; of a joined one, where it came to lie
     bool has_statistics = false;
@@ -72,10 +73,13 @@ class Reader : public Reading
     };
 
     void arrive(const Parameters &parameters, const std::function<std::string()> &is_elsewhere);
-    void check(const Control &control) const;
+    void check(const Control &shown) const;
     adios2::StepStatus take(int timeout_ms);
+    adios2::StepStatus take_first(int timeout_ms);
+    bool show_first();
+    void forget_first();
     void collect();
-    void add(const Block &block, unsigned writer);
+    void add(const Block &block, unsigned writer, Loan *loan);
     void settle(Known &known);
     void define_all();
     void define_one(const std::string &variable, Known &known);
@@ -92,10 +96,15 @@ class Reader : public Reading
     adios2::IO io;
     const std::string name;
     const Ranks ranks;
-    const bool has_statistics, shows_addresses;
+    const bool has_statistics, shows_addresses, takes_latest;
     const unsigned spin_us;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
     onespace_insitu_step step = {};
+    // With FirstTimestepPrecious (first.cpp): the writer's control, and the step that holds it.
+    const Control *control = nullptr;
+    onespace_insitu_step control_step = {};
+    bool is_first_shown = false, was_first_shown = false;
+    bool has_next = false; // `step` was taken, for the next BeginStep
     std::map<std::string, Known, std::less<>> variables;
     std::map<const void *, Known *> by_variable;
     std::vector<Deferred> deferred;

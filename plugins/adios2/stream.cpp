@@ -115,7 +115,7 @@ void Stream::fall_back(const std::string &why)
     std::string where;
     if (mode == adios2::Mode::Read && find_contact(name, &where))
         throw std::runtime_error("onespace: Open of stream \"" + name + "\": " + why + "; but " +
-                                 where + ": start the reader in that space too");
+                                 where);
     if (parameters.fallback.empty())
         throw std::runtime_error("onespace: Open of stream \"" + name + "\": " + why +
                                  " (there is no engine parameter Fallback)");

@@ -1,18 +1,15 @@
 // plugins/adios2/writer.cpp: steps of a writer, from Open to Close.
 //
 // A step of ADIOS2 is one of a channel, with one Stage of memory, which is the writer's again when
-// onespace_insitu_begin has returned. Data is copied by Put (Sync), PerformPuts or EndStep, or was
-// written in place, into a span. With Puts="wait" nothing is copied: EndStep begins the next step
-// of a channel of depth 1, which returns when readers have released this one.
+// onespace_insitu_begin has returned. Data is copied by Put (Sync) or PerformPuts, or was written
+// in place, into a span; what is left in EndStep is lent to readers (loan.hpp) or copied.
 #include "writer.hpp"
 
 #include <onespace.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 
 namespace onespace_adios
 {
@@ -59,8 +56,9 @@ void Writer::fail(const char *what, int result) const
 
 Writer::Writer(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
                const Ranks &writers)
-    : io(program_io), name(stream), ranks(writers), puts_wait(parameters.puts_wait),
-      copied_at_once(parameters.puts_wait ? 0 : parameters.copied_at_once),
+    : io(program_io), name(stream), ranks(writers), puts(parameters.puts),
+      is_first_kept(parameters.keeps_first),
+      copied_at_once(puts == Parameters::Puts::wait ? 0 : parameters.copied_at_once),
       readers_awaited(parameters.readers)
 {
     create(parameters);
@@ -73,7 +71,9 @@ void Writer::create(const Parameters &parameters)
     onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
     options.policy = parameters.discards ? ONESPACE_INSITU_SKIP : ONESPACE_INSITU_WAIT;
     // The step that is being written is not in the queue.
-    depth = puts_wait ? 1 : parameters.queue_limit ? parameters.queue_limit + 1 : DEPTH_MAX;
+    depth = puts == Parameters::Puts::wait ? 1
+            : parameters.queue_limit       ? parameters.queue_limit + 1
+                                           : DEPTH_MAX;
     options.depth = depth;
     options.rank = ranks.rank;
     options.ranks = ranks.size;
@@ -82,79 +82,6 @@ void Writer::create(const Parameters &parameters)
         fail("Open for writing", result);
     if (ranks.rank == 0)
         show_control();
-}
-
-// Readers come to know the number of ranks and versions, and count themselves there.
-void Writer::show_control()
-{
-    control = std::make_unique<Control>();
-    control->magic = MAGIC;
-    control->abi = ABI;
-    control->ranks = ranks.size;
-    strncpy(control->adios, ADIOS2_VERSION_STR, sizeof(control->adios) - 1);
-    control->arrived.store(0);
-    int result = onespace_insitu_create(control_name(name).c_str(), nullptr, &control_channel);
-    if (result == 0)
-        result = onespace_insitu_begin(control_channel, 0, 0);
-    onespace_insitu_array array = {};
-    array.name = PART_NAME;
-    array.address = control.get();
-    array.bytes = sizeof(Control);
-    array.type = ONESPACE_INSITU_UINT8;
-    array.dimensions = 1;
-    array.shape[0] = sizeof(Control);
-    if (result == 0)
-        result = onespace_insitu_put(control_channel, &array);
-    if (result == 0)
-        result = onespace_insitu_publish(control_channel);
-    if (result < 0)
-        fail("Open for writing", result);
-}
-
-// The first rank's, for the others.
-Control *Writer::find_control(int timeout_ms)
-{
-    if (control)
-        return control.get();
-    int result = control_channel
-                     ? 0
-                     : onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
-                                            timeout_ms, &control_channel);
-    onespace_insitu_step shown;
-    onespace_insitu_array array = {};
-    if (result == 0)
-        result = onespace_insitu_take(control_channel, &shown, timeout_ms);
-    if (result == 0)
-        result = onespace_insitu_get(control_channel, &shown, 0, PART_NAME, ONESPACE_INSITU_UINT8,
-                                     &array);
-    if (result == -ETIMEDOUT)
-        return nullptr;
-    if (result < 0)
-        fail("BeginStep", result);
-    return static_cast<Control *>(array.address);
-}
-
-// As SST does in Open; here before the first step, so that two programs may open each other's
-// streams in any order. All ranks wait: one that wrote and closed would end the channel.
-bool Writer::await_readers(float timeout_seconds)
-{
-    using clock = std::chrono::steady_clock;
-    auto begin = clock::now();
-    auto most = std::chrono::duration<float>(timeout_seconds);
-    while (readers_awaited) {
-        Control *shown = find_control(100);
-        if (shown && shown->arrived.load() >= readers_awaited * READER_UNIT)
-            readers_awaited = 0;
-        else if (timeout_seconds >= 0 && clock::now() - begin > most)
-            return false;
-        else
-            std::this_thread::sleep_for(std::chrono::microseconds(200));
-        if (!control) { // a consumer's
-            (void)!onespace_insitu_close(control_channel, 0);
-            control_channel = nullptr;
-        }
-    }
-    return true;
 }
 
 // ---- Steps ----
@@ -171,16 +98,15 @@ adios2::StepStatus Writer::begin_step(adios2::StepMode, float timeout_seconds)
                                "\": the last step has no EndStep");
     if (!await_readers(timeout_seconds))
         return adios2::StepStatus::NotReady;
-    int result =
-        is_begun ? 0 : onespace_insitu_begin(channel, next_step, milliseconds(timeout_seconds));
+    int result = onespace_insitu_begin(channel, next_step, milliseconds(timeout_seconds));
     if (result == -ETIMEDOUT)
         return adios2::StepStatus::NotReady;
     if (result < 0)
         fail("BeginStep", result);
     is_discarded = result == 1;
-    is_begun = false;
     in_step = true;
     spans.clear();
+    lent.clear();
     Stage &now = stage();
     now.memory.reuse();
     now.blocks.clear();
@@ -198,25 +124,21 @@ void Writer::end_step()
 {
     if (!in_step)
         throw std::logic_error("onespace: EndStep of stream \"" + name + "\" without BeginStep");
-    if (puts_wait) {
-        for (const Deferred &put : deferred)
-            if (put.request.memory_count.empty() && put.request.element != Element::text)
-                stage().blocks[put.block].data = put.values;
-            else
-                store(stage().blocks[put.block], put.request, put.values);
-        deferred.clear();
-    }
+    Stage &now = stage();
+    bool is_kept = is_first_kept && published == 0 && !is_discarded;
+    if (!is_discarded && !is_kept && !deferred.empty())
+        lend();
     perform_puts();
     if (!is_discarded)
         publish();
     in_step = false;
     next_step++;
-    if (!is_discarded && puts_wait) {
-        int result = onespace_insitu_begin(channel, next_step, -1);
-        if (result < 0)
-            fail("EndStep", result);
-        is_begun = true;
-    }
+    if (is_kept)
+        keep_first();
+    else if (!is_discarded && puts == Parameters::Puts::wait)
+        await_release();
+    else if (!lent.empty())
+        settle(now);
 }
 
 void Writer::publish()
@@ -225,9 +147,15 @@ void Writer::publish()
     if (is_changed || !is_told)
         collect_attributes();
     now.attributes = attributes;
+    now.loan.state.store(lent.empty() ? Loan::none : Loan::lent);
+    now.loan.is_called.store(0);
+    now.loan.writer = onespace_self();
+    for (std::atomic<int32_t> &place : now.loan.reading)
+        place.store(0);
     now.part = {MAGIC,
                 ABI,
                 ranks.rank,
+                &now.loan,
                 next_step,
                 now.blocks.size(),
                 attributes->all.size(),
@@ -377,8 +305,13 @@ void Writer::close()
     int result = onespace_insitu_close(channel, -1);
     channel = nullptr;
     // A reader that has just come reads it and gives it back at once.
-    if (onespace_insitu_close(control_channel, 1000) == -ETIMEDOUT)
+    bool is_held = onespace_insitu_close(control_channel, 1000) == -ETIMEDOUT;
+    if (is_held) {
         (void)control.release();
+        (void)firsts.release();
+    }
+    if (is_held || ranks.rank > 0) // whose first step a late reader may still read
+        (void)first.release();
     control_channel = nullptr;
     if (result < 0)
         fail("Close", result);
@@ -390,11 +323,15 @@ Writer::~Writer()
 {
     if (is_closed)
         return;
-    if (onespace_insitu_close(channel, 0) < 0)
+    if (onespace_insitu_close(channel, 0) < 0) {
         for (std::unique_ptr<Stage> &kept : stages)
             (void)kept.release();
-    if (onespace_insitu_close(control_channel, 0) < 0)
+        (void)first.release();
+    }
+    if (onespace_insitu_close(control_channel, 0) < 0) {
         (void)control.release();
+        (void)firsts.release();
+    }
 }
 
 adios2::MinVarInfo *Writer::blocks(const std::string &)

@@ -3,6 +3,7 @@
 
 #include "backend.hpp"
 #include "exchange.hpp"
+#include "loan.hpp"
 #include "memory.hpp"
 #include "parameters.hpp"
 #include "ranks.hpp"
@@ -57,6 +58,7 @@ class Writer : public Writing
         std::vector<Block> blocks;
         std::shared_ptr<Attributes> attributes;
         Part part = {};
+        Loan loan = {};
     };
     struct Deferred {
         size_t block;
@@ -68,10 +70,16 @@ class Writer : public Writing
     void show_control();
     Control *find_control(int timeout_ms);
     bool await_readers(float timeout_seconds);
+    void leave_control();
+    void keep_first();
     Stage &stage();
     void begin_if_needed();
     Block &add_block(const Request &request);
     void store(Block &block, const Request &request, const void *values);
+    void lend();
+    void settle(Stage &now);
+    void copy_lent(Stage &now);
+    void await_release();
     void collect_attributes();
     void publish();
     [[noreturn]] void fail(const char *what, int result) const;
@@ -79,20 +87,25 @@ class Writer : public Writing
     adios2::IO io;
     const std::string name;
     const Ranks ranks;
-    const bool puts_wait;
+    const Parameters::Puts puts;
+    const bool is_first_kept;
     const size_t copied_at_once; // bytes: smaller ones, even deferred
     unsigned readers_awaited;
     unsigned depth = 1;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
     std::unique_ptr<Control> control;
+    std::unique_ptr<std::atomic<const Part *>[]> firsts; // of all ranks, the control's
+    std::unique_ptr<Stage> first;                        // this rank's
     // One for each step of the channel, and one for those that are discarded.
     std::vector<std::unique_ptr<Stage>> stages;
     std::vector<Deferred> deferred;
+    std::vector<size_t> lent; // blocks of this step
+    Lender lender;
     std::map<const void *, size_t> spans;
     std::shared_ptr<Attributes> attributes;
     bool is_told = false, is_changed = true;
     uint64_t next_step = 0, published = 0;
-    bool in_step = false, is_discarded = false, is_begun = false, is_closed = false;
+    bool in_step = false, is_discarded = false, is_closed = false;
 };
 
 std::string channel_name(const std::string &stream);

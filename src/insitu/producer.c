@@ -1,4 +1,4 @@
-/* src/insitu/producer.c: create a channel, publish steps, close it. */
+/* src/insitu/producer.c: create a channel, publish steps, take them back, close it. */
 #include "onespace/insitu.h"
 
 #include <errno.h>
@@ -118,6 +118,45 @@ int onespace_insitu_publish(struct onespace_insitu *handle)
     if (atomic_fetch_sub_explicit(&entry->pending, 1, memory_order_acq_rel) == 1)
         complete(channel, at, handle->sequence);
     return 0;
+}
+
+/* ---- Taking back ---- */
+
+/* 1: the step is no consumer's any more, and none will find it; 0: not yet; or -errno. */
+static int take_back(struct insitu_channel *channel, uint64_t sequence)
+{
+    for (unsigned e = 0; e < channel->depth; e++) {
+        uint64_t state = atomic_load(&channel->entries[e].state);
+        if (state >> 8 != sequence || (state & 0xff) == ENTRY_FREE)
+            continue;
+        uint32_t broken = atomic_load(&channel->broken);
+        if ((state & 0xff) == ENTRY_OPEN && broken)
+            return insitu_fail(-EOWNERDEAD,
+                               "channel '%s' has ended: task %u, which produced for it, has died",
+                               channel->name, broken - 1);
+        return (state & 0xff) == ENTRY_COMPLETE && insitu_reclaim(channel, e, sequence, 1);
+    }
+    return 1; /* another rank was first, or the entry has a later step */
+}
+
+int onespace_insitu_reclaim(struct onespace_insitu *handle, int timeout_ms)
+{
+    int result = insitu_check_producer(handle);
+    if (result < 0)
+        return result;
+    struct insitu_channel *channel = handle->channel;
+    if (handle->entry != NO_ENTRY)
+        return insitu_fail(-EALREADY, "channel '%s': step %llu is not published yet", channel->name,
+                           (unsigned long long)handle->number);
+    if (handle->sequence == 0)
+        return insitu_fail(-ENOENT, "channel '%s': no step was published", channel->name);
+    struct insitu_wait wait = insitu_wait_begin(timeout_ms);
+    while ((result = take_back(channel, handle->sequence)) == 0) {
+        result = insitu_wait_more(&wait, &channel->freed);
+        if (result < 0)
+            return result;
+    }
+    return result < 0 ? result : 0;
 }
 
 /* ---- Closing ---- */

@@ -751,6 +751,21 @@ def test_insitu_measures_each_hand_over(bench):
     assert not found
 
 
+def test_adios2_couples_two_programs_with_equal_results(bench):
+    """A difference between the engines ends the benchmark."""
+    need_two_cpus()
+    if not list((ROOT / ".venv/adios2/lib").glob("python*/site-packages/adios2/include")):
+        pytest.skip("PyPI's adios2 is not in .venv/adios2 (scripts/setup adios2)")
+    if not (pathlib.Path(ONESPACE).resolve().parents[1] / "lib/libonespace-adios2.so").exists():
+        pytest.skip("the engine of ADIOS2 is not built")
+    need("mpich")
+    found = bench("adios2", "--workload", "gray-scott", "--side", "32", "--steps", "3", "--repeats", "1", "--no-plot")
+    ways = {"onespace, one stream", "onespace", "SST", "BP5 on tmpfs"}
+    assert set(found) == {f"gray-scott/{what}/{way}" for what in ("output", "whole") for way in ways}
+    for series in found.values():
+        check_series(series, [32], 1)
+
+
 @pytest.fixture
 def package():
     if not list(pathlib.Path(ONESPACE).parents[1].glob("python/onespace/_core.*.so")):

@@ -5,11 +5,13 @@
 //   write NAME STEPS [PAUSE_MS]    boxes of a global array, values, strings, attributes
 //   read NAME [PAUSE_MS]           verifies all of it; prints the steps
 //   read-plain NAME                the same without what SST loses: statistics, several strings
+//   read-without-statistics NAME   the same, and there must be no statistics
 //   in-place NAME                  through addresses, without Get of the array
 //   spans NAME STEPS               writes through spans
 //   check-spans NAME
 //   shapes NAME | check-shapes NAME   local arrays, local values, joined arrays, memory selections
 //   types NAME | check-types NAME     every type
+//   append NAME                    opens it in a mode that streams do not have
 #include <adios2.h>
 
 #include <chrono>
@@ -39,7 +41,7 @@ std::unique_ptr<adios2::ADIOS> adios;
 adios2::IO io;
 unsigned rank, ranks; // MPI's; by the launcher, if this ADIOS2 has none
 
-bool has_statistics = true;
+bool has_statistics = true, must_have_none = false;
 
 constexpr size_t ROWS = 6, COLUMNS = 8; // of each rank
 
@@ -152,6 +154,7 @@ void check_step(adios2::Engine &engine, size_t step)
         REQUIRE(blocks[b].Min == value(step, b * ROWS, 0));
         REQUIRE(blocks[b].Max == value(step, (b + 1) * ROWS - 1, COLUMNS - 1));
     }
+    REQUIRE(!must_have_none || (blocks[0].Max == 0 && field.Max() == 0));
     REQUIRE(!has_statistics || field.Min() == value(step, 0, 0));
     REQUIRE(!has_statistics || field.Max() == value(step, rows - 1, COLUMNS - 1));
     auto halves = io.InquireVariable<float>("halves");
@@ -422,6 +425,10 @@ int main(int argc, char **argv)
             read(name, argument(3, 0));
         else if (what == "read-plain")
             has_statistics = false, read(name, 0);
+        else if (what == "read-without-statistics")
+            must_have_none = true, has_statistics = false, read(name, 0);
+        else if (what == "append")
+            io.Open(name, adios2::Mode::Append);
         else if (what == "in-place")
             read_in_place(name);
         else if (what == "spans")
