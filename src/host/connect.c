@@ -21,7 +21,7 @@
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
 
-enum { CONNECT_TRIES = 200, BACKLOG = 1024, HOST_LISTENER = 3, HOST_REPORT };
+enum { CONNECT_TRIES = 200, START_TRIES = 5, BACKLOG = 1024, HOST_LISTENER = 3, HOST_REPORT };
 
 static void socket_address(struct sockaddr_un *address, const char *directory, const char *name)
 {
@@ -82,11 +82,20 @@ static int listen_at(const char *directory, const char *name)
     return fd;
 }
 
+/* Needs no descriptor: there may be none left. */
+static void withdraw(const char *directory, const char *name)
+{
+    struct sockaddr_un address;
+    socket_address(&address, directory, name);
+    unlink(address.sun_path);
+    rmdir(directory); /* when no host needs it */
+}
+
 struct plan {
     const char *directory, *name;
     int expected, launcher;
-    int listener;
-    int report; /* closed by exec; else the error is written to it */
+    int listener; /* of the host, once it is there */
+    int report;   /* closed by exec; else the error is written to it */
 };
 
 /* Closes everything but the listener and the report; 0 to 2 lead nowhere. 0, or -1 with these in
@@ -122,24 +131,36 @@ static void execute_host(const struct plan *plan)
           (char *)NULL);
 }
 
+/* Listens before it executes, so that the shim can connect when it has. The shim's lock is shared
+ * until then. Returns an error number. */
+static int listen_and_execute(struct plan *plan)
+{
+    plan->listener = listen_at(plan->directory, plan->name);
+    if (plan->listener < 0)
+        return -plan->listener;
+    if (set_descriptors(plan) == 0) {
+        plan->report = HOST_REPORT;
+        execute_host(plan);
+    }
+    int error = errno;
+    withdraw(plan->directory, plan->name);
+    return error;
+}
+
 /* The host leaves the launcher's terminal and process group and holds none of its descriptors:
- * launchers wait for end-of-file on those. */
-static _Noreturn void become_host(const struct plan *plan)
+ * launchers wait for end-of-file on those. Its socket is made when it has left the group: launchers
+ * kill that as a whole, and who has made the socket may be the only one to remove it. */
+static _Noreturn void become_host(struct plan *plan)
 {
     sigset_t none;
-    int report = plan->report;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
     setsid();
     pid_t child = fork();
     if (child > 0)
         _exit(0);
-    if (child == 0 && set_descriptors(plan) == 0) {
-        report = HOST_REPORT;
-        execute_host(plan);
-    }
-    int error = errno;
-    (void)!write(report, &error, sizeof(error));
+    int error = child < 0 ? errno : listen_and_execute(plan);
+    (void)!write(plan->report, &error, sizeof(error));
     _exit(127);
 }
 
@@ -164,29 +185,14 @@ static int launch(struct plan *plan)
     return -error;
 }
 
-/* Needs no descriptor: there may be none left. */
-static void withdraw(const char *directory, const char *name)
-{
-    struct sockaddr_un address;
-    socket_address(&address, directory, name);
-    unlink(address.sun_path);
-    rmdir(directory); /* when no host needs it */
-}
-
 int host_start(const char *directory, const char *name, int expected, int launcher)
 {
     struct plan plan = {.directory = directory,
                         .name = name,
                         .expected = expected,
                         .launcher = launcher,
-                        .listener = listen_at(directory, name)};
-    if (plan.listener < 0)
-        return plan.listener;
-    int result = launch(&plan);
-    close(plan.listener);
-    if (result < 0)
-        withdraw(directory, name);
-    return result;
+                        .listener = -1};
+    return launch(&plan);
 }
 
 /* A process that is being killed closes its connections before its listening socket, perhaps. The
@@ -232,7 +238,9 @@ static int connect_locked(const char *directory, const char *name, int launcher,
     if (lock < 0)
         return lock;
     int fd = try_connect(directory, name); /* another shim may have started it meanwhile */
-    if (fd == -ENOENT || fd == -ECONNREFUSED) {
+    /* A host that is killed before anybody is connected to it has lost nothing: there may be
+     * another one. */
+    for (int tries = 0; tries < START_TRIES && (fd == -ENOENT || fd == -ECONNREFUSED); tries++) {
         int result = host_start(directory, name, expected, launcher);
         *failed = result < 0 ? "start" : "reach";
         fd = result < 0 ? result : try_connect(directory, name);

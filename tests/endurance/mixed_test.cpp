@@ -1,5 +1,6 @@
 // tests/endurance/mixed_test.cpp: one root for a long time: programs of all kinds, many of which
-// are killed at a random moment, and nothing grows.
+// are killed at a random moment, and nothing grows. ONESPACE_MINUTES ends it before all are done.
+#include <algorithm>
 #include <random>
 
 #include "fixture.hpp"
@@ -186,8 +187,10 @@ Level settled(const Level &before)
 
 TEST_F(endurance, of_a_root_that_spawns_and_kills_programs_of_all_kinds)
 {
-    constexpr long Looks = 20;
+    using Clock = std::chrono::steady_clock;
+    constexpr long Looks = 20, Often = 50, Seldom = 5000;
     long spawns = number_from("ONESPACE_SPAWNS", want_long() ? 1000000 : 150);
+    long minutes = number_from("ONESPACE_MINUTES", 1000000);
     unsigned seed = static_cast<unsigned>(number_from("ONESPACE_SEED", std::random_device()()));
     SCOPED_TRACE("ONESPACE_SEED=" + std::to_string(seed));
     const rlimit none = {0, 0};
@@ -196,9 +199,10 @@ TEST_F(endurance, of_a_root_that_spawns_and_kills_programs_of_all_kinds)
     mixture.warm_up();
     Level before = settled(Level());
     std::cout << "before: " << before << std::endl;
-    for (long done = 0; done < spawns && !HasFailure();) {
-        long until = std::min(spawns, done + std::max(spawns / Looks, 50L));
-        for (; done < until && !HasFailure(); done++)
+    auto end = Clock::now() + std::chrono::minutes(minutes);
+    for (long done = 0; done < spawns && Clock::now() < end && !HasFailure();) {
+        long until = std::min(spawns, done + std::clamp(spawns / Looks, Often, Seldom));
+        for (; done < until && Clock::now() < end && !HasFailure(); done++)
             mixture.spawn();
         mixture.drain();
         Level level = settled(before);

@@ -3,20 +3,24 @@ goes on serving, and holds nothing of them."""
 import os
 import random
 import socket
+import struct
 import subprocess
 import time
 
 from jobs import RUN
 
 REQUESTS = int(os.environ.get("ONESPACE_REQUESTS", 1000000 if os.environ.get("ONESPACE_LONG") == "1" else 500))
+MINUTES = float(os.environ.get("ONESPACE_MINUTES", "inf"))
 HEADER = 24  # of a request: magic, version, size, hash of the layout
 LIMITS = [0, 1, 0x7fffffff, 0x80000000, 0xffffffff]
 
 
 def connect(path):
+    """Waits while the host has still to accept as many as may wait."""
     client = socket.socket(socket.AF_UNIX)
-    client.settimeout(5)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 60, 0))
     client.connect(path)
+    client.settimeout(5)
     return client
 
 
@@ -94,7 +98,7 @@ def test_host_survives_changed_requests(job):
     chance = random.Random(seed)
     print(f"ONESPACE_SEED={seed}")
     command = job.start([*RUN, "--space", "real", "/bin/sh", "-c", "echo up; read x"], stdin=subprocess.PIPE,
-                        timeout=7000)
+                        timeout=max(7000, REQUESTS // 10))
     command.wait_for("up")
     directory = os.path.join(job.runtime, "onespace")
     path = f"{directory}/real"
@@ -103,16 +107,19 @@ def test_host_survives_changed_requests(job):
     host, = (process.pid for process in job.hosts())
     request = request_of_a_shim(job, directory, greeting)
     assert len(request) > 1000 and request[:8] == greeting[:8], len(request)
-    before = None
+    before, end = None, time.monotonic() + MINUTES * 60
     for done in range(REQUESTS + 1):
         if done == min(200, REQUESTS // 2):
             before = settled(host, held_by(host))  # what is only ever taken once is there now
         send_one(path, changed(request, chance), chance)
-        if done and done % (REQUESTS // 10) == 0:
+        if done and done % min(REQUESTS // 10, 10000) == 0:
             result = job.run([*RUN, "--space", "real", "echo", "served"], timeout=30)
             assert result.code == 0 and result.out == "served\n", result
+            print(f"{done} requests", flush=True)
+        if before and time.monotonic() > end:
+            break
     after = settled(host, before)
-    print(f"{REQUESTS} requests: before {before}, after {after}")
+    print(f"{done} requests: before {before}, after {after}")
     command.process.stdin.close()
     assert command.finish().code in (0, 1)
     for what, more in (("descriptors", 0), ("mappings", 8), ("resident", 4096), ("tables", 512)):

@@ -280,6 +280,32 @@ def test_killed_host_is_told_and_the_space_can_be_made_again(job):
     assert result.code == 0 and result.out == "back\n", str(result)
 
 
+def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
+    """With its process group, as launchers kill. Only the directory may stay, which the next one uses and removes."""
+    late = [tool("strace", "strace"), "-f", "-qq", "-o", "/dev/null", "-e", "trace=setsid", "-e",
+            "inject=setsid:delay_enter=3000000"]  # microseconds; the child that leaves the group is held there
+    command = job.start([*late, *RUN, "--space", "lost", "true"], timeout=30)
+    while len(job.shims()) < 2 and command.process.poll() is None:
+        time.sleep(0.01)
+    for shim in job.shims():
+        os.kill(shim.pid, signal.SIGKILL)
+    result = command.finish()
+    assert result.code == 128 + signal.SIGKILL, str(result)
+    assert job.sockets() in ([], [f"{job.runtime}/onespace"]), job.sockets()
+    assert job.run([*RUN, "--space", "next", "true"]).code == 0
+
+
+def test_host_that_is_killed_before_its_shim_reaches_it_is_replaced(job, tool):
+    late = [tool("strace", "strace"), "-qq", "-o", "/dev/null", "-e", "trace=connect", "-e",
+            "inject=connect:delay_enter=2000000:when=3"]  # the one after the host was started
+    command = job.start([*late, *RUN, "--space", "lost", "echo", "ran"], timeout=30)
+    while not job.hosts() and command.process.poll() is None:
+        time.sleep(0.01)
+    os.kill(job.hosts()[0].pid, signal.SIGKILL)
+    result = command.finish()
+    assert result.code == 0 and result.out == "ran\n", str(result)
+
+
 def test_background_child_of_a_task_outlives_it(job, run):
     """As in a shell: what a program puts in the background and lets go of is not killed with it."""
     result = job.run([*run, *sh("(sleep 0.5; echo later) & echo now")], timeout=15)

@@ -3,6 +3,7 @@ import pathlib
 import re
 import shlex
 import signal
+import subprocess
 import time
 import uuid
 
@@ -75,6 +76,30 @@ def test_full_group_is_told_once_for_a_job(job, guests, mpi_named, limited, laun
     result = job.run(mpi.command(4, ["sh", "-c", f"echo 0 > {group}/cgroup.procs && exec {command}"]), env=mpi.env)
     assert result.code != 0, str(result)
     is_told(result, group)
+
+
+def test_other_space_of_the_full_group_lives_on(job, guests, limited):
+    """The kernel ends the space that uses most, and nothing is said of the other."""
+    group, enter = limited
+    other = job.start([*RUN, "-n", "2", "sh", "-c", "echo ready; read line; echo $line"], stdin=subprocess.PIPE,
+                      preexec_fn=enter)
+    other.wait_for("ready", 2)
+    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter)
+    assert result.code == 128 + signal.SIGKILL, str(result)
+    is_told(result, group)
+    other.process.stdin.close()
+    result = other.finish()
+    assert result.code == 0 and result.err == "", str(result)
+
+
+@pytest.mark.parametrize("space", [[], ["--space", "lives"]], ids=["by_hand", "joined"])
+def test_process_that_a_task_has_started_is_killed_alone(job, limited, space):
+    """It has memory of its own, and the tasks are smaller."""
+    group, enter = limited
+    child = "/usr/bin/python3 -c 'bytearray(400 << 20)'; echo child $?; echo goes on"
+    result = job.run([*RUN, *space, "sh", "-c", child], preexec_fn=enter)
+    assert result.code == 0 and result.lines == ["child 137", "goes on"] and killed(group) == 1, str(result)
+    assert "onespace" not in result.err, str(result)
 
 
 @pytest.mark.parametrize("program", [["true"], ["sh", "-c", "kill -9 $PPID"], ["sh", "-c", "kill -9 $$"]])

@@ -1,49 +1,16 @@
 """tests/kernels/test_kernels.py: the same on other kernels, in a virtual machine (tests/lib/machine.py): those that
 scripts/fetch-kernels has fetched, with ONESPACE_LONG=1. `make matrix` fetches them and makes a table."""
-import os
 import pathlib
 
-import pytest
-
-import machine
 from guests import PROGRAMS
-from jobs import BUILD, ONESPACE
+from jobs import ONESPACE
 
 ENDS = pathlib.Path(__file__).parent / "ends-alike"
 USER = "setpriv --reuid 1000 --regid 1000 --clear-groups"
 UCX = "/usr/lib/x86_64-linux-gnu/ucx"
 HYDRA = ["/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"]
-TOOLS = ["/usr/bin/setpriv", "/usr/bin/mktemp", "/bin/rm"]
 
 
-def kernels():
-    found = machine.kernels()
-    return [pytest.param(found[name], id=name) for name in found] or [pytest.param(None, id="none")]
-
-
-@pytest.fixture
-def run_there(request):
-    """Runs commands there: a list of (exit status, output)."""
-    if not os.environ.get("ONESPACE_LONG"):
-        pytest.skip("a virtual machine without KVM takes minutes: ONESPACE_LONG=1")
-    try:
-        machine.check(request.param)
-    except machine.Unavailable as missing:
-        pytest.skip(str(missing))
-
-    def run(commands, files):
-        # Some distributions' kernels let processes look at descendants alone.
-        yama = "if [ -e /proc/sys/kernel/yama ]; then echo 0 >/proc/sys/kernel/yama/ptrace_scope; fi"
-        results, text = machine.run([yama, *commands], [ONESPACE, BUILD / "lib", *TOOLS, *files], request.param, 900)
-        assert len(results) == len(commands) + 1, text
-        return results[1:]
-    return run
-
-
-in_machine = pytest.mark.parametrize("run_there", kernels(), indirect=True)
-
-
-@in_machine
 def test_tasks_end_as_processes_and_alone(run_there):
     """As root and as a user: before Linux 5.16 a crash would end all, and the space is undumpable."""
     command = f"{ENDS} {ONESPACE} {PROGRAMS}"
@@ -56,7 +23,6 @@ def test_tasks_end_as_processes_and_alone(run_there):
         assert other == "other 0 intact", text
 
 
-@in_machine
 def test_jobs_and_their_tools(run_there):
     program = PROGRAMS / "mpich/mpi_exchange"
     job = f"mpiexec.mpich -n 2 {ONESPACE} run --stats {program}"

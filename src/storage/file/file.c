@@ -91,6 +91,17 @@ static int sync_directory(const struct storage_file *file)
     return result;
 }
 
+/* Of a file that could not be looked at storage_file_revert knows neither which it is nor the size
+ * that it had. */
+static void forget(struct storage_file *file)
+{
+    if (file->is_created)
+        (void)unlink(file->path);
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
 int storage_file_open(struct storage_file *file, const struct storage_hints *hints,
                       struct storage_error *error)
 {
@@ -98,12 +109,16 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
     file->path = strdup(hints->filename);
     if (!file->path)
         return storage_fail(error, -ENOMEM, "out of memory");
+    int result = 0;
     if (open_or_create(file, hints) < 0)
-        return fail_errno(error, file->path, "cannot open or create this file",
-                          "; the hint storage_alloc_filename names it");
-    int result = look(file, error);
+        result = fail_errno(error, file->path, "cannot open or create this file",
+                            "; the hint storage_alloc_filename names it");
+    if (result == 0)
+        result = look(file, error);
     if (result == 0 && !file->is_device && sync_directory(file) < 0)
         result = fail_errno(error, file->path, "cannot make its directory entry durable", "");
+    if (result < 0 && !file->inode)
+        forget(file);
     return result;
 }
 

@@ -7,6 +7,9 @@
  * The kernel reports a failure once; afterwards the pages count as clean although they are not on
  * the device. So a failed flush is never retried: the region stays failed. */
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,26 +29,37 @@ static int is_truncated(const struct storage_region *region)
            storage_file_is_short(region->file.fd, region->file_offset + region->length);
 }
 
-static const char *name_of(const struct storage_region *region)
+/* Of another rank's file only the mapping is known: the kernel has its name. */
+static const char *name_of(const struct storage_region *region, char *line, size_t size)
 {
-    return region->file.path ? region->file.path : "another rank's file";
+    uintptr_t begin = (uintptr_t)region->mapping, end = begin + region->mapping_length, first, last;
+    const char *name = region->file.path;
+    FILE *maps = name ? NULL : fopen("/proc/self/maps", "re");
+    while (!name && maps && fgets(line, (int)size, maps))
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &first, &last) == 2 && first < end &&
+            begin < last && (name = strchr(line, '/')) != NULL)
+            line[strcspn(line, "\n")] = 0;
+    if (maps)
+        fclose(maps);
+    return name ? name : "another rank's file";
 }
 
 static int report(const struct storage_region *region, struct storage_error *error)
 {
     int number = atomic_load_explicit(region->failed, memory_order_relaxed);
+    char line[PATH_MAX + 128];
+    const char *name = name_of(region, line, sizeof(line));
     if (is_truncated(region))
         return storage_fail(error, -EIO,
                             "%s: the file was cut below the end of this window (byte %llu) while "
                             "it was in use: what was stored there is lost; free the window",
-                            name_of(region),
-                            (unsigned long long)region->file_offset + region->length);
+                            name, (unsigned long long)region->file_offset + region->length);
     return storage_fail(
         error, -number,
         "%s: %s: the file system lost data of this window, and nothing stored since "
         "the last synchronisation that succeeded is safe; free the window, check "
         "the device (dmesg) and go back to a copy",
-        name_of(region), strerror(number));
+        name, strerror(number));
 }
 
 /* The owner of a borrowed mapping may unmap it first when the window is freed; the file stays. */

@@ -85,7 +85,7 @@ static int look(struct versions *versions, const struct versions_io *io,
                 struct version_slots *slots, struct storage_error *error)
 {
     versions->io = io;
-    versions->directory = versions_directory_open(versions->path, io, error);
+    versions->directory = versions_directory_open(versions->path, io, &versions->is_new, error);
     if (versions->directory < 0)
         return versions->directory;
     int result = versions_lock(versions->directory, versions->path, versions->group.rank, 1,
@@ -148,9 +148,13 @@ int versions_open(const struct versions_part *part, const struct versions_group 
     if (result == 0)
         result = open_all(made, io ? io : &versions_io_system, &slots, error);
     free(slots.slot);
-    if (result == 0)
+    if (result == 0) {
         *versions = made;
-    else
-        versions_close(made);
+        return 0;
+    }
+    /* All ranks have opened it, or failed to: none needs it any more. */
+    if (made && made->is_new)
+        versions_directory_remove(made->path);
+    versions_close(made);
     return result;
 }

@@ -51,7 +51,7 @@ static int flush_parent(const char *path, const struct versions_io *io)
     return result;
 }
 
-int versions_directory_open(const char *path, const struct versions_io *io,
+int versions_directory_open(const char *path, const struct versions_io *io, int *is_new,
                             struct storage_error *error)
 {
     char *name = versions_directory_name(path);
@@ -61,7 +61,8 @@ int versions_directory_open(const char *path, const struct versions_io *io,
     struct stat data;
     mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
     int result = 0;
-    if (mkdir(name, 0700) == 0)
+    *is_new = mkdir(name, 0700) == 0;
+    if (*is_new)
         (void)chmod(name, 0700 | mode | (mode & 0444) >> 2);
     else if (errno != EEXIST)
         result = -errno;
@@ -78,6 +79,15 @@ int versions_directory_open(const char *path, const struct versions_io *io,
                      name, strerror(-result));
     free(name);
     return result == 0 ? fd : result;
+}
+
+void versions_directory_remove(const char *path)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof(name), "%s.versions/lock", path);
+    (void)unlink(name);
+    *strrchr(name, '/') = 0;
+    (void)rmdir(name);
 }
 
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
@@ -99,8 +109,9 @@ int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count
                             "%s.versions: another window or job has these versions open: wait for "
                             "its end, or give each versioned window a file of its own",
                             path);
-    return storage_fail(error, result, "%s.versions/lock: %s: make it readable and writable", path,
-                        strerror(-result));
+    int is_full = result == -ENOSPC || result == -EDQUOT;
+    return storage_fail(error, result, "%s.versions/lock: %s: %s", path, strerror(-result),
+                        is_full ? "make room" : "make it readable and writable");
 }
 
 /* ---- Slots ---- */

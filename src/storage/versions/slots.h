@@ -33,9 +33,12 @@ char *slot_name(char name[SLOT_NAME], uint32_t rank, uint32_t number);
 
 /* "FILE.versions", owned by the caller; NULL: no memory. */
 char *versions_directory_name(const char *path);
-/* A descriptor of the directory, which is created, durably, if it is missing. */
-int versions_directory_open(const char *path, const struct versions_io *io,
+/* A descriptor of the directory, which is created, durably, if it is missing: then *is_new is 1,
+ * also when something fails afterwards. */
+int versions_directory_open(const char *path, const struct versions_io *io, int *is_new,
                             struct storage_error *error);
+/* Removes the directory if it has no slots. */
+void versions_directory_remove(const char *path);
 /* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: somebody has them.
  */
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,

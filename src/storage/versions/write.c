@@ -234,8 +234,6 @@ static int write_record(struct versions *versions, const struct commit *commit)
 static int fill_slot(struct versions *versions, struct commit *commit, struct storage_error *error)
 {
     int result = open_slot(versions, commit, error);
-    if (commit->fd < 0)
-        return result;
     if (result == 0)
         result = write_pages(versions, commit);
     if (result == 0)
