@@ -34,18 +34,49 @@ static const struct {
 };
 enum { SEARCHED = sizeof(searched) / sizeof(searched[0]) };
 
+enum { SPANS = 256 }; /* examined at once; what tasks keep of a file is fewer */
+
 static unsigned *field(const struct patch_sites *sites, unsigned index)
 {
     return (unsigned *)((char *)sites + searched[index].field);
 }
 
+static int place_of(long nr)
+{
+    for (unsigned i = 0; i < SEARCHED; i++)
+        if (searched[i].nr == nr)
+            return (int)i;
+    return -1;
+}
+
+/* Of places of calls those that can be patched. */
+static void count_patched(const unsigned char *code, size_t size, struct arch_span *spans,
+                          const int *places, unsigned count, struct patch_sites *sites)
+{
+    arch_strike_out(code, size, spans, count);
+    for (unsigned i = 0; i < count; i++)
+        *field(sites, (unsigned)places[i]) += spans[i].length != 0;
+}
+
 static void search_code(const unsigned char *code, size_t size, struct patch_sites *sites)
 {
     struct arch_patch_site site;
-    for (size_t at = arch_next_patch_site(code, size, 0, &site); at < size;
-         at = arch_next_patch_site(code, size, at + 1, &site))
-        for (unsigned i = 0; i < SEARCHED; i++)
-            *field(sites, i) += site.nr == searched[i].nr;
+    struct arch_span spans[SPANS];
+    int places[SPANS];
+    unsigned count = 0;
+    for (size_t at = arch_next_patch_site(code, size, 0, &site); at < size && at <= UINT32_MAX;
+         at = arch_next_patch_site(code, size, at + 1, &site)) {
+        int place = place_of(site.nr);
+        if (place < 0)
+            continue;
+        spans[count] = (struct arch_span){(uint32_t)at, site.length, site.lead};
+        places[count++] = place;
+        if (count == SPANS) {
+            count_patched(code, size, spans, places, count, sites);
+            count = 0;
+        }
+    }
+    count_patched(code, size, spans, places, count, sites);
 }
 
 int patch_sites_count(const char *path, struct patch_sites *sites)

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # scripts/lib/archives.sh: packages of other releases, with scratch lists, for the scripts that source this with their name in
 # me: this machine's lists are not touched and nothing is installed. debian is the archive of Debian that this machine's apt
-# uses, or nothing; scratch a directory that goes with the script.
+# uses, or nothing; scratch a directory that goes with the script. With architecture=ARCHITECTURE they are of that one.
 
 # The first archive of Debian's own among the configured ones.
 # shellcheck disable=SC2016
@@ -17,7 +17,7 @@ apt() {
     apt-get -qq -o Dir::Etc::sourcelist="$scratch/sources.list" -o Dir::Etc::sourceparts=/dev/null \
         -o Dir::State::lists="$scratch/lists" -o Dir::State::status="$scratch/status" -o Dir::Cache="$scratch/cache" \
         -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
-        -o APT::Sandbox::User= "$@"
+        -o APT::Sandbox::User= ${architecture:+-o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture"} "$@"
 }
 
 # use_debian RELEASE: the lists of that release, and no others.

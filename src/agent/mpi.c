@@ -152,7 +152,7 @@ static void join_components(void *library)
     if (!dlsym(library, "opal_smsc_base_framework") ||
         dlsym(library, "mca_base_component_repository_item_t_class") ||
         agent_file_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path)) < 0 ||
-        raw(__NR_access, path, 4 /* R_OK */) < 0)
+        raw(__NR_faccessat, AT_FDCWD, path, 4 /* R_OK */) < 0)
         return;
     void *component = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void (*join)(void *) =

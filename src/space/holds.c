@@ -108,13 +108,13 @@ long holds_unmap(uintptr_t start, size_t size)
 }
 
 /* A mapping of huge pages reaches to the end of the last one, whatever size was asked for. Only if
- * there is such a mapping does munmap refuse the size. */
+ * there is such a mapping does munmap refuse the size: the first that it accepts is the mapping's.
+ * On x86-64 huge pages have 2 MiB or 1 GiB, on aarch64 64 KiB to 16 GiB. */
 static void unmap_entry(uintptr_t start, uintptr_t end)
 {
-    static const uint64_t huge[] = {2 * LAYOUT_MIB, LAYOUT_GIB};
     long result = raw(__NR_munmap, start, end - start);
-    for (unsigned i = 0; result == -EINVAL && i < sizeof(huge) / sizeof(huge[0]); i++)
-        result = raw(__NR_munmap, start, round_up(end, huge[i]) - start);
+    for (uint64_t huge = LAYOUT_MIB / 16; result == -EINVAL && huge <= 16 * LAYOUT_GIB; huge *= 2)
+        result = raw(__NR_munmap, start, round_up(end, huge) - start);
     if (result != 0)
         holds_unmap(start, end - start);
 }

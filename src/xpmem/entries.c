@@ -7,8 +7,9 @@
 #include "base/raw.h"
 
 /* `id` has one writer at a time: the thread that took the entry, until it is given back. Stored
- * with release after the content, loaded with acquire before it: the content read is that of this
- * id. */
+ * with release after the content, loaded with acquire before it: the content read is at least that
+ * of this id. If it is a later one, the 0 that was stored before it is seen after it (fences in
+ * entry_add, clear_entries and entry_read). */
 struct entry {
     _Atomic uint64_t id;   /* 0: not in use */
     _Atomic uint32_t next; /* in the list of free entries: index + 1 of the next */
@@ -117,6 +118,7 @@ int64_t entry_add(struct space *space, struct space_slot *self, enum entry_kind 
         return -ENOMEM;
     uint16_t uses = (uint16_t)(atomic_load_explicit(&entry->uses, memory_order_relaxed) + 1);
     uint64_t other = kind == ENTRY_SEGMENT ? content->size : content->owner;
+    atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&entry->uses, uses, memory_order_relaxed);
     atomic_store_explicit(&entry->mode, (uint16_t)content->mode, memory_order_relaxed);
     atomic_store_explicit(&entry->first, content->first, memory_order_relaxed);
@@ -171,6 +173,9 @@ static void clear_entries(struct entry *entries, uint32_t count)
     size_t size = count * sizeof(struct entry);
     if (size == 0 || raw(__NR_madvise, entries, size, MADV_DONTNEED) == 0)
         return;
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&entries[i].id, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
     for (uint64_t *word = (uint64_t *)entries; size; size -= sizeof(*word))
         *(volatile uint64_t *)word++ = 0;
 }

@@ -60,6 +60,12 @@ def test_static_program_can(check, guests):
     assert verdict["can_be_task"] and verdict["libc"] == "static" and verdict["interpreter"] is None
 
 
+@pytest.mark.parametrize("program, unknown", [("calls-apart", ""), ("calls-shared", "munmap")])
+def test_call_that_cannot_be_patched_is_noted(check, guests, program, unknown):
+    notes = [note for note in check(guests(program))["notes"] if "does not recognise the system calls of" in note]
+    assert len(notes) == bool(unknown) and all(note.endswith(f" of {unknown}") for note in notes), notes
+
+
 def test_musl_program_can(check, guests, tool):
     tool("musl-gcc", "musl-tools")
     verdict = check(guests("program-musl"))

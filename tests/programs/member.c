@@ -200,6 +200,13 @@ static int await_debugger(void)
     return getchar() == EOF;
 }
 
+/* tests/space/killed_test.cpp goes on behind it, where x86-64 stops; aarch64 stops at it. */
+#ifdef __aarch64__
+#define BREAKPOINT "brk #0"
+#else
+#define BREAKPOINT "int3"
+#endif
+
 /* debugged-wait PROGRAM: collects what has ended, between two breakpoints. */
 static int play_debugged_wait(int argc, char **argv)
 {
@@ -213,9 +220,9 @@ static int play_debugged_wait(int argc, char **argv)
     /* So that the dynamic linker has found the function. */
     if (onespace_wait(id + 1, NULL, 0) != -ECHILD || await_debugger())
         return 1;
-    __asm__ volatile("int3");
+    __asm__ volatile(BREAKPOINT);
     int result = onespace_wait(id, NULL, 20000);
-    __asm__ volatile("int3");
+    __asm__ volatile(BREAKPOINT);
     return result != id;
 }
 
@@ -225,9 +232,9 @@ static int play_debugged_spawn(int argc, char **argv)
     (void)argc;
     if (await_debugger())
         return 1;
-    __asm__ volatile("int3");
+    __asm__ volatile(BREAKPOINT);
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
-    __asm__ volatile("int3");
+    __asm__ volatile(BREAKPOINT);
     return id < 0;
 }
 

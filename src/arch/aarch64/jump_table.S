@@ -3,7 +3,8 @@
 #define ONESPACE_ARCH_JUMP_TABLE_S
 
 /* The function \name jumps to entry \number of the table \targets; while that is zero, it goes on in
- * \resolve. */
+ * \resolve. Load-acquire, pairs with the release store of the entry: a branch orders no loads behind it, and what the
+ * target reads may be as new as the entry (a library that was loaded to find it). */
         .macro  ARCH_TABLE_JUMP name, targets, number, resolve
         .globl  \name
         .type   \name, %function
@@ -11,7 +12,8 @@
 \name:
         .cfi_startproc
         adrp    x16, \targets + 8 * \number
-        ldr     x16, [x16, #:lo12:(\targets + 8 * \number)]
+        add     x16, x16, #:lo12:(\targets + 8 * \number)
+        ldar    x16, [x16]
         cbz     x16, 1f
         br      x16
 1:      mov     w16, #\number

@@ -74,6 +74,8 @@ static int is_wanted(const struct space_slot *self, const struct space_patch_sit
                                               : (interposed_where(site->nr) & here) != 0;
 }
 
+/* For a CPU that changes memory by one instruction: where that is a load and a store, the page's
+ * first access would be the load. */
 static void touch_for_writing(uintptr_t address)
 {
     __atomic_fetch_or((unsigned char *)address, 0, __ATOMIC_RELAXED);
@@ -129,7 +131,7 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     /* Write before reading: a page whose first access is a write is copied at once. If the first is
      * a read, the file's page is mapped and later replaced, which interrupts every CPU that runs
      * the space. */
-    for (uint16_t i = 0; i < list.count; i++)
+    for (uint16_t i = 0; ARCH_PATCH_READS && i < list.count; i++)
         touch_for_writing(code + list.items[i].at);
     patch_all(self, code, &list, kind);
     if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC) == 0)

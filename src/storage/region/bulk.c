@@ -59,7 +59,7 @@ static size_t piece_of(unsigned style, size_t size)
         return LARGE_PIECE;
     if (style & STORAGE_RANDOM)
         return PAGE;
-    while (piece < STORAGE_HUGE && piece * 2 <= size / PART)
+    while (piece < storage_huge() && piece * 2 <= size / PART)
         piece *= 2;
     return piece;
 }
@@ -104,7 +104,7 @@ static size_t write_all(struct storage_region *region, int fd, uint64_t at, cons
 {
     int is_direct =
         region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= DIRECT_FROM;
-    size_t head = is_direct ? to_next(at, size, STORAGE_HUGE) : size;
+    size_t head = is_direct ? to_next(at, size, storage_huge()) : size;
     size_t done = write_cached(region, fd, at, from, head);
     if (done < head || done == size)
         return done;

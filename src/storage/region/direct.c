@@ -74,7 +74,7 @@ static int acquire(struct storage_direct *direct, int fd)
 size_t storage_direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
                             size_t size)
 {
-    size -= size % STORAGE_HUGE;
+    size -= size % storage_huge();
     if (size == 0 || !acquire(direct, fd))
         return 0;
     size_t done = direct_io_write(direct->io, direct->fd, at, from, size);

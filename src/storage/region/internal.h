@@ -2,10 +2,17 @@
 #ifndef ONESPACE_STORAGE_REGION_INTERNAL_H
 #define ONESPACE_STORAGE_REGION_INTERNAL_H
 
+#include <unistd.h>
+
 #include "storage/region/region.h"
 
-/* The largest folio of the page cache, and its alignment. */
-enum { STORAGE_HUGE = 2 << 20 };
+/* The largest folio of the page cache, and its alignment: what a full page of page table entries
+ * maps. 2 MiB where pages have 4 KiB, more where they are larger. */
+static inline size_t storage_huge(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return page / 8 * page;
+}
 
 /* direct.c: direct I/O of one region, whose file is fd. Returns how many bytes were transferred,
  * from the first on: whole huge pages only, and 0 unless `at` is the beginning of one. A NULL

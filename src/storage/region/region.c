@@ -8,8 +8,8 @@
  * uses large folios, and 132 scattered stores of 4 KiB wrote 245 MiB of 512 (docs/storage.md). The
  * price is that loads are not read ahead.
  *
- * For sequential access huge pages are asked for, so that one fault serves 512 pages. That needs an
- * address that is congruent to the file's offset modulo 2 MiB. */
+ * For sequential access huge pages are asked for, so that one fault serves 512 pages of 4 KiB. That
+ * needs an address that is congruent to the file's offset modulo their size. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,14 +35,13 @@ static void advise(void *mapping, size_t length, unsigned style)
  * size; NULL: let mmap choose. The surplus is unmapped. */
 static void *place_for(uint64_t offset, size_t length)
 {
-    if (length < STORAGE_HUGE)
+    size_t huge = storage_huge(), room = length + huge;
+    if (length < huge)
         return NULL;
-    size_t room = length + STORAGE_HUGE;
     char *found = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (found == MAP_FAILED)
         return NULL;
-    size_t before = (size_t)(offset - (uintptr_t)found) % STORAGE_HUGE,
-           behind = room - before - length;
+    size_t before = (size_t)(offset - (uintptr_t)found) % huge, behind = room - before - length;
     if (before)
         munmap(found, before);
     if (behind)

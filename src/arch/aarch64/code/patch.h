@@ -13,6 +13,7 @@
 enum {
     ARCH_PATCH_SITE_BYTES = 4,
     ARCH_JUMP_BYTES = 16, /* of arch_write_jump, which reaches everything */
+    ARCH_PATCH_READS = 0, /* arch_patch_call writes only: it knows what was there */
 };
 
 /* How far code may lie from the trampolines. */

@@ -12,6 +12,7 @@
 enum {
     ARCH_PATCH_SITE_BYTES = 15, /* of the longest patch site */
     ARCH_JUMP_BYTES = 5,
+    ARCH_PATCH_READS = 1, /* arch_patch_call reads the patch site before it writes to it */
 };
 
 /* How far code may lie from the trampolines. */
