@@ -11,8 +11,7 @@ from test_storage import prefix
 
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 TIME = 1800 if LONG else 300
-# Each library one way; long: both ways.
-WAYS = [("mpich", "tasks"), ("openmpi", "processes"), *([("mpich", "processes"), ("openmpi", "tasks")] if LONG else [])]
+WAYS = [(library, kind) for library in ("mpich", "openmpi") for kind in ("tasks", "processes")][:None if LONG else 1]
 WITHOUT_VERSIONS = ["file_per_rank", "contiguous", "alloc_mem", *(["one_file", "unlink"] if LONG else [])]
 WITH_VERSIONS = ["versions", "versions_one_file", *(["versions_combined"] if LONG else [])]
 DIRECT = [["write_once"]] if LONG else []
@@ -50,7 +49,7 @@ def test_each_call_that_fails_is_an_error_and_no_loss(job, guests, mpi_named, li
     assert needed <= {name for name, times in failed.items() if times}, failed
 
 
-@pytest.mark.parametrize("library, kind", WAYS if LONG else WAYS[:1])
+@pytest.mark.parametrize("library, kind", WAYS)
 def test_disk_with_more_and_more_room(job, guests, mpi_named, library, kind, small_disk):
     """Full at each moment of opening and committing; then there is room again, and the program goes on."""
     inside = small_disk / "files"
