@@ -1,4 +1,4 @@
-"""tests/adios2/test_ends.py: queues, latecomers, and ends of a stream that die in every phase."""
+"""tests/adios2/test_adios2_ends.py: queues, latecomers, and ends of a stream that die in every phase."""
 import pytest
 
 
