@@ -14,7 +14,7 @@ int handles_add(struct handles *handles, uintptr_t handle, void *value)
     if (is_new && (entry = calloc(1, sizeof(*entry))))
         entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
     if (entry) {
-        entry->value = value;
+        atomic_store_explicit(&entry->value, value, memory_order_relaxed);
         atomic_store_explicit(&entry->handle, handle, memory_order_release);
         if (is_new)
             atomic_store_explicit(bucket, entry, memory_order_release);

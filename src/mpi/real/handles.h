@@ -14,10 +14,11 @@
 
 enum { HANDLES_BITS = 10 };
 
-/* handle: written under the mutex, after `value` (release); read with acquire. 0: free. */
+/* handle: written under the mutex, after `value` (release); read with acquire. 0: free. value:
+ * relaxed; of a handle that is being freed it may be the next one's. */
 struct handle_entry {
     _Atomic uintptr_t handle;
-    void *value;
+    void *_Atomic value;
     struct handle_entry *next; /* set before the entry is published by its bucket */
 };
 
@@ -44,7 +45,7 @@ static inline struct handle_entry *handles_entry(struct handles *handles, uintpt
 static inline void *handles_find(struct handles *handles, uintptr_t handle)
 {
     struct handle_entry *entry = handles_entry(handles, handle);
-    return entry && handle ? entry->value : NULL;
+    return entry && handle ? atomic_load_explicit(&entry->value, memory_order_relaxed) : NULL;
 }
 
 /* 0 or an error class. */

@@ -5,7 +5,8 @@
 #include "mpi/types/types.h"
 
 /* The arguments of a constructor. `number` has those that are integers or counts, in the order in
- * which MPI_Type_get_contents gives the integers of a type that was made without large counts. */
+ * which MPI_Type_get_contents gives the integers of a type that was made without large counts. Not
+ * to be copied: the lists may be in `few`. */
 struct contents {
     int combiner;
     MPI_Count integers, addresses, counts, types;
