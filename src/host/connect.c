@@ -192,7 +192,10 @@ int host_start(const char *directory, const char *name, int expected, int launch
                         .expected = expected,
                         .launcher = launcher,
                         .listener = -1};
-    return launch(&plan);
+    int result = launch(&plan);
+    if (result < 0)
+        rmdir(directory); /* when no host needs it; its socket is gone */
+    return result;
 }
 
 /* A process that is being killed closes its connections before its listening socket, perhaps. The
