@@ -448,6 +448,7 @@ def test_sweep_measures_every_form(bench, mpi):
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_sweep_measures_two_nodes(bench, job):
     need_nodes(job)
     found = bench("sweep", "--nodes", "--mpi", need("mpich"), "--workers", "1", "--cpus", "2", *SWEEP,
@@ -682,6 +683,7 @@ def test_ghost_measures_every_variant(bench, job, tmp_path):
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_ghost_measures_two_nodes(bench, job, tmp_path):
     need_nodes(job)
     need_meshes(job, tmp_path)

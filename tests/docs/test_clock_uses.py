@@ -1,5 +1,5 @@
-"""tests/docs/test_clock_uses.py: no wait and no limit depends on the clock that can be set: what the sources ask that clock
-for is listed here, each with its use. tests/kernels/test_clocks.py sets the clock of a machine while jobs run."""
+"""tests/docs/test_clock_uses.py: no wait and no limit depends on the clock that can be set: what the sources ask that
+clock for is listed here, each with its use. tests/kernels/test_clocks.py sets the clock of a machine while jobs run."""
 import pathlib
 import re
 

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 
-@pytest.mark.parametrize("name", ["dissemination-wait", pytest.param("load-relaxed", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["dissemination-wait", "load-relaxed"])
 def test_mutant_is_caught(name):
     if not shutil.which("spin"):
         pytest.skip("spin is not installed (scripts/setup test)")
