@@ -8,8 +8,8 @@
  *
  *   FREE      -> OPEN       the rank that decides the round (round.c)
  *   OPEN      -> COMPLETE   the rank that publishes last; or -> FREE, if no consumer wants the step
- *   COMPLETE  -> RECLAIMED  a rank that decides a round, takes the step back or closes the channel,
- * by compare-and-swap RECLAIMED -> COMPLETE   the same rank, if a consumer came first; or -> FREE
+ *   COMPLETE  -> RECLAIMED  by compare-and-swap: who decides a round, takes the step back, closes
+ *   RECLAIMED -> COMPLETE   the same rank, if a consumer came first; or -> FREE
  *
  * A consumer holds a step by a bit in its own word `holding`. Bit and state are sequentially
  * consistent and decide together, as in space/holds.h:

@@ -2,16 +2,14 @@
 #include "host/job/oversubscribed.h"
 
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cpu_mask.h"
 #include "registry/space.h"
 
-enum { CPUS = 8192 };
-
-static uint64_t allowed[CPUS / 64]; /* one bit per CPU that some task may run on */
+static struct cpu_mask allowed; /* that some task may run on */
 static int tasks, cpu_count;
 
 static void publish(void)
@@ -22,16 +20,13 @@ static void publish(void)
 
 void oversubscribed_add(const void *cpus, size_t size)
 {
-    uint64_t own[CPUS / 64] = {0};
+    struct cpu_mask own = {0};
     if (size == 0)
-        syscall(SYS_sched_getaffinity, 0, sizeof(own), own);
+        syscall(SYS_sched_getaffinity, 0, sizeof(own), &own);
     else
-        memcpy(own, cpus, size < sizeof(own) ? size : sizeof(own));
-    cpu_count = 0;
-    for (unsigned i = 0; i < CPUS / 64; i++) {
-        allowed[i] |= own[i];
-        cpu_count += __builtin_popcountll(allowed[i]);
-    }
+        memcpy(&own, cpus, size < sizeof(own) ? size : sizeof(own));
+    cpu_mask_join(&allowed, &own);
+    cpu_count = cpu_mask_count(&allowed);
     tasks++;
     publish();
 }

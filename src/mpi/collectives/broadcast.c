@@ -7,7 +7,7 @@ static void broadcast(struct exchange *call, const struct piece *piece)
     char room[PACK_MAX];
     size_t bytes = piece_bytes(piece);
     int is_packed = piece->shape.form && bytes <= PACK_MAX;
-    struct piece packed = {room, (MPI_Count)bytes, {1, 1, NULL}};
+    struct piece packed = piece_of_bytes(room, bytes);
     if (is_packed && call->is_root)
         call->result = piece_pack(piece, room);
     struct taking taking = {call, is_packed ? &packed : piece};

@@ -161,7 +161,7 @@ static int copy_parts(const struct exchange *call, struct giving *giving)
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < call->ranks; i++) {
         struct engine_part *part = &giving->parts[i];
-        struct piece packed = {to, (MPI_Count)part->bytes, {1, 1, NULL}};
+        struct piece packed = piece_of_bytes(to, part->bytes);
         int result = piece_fill(&packed, part);
         if (result != MPI_SUCCESS)
             return result;

@@ -37,6 +37,11 @@ static inline int exchange_may_combine(const void *send, const void *receive, in
     return receive != MPI_IN_PLACE && (has_form || (receive && send)) &&
            (send != receive || MAY_ALIAS);
 }
+/* Likewise of one that only gives. */
+static inline int exchange_may_give(const void *send, int has_form)
+{
+    return send != MPI_IN_PLACE && (has_form || send);
+}
 /* Calls the error handler after an error. Returns 1. */
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);
 

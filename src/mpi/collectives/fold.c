@@ -65,20 +65,9 @@ static struct piece own(const struct folding *folding, char *address, size_t ite
     return items_at(address, 0, items, shape->size, shape->form);
 }
 
-/* Types without nested loops are often the same: pairs, vectors. Then the copy follows one form. */
-static int is_alike(const struct layout *one, const struct layout *other)
-{
-    const struct loop *a = &one->top, *b = &other->top;
-    return !a->children && !b->children && a->offset == b->offset && a->stride == b->stride &&
-           a->count == b->count && a->size == b->size && one->extent == other->extent;
-}
-
 static void copy(struct folding *folding, const struct piece *to, const struct piece *from)
 {
-    struct engine_part part = piece_part(from);
-    if (to->shape.form && part.form && is_alike(to->shape.form, part.form))
-        part.form = to->shape.form;
-    note(folding, piece_fill(to, &part));
+    note(folding, piece_copy(to, from));
 }
 
 static struct piece given_by(const struct folding *folding, int rank, size_t first, size_t items)

@@ -35,11 +35,6 @@ static int end_here(const struct nodes *nodes, struct exchange *here)
     return result;
 }
 
-static struct piece packed(const void *address, size_t bytes)
-{
-    return (struct piece){(char *)address, (MPI_Count)bytes, {1, 1, NULL}};
-}
-
 /* The same for each reader. */
 static struct engine_offer all_of(const struct engine_part *part)
 {
@@ -61,7 +56,7 @@ static void fill(void *context, int from, const struct engine_part *part)
     const int *starts = filling->starts ? filling->starts + from : NULL;
     size_t at = starts ? (size_t)starts[0] : (size_t)(from - filling->first) * filling->each,
            bytes = starts ? (size_t)(starts[1] - starts[0]) : filling->each;
-    struct piece piece = packed(filling->room + at, bytes);
+    struct piece piece = piece_of_bytes(filling->room + at, bytes);
     exchange_get(filling->here, &piece, from, part);
 }
 

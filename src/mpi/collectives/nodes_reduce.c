@@ -6,7 +6,7 @@
  * have in common, on the bytes of data, and on where ranks are. */
 #include "mpi/collectives/nodes_parts.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #include "mpi/collectives/scratch.h"
 #include "mpi/types/reduce.h"
@@ -19,13 +19,6 @@ struct combining {
     int commutes;
     struct scratch scratch; /* `sum`: of this space; `next`: of others */
 };
-
-static void begin(struct combining *combining, const struct nodes *nodes,
-                  const struct reduction *call)
-{
-    combining->nodes = nodes;
-    combining->call = call;
-}
 
 /* ---- Within a space ---- */
 
@@ -58,17 +51,15 @@ static int scan_here(const struct combining *combining, int is_exclusive)
 /* From the leader to the root, which is in its space. */
 static int hand_on(const struct nodes *nodes, const struct reduction *call, void *sum, int root)
 {
-    int place = nodes->of[root].place, result;
-    int *counts = calloc((size_t)nodes->most_here * 2, sizeof(int));
-    if (!counts)
-        return MPI_ERR_NO_MEM;
-    counts[place] = (int)call->count;
-    const struct many from = {sum, {0, counts, counts + nodes->most_here, 0, 1}, call->type, NULL};
+    int *counts = nodes->counts, *displacements = nodes->displacements, result;
+    memset(counts, 0, (size_t)nodes->most_here * sizeof(int));
+    memset(displacements, 0, (size_t)nodes->most_here * sizeof(int));
+    counts[nodes->of[root].place] = (int)call->count;
+    const struct many from = {sum, {0, counts, displacements, 0, 1}, call->type, NULL};
     const struct one to = {call->receive, nodes->rank == root ? call->count : 0, call->type};
     if (!collective_scatter(nodes->here, &from, &to, 0, &result))
-        result = real()->Scatterv(sum, counts, counts + nodes->most_here, call->type, call->receive,
+        result = real()->Scatterv(sum, counts, displacements, call->type, call->receive,
                                   (int)to.count, call->type, 0, nodes->here);
-    free(counts);
     return result;
 }
 
@@ -90,6 +81,21 @@ static int find_operation(struct combining *combining)
                    (size_t)call->count <= REDUCE_MAX / shape->size
                ? 0
                : -1;
+}
+
+/* gets: this rank gets a result. */
+static int may_combine(const struct combining *combining, int gets)
+{
+    const struct reduction *call = combining->call;
+    int has_form = combining->shape.form != NULL;
+    return gets ? exchange_may_combine(call->send, call->receive, has_form)
+                : exchange_may_give(call->send, has_form);
+}
+
+static int get_scratch(struct combining *combining)
+{
+    size_t count = (size_t)combining->call->count;
+    return scratch_new(&combining->scratch, combining->call->type, &combining->shape, count, count);
 }
 
 /* ---- The operations ---- */
@@ -125,16 +131,12 @@ int nodes_reduce(const struct nodes *nodes, const struct reduction *call, int ro
 {
     struct combining combining;
     int gets = root == ENGINE_EVERYBODY || nodes->rank == root;
-    begin(&combining, nodes, call);
+    combining.nodes = nodes;
+    combining.call = call;
     if (root >= nodes->ranks || find_operation(&combining) != 0 ||
-        !(combining.commutes || nodes->is_in_order))
+        !(combining.commutes || nodes->is_in_order) || !may_combine(&combining, gets))
         return 0;
-    int has_form = combining.shape.form != NULL;
-    if (gets ? !exchange_may_combine(call->send, call->receive, has_form)
-             : (!call->send && !has_form) || call->send == MPI_IN_PLACE)
-        return 0;
-    size_t count = (size_t)call->count;
-    *result = scratch_new(&combining.scratch, call->type, &combining.shape, count, count);
+    *result = get_scratch(&combining);
     if (*result == MPI_SUCCESS) {
         *result = root == ENGINE_EVERYBODY ? allreduce(&combining) : reduce(&combining, root);
         scratch_free(&combining.scratch);
@@ -156,8 +158,7 @@ static int put_before(struct combining *combining, int is_exclusive)
                                     call->op);
     const struct piece to = {call->receive, call->count, combining->shape},
                        from = {data.buffer, call->count, combining->shape};
-    const struct engine_part part = piece_part(&from);
-    return piece_fill(&to, &part);
+    return piece_copy(&to, &from);
 }
 
 /* In place the ranks' own data is gone after the scan, so what it is in all is found first. */
@@ -181,15 +182,11 @@ int nodes_scan(const struct nodes *nodes, const struct reduction *call, int is_e
     struct combining combining;
     /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
     int gets = !is_exclusive || nodes->rank > 0 || call->send == MPI_IN_PLACE;
-    begin(&combining, nodes, call);
-    if (!nodes->is_in_order || find_operation(&combining) != 0)
+    combining.nodes = nodes;
+    combining.call = call;
+    if (!nodes->is_in_order || find_operation(&combining) != 0 || !may_combine(&combining, gets))
         return 0;
-    int has_form = combining.shape.form != NULL;
-    if (gets ? !exchange_may_combine(call->send, call->receive, has_form)
-             : !call->send && !has_form)
-        return 0;
-    size_t count = (size_t)call->count;
-    *result = scratch_new(&combining.scratch, call->type, &combining.shape, count, count);
+    *result = get_scratch(&combining);
     if (*result == MPI_SUCCESS) {
         *result = scan(&combining, is_exclusive);
         scratch_free(&combining.scratch);

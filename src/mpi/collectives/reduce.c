@@ -40,15 +40,9 @@ static void note(struct combining *combining, int result)
 
 /* ---- Functions of the program, on short data ---- */
 
-static struct piece packed(const void *address, size_t bytes)
-{
-    return (struct piece){(char *)address, (MPI_Count)bytes, {1, 1, NULL}};
-}
-
 static void copy(struct combining *combining, const struct piece *to, const struct piece *from)
 {
-    const struct engine_part part = piece_part(from);
-    note(combining, piece_fill(to, &part));
+    note(combining, piece_copy(to, from));
 }
 
 /* A function computes in = from OP in. Operands are dense here; for the function they get the
@@ -60,10 +54,10 @@ static void combine(void *context, void *into, const void *from, size_t bytes, i
     const struct shape *shape = &combining->shape;
     struct scratch *scratch = &combining->scratch;
     MPI_Count items = (MPI_Count)(bytes / shape->size);
-    struct piece first = packed(from_is_first ? from : into, bytes),
-                 second = packed(from_is_first ? into : from, bytes),
+    struct piece first = piece_of_bytes(from_is_first ? from : into, bytes),
+                 second = piece_of_bytes(from_is_first ? into : from, bytes),
                  sum = {scratch->sum, items, *shape}, next = {scratch->next, items, *shape},
-                 result = packed(into, bytes);
+                 result = piece_of_bytes(into, bytes);
     copy(combining, &next, &second);
     if (shape->form)
         copy(combining, &sum, &first);
@@ -144,8 +138,7 @@ static int may_combine(const struct combining *combining)
 /* Of a rank that only gives. */
 static int may_give(const struct combining *combining)
 {
-    const void *send = combining->call->send;
-    return send != MPI_IN_PLACE && (send || combining->shape.form);
+    return exchange_may_give(combining->call->send, combining->shape.form != NULL);
 }
 
 /* ---- What the engine gets in place of the program's buffers ---- */

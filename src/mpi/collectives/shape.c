@@ -89,7 +89,6 @@ int piece_fill(const struct piece *piece, const struct engine_part *from)
 
 int piece_pack(const struct piece *piece, void *to)
 {
-    struct piece packed = {to, (MPI_Count)piece_bytes(piece), {1, 1, NULL}};
-    struct engine_part from = piece_part(piece);
-    return piece_fill(&packed, &from);
+    struct piece packed = piece_of_bytes(to, piece_bytes(piece));
+    return piece_copy(&packed, piece);
 }

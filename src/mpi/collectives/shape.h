@@ -49,8 +49,18 @@ static inline struct engine_part piece_part(const struct piece *piece)
 {
     return (struct engine_part){piece->address, piece_bytes(piece), piece->shape.form};
 }
+/* Bytes without a type. */
+static inline struct piece piece_of_bytes(const void *address, size_t bytes)
+{
+    return (struct piece){(char *)address, (MPI_Count)bytes, {1, 1, NULL}};
+}
 /* MPI_SUCCESS or an error class; MPI_ERR_TRUNCATE: there is more than the piece can hold. */
 int piece_fill(const struct piece *piece, const struct engine_part *from);
+static inline int piece_copy(const struct piece *to, const struct piece *from)
+{
+    const struct engine_part part = piece_part(from);
+    return piece_fill(to, &part);
+}
 /* Its data in one piece, to `to`, which has room for it. */
 int piece_pack(const struct piece *piece, void *to);
 

@@ -2,12 +2,12 @@
 #ifndef ONESPACE_MPI_GROUP_CPUS_H
 #define ONESPACE_MPI_GROUP_CPUS_H
 
-enum { CPUS_MAX = 8192 };
+#include "base/cpu_mask.h"
 
 /* Processes of this node and their CPUs; begin with zeros. */
 struct cpus {
     int processes, has_unknown;
-    unsigned long mask[CPUS_MAX / (8 * sizeof(unsigned long))];
+    struct cpu_mask allowed;
 };
 
 /* By its binding and control group. 0, or a process that has ended: its CPUs are unknown. */

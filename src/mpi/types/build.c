@@ -61,32 +61,9 @@ static struct loop parent_of(struct builder *builder, const struct loop *childre
     return parent_at(append(builder, children, count), children, count);
 }
 
-int loop_repeat(struct loop *loop, size_t count, int64_t stride)
-{
-    if (count == 1 && loop->count)
-        return 1;
-    if (count == 0 || loop->count == 0)
-        loop->count = 0;
-    else if (loop->count == 1 && loop->size && (int64_t)loop->size == stride)
-        loop->size *= count;
-    else if (loop->count == 1) {
-        loop->count = count;
-        loop->stride = stride;
-    } else if (loop->stride * (int64_t)loop->count == stride)
-        loop->count *= count;
-    else
-        return 0;
-    return 1;
-}
-
-/* Inline for the sake of types of many blocks, which are runs mostly. */
 static inline struct loop repeat(struct builder *builder, struct loop loop, size_t count,
                                  int64_t stride)
 {
-    if (loop.count == 1 && loop.size && (int64_t)loop.size == stride && count) {
-        loop.size *= count;
-        return loop;
-    }
     if (!loop_repeat(&loop, count, stride)) {
         loop = parent_of(builder, &loop, 1);
         loop_repeat(&loop, count, stride);

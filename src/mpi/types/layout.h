@@ -40,8 +40,24 @@ struct layouts {
 };
 
 /* Adds `count` repetitions, `stride` bytes apart, to a loop whose children need no new parent. Not
- * 0: done. */
-int loop_repeat(struct loop *loop, size_t count, int64_t stride);
+ * 0: done. Inline for the sake of types of many blocks. */
+static inline int loop_repeat(struct loop *loop, size_t count, int64_t stride)
+{
+    if (count == 1 && loop->count)
+        return 1;
+    if (count == 0 || loop->count == 0)
+        loop->count = 0;
+    else if (loop->count == 1 && loop->size && (int64_t)loop->size == stride)
+        loop->size *= count;
+    else if (loop->count == 1) {
+        loop->count = count;
+        loop->stride = stride;
+    } else if (loop->stride * (int64_t)loop->count == stride)
+        loop->count *= count;
+    else
+        return 0;
+    return 1;
+}
 
 /* *layouts: of a predefined or derived type, valid during this call of the program's; NULL with an
  * error, whose class is the result. */

@@ -115,6 +115,11 @@ static inline void move_runs(struct move *move, const struct loop *runs, char *f
     copy(&blocks);
 }
 
+static inline int is_one_run(const struct loop *loop)
+{
+    return loop->count == 1 && !loop->children;
+}
+
 /* Children that are single runs, from one on, as in a type of many blocks; the first that is
  * something else, or `end`. */
 static __attribute__((noinline)) const struct loop *move_single_runs(const struct move *move,
@@ -123,7 +128,7 @@ static __attribute__((noinline)) const struct loop *move_single_runs(const struc
                                                                      char *at)
 {
     ptrdiff_t further = move->further;
-    for (; child != end && child->count == 1 && !child->children; child++)
+    for (; child != end && is_one_run(child); child++)
         copy_one(at + child->offset, at + child->offset + further, child->size);
     return child;
 }
@@ -138,7 +143,7 @@ static void move_loop(struct move *move, const struct loop *loop, char *base)
     const struct loop *first = &move->loops[loop->child], *last = first + loop->children;
     for (size_t left = loop->count; left; left--, at += loop->stride)
         for (const struct loop *child = first; child != last; child++) {
-            if (move->way == ALIKE && child->count == 1 && !child->children &&
+            if (move->way == ALIKE && is_one_run(child) &&
                 (child = move_single_runs(move, child, last, at)) == last)
                 break;
             if (child->children)
@@ -176,10 +181,19 @@ static int copy_function(void *context, const struct blocks *blocks)
     return 0;
 }
 
+/* Types without nested loops are often the same: pairs, vectors, the same type made twice. */
+static int are_alike(const struct layout *one, const struct layout *other)
+{
+    const struct loop *a = &one->top, *b = &other->top;
+    return one == other ||
+           (!a->children && !b->children && a->offset == b->offset && a->stride == b->stride &&
+            a->count == b->count && a->size == b->size && one->extent == other->extent);
+}
+
 int walk_copy(const struct side *to, const struct side *from)
 {
     struct move move = {.way = ALIKE, .further = from->address - to->address};
-    int is_alike = to->layout == from->layout && to->items == from->items;
+    int is_alike = to->items == from->items && are_alike(to->layout, from->layout);
     int has_same_size = to->items * to->layout->size == from->items * from->layout->size;
     if (is_alike) {
         move_items(&move, to);
