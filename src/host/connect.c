@@ -147,7 +147,19 @@ static int listen_and_execute(struct plan *plan)
     return error;
 }
 
-/* The host leaves the launcher's terminal and process group and holds none of its descriptors:
+/* A launcher whose ranks stay in its session, as mpirun's do, has its tasks there as well: with
+ * autogroup the kernel divides CPUs among sessions, and one full of waiting ranks may keep the
+ * launcher from running (Linux 6.18). Elsewhere the host leaves the terminal. */
+static void leave(const struct plan *plan)
+{
+    int leads = getsid(0) == getppid(); /* the shim */
+    if (plan->launcher && !leads)
+        setpgid(0, 0);
+    else
+        setsid();
+}
+
+/* The host leaves the launcher's process group and holds none of its descriptors:
  * launchers wait for end-of-file on those. Its socket is made when it has left the group: launchers
  * kill that as a whole, and who has made the socket may be the only one to remove it. */
 static _Noreturn void become_host(struct plan *plan)
@@ -155,7 +167,7 @@ static _Noreturn void become_host(struct plan *plan)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
-    setsid();
+    leave(plan);
     pid_t child = fork();
     if (child > 0)
         _exit(0);

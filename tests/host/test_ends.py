@@ -244,6 +244,17 @@ def test_session_leader_ignores_the_terminals_stop(job):
     assert command.finish().code == 143
 
 
+def test_tasks_are_in_the_session_that_ranks_are_in(job, distributions_mpi):
+    """With autogroup the kernel divides CPUs among sessions: waiting ranks and a launcher outside theirs starve it."""
+    def sessions(*prefix):
+        ranks = distributions_mpi.command(2, [*prefix, "sh", "-c", "echo $(ps -o sid=,pid= -p $$)"])
+        result = job.run(["sh", "-c", 'ps -o sid= -p $$; "$@"', "sh", *ranks])
+        first, *each = [[int(word) for word in line.split()] for line in result.out.splitlines()]
+        assert result.code == 0 and len(each) == 2, result
+        return [{first[0]: "the launcher's", pid: "its own"}.get(session, "another") for session, pid in each]
+    assert sessions(*RUN) == sessions()
+
+
 def test_killed_root_takes_its_tasks_along(job):
     command = job.start([*RUN, "-n", "3", *sh("echo up; exec sleep 30")], timeout=15)
     command.wait_for("up", 3)
