@@ -25,10 +25,40 @@ def pytest_configure(config):
     start_with_default_signals()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if LONG or any("[" in argument for argument in config.args):  # all, or one test by its full name
+        return
     for item in items:
-        if not LONG and item.get_closest_marker("long"):
+        if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="takes long: ONESPACE_LONG=1"))
+    left = left_out(items)
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
+
+
+def left_out(items):
+    """Of tests with two parameters or more a short run takes half of the combinations, as on a chessboard: each value
+    of each parameter comes with half of the others'. Which half is different from test to test."""
+    tests = {}
+    for item in items:
+        if hasattr(item, "callspec"):
+            tests.setdefault((item.path, item.originalname), []).append(item)
+    left = set()
+    for (_, name), combinations in tests.items():
+        # Of each parameter which value each combination has; parameters that are set together are one.
+        columns = {numbered(of_one) for of_one in zip(*(item.callspec.params.values() for item in combinations))}
+        columns = [column for column in columns if max(column) > 0]
+        if len(columns) > 1:
+            left |= {item for item, *which in zip(combinations, *columns) if (sum(which) + len(name)) % 2}
+    return left
+
+
+def numbered(values):
+    seen = []
+    for value in values:
+        if value not in seen:
+            seen.append(value)
+    return tuple(seen.index(value) for value in values)
 
 
 def start_with_default_signals():

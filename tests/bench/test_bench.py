@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree
@@ -202,6 +203,7 @@ def test_scale_counts_a_job_of_ranks_and_says_what_does_not_fit(job, tmp_path):
         assert counts["mappings", way][1] - counts["mappings", way][0] > 30, counts
 
 
+@pytest.mark.long
 def test_scale_plots(job, tmp_path):
     pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
     result, _ = scale(job, tmp_path, "--ranks", "2")
@@ -308,7 +310,7 @@ def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
     assert not found
 
 
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_windows_measures_datatypes(bench, mpi):
     found = bench("windows", "--question", "datatypes", "--mpi", need(mpi), "--quick", "--times", "2", "--repeats", "2",
                   "--no-plot")
@@ -319,7 +321,7 @@ def test_windows_measures_datatypes(bench, mpi):
     assert not found
 
 
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_messagerate_measures_ranks_threads_and_the_limit(bench, mpi):
     found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--repeats", "1", "--ms", "5", "--no-plot")
     for variant in ("processes", "tasks", "threads", "ring"):
@@ -378,6 +380,7 @@ def test_messagerate_measures_two_nodes(bench, job):
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_sync_measures_two_nodes(bench, job):
     need_nodes(job)
     found = bench("sync", "--nodes", "2", "--mpi", need("mpich"), "--ranks", "2", "--questions", "barrier,allreduce",
@@ -462,23 +465,30 @@ def test_sweep_refuses_workers_that_no_cpus_fit(job):
     assert result.code == 2 and "none is a multiple of 4" in result.err, result
 
 
-@pytest.fixture
-def sweep(job, tmp_path):
-    """Solves a problem in a cube of some cells on some ranks: {what: value}."""
-    mpi = MPIS[need("mpich")]
+@pytest.fixture(scope="module")
+def built_sweep(tmp_path_factory):
+    """Gives the program, with more sources in it."""
+    mpi, prefix, made = MPIS[need("mpich")], pathlib.Path(ONESPACE).parents[1], {}
 
+    def build(*more):
+        if more not in made:
+            program = tmp_path_factory.mktemp("sweep") / "sweep"
+            subprocess.run([*mpi.compiler, "-O2", "-fopenmp", "-D_GNU_SOURCE", f"-I{ROOT}/include", "-o", program,
+                            *sorted((BENCH / "sweep").glob("*.c")), *more, f"-L{prefix}/lib",
+                            f"-Wl,-rpath,{prefix}/lib", "-lonespace", "-lm"], check=True, timeout=120)
+            made[more] = program
+        return made[more]
+    return build
+
+
+@pytest.fixture
+def sweep(job, built_sweep):
+    """Solves a problem in a cube of some cells on some ranks: {what: value}."""
     def solve(ranks, cells, *words, more=()):
-        prefix = pathlib.Path(ONESPACE).parents[1]
-        program = tmp_path / f"sweep{len(more)}"
-        if not program.exists():
-            built = job.run([*mpi.compiler, "-O2", "-fopenmp", "-D_GNU_SOURCE", f"-I{ROOT}/include", "-o", program,
-                             *sorted((BENCH / "sweep").glob("*.c")), *more, f"-L{prefix}/lib",
-                             f"-Wl,-rpath,{prefix}/lib",
-                             "-lonespace", "-lm"])
-            assert built.code == 0, built
+        program = built_sweep(*more)
         problem = [f"{axis}={cells}" for axis in ("nx", "ny", "nz")] + [
             f"width={1 / cells}", "angles=5", "groups=3", "orders=3"]
-        result = job.run(mpi.command(ranks, [program, "mpi", "1", *problem, "tolerance=1e-8", *words]))
+        result = job.run(MPIS["mpich"].command(ranks, [program, "mpi", "1", *problem, "tolerance=1e-8", *words]))
         assert result.code == 0, result
         return {line.split()[0]: float(line.split()[2]) for line in result.out.splitlines()}
     return solve
@@ -536,9 +546,8 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MP
 
 @pytest.mark.parametrize("word,why", [("nx=a", "no number"), ("nx=0", "out of range"), ("nx=1.5", "a whole number"),
                                       ("colour=1", "a known name"), ("nx", "a known name")])
-def test_sweep_refuses_words_that_it_does_not_know(job, sweep, tmp_path, word, why):
-    sweep(1, 2, "steps=0")
-    result = job.run(MPIS["mpich"].command(1, [tmp_path / "sweep0", "mpi", "1", word]))
+def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, word, why):
+    result = job.run(MPIS["mpich"].command(1, [built_sweep(), "mpi", "1", word]))
     assert result.code != 0 and f"{word}: " in result.err and why in result.err, result
 
 
@@ -553,6 +562,7 @@ def test_xpmem_measures_each_call(bench):
     assert not found
 
 
+@pytest.mark.long
 def test_configurations_measures_each_and_counts_attaches(bench):
     XPMEM_MPIS["impi-xpmem"].needed()
     found = bench("configurations", "--mpi", "intel", "--ranks", "2", "--patterns", "exchange", "--sizes",

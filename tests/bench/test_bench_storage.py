@@ -96,7 +96,7 @@ def test_storage_benchmark_measures_memory_and_mapped_files(bench, question, tmp
 
 
 @pytest.mark.parametrize("question", list(TINY))
-@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_storage_benchmark_measures_windows_on_storage(bench, question, mpi, tmp_path):
     layer_has_storage(need(mpi))
     found = bench("storage", *tiny(question, mpi, "--kinds", "memory,storage,combined", "--places", "disk", "--disk",

@@ -51,6 +51,7 @@ def test_model_has_no_error(model):
     assert done.returncode == 0 and ": 0 errors" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", FAULTY)
 def test_model_without_a_wait_has_an_error(model):
     done = check(model)

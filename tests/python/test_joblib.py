@@ -1,4 +1,6 @@
 """The joblib backend: parallel_config(backend="onespace")."""
+import subprocess
+
 import pytest
 
 
@@ -98,8 +100,8 @@ def test_libraries_get_their_share_of_threads(joblib_program):
 
 
 def test_scikit_learn_uses_it(joblib_program, play):
-    found = __import__("subprocess").run([play.interpreter, "-c", "import sklearn"], timeout=60)
-    if found.returncode:
+    find = "import importlib.util, sys; sys.exit(not importlib.util.find_spec('sklearn'))"
+    if subprocess.run([play.interpreter, "-c", find], timeout=60, check=False).returncode:
         pytest.skip("no scikit-learn (scripts/setup test)")
     joblib_program("""
         from sklearn.datasets import make_classification

@@ -37,7 +37,7 @@ class collectives : public testing::TestWithParam<way>
 {
   protected:
     // work(team, collectives) on teams of several sizes.
-    template <class Work> void on_teams(Work work)
+    void on_teams(const std::function<void(os::team &, os::collectives<> &)> &work)
     {
         for (int size : {1, 2, 3, 4, 6, 9})
             on_threads(
