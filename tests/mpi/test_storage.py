@@ -169,14 +169,16 @@ def test_windows_on_storage_in_a_session(job, guests, mpi_named, kind, directory
     assert 'the hint storage_alloc_factor has the value "7"' in result.err, str(result)
 
 
-@pytest.mark.parametrize("who, mixed", [(0, ()), (1, ()), (0, ("mixed",)), (1, ("mixed",))])
-def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, directory, who, mixed):
-    """The launcher is told to go on. Mixed: only rank 1 is on storage, the others in memory, which stays as well."""
+@pytest.mark.parametrize("who", [0, 1])
+@pytest.mark.parametrize("how", [(), ("mixed",), ("sync",), ("commit",)])
+def test_death_of_a_rank_is_an_error_and_its_file_stays(job, guests, tool, kind, directory, who, how):
+    """The launcher is told to go on. Mixed: only rank 1 is on storage, the others in memory, which stays as well. Sync
+    and commit: the others wait for it in onespace_window_sync_all and onespace_window_commit."""
     launcher = tool("mpiexec.mpich", "mpich")
     tool("mpicc.mpich", "libmpich-dev")
     program = guests("mpich/mpi_window_death")
     front = RUN if kind == "tasks" else ["env", f"LD_PRELOAD={MPIS['mpich'].layer}"]
-    words = [*front, program, who, directory, *mixed]
+    words = [*front, program, who, directory, *how]
     result = job.run([launcher, "-disable-auto-cleanup", "-n", "3", *words], timeout=TIME)
     others = [rank for rank in range(3) if rank != who]
     assert [line for line in result.lines if line.startswith("rank")] == \

@@ -38,6 +38,7 @@
     X(Group_translate_ranks)                                                                       \
     X(Group_union)                                                                                 \
     X(Iallgather)                                                                                  \
+    X(Ibcast)                                                                                      \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \

@@ -1,10 +1,11 @@
 /* src/mpi/storage/agree.c: agreement of the ranks of a window, or of some of them, in which a dead
- * rank cannot seem to have taken part.
+ * rank cannot seem to have taken part, and for which no rank waits for ever.
  *
  * MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then completes an allreduce
  * with success and with whatever was in memory, and a commit would seem complete. So every word
  * carries its rank and the number of the call, which no earlier word had, and all words are
- * checked.
+ * checked. And MPI's blocking calls wait for a rank that has left by _exit, so that each wait here
+ * is a loop that looks whether all ranks are alive.
  *
  * Begin and end are separate calls because ranks may free their windows in different orders. */
 #include <errno.h>
@@ -19,6 +20,10 @@ struct storage_word {
     int64_t rank, value;
 };
 
+enum {
+    SENT_MAX = 256 /* bytes of storage_send, behind the words */
+};
+
 int storage_ranks_begin(struct storage_ranks *ranks, const struct group *group, int rank, int count)
 {
     *ranks = (struct storage_ranks){
@@ -26,7 +31,7 @@ int storage_ranks_begin(struct storage_ranks *ranks, const struct group *group, 
         .group = group,
         .rank = rank,
         .count = count,
-        .words = calloc((size_t)count + 1, sizeof(struct storage_word)),
+        .words = calloc(1, ((size_t)count + 1) * sizeof(struct storage_word) + SENT_MAX),
         .pending = MPI_REQUEST_NULL,
     };
     return ranks->words ? 0 : -ENOMEM;
@@ -80,6 +85,24 @@ int storage_least_end(struct storage_ranks *ranks, int64_t *least)
             return -EIO;
         *least = words[i].value < *least ? words[i].value : *least;
     }
+    return 0;
+}
+
+int storage_send(struct storage_ranks *ranks, void *data, size_t size)
+{
+    struct storage_word *words = ranks->words;
+    if (!words || size > SENT_MAX)
+        return -EIO;
+    /* Not the caller's memory, into which MPI might still write when this rank has given up. */
+    void *sent = words + ranks->count + 1;
+    memcpy(sent, data, size);
+    if (real()->Ibcast(sent, (int)size, MPI_BYTE, 0, ranks->comm, &ranks->pending) != MPI_SUCCESS)
+        return -EIO;
+    if (await_all(ranks) != MPI_SUCCESS) {
+        ranks->words = NULL; /* as in storage_least_end */
+        return -EIO;
+    }
+    memcpy(data, sent, size);
     return 0;
 }
 

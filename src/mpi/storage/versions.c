@@ -16,11 +16,9 @@
 
 /* ---- The ranks ---- */
 
-/* A rank that it did not reach is noticed by the agreement that follows. */
 static int broadcast(void *context, void *data, size_t size)
 {
-    const struct storage_ranks *ranks = context;
-    return real()->Bcast(data, (int)size, MPI_BYTE, 0, ranks->comm) == MPI_SUCCESS ? 0 : -EIO;
+    return storage_send(context, data, size);
 }
 
 static int least(void *context, int64_t mine, int64_t *result)

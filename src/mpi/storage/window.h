@@ -110,6 +110,9 @@ void storage_ranks_end(struct storage_ranks *ranks);
 int storage_least(struct storage_ranks *ranks, int64_t mine, int64_t *least);
 int storage_least_begin(struct storage_ranks *ranks, int64_t mine);
 int storage_least_end(struct storage_ranks *ranks, int64_t *least);
+/* Sends up to 256 bytes of rank 0 to all. Collective; 0, or -EIO when a rank did not answer. A rank
+ * that rank 0 did not reach may have other bytes: the ranks agree afterwards. */
+int storage_send(struct storage_ranks *ranks, void *data, size_t size);
 /* request.c: waits for all requests in the background and frees them. */
 void storage_requests_end(struct storage_window *storage);
 

@@ -1,12 +1,25 @@
-/* mpi_window_death.c RANK [DIRECTORY [mixed]]: that rank ends without a word while the others wait
- * for it in a fence. They get an error, and what it had allocated is still there. With DIRECTORY
- * the window is on storage; with `mixed` only odd ranks' parts are. */
+/* mpi_window_death.c RANK [DIRECTORY [mixed|sync|commit]]: that rank ends without a word while the
+ * others wait for it in a fence. They get an error, and what it had allocated is still there. With
+ * DIRECTORY the window is on storage; with `mixed` only odd ranks' parts are; with `sync` and
+ * `commit` the others wait in onespace_window_sync_all and onespace_window_commit. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "onespace/window.h"
+
+#pragma weak onespace_window_sync_all
+#pragma weak onespace_window_commit
+
+static int await_all(const char *how, MPI_Win window)
+{
+    return strcmp(how, "sync") == 0     ? onespace_window_sync_all(window)
+           : strcmp(how, "commit") == 0 ? onespace_window_commit(window, NULL)
+                                        : MPI_Win_fence(0, window);
+}
 
 int main(int argc, char **argv)
 {
@@ -15,6 +28,7 @@ int main(int argc, char **argv)
     MPI_Aint size;
     int rank, unit, wrong = 0, who = atoi(argv[1]);
     char *base, *theirs;
+    const char *how = argc > 3 ? argv[3] : "";
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Info info = MPI_INFO_NULL;
@@ -22,9 +36,11 @@ int main(int argc, char **argv)
         char path[4096];
         snprintf(path, sizeof(path), "%s/death%d", argv[2], rank);
         MPI_Info_create(&info);
-        MPI_Info_set(info, "alloc_type", argc > 3 && rank % 2 == 0 ? "memory" : "storage");
+        MPI_Info_set(info, "alloc_type",
+                     strcmp(how, "mixed") == 0 && rank % 2 == 0 ? "memory" : "storage");
         MPI_Info_set(info, "alloc_shared_noncontig", "true");
         MPI_Info_set(info, "storage_alloc_filename", path);
+        MPI_Info_set(info, "storage_alloc_versions", strcmp(how, "commit") == 0 ? "1" : "0");
     }
     MPI_Win_allocate_shared(SIZE, 1, info, MPI_COMM_WORLD, &base, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
@@ -33,7 +49,7 @@ int main(int argc, char **argv)
     MPI_Win_fence(0, window);
     if (rank == who)
         _exit(0);
-    wrong += MPI_Win_fence(0, window) == MPI_SUCCESS;
+    wrong += await_all(how, window) == MPI_SUCCESS;
     sleep(1); /* the reaper has unmapped what nobody holds */
     for (int i = 0; i < SIZE; i += 4096)
         wrong += theirs[i] != 'a' + who;
