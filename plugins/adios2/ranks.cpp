@@ -42,6 +42,8 @@ Ranks ranks_of_launcher()
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
 Ranks ranks_of(MPI_Comm comm)
 {
+    if (comm == MPI_COMM_NULL) // opened without a communicator
+        return {};
     Ranks ranks;
     int number, size, here;
     MPI_Comm node;

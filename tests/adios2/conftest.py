@@ -1,9 +1,13 @@
-"""tests/adios2/conftest.py: runs programs of ADIOS2 with the engine's parameters in adios2.xml."""
+"""tests/adios2/conftest.py: runs programs of ADIOS2 with the engine's parameters in adios2.xml. ADIOS2 is PyPI's,
+without MPI; packaging/tests/adios2 runs these tests with Debian's, which is older, without MPI and with Open MPI."""
 import os
+import pathlib
+import subprocess
 
 import pytest
 
-from jobs import BUILD, RUN
+from jobs import BUILD, ROOT, RUN
+from launchers import MPIS
 
 PLUGIN = BUILD / "lib/libonespace-adios2.so"
 
@@ -16,12 +20,34 @@ def xml(writer, reader):
     return f'<?xml version="1.0"?><adios-config>{engine("writer", writer)}{engine("reader", reader)}</adios-config>'
 
 
-@pytest.fixture
-def stream(job, guests, tmp_path):
-    """What runs programs in a directory of their own, in which adios2.xml has the engine's parameters."""
+@pytest.fixture(scope="session")
+def mpi_of_adios():
+    """The MPI of the ADIOS2 that the engine is built for, or None."""
     if not PLUGIN.exists():
-        pytest.skip(f"{PLUGIN} is not built: CMake found no ADIOS2 2.12 or later (scripts/setup adios2)")
+        pytest.skip(f"{PLUGIN} is not built: CMake found no ADIOS2 2.10 or later (scripts/setup adios2)")
+    libraries = subprocess.run(["ldd", PLUGIN], capture_output=True, text=True, timeout=20, check=True).stdout
+    return MPIS["openmpi"].needed() if "libmpi.so.40" in libraries else None
 
+
+@pytest.fixture
+def without_mpi(mpi_of_adios):
+    if mpi_of_adios:
+        pytest.skip("is about an ADIOS2 without MPI")
+
+
+@pytest.fixture(scope="session")
+def python():
+    """A Python that has that ADIOS2, or skips the test, visibly."""
+    for found in (ROOT / ".venv/adios2/bin/python", pathlib.Path("/usr/bin/python3")):
+        has = [found, "-c", "import adios2, numpy"]
+        if found.exists() and subprocess.run(has, capture_output=True, timeout=60, check=False).returncode == 0:
+            return found
+    pytest.skip("no Python with ADIOS2 (scripts/setup adios2)")
+
+
+@pytest.fixture
+def stream(job, guests, mpi_of_adios, tmp_path):
+    """What runs programs in a directory of their own, in which adios2.xml has the engine's parameters."""
     class Stream:
         space = f"adios2-{os.getpid()}"
         program = guests("adios2_stream")
@@ -35,6 +61,13 @@ def stream(job, guests, tmp_path):
 
         def start(self, *words, command=(*RUN, "--space", space), **options):
             return job.start([*command, *words], **self.with_env(options))
+
+        def start_ranks(self, ranks, *words):
+            """A program of so many ranks: MPI's, or those that a launcher has numbered, for Ranks="launcher"."""
+            if mpi_of_adios:
+                task = [*RUN, "--space", self.space, self.program, *words]
+                return [self.start(*mpi_of_adios.command(ranks, task), command=())]
+            return [self.start(self.program, f"{rank}/{ranks}", *words) for rank in range(ranks)]
 
         def with_env(self, options):
             env = {**os.environ, "ADIOS2_PLUGIN_PATH": str(PLUGIN.parent), **options.pop("env", {})}

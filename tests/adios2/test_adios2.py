@@ -1,18 +1,20 @@
 """tests/adios2/test_adios2.py: ADIOS2's programs over the engine `onespace` (docs/adios2.md), which adios2.xml alone
-chooses. ADIOS2 is PyPI's, without MPI: where several ranks write one stream, the launcher numbers them."""
+chooses. Where several ranks write one stream and ADIOS2 has no MPI, the launcher numbers them."""
 import pathlib
 
 import pytest
 
-from jobs import ROOT, RUN
+from jobs import RUN
 
-PYTHON = ROOT / ".venv/adios2/bin/python"
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
-def ranked(program, rank, ranks, *words):
-    """With the number that a launcher would have given it, for Ranks="launcher"."""
-    return [program, f"{rank}/{ranks}", *words]
+def finish(commands):
+    """What they have printed, all together."""
+    results = [command.finish() for command in commands]
+    for result in results:
+        assert result.code == 0, result
+    return "".join(result.out for result in results)
 
 
 # ---- Programs in C++ ----
@@ -36,23 +38,17 @@ LENT = {"MinDeferredSize": "0"}  # small arrays, too
 
 @pytest.mark.parametrize("puts", [{}, LENT], ids=["copied", "lent"])
 @pytest.mark.parametrize("writers, readers", [(3, 2), (2, 5)])
-def test_boxes_reach_across_the_blocks_of_many_writers(stream, writers, readers, puts):
-    stream.configure(writer={"Ranks": "launcher", "RendezvousReaderCount": readers, **puts})
-    words = []
-    for rank in range(writers):
-        words += [*ranked(stream.program, rank, writers, "write", "data", "6"), ":"]
-    for rank in range(readers):
-        words += [*ranked(stream.program, rank, readers, "read", "data"), ":"]
-    result = stream.run(*words[:-1])
-    assert result.code == 0 and result.out.count("6 steps, then the end") == readers, result
+def test_boxes_reach_across_the_blocks_of_many_writers(stream, mpi_of_adios, writers, readers, puts):
+    groups = 1 if mpi_of_adios else readers
+    stream.configure(writer={"Ranks": "launcher", "RendezvousReaderCount": groups, **puts})
+    started = [*stream.start_ranks(writers, "write", "data", "6"), *stream.start_ranks(readers, "read", "data")]
+    assert finish(started).count("6 steps, then the end") == readers
 
 
 def test_readers_of_one_group_count_as_one(stream):
     stream.configure(Ranks="launcher")
-    words = [*ranked(stream.program, 0, 1, "write", "data", "3"), ":",
-             *ranked(stream.program, 0, 2, "read", "data"), ":", *ranked(stream.program, 1, 2, "read", "data")]
-    result = stream.run(*words)
-    assert result.code == 0 and result.out.count("3 steps, then the end") == 2, result
+    started = [*stream.start_ranks(1, "write", "data", "3"), *stream.start_ranks(2, "read", "data")]
+    assert finish(started).count("3 steps, then the end") == 2
 
 
 def test_spans_are_the_memory_of_the_step(stream):
@@ -63,11 +59,8 @@ def test_spans_are_the_memory_of_the_step(stream):
 @pytest.mark.parametrize("puts", [{}, LENT], ids=["copied", "lent"])
 def test_local_joined_and_framed_arrays(stream, puts):
     stream.configure(writer={"Ranks": "launcher", **puts})
-    words = []
-    for rank in range(3):
-        words += [*ranked(stream.program, rank, 3, "shapes", "data"), ":"]
-    result = stream.run(*words, stream.program, "check-shapes", "data", "3")
-    assert result.code == 0 and "shapes are right" in result.out, result
+    started = [*stream.start_ranks(3, "shapes", "data"), stream.start(stream.program, "check-shapes", "data", "3")]
+    assert "shapes are right" in finish(started)
 
 
 def test_every_type(stream):
@@ -75,7 +68,7 @@ def test_every_type(stream):
     assert result.code == 0 and "15 types" in result.out, result
 
 
-def test_ranks_that_mpiexec_started_write_one_stream(stream, mpi_named):
+def test_ranks_that_mpiexec_started_write_one_stream(stream, mpi_named, without_mpi):
     mpi = mpi_named("mpich")
     stream.configure(writer={"Ranks": "launcher"})
     tasks = [*RUN, "--space", stream.space, stream.program, "write", "data", "4"]
@@ -93,6 +86,6 @@ def test_one_program_reads_what_another_has_named_otherwise(stream):
     assert result.code == 0 and "2 steps, then the end" in result.out, result
 
 
-def test_programs_in_python(stream):
-    result = stream.run(PYTHON, PROGRAMS / "write.py", "4", ":", PYTHON, PROGRAMS / "read.py")
+def test_programs_in_python(stream, python):
+    result = stream.run(python, PROGRAMS / "write.py", "4", ":", python, PROGRAMS / "read.py")
     assert result.code == 0 and "step 3" in result.out and "the end" in result.out, result

@@ -40,10 +40,9 @@ def test_latecomer_gets_what_is_left(stream):
 @pytest.mark.parametrize("writers", [1, 2])
 def test_latecomer_gets_the_first_step_before_the_others(stream, writers):
     stream.configure(writer={"RendezvousReaderCount": "0", "FirstTimestepPrecious": "true", "Ranks": "launcher"})
-    started = [stream.start(stream.program, f"{rank}/{writers}", "write", "data", "60", "20")
-               for rank in range(writers)]
+    started = stream.start_ranks(writers, "write", "data", "60", "20")
     for writer in started:
-        writer.wait_for("wrote 5")
+        writer.wait_for("wrote 5\n", writers // len(started))
     result = stream.start(stream.program, "read", "data").finish()
     first, *others = steps_of(result.out)
     assert result.code == 0 and first == 0 and others[0] >= 4, result

@@ -81,7 +81,7 @@ def test_contact_of_a_killed_writer_is_ignored(stream):
     assert serving.finish().code == 0
 
 
-def test_ranks_on_several_nodes_cannot_use_the_space(stream):
+def test_ranks_on_several_nodes_cannot_use_the_space(stream, without_mpi):
     """The engine to fall back to is MPI's then, which this ADIOS2 is built without."""
     stream.configure(Ranks="launcher")
     result = stream.run("env", "MPI_LOCALNRANKS=1", stream.program, "0/2", "write", "data")

@@ -1,4 +1,5 @@
 """tests/docs/test_first_steps.py: what a newcomer types first works as it stands, and every page can be found."""
+import glob
 import os
 import re
 import shutil
@@ -48,6 +49,18 @@ def test_first_job_works_as_it_stands(newcomer, page):
 def test_first_job_by_hand(newcomer):
     result = newcomer(block("docs/first-job.md", "mpicc").rsplit("onespace mpiexec", 1)[0]
                       + block("docs/first-job.md", "mpiexec -n 2 onespace run"))
+    assert result.returncode == 0 and COPIED.search(result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("newcomer", ["openmpi"], indirect=True)
+def test_first_job_with_mpi4py(newcomer):
+    """As in an environment where pip has installed it."""
+    environment = ROOT / ".venv/mpi4py"
+    if not environment.exists() or not glob.glob("/usr/lib/*/libpython3.*.so.1.0"):
+        pytest.skip("no mpi4py in .venv/mpi4py, or no libpython3 (scripts/setup test)")
+    installs, job = block("docs/first-job.md", "mpi4py").split("\n", 1)
+    assert installs == "pip install mpi4py"
+    result = newcomer(f". {environment}/bin/activate\n{job}")
     assert result.returncode == 0 and COPIED.search(result.stderr), result.stderr
 
 
