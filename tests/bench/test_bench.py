@@ -263,6 +263,7 @@ def test_mappings_measures_many_numbers_of_workers(bench):
     assert not found
 
 
+@pytest.mark.long
 def test_handover_measures_all_ways(bench):
     need_two_cpus()
     found = bench("handover", "--quick", "--repeats", "2", "--no-plot")
@@ -291,7 +292,8 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
         assert all(least <= count <= most for count in faults), (way, faults)
 
 
-@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
     """In memory that a rank has written, its neighbours fault as processes, and not as tasks."""
     found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--windows", "3", "--ranks", "2",
@@ -440,7 +442,8 @@ SWEEP = ["--cells", "8,8,8", "--angles", "4", "--groups", "3", "--chunk", "3", "
          "--no-plot"]
 
 
-@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_sweep_measures_every_form(bench, mpi):
     """It ends with an error unless all forms find the solutions that can be checked, the same to the last bit."""
     found = bench("sweep", "--mpi", need(mpi), "--workers", "1,2", "--cpus", "2", *SWEEP, timeout=180)
@@ -500,6 +503,7 @@ def test_sweep_is_of_second_order(sweep):
     assert 3.6 < coarse / fine < 4.4
 
 
+@pytest.mark.long
 def test_sweep_is_of_second_order_in_time(sweep):
     """Half the width of the cells and half the time step, a quarter of the error."""
     coarse, fine = (sweep(1, cells, "known=1", f"steps={cells // 4}", f"step={4 / cells}")["error"]
@@ -507,6 +511,7 @@ def test_sweep_is_of_second_order_in_time(sweep):
     assert 3.6 < coarse / fine < 4.4
 
 
+@pytest.mark.long
 def test_sweep_scatters_by_direction(sweep):
     """A problem that is not known depends on the orders of scattering; the known one is found with any number of
     them."""
@@ -516,6 +521,7 @@ def test_sweep_scatters_by_direction(sweep):
     assert max(errors) < 1.1 * min(errors)
 
 
+@pytest.mark.long
 def test_sweep_repairs_negative_fluxes(sweep):
     """And all that a cell gets it still gives."""
     words = ("steps=0", "orders=1", "width=2")
@@ -577,6 +583,7 @@ def test_configurations_measures_each_and_counts_attaches(bench):
     assert counts["PiP-XPMEM/exchange/messages"] > counts["PiP-XPMEM/exchange/attaches"], counts
 
 
+@pytest.mark.long
 def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
     need_two_cpus()
     result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--repeats", "1", "--no-plot",
@@ -664,6 +671,7 @@ def test_crew_ends_when_its_program_is_killed(job, crew_dies, kind):
     assert (result.code, result.out) == (128 + signal.SIGKILL, ""), result
 
 
+@pytest.mark.long
 def test_sync_measures_every_question(bench):
     found = bench("sync", "--mpi", need("mpich"), "--ranks", "2", "--sizes", "64,1024", *SHORT, "--no-plot")
     for way in ("processes", "tasks"):

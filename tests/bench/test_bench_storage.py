@@ -24,6 +24,8 @@ TINY = {"rma": ["sizes=8 4096", "times=10", "operations=put,exchange-get"],
         "dht": ["slots=64", "limited=0"],
         "hacc": ["particles=5000"],
         "mapreduce": ["bytes=256K", "part=32K", "vocabulary=2000"]}
+QUESTIONS = [pytest.param(name, marks=[pytest.mark.long] if name in ("hacc", "mapreduce", "mstream") else [])
+             for name in TINY]
 SOURCES = {"dht": ["dht.c", "table.c", "words.c", "window.c"], "rma": ["rma.c", "window.c"],
            "mapreduce": ["mapreduce.c", "one_sided.c", "two_sided.c", "log.c", "words.c", "window.c"]}
 
@@ -86,7 +88,7 @@ def some_text(path, size=200_000):
 
 # ---- The benchmarks ----
 
-@pytest.mark.parametrize("question", list(TINY))
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_storage_benchmark_measures_memory_and_mapped_files(bench, question, tmp_path):
     found = bench("storage", *tiny(question, need("openmpi"), "--kinds", "memory,mmap", "--places", "disk", "--disk",
                                    tmp_path))
@@ -95,7 +97,7 @@ def test_storage_benchmark_measures_memory_and_mapped_files(bench, question, tmp
     assert all(len(samples) == 1 for one in found.values() for samples in one["samples"])
 
 
-@pytest.mark.parametrize("question", list(TINY))
+@pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_storage_benchmark_measures_windows_on_storage(bench, question, mpi, tmp_path):
     layer_has_storage(need(mpi))

@@ -61,7 +61,7 @@ def left_by(job, victim):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("launcher", ["mpich", "openmpi"])
+@pytest.mark.parametrize("launcher", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_jobs_that_lose_processes_leave_nothing(job, guests, mpi_named, launcher):
     mpi = mpi_named(launcher)
     seed = int(os.environ.get("ONESPACE_SEED", random.randrange(1 << 30)))

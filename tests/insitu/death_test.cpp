@@ -176,6 +176,7 @@ TEST_F(death, of_a_producer_that_waits_in_close_is_no_error)
     Task consumer(guest("hold", {Every}));
     EXPECT_EQ(consumer.line(), "holds 1");
     producer.close_input();
+    sleep_ms(50);                         // it closes
     Task late(guest("consume", {Every})); // waits for another channel of that name
     sleep_ms(50);
     producer.kill();

@@ -78,17 +78,17 @@ def test_windows_of_a_space_are_no_reason_to_warn(job, guests, mpi_named):
     assert WARNING not in result.err, str(result)
 
 
-def test_windows_leave_no_files_in_shared_memory(job, guests, mpi, tool):
+def test_windows_leave_no_files_in_shared_memory(job, guests, stock_mpi, tool):
     """In a /dev/shm of its own, since others use that directory too."""
     if os.geteuid() != 0:
         pytest.skip("needs root, for a mount")
-    inner = shlex.join(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_onesided")]))
+    inner = shlex.join(stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, "mpi_onesided")]))
     left = []
     for prefix in ("", "plain"):
         command = inner if not prefix else inner.replace(shlex.join(RUN) + " ", "")
         script = (f"mount -t tmpfs none /dev/shm || exit 99; {command} >&2; code=$?; sleep 0.5; "
                   "ls -A /dev/shm | wc -l; exit $code")
-        result = job.run([tool("unshare"), "--mount", "/bin/sh", "-c", script], timeout=TIME, env=mpi.env)
+        result = job.run([tool("unshare"), "--mount", "/bin/sh", "-c", script], timeout=TIME, env=stock_mpi.env)
         if result.code == 99:
             pytest.skip("may not mount")
         assert result.code == 0, str(result)

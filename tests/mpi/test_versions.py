@@ -70,8 +70,8 @@ def test_killed_rank_leaves_the_last_version(versions):
     assert result.lines == says(2, 2, 2), result
 
 
-@pytest.mark.parametrize("kind, hints", [("shared", ()), pytest.param(
-    "separate", ("access_style=write_once,read_once",), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind, hints", [("shared", ()), ("separate", ("access_style=write_once,read_once",))])
 def test_large_puts_are_in_the_version_or_not_at_all(versions, kind, hints):
     """Of up to 20 MiB, at any byte, to all ranks. What was put after the last commit is not in it, whether the job
     was killed then or ended."""

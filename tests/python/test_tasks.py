@@ -234,6 +234,7 @@ def test_numpy_with_threads_in_several_tasks(play, threads):
         """)
 
 
+@pytest.mark.long
 def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path):
     if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
         pytest.skip("no matplotlib (scripts/setup test)")
