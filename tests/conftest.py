@@ -45,20 +45,28 @@ def left_out(items):
             tests.setdefault((item.path, item.originalname), []).append(item)
     left = set()
     for (_, name), combinations in tests.items():
-        # Of each parameter which value each combination has; parameters that are set together are one.
-        columns = {numbered(of_one) for of_one in zip(*(item.callspec.params.values() for item in combinations))}
-        columns = [column for column in columns if max(column) > 0]
-        if len(columns) > 1:
+        columns = [numbered([[item.callspec.params[one] for one in names] for item in combinations])
+                   for names in parameters(combinations[0])]
+        if sum(max(column) > 0 for column in columns) > 1:
             left |= {item for item, *which in zip(combinations, *columns) if (sum(which) + len(name)) % 2}
     return left
 
 
+def parameters(item):
+    """The names of a test's parameters; those that one list sets together are one parameter."""
+    lists = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    together = [[name.strip() for name in names.split(",")] if isinstance(names, str) else names for names in lists]
+    set_there = {name for names in together for name in names}
+    return together + [[name] for name in item.callspec.params if name not in set_there]
+
+
 def numbered(values):
+    """Of each value which of the different ones it is."""
     seen = []
     for value in values:
         if value not in seen:
             seen.append(value)
-    return tuple(seen.index(value) for value in values)
+    return [seen.index(value) for value in values]
 
 
 def start_with_default_signals():
