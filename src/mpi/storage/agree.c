@@ -58,27 +58,26 @@ int storage_least_begin(struct storage_ranks *ranks, int64_t mine)
                : -EIO;
 }
 
+/* 0 or -EIO; then MPI may still write into the words: they stay. */
 static int await_all(struct storage_ranks *ranks)
 {
     struct wait wait = WAIT_INIT(ranks->group);
     int is_done = 0, result = MPI_SUCCESS;
     wait.is_for_io = 1;
-    for (;;) {
+    do
         result = real()->Test(&ranks->pending, &is_done, MPI_STATUS_IGNORE);
-        if (result != MPI_SUCCESS || is_done)
-            return result;
-        if ((result = wait_round(&wait)) != MPI_SUCCESS)
-            return result;
-    }
+    while (result == MPI_SUCCESS && !is_done && (result = wait_round(&wait)) == MPI_SUCCESS);
+    if (result == MPI_SUCCESS)
+        return 0;
+    ranks->words = NULL;
+    return -EIO;
 }
 
 int storage_least_end(struct storage_ranks *ranks, int64_t *least)
 {
     const struct storage_word *words = ranks->words, *own = words + ranks->count;
-    if (await_all(ranks) != MPI_SUCCESS) {
-        ranks->words = NULL; /* MPI may still write into them: they stay */
+    if (await_all(ranks) < 0)
         return -EIO;
-    }
     *least = own->value;
     for (int i = 0; i < ranks->count; i++) {
         if (words[i].call != own->call || words[i].rank != i)
@@ -98,10 +97,8 @@ int storage_send(struct storage_ranks *ranks, void *data, size_t size)
     memcpy(sent, data, size);
     if (real()->Ibcast(sent, (int)size, MPI_BYTE, 0, ranks->comm, &ranks->pending) != MPI_SUCCESS)
         return -EIO;
-    if (await_all(ranks) != MPI_SUCCESS) {
-        ranks->words = NULL; /* as in storage_least_end */
+    if (await_all(ranks) < 0)
         return -EIO;
-    }
     memcpy(data, sent, size);
     return 0;
 }
