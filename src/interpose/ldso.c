@@ -10,7 +10,7 @@
  *   executable at once and serves code and constants alike; only the writable data is mapped again.
  *   So it does for a library whose segments are aligned to more than a page, as linkers did by
  *   default until 2018: ld.so first reserves addresses for it, here among the other files.
- * - Writable data of up to 128 KiB is read into populated anonymous memory. If it were mapped, the
+ * - Writable data of up to 256 KiB is read into populated anonymous memory. If it were mapped, the
  *   first write to each page would replace the page and interrupt all CPUs. It also becomes one
  *   mapping with the zeroes that follow; the kernel walks all mappings of the space whenever a task
  *   ends.
@@ -28,7 +28,7 @@
 
 /* Of larger data programs write a part only; a copy of all would take more memory than a process
  * has. */
-#define POPULATE_DATA   (LAYOUT_MIB / 8)
+#define POPULATE_DATA   (LAYOUT_MIB / 4)
 #define POPULATE_ZEROES (LAYOUT_MIB / 16)
 
 static int in_files(const struct space_slot *self, uintptr_t address, size_t size)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/room/room.h"
 #include "task/dumpable.h"
@@ -17,6 +18,30 @@ static int is_undumpable(unsigned ranks)
     return dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
 }
 
+/* Files that the drivers make of cards that compute: the first render node of DRI, NVIDIA's, AMD's
+ * and that of Windows. */
+static int has_graphics(unsigned ranks)
+{
+    static const char *const files[] = {"/dev/dri/renderD128", "/dev/nvidiactl", "/dev/kfd",
+                                        "/dev/dxg"};
+    (void)ranks;
+    for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (access(files[i], F_OK) == 0)
+            return 1;
+    return 0;
+}
+
+static int has_no_graphics(unsigned ranks)
+{
+    return !has_graphics(ranks);
+}
+
+/* hwloc has a parser of its own, which reads what hwloc has written. */
+#define HWLOC_XML "hwloc_xml_libxml.so"
+/* They look for graphics cards and their displays. */
+#define HWLOC_GRAPHICS                                                                             \
+    "hwloc_opencl.so,hwloc_gl.so,hwloc_cuda.so,hwloc_nvml.so,hwloc_rsmi.so,hwloc_levelzero.so"
+
 static const struct {
     const char *name, *value;
     int (*is_needed)(unsigned ranks); /* NULL: always */
@@ -27,8 +52,12 @@ static const struct {
     {"PMIX_MCA_gds", "^shmem,shmem2", NULL},
     /* MPICH looks for one address that is free in all ranks: in a space there is none. */
     {"MPIR_CVAR_SHM_SYMHEAP_RETRY", "0", NULL},
-    /* So many ranks have mappings enough only if each has fewer: without hwloc's plugins for
-     * graphics cards, without components of Open MPI 4 that do nothing unless they are asked for or
+    /* Plugins of MPI libraries' hwloc load other libraries, whose mappings are nearly half of a
+     * rank's and take a quarter of MPI_Init. */
+    {"HWLOC_PLUGINS_BLACKLIST", HWLOC_XML "," HWLOC_GRAPHICS, has_no_graphics},
+    {"HWLOC_PLUGINS_BLACKLIST", HWLOC_XML, has_graphics},
+    /* So many ranks have mappings enough only if each has fewer: without any plugin of hwloc,
+     * without components of Open MPI 4 that do nothing unless they are asked for or
      * belong to other systems' launchers, and without heaps of its libraries' threads. */
     {"HWLOC_PLUGINS_PATH", "/nonexistent", room_is_short},
     {"OMPI_MCA_coll", "^adapt,sync", room_is_short},

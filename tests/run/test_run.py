@@ -201,6 +201,18 @@ def test_verbose_names_the_space(job):
     assert "copies between tasks in user space" in result.err, str(result)
 
 
+def test_ranks_load_no_plugins_that_find_nothing(job):
+    shown = "set HWLOC_PLUGINS_BLACKLIST=hwloc_xml_libxml.so"
+    result = job.run([*RUN, "--verbose", "sh", "-c", "echo $HWLOC_PLUGINS_BLACKLIST"])
+    has_cards = any(os.path.exists(name) for name in
+                    ("/dev/dri/renderD128", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))
+    assert result.code == 0 and shown in result.err, str(result)
+    assert result.out.startswith("hwloc_xml_libxml.so") and ("hwloc_gl.so" in result.out) != has_cards, str(result)
+    own = job.run([*RUN, "--verbose", "sh", "-c", "echo \"[$HWLOC_PLUGINS_BLACKLIST]\""],
+                  env={"HWLOC_PLUGINS_BLACKLIST": ""})
+    assert own.out == "[]\n" and "left alone: HWLOC_PLUGINS_BLACKLIST" in own.err, str(own)
+
+
 def test_ranks_load_less_where_mappings_are_short(job):
     with open("/proc/sys/vm/max_map_count", encoding="ascii") as file:
         many = int(file.read()) // 170 + 1
