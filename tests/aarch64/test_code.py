@@ -9,6 +9,7 @@ import pytest
 from jobs import ROOT
 
 BUILD = ROOT / "build-aarch64"
+pytestmark = pytest.mark.xdist_group("aarch64 code")  # one worker compiles it for all
 COMPILER, OBJDUMP = "aarch64-linux-gnu-g++", "aarch64-linux-gnu-objdump"
 
 # One function for each access of the synchronisation headers.

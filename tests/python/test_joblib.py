@@ -99,6 +99,7 @@ def test_libraries_get_their_share_of_threads(joblib_program):
         """)
 
 
+@pytest.mark.long
 def test_scikit_learn_uses_it(joblib_program, play):
     find = "import importlib.util, sys; sys.exit(not importlib.util.find_spec('sklearn'))"
     if subprocess.run([play.interpreter, "-c", find], timeout=60, check=False).returncode:
