@@ -1,5 +1,5 @@
-"""bench/scale/counts.py: what a job whose ranks wait at a point takes of the node: mappings, page tables, descriptors,
-memory. An address space counts once, however many ranks are in it."""
+"""bench/scale/counts.py: what a job whose ranks wait at a point takes of the node: mappings, page tables, page faults,
+descriptors, memory. An address space counts once, however many ranks are in it."""
 import os
 
 import onespace_bench as ob
@@ -12,7 +12,8 @@ PRESENT = 0x80  # in an entry's last byte
 
 # {what is counted: its unit}; the host's only of tasks.
 UNITS = {"mappings": "count", "descriptors of a rank": "count", "descriptors of the host": "count",
-         "page tables": "bytes", "page tables of segments": "bytes", "memory": "bytes", "private memory": "bytes"}
+         "page tables": "bytes", "page tables of segments": "bytes", "page faults": "count",
+         "memory": "bytes", "private memory": "bytes"}
 
 
 def count(ranks):
@@ -28,6 +29,7 @@ def count(ranks):
             found["private memory"] += sum(one.kib("Anonymous") for one in its_mappings) * 1024
             found["page tables of segments"] += segment_tables(pid, its_mappings)
     found["memory"] = cost.bytes()
+    found["page faults"] = sum(minor_faults(pid) for pid in ranks)
     found["descriptors of a rank"] = max(descriptors(pid) for pid in ranks)
     host = host_of(ranks[0], others)
     found["descriptors of the host"] = descriptors(host) if host else None
@@ -43,6 +45,12 @@ def host_of(rank, others):
 
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def minor_faults(pid):
+    """Of all threads of the process, so far: those that read nothing from a disk."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[7])
 
 
 def is_segment(mapping):

@@ -28,7 +28,7 @@ def too_many(ranks, way, fewer=None):
         return (f"their launcher opens about {ranks * LAUNCHER + OWN:,} descriptors, and `ulimit -n` is {limit:,}: "
                 "raise it")
     mappings = growth * fewer.mappings if fewer else 0
-    if way == "tasks" and mappings > max_map_count():
+    if way != "processes" and mappings > max_map_count():
         return (f"their address space has about {mappings:,.0f} mappings, and vm.max_map_count is "
                 f"{max_map_count():,}: raise it (sysctl -w)")
     return None

@@ -189,7 +189,7 @@ def test_scale_counts_a_job_of_ranks_and_says_what_does_not_fit(job, tmp_path):
     assert set(counts) == {("descriptors of the host", "tasks")} | {
         (what, way) for way in ("processes", "tasks")
         for what in ("start", "barrier", "message", "mappings", "page tables", "page tables of segments",
-                     "descriptors of a rank", "memory", "private memory")}
+                     "page faults", "descriptors of a rank", "memory", "private memory")}
     # The host has a socket to each rank's shim.
     assert counts["descriptors of the host", "tasks"][1] == counts["descriptors of the host", "tasks"][0] + 1
     for at, ranks in enumerate((2, 3)):
@@ -201,6 +201,22 @@ def test_scale_counts_a_job_of_ranks_and_says_what_does_not_fit(job, tmp_path):
             assert ranks << 20 < counts["private memory", way][at] < counts["memory", way][at], counts
     for way in ("processes", "tasks"):  # libc, the MPI and what it needs have dozens
         assert counts["mappings", way][1] - counts["mappings", way][0] > 30, counts
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_scale_tells_what_shared_mappings_save(job, tmp_path, mpi):
+    ranks = 8
+    result, found = scale(job, tmp_path, "--mpi", need(mpi), "--ranks", str(ranks), "--own-mappings", "--no-plot")
+    assert result.code == 0 and "tasks, own mappings" in result.out, result
+    counts = {key: one["samples"][0][0] for key, one in found.items()}
+    shared, own = (lambda what, way=way: counts[what, way] for way in ("tasks", "tasks, own mappings"))
+    # With its own each rank maps the others' segments.
+    assert own("mappings") - shared("mappings") > (ranks - 1) * (ranks - 2), counts
+    assert own("page tables of segments") > 2 * shared("page tables of segments"), counts
+    assert own("page faults") > shared("page faults") > 100 * ranks, counts
+    assert {what for what, way in counts if way == "tasks"} == \
+        {what for what, way in counts if way == "tasks, own mappings"}, counts
 
 
 @pytest.mark.long

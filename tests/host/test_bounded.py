@@ -1,4 +1,7 @@
-"""A job that cannot start, or whose host, shim or rank is killed while it starts, ends at once, with one message."""
+"""A job that cannot start, or whose host, shim or rank is killed while it starts, ends at once, with one message.
+
+Each test prints the seconds to its end. With ONESPACE_LONG=1 it fails if they are more than five, unless a job of
+processes takes as long on this machine now."""
 import collections
 import os
 import random
@@ -12,7 +15,9 @@ import pytest
 from jobs import ONESPACE, RUN
 
 RANKS = 64
-ROUNDS = 50 if os.environ.get("ONESPACE_LONG") == "1" else 1  # of each victim
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+ROUNDS = 50 if LONG else 1  # of each victim
+BOUND_S = 5
 GONE = "the host of the space is gone"
 TIME = 60
 
@@ -33,18 +38,44 @@ def finish(commands):
     return results, [message for result in results for message in messages(result) if "may not fit" not in message]
 
 
+def seconds_of(action):
+    """What the action returns, and how long it took."""
+    began = time.monotonic()
+    result = action()
+    return result, time.monotonic() - began
+
+
+def is_bounded(seconds, what, of_processes):
+    """of_processes: does the same, or what is like it, with processes: the seconds."""
+    print(f"{what}: ended after {seconds:.2f} s")
+    if LONG and seconds > BOUND_S:
+        usual = of_processes()
+        assert seconds <= usual, f"{what}: ended after {seconds:.1f} s, a job of processes after {usual:.1f} s"
+
+
+def start_and_end(job, count):
+    """The seconds for so many processes, one each by this process, as launch() starts ranks."""
+    return seconds_of(lambda: [command.finish() for command in [job.start(["true"]) for _ in range(count)]])[1]
+
+
 @pytest.mark.parametrize("launcher", ["mpich", "openmpi"])
 def test_missing_program_is_told_once(job, mpi_named, launcher):
     mpi = mpi_named(launcher)
-    result = job.run(mpi.command(RANKS, [*RUN, "/no/such/program"]), timeout=TIME, env=mpi.env)
+
+    def run(*words):
+        return seconds_of(lambda: job.run(mpi.command(RANKS, [*words, "/no/such/program"]), timeout=TIME, env=mpi.env))
+
+    result, seconds = run(*RUN)
+    is_bounded(seconds, "missing program", lambda: run()[1])
     assert result.code != 0, str(result)
     assert messages(result) == ["onespace run: /no/such/program: does not exist: Check the spelling, or install it."]
 
 
 def test_rank_without_a_program_ends_the_others(job, guests):
     """Those that run are ended by the host, when their launcher does not."""
-    results, told = finish(launch(job, range(7), [guests("awaits")], of=8) +
-                           launch(job, [7], ["/no/such/program"], of=8))
+    others = launch(job, range(7), [guests("awaits")], of=8)
+    (results, told), seconds = seconds_of(lambda: finish(others + launch(job, [7], ["/no/such/program"], of=8)))
+    is_bounded(seconds, "rank without a program", lambda: start_and_end(job, 8))
     assert results[-1].code == 127 and all(result.code != 0 for result in results), list(map(str, results))
     assert len(told) == 1 and "/no/such/program: does not exist" in told[0], told
 
@@ -53,7 +84,9 @@ def test_too_few_descriptors_are_told_before_the_start(job, guests):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
-    results, told = finish(launch(job, range(RANKS), [guests("awaits")], preexec_fn=limit))
+    (results, told), seconds = seconds_of(
+        lambda: finish(launch(job, range(RANKS), [guests("awaits")], preexec_fn=limit)))
+    is_bounded(seconds, "too few descriptors", lambda: start_and_end(job, RANKS))
     assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
     assert len(told) == 1, told
     for words in ("64 ranks do not fit on this node", "88 descriptors", "there are 48 (ulimit -Hn), enough for 24",
@@ -67,7 +100,9 @@ def test_too_little_memory_is_told_once(job, guests):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
-    results, told = finish(launch(job, range(RANKS), ["--stack", "64M", guests("awaits")], preexec_fn=limit))
+    (results, told), seconds = seconds_of(
+        lambda: finish(launch(job, range(RANKS), ["--stack", "64M", guests("awaits")], preexec_fn=limit)))
+    is_bounded(seconds, "too little memory", lambda: start_and_end(job, RANKS))
     assert all(result.code != 0 for result in results), list(map(str, results))
     assert len([line for line in told if "ulimit -v" in line]) == 1, told
     assert f"of {RANKS} ranks run; lift it: ulimit -v unlimited" in "".join(told)
@@ -86,7 +121,9 @@ def test_too_few_processes_are_told_once(job, guests):
     os.chown(job.runtime, user, -1)
     if job.run([ONESPACE, "--version"], cwd="/", preexec_fn=become).code != 0:
         pytest.skip("the build directory is not open to other users")
-    results, told = finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become))
+    (results, told), seconds = seconds_of(
+        lambda: finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become)))
+    is_bounded(seconds, "too few processes", lambda: start_and_end(job, ranks))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
     assert len(told) == 1 and "raise what binds: ulimit -u" in told[0], told
 
@@ -95,7 +132,9 @@ def test_full_space_by_hand_is_told(job):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
 
-    result = job.run([*RUN, "-n", "40", "--stack", "64M", "sleep", "30"], timeout=TIME, preexec_fn=limit)
+    result, seconds = seconds_of(
+        lambda: job.run([*RUN, "-n", "40", "--stack", "64M", "sleep", "30"], timeout=TIME, preexec_fn=limit))
+    is_bounded(seconds, "full space by hand", lambda: start_and_end(job, 40))
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     assert "of 40 ranks run; lift it: ulimit -v unlimited" in result.err, str(result)
 
@@ -128,7 +167,7 @@ def progress(job, command):
 
 def kill_at(job, command, victim, far):
     """Kills one when the start is `far`, a sum of counts, or further. The phase in which it was, by what was seen right
-    before; None: there was nobody to kill."""
+    before, the counts, and the time; phase None: there was nobody to kill."""
     while True:
         phase, counts = progress(job, command)
         pids = VICTIMS[victim](job)
@@ -138,8 +177,19 @@ def kill_at(job, command, victim, far):
     try:
         os.kill(random.Random(far).choice(pids), signal.SIGKILL)
     except (IndexError, ProcessLookupError):
-        return None, counts
-    return phase, counts
+        return None, counts, 0
+    return phase, counts, time.monotonic()
+
+
+def killed_process(job, mpi):
+    """The seconds in which a job of processes ends when one of its ranks is killed."""
+    command = job.start(mpi.command(RANKS, ["sh", "-c", "echo ready; exec sleep 60"]), timeout=TIME, env=mpi.env)
+    command.wait_for("ready", RANKS)
+    ranks = []
+    while not ranks:
+        ranks = job.named("sleep")
+    os.kill(ranks[0].pid, signal.SIGKILL)
+    return seconds_of(command.finish)[1]
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -158,12 +208,14 @@ def test_killed_while_it_starts(job, guests, mpi_named, launcher, victim, record
             time.sleep(chance.uniform(0, 0.5))
         # Each of the four counts goes up to RANKS. One time in five when all of them have.
         far = min(chance.uniform(0, 5 * RANKS), 4 * RANKS) if launcher == "mpich" else 0
-        phase, counts = kill_at(job, command, victim, far)
+        phase, counts, killed = kill_at(job, command, victim, far)
         where = f"ONESPACE_SEED={seed}, round {turn}, {victim} killed at {phase}: shims, tasks, up, ready {counts}"
         print(where)
         phases[phase] += 1
         result = command.finish()
         assert phase, f"{where}\n{result}"
+        is_bounded(time.monotonic() - killed, f"round {turn}, {victim} killed at {phase}",
+                   lambda: killed_process(job, mpi))
         assert result.code != 0, f"{where}\n{result}"
         told = [line for line in messages(result) if GONE in line or "reaper" in line]
         assert len(told) <= (1 if victim in ("host", "reaper") else 0), f"{where}\n{result}"
@@ -181,7 +233,8 @@ def test_lost_host_is_told_once(job, guests):
     for command in commands:
         command.wait_for("ready")
     os.kill(of_host(job, "onespace-host")[0], signal.SIGKILL)
-    results, told = finish(commands)
+    (results, told), seconds = seconds_of(lambda: finish(commands))
+    is_bounded(seconds, "lost host", lambda: start_and_end(job, RANKS))
     assert all(result.code != 0 for result in results)
     assert len(told) == 1 and GONE in told[0], told
 
@@ -193,8 +246,9 @@ def test_ranks_that_come_after_their_host_was_killed_do_not_wait(job, guests):
     for command in early:
         command.wait_for("up")
     os.kill(of_host(job, "onespace-host")[0], signal.SIGKILL)
-    late = launch(job, range(ranks // 2, ranks), [guests("awaits")], of=ranks)
-    results, told = finish(early + late)
+    (results, told), seconds = seconds_of(
+        lambda: finish(early + launch(job, range(ranks // 2, ranks), [guests("awaits")], of=ranks)))
+    is_bounded(seconds, "ranks after their host was killed", lambda: start_and_end(job, ranks))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
     assert len(told) == 1 and GONE in told[0], told
 
@@ -224,11 +278,13 @@ def test_job_without_mappings_ends(job, guests, request, launcher):
     """While the ranks initialise: one has taken what there is, and all wait for one another."""
     ranks, program = 8, guests("fragments")
     if launcher == "by itself":
-        results, told = finish(launch(job, range(ranks), [program, "waits"]))
+        commands = launch(job, range(ranks), [program, "waits"])
     else:
         mpi = request.getfixturevalue("mpi_named")(launcher)
-        result = job.run(mpi.command(ranks, [*RUN, program, "waits"]), timeout=TIME, env=mpi.env)
-        results, told = [result], messages(result)
+        commands = [job.start(mpi.command(ranks, [*RUN, program, "waits"]), timeout=TIME, env=mpi.env)]
+    commands[0].wait_for("out")
+    (results, told), seconds = seconds_of(lambda: finish(commands))
+    is_bounded(seconds, "without mappings", lambda: start_and_end(job, ranks))
     assert all(result.code != 0 for result in results), list(map(str, results))
     assert len(told) == 1, told
     is_told_of_mappings(told[0], ranks)
@@ -238,8 +294,11 @@ def test_job_without_mappings_ends(job, guests, request, launcher):
 def test_mappings_that_run_out_inside_mpi_init_are_told_once(job, guests, mpi_named):
     """What is left for each rank is what a small program takes, and less than MPICH does."""
     mpi, ranks = mpi_named("mpich"), 8
-    program = [guests.mpi(mpi, "mpi_fragments"), str(mappings_allowed() // ranks - 60)]
-    result = job.run(mpi.command(ranks, [*RUN, *program]), timeout=TIME, env=mpi.env)
+    program = [guests.mpi(mpi, "mpi_fragments"), str(mappings_allowed() // ranks - 40)]
+    command = job.start(mpi.command(ranks, [*RUN, *program]), timeout=TIME, env=mpi.env)
+    command.wait_for("out")
+    result, seconds = seconds_of(command.finish)
+    is_bounded(seconds, "mappings run out inside MPI_Init", lambda: start_and_end(job, ranks))
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     assert OUT_OF_MAPPINGS in messages(result)[0], str(result)
 
@@ -247,7 +306,10 @@ def test_mappings_that_run_out_inside_mpi_init_are_told_once(job, guests, mpi_na
 @few_mappings
 def test_rank_that_fails_without_mappings_is_told_once(job, guests, mpi_named):
     mpi = mpi_named("mpich")
-    result = job.run(mpi.command(8, [*RUN, guests("fragments"), "fails"]), timeout=TIME, env=mpi.env)
+    command = job.start(mpi.command(8, [*RUN, guests("fragments"), "fails"]), timeout=TIME, env=mpi.env)
+    command.wait_for("out")
+    result, seconds = seconds_of(command.finish)
+    is_bounded(seconds, "rank that fails without mappings", lambda: start_and_end(job, 8))
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     is_told_of_mappings(messages(result)[0], 8)
 

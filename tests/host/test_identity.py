@@ -1,6 +1,9 @@
 """What a shim has given up stays given up in its task, when a shim that had more has started the host."""
 import os
+import pathlib
 import shutil
+import time
+import uuid
 
 import pytest
 
@@ -10,7 +13,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv")
                                 reason="needs root and setpriv(1), to have something to give up")
 
 SPACE = [*RUN, "--space", "given"]
-SHOW = r"""grep -E '^(Groups|Cap...|NoNewPrivs|Speculation_Store_Bypass):' /proc/self/status
+SHOW = r"""grep -E '^(Groups|Cap...|NoNewPrivs|Speculation_Store_Bypass|SpeculationIndirectBranch):' /proc/self/status
 chrt -p $$ | sed 's/pid [0-9]*//'; ionice; nice; cat /proc/self/timerslack_ns /proc/self/personality"""
 
 FOLLOWS = {
@@ -39,6 +42,10 @@ REFUSED = {
     "namespaces": ["unshare", "-u"],
     "namespaces (mounts)": ["unshare", "-m"],
     "namespaces (of children)": ["unshare", "-p"],
+    "namespaces (network)": ["unshare", "-n"],
+    "namespaces (IPC)": ["unshare", "-i"],
+    "namespaces (cgroups)": ["unshare", "-C"],
+    "namespaces (time)": ["unshare", "-T"],
 }
 
 
@@ -73,10 +80,69 @@ def test_identity_that_cannot_follow_refuses_the_shim(job, host, tool, what):
     key = what.split()[0]
     if job.run([*REFUSED[what], "true"]).code != 0:
         pytest.skip("not possible here")
-    result = job.run([*REFUSED[what], *SPACE, "echo", "ran"])
+    is_refused(job.run([*REFUSED[what], *SPACE, "echo", "ran"]), key)
+
+
+def is_refused(result, key):
     assert result.code == 1 and not result.out, str(result)
     assert f"differs from this process in {key} (" in result.err and f"ONESPACE_MAY_DIFFER={key}" in result.err, \
         str(result)
+
+
+@pytest.mark.parametrize("what", ["timer_slack", "store_bypass", "indirect_branch"])
+def test_identity_that_prctl_sets_follows_into_the_task(job, host, guests, what):
+    show = ["/bin/sh", "-c", SHOW]
+    plain = job.run([guests("prctl_set"), what, *show])
+    if plain.code == 77:
+        pytest.skip("the kernel or the CPU does not let a process set it")
+    assert plain.out != job.run(show).out
+    result = job.run([guests("prctl_set"), what, *SPACE, *show])
+    assert result.code == 0 and result.out == plain.out, f"{plain}\n{result}"
+
+
+@pytest.fixture
+def group():
+    """A control group, as a preexec_fn by which a command starts in it."""
+    mount = pathlib.Path("/sys/fs/cgroup")
+    path = (mount if (mount / "cgroup.procs").exists() else mount / "memory") / f"onespace-test-{uuid.uuid4().hex[:8]}"
+    try:
+        path.mkdir()
+    except OSError as error:
+        pytest.skip(f"cannot make a control group: {error}")
+    yield lambda: (path / "cgroup.procs").write_text("0")
+    while (path / "cgroup.procs").read_text():
+        time.sleep(0.01)
+    path.rmdir()
+
+
+def test_other_control_group_refuses_the_shim(job, host, group):
+    is_refused(job.run([*SPACE, "echo", "ran"], preexec_fn=group), "cgroup")
+
+
+def test_other_control_group_may_be_allowed(job, group):
+    allowed = {"ONESPACE_MAY_DIFFER": "cgroup"}
+    command = job.start([*SPACE, "/bin/sh", "-c", "echo up; cat /proc/self/cgroup; read x"], terminal=True, env=allowed)
+    command.wait_for("up")
+    result = job.run([*SPACE, "cat", "/proc/self/cgroup"], preexec_fn=group)
+    command.type(b"\n")
+    hosts = command.finish()
+    assert result.code == 0 and result.out == hosts.out.replace("up\n", ""), f"{hosts}\n{result}"
+
+
+def test_other_root_refuses_the_shim(job, tool, tmp_path):
+    """The same files below another directory, in the same mount namespace."""
+    if job.run(["unshare", "-m", "mount", "--rbind", "/", tmp_path]).code != 0:
+        pytest.skip("cannot mount")
+    command = job.start(["unshare", "-m", "sh", "-c", 'mount --rbind / "$0" && exec "$@"', tmp_path, *SPACE,
+                         "/bin/sh", "-c", "echo up; read x"], terminal=True)
+    command.wait_for("up")
+    enter = [tool("nsenter"), "-t", command.pid, "-m"]
+    same = job.run([*enter, *SPACE, "echo", "ran"])
+    other = job.run([*enter, tool("chroot"), tmp_path, *SPACE, "echo", "ran"])
+    command.type(b"\n")
+    assert command.finish().code == 0
+    assert same.code == 0 and same.out == "ran\n", str(same)
+    is_refused(other, "root")
 
 
 def test_identity_that_may_differ(job, tool):

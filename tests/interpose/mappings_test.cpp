@@ -42,6 +42,35 @@ TEST_F(mappings, of_files_of_huge_pages)
     expect_same({program("mappings"), "huge"});
 }
 
+TEST_F(mappings, of_pages_of_1_gib)
+{
+    Words words = {program("mappings"), "gib"};
+    if (as_process(words).output.starts_with("none"))
+        GTEST_SKIP() << "no pages of 1 GiB here (/sys/kernel/mm/hugepages/hugepages-1048576kB)";
+    expect_same(words);
+}
+
+// The first in the space is at the beginning of the shared ones, which suits huge pages.
+TEST_F(mappings, of_less_than_a_huge_page_are_given_back_whole)
+{
+    auto left = [] {
+        std::string text;
+        std::ifstream maps("/proc/self/maps");
+        for (std::string line; std::getline(maps, line);)
+            if (line.find("huge-left") != std::string::npos ||
+                line.find("SYSV") != std::string::npos)
+                text += line + "\n";
+        return text;
+    };
+    for (const char *kind : {"segment", "file"}) {
+        Outcome outcome = as_task({program("mappings"), "short-left", kind});
+        if (outcome == exits("none\n"))
+            GTEST_SKIP() << "no huge pages here, or no right to segments of them";
+        EXPECT_EQ(outcome, exits(""));
+        EXPECT_TRUE(eventually([&] { return left().empty(); }, 3000)) << left();
+    }
+}
+
 TEST_F(mappings, lie_in_the_range_while_it_has_room_anywhere)
 {
     expect_in_range({program("mappings"), "wrap"});

@@ -26,6 +26,13 @@ static int ended(const struct onespace_status *status)
     return printf("ended %d\n", WEXITSTATUS(status->status));
 }
 
+/* is: whether it is a task: exit status 0 or 1. */
+static int play_is(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return onespace_self() <= 0;
+}
+
 /* spawn PROGRAM ARGUMENT...: and waits for it. */
 static int play_spawn(int argc, char **argv)
 {
@@ -269,6 +276,7 @@ static int play_export_for_ever(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
+        {"is", play_is},
         {"spawn", play_spawn},
         {"changed-spawn", play_changed_spawn},
         {"spawn-and-leave", play_spawn_and_leave},

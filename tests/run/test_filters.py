@@ -9,7 +9,7 @@ from jobs import RUN
 from observe import PRCTL, PROCESS_VM_READV, PROCESS_VM_WRITEV, RT_SIGACTION, WAIT4, forbid
 
 
-@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS, errno.ENOMEM])
 def test_tasks_execute_where_copies_are_denied(job, error):
     """The reaper cannot read the memory of a task in execve, and must not take that for its departure."""
     deny = forbid(PROCESS_VM_READV, PROCESS_VM_WRITEV, error=error)

@@ -5,6 +5,17 @@ from jobs import RUN
 
 THREADS = [*RUN, "--thread-mode"]
 
+# What tests/interpose and tests/agent run as processes and as tasks.
+SCENES = {
+    "mappings": ["mremap", "ring", "huge", "gib"],
+    "own_files": ["strings", "child", "auxv", "auxv-call", "exe"],
+    "signals": ["remember", "address", "bus", "repair", "alternate-stack", "reset", "fault-in-handler", "ignored-fault",
+                "blocked-fault", "abort", "thread-fault", "bad-pointers-of-child", "ignored-while-asleep",
+                "vfork-resets"],
+}
+# docs/api.md has each: signals are blocked (nodefer, mask, children), or come to another thread (raised), execve is
+# refused (bad-pointers), descriptors are the process's (errors).
+
 
 @pytest.fixture
 def guest(guests):
@@ -55,3 +66,17 @@ def test_is_refused_with(job, option, reason):
 def test_is_refused_under_a_launcher(job, stock_mpi):
     result = job.run(stock_mpi.command(2, [*THREADS, "true"]), env=stock_mpi.env)
     assert result.code != 0 and "with a launcher: its ranks are processes" in result.err, str(result)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program, scene", [(program, scene) for program, scenes in SCENES.items() for scene in scenes])
+def test_program_does_what_it_does_in_process_mode(job, guests, program, scene):
+    words = [guests(program), scene, guests("state")]
+    thread, process = job.run([*THREADS, *words]), job.run([*RUN, *words])
+    assert (thread.code, thread.out) == (process.code, process.out), f"{thread}\n{process}"
+
+
+def test_program_finds_its_own_files_and_mappings(job, guests):
+    for words in ([guests("own_files"), "strings", "a word"], [guests("mappings"), "mremap"]):
+        thread, process = job.run([*THREADS, *words]), job.run([*RUN, *words])
+        assert (thread.code, thread.out) == (process.code, process.out), f"{thread}\n{process}"

@@ -76,6 +76,14 @@ TEST_F(reclaim, of_huge_pages_and_of_what_could_not_be_unmapped)
     run_many({program("mappings"), "left", "6800000000"}, rounds(10, 300));
 }
 
+TEST_F(reclaim, of_pages_of_1_gib)
+{
+    Words words = {program("mappings"), "gib-left"};
+    if (as_process(words) == exits("none\n"))
+        GTEST_SKIP() << "no pages of 1 GiB here (/sys/kernel/mm/hugepages/hugepages-1048576kB)";
+    run_many(words, rounds(5, 300));
+}
+
 // Sealed memory stays; all else goes, and later tasks run.
 TEST_F(reclaim, leaves_sealed_memory_alone)
 {

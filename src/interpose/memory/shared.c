@@ -30,11 +30,16 @@ static int may_share(const struct space_slot *self)
     return space_marked() && !(self->flags & ONESPACE_SPAWN_OWN_MAPPINGS);
 }
 
-static int is_in_memory(long fd)
+/* The addresses that a mapping of so many bytes of the file takes: of huge pages whole ones. 0: the
+ * file is none in memory. */
+static size_t mapped_size(long fd, size_t size)
 {
     struct statfs system;
-    return raw(__NR_fstatfs, fd, &system) == 0 &&
-           (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
+    if (raw(__NR_fstatfs, fd, &system) != 0)
+        return 0;
+    if (system.f_type == HUGETLBFS_MAGIC)
+        return round_up(size, (size_t)system.f_bsize);
+    return system.f_type == TMPFS_MAGIC ? page_ceiling(size) : 0;
 }
 
 /* Whether the kernel would grant a mapping with that protection, and what mprotect could add. */
@@ -55,11 +60,13 @@ static int find_key(const long a[6], struct space_shared_key *key)
     enum { PLAIN = MAP_SHARED | MAP_NORESERVE | MAP_POPULATE };
     struct stat file;
     uint32_t may_write;
-    size_t size = page_ceiling((size_t)a[1]);
     if ((a[3] & MAP_TYPE) != MAP_SHARED || (a[3] & ~(long)PLAIN) ||
-        (a[2] & ~(long)(PROT_READ | PROT_WRITE)) || !size || a[4] < 0 || a[5] % ARCH_PAGE ||
+        (a[2] & ~(long)(PROT_READ | PROT_WRITE)) || a[4] < 0 || a[5] % ARCH_PAGE ||
         raw(__NR_fstat, a[4], &file) != 0 || !S_ISREG(file.st_mode) ||
-        !may_map(a[4], a[2], &may_write) || !is_in_memory(a[4]))
+        !may_map(a[4], a[2], &may_write))
+        return 0;
+    size_t size = mapped_size(a[4], (size_t)a[1]);
+    if (!size)
         return 0;
     *key = (struct space_shared_key){file.st_dev, file.st_ino,    (uint64_t)a[5],
                                      size,        (uint32_t)a[2], may_write};
@@ -74,9 +81,17 @@ static long make_mmap(uintptr_t start, const long a[6])
     return raw(__NR_mmap, start, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE, a[4], a[5]);
 }
 
+/* arguments[3]: the segment's size, rounded to pages. That a segment has huge pages only shows when
+ * it is attached: the last one reaches beyond that size, perhaps into other windows. */
 static long make_shmat(uintptr_t start, const long a[6])
 {
-    return raw(__NR_shmat, a[0], start, a[2]);
+    unsigned char resident;
+    long result = raw(__NR_shmat, a[0], start, a[2]);
+    if (raw_failed(result) ||
+        raw(__NR_mincore, start + (size_t)a[3], ARCH_PAGE, &resident) == -ENOMEM)
+        return result;
+    raw(__NR_shmdt, start);
+    return -EINVAL;
 }
 
 /* Whatever goes wrong, the caller makes the call as if nothing were shared, and gets the kernel's
@@ -138,7 +153,7 @@ long shared_shmat(struct space_slot *self, long id, long flags, const struct shm
     if (!may_share(self) || (flags & ~(long)SHM_RDONLY) || !may_attach(segment, flags))
         return SHARED_NOT;
     struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
-    return join_or_create(self, &key, make_shmat, (const long[6]){id, 0, flags});
+    return join_or_create(self, &key, make_shmat, (const long[6]){id, 0, flags, (long)key.size});
 }
 
 /* Tasks at one address are one attachment to the kernel; to a program each has its own. */

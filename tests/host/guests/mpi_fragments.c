@@ -1,8 +1,9 @@
 /* tests/host/guests/mpi_fragments.c COUNT: takes that many mappings, pages of alternating
- * protection, and then initialises MPI. */
+ * protection, says "out", and then initialises MPI. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
@@ -11,6 +12,8 @@ int main(int argc, char **argv)
         if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
             return 3;
+    if (write(STDOUT_FILENO, "out\n", 4) != 4)
+        return 4;
     MPI_Init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

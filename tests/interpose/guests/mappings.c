@@ -15,7 +15,7 @@
 #include "programs/choose.h"
 #include "programs/system_call.h"
 
-enum { PAGE = 4096, MIB = 1 << 20, HUGE = 2 << 20 };
+enum { PAGE = 4096, MIB = 1 << 20, HUGE = 2 << 20, GIB = 1 << 30 };
 
 static void *map(size_t size, int prot, int flags)
 {
@@ -60,29 +60,97 @@ static int play_ring(int argc, char **argv)
     return wrong + said("unmapped", munmap(ring, PAGE) == 0);
 }
 
-static int map_huge_file(const char *what, int flags, size_t size)
+/* A size of pages, as flags of mmap and memfd_create have it. */
+struct pages {
+    int flag;
+    size_t size;
+};
+static const struct pages huge_pages = {MAP_HUGE_2MB, HUGE}, gib_pages = {MAP_HUGE_1GB, GIB};
+
+static int make_huge_file(struct pages pages, const char *name)
 {
-    int fd = memfd_create("huge", MFD_HUGETLB | MAP_HUGE_2MB);
-    if (fd < 0 || ftruncate(fd, 2 * HUGE) != 0)
+    int fd = memfd_create(name, MFD_HUGETLB | (unsigned)pages.flag);
+    return fd >= 0 && ftruncate(fd, (off_t)(2 * pages.size)) == 0 ? fd : -1;
+}
+
+static int map_huge_file(struct pages pages, const char *what, int flags, size_t size)
+{
+    int fd = make_huge_file(pages, "huge");
+    if (fd < 0)
         return printf("no huge pages\n"), 0;
     char *at = mmap(NULL, size, PROT_READ, flags | MAP_NORESERVE, fd, 0);
-    int wrong = said(what, at != MAP_FAILED && (uintptr_t)at % HUGE == 0);
+    int wrong = said(what, at != MAP_FAILED && (uintptr_t)at % pages.size == 0);
     close(fd);
-    return wrong + said("unmapped", munmap(at, (size + HUGE - 1) & -(size_t)HUGE) == 0);
+    return wrong + said("unmapped", munmap(at, (size + pages.size - 1) & -pages.size) == 0);
+}
+
+static int map_huge_files(struct pages pages)
+{
+    int wrong = 0;
+    for (int i = 0; i < 2; i++) {
+        wrong += map_huge_file(pages, "shared", MAP_SHARED, pages.size);
+        wrong += map_huge_file(pages, "private", MAP_PRIVATE, pages.size);
+        wrong += map_huge_file(pages, "shared, short", MAP_SHARED, PAGE);
+        wrong += map_huge_file(pages, "private, short", MAP_PRIVATE, PAGE);
+        (void)map(PAGE, PROT_READ, 0);
+    }
+    return wrong;
 }
 
 /* Without a use of the pages, since there may be none. */
 static int play_huge(int argc, char **argv)
 {
     (void)argc, (void)argv;
+    return map_huge_files(huge_pages);
+}
+
+/* Pages of 1 GiB: files, and without a file whole and rounded up by the kernel. */
+static int play_gib(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    int flags = MAP_HUGETLB | gib_pages.flag;
+    char *at[3];
+    at[0] = map(GIB, PROT_READ, flags);
+    if (at[0] == MAP_FAILED)
+        return printf("none: %s\n", strerror(errno)), 0;
+    at[1] = map(PAGE, PROT_READ, flags);
+    at[2] = map(GIB, PROT_READ, flags);
     int wrong = 0;
-    for (int i = 0; i < 2; i++) {
-        wrong += map_huge_file("shared", MAP_SHARED, HUGE);
-        wrong += map_huge_file("private", MAP_PRIVATE, HUGE);
-        wrong += map_huge_file("shared, short", MAP_SHARED, PAGE);
-        wrong += map_huge_file("private, short", MAP_PRIVATE, PAGE);
-        (void)map(PAGE, PROT_READ, 0);
+    for (int i = 0; i < 3; i++) {
+        wrong += said("of 1 GiB", at[i] != MAP_FAILED && (uintptr_t)at[i] % GIB == 0);
+        wrong += said("apart", at[i] != at[(i + 1) % 3]);
     }
+    wrong += said("a part is not unmapped", munmap(at[1], PAGE) != 0);
+    for (int i = 0; i < 3; i++)
+        wrong += said("unmapped", munmap(at[i], GIB) == 0);
+    return wrong + map_huge_files(gib_pages);
+}
+
+/* gib-left: the same, left to the end of the program. */
+static int play_gib_left(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    int fd = make_huge_file(gib_pages, "huge");
+    if (fd < 0 || map(PAGE, PROT_READ, MAP_HUGETLB | gib_pages.flag) == MAP_FAILED)
+        return printf("none\n"), 0;
+    int wrong = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, fd, 0) == MAP_FAILED;
+    return wrong + (mmap(NULL, PAGE, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0) == MAP_FAILED);
+}
+
+/* short-left file|segment: less than a huge page of it, shared, left to the end of the program. */
+static int play_short_left(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "file") == 0) {
+        int fd = make_huge_file(huge_pages, "huge-left");
+        if (fd < 0)
+            return printf("none\n"), 0;
+        return mmap(NULL, PAGE, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0) == MAP_FAILED;
+    }
+    int id = shmget(IPC_PRIVATE, PAGE, IPC_CREAT | SHM_NORESERVE | SHM_HUGETLB | 0600);
+    if (id < 0)
+        return printf("none\n"), 0;
+    int wrong = shmat(id, NULL, SHM_RDONLY) == (void *)-1;
+    shmctl(id, IPC_RMID, NULL);
     return wrong;
 }
 
@@ -252,17 +320,13 @@ static int play_mdwe_unseen(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"mremap", play_mremap},
-        {"ring", play_ring},
-        {"huge", play_huge},
-        {"left", play_left},
-        {"wrap", play_wrap},
-        {"holes", play_holes},
-        {"unseen", play_unseen},
-        {"segments", play_segments},
-        {"seal", play_seal},
-        {"mdwe", play_mdwe},
-        {"mdwe-unseen", play_mdwe_unseen},
+        {"mremap", play_mremap},     {"ring", play_ring},
+        {"huge", play_huge},         {"gib", play_gib},
+        {"gib-left", play_gib_left}, {"short-left", play_short_left},
+        {"left", play_left},         {"wrap", play_wrap},
+        {"holes", play_holes},       {"unseen", play_unseen},
+        {"segments", play_segments}, {"seal", play_seal},
+        {"mdwe", play_mdwe},         {"mdwe-unseen", play_mdwe_unseen},
     };
     return CHOOSE(scenes, argc, argv);
 }

@@ -1,0 +1,36 @@
+"""tests/docs/test_differential.py: the tests that docs/differential.md names for each difference are there."""
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/differential.md"
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+def tests_of(cell):
+    """[(path, [names])] of "`path`: `name`, `name`; `path`, `path`"."""
+    found = []
+    for part in re.split(r";\s+(?=`)", cell):
+        head, _, names = part.partition(": ")
+        paths = [word for word in QUOTED.findall(head) if word.startswith("tests/")]
+        found += [(path, QUOTED.findall(names)) for path in paths]
+    return found
+
+
+def rows():
+    section = PAGE.read_text().split("### Found by programs that were written to differ")[1].split("\n## ")[0]
+    cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return [(row[0].strip(), row[-1]) for row in cells[1:]]
+
+
+def test_each_difference_names_tests_that_are_there():
+    missing = []
+    for difference, cell in rows():
+        for path, names in tests_of(cell):
+            file = ROOT / path
+            if not file.exists():
+                missing.append(f"{difference}: {path}")
+                continue
+            text = file.read_text() if file.is_file() else ""
+            missing += [f"{difference}: {name} in {path}" for name in names if text and name not in text]
+    assert len(rows()) > 25 and not missing, "\n".join(missing)
