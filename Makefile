@@ -10,6 +10,11 @@ PRESET ?= test
 # The Python that scripts/setup made for the Python package, if it could have what that is built with.
 PYTHON = $(shell .venv/python/bin/python -c 'import nanobind, sys; print(sys.executable)' 2>/dev/null)
 
+# Where the system's CMake is too old, scripts/setup has another.
+ifneq ($(wildcard .venv/cmake/bin/cmake),)
+export PATH := $(CURDIR)/.venv/cmake/bin:$(PATH)
+endif
+
 help:
 	@echo "make demo     set up, build, run a stock MPI program as processes and as tasks"
 	@echo "make test     set up, build, pass the tests"

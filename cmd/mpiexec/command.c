@@ -197,6 +197,40 @@ static void print_all(char *const *words)
     putchar('\n');
 }
 
+static int is_option(const char *word, const char *name)
+{
+    size_t dashes = strspn(word, "-");
+    return dashes && strcmp(word + dashes, name) == 0;
+}
+
+/* Whether an option of the launcher says where programs are looked for: -genv PATH DIRECTORY…,
+ * -x PATH=DIRECTORY…, --path DIRECTORY…; -x PATH passes on what is in PATH here. */
+static int options_set_path(const struct request *request, const struct mpiexec_words *words)
+{
+    char *const *argv = request->argv;
+    for (int p = 0; p < words->count; p++)
+        for (int at = words->parts[p].start; at < words->parts[p].program; at++)
+            if (strncmp(argv[at], "PATH=", 5) == 0 || is_option(argv[at], "path") ||
+                (strcmp(argv[at], "PATH") == 0 && at > 0 &&
+                 (is_option(argv[at - 1], "env") || is_option(argv[at - 1], "genv"))))
+                return 1;
+    return 0;
+}
+
+/* The program as `onespace run` gets it. One that PATH has gets its full path: what the launcher
+ * makes of PATH is not what the user sees. Open MPI, called by its full path, puts its own
+ * directory first, and with it the system's python3 before a virtual environment's. */
+static char *program_word(const struct request *request, const struct mpiexec_words *words, int at)
+{
+    char path[PATH_MAX];
+    if (strchr(request->argv[at], '/') || options_set_path(request, words))
+        return request->argv[at];
+    mpiexec_name_command(request->argv[at], path);
+    char *found =
+        path[0] == '/' ? strdup(path) : NULL; /* kept: this process becomes the launcher */
+    return found ? found : request->argv[at];
+}
+
 static char **compose(const struct request *request, const struct mpiexec_words *words,
                       const struct mpiexec_launcher *launcher, char *self, char **run,
                       int run_count)
@@ -220,6 +254,8 @@ static char **compose(const struct request *request, const struct mpiexec_words 
                 line[count++] = "run";
                 memcpy(line + count, run, (size_t)run_count * sizeof(*run));
                 count += run_count;
+                line[count++] = program_word(request, words, at);
+                continue;
             }
             line[count++] = request->argv[at];
         }

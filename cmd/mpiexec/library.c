@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/doctor/doctor.h"
@@ -63,9 +64,13 @@ static void ask_linker(const struct elf_program *program, struct mpiexec_library
             return;
 }
 
-/* The command as it was named, with the directory where PATH has it: links are not followed, since
- * a virtual environment's interpreter is a link out of it. */
-static void name_command(const char *name, char command[PATH_MAX])
+static int is_program(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+void mpiexec_name_command(const char *name, char command[PATH_MAX])
 {
     const char *path = getenv("PATH");
     char candidate[PATH_MAX];
@@ -77,7 +82,7 @@ static void name_command(const char *name, char command[PATH_MAX])
     for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
         size_t length = strcspn(at, ":");
         int size = snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)length, at, name);
-        if (length && size < PATH_MAX && access(candidate, X_OK) == 0) {
+        if (length && size < PATH_MAX && is_program(candidate)) {
             memcpy(command, candidate, (size_t)size + 1);
             return;
         }
@@ -98,7 +103,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
     }
     if (status < 0)
         return 0;
-    name_command(found.argv[0], library->command);
+    mpiexec_name_command(found.argv[0], library->command);
     if (!found.stands_in_for[0] && found.interpreter_path[0])
         ask_linker(&found, library);
     elf_program_free(&found);

@@ -39,6 +39,10 @@ struct mpiexec_library {
  * not found here may be there where the launcher starts it. */
 int mpiexec_library(const char *program, struct mpiexec_library *library, char *message, int size);
 
+/* The command as it was named, with the directory where PATH has it: links are not followed, since
+ * a virtual environment's interpreter is a link out of it. Empty: not found. */
+void mpiexec_name_command(const char *name, char command[PATH_MAX]);
+
 /* ---- launcher.c: which launcher ---- */
 
 struct mpiexec_launcher {

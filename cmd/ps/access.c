@@ -20,11 +20,22 @@ int access_tracer(int pid)
     return tracer;
 }
 
+int access_yama_scope(void)
+{
+    int scope = 0;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file && fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    if (file)
+        fclose(file);
+    return scope;
+}
+
 /* The kernel makes the same checks for opening that file as for attaching. */
 int access_check(const char *command, int pid)
 {
     char path[64];
-    int scope = 0, tracer = access_tracer(pid);
+    int tracer = access_tracer(pid);
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
     if (tracer) {
         fprintf(
@@ -40,13 +51,13 @@ int access_check(const char *command, int pid)
             close(fd);
         return 0;
     }
-    int error = errno;
-    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-    if (file && fscanf(file, "%d", &scope) != 1)
-        scope = 0;
-    if (file)
-        fclose(file);
-    if (scope > 0)
+    int error = errno, scope = access_yama_scope();
+    if (scope == YAMA_NOBODY)
+        fprintf(stderr,
+                "%s: process %d may not be traced: kernel.yama.ptrace_scope is 3, which forbids it "
+                "to root too until the machine boots anew\n",
+                command, pid);
+    else if (scope > 0)
         fprintf(
             stderr,
             "%s: process %d may not be traced, since kernel.yama.ptrace_scope is %d: run this as "

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/ps/access.h"
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
 #include "base/process.h"
@@ -249,7 +250,13 @@ static long read_space(struct reading *reading)
 static long list_members(struct reading *reading, long error)
 {
     struct ps_space *space = reading->space;
-    if (!space->problem[0])
+    if (!space->problem[0] && access_yama_scope() == YAMA_NOBODY)
+        snprintf(
+            space->problem, sizeof(space->problem),
+            "its registry cannot be read (%s): kernel.yama.ptrace_scope is 3, which forbids it "
+            "to root too until the machine boots anew; what follows is what /proc tells",
+            strerror((int)-error));
+    else if (!space->problem[0])
         snprintf(
             space->problem, sizeof(space->problem),
             "its registry cannot be read (%s): run this as root, or set kernel.yama.ptrace_scope "

@@ -99,7 +99,7 @@ chroot_run() {
         fi
         # Where a chroot has ccache, its compilers use it: the same sources are compiled for each package, in directories
         # that are named anew each time.
-        exec env -i CCACHE_DIR=/var/cache/ccache CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+        exec env -i ${ONESPACE_JOBS:+CMAKE_BUILD_PARALLEL_LEVEL="$ONESPACE_JOBS"} CCACHE_DIR=/var/cache/ccache CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
             DEBIAN_FRONTEND=noninteractive PIP_CERT=/etc/ssl/certs/onespace-host.crt PIP_DISABLE_PIP_VERSION_CHECK=1 \
             PIP_ROOT_USER_ACTION=ignore ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
             OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \

@@ -3,11 +3,16 @@ build-aarch64 (cmake --preset aarch64-test) runs there with Debian's packages (s
 
 Emulation takes minutes, and does not show weak memory order: for that code was read (docs/internals/aarch64.md)."""
 import os
+import sys
 
 import pytest
 
 import machine
 from jobs import ROOT
+
+sys.path.append(str(ROOT / "tests/mpi"))
+from test_mpi_windows import CASES
+from test_storage import GROUPS
 
 BUILD = ROOT / "build-aarch64"
 RUN, PROGRAMS = f"{BUILD}/bin/onespace run", BUILD / "tests/programs"
@@ -80,6 +85,28 @@ def test_ranks(run_there, mpi, ranks):
     hello, exchange = run_there([f"{command}/mpi_hello", f"{command}/mpi_exchange"])
     assert sorted(hello.split("\n")) == [f"rank {i} of {ranks}, sum {ranks * (ranks - 1) // 2}" for i in range(ranks)]
     assert sorted(exchange.split("\n")) == [f"rank {i}: 0 wrong" for i in range(ranks)]
+
+
+def expect_none_wrong(outputs, ranks):
+    for output in outputs:
+        assert sorted(output.split("\n")) == [f"rank {i}: 0 wrong" for i in range(ranks)], output
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_windows(run_there, mpi, ranks):
+    """Each case in a job of its own; the one left out asks for more memory than there is, and says so."""
+    job = f"{LAUNCHERS[mpi]} -n {ranks} {RUN} {PROGRAMS}/{mpi}/mpi_windows"
+    expect_none_wrong(run_there([f"{job} {case}" for case in CASES if case != "failure_is_everybodys"]), ranks)
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_storage_windows(run_there, mpi, ranks):
+    job = f"mkdir /dev/shm/w; {LAUNCHERS[mpi]} -n {ranks} {RUN} {PROGRAMS}/{mpi}/mpi_storage /dev/shm/w"
+    groups = GROUPS if ranks == 2 else ["calls", "errors", "some_ranks"]
+    commands = [f"{job} {' '.join(GROUPS[group])}; status=$?; rm -r /dev/shm/w; exit $status" for group in groups]
+    expect_none_wrong(run_there(commands), ranks)
 
 
 @pytest.mark.parametrize("pages", ["16k", "64k"])

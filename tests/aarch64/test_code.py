@@ -74,6 +74,23 @@ def test_flags_are_accessed_in_order(disassemble, sync_object, function, expecte
     assert found[:len(expected)] == expected, found
 
 
+def test_broken_header_is_found_without_a_build(tmp_path):
+    """scripts/check-aarch64, in a copy of what it reads."""
+    if not shutil.which("aarch64-linux-gnu-gcc"):
+        pytest.skip("no aarch64-linux-gnu-gcc: scripts/setup test")
+    for name in ("src", "include"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "scripts").mkdir()
+    script = shutil.copy(ROOT / "scripts/check-aarch64", tmp_path / "scripts")
+    command = [script, "src/elf/read.c", "src/arch/aarch64/page.c"]
+    whole = subprocess.run(command, capture_output=True, text=True)
+    assert whole.returncode == 0 and "2 files compile" in whole.stdout, whole.stderr
+    header = tmp_path / "src/arch/aarch64/constants.h"
+    header.write_text(header.read_text().replace("#define ARCH_PAGE ", "#define ARCH_PAGES "))
+    broken = subprocess.run(command, capture_output=True, text=True)
+    assert broken.returncode == 1 and "src/elf/read.c" in broken.stderr and "ARCH_PAGE" in broken.stderr, broken
+
+
 def test_jumps_to_mpi_acquire_their_target(disassemble):
     library = BUILD / "lib/libonespace-agent.so"
     if not library.exists():

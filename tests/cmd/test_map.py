@@ -289,6 +289,16 @@ def test_forbidden_registry_leaves_slots(job, started, guests, observed):
     assert {row["task"] for row in space["summary"]} == {None}
 
 
+def test_forbidden_to_root_too_offers_no_setting(job, started, guests, observed, tmp_path):
+    """kernel.yama.ptrace_scope 3 cannot be left."""
+    scope = tmp_path / "proc/sys/kernel/yama/ptrace_scope"
+    scope.parent.mkdir(parents=True)
+    scope.write_text("3\n")
+    run = started(observed)
+    space = look(job, run.pid, env=interposed(guests, FAKE_NO_PTRACE=1, FAKE_ROOT=str(tmp_path)))
+    assert "ptrace_scope is 3, which forbids it to root too" in space["problem"] and "run this" not in space["problem"]
+
+
 def test_kernel_without_smaps_leaves_sizes(job, started, tool, observed, tmp_path):
     run = started(observed)
     script = (f"cp /proc/{run.pid}/maps /proc/{run.pid}/status /proc/{run.pid}/stat {tmp_path} && "

@@ -115,6 +115,39 @@ def test_options_of_onespace_run_are_put_before_the_program(job, guests, stock_m
     assert printed(job, "--onespace=-v", program)[1:] == [*RUN, "-v", program]
 
 
+def directories_with_a_program(tmp_path, *names):
+    for name in names:
+        (tmp_path / name).mkdir()
+        program = tmp_path / name / "which-one"
+        program.write_text(f"#!/bin/sh\necho {name}\n")
+        program.chmod(0o755)
+    return {"PATH": os.pathsep.join([*(str(tmp_path / name) for name in names), os.environ["PATH"]])}
+
+
+def test_program_is_the_one_that_path_has_here(job, tmp_path):
+    """Open MPI that is called by its full path puts its own directory before those of PATH."""
+    env = directories_with_a_program(tmp_path, "mine", "launchers")
+    launcher = tmp_path / "mpiexec"
+    launcher.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec echo one that changes PATH\n'
+                        f'PATH={tmp_path}/launchers:$PATH; shift 2; "$@"\n')
+    launcher.chmod(0o755)
+    result = job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], timeout=TIME, env=env)
+    assert result.code == 0 and result.lines == ["mine"], result
+    by_name = job.run([launcher, "-n", "1", *RUN, "which-one"], timeout=TIME, env=env)  # what would be otherwise
+    assert by_name.lines == ["launchers"], by_name
+
+
+@pytest.mark.parametrize("options, is_found_here", [
+    (["-n", "1"], True), (["-x", "PATH"], True), (["-mca", "path", "x"], True), (["-x", "PATH=/tmp"], False),
+    (["--path", "/tmp"], False)])
+def test_program_that_is_looked_for_elsewhere_keeps_its_name(job, mpi_named, tmp_path, options, is_found_here):
+    env = directories_with_a_program(tmp_path, "mine")
+    words = printed(job, "--launcher", mpi_named("openmpi").launcher[0], *options, "which-one", "-n", env=env)
+    assert words[1:] == [*options, *RUN, str(tmp_path / "mine/which-one") if is_found_here else "which-one", "-n"]
+    hydra = printed(job, "--launcher", mpi_named("mpich").launcher[0], "-genv", "PATH", "/tmp", "which-one", env=env)
+    assert hydra[-1] == "which-one"
+
+
 def test_wrong_options_of_onespace_run_are_said_once(job):
     assert "unrecognized option '--frob'" in refused(job, "--onespace", "--frob", "-n", "2", "/bin/true")
     assert "-n in --onespace: give the launcher the count" in refused(job, "--onespace", "-n 2", "/bin/true")

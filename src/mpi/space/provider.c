@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "mpi/group/space.h"
 #include "mpi/real/message.h"
@@ -16,7 +17,6 @@
 
 enum {
     LINE = 64,
-    PAGE = 4096,
     MAP_FROM = 128 * 1024,   /* below, the heap, which is warm; from here on, pages on demand */
     HUGE_FROM = 4096 * 1024, /* from here on, huge pages are asked for */
 };
@@ -60,14 +60,19 @@ static size_t alignment_of(const struct window_request *request)
     return LINE;
 }
 
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Computes where each rank's part begins. The sum of all sizes, or SIZE_MAX when it is too large.
  */
 static size_t lay_out(const struct window_request *request, size_t *offsets)
 {
     const struct window_proposal *proposals = request->proposals;
-    size_t at = 0, least = alignment_of(request);
+    size_t at = 0, least = alignment_of(request), page = page_size();
     for (int i = 0; i < request->agreement->group->ranks; i++) {
-        size_t align = least > 1 && least < PAGE && proposals[i].size >= PAGE ? PAGE : least;
+        size_t align = least > 1 && least < page && proposals[i].size >= page ? page : least;
         if (__builtin_add_overflow(at, align - 1, &at))
             return SIZE_MAX;
         offsets[i] = at &= -align;
@@ -94,17 +99,18 @@ static int map_memory(struct memory *memory, int sharing, size_t align)
 /* Zeroed, like windows in shared memory. */
 static int allocate_memory(struct memory *memory, size_t align)
 {
-    align = align < PAGE ? PAGE : align;
+    size_t page = page_size();
+    align = align < page ? page : align;
     if (space_is_guarded())
         return map_memory(memory, MAP_SHARED, align);
-    if (memory->size < MAP_FROM || align != PAGE) {
+    if (memory->size < MAP_FROM || align != page) {
         memory->size = (memory->size + align) & -align;
         memory->base = aligned_alloc(align, memory->size);
         if (memory->base)
             memset(memory->base, 0, memory->size);
         return memory->base ? 0 : -ENOMEM;
     }
-    return map_memory(memory, MAP_PRIVATE, PAGE);
+    return map_memory(memory, MAP_PRIVATE, page);
 }
 
 static int say_failure(const struct window_request *request, size_t size, int error)

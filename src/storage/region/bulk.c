@@ -19,11 +19,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/constants.h"
 #include "onespace/sync/copy.h"
+#include "storage/file/direct_io.h"
 #include "storage/region/internal.h"
 
 enum {
-    PAGE = 4 << 10,
     SMALL_PIECE = 64 << 10, /* of the file, aligned: from this size up to a huge page */
     PART = 64,              /* a piece is at most this fraction of what is stored */
     LARGE_PIECE = 8 << 20,  /* for sequential access, and for what is written once */
@@ -58,7 +59,7 @@ static size_t piece_of(unsigned style, size_t size)
     if (style & (STORAGE_SEQUENTIAL | STORAGE_WRITE_ONCE))
         return LARGE_PIECE;
     if (style & STORAGE_RANDOM)
-        return PAGE;
+        return storage_page();
     while (piece < storage_huge() && piece * 2 <= size / PART)
         piece *= 2;
     return piece;
@@ -84,7 +85,7 @@ static size_t write_pieces(const struct storage_region *region, int fd, uint64_t
  * incomplete last page waits for what follows. */
 static void begin_to_write(int fd, uint64_t at, size_t size)
 {
-    uint64_t begin = at - at % PAGE, end = at + size - (at + size) % PAGE;
+    uint64_t page = storage_page(), begin = at - at % page, end = at + size - (at + size) % page;
     if (begin < end)
         (void)sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
 }
@@ -139,8 +140,8 @@ static void ask_for(int fd, uint64_t at, size_t size)
 /* Whether all of it is in memory. */
 static int is_in_memory(const struct storage_region *region, uint64_t offset, size_t size)
 {
-    unsigned char pages[READ_PIECE / PAGE + 2];
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char pages[READ_PIECE / ARCH_PAGE_LEAST + 2];
+    uintptr_t page = storage_page();
     uintptr_t begin = (uintptr_t)region->base + offset, end = begin + size;
     size_t count = (end - (begin & -page) + page - 1) / page, found = 0;
     if (mincore((void *)(begin & -page), end - (begin & -page), pages) < 0)
@@ -181,7 +182,7 @@ static size_t read_all(struct storage_region *region, int fd, uint64_t offset, c
                        size_t size)
 {
     uint64_t at = region->file_offset + offset;
-    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, PAGE) : size;
+    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, DIRECT_IO_ALIGNED) : size;
     size_t done = read_pieces(region, fd, offset, to, head);
     if (done < head || done == size)
         return done;

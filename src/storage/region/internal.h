@@ -6,11 +6,16 @@
 
 #include "storage/region/region.h"
 
+static inline size_t storage_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* The largest folio of the page cache, and its alignment: what a full page of page table entries
  * maps. 2 MiB where pages have 4 KiB, more where they are larger. */
 static inline size_t storage_huge(void)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = storage_page();
     return page / 8 * page;
 }
 
