@@ -1,8 +1,9 @@
 /* collectives [-o OPERATION,...] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
  *
  * Times MPI's blocking collective operations, one after another; where one rank is the root, it is
- * another one each time, so that no rank runs ahead. SIZE: bytes from each rank (alltoall and
- * scatter: for each rank), a multiple of 8. -f: what a rank gives has just been written. Prints
+ * another one each time, so that no rank runs ahead. Those that make and free communicators, and
+ * the barrier, are timed at the first size only. SIZE: bytes from each rank (alltoall and scatter:
+ * for each rank), a multiple of 8. -f: what a rank gives has just been written. Prints
  * "operation/time size seconds" for each batch, the time of the slowest rank; and, of the same
  * batch, "operation/cpu size seconds": of CPU, all ranks together. */
 #include <mpi.h>
@@ -22,7 +23,8 @@ static struct options options = OPTIONS_INIT("barrier,bcast,allreduce");
 struct state {
     int rank, ranks, bytes, count; /* count: of doubles */
     char *give, *get;
-    int *counts, *places;
+    int *counts, *places, *uneven; /* uneven: of doubles, the same in all as `count` of each rank */
+    MPI_Datatype *types;
 };
 
 static void barrier(const struct state *state, int root)
@@ -80,10 +82,22 @@ static void reduce_scatter(const struct state *state, int root)
                              MPI_COMM_WORLD);
 }
 
+static void reduce_scatter_uneven(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Reduce_scatter(state->give, state->get, state->uneven, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 static void scan(const struct state *state, int root)
 {
     (void)root;
     MPI_Scan(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void exscan(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Exscan(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void gather(const struct state *state, int root)
@@ -92,10 +106,22 @@ static void gather(const struct state *state, int root)
                MPI_COMM_WORLD);
 }
 
+static void gatherv(const struct state *state, int root)
+{
+    MPI_Gatherv(state->give, state->bytes, MPI_BYTE, state->get, state->counts, state->places,
+                MPI_BYTE, root, MPI_COMM_WORLD);
+}
+
 static void scatter(const struct state *state, int root)
 {
     MPI_Scatter(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE, root,
                 MPI_COMM_WORLD);
+}
+
+static void scatterv(const struct state *state, int root)
+{
+    MPI_Scatterv(state->give, state->counts, state->places, MPI_BYTE, state->get, state->bytes,
+                 MPI_BYTE, root, MPI_COMM_WORLD);
 }
 
 static void allgather(const struct state *state, int root)
@@ -126,25 +152,57 @@ static void alltoallv(const struct state *state, int root)
                   state->places, MPI_BYTE, MPI_COMM_WORLD);
 }
 
+static void alltoallw(const struct state *state, int root)
+{
+    (void)root;
+    MPI_Alltoallw(state->give, state->counts, state->places, state->types, state->get,
+                  state->counts, state->places, state->types, MPI_COMM_WORLD);
+}
+
+static void dup_free(const struct state *state, int root)
+{
+    MPI_Comm made;
+    (void)state, (void)root;
+    MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    MPI_Comm_free(&made);
+}
+
+static void dup_barrier_free(const struct state *state, int root)
+{
+    MPI_Comm made;
+    (void)state, (void)root;
+    MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    MPI_Barrier(made);
+    MPI_Comm_free(&made);
+}
+
 static const struct operation {
     const char *name;
     void (*call)(const struct state *state, int root);
     int gives_to_each; /* `bytes` for each rank */
+    int has_no_size;
 } operations[] = {
-    {"barrier", barrier, 0},
-    {"bcast", bcast, 0},
-    {"reduce", reduce, 0},
-    {"allreduce", allreduce, 0},
-    {"allreduce_own", allreduce_own, 0},
-    {"allreduce_maxloc", allreduce_maxloc, 0},
-    {"reduce_scatter", reduce_scatter, 1},
-    {"scan", scan, 0},
-    {"gather", gather, 0},
-    {"scatter", scatter, 1},
-    {"allgather", allgather, 0},
-    {"allgatherv", allgatherv, 0},
-    {"alltoall", alltoall, 1},
-    {"alltoallv", alltoallv, 1},
+    {"barrier", barrier, 0, 1},
+    {"dup_free", dup_free, 0, 1},
+    {"dup_barrier_free", dup_barrier_free, 0, 1},
+    {"bcast", bcast, 0, 0},
+    {"reduce", reduce, 0, 0},
+    {"allreduce", allreduce, 0, 0},
+    {"allreduce_own", allreduce_own, 0, 0},
+    {"allreduce_maxloc", allreduce_maxloc, 0, 0},
+    {"reduce_scatter", reduce_scatter, 1, 0},
+    {"reduce_scatter_uneven", reduce_scatter_uneven, 1, 0},
+    {"scan", scan, 0, 0},
+    {"exscan", exscan, 0, 0},
+    {"gather", gather, 0, 0},
+    {"gatherv", gatherv, 0, 0},
+    {"scatter", scatter, 1, 0},
+    {"scatterv", scatterv, 1, 0},
+    {"allgather", allgather, 0, 0},
+    {"allgatherv", allgatherv, 0, 0},
+    {"alltoall", alltoall, 1, 0},
+    {"alltoallv", alltoallv, 1, 0},
+    {"alltoallw", alltoallw, 1, 0},
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
@@ -190,8 +248,11 @@ static void measure(const struct operation *operation, struct state *state, int 
     state->bytes = bytes;
     state->count = bytes / (int)sizeof(double);
     for (int i = 0; i < state->ranks; i++) {
+        int is_paired = (i | 1) < state->ranks;
         state->counts[i] = bytes;
         state->places[i] = i * bytes;
+        state->uneven[i] =
+            is_paired ? state->count + (i % 2 ? -1 : 1) * (state->count / 2) : state->count;
     }
     for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
         double seconds = run_batch(operation, state, count, &cpu);
@@ -248,14 +309,20 @@ int main(int argc, char **argv)
     state.get = new_buffer(largest * (size_t)state.ranks);
     state.counts = new_buffer((size_t)state.ranks * sizeof(int));
     state.places = new_buffer((size_t)state.ranks * sizeof(int));
+    state.uneven = new_buffer((size_t)state.ranks * sizeof(int));
+    state.types = new_buffer((size_t)state.ranks * sizeof(MPI_Datatype));
+    for (int i = 0; i < state.ranks; i++)
+        state.types[i] = MPI_BYTE;
     for (int which = 0; which < OPERATIONS; which++)
         for (int i = optind; i < argc && options_want(&options, operations[which].name); i++)
-            if (i == optind || operations[which].call != barrier)
+            if (i == optind || !operations[which].has_no_size)
                 measure(&operations[which], &state, atoi(argv[i]));
     free(state.give);
     free(state.get);
     free(state.counts);
     free(state.places);
+    free(state.uneven);
+    free(state.types);
     MPI_Op_free(&add);
     MPI_Finalize();
     return 0;

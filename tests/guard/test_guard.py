@@ -162,13 +162,14 @@ def test_mpi_jobs_and_what_onespace_shares(run_there):
     mpi_onesided: in this machine its MPI_Finalize waits for minutes now and then, as processes too."""
     mpich = PROGRAMS / "mpich"
     guests = [(2, "", "mpi_exchange"), (3, "", "mpi_collectives"), (3, "--collectives on", "mpi_collectives"),
-              (3, "", "mpi_windows")]
+              (3, "", "mpi_windows"), (3, "--collectives on", "mpi_collectives_functions 40 1 layer"),
+              (3, "--collectives on", "mpi_collectives_pairs 40")]
     hydra = ["/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"]
     commands = [f"mpiexec.mpich -n {ranks} {ONESPACE} run --guard {options} {mpich / name}"
                 for ranks, options, name in guests]
     commands.append(f"{ONESPACE} run --guard -n 3 {PROGRAMS / 'parallel'} joined 0 reduce")
     commands.append(f"{ONESPACE} run --guard -n 3 {PROGRAMS / 'sync_team'} team 5")
-    results = run_there(commands, [*hydra, *(mpich / name for _, _, name in guests),
+    results = run_there(commands, [*hydra, *(mpich / name.split()[0] for _, _, name in guests),
                                    PROGRAMS / "parallel", PROGRAMS / "sync_team"])
     for (ranks, _, _), (status, text) in zip(guests, results):
         assert status == 0 and sorted(text.split("\n")) == [f"rank {i}: 0 wrong" for i in range(ranks)], text

@@ -274,9 +274,13 @@ template <member Member> class engine
         const std::byte *in;
         std::byte *out;
         std::uint64_t call; // equal on all ranks
+        bool guarded;       // that rank is: `out` is for itself alone to write to
     };
     // The memory of all ranks while it is read; see large.hpp.
     class exposed;
+    template <class Combine>
+    void guarded_scan(exposed &all, std::byte *out, std::size_t element, Combine &combine,
+                      int operands);
 
     Member member_;
     slots<Member> slots_;

@@ -4,6 +4,9 @@
 // only read goes by offers.hpp. Otherwise data passes in pieces through shared memory: each rank
 // copies its piece in, a barrier, all read, and another barrier before the next piece. Either way
 // the caller's memory is its own again on return.
+//
+// Direct ranks also write results where they belong, unless one of them is guarded: then each
+// writes to its own memory only.
 #ifndef ONESPACE_SYNC_LARGE_HPP
 #define ONESPACE_SYNC_LARGE_HPP
 
@@ -22,13 +25,15 @@ template <member Member> class engine<Member>::exposed
     {
         step_ = direct_ ? bytes : of.piece_ / element * element;
         if (direct_) {
-            addresses mine{in, out, call_of(what, root, bytes)};
+            addresses mine{in, out, call_of(what, root, bytes), of.member_.guarded()};
             peers_ = reinterpret_cast<addresses *>(
                 of_.peers_.get(of_.member_.size() * sizeof(addresses)));
             of_.gather(&mine, peers_, sizeof(mine), everybody);
-            for (int i = 0; i < of_.member_.size(); i++)
+            for (int i = 0; i < of_.member_.size(); i++) {
                 if (peers_[i].call != mine.call)
                     of_.member_.disagrees(i); // what it wrote may not be addresses
+                guarded_ |= peers_[i].guarded;
+            }
         } else if (!of_.pieces_) {
             of_.pieces_.emplace(of_.member_.allocate(2 * of_.piece_));
         }
@@ -64,6 +69,11 @@ template <member Member> class engine<Member>::exposed
     {
         return direct_ ? peers_[rank].in + start_ : shared(rank, 0);
     }
+    // Whether the caller may write to no other rank's `out`. The same on all ranks.
+    bool guarded() const
+    {
+        return guarded_;
+    }
     // The piece of a rank's `out`, which others read once it is written.
     std::byte *out(int rank) const
     {
@@ -84,7 +94,7 @@ template <member Member> class engine<Member>::exposed
     const std::byte *in_;
     std::byte *out_;
     std::size_t bytes_, step_, start_ = 0, size_ = 0;
-    bool direct_, begun_ = false;
+    bool direct_, guarded_ = false, begun_ = false;
     addresses *peers_ = nullptr;
 };
 
@@ -98,22 +108,24 @@ void engine<Member>::large_reduce(const std::byte *in, std::byte *out, std::size
     std::size_t size = member_.size(), rank = member_.rank();
     bool gets = root == everybody || member_.rank() == root, direct = member_.direct();
     exposed all(*this, kind::reduce, root, in, out, bytes, element);
-    // Direct ranks all write to the root's `out`.
-    int to = direct && root != everybody ? root : member_.rank();
+    // Direct ranks all write to the root's `out`; if they may not, it reduces all slices.
+    bool to_root = direct && root != everybody, alone = to_root && all.guarded();
+    int to = to_root ? root : member_.rank();
     std::size_t block = (block_size / element + 1) * element;
     std::byte *sum = sum_.get(block);
     while (all.next(true)) {
         auto begin = [&](std::size_t of) { return all.size() / element * of / size * element; };
-        for (std::size_t at = begin(rank); at < begin(rank + 1); at += block) {
-            std::size_t count = std::min(block, begin(rank + 1) - at);
+        std::size_t first = alone ? 0 : begin(rank);
+        std::size_t last = alone ? gets * all.size() : begin(rank + 1);
+        for (std::size_t at = first; at < last; at += block) {
+            std::size_t count = std::min(block, last - at);
             onespace_copy(sum, all.in(0) + at, count);
             for (std::size_t i = 1; i < size; i++)
                 combine(sum, all.in(static_cast<int>(i)) + at, count, false);
             onespace_copy(all.out(to) + at, sum, count);
         }
         rounds_.wait();
-        bool there = direct && root != everybody;
-        for (std::size_t i = 0; gets && !there && !member_.lost() && i < size; i++)
+        for (std::size_t i = 0; gets && !to_root && !member_.lost() && i < size; i++)
             if (!direct || i != rank)
                 copy(out + all.start() + begin(i), all.out(static_cast<int>(i)) + begin(i),
                      begin(i + 1) - begin(i));
@@ -151,6 +163,29 @@ void engine<Member>::reduce_scatter(const void *in, std::size_t bytes, void *out
                 std::min(at + block, last));
 }
 
+// Each rank reduces what it gets, of the first `operands` ranks, block by block: its `out` may be
+// its `in`, of which the others have read a block when all have passed the barrier behind it.
+template <member Member>
+template <class Combine>
+void engine<Member>::guarded_scan(exposed &all, std::byte *out, std::size_t element,
+                                  Combine &combine, int operands)
+{
+    std::size_t block = (block_size / element + 1) * element;
+    std::byte *sum = sum_.get(block);
+    while (all.next(true))
+        for (std::size_t at = 0; at < all.size(); at += block) {
+            std::size_t count = std::min(block, all.size() - at);
+            for (int i = 0; i < operands; i++)
+                if (i == 0)
+                    onespace_copy(sum, all.in(0) + at, count);
+                else
+                    combine(sum, all.in(i) + at, count, false);
+            rounds_.wait();
+            if (operands)
+                onespace_copy(out + at, sum, count);
+        }
+}
+
 // Each rank reduces a slice of all ranks' data, and writes what each of them gets of it.
 template <member Member>
 template <class Combine>
@@ -169,6 +204,8 @@ void engine<Member>::scan(const void *in, void *out, std::size_t bytes, std::siz
         return slots_.end(rank == size - 1);
     }
     exposed all(*this, kind::scan, exclusive, bytes_of(in), bytes_of(out), bytes, element);
+    if (all.guarded())
+        return guarded_scan(all, bytes_of(out), element, combine, rank + !exclusive);
     std::size_t block = (block_size / element + 1) * element;
     std::byte *before = sum_.get(2 * block),
               *sum = before + block; // of the ranks before, and with one more

@@ -32,6 +32,11 @@ concept member = requires(T &one, const T &same, flag &what, std::uint64_t value
     {
         same.oversubscribed()
         } -> std::same_as<bool>;
+    // Whether others may not write to the caller's memory but to what is allocated here: a guarded
+    // task (memory.hpp). Ranks may differ in that.
+    {
+        same.guarded()
+        } -> std::same_as<bool>;
     // Raises a flag of which the caller is the only writer.
     same.signal(what, value);
     // Waits until the flag, which `rank` raises, has reached the value; returns what it has. If

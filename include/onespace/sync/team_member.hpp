@@ -48,6 +48,10 @@ template <order_policy Order, wait_policy Wait> class team_member
     {
         return team_.oversubscribed();
     }
+    static bool guarded() noexcept
+    {
+        return is_guarded();
+    }
     void signal(flag &what, std::uint64_t value) const
     {
         sync::team::signal<Order, Wait>(what, value);

@@ -18,11 +18,26 @@ static int turn(struct exchange *call, const struct many *from, const struct sha
     return 0;
 }
 
+/* Of MPI_Alltoall, each gives the same to each. */
+static struct described described(const struct many *from, const struct many *to)
+{
+    const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
+    int varies = to->places.vary;
+    return (struct described){to->types ? "MPI_Alltoallw"
+                              : varies  ? "MPI_Alltoallv"
+                                        : "MPI_Alltoall",
+                              ENGINE_EVERYBODY,
+                              varies ? -1 : given->places.count,
+                              given->type,
+                              MPI_OP_NULL,
+                              NULL};
+}
+
 int collective_alltoall(MPI_Comm comm, const struct many *from, const struct many *to, int *result)
 {
     struct exchange call;
     struct getting_each taking = {&call, to, {0}};
-    const struct described what = {"MPI_Alltoall", ENGINE_EVERYBODY, -1, to->type, MPI_OP_NULL};
+    const struct described what = described(from, to);
     if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_alltoall(call.nodes, from, to, &call.result) &&
                exchange_end(&call, comm, result);

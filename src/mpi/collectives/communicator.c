@@ -118,6 +118,7 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
     const struct engine_ranks ranks = {.rank = group->rank,
                                        .size = group->ranks,
                                        .is_oversubscribed = group->is_oversubscribed,
+                                       .is_guarded = space_is_guarded(),
                                        .await = await,
                                        .disagrees = disagrees,
                                        .context = communicator};

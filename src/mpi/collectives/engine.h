@@ -26,6 +26,7 @@ typedef int engine_disagrees(void *context, int rank);
 struct engine_ranks {
     int rank, size;
     int is_oversubscribed;
+    int is_guarded; /* the caller: others may not write to its own memory */
     engine_await *await;
     engine_disagrees *disagrees;
     void *context; /* of both */

@@ -13,14 +13,15 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described 
     if (!call->communicator)
         return call->result != MPI_SUCCESS;
     call->nodes = call->communicator->nodes;
+    call->result = check_call(comm, what);
+    if (call->result != MPI_SUCCESS)
+        return 1;
     if (!call->communicator->engine)
         return 0;
     call->rank = call->communicator->group->rank;
     call->ranks = call->communicator->group->ranks;
     call->is_root = root == call->rank;
-    call->result = check_call(call->communicator, what);
-    return call->result != MPI_SUCCESS || root == ENGINE_EVERYBODY ||
-           (root >= 0 && root < call->ranks);
+    return root == ENGINE_EVERYBODY || (root >= 0 && root < call->ranks);
 }
 
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)

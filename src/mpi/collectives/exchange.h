@@ -5,11 +5,15 @@
 #define ONESPACE_MPI_COLLECTIVES_EXCHANGE_H
 
 #include "mpi/collectives/check.h"
+#include "mpi/collectives/communicator.h"
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/operations.h"
 
 #ifdef OPEN_MPI
-enum { MAY_ALIAS = 1 }; /* the same send and receive buffer: Open MPI does not mind */
+enum {
+    MAY_ALIAS = 1
+}; /* the same send and receive buffer: Open MPI does not mind, but in
+      MPI_Reduce and MPI_Allreduce */
 #else
 enum { MAY_ALIAS = 0 };
 #endif
@@ -31,11 +35,13 @@ struct exchange {
 /* 1: the call is the layer's, within one space. */
 int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what);
 /* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. has_form:
- * their type may say where they are, so that their address is MPI_BOTTOM. */
-static inline int exchange_may_combine(const void *send, const void *receive, int has_form)
+ * their type may say where they are, so that their address is MPI_BOTTOM. may_alias: they may be
+ * the same. */
+static inline int exchange_may_combine(const void *send, const void *receive, int has_form,
+                                       int may_alias)
 {
     return receive != MPI_IN_PLACE && (has_form || (receive && send)) &&
-           (send != receive || MAY_ALIAS);
+           (send != receive || may_alias);
 }
 /* Likewise of one that only gives. */
 static inline int exchange_may_give(const void *send, int has_form)

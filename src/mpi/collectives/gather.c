@@ -15,14 +15,28 @@ static void gather(struct exchange *call, const struct piece *mine, int keeps,
                  exchange_get_each, taking);
 }
 
+/* What each gives is the same for all but in MPI_Gatherv. */
+static struct described described(const struct one *from, const struct many *to, int root)
+{
+    static const char *const names[2][2] = {{"MPI_Gather", "MPI_Gatherv"},
+                                            {"MPI_Allgather", "MPI_Allgatherv"}};
+    int to_all = root == ENGINE_EVERYBODY, varies = to->places.vary,
+        is_got = varies || from->buffer == MPI_IN_PLACE;
+    return (struct described){names[to_all][varies],
+                              root,
+                              varies ? -1 : is_got ? to->places.count : from->count,
+                              is_got ? to->type : from->type,
+                              MPI_OP_NULL,
+                              varies && to_all ? &to->places : NULL};
+}
+
 int collective_gather(MPI_Comm comm, const struct one *from, const struct many *to, int root,
                       int *result)
 {
     struct exchange call;
     struct getting_each taking = {&call, to, {0}};
     struct piece mine;
-    const struct described what = {root == ENGINE_EVERYBODY ? "MPI_Allgather" : "MPI_Gather", root,
-                                   -1, from->type, MPI_OP_NULL};
+    const struct described what = described(from, to, root);
     if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_gather(call.nodes, from, to, root, &call.result) &&
                exchange_end(&call, comm, result);

@@ -89,6 +89,10 @@ class member
     {
         return state_->ranks.is_oversubscribed;
     }
+    bool guarded() const
+    {
+        return state_->ranks.is_guarded;
+    }
     // Release: pairs with the acquire of await. What the caller wrote before is seen after it.
     void signal(flag &what, std::uint64_t value) const
     {

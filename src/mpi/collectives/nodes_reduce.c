@@ -84,11 +84,11 @@ static int find_operation(struct combining *combining)
 }
 
 /* gets: this rank gets a result. */
-static int may_combine(const struct combining *combining, int gets)
+static int may_combine(const struct combining *combining, int gets, int may_alias)
 {
     const struct reduction *call = combining->call;
     int has_form = combining->shape.form != NULL;
-    return gets ? exchange_may_combine(call->send, call->receive, has_form)
+    return gets ? exchange_may_combine(call->send, call->receive, has_form, may_alias)
                 : exchange_may_give(call->send, has_form);
 }
 
@@ -134,7 +134,7 @@ int nodes_reduce(const struct nodes *nodes, const struct reduction *call, int ro
     combining.nodes = nodes;
     combining.call = call;
     if (root >= nodes->ranks || find_operation(&combining) != 0 ||
-        !(combining.commutes || nodes->is_in_order) || !may_combine(&combining, gets))
+        !(combining.commutes || nodes->is_in_order) || !may_combine(&combining, gets, 0))
         return 0;
     *result = get_scratch(&combining);
     if (*result == MPI_SUCCESS) {
@@ -184,7 +184,8 @@ int nodes_scan(const struct nodes *nodes, const struct reduction *call, int is_e
     int gets = !is_exclusive || nodes->rank > 0 || call->send == MPI_IN_PLACE;
     combining.nodes = nodes;
     combining.call = call;
-    if (!nodes->is_in_order || find_operation(&combining) != 0 || !may_combine(&combining, gets))
+    if (!nodes->is_in_order || find_operation(&combining) != 0 ||
+        !may_combine(&combining, gets, MAY_ALIAS))
         return 0;
     *result = get_scratch(&combining);
     if (*result == MPI_SUCCESS) {

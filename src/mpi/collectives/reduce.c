@@ -129,10 +129,10 @@ static int find_operation(struct combining *combining, MPI_Count count)
     return reduce_is_predefined(call->op) ? -1 : find_function(combining, (size_t)count);
 }
 
-static int may_combine(const struct combining *combining)
+static int may_combine(const struct combining *combining, int may_alias)
 {
     return exchange_may_combine(combining->call->send, combining->call->receive,
-                                combining->shape.form != NULL);
+                                combining->shape.form != NULL, may_alias);
 }
 
 /* Of a rank that only gives. */
@@ -177,14 +177,18 @@ static size_t bytes_of(const struct combining *combining, MPI_Count count)
 
 /* ---- The calls ---- */
 
-static int begin(struct combining *combining, const char *name, const struct reduction *call,
-                 MPI_Count count, int root)
+static struct described described(const char *name, const struct reduction *call, int root)
 {
-    const struct described what = {name, root, count, call->type, call->op};
+    return (struct described){name, root, call->count, call->type, call->op, NULL};
+}
+
+static int begin(struct combining *combining, const struct reduction *call,
+                 const struct described *what)
+{
     combining->call = call;
     combining->scratch.memory = NULL;
     combining->is_folded = combining->is_moved = 0;
-    return exchange_begin(&combining->exchange, call->comm, &what);
+    return exchange_begin(&combining->exchange, call->comm, what);
 }
 
 static int end(struct combining *combining, int done, int *result)
@@ -210,8 +214,8 @@ static struct fold fold_of(const struct combining *combining)
 int collective_barrier(MPI_Comm comm, int *result)
 {
     struct exchange call;
-    const struct described what = {"MPI_Barrier", ENGINE_EVERYBODY, -1, MPI_DATATYPE_NULL,
-                                   MPI_OP_NULL};
+    const struct described what = {"MPI_Barrier",     ENGINE_EVERYBODY, -1,
+                                   MPI_DATATYPE_NULL, MPI_OP_NULL,      NULL};
     if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_barrier(call.nodes, &call.result) &&
                exchange_end(&call, comm, result);
@@ -236,8 +240,9 @@ int collective_reduce(const struct reduction *call, int root, int *result)
 {
     struct combining combining;
     int done = MPI_SUCCESS;
-    const char *name = root == ENGINE_EVERYBODY ? "MPI_Allreduce" : "MPI_Reduce";
-    int is_ours = begin(&combining, name, call, call->count, root);
+    const struct described what =
+        described(root == ENGINE_EVERYBODY ? "MPI_Allreduce" : "MPI_Reduce", call, root);
+    int is_ours = begin(&combining, call, &what);
     struct exchange *exchange = &combining.exchange;
     if (!is_ours)
         return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
@@ -245,7 +250,7 @@ int collective_reduce(const struct reduction *call, int root, int *result)
     if (exchange->result == MPI_SUCCESS) {
         int gets = root == ENGINE_EVERYBODY || exchange->is_root;
         if (find_operation(&combining, call->count) != 0 ||
-            !(gets ? may_combine(&combining) : may_give(&combining)))
+            !(gets ? may_combine(&combining, 0) : may_give(&combining)))
             return leave(&combining);
         done = reduce(&combining, root, gets);
     }
@@ -268,9 +273,10 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
 {
     struct combining combining;
     struct exchange *exchange = &combining.exchange;
+    const struct described what =
+        described(is_exclusive ? "MPI_Exscan" : "MPI_Scan", call, ENGINE_EVERYBODY);
     int done = MPI_SUCCESS;
-    if (!begin(&combining, is_exclusive ? "MPI_Exscan" : "MPI_Scan", call, call->count,
-               ENGINE_EVERYBODY))
+    if (!begin(&combining, call, &what))
         return exchange->nodes &&
                nodes_scan(exchange->nodes, call, is_exclusive, &exchange->result) &&
                exchange_end(exchange, call->comm, result);
@@ -278,7 +284,8 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
         /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
         int gets = !is_exclusive || exchange->rank > 0;
         if (find_operation(&combining, call->count) != 0 ||
-            !(gets || call->send == MPI_IN_PLACE ? may_combine(&combining) : may_give(&combining)))
+            !(gets || call->send == MPI_IN_PLACE ? may_combine(&combining, MAY_ALIAS)
+                                                 : may_give(&combining)))
             return leave(&combining);
         done = scan(&combining, is_exclusive, gets);
     }
@@ -319,8 +326,12 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
 {
     struct combining combining;
     const struct exchange *exchange = &combining.exchange;
+    struct described what = described(
+        places->vary ? "MPI_Reduce_scatter" : "MPI_Reduce_scatter_block", call, ENGINE_EVERYBODY);
+    what.count = places->count;
+    what.places = places->vary ? places : NULL;
     int done = MPI_SUCCESS;
-    if (!begin(&combining, "MPI_Reduce_scatter", call, -1, ENGINE_EVERYBODY))
+    if (!begin(&combining, call, &what))
         return 0;
     if (exchange->result == MPI_SUCCESS) {
         if (!places_are_valid(places, exchange->ranks))
@@ -331,7 +342,8 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
             all += places_count(places, i);
         }
         if (find_operation(&combining, all) != 0 ||
-            !(mine || call->send == MPI_IN_PLACE ? may_combine(&combining) : may_give(&combining)))
+            !(mine || call->send == MPI_IN_PLACE ? may_combine(&combining, MAY_ALIAS)
+                                                 : may_give(&combining)))
             return leave(&combining);
         done = reduce_scatter(&combining, all, before, mine);
     }

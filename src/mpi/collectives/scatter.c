@@ -32,11 +32,25 @@ static int take(struct exchange *call, const struct one *to)
     return 0;
 }
 
+/* What each gets is the same for all but in MPI_Scatterv. */
+static struct described described(const struct many *from, const struct one *to, int root)
+{
+    int varies = from->places.vary, is_given = to->buffer == MPI_IN_PLACE;
+    return (struct described){varies ? "MPI_Scatterv" : "MPI_Scatter",
+                              root,
+                              varies     ? -1
+                              : is_given ? from->places.count
+                                         : to->count,
+                              is_given ? from->type : to->type,
+                              MPI_OP_NULL,
+                              NULL};
+}
+
 int collective_scatter(MPI_Comm comm, const struct many *from, const struct one *to, int root,
                        int *result)
 {
     struct exchange call;
-    const struct described what = {"MPI_Scatter", root, -1, to->type, MPI_OP_NULL};
+    const struct described what = described(from, to, root);
     if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_scatter(call.nodes, from, to, root, &call.result) &&
                exchange_end(&call, comm, result);

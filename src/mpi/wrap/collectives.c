@@ -154,7 +154,7 @@ int MPI_Reduce_scatter(const void *send, void *receive, const int counts[], MPI_
 {
     int result;
     const struct reduction call = {send, receive, 0, type, op, comm};
-    const struct places places = {.counts = counts, .are_large = 0};
+    const struct places places = {.counts = counts, .vary = 1};
     return collective_reduce_scatter(&call, &places, &result)
                ? result
                : real()->Reduce_scatter(send, receive, counts, type, op, comm);

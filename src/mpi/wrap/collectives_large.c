@@ -249,7 +249,7 @@ int MPI_Reduce_scatter_c(const void *send, void *receive, const MPI_Count counts
 {
     int result = MPI_SUCCESS;
     const struct reduction call = {send, receive, 0, type, op, comm};
-    const struct places places = {.counts = counts, .are_large = 1};
+    const struct places places = {.counts = counts, .are_large = 1, .vary = 1};
     if (collective_reduce_scatter(&call, &places, &result))
         return result;
     if (real()->Reduce_scatter_c)

@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int wrong;
 
@@ -18,6 +19,41 @@ static void allreduce(MPI_Comm comm, int rank, int ranks, int count)
     MPI_Allreduce(MPI_IN_PLACE, in, count, MPI_DOUBLE, MPI_MAX, comm);
     for (int i = 0; i < count; i++)
         wrong += in[i] != ranks + i % 5;
+    free(in);
+    free(out);
+}
+
+static void check_sums(const double *sums, int count, int operands)
+{
+    for (int i = 0; operands && i < count; i++)
+        wrong += sums[i] != operands * (operands + 1) / 2 + operands * (i % 5);
+}
+
+/* What only some ranks get, or each in another way. */
+static void reduce_and_scan(MPI_Comm comm, int rank, int ranks, int count)
+{
+    double *in = malloc(count * 8), *out = malloc(count * 8);
+    for (int i = 0; i < count; i++)
+        in[i] = rank + 1 + i % 5;
+    for (int root = 0; root < ranks; root++) {
+        MPI_Reduce(in, out, count, MPI_DOUBLE, MPI_SUM, root, comm);
+        check_sums(out, count, rank == root ? ranks : 0);
+    }
+    MPI_Scan(in, out, count, MPI_DOUBLE, MPI_SUM, comm);
+    check_sums(out, count, rank + 1);
+    MPI_Exscan(in, out, count, MPI_DOUBLE, MPI_SUM, comm);
+    check_sums(out, count, rank);
+    memcpy(out, in, count * 8);
+    MPI_Scan(MPI_IN_PLACE, out, count, MPI_DOUBLE, MPI_SUM, comm);
+    check_sums(out, count, rank + 1);
+    memcpy(out, in, count * 8);
+    MPI_Exscan(MPI_IN_PLACE, out, count, MPI_DOUBLE, MPI_SUM, comm);
+    check_sums(out, count, rank);
+    if (rank == 0) /* MPICH 4.0.2 crashes where another root than rank 0 reduces in place. */
+        MPI_Reduce(MPI_IN_PLACE, in, count, MPI_DOUBLE, MPI_SUM, 0, comm);
+    else
+        MPI_Reduce(in, NULL, count, MPI_DOUBLE, MPI_SUM, 0, comm);
+    check_sums(in, count, rank == 0 ? ranks : 0);
     free(in);
     free(out);
 }
@@ -69,6 +105,8 @@ static void all_on(MPI_Comm comm)
         gather_and_broadcast(comm, rank, ranks, count / 2 + 1);
         MPI_Barrier(comm);
     }
+    reduce_and_scan(comm, rank, ranks, 1);
+    reduce_and_scan(comm, rank, ranks, 40000);
 }
 
 int main(int argc, char **argv)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mpi_types.h"
+
 enum { ROOM = 256 };
 
 struct window {
@@ -81,51 +83,15 @@ static void check(const struct window *ours, const struct window *theirs, int ca
                is.target[0], is.result[0], should.target[0], should.result[0]);
 }
 
-/* Kinds of types, and of operations. */
-enum {
-    ARITHMETIC = 1,
-    ORDER = 2,
-    LOGIC = 4,
-    BITS = 8,
-    PLACE = 16,
-    MOVE = 32,
-    NONE = MOVE,
-    PAIR = PLACE | MOVE,
-    COMPLEX = ARITHMETIC | MOVE,
-    REAL = COMPLEX | ORDER,
-    FORTRAN = REAL | BITS, /* an integer: Open MPI refuses logic */
-    INTEGER = FORTRAN | LOGIC,
-#ifdef OPEN_MPI
-    TRUTH = LOGIC | MOVE,
-    PACKED = NONE,
-    MOST_OF_TRUTH = 1,
-#else
-    TRUTH = INTEGER,
-    PACKED = INTEGER,
-    MOST_OF_TRUTH = 7, /* integers like the others */
-#endif
-};
-
 static void check_type(const struct window *ours, const struct window *theirs, MPI_Datatype type,
                        const char *name, int kind)
 {
-#define OP(op, kind)                                                                               \
-    {                                                                                              \
-        op, #op, kind                                                                              \
-    }
-    const struct {
-        MPI_Op op;
-        const char *name;
-        int kind;
-    } all[] = {OP(MPI_SUM, ARITHMETIC), OP(MPI_PROD, ARITHMETIC), OP(MPI_MAX, ORDER),
-               OP(MPI_MIN, ORDER),      OP(MPI_LAND, LOGIC),      OP(MPI_LOR, LOGIC),
-               OP(MPI_LXOR, LOGIC),     OP(MPI_BAND, BITS),       OP(MPI_BOR, BITS),
-               OP(MPI_BXOR, BITS),      OP(MPI_MAXLOC, PLACE),    OP(MPI_MINLOC, PLACE),
-               OP(MPI_REPLACE, MOVE),   OP(MPI_NO_OP, MOVE)};
+    struct operation_row all[MOST_OPERATIONS];
+    find_operations(all);
     if (only && strcmp(only, name) != 0)
         return;
     most = kind == TRUTH ? MOST_OF_TRUTH : 7;
-    for (int i = 0; i < (int)(sizeof(all) / sizeof(all[0])); i++)
+    for (int i = 0; i < MOST_OPERATIONS; i++)
         for (int call = ACCUMULATE; call <= FETCH_AND_OP; call++)
             if ((kind & all[i].kind) && (all[i].op != MPI_NO_OP || call != ACCUMULATE))
                 check(ours, theirs, call, type, name, all[i].op, all[i].name);
@@ -133,88 +99,9 @@ static void check_type(const struct window *ours, const struct window *theirs, M
 
 static void check_all(const struct window *ours, const struct window *theirs)
 {
-#define TYPE(type, kind)                                                                           \
-    {                                                                                              \
-        type, #type, kind                                                                          \
-    }
-    const struct {
-        MPI_Datatype type;
-        const char *name;
-        int kind;
-    } all[] = {
-        TYPE(MPI_CHAR, INTEGER),
-        TYPE(MPI_SIGNED_CHAR, INTEGER),
-        TYPE(MPI_UNSIGNED_CHAR, INTEGER),
-        TYPE(MPI_WCHAR, NONE),
-        TYPE(MPI_SHORT, INTEGER),
-        TYPE(MPI_INT, INTEGER),
-        TYPE(MPI_LONG, INTEGER),
-        TYPE(MPI_LONG_LONG, INTEGER),
-        TYPE(MPI_UNSIGNED_SHORT, INTEGER),
-        TYPE(MPI_UNSIGNED, INTEGER),
-        TYPE(MPI_UNSIGNED_LONG, INTEGER),
-        TYPE(MPI_UNSIGNED_LONG_LONG, INTEGER),
-        TYPE(MPI_INT8_T, INTEGER),
-        TYPE(MPI_INT16_T, INTEGER),
-        TYPE(MPI_INT32_T, INTEGER),
-        TYPE(MPI_INT64_T, INTEGER),
-        TYPE(MPI_UINT8_T, INTEGER),
-        TYPE(MPI_UINT16_T, INTEGER),
-        TYPE(MPI_UINT32_T, INTEGER),
-        TYPE(MPI_UINT64_T, INTEGER),
-        TYPE(MPI_AINT, INTEGER),
-        TYPE(MPI_OFFSET, INTEGER),
-        TYPE(MPI_COUNT, INTEGER),
-        TYPE(MPI_FLOAT, REAL),
-        TYPE(MPI_DOUBLE, REAL),
-        TYPE(MPI_LONG_DOUBLE, REAL),
-        TYPE(MPI_C_BOOL, TRUTH),
-        TYPE(MPI_CXX_BOOL, TRUTH),
-        TYPE(MPI_C_FLOAT_COMPLEX, COMPLEX),
-        TYPE(MPI_C_DOUBLE_COMPLEX, COMPLEX),
-        TYPE(MPI_C_LONG_DOUBLE_COMPLEX, COMPLEX),
-        TYPE(MPI_CXX_FLOAT_COMPLEX, COMPLEX),
-        TYPE(MPI_CXX_DOUBLE_COMPLEX, COMPLEX),
-        TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, COMPLEX),
-        TYPE(MPI_BYTE, INTEGER),
-        TYPE(MPI_PACKED, PACKED),
-        TYPE(MPI_FLOAT_INT, PAIR),
-        TYPE(MPI_DOUBLE_INT, PAIR),
-        TYPE(MPI_LONG_INT, PAIR),
-        TYPE(MPI_SHORT_INT, PAIR),
-        TYPE(MPI_2INT, PAIR),
-        TYPE(MPI_LONG_DOUBLE_INT, PAIR),
-        TYPE(MPI_CHARACTER, FORTRAN),
-        TYPE(MPI_LOGICAL, TRUTH),
-        TYPE(MPI_INTEGER, FORTRAN),
-        TYPE(MPI_INTEGER1, FORTRAN),
-        TYPE(MPI_INTEGER2, FORTRAN),
-        TYPE(MPI_INTEGER4, FORTRAN),
-        TYPE(MPI_INTEGER8, FORTRAN),
-        TYPE(MPI_REAL, REAL),
-        TYPE(MPI_REAL4, REAL),
-        TYPE(MPI_REAL8, REAL),
-        TYPE(MPI_REAL16, NONE),
-        TYPE(MPI_DOUBLE_PRECISION, REAL),
-        TYPE(MPI_COMPLEX, COMPLEX),
-        TYPE(MPI_COMPLEX8, COMPLEX),
-        TYPE(MPI_COMPLEX16, COMPLEX),
-        TYPE(MPI_COMPLEX32, NONE),
-        TYPE(MPI_DOUBLE_COMPLEX, COMPLEX),
-        TYPE(MPI_2INTEGER, PAIR),
-        TYPE(MPI_2REAL, PAIR),
-        TYPE(MPI_2DOUBLE_PRECISION, PAIR),
-    };
-    MPI_Datatype made;
-    for (int i = 0; i < (int)(sizeof(all) / sizeof(all[0])); i++)
-        if (all[i].type != MPI_DATATYPE_NULL) /* the library has it */
-            check_type(ours, theirs, all[i].type, all[i].name, all[i].kind);
-    MPI_Type_create_f90_real(15, MPI_UNDEFINED, &made);
-    check_type(ours, theirs, made, "f90 real", REAL);
-    MPI_Type_create_f90_complex(6, MPI_UNDEFINED, &made);
-    check_type(ours, theirs, made, "f90 complex", COMPLEX);
-    MPI_Type_create_f90_integer(9, &made);
-    check_type(ours, theirs, made, "f90 integer", INTEGER);
+    struct type_row types[MOST_TYPES];
+    for (int i = 0, count = find_types(types); i < count; i++)
+        check_type(ours, theirs, types[i].type, types[i].name, types[i].kind);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,80 @@
+"""What docs/launchers.md promises of the collective operations beside their results."""
+import pytest
+
+from jobs import RUN
+from test_collectives import LONG, ON, counted, right
+
+OFF = [*RUN, "--collectives", "off"]
+MPIS = ["mpich", "openmpi"] if LONG else ["mpich"]
+
+
+def lines_of(job, mpi, ranks, command, timeout=60):
+    result = job.run(mpi.command(ranks, command), timeout=timeout, env=mpi.env)
+    assert result.code == 0, str(result)
+    return result.lines
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ranks", [2, 3] if LONG else [3])
+def test_threads_have_communicators_of_their_own(job, guests, stock_mpi, ranks):
+    """Another thread makes and frees communicators meanwhile."""
+    program = guests.mpi(stock_mpi, "mpi_collectives_threads")
+    for seed in "12" if LONG else "1":
+        lines = lines_of(job, stock_mpi, ranks, [*ON, program, "1000" if LONG else "100", seed], timeout=300)
+        assert sorted(lines) == right(ranks)
+
+
+def test_waiting_ranks_make_the_librarys_progress(job, guests, stock_mpi):
+    """A rank waits in the operation while another sends to it what it must help to receive."""
+    lines = lines_of(job, stock_mpi, 2, [*ON, guests.mpi(stock_mpi, "mpi_collectives_progress")])
+    assert sorted(lines) == right(2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MPIS)
+def test_what_the_library_refuses_is_refused_alike(job, guests, mpi_named, name):
+    """With the same class of error, by one call of the handler; and calls that move nothing change nothing."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_collectives_limits")
+    off, on = (lines_of(job, mpi, 3, [*how, program]) for how in (OFF, ON))
+    assert sorted(on) == sorted(off) and len(off) > 100
+
+
+@pytest.mark.parametrize("name, ranks", [(name, ranks) for name in MPIS for ranks in (2, 5)] if LONG else
+                         [("mpich", 5), ("openmpi", 2)])
+def test_rounded_sums_have_the_same_bits_in_each_run(job, guests, mpi_named, name, ranks):
+    """And on all ranks. The second run has delays."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_collectives_bits")
+    once, again = (sorted(lines_of(job, mpi, ranks, [*ON, program, seed])) for seed in "01")
+    assert once == again and once[-ranks:] == right(ranks) and len(once) == 70 + ranks
+
+
+@pytest.mark.parametrize("name", MPIS)
+def test_all_operations_on_all_types_give_the_librarys_results(job, guests, mpi_named, name):
+    """What the library refuses may be done."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_collectives_types")
+    off, on = (lines_of(job, mpi, 3, [*how, program]) for how in (OFF, ON))
+    is_done = [index for index, line in enumerate(off) if not line.endswith(": refused")]
+    assert len(on) == len(off) and len(is_done) > 1000
+    assert [on[index] for index in is_done] == [off[index] for index in is_done]
+
+
+@pytest.mark.parametrize("source", ["mpi_collectives_f08", "mpi_collectives_mpif"])
+def test_fortran_has_them_too(job, guests, distributions_mpi, source):
+    program = guests.mpi(distributions_mpi, source)
+    result = job.run(distributions_mpi.command(3, [*ON, "--stats", program]), timeout=60)
+    assert result.code == 0 and sorted(result.lines) == right(3), str(result)
+    assert counted(result) == 6 * 3, str(result)
+
+
+@pytest.mark.long
+def test_death_of_a_rank_ends_each_operation(job, guests, mpi_named):
+    """Also where it would have read another's memory. A rank that has what it needs has no error."""
+    mpi = mpi_named("mpich")
+    result = job.run(mpi.command(3, [*ON, guests.mpi(mpi, "mpi_collectives_death")], "-disable-auto-cleanup"), timeout=60)
+    names = ["Barrier", "Bcast of rank 0", "Bcast of rank 1", "Alltoallv", "Allreduce", "Scatter"]
+    expected = [f"rank {rank}, {name}: {'no' if (rank, name) == (2, 'Bcast of rank 0') else 'an'} error"
+                for rank in (0, 2) for name in names]
+    assert sorted(line for line in result.lines if line.startswith("rank")) == sorted(expected), str(result)
