@@ -130,14 +130,17 @@ def test_a_wild_write_is_caught(run_there):
 @in_machine
 def test_shared_memory_and_reports(run_there):
     program, spawner = PROGRAMS / "wild-write", PROGRAMS / "spawner"
-    shared, report, child = run_there([
+    shared, report, child, refused = run_there([
         f"{ONESPACE} run --guard -n 2 {program} shared", f"{ONESPACE} run --guard=report -n 2 {program} heap 1000",
-        f"{ONESPACE} run --guard {spawner}"], [program, spawner])
+        f"{ONESPACE} run --guard {spawner}", f"{ONESPACE} run --guard {spawner} refused"],
+        [program, spawner, "/bin/true"])
     assert shared[0] == 0 and "wrote" not in shared[1] and "0: changed" in shared[1], shared
     assert report[0] == 0 and "1: went on" in report[1] and "0: changed" in report[1], report
     assert report[1].count("it goes on (--guard=report)") == 1, report  # of 1000 times
     assert child[0] == 0 and "kept, child killed" in child[1], child
     assert child[1].count("in the globals of task 0 (spawner)") == 3, child
+    said = "-22 /bin/true: would be guarded, since the task that spawns it is: leave ONESPACE_SPAWN_NO_INTERPOSE"
+    assert refused[0] == 0 and refused[1].count(said) == 3, refused
 
 
 @in_machine

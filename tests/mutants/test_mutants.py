@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["dissemination-wait", "load-relaxed"])
+@pytest.mark.parametrize("name", ["dissemination-wait", "load-relaxed", "node-fence-wait"])
 def test_mutant_is_caught(name):
     if not shutil.which("spin"):
         pytest.skip("spin is not installed (scripts/setup test)")

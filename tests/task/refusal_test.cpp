@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <sys/stat.h>
 
+#include "as_guarded.h"
 #include "fixture.hpp"
 
 using namespace fixture;
@@ -117,6 +118,24 @@ TEST_F(refusal, of_bad_attributes)
     EXPECT_EQ(spawn_with([](Attr &attr) { attr.flags = 1u << 30; }), -EINVAL);
     EXPECT_EQ(onespace_spawn(nullptr, pointers({path}).data(), nullptr, nullptr), -EINVAL);
     EXPECT_EQ(onespace_spawn(path.c_str(), nullptr, nullptr, nullptr), -EINVAL);
+}
+
+// It would be guarded, and so the flags are those that a guarded task refuses when it is asked for
+// by name.
+TEST_F(refusal, of_what_a_guarded_task_cannot_make_guarded)
+{
+    for (unsigned flag :
+         {ONESPACE_SPAWN_NO_INTERPOSE, ONESPACE_SPAWN_THREAD, ONESPACE_SPAWN_CALLS}) {
+        begin_as_guarded();
+        int result = refused("/bin/true", "would be guarded, since the task that spawns it is",
+                             [&](Attr &attr) { attr.flags = flag; });
+        end_as_guarded();
+        EXPECT_EQ(result, -EINVAL) << flag;
+        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+        attr.flags = flag | ONESPACE_SPAWN_GUARD;
+        EXPECT_EQ(onespace_spawn("/bin/true", pointers({"true"}).data(), nullptr, &attr), -EINVAL);
+    }
+    EXPECT_EQ(as_task({"true"}).status, 0) << "of one that is not guarded";
 }
 
 TEST_F(refusal, of_descriptors_that_are_not_open)

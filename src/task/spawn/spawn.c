@@ -35,6 +35,10 @@ extern char **environ;
      ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD |            \
      ONESPACE_SPAWN_GUARD_REPORT)
 
+/* What a guarded task cannot be. A program that is not interposed maps memory without its key, a
+ * thread has its process's handlers, and a call needs the rights of two members. */
+#define UNGUARDED_FLAGS (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_CALLS)
+
 /* Writes the message, if the caller wants one, and returns `error`. */
 static int fail(const struct onespace_spawn_attr *attr, int error, const char *file,
                 const char *what, const char *fix)
@@ -49,7 +53,7 @@ static int fail(const struct onespace_spawn_attr *attr, int error, const char *f
 static int check_thread_attr(const struct onespace_spawn_attr *attr)
 {
     unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
-                          ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD;
+                          ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS;
     return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
                    attr->umask >= 0 || attr->limits || attr->ignored_signals
                ? -EINVAL
@@ -74,8 +78,7 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
             return -EINVAL;
     if ((attr->flags & ONESPACE_SPAWN_GUARD_REPORT) && !(attr->flags & ONESPACE_SPAWN_GUARD))
         return -EINVAL;
-    if ((attr->flags & ONESPACE_SPAWN_GUARD) &&
-        (attr->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS)))
+    if ((attr->flags & ONESPACE_SPAWN_GUARD) && (attr->flags & UNGUARDED_FLAGS))
         return -EINVAL;
     return attr->flags & ONESPACE_SPAWN_THREAD ? check_thread_attr(attr) : 0;
 }
@@ -127,6 +130,10 @@ static int prepare_guard(struct spawn *spawn)
         spawn->attr.flags |= spawn->self->flags & both;
     if (!(spawn->attr.flags & ONESPACE_SPAWN_GUARD))
         return 0;
+    if (spawn->attr.flags & UNGUARDED_FLAGS) /* check_attr has seen what the caller itself asked */
+        return fail(&spawn->attr, -EINVAL, spawn->program.path,
+                    "would be guarded, since the task that spawns it is",
+                    "leave ONESPACE_SPAWN_NO_INTERPOSE, _THREAD and _CALLS out");
     if (spawn->self != &spawn->space->slots[0])
         return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
     long result = ARCH_HAS_KEYS ? guard_begin(spawn->space) : -ENOTSUP;

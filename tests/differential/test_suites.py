@@ -1,0 +1,66 @@
+"""tests/differential/test_suites.py: tests/differential/suites reads the lists of MPICH's suite, runs what they say both
+ways, and tells what differs. The programs of this suite are scripts: the launcher does not mind."""
+import pathlib
+import subprocess
+
+import pytest
+
+from launchers import MPIS
+
+SUITES = pathlib.Path(__file__).parent / "suites"
+SCRIPTS = {
+    "coll/good": "echo ' No Errors'",
+    "coll/told": "[ \"$1 $WORD\" = '7 42' ] && echo 'No errors'",
+    "coll/talks": "echo 'No Errors'; echo more",
+    "coll/fatal": "exit 3",
+    "coll/more/differs": "grep -q onespace-space /proc/$$/maps || echo ' No Errors'",
+    "coll/never": "exec sleep 1000",
+}
+LIST = """# a comment
+good 2
+told 1 arg=7 env=WORD=42   # another one
+talks
+fatal 1 resultTest=TestErrFatal
+later 1 mpiversion=9.0
+absent 1
+more
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    MPIS["mpich"].needed()
+    for name, text in SCRIPTS.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    (tmp_path / "coll/testlist").write_text(LIST)
+    (tmp_path / "coll/more/testlist").write_text("differs 1\n")
+    return tmp_path
+
+
+def suites(*words):
+    return subprocess.run([SUITES, *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_mpich_suite_both_ways(suite):
+    done = suites("mpich", suite, "coll")
+    assert "left out: coll/later 1: needs MPI 9.0" in done.stdout, done
+    assert "left out: coll/absent 1: cannot be compiled" in done.stdout, done
+    assert "differs: differs 1: process ok, task does not say No Errors; again: " in done.stdout, done
+    assert "| coll | 4 | 3 | 3 | 0 | 0 | 0 |\n| coll/more | 1 | 1 | 0 | 0 | 1 | 0 |" in done.stdout, done
+    assert done.returncode == 1 and not done.stderr, done
+
+
+@pytest.mark.long
+def test_program_that_never_ends_is_ended(suite):
+    (suite / "coll/testlist").write_text("never 2\n")
+    done = suites("--limit", "3", "mpich", suite, "coll")
+    assert done.returncode == 0 and "| coll | 1 | 0 | 0 | 0 | 0 | 0 |" in done.stdout, done
+
+
+def test_suite_that_is_not_there_is_said(tmp_path):
+    done = suites("mpich", tmp_path, "coll")
+    assert done.returncode != 0 and "name a configured test/mpi of MPICH" in done.stderr, done
+    assert "Traceback" not in done.stderr, done
