@@ -71,7 +71,7 @@ typedef intptr_t onespace_call_function(void *argument);
  * during the call. -ENOTSUP: it does not serve calls, or is or the caller is in thread mode.
  * -EINVAL: function is NULL, or no code of that member. -ECANCELED: the function threw an exception
  * or ended its thread. -EAGAIN: ONESPACE_CALL_LENDERS calls into it are under way, or it can make
- * no thread. -EPERM outside a space. -EOVERFLOW: as onespace_hold. */
+ * no thread. -EPERM outside a space. */
 ONESPACE_API ONESPACE_CHECK int onespace_call(int id, onespace_call_function *function,
                                               void *argument, intptr_t *result);
 

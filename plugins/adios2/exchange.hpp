@@ -56,7 +56,7 @@ struct Loan {
     std::atomic<uint32_t> state;     // the writer writes it
     std::atomic<uint32_t> is_called; // by readers: they need memory that stays until EndStep
     // id + 1 of members that read lent memory, 0: a free place. Each enters and leaves by itself;
-    // one that died in between stays.
+    // one that died in between stays until another takes its place.
     std::atomic<int32_t> reading[32];
     int32_t writer; // its id
 };

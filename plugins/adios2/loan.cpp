@@ -21,6 +21,17 @@ bool lives(int id)
     return onespace_kill(id, 0) != -ESRCH;
 }
 
+// The place of a reader that has died: ids are never used again.
+std::atomic<int32_t> *inherit(Loan &loan, int32_t me)
+{
+    for (std::atomic<int32_t> &place : loan.reading) {
+        int32_t other = place.load();
+        if (other && !lives(other - 1) && place.compare_exchange_strong(other, me))
+            return &place;
+    }
+    return nullptr;
+}
+
 // A place in `reading`, of as many as there are: who finds none waits for a Get of another to end.
 std::atomic<int32_t> *enter(Loan &loan)
 {
@@ -31,6 +42,8 @@ std::atomic<int32_t> *enter(Loan &loan)
             if (place.compare_exchange_strong(nobody, me))
                 return &place;
         }
+        if (std::atomic<int32_t> *place = inherit(loan, me))
+            return place;
         sched_yield();
     }
     return nullptr;

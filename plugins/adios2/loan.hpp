@@ -15,6 +15,7 @@
 //
 // All of it sequentially consistent, so that at least one of the two sees the other. A step whose
 // readers have released it is taken back (onespace_insitu_reclaim), so that nobody finds it later.
+// tests/models/loan.pml has the protocol for Spin.
 #pragma once
 
 #include "exchange.hpp"

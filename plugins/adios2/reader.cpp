@@ -334,8 +334,10 @@ template <class T> void Reader::define(const std::string &variable, Known &known
         forget(variable, known);
     } else if (known.variable) {
         handle = io.InquireVariable<T>(variable);
-        if (handle && !is_text && handle.Shape().size() == known.shape.size()) {
-            handle.SetShape(known.shape);
+        if (handle && !is_text && known.defined.size() == known.shape.size()) {
+            if (known.defined != known.shape)
+                handle.SetShape(known.shape);
+            known.defined = known.shape;
             handle.SetSelection({Dims(known.shape.size(), 0), known.shape});
             handle.SetMemorySelection();
             return;
@@ -355,40 +357,46 @@ template <class T> void Reader::define(const std::string &variable, Known &known
         handle =
             io.DefineVariable<T>(variable, known.shape, Dims(known.shape.size(), 0), known.shape);
     known.variable = hidden::core_of(handle);
+    known.defined = known.shape;
     by_variable[known.variable] = &known;
     if (adopt)
         adopt(known.variable);
+}
+
+const Block &Reader::block_of_addresses(const std::string &variable, Known &known)
+{
+    static const uint64_t zero = 0;
+    if (!known.companion) {
+        known.companion = std::make_unique<Companion>();
+        known.companion->name = "onespace/address/" + variable;
+    }
+    Companion &shown = *known.companion;
+    shown.addresses.clear();
+    for (const Found &found : known.blocks)
+        shown.addresses.push_back((uint64_t)lasting_data(found.loan, *found.block));
+    shown.count = shown.addresses.size();
+    shown.block = {};
+    shown.block.name = {shown.name.data(), shown.name.size()};
+    shown.block.element = Element::uint64;
+    shown.block.shape_kind = Shape::global_array;
+    shown.block.dimensions = 1;
+    shown.block.shape = shown.block.count = &shown.count;
+    shown.block.start = &zero;
+    shown.block.data = shown.addresses.data();
+    shown.block.bytes = shown.addresses.size() * sizeof(uint64_t);
+    return shown.block;
 }
 
 // With Addresses="on" each array NAME has a companion, onespace/address/NAME, with the address of
 // each of its blocks: for programs that read in place.
 void Reader::define_addresses()
 {
-    addresses.clear();
-    for (const auto &[variable, known] : variables)
-        for (const Found &found : known.blocks)
-            if (found.block->dimensions)
-                addresses["onespace/address/" + variable].push_back(
-                    (uint64_t)lasting_data(found.loan, *found.block));
-    address_blocks.clear();
-    address_blocks.reserve(addresses.size());
-    static const uint64_t zero = 0;
-    address_counts.clear();
-    address_counts.reserve(addresses.size());
-    for (const auto &[variable, values] : addresses) {
-        address_counts.push_back({values.size()});
-        Block block = {};
-        block.name = {variable.data(), variable.size()};
-        block.element = Element::uint64;
-        block.shape_kind = Shape::global_array;
-        block.dimensions = 1;
-        block.shape = block.count = address_counts.back().data();
-        block.start = &zero;
-        block.data = values.data();
-        block.bytes = values.size() * sizeof(uint64_t);
-        address_blocks.push_back(block);
-        add(address_blocks.back(), 0, nullptr);
-    }
+    std::vector<const Block *> shown; // added behind the loop, which would go through them
+    for (auto &[variable, known] : variables)
+        if (!known.blocks.empty() && known.blocks.front().block->dimensions)
+            shown.push_back(&block_of_addresses(variable, known));
+    for (const Block *block : shown)
+        add(*block, 0, nullptr);
 }
 
 // ---- Close ----

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,6 +28,14 @@ struct Found {
     alignas(16) unsigned char min[16], max[16];
 };
 
+// The addresses of an array's blocks, as a variable beside it.
+struct Companion {
+    std::string name;
+    std::vector<uint64_t> addresses;
+    uint64_t count;
+    Block block;
+};
+
 // A variable of the step, and ADIOS2's own.
 struct Known {
     Element element = Element::none;
@@ -34,7 +43,9 @@ struct Known {
     Shape shape_kind = Shape::global_value; // as written
     Dims shape;                             // of a global array, however it was written
     std::vector<Found> blocks;
-    void *variable = nullptr; // ADIOS2's; NULL: it is not defined
+    void *variable = nullptr;             // ADIOS2's; NULL: it is not defined
+    Dims defined;                         // the shape that ADIOS2 knows
+    std::unique_ptr<Companion> companion; // made when it is needed first
 };
 
 // Thrown by Reader's constructor: the stream is not in this space, and why.
@@ -85,6 +96,7 @@ class Reader : public Reading
     void define_one(const std::string &variable, Known &known);
     template <class T> void define(const std::string &variable, Known &known);
     void define_addresses();
+    static const Block &block_of_addresses(const std::string &variable, Known &known);
     void forget(const std::string &variable, Known &known);
     void copy(const Request &request, void *values);
     void copy_value(const Known &known, const Request &request, void *values);
@@ -108,11 +120,8 @@ class Reader : public Reading
     std::map<std::string, Known, std::less<>> variables;
     std::map<const void *, Known *> by_variable;
     std::vector<Deferred> deferred;
-    std::map<std::string, std::vector<uint64_t>> addresses;
     std::vector<uint64_t> attributes_seen; // of each writer, its version
     std::function<void(void *)> adopt;
-    std::vector<Block> address_blocks;
-    std::vector<std::vector<uint64_t>> address_counts;
     bool in_step = false, is_first = true, is_over = false;
 };
 

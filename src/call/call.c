@@ -1,9 +1,9 @@
 /* src/call/call.c: call a function in another member's context.
  *
- * In order: hold the callee's memory, take a lender of it (or the context of its that waits in this
- * thread), announce the call to that context, switch. All in the name of the member whose kernel
- * thread this is: it lives as long as the thread runs, while the member whose function makes the
- * call may end meanwhile. */
+ * In order: take a lender of the callee, which holds its memory (registry/calls.h), or the context
+ * of its that waits in this thread, which a lender of another call holds; announce the call to that
+ * context; switch. All in the name of the member whose kernel thread this is: it lives as long as
+ * the thread runs, while the member whose function makes the call may end meanwhile. */
 #include "onespace/call.h"
 
 #include <errno.h>
@@ -34,6 +34,7 @@ struct sides {
     struct call_member *member; /* the callee's lenders */
     int32_t id;                 /* the callee's */
     int32_t tid;
+    int blocks;        /* signals must be blocked during the call */
     uintptr_t pointer; /* of the kernel thread's own program */
 };
 
@@ -47,12 +48,11 @@ static int is_in_chain(const struct call_frame *at, const struct call_lender *le
     return 0;
 }
 
-/* Gives up a lender that an earlier call of this thread has taken, and the hold of that call. */
+/* Gives up a lender that an earlier call of this thread has taken. */
 static void abandon(const struct sides *sides, struct call_lender *lender)
 {
-    unsigned owner = (unsigned)(call_member_of(lender) - call_table()->members);
     call_give_up(lender, LENDER_LOST);
-    (void)holds_give(sides->space, &sides->space->slots[owner], sides->native);
+    holds_look_again(sides->space);
 }
 
 /* A jump has left a call back into this context, whose frames lay below those of now. The frames
@@ -65,7 +65,7 @@ static void drop_abandoned_calls_back(const struct sides *sides, uintptr_t stack
         struct call_frame *outer = thread->current->outer, *frame = thread->current;
         uint32_t least = outer ? outer->depth + 2 : 2;
         while (frame && frame->depth >= least && frame->caller_lender) {
-            /* First: the frame lies in memory that the hold keeps. */
+            /* First: the frame lies in memory that the lender holds. */
             struct call_lender *lender = frame->caller_lender;
             frame = frame->depth > least ? frame->prev : NULL;
             abandon(sides, lender);
@@ -76,14 +76,18 @@ static void drop_abandoned_calls_back(const struct sides *sides, uintptr_t stack
 
 /* ---- Taking a lender ---- */
 
+static uint64_t lent_to(const struct sides *sides)
+{
+    return LENDER_LENT |
+           (uint64_t)space_slot_index(sides->space, sides->native) << LENDER_SLOT_SHIFT |
+           (uint64_t)(uint32_t)sides->tid << LENDER_THREAD_SHIFT;
+}
+
 static struct call_lender *try_lender(const struct sides *sides, struct call_member *member,
                                       unsigned index)
 {
     struct call_lender *lender = &member->lenders[index];
-    uint64_t idle = LENDER_IDLE;
-    uint64_t lent = LENDER_LENT |
-                    (uint64_t)space_slot_index(sides->space, sides->native) << LENDER_SLOT_SHIFT |
-                    (uint64_t)(uint32_t)sides->tid << LENDER_THREAD_SHIFT;
+    uint64_t idle = LENDER_IDLE, lent = lent_to(sides);
     if (atomic_compare_exchange_strong(&lender->state, &idle, lent)) {
         sides->thread->hint = index;
         lender->own = sides->pointer;
@@ -198,14 +202,26 @@ static void enter_lender(struct call_frame *frame, struct call_lender *lender,
     frame->callee_current = (struct call_frame **)lender->current;
 }
 
-static void give_back(struct call_frame *frame, long status)
+/* The last use of the callee's memory. */
+static void give_back(const struct sides *sides, struct call_frame *frame)
 {
-    if (status == -EOWNERDEAD)
-        return; /* no one asks any more */
     if (frame->ended_thread)
         call_give_up(frame->lender, LENDER_RETIRED);
     else /* Release: the next borrower sees the context as this call left it. */
         atomic_store_explicit(&frame->lender->state, LENDER_IDLE, memory_order_release);
+    if (atomic_load_explicit(&sides->member->gone, memory_order_relaxed)) {
+        atomic_thread_fence(memory_order_seq_cst);
+        holds_look_again(sides->space);
+    }
+}
+
+/* A lender that was taken for nothing. By then it may have been cleared for another member. */
+static void give_back_unused(const struct sides *sides, struct call_lender *lender)
+{
+    uint64_t lent = lent_to(sides);
+    atomic_compare_exchange_strong(&lender->state, &lent, LENDER_IDLE);
+    futex_bump(&sides->member->ready); /* for who has found none meanwhile */
+    holds_look_again(sides->space);
 }
 
 static int explain(const struct call_frame *frame, long status)
@@ -223,6 +239,22 @@ static int explain(const struct call_frame *frame, long status)
                      frame->callee, frame->detail);
 }
 
+/* Whether the lender that was just taken is the callee's, who lives: `gone` first (calls.h). */
+static int is_the_callees(const struct sides *sides)
+{
+    return !atomic_load(&sides->member->gone) &&
+           atomic_load(&sides->member->owner) == (uint32_t)sides->id + 1;
+}
+
+static int take_lender(const struct sides *sides, struct call_lender **lender)
+{
+    int failed = await_lender(sides, sides->member, lender);
+    if (failed || is_the_callees(sides))
+        return failed;
+    give_back_unused(sides, *lender);
+    return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+}
+
 /* The context that this call came back to may be one of a member that has ended meanwhile: then the
  * call that it runs ends, too. */
 static void leave_ended_context(struct call_thread *thread)
@@ -234,34 +266,28 @@ static void leave_ended_context(struct call_thread *thread)
 static long switch_to(struct call_frame *frame, const struct sides *sides)
 {
     uint64_t mask = 0;
-    /* Inside another call they are blocked already. */
-    int blocks = !sides->thread->current && call_prepare_signals(sides->space, sides->native);
-    if (blocks)
+    if (sides->blocks)
         mask = signals_set_mask(~signal_bit(CALL_SIGNAL));
     frame->outer = *frame->callee_current;
     *frame->callee_current = frame;
     long status = arch_call_switch(&frame->arch);
     *frame->callee_current = frame->outer;
-    if (blocks)
+    if (sides->blocks)
         signals_set_mask(mask);
     return status;
 }
 
-/* Precondition: the callee's memory is held, or it waits in this thread. */
-static int call_held(const struct sides *sides, uintptr_t function, const intptr_t *arguments,
-                     intptr_t *result)
+/* Precondition: the lender is taken, or the callee waits in this thread. */
+static int call_taken(const struct sides *sides, struct call_lender *lender,
+                      const struct call_frame *waiting, uintptr_t function,
+                      const intptr_t *arguments, intptr_t *result)
 {
     static _Atomic int by_call = -1;
     struct call_frame frame;
-    struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
     if (atomic_load_explicit(&by_call, memory_order_relaxed) < 0) {
         call_prepare_unwinding();
         atomic_store(&by_call, !arch_may_set_thread_pointer());
     }
-    struct call_lender *lender = NULL;
-    int failed = waiting ? 0 : await_lender(sides, sides->member, &lender);
-    if (failed)
-        return failed;
     if (waiting)
         enter_waiting(&frame, waiting);
     else
@@ -270,7 +296,7 @@ static int call_held(const struct sides *sides, uintptr_t function, const intptr
     frame.arch.by_call = (uint32_t)atomic_load_explicit(&by_call, memory_order_relaxed);
     long status = switch_to(&frame, sides);
     if (!waiting)
-        give_back(&frame, status);
+        give_back(sides, &frame);
     else if (frame.ended_thread && frame.outer)
         frame.outer->ended_thread = 1; /* its lender is retired when that call returns */
     if (status < 0)
@@ -350,21 +376,41 @@ static int call_other(struct sides *sides, uintptr_t function, const intptr_t *a
     drop_abandoned_calls_back(sides, (uintptr_t)__builtin_frame_address(0));
     if (!atomic_load_explicit(&sides->callee->was_called, memory_order_relaxed))
         atomic_store(&sides->callee->was_called, 1);
-    failed = (int)holds_take(sides->space, sides->callee, sides->native);
-    if (failed)
-        return call_fail(failed,
-                         failed == -EOVERFLOW ? "the caller has 65,535 holds on member %d"
-                                              : "member %d has ended",
-                         sides->id);
-    if (space_slot(sides->space, sides->id) != sides->callee) /* it ended before it was held */
-        failed = call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
-    else
+    /* Before a lender is taken: the reaper finds it then. Inside another call it is done. */
+    sides->blocks = !sides->thread->current && call_prepare_signals(sides->space, sides->native);
+    const struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
+    struct call_lender *lender = NULL;
+    failed = waiting ? 0 : take_lender(sides, &lender);
+    if (!failed) {
         failed = call_check_function(sides->space, sides->callee, sides->id, function);
+        if (failed && lender)
+            give_back_unused(sides, lender);
+    }
+    if (!failed && lender && !sides->thread->current && !sides->blocks) {
+        sides->thread->checked_function = function;
+        sides->thread->checked_id = sides->id;
+        sides->thread->checked_in = sides->space->created_ns;
+    }
     if (!failed)
-        failed = call_held(sides, function, arguments, result);
-    (void)holds_give(sides->space, sides->callee, sides->native);
+        failed = call_taken(sides, lender, waiting, function, arguments, result);
     leave_ended_context(sides->thread);
     return failed;
+}
+
+/* The lender of the thread's last call, if that was the same and this one is like it; NULL: find
+ * out all that call_other does. */
+static struct call_lender *take_again(struct sides *sides, uintptr_t function)
+{
+    struct call_thread *thread = sides->thread;
+    if (thread->checked_function != function || thread->checked_id != sides->id ||
+        thread->checked_in != sides->space->created_ns || thread->current)
+        return NULL;
+    find_native(sides);
+    struct call_lender *lender = try_lender(sides, sides->member, thread->hint);
+    if (!lender || is_the_callees(sides))
+        return lender;
+    give_back_unused(sides, lender);
+    return NULL;
 }
 
 typedef intptr_t six_arguments(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
@@ -377,6 +423,11 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
     if (!function)
         return call_fail(-EINVAL, "the function is NULL");
     sides.self = space_self();
+    sides.thread = call_thread();
+    sides.member = &call_table()->members[space_index(id)];
+    struct call_lender *lender = take_again(&sides, (uintptr_t)function);
+    if (lender)
+        return call_taken(&sides, lender, NULL, (uintptr_t)function, arguments, result);
     sides.callee = space_slot(sides.space, id);
     if (!sides.callee)
         return call_fail(-ESRCH, "there is no member %d", id);
@@ -392,8 +443,6 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
     if (sides.self->guard_key || sides.callee->guard_key)
         return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
                                    "without --guard");
-    sides.thread = call_thread();
-    sides.member = &call_table()->members[space_index(id)];
     return call_other(&sides, (uintptr_t)function, arguments, result);
 }
 

@@ -40,6 +40,11 @@ struct call_thread {
     struct call_lender *lender; /* NULL: not a lender's thread */
     int32_t id;                 /* TID, 0: not known; of the thread itself, not of a borrower */
     uint32_t hint;              /* index of the last lender */
+    /* The last call in the thread's own context for which nothing had to be prepared, and nothing
+     * was wrong: but for the callee's life all of that stays true. */
+    uint64_t checked_in; /* created_ns of the space, 0: there was none */
+    uintptr_t checked_function;
+    int32_t checked_id;
 };
 struct call_thread *call_thread(void);
 

@@ -5,6 +5,7 @@
 #include "call/table.h"
 
 #include "base/futex.h"
+#include "space/holds.h"
 #include "task/hooks.h"
 
 void call_give_up(struct call_lender *lender, enum call_lender_kind kind)
@@ -16,7 +17,8 @@ void call_give_up(struct call_lender *lender, enum call_lender_kind kind)
 /* Calls into ended members are left by a signal, which is sent again until they are: the handler
  * does nothing while the thread handles another signal, and the queue of signals that a user may
  * have pending may be full. Not for ever, as a thread may have left its call by a jump, or be in
- * further calls for long; it finds out itself when those return. */
+ * further calls for long; it finds out itself when those return, and tells (call.c). Who gives a
+ * lender back at the moment of the end tells nobody: it is found in one of these rounds. */
 enum { SOON_NS = 1000000, LATER_NS = 20000000, SOON = 20, ROUNDS = 500 };
 static unsigned
     rounds; /* only the reaper uses it: those that are left, 0: nobody is in such a call */
@@ -50,10 +52,13 @@ static uint64_t watch(struct space *space)
             found |= send_to_borrowers(space, member);
     }
     rounds = found ? rounds - 1 : 0;
+    if (!found)
+        atomic_store(&space->holds_changed, 1); /* holds_reclaim is next */
     return rounds == 0 ? 0 : rounds > ROUNDS - SOON ? SOON_NS : LATER_NS;
 }
 
-/* It served: its memory is held by those that are in calls, until they have left. */
+/* It served: its memory is held by those that are in calls, until they have left. Theirs are seen
+ * here, or they see `gone`. */
 static void stop_serving(struct space *space, struct call_member *member)
 {
     atomic_store(&member->gone, 1);
@@ -76,6 +81,7 @@ static void stop_calling(struct space *space, unsigned index)
                 call_give_up(&member->lenders[k], LENDER_LOST);
         }
     }
+    atomic_store(&space->holds_changed, 1); /* some may be of members that have ended */
 }
 
 static void member_gone(struct space *space, struct space_slot *slot)

@@ -79,7 +79,7 @@ struct space_slot {
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
     /* Sticky: let the reaper skip tables. Set before the first entry of each. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported, has_shared;
-    /* Sticky, by callers: other members' threads have run in its context (call/table.h). */
+    /* Sticky, by callers: other members' threads have run in its context (registry/calls.h). */
     _Atomic uint32_t was_called;
     /* The program called exit or returned from main; by the task's agent, relaxed: read when the
      * task has been reaped. The spawner sets it where there is no agent to tell. */

@@ -25,7 +25,7 @@
 #include "registry/statistics.h"
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   4u
+#define SPACE_ABI   5u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -87,7 +87,7 @@ struct space {
     _Atomic uint32_t debug_linked;   /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;        /* no slot above this index was ever used */
     _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls;          /* sticky: the table of lenders is mapped; call/table.h */
+    _Atomic uint32_t calls;          /* sticky: the table of lenders is mapped; registry/calls.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_guard guard;
     struct space_overflows overflows;

@@ -8,6 +8,7 @@
 #include "base/futex.h"
 #include "base/page.h"
 #include "onespace.h"
+#include "registry/calls.h"
 #include "space/exports.h"
 #include "space/shared.h"
 #include "space/slots.h"
@@ -52,11 +53,17 @@ long holds_give(struct space *space, struct space_slot *owner, struct space_slot
         if (count == 0)
             return -EINVAL;
     while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count - 1)));
-    if (count == 1 && atomic_load(&space->holds_pending)) {
-        atomic_store(&space->holds_changed, 1);
-        futex_bump(&space->events);
-    }
+    if (count == 1)
+        holds_look_again(space);
     return 0;
+}
+
+void holds_look_again(struct space *space)
+{
+    if (!atomic_load(&space->holds_pending))
+        return;
+    atomic_store(&space->holds_changed, 1);
+    futex_bump(&space->events);
 }
 
 void holds_drop(struct space *space, struct space_slot *holder)
@@ -71,17 +78,34 @@ void holds_drop(struct space *space, struct space_slot *holder)
     atomic_store(&space->holds_changed, 1);
 }
 
+static int is_imported(struct space *space, unsigned owner)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t holder = 0; holder <= highest; holder++)
+        if (atomic_load(&space->holds[owner][holder]))
+            return 1;
+    return 0;
+}
+
+/* Whether threads of others are in its context. Callers that come now find that it is gone. */
+static int is_lent(unsigned owner)
+{
+    const struct call_member *member = &call_table()->members[owner];
+    for (unsigned i = 0; i < CALL_LENDERS; i++)
+        if (call_kind(atomic_load(&member->lenders[i].state)) == LENDER_LENT)
+            return 1;
+    return 0;
+}
+
 static int is_held(struct space *space, struct space_slot *owner)
 {
-    if (!atomic_load(&owner->was_imported))
+    int was_imported = atomic_load(&owner->was_imported) != 0;
+    int was_called = atomic_load(&owner->was_called) && atomic_load(&space->calls);
+    if (!was_imported && !was_called)
         return 0;
     atomic_store(&space->holds_pending, 1);
     unsigned index = space_slot_index(space, owner);
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t holder = 0; holder <= highest; holder++)
-        if (atomic_load(&space->holds[index][holder]))
-            return 1;
-    return 0;
+    return (was_imported && is_imported(space, index)) || (was_called && is_lent(index));
 }
 
 enum { PIECE = 64 * 1024 };

@@ -12,7 +12,10 @@
  * so at least one of the two sees the other. A holder does not give up while the reaper looks: that
  * may have seen its cell, and would leave memory that nobody holds. A release works likewise: the
  * holder decrements its cell and then reads `holds_pending`; the reaper sets `holds_pending` and
- * then reads the cells. */
+ * then reads the cells.
+ *
+ * Calls hold the callee's memory without a cell, by the lender that they have (registry/calls.h).
+ */
 #ifndef ONESPACE_SPACE_HOLDS_H
 #define ONESPACE_SPACE_HOLDS_H
 
@@ -22,6 +25,10 @@
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder);
 /* Releases one: 0 or -EINVAL. */
 long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder);
+
+/* Lets the reaper look again, after something else that held memory has gone. Sequentially
+ * consistent after that. */
+void holds_look_again(struct space *space);
 
 /* Reaper: the member has ended or left; releases all its holds. */
 void holds_drop(struct space *space, struct space_slot *holder);

@@ -818,6 +818,14 @@ def package():
         pytest.skip("the Python package is not built (scripts/setup test, then make build-tests)")
 
 
+@pytest.fixture
+def has_pools():
+    needed = ROOT / ".venv/pools/bin/python"
+    command = [needed, "-c", "import loky, joblib, sklearn, pandas"]
+    if not needed.exists() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("loky, joblib, scikit-learn or pandas is not installed in .venv/pools (scripts/setup test)")
+
+
 @pytest.mark.long
 def test_python_measures_each_hand_over(bench, package):
     need_two_cpus()
@@ -860,6 +868,14 @@ def test_pool_measures_starts(bench, package):
     found = bench("pool", "--question", "starts", "--counts", "1,2", "--repeats", "1", "--no-plot", "--quick")
     for way in ("onespace", "ProcessPoolExecutor"):
         check_series(found[way], [1, 2], 1)
+
+
+@pytest.mark.long
+def test_pool_measures_real_work(bench, package, has_pools):
+    found = bench("pool", "--question", "work", "--mib", "1", "--repeats", "1", "--no-plot", "--quick")
+    assert set(found) == {f"{kind}/{way}" for kind in ("filter", "groupby", "grid") for way in ("onespace", "loky")}
+    for series in found.values():
+        check_series(series, [1], 1)
 
 
 @pytest.mark.long

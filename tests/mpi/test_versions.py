@@ -83,6 +83,17 @@ def test_large_puts_are_in_the_version_or_not_at_all(versions, kind, hints):
         assert result.code == 0 and result.lines == says(2, found, found + commits), result
 
 
+@pytest.mark.long
+def test_large_commit_says_that_it_is_made_durable(versions, tmp_path):
+    """By the first rank, where nothing is known of how long that takes. A small one says nothing."""
+    large = versions(2, "separate", 1, env={"PUT": str(2 * (257 << 20))})
+    told = [line for line in large.err.splitlines() if "durable" in line]
+    assert large.code == 0 and len(told) == 1, large
+    assert f"commit of {tmp_path}/data.0: 257 MiB of this rank are written, and are now made durable" in told[0], large
+    small = versions(2, "shared", 2)
+    assert small.code == 0 and "commit of" not in small.err, small
+
+
 @pytest.mark.parametrize("hint, word", [("storage_alloc_discard=true", "storage_alloc_discard"),
                                         ("storage_alloc_unlink=true", "storage_alloc_unlink")])
 def test_hints_that_exclude_versions_are_refused(versions, hint, word):

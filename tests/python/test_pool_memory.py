@@ -29,6 +29,8 @@ def die():
     os.kill(os.getpid(), 9)
 def memory_of(_):
     return resident()
+def contents(array):
+    return array.tolist()
 """
 
 
@@ -65,6 +67,24 @@ def test_small_arrays_arrive_read_only_too(program):
                 assert not pool.submit(about, a).result(50)[1]
                 b = pool.submit(same, a).result()
                 assert not b.flags.writeable and np.array_equal(a, b)
+        """)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("array", ["things.reshape(30, 40)", "things.reshape(30, 40)[::2, ::-1]",
+                                   "things.reshape(30, 40).T", "np.array(None, object)", "np.empty((3, 0), object)",
+                                   "np.array([(1, 'one'), (2, ['two'])], [('n', 'i4'), ('what', object)])",
+                                   "np.array([np.arange(1 << 16), things], object)"])
+def test_arrays_of_objects_arrive_as_copies(program, array):
+    """As argument and as result; also after the end of the worker, whose objects they must not refer to."""
+    program(FUNCTIONS, f"""
+        things = np.array([{{"key": [1, 2]}}, None, "text", 3.5, (4,), b"bytes"] * 200, object)
+        a = {array}
+        with onespace.Executor(1) as pool:
+            assert repr(pool.submit(contents, a).result(50)) == repr(a.tolist())
+            b = pool.submit(same, a).result()
+            assert pool.submit(die).exception(50)
+        assert b.dtype == a.dtype and b.shape == a.shape and repr(b.tolist()) == repr(a.tolist())
         """)
 
 
