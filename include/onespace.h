@@ -110,8 +110,8 @@ struct onespace_fd_map {
  * GUARD         the task cannot write to other guarded tasks' memory by mistake, nor they to its:
  *               a write ends it with SIGSEGV and a message; with GUARD_REPORT, too, it goes on.
  *               Memory that is mapped with MAP_SHARED may be written to by all. Needs a CPU with
- *               protection keys (-ENOTSUP). Not with THREAD, NO_INTERPOSE or CALLS; what a guarded task
- *               spawns is guarded, too
+ *               protection keys (-ENOTSUP). Not with THREAD, NO_INTERPOSE or CALLS, and what a
+ *               guarded task spawns is guarded, too
  * THREAD        thread mode, see below */
 #define ONESPACE_SPAWN_DETACHED            1u
 #define ONESPACE_SPAWN_CLOSE_FDS           2u

@@ -1,5 +1,5 @@
-"""tests/differential/test_suites.py: tests/differential/suites reads the lists of MPICH's suite, runs what they say both
-ways, and tells what differs. The programs of this suite are scripts: the launcher does not mind."""
+"""tests/differential/test_suites.py: tests/differential/suites reads the lists of MPICH's suite, runs what they say
+both ways, and tells what differs. The programs of this suite are scripts: the launcher does not mind."""
 import pathlib
 import subprocess
 

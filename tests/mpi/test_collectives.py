@@ -142,8 +142,8 @@ DIFFERENT = [("count", "MPI_Bcast of 8192 bytes, root 0, and rank 1 MPI_Bcast of
                             "the ranks"),
              ("alltoall", "MPI_Alltoall of 4 bytes, and rank 1 MPI_Alltoall of 8 bytes"),
              ("alltoallv", "MPI_Alltoall of 4 bytes, and rank 1 MPI_Alltoallv"),
-             ("reduce_scatter", "MPI_Reduce_scatter of 12 bytes with MPI_SUM, and rank 1 MPI_Reduce_scatter of 12 bytes "
-                                "with MPI_SUM, with other counts for the ranks"),
+             ("reduce_scatter", "MPI_Reduce_scatter of 12 bytes with MPI_SUM, and rank 1 MPI_Reduce_scatter of 12 "
+                                "bytes with MPI_SUM, with other counts for the ranks"),
              ("block", "MPI_Reduce_scatter of 12 bytes with MPI_SUM, and rank 1 MPI_Reduce_scatter_block of 4 bytes "
                        "with MPI_SUM")]
 SAID = re.compile(r"collective calls differ: rank 0 has called (.*): all ranks must")

@@ -42,7 +42,8 @@ def test_results_are_right(guests, mpi_named, nodes, tmp_path, source, which, na
 def test_check_names_calls_that_differ(guests, mpi_named, nodes, tmp_path):
     """Those that the library does, too."""
     mpi, whats = mpi_named("mpich"), ["count", "call", "alltoallv", "reduce_scatter"]
-    words = ["env", "ONESPACE_LOG=check", *RUN, "--collectives", "on", guests.mpi(mpi, "mpi_collectives_differ"), *whats]
+    words = ["env", "ONESPACE_LOG=check", *RUN, "--collectives", "on", guests.mpi(mpi, "mpi_collectives_differ"),
+             *whats]
     text = on_two_nodes(mpi, nodes, tmp_path, 3, words, lambda text: text.count(", reduce_scatter: ") == 3)
     failed = [f"rank {i}, {what}: failed" for i in range(3) for what in whats]
     assert sorted(line for line in text.splitlines() if line.startswith("rank ")) == sorted(failed), text

@@ -73,7 +73,8 @@ def test_fortran_has_them_too(job, guests, distributions_mpi, source):
 def test_death_of_a_rank_ends_each_operation(job, guests, mpi_named):
     """Also where it would have read another's memory. A rank that has what it needs has no error."""
     mpi = mpi_named("mpich")
-    result = job.run(mpi.command(3, [*ON, guests.mpi(mpi, "mpi_collectives_death")], "-disable-auto-cleanup"), timeout=60)
+    result = job.run(mpi.command(3, [*ON, guests.mpi(mpi, "mpi_collectives_death")], "-disable-auto-cleanup"),
+                     timeout=60)
     names = ["Barrier", "Bcast of rank 0", "Bcast of rank 1", "Alltoallv", "Allreduce", "Scatter"]
     expected = [f"rank {rank}, {name}: {'no' if (rank, name) == (2, 'Bcast of rank 0') else 'an'} error"
                 for rank in (0, 2) for name in names]
