@@ -1,4 +1,4 @@
-"""tests/docs/test_differential.py: the tests that docs/differential.md names for each difference are there."""
+"""tests/docs/test_defects.py: the tests that docs/differential.md names for each difference are there."""
 import re
 from pathlib import Path
 
@@ -7,7 +7,7 @@ PAGE = ROOT / "docs/differential.md"
 QUOTED = re.compile(r"`([^`]+)`")
 
 
-def tests_of(cell):
+def named_in(cell):
     """[(path, [names])] of "`path`: `name`, `name`; `path`, `path`"."""
     found = []
     for part in re.split(r";\s+(?=`)", cell):
@@ -26,7 +26,7 @@ def rows():
 def test_each_difference_names_tests_that_are_there():
     missing = []
     for difference, cell in rows():
-        for path, names in tests_of(cell):
+        for path, names in named_in(cell):
             file = ROOT / path
             if not file.exists():
                 missing.append(f"{difference}: {path}")
