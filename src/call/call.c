@@ -83,10 +83,9 @@ static uint64_t lent_to(const struct sides *sides)
            (uint64_t)(uint32_t)sides->tid << LENDER_THREAD_SHIFT;
 }
 
-static struct call_lender *try_lender(const struct sides *sides, struct call_member *member,
-                                      unsigned index)
+static struct call_lender *try_lender(const struct sides *sides, unsigned index)
 {
-    struct call_lender *lender = &member->lenders[index];
+    struct call_lender *lender = &sides->member->lenders[index];
     uint64_t idle = LENDER_IDLE, lent = lent_to(sides);
     if (atomic_compare_exchange_strong(&lender->state, &idle, lent)) {
         sides->thread->hint = index;
@@ -98,49 +97,58 @@ static struct call_lender *try_lender(const struct sides *sides, struct call_mem
     return NULL;
 }
 
-static struct call_lender *find_lender(const struct sides *sides, struct call_member *member,
-                                       int *is_full)
+static struct call_lender *find_lender(const struct sides *sides, int *is_full)
 {
     *is_full = 1;
     for (unsigned i = 0; i < CALL_LENDERS; i++) {
         unsigned at = (sides->thread->hint + i) % CALL_LENDERS;
-        struct call_lender *lender = try_lender(sides, member, at);
+        struct call_lender *lender = try_lender(sides, at);
         if (lender)
             return lender;
-        *is_full &= call_kind(atomic_load(&member->lenders[at].state)) == LENDER_LENT;
+        *is_full &= call_kind(atomic_load(&sides->member->lenders[at].state)) == LENDER_LENT;
     }
     return NULL;
 }
 
-static int await_lender(const struct sides *sides, struct call_member *member,
-                        struct call_lender **lender)
+/* Why there is none, while none can be expected; 0: one is being made. */
+static int refuse_to_wait(const struct sides *sides, int is_full)
 {
+    if (atomic_load(&sides->member->gone) || !slot_is_alive(space_state(sides->callee)))
+        return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+    if (is_full)
+        return call_fail(-EAGAIN,
+                         "%d calls into member %d are under way, and there can be no more at the "
+                         "same time",
+                         CALL_LENDERS, sides->id);
+    uint32_t error = atomic_exchange(&sides->member->failed, 0);
+    if (error)
+        return call_fail(-EAGAIN,
+                         "member %d can make no further thread that lends itself to calls: %s: "
+                         "raise the limit of processes (ulimit -u)",
+                         sides->id, strerror((int)error));
+    return 0;
+}
+
+/* NULL: *failed is the error. */
+static struct call_lender *await_lender(const struct sides *sides, int *failed)
+{
+    struct call_member *member = sides->member;
     uint64_t deadline = 0;
     for (;;) {
         int is_full;
         uint32_t seen = atomic_load_explicit(&member->ready, memory_order_acquire);
-        *lender = find_lender(sides, member, &is_full);
-        if (*lender)
-            return 0;
+        struct call_lender *lender = find_lender(sides, &is_full);
+        if (lender)
+            return lender;
         deadline = deadline ? deadline : futex_deadline(WAIT_MS);
-        if (atomic_load(&member->gone) || !slot_is_alive(space_state(sides->callee)))
-            return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
-        if (is_full)
-            return call_fail(-EAGAIN,
-                             "%d calls into member %d are under way, and there can be no "
-                             "more at the same time",
-                             CALL_LENDERS, sides->id);
-        uint32_t error = atomic_exchange(&member->failed, 0);
-        if (error)
-            return call_fail(-EAGAIN,
-                             "member %d can make no further thread that lends itself to calls: "
-                             "%s: raise the limit of processes (ulimit -u)",
-                             sides->id, strerror((int)error));
-        if (futex_now_ns() >= deadline)
-            return call_fail(-EAGAIN,
-                             "member %d makes no further thread that lends itself to calls: is it "
-                             "stopped?",
-                             sides->id);
+        *failed = refuse_to_wait(sides, is_full);
+        if (!*failed && futex_now_ns() >= deadline)
+            *failed = call_fail(-EAGAIN,
+                                "member %d makes no further thread that lends itself to calls: is "
+                                "it stopped?",
+                                sides->id);
+        if (*failed)
+            return NULL;
         futex_bump(&member->wanted);
         futex_wait(&member->ready, seen, futex_deadline(SLICE_MS));
     }
@@ -196,8 +204,6 @@ static void enter_lender(struct call_frame *frame, struct call_lender *lender,
 {
     frame->lender = lender;
     frame->arch.gone = (const uint32_t *)&member->gone;
-    /* Without a lender the callee waits: call_taken's precondition.
-     * NOLINTNEXTLINE(*NullDereference) */
     frame->arch.pointer = lender->pointer;
     frame->arch.stack = lender->stack;
     frame->arch.boundary = lender->boundary;
@@ -248,13 +254,15 @@ static int is_the_callees(const struct sides *sides)
            atomic_load(&sides->member->owner) == (uint32_t)sides->id + 1;
 }
 
-static int take_lender(const struct sides *sides, struct call_lender **lender)
+/* NULL: *failed is the error. */
+static struct call_lender *take_lender(const struct sides *sides, int *failed)
 {
-    int failed = await_lender(sides, sides->member, lender);
-    if (failed || is_the_callees(sides))
-        return failed;
-    give_back_unused(sides, *lender);
-    return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+    struct call_lender *lender = await_lender(sides, failed);
+    if (!lender || is_the_callees(sides))
+        return lender;
+    give_back_unused(sides, lender);
+    *failed = call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+    return NULL;
 }
 
 /* The context that this call came back to may be one of a member that has ended meanwhile: then the
@@ -290,14 +298,14 @@ static int call_taken(const struct sides *sides, struct call_lender *lender,
         call_prepare_unwinding();
         atomic_store(&by_call, !arch_may_set_thread_pointer());
     }
-    if (waiting)
-        enter_waiting(&frame, waiting);
-    else
+    if (lender)
         enter_lender(&frame, lender, sides->member);
+    else
+        enter_waiting(&frame, waiting);
     fill(&frame, sides, function, arguments);
     frame.arch.by_call = (uint32_t)atomic_load_explicit(&by_call, memory_order_relaxed);
     long status = switch_to(&frame, sides);
-    if (!waiting)
+    if (lender)
         give_back(sides, &frame);
     else if (frame.ended_thread && frame.outer)
         frame.outer->ended_thread = 1; /* its lender is retired when that call returns */
@@ -381,14 +389,12 @@ static int call_other(struct sides *sides, uintptr_t function, const intptr_t *a
     /* Before a lender is taken: the reaper finds it then. Inside another call it is done. */
     sides->blocks = !sides->thread->current && call_prepare_signals(sides->space, sides->native);
     const struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
-    struct call_lender *lender = NULL;
-    failed = waiting ? 0 : take_lender(sides, &lender);
-    if (!failed) {
+    struct call_lender *lender = waiting ? NULL : take_lender(sides, &failed);
+    if (!failed)
         failed = call_check_function(sides->space, sides->callee, sides->id, function);
-        if (failed && lender)
-            give_back_unused(sides, lender);
-    }
-    if (!failed && lender && !sides->thread->current && !sides->blocks) {
+    if (failed && lender)
+        give_back_unused(sides, lender);
+    if (!failed && !sides->thread->current && !sides->blocks) {
         sides->thread->checked_function = function;
         sides->thread->checked_id = sides->id;
         sides->thread->checked_in = sides->space->created_ns;
@@ -408,7 +414,7 @@ static struct call_lender *take_again(struct sides *sides, uintptr_t function)
         thread->checked_in != sides->space->created_ns || thread->current)
         return NULL;
     find_native(sides);
-    struct call_lender *lender = try_lender(sides, sides->member, thread->hint);
+    struct call_lender *lender = try_lender(sides, thread->hint);
     if (!lender || is_the_callees(sides))
         return lender;
     give_back_unused(sides, lender);
