@@ -22,15 +22,16 @@ static int turn(struct exchange *call, const struct many *from, const struct sha
 static struct described described(const struct many *from, const struct many *to)
 {
     const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
-    int varies = to->places.vary;
-    return (struct described){to->types ? "MPI_Alltoallw"
-                              : varies  ? "MPI_Alltoallv"
-                                        : "MPI_Alltoall",
-                              ENGINE_EVERYBODY,
-                              varies ? -1 : given->places.count,
-                              given->type,
-                              MPI_OP_NULL,
-                              NULL};
+    struct described what = {.name = "MPI_Alltoall",
+                             .root = ENGINE_EVERYBODY,
+                             .count = given->places.count,
+                             .type = given->type,
+                             .op = MPI_OP_NULL};
+    if (to->places.vary) {
+        what.name = to->types ? "MPI_Alltoallw" : "MPI_Alltoallv";
+        what.count = -1;
+    }
+    return what;
 }
 
 int collective_alltoall(MPI_Comm comm, const struct many *from, const struct many *to, int *result)

@@ -25,7 +25,11 @@ int collective_broadcast(MPI_Comm comm, const struct one *data, int root, int *r
 {
     struct exchange call;
     struct piece piece;
-    const struct described what = {"MPI_Bcast", root, data->count, data->type, MPI_OP_NULL, NULL};
+    const struct described what = {.name = "MPI_Bcast",
+                                   .root = root,
+                                   .count = data->count,
+                                   .type = data->type,
+                                   .op = MPI_OP_NULL};
     if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_broadcast(call.nodes, data, root, &call.result) &&
                exchange_end(&call, comm, result);

@@ -11,9 +11,9 @@ struct described {
     int root;
     MPI_Count count; /* of items; -1: ranks may give different ones */
     MPI_Datatype type;
-    MPI_Op op;                   /* MPI_OP_NULL: none */
-    const struct places *places; /* in place of count, where MPI has all ranks name the counts of
-                                    all; else NULL */
+    MPI_Op op; /* MPI_OP_NULL: none */
+    /* In place of count, where MPI has all ranks name the counts of all; else NULL. */
+    const struct places *places;
 };
 
 /* Collective, if asked for, on the ranks of one space or of several. MPI_SUCCESS; or MPI_ERR_OTHER

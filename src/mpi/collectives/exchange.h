@@ -9,11 +9,10 @@
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/operations.h"
 
+/* Send and receive buffer may be the same: Open MPI does not mind, but in MPI_Reduce and
+ * MPI_Allreduce. */
 #ifdef OPEN_MPI
-enum {
-    MAY_ALIAS = 1
-}; /* the same send and receive buffer: Open MPI does not mind, but in
-      MPI_Reduce and MPI_Allreduce */
+enum { MAY_ALIAS = 1 };
 #else
 enum { MAY_ALIAS = 0 };
 #endif

@@ -22,12 +22,16 @@ static struct described described(const struct one *from, const struct many *to,
                                             {"MPI_Allgather", "MPI_Allgatherv"}};
     int to_all = root == ENGINE_EVERYBODY, varies = to->places.vary,
         is_got = varies || from->buffer == MPI_IN_PLACE;
-    return (struct described){names[to_all][varies],
-                              root,
-                              varies ? -1 : is_got ? to->places.count : from->count,
-                              is_got ? to->type : from->type,
-                              MPI_OP_NULL,
-                              varies && to_all ? &to->places : NULL};
+    struct described what = {.name = names[to_all][varies],
+                             .root = root,
+                             .count = is_got ? to->places.count : from->count,
+                             .type = is_got ? to->type : from->type,
+                             .op = MPI_OP_NULL};
+    if (varies) {
+        what.count = -1;
+        what.places = to_all ? &to->places : NULL;
+    }
+    return what;
 }
 
 int collective_gather(MPI_Comm comm, const struct one *from, const struct many *to, int root,

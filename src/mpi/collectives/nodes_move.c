@@ -13,8 +13,11 @@
 /* The engine's call on the ranks of the space, all of which make it. One rank alone has none. */
 static void begin_here(const struct nodes *nodes, struct exchange *here, const char *name)
 {
-    const struct described what = {name, ENGINE_EVERYBODY, -1, MPI_DATATYPE_NULL, MPI_OP_NULL,
-                                   NULL};
+    const struct described what = {.name = name,
+                                   .root = ENGINE_EVERYBODY,
+                                   .count = -1,
+                                   .type = MPI_DATATYPE_NULL,
+                                   .op = MPI_OP_NULL};
     exchange_begin(here, nodes->here, &what);
 }
 

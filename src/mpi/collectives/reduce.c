@@ -179,7 +179,8 @@ static size_t bytes_of(const struct combining *combining, MPI_Count count)
 
 static struct described described(const char *name, const struct reduction *call, int root)
 {
-    return (struct described){name, root, call->count, call->type, call->op, NULL};
+    return (struct described){
+        .name = name, .root = root, .count = call->count, .type = call->type, .op = call->op};
 }
 
 static int begin(struct combining *combining, const struct reduction *call,
@@ -214,8 +215,11 @@ static struct fold fold_of(const struct combining *combining)
 int collective_barrier(MPI_Comm comm, int *result)
 {
     struct exchange call;
-    const struct described what = {"MPI_Barrier",     ENGINE_EVERYBODY, -1,
-                                   MPI_DATATYPE_NULL, MPI_OP_NULL,      NULL};
+    const struct described what = {.name = "MPI_Barrier",
+                                   .root = ENGINE_EVERYBODY,
+                                   .count = -1,
+                                   .type = MPI_DATATYPE_NULL,
+                                   .op = MPI_OP_NULL};
     if (!exchange_begin(&call, comm, &what))
         return call.nodes && nodes_barrier(call.nodes, &call.result) &&
                exchange_end(&call, comm, result);

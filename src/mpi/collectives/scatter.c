@@ -36,14 +36,14 @@ static int take(struct exchange *call, const struct one *to)
 static struct described described(const struct many *from, const struct one *to, int root)
 {
     int varies = from->places.vary, is_given = to->buffer == MPI_IN_PLACE;
-    return (struct described){varies ? "MPI_Scatterv" : "MPI_Scatter",
-                              root,
-                              varies     ? -1
-                              : is_given ? from->places.count
-                                         : to->count,
-                              is_given ? from->type : to->type,
-                              MPI_OP_NULL,
-                              NULL};
+    struct described what = {.name = varies ? "MPI_Scatterv" : "MPI_Scatter",
+                             .root = root,
+                             .count = is_given ? from->places.count : to->count,
+                             .type = is_given ? from->type : to->type,
+                             .op = MPI_OP_NULL};
+    if (varies)
+        what.count = -1;
+    return what;
 }
 
 int collective_scatter(MPI_Comm comm, const struct many *from, const struct one *to, int root,
