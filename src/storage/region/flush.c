@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage/region/region.h"
+#include "storage/region/internal.h"
 
 static void set_failed(struct storage_region *region, int number)
 {
@@ -73,7 +73,7 @@ static int write_back(const struct storage_region *region, uintptr_t first, uint
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t page = storage_page();
     if (region->length == 0 || range.length == 0)
         return 0;
     uintptr_t first = (uintptr_t)region->base + range.offset;

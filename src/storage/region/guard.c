@@ -58,7 +58,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
 static void handle(int number, siginfo_t *info, void *context)
 {
     int saved = errno, none = 0;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t page = storage_page();
     uintptr_t address = (uintptr_t)info->si_addr & -page;
     struct storage_region *region = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
     void *placed = MAP_FAILED;

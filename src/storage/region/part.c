@@ -7,20 +7,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage/region/region.h"
+#include "storage/region/internal.h"
 
 enum { HUGE_FROM = 4 << 20 }; /* from this many bytes of memory on, huge pages are asked for */
 
 static uint64_t page_up(uint64_t bytes)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = storage_page();
     return (bytes + page - 1) & -page;
 }
 
 int storage_layout_divide(struct storage_layout *layout, const struct storage_hints *hints,
                           double factor, uint64_t size, struct storage_error *error)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), offset = hints->offset;
+    uint64_t page = storage_page(), offset = hints->offset;
     uint64_t wanted = (uint64_t)((double)size * factor);
     wanted = wanted > size || factor >= 1 ? size : wanted;
     *layout = (struct storage_layout){offset, size, 0, hints->storage_first};
@@ -78,9 +78,8 @@ static int place_memory(char *at, uint64_t length, int memory, struct storage_er
 static int place(struct storage_part *part, int memory, unsigned style, struct storage_error *error)
 {
     const struct storage_layout *layout = &part->layout;
-    uint64_t inside = layout->storage_first && layout->storage_length
-                          ? layout->file_offset % (uint64_t)sysconf(_SC_PAGESIZE)
-                          : 0;
+    uint64_t inside =
+        layout->storage_first && layout->storage_length ? layout->file_offset % storage_page() : 0;
     int result = reserve(part, inside + layout->memory_length + layout->storage_length, error);
     if (result < 0)
         return result;

@@ -17,11 +17,6 @@
 
 #include "storage/region/internal.h"
 
-static uint64_t page_size(void)
-{
-    return (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* A hint: where the kernel ignores it, pages are small. */
 static void advise(void *mapping, size_t length, unsigned style)
 {
@@ -72,13 +67,13 @@ static int guard(struct storage_region *region, struct storage_error *error)
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error)
 {
-    uint64_t inside = file_offset % page_size();
+    uint64_t inside = file_offset % storage_page();
     region->file_offset = file_offset;
     region->length = length;
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    size_t whole = (size_t)((inside + length + page_size() - 1) & -page_size());
+    size_t whole = (size_t)((inside + length + storage_page() - 1) & -storage_page());
     void *place = at                           ? (char *)at - inside
                   : style & STORAGE_SEQUENTIAL ? place_for(file_offset - inside, whole)
                                                : NULL;
@@ -107,13 +102,13 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
 int storage_region_borrow(struct storage_region *region, uint64_t file_offset, size_t length,
                           void *base, struct storage_error *error)
 {
-    uint64_t inside = (uintptr_t)base % page_size();
+    uint64_t inside = (uintptr_t)base % storage_page();
     region->file_offset = file_offset;
     region->length = length;
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    region->mapping_length = (size_t)((inside + length + page_size() - 1) & -page_size());
+    region->mapping_length = (size_t)((inside + length + storage_page() - 1) & -storage_page());
     region->mapping = (char *)base - inside;
     region->is_borrowed = 1;
     region->base = base;
