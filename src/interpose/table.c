@@ -34,18 +34,30 @@ unsigned interposed_where(long nr)
     return find(nr)->where;
 }
 
-/* A call on memory has failed with ENOMEM: counts it if there are no mappings left, when one more
- * page without memory cannot be had either. Of a limit on the address space that is no sign. A task
- * that is killed in between leaves that page until the space ends. */
+/* As many mappings as any call needs at once: -ENOMEM when they cannot be had. Dividing a mapping
+ * needs more room than making one, and for mremap six must be free. */
+static long take_a_few(void)
+{
+    enum { PAGES = 7 };
+    long start = raw(__NR_mmap, 0, PAGES * ARCH_PAGE, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+         result = 0;
+    if (raw_failed(start))
+        return start;
+    for (int i = 1; i < PAGES && result == 0; i += 2)
+        result = raw(__NR_mprotect, start + i * ARCH_PAGE, ARCH_PAGE, PROT_READ);
+    raw(__NR_munmap, start, PAGES * ARCH_PAGE);
+    return result;
+}
+
+/* A call on memory has failed with ENOMEM: counts it if there are no mappings left, when pages
+ * without memory cannot be had either. Of a limit on the address space that is no sign. A task that
+ * is killed in between leaves those pages until the space ends. */
 static void note_refused(void)
 {
     struct rlimit limit = {0, 0};
-    long page =
-        raw(__NR_mmap, 0, ARCH_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!raw_failed(page))
-        raw(__NR_munmap, page, ARCH_PAGE);
-    else if (page == -ENOMEM && raw(__NR_prlimit64, 0, RLIMIT_AS, 0, &limit) == 0 &&
-             limit.rlim_cur == RLIM_INFINITY)
+    if (take_a_few() == -ENOMEM && raw(__NR_prlimit64, 0, RLIMIT_AS, 0, &limit) == 0 &&
+        limit.rlim_cur == RLIM_INFINITY)
         space_count(&space_registry()->refused, 1);
 }
 
