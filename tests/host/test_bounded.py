@@ -3,6 +3,7 @@
 Each test prints the seconds to its end. With ONESPACE_LONG=1 it fails if they are more than five, unless a job of
 processes takes as long on this machine now."""
 import collections
+import contextlib
 import os
 import random
 import re
@@ -39,10 +40,9 @@ def finish(commands):
 
 
 def seconds_of(action):
-    """What the action returns, and how long it took."""
     began = time.monotonic()
-    result = action()
-    return result, time.monotonic() - began
+    action()
+    return time.monotonic() - began
 
 
 def is_bounded(seconds, what, of_processes):
@@ -53,9 +53,16 @@ def is_bounded(seconds, what, of_processes):
         assert seconds <= usual, f"{what}: ended after {seconds:.1f} s, a job of processes after {usual:.1f} s"
 
 
+@contextlib.contextmanager
+def bounded(what, of_processes):
+    began = time.monotonic()
+    yield
+    is_bounded(time.monotonic() - began, what, of_processes)
+
+
 def start_and_end(job, count):
     """The seconds for so many processes, one each by this process, as launch() starts ranks."""
-    return seconds_of(lambda: [command.finish() for command in [job.start(["true"]) for _ in range(count)]])[1]
+    return seconds_of(lambda: [command.finish() for command in [job.start(["true"]) for _ in range(count)]])
 
 
 @pytest.mark.parametrize("launcher", ["mpich", "openmpi"])
@@ -63,10 +70,10 @@ def test_missing_program_is_told_once(job, mpi_named, launcher):
     mpi = mpi_named(launcher)
 
     def run(*words):
-        return seconds_of(lambda: job.run(mpi.command(RANKS, [*words, "/no/such/program"]), timeout=TIME, env=mpi.env))
+        return job.run(mpi.command(RANKS, [*words, "/no/such/program"]), timeout=TIME, env=mpi.env)
 
-    result, seconds = run(*RUN)
-    is_bounded(seconds, "missing program", lambda: run()[1])
+    with bounded("missing program", lambda: seconds_of(run)):
+        result = run(*RUN)
     assert result.code != 0, str(result)
     assert messages(result) == ["onespace run: /no/such/program: does not exist: Check the spelling, or install it."]
 
@@ -74,8 +81,8 @@ def test_missing_program_is_told_once(job, mpi_named, launcher):
 def test_rank_without_a_program_ends_the_others(job, guests):
     """Those that run are ended by the host, when their launcher does not."""
     others = launch(job, range(7), [guests("awaits")], of=8)
-    (results, told), seconds = seconds_of(lambda: finish(others + launch(job, [7], ["/no/such/program"], of=8)))
-    is_bounded(seconds, "rank without a program", lambda: start_and_end(job, 8))
+    with bounded("rank without a program", lambda: start_and_end(job, 8)):
+        results, told = finish(others + launch(job, [7], ["/no/such/program"], of=8))
     assert results[-1].code == 127 and all(result.code != 0 for result in results), list(map(str, results))
     assert len(told) == 1 and "/no/such/program: does not exist" in told[0], told
 
@@ -84,9 +91,8 @@ def test_too_few_descriptors_are_told_before_the_start(job, guests):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
-    (results, told), seconds = seconds_of(
-        lambda: finish(launch(job, range(RANKS), [guests("awaits")], preexec_fn=limit)))
-    is_bounded(seconds, "too few descriptors", lambda: start_and_end(job, RANKS))
+    with bounded("too few descriptors", lambda: start_and_end(job, RANKS)):
+        results, told = finish(launch(job, range(RANKS), [guests("awaits")], preexec_fn=limit))
     assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
     assert len(told) == 1, told
     for words in ("64 ranks do not fit on this node", "88 descriptors", "there are 48 (ulimit -Hn), enough for 24",
@@ -100,9 +106,8 @@ def test_too_little_memory_is_told_once(job, guests):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
-    (results, told), seconds = seconds_of(
-        lambda: finish(launch(job, range(RANKS), ["--stack", "64M", guests("awaits")], preexec_fn=limit)))
-    is_bounded(seconds, "too little memory", lambda: start_and_end(job, RANKS))
+    with bounded("too little memory", lambda: start_and_end(job, RANKS)):
+        results, told = finish(launch(job, range(RANKS), ["--stack", "64M", guests("awaits")], preexec_fn=limit))
     assert all(result.code != 0 for result in results), list(map(str, results))
     assert len([line for line in told if "ulimit -v" in line]) == 1, told
     assert f"of {RANKS} ranks run; lift it: ulimit -v unlimited" in "".join(told)
@@ -121,9 +126,8 @@ def test_too_few_processes_are_told_once(job, guests):
     os.chown(job.runtime, user, -1)
     if job.run([ONESPACE, "--version"], cwd="/", preexec_fn=become).code != 0:
         pytest.skip("the build directory is not open to other users")
-    (results, told), seconds = seconds_of(
-        lambda: finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become)))
-    is_bounded(seconds, "too few processes", lambda: start_and_end(job, ranks))
+    with bounded("too few processes", lambda: start_and_end(job, ranks)):
+        results, told = finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
     assert len(told) == 1 and "raise what binds: ulimit -u" in told[0], told
 
@@ -132,9 +136,8 @@ def test_full_space_by_hand_is_told(job):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
 
-    result, seconds = seconds_of(
-        lambda: job.run([*RUN, "-n", "40", "--stack", "64M", "sleep", "30"], timeout=TIME, preexec_fn=limit))
-    is_bounded(seconds, "full space by hand", lambda: start_and_end(job, 40))
+    with bounded("full space by hand", lambda: start_and_end(job, 40)):
+        result = job.run([*RUN, "-n", "40", "--stack", "64M", "sleep", "30"], timeout=TIME, preexec_fn=limit)
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     assert "of 40 ranks run; lift it: ulimit -v unlimited" in result.err, str(result)
 
@@ -189,7 +192,7 @@ def killed_process(job, mpi):
     while not ranks:
         ranks = job.named("sleep")
     os.kill(ranks[0].pid, signal.SIGKILL)
-    return seconds_of(command.finish)[1]
+    return seconds_of(command.finish)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -233,8 +236,8 @@ def test_lost_host_is_told_once(job, guests):
     for command in commands:
         command.wait_for("ready")
     os.kill(of_host(job, "onespace-host")[0], signal.SIGKILL)
-    (results, told), seconds = seconds_of(lambda: finish(commands))
-    is_bounded(seconds, "lost host", lambda: start_and_end(job, RANKS))
+    with bounded("lost host", lambda: start_and_end(job, RANKS)):
+        results, told = finish(commands)
     assert all(result.code != 0 for result in results)
     assert len(told) == 1 and GONE in told[0], told
 
@@ -246,9 +249,8 @@ def test_ranks_that_come_after_their_host_was_killed_do_not_wait(job, guests):
     for command in early:
         command.wait_for("up")
     os.kill(of_host(job, "onespace-host")[0], signal.SIGKILL)
-    (results, told), seconds = seconds_of(
-        lambda: finish(early + launch(job, range(ranks // 2, ranks), [guests("awaits")], of=ranks)))
-    is_bounded(seconds, "ranks after their host was killed", lambda: start_and_end(job, ranks))
+    with bounded("ranks after their host was killed", lambda: start_and_end(job, ranks)):
+        results, told = finish(early + launch(job, range(ranks // 2, ranks), [guests("awaits")], of=ranks))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
     assert len(told) == 1 and GONE in told[0], told
 
@@ -283,8 +285,8 @@ def test_job_without_mappings_ends(job, guests, request, launcher):
         mpi = request.getfixturevalue("mpi_named")(launcher)
         commands = [job.start(mpi.command(ranks, [*RUN, program, "waits"]), timeout=TIME, env=mpi.env)]
     commands[0].wait_for("out")
-    (results, told), seconds = seconds_of(lambda: finish(commands))
-    is_bounded(seconds, "without mappings", lambda: start_and_end(job, ranks))
+    with bounded("without mappings", lambda: start_and_end(job, ranks)):
+        results, told = finish(commands)
     assert all(result.code != 0 for result in results), list(map(str, results))
     assert len(told) == 1, told
     is_told_of_mappings(told[0], ranks)
@@ -297,8 +299,8 @@ def test_mappings_that_run_out_inside_mpi_init_are_told_once(job, guests, mpi_na
     program = [guests.mpi(mpi, "mpi_fragments"), str(mappings_allowed() // ranks - 40)]
     command = job.start(mpi.command(ranks, [*RUN, *program]), timeout=TIME, env=mpi.env)
     command.wait_for("out")
-    result, seconds = seconds_of(command.finish)
-    is_bounded(seconds, "mappings run out inside MPI_Init", lambda: start_and_end(job, ranks))
+    with bounded("mappings run out inside MPI_Init", lambda: start_and_end(job, ranks)):
+        result = command.finish()
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     assert OUT_OF_MAPPINGS in messages(result)[0], str(result)
 
@@ -308,8 +310,8 @@ def test_rank_that_fails_without_mappings_is_told_once(job, guests, mpi_named):
     mpi = mpi_named("mpich")
     command = job.start(mpi.command(8, [*RUN, guests("fragments"), "fails"]), timeout=TIME, env=mpi.env)
     command.wait_for("out")
-    result, seconds = seconds_of(command.finish)
-    is_bounded(seconds, "rank that fails without mappings", lambda: start_and_end(job, 8))
+    with bounded("rank that fails without mappings", lambda: start_and_end(job, 8)):
+        result = command.finish()
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     is_told_of_mappings(messages(result)[0], 8)
 

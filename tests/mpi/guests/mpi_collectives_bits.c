@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fnv.h"
+
 enum { MOST = 50000, REPEATS = 3 };
 
 static int rank, ranks, wrong;
@@ -16,9 +18,9 @@ static unsigned random_delays;
 static uint64_t hash(const void *data, size_t bytes)
 {
     const unsigned char *at = data;
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = FNV_SEED;
     while (bytes--)
-        hash = (hash ^ *at++) * UINT64_C(1099511628211);
+        hash = fnv_byte(hash, *at++);
     return hash;
 }
 

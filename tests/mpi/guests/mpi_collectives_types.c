@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fnv.h"
 #include "mpi_types.h"
 
 enum { ITEM_MAX = 64, COUNTS = 3 };
@@ -58,10 +59,10 @@ static int counts_in_hash(const struct type_row *row, int size, int at)
 
 static uint64_t hash(const struct type_row *row, const char *items, int size, int count)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = FNV_SEED;
     for (int at = 0; at < size * count; at++)
         if (counts_in_hash(row, size, at))
-            hash = (hash ^ (unsigned char)items[at]) * UINT64_C(1099511628211);
+            hash = fnv_byte(hash, (unsigned char)items[at]);
     return hash;
 }
 

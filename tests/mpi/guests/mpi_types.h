@@ -1,5 +1,8 @@
 /* mpi_types.h: the predefined types and operations of an MPI library, and which operations are for
  * which types. */
+#ifndef ONESPACE_TESTS_MPI_GUESTS_MPI_TYPES_H
+#define ONESPACE_TESTS_MPI_GUESTS_MPI_TYPES_H
+
 #include <mpi.h>
 #include <string.h>
 
@@ -135,3 +138,5 @@ static inline void find_operations(struct operation_row found[MOST_OPERATIONS])
         ROW(MPI_REPLACE, MOVE),   ROW(MPI_NO_OP, MOVE)};
     memcpy(found, all, sizeof(all));
 }
+
+#endif
