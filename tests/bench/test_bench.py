@@ -96,6 +96,7 @@ def test_p2p_measures_processes_tasks_and_the_limit(bench, mpi, fresh):
     assert not found
 
 
+@pytest.mark.long
 def test_p2p_plots_png_and_svg(bench, tmp_path):
     pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
     bench("p2p", "--mpi", need("mpich"), "--sizes", "8,1024", "--operations", "sendrecv", *SHORT)
@@ -131,7 +132,8 @@ def test_p2p_refuses_a_job_of_one_rank(job, tmp_path):
     assert result.code != 0 and "belong to the same MPI" in result.err, result
 
 
-@pytest.mark.parametrize("where", [[], ["--one-cpu"]], ids=["all", "one"])
+@pytest.mark.parametrize("where", [pytest.param([], id="all"),
+                                   pytest.param(["--one-cpu"], id="one", marks=pytest.mark.long)])
 def test_spawn_measures_every_method(bench, where):
     found = bench("spawn", "--counts", "1,60", "--repeats", "2", "--no-plot", *where)
     assert set(found) == {"tasks", "posix_spawn", "fork and exec", "vfork and exec", "pthread_create",
@@ -140,6 +142,7 @@ def test_spawn_measures_every_method(bench, where):
         check_series(series, [1, 60], 2)
 
 
+@pytest.mark.long
 def test_heap_measures_loops_and_resident_memory(bench):
     need_two_cpus()
     found = bench("heap", "--scale", "100", "--repeats", "2", "--no-plot")
@@ -242,6 +245,7 @@ def test_scale_says_that_descriptors_are_too_few(job, tmp_path):
     assert "30 processes of openmpi: their launcher opens about 136 descriptors, and `ulimit -n` is 100" in result.err
 
 
+@pytest.mark.long
 def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
     pages = 128 * 256  # of 4 KiB in 128 MiB
     found = bench("pagetables", "--counts", "1,4", "--shared", "128", "--repeats", "2", "--no-plot")
@@ -297,6 +301,7 @@ def test_call_measures_all_ways(bench):
         check_series(series, [1, 2], 2)
 
 
+@pytest.mark.long
 def test_strided_faults_in_processes_and_not_in_tasks(bench):
     need_two_cpus()
     found = bench("strided", "--size", "4", "--repeats", "2", "--no-plot")
@@ -328,7 +333,8 @@ def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
     assert not found
 
 
-@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_windows_measures_datatypes(bench, mpi):
     found = bench("windows", "--question", "datatypes", "--mpi", need(mpi), "--quick", "--times", "2", "--repeats", "2",
                   "--no-plot")
@@ -339,7 +345,8 @@ def test_windows_measures_datatypes(bench, mpi):
     assert not found
 
 
-@pytest.mark.parametrize("mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_messagerate_measures_ranks_threads_and_the_limit(bench, mpi):
     found = bench("messagerate", "--mpi", need(mpi), "--pairs", "1,2", "--repeats", "1", "--ms", "5", "--no-plot")
     for variant in ("processes", "tasks", "threads", "ring"):
@@ -516,6 +523,7 @@ def sweep(job, built_sweep):
     return solve
 
 
+@pytest.mark.long
 @by_one_worker
 def test_sweep_is_of_second_order(sweep):
     """Half the width of the cells, a quarter of the error."""
@@ -559,6 +567,7 @@ def test_sweep_is_the_same_on_any_number_of_ranks(sweep):
     assert len({sweep(ranks, 9, *words)["flux"] for ranks in (1, 2, 3, 6)}) == 1
 
 
+@pytest.mark.long
 @by_one_worker
 def test_sweep_depends_on_what_its_neighbours_send(sweep, tmp_path):
     (tmp_path / "faulty.c").write_text("""
@@ -787,6 +796,7 @@ def test_demo_sets_processes_and_tasks_side_by_side(job):
     assert any(line.startswith("Open MPI") and "128 KiB" in line for line in rows), result
 
 
+@pytest.mark.long
 def test_insitu_measures_each_hand_over(bench):
     need_two_cpus()
     found = bench("insitu", "--sizes", "65536", "--repeats", "1", "--no-plot")
@@ -797,6 +807,7 @@ def test_insitu_measures_each_hand_over(bench):
     assert not found
 
 
+@pytest.mark.long
 def test_adios2_couples_two_programs_with_equal_results(bench):
     """A difference between the engines ends the benchmark."""
     need_two_cpus()
@@ -837,6 +848,7 @@ def test_python_measures_each_hand_over(bench, package):
         check_series(found[name], [65536], 2)
 
 
+@pytest.mark.long
 def test_python_measures_imports_and_their_memory(bench, package):
     found = bench("python", "--question", "arrays", "--sizes", "33554432", "--repeats", "1", "--no-plot")
     for name in ("first import", "import"):
@@ -846,6 +858,7 @@ def test_python_measures_imports_and_their_memory(bench, package):
     assert added["tasks"] < 8 << 20 and added["processes"] >= 32 << 20, added
 
 
+@pytest.mark.long
 def test_python_measures_starts(bench, package):
     found = bench("python", "--question", "starts", "--counts", "1,2", "--repeats", "1", "--no-plot", "--quick")
     assert set(found) == {f"{code}/{way}" for code in ("nothing", "import numpy") for way in ("tasks", "processes")}
@@ -864,6 +877,7 @@ def test_pool_measures_calls_and_their_memory(bench, package):
     assert added["onespace"] < 8 << 20 and added["ProcessPoolExecutor"] >= 32 << 20, added
 
 
+@pytest.mark.long
 def test_pool_measures_starts(bench, package):
     found = bench("pool", "--question", "starts", "--counts", "1,2", "--repeats", "1", "--no-plot", "--quick")
     for way in ("onespace", "ProcessPoolExecutor"):

@@ -97,6 +97,7 @@ def test_storage_benchmark_measures_memory_and_mapped_files(bench, question, tmp
     assert all(len(samples) == 1 for one in found.values() for samples in one["samples"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_storage_benchmark_measures_windows_on_storage(bench, question, mpi, tmp_path):
@@ -187,6 +188,7 @@ def test_storage_rma_notices_what_arrives_wrong(job, program, tmp_path):
     assert result.code != 0 and "put of 4096 bytes left something else" in result.err, result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [[], ["-w", "mmap", "-c"], ["-m", "two"], ["-m", "two", "-c"],
                                    ["-m", "two", "-c", "-i"]], ids=" ".join)
 def test_storage_mapreduce_counts_as_a_plain_count_does(job, program, tmp_path, words):
@@ -196,6 +198,7 @@ def test_storage_mapreduce_counts_as_a_plain_count_does(job, program, tmp_path, 
     assert result.code == 0 and output.read_bytes() == plain_count(text), result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [["-w", "mmap"], ["-m", "two", "-i"]], ids=["one-sided", "two-sided"])
 def test_storage_mapreduce_goes_on_from_its_checkpoints(job, program, tmp_path, words):
     text, output = some_text(tmp_path / "text", 4_000_000), tmp_path / "output"
@@ -215,6 +218,7 @@ def test_storage_mapreduce_goes_on_from_its_checkpoints(job, program, tmp_path, 
         assert again.out.count("checkpoint behind part") < parts + (2 if "two" in words else 0), again
 
 
+@pytest.mark.long
 def test_storage_dht_knows_the_words_of_a_text(job, program, tmp_path):
     text = some_text(tmp_path / "text", 1000)  # two parts
     words = set(re.findall(rb"[a-z0-9\x80-\xff]+", text.lower()))

@@ -216,7 +216,7 @@ TEST_F(call_end, by_a_crash_is_the_callers)
 // Callees that are killed at any moment of calls from several threads, and of calls back.
 TEST_F(call_end, of_callees_at_random)
 {
-    int rounds = getenv("ONESPACE_LONG") ? 300 : 12;
+    int rounds = want_long() ? 300 : 12;
     const char *given = getenv("ONESPACE_SEED");
     unsigned seed = given ? static_cast<unsigned>(atoi(given)) : std::random_device()();
     std::mt19937 random(seed);

@@ -66,7 +66,7 @@ TEST_F(call_task, leaves_an_ended_callee_after_its_handler)
 
 TEST_F(call_task, leaves_an_ended_callee_among_signals)
 {
-    for (int i = 0; i < (getenv("ONESPACE_LONG") ? 500 : 10); i++) {
+    for (int i = 0; i < (want_long() ? 500 : 10); i++) {
         Callee callee;
         Task task({program("callee"), "end-among-signals", std::to_string(callee.id())});
         EXPECT_EQ(task.line(), "calls");

@@ -298,7 +298,7 @@ def test_debugger_killed_leaves_the_tasks_running(job, started, debugged):
 def is_of(name, root):
     """Whether that directory is of a debugger of this root."""
     try:
-        return any(f"attach {root}\n" in path.read_text() for path in pathlib.Path("/tmp", name).iterdir())
+        return any(f"attach {root}\n".encode() in path.read_bytes() for path in pathlib.Path("/tmp", name).iterdir())
     except OSError:
         return False
 
@@ -344,7 +344,8 @@ def test_strace_shows_the_calls_of_each_task(job, tool, tmp_path):
     assert len(set(writers)) == 2, trace.read_text()
 
 
-@pytest.mark.parametrize("attached", [False, True], ids=["whole run", "one task"])
+@pytest.mark.parametrize("attached", [pytest.param(False, id="whole run", marks=pytest.mark.long),
+                                      pytest.param(True, id="one task")])
 def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path, attached):
     perf, data = tool("perf", "linux-perf"), tmp_path / "perf.data"
     record = [perf, "record", "-F", "199", "-e", "cpu-clock:u", "-N", "-o", data]
@@ -363,7 +364,7 @@ def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path,
     assert re.search(r"burning +libc\.so\.6 +\[\.\] \w*memchr\w*", report.out), str(report)
 
 
-@pytest.mark.parametrize("method", ["fp", "dwarf"])
+@pytest.mark.parametrize("method", ["fp", pytest.param("dwarf", marks=pytest.mark.long)])
 def test_perf_follows_calls_through_a_trampoline(job, guests, tool, tmp_path, method):
     perf, data = tool("perf", "linux-perf"), tmp_path / "perf.data"
     record = [perf, "record", "-F", "199", "-e", "cpu-clock", "--call-graph", method, "-N", "-o", data]

@@ -189,7 +189,8 @@ def test_report_names_loops_and_calls_as_their_benchmarks_do():
         assert -1 not in at, (benchmark, names[at.index(-1)])
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
+@pytest.mark.parametrize("look", ["light", pytest.param("dark", marks=pytest.mark.long),
+                                  pytest.param("narrow", marks=pytest.mark.long)])
 def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
     browser = shutil.which("chromium")
     if not browser:

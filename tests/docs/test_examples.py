@@ -192,7 +192,9 @@ def test_window_on_storage_counts_on(tmp_path, mpi):
 
 
 # Compiled once for each library: by one of the parallel workers.
-SOLVERS = [pytest.param(mpi, marks=pytest.mark.xdist_group(f"solver-{mpi}")) for mpi in ("mpich", "openmpi")]
+# One worker compiles it for all.
+SOLVERS = [pytest.param(mpi, marks=[pytest.mark.xdist_group(f"solver-{mpi}"), pytest.mark.long])
+           for mpi in ("mpich", "openmpi")]
 
 
 @pytest.fixture(params=SOLVERS, scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("website")]  # one worker builds it for all
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 # One of each kind: text, wide tables, long code, a man page, declarations.

@@ -17,6 +17,7 @@ import onespace_nodes
 
 # Each node has half of the CPUs, and MPI's ranks on them spin.
 pytestmark = pytest.mark.alone
+KINDS = [pytest.param("processes", marks=pytest.mark.long), "tasks"]
 
 INTRA_NODE_CASES = ["intra_node_targets_are_stored_into", "locks_exclude_within_and_across_nodes",
                     "accumulates_mix_with_puts", "fences_order_within_and_across_nodes", "puts_await_the_post",
@@ -34,7 +35,7 @@ def nodes():
         pytest.skip(str(failure))
 
 
-@pytest.mark.parametrize("kind", ["processes", "tasks"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_windows_on_storage_over_two_nodes(guests, mpi_named, nodes, kind, tmp_path):
     """Every rank compares what it has stored, put and got, and what is in the files of others afterwards."""
     mpi = mpi_named("mpich")
@@ -62,13 +63,13 @@ def run_intra_node_cases(nodes, guests, mpi, kind, path, cases):
     assert lines == [f"rank {i}: 0 wrong" for i in range(4)], lines
 
 
-@pytest.mark.parametrize("kind", ["processes", "tasks"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_intra_node_targets_by_loads_and_stores(guests, mpi_named, nodes, kind, tmp_path):
     """Two ranks on each of two nodes: what is right with delays everywhere, and which way it went."""
     run_intra_node_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, INTRA_NODE_CASES)
 
 
-@pytest.mark.parametrize("kind", ["processes", "tasks"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_kinds_mix_within_and_across_nodes(guests, mpi_named, nodes, kind, tmp_path):
     run_intra_node_cases(nodes, guests, mpi_named("mpich"), kind, tmp_path, MIXED_CASES)
 
@@ -97,7 +98,7 @@ def test_node_that_cannot_reach_its_parts_does_without(guests, mpi_named, nodes,
 
 
 @pytest.mark.parametrize("layout", ["shared", "separate", "combined", "mixed-odd"])
-@pytest.mark.parametrize("kind", ["processes", "tasks"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_versions_over_two_nodes_survive_a_kill(guests, mpi_named, nodes, kind, layout, tmp_path):
     """Rank 1 is killed at random moments; then all ranks find one version, not older than what any rank was told."""
     mpi = mpi_named("mpich")

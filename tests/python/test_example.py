@@ -9,7 +9,7 @@ from jobs import ROOT, RUN
 EXAMPLE = ROOT / "examples" / "plot_simulation.py"
 
 
-@pytest.mark.parametrize("before", [[], RUN], ids=["root", "task"])
+@pytest.mark.parametrize("before", [pytest.param([], id="root", marks=pytest.mark.long), pytest.param(RUN, id="task")])
 def test_example_plots_a_running_simulation(job, play, interpreter, tmp_path, before):
     if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
         pytest.skip("no matplotlib (scripts/setup test)")

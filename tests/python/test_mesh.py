@@ -73,6 +73,7 @@ def kinds_in_python():
     return "{" + ", ".join(f"{kind!r}: ({text})" for kind, text in KINDS.items()) + "}"
 
 
+@pytest.mark.long
 def test_matplotlib_draws_fields(mesh, interpreter):
     if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
         pytest.skip("no matplotlib (scripts/setup test)")

@@ -70,7 +70,7 @@ def test_an_undumpable_space_is_opened_to_ps_alone(nobody, started):
     name = f"undumpable{os.getpid()}"
     started("--space", name, *WAITS, command=as_nobody(RUN), cwd="/", env=UNDUMPABLE)
     reaper, = nobody.named("onespace-reaper")
-    assert not may_read(nobody, reaper.pid)
+    assert closes(nobody, reaper)  # where `onespace ps` of another test has opened it
     for _ in range(2):
         result = nobody.run(as_nobody([ONESPACE, "ps", name]), cwd="/")
         assert result.code == 0 and "dash" in result.out and "cannot be read" not in result.out, str(result)
@@ -120,7 +120,7 @@ def test_an_undumpable_space_is_opened_to_several_at_once(nobody, started):
 def test_the_user_may_choose(nobody, started, choice, readable):
     started(*WAITS, command=as_nobody(RUN), cwd="/", env={"ONESPACE_DUMPABLE": choice})
     reaper, = nobody.named("onespace-reaper")
-    assert may_read(nobody, reaper.pid) == readable
+    assert may_read(nobody, reaper.pid) if readable else closes(nobody, reaper)
 
 
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])

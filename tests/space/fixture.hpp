@@ -32,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "../lib/long.hpp"
 #include "onespace.h"
 #include "registry/layout.h"
 
@@ -357,12 +358,6 @@ inline void expect_flat(const Footprint &before, unsigned more_mappings = 2, lon
         << " mappings, " << before.descriptors << " and " << after.descriptors << " descriptors, "
         << before.resident_kib << " and " << after.resident_kib << " KiB resident; new are\n"
         << added_mappings(before, after);
-}
-
-inline bool want_long()
-{
-    const char *value = getenv("ONESPACE_LONG");
-    return value && *value && *value != '0';
 }
 
 class SpaceTest : public ::testing::Test

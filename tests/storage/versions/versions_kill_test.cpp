@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "../../lib/long.hpp"
 #include "crew.hpp"
 #include "directory.hpp"
 
@@ -18,8 +19,7 @@ namespace
 
 unsigned rounds()
 {
-    const char *value = getenv("ONESPACE_LONG");
-    return value && strcmp(value, "1") == 0 ? 250 : 25;
+    return want_long() ? 250 : 25;
 }
 
 uint64_t first_seed()
