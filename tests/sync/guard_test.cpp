@@ -139,6 +139,17 @@ TEST_P(guard, reduce_writes_to_the_root_from_where_it_may)
     }
 }
 
+TEST_P(guard, reduce_to_all_writes_to_each_from_where_it_may)
+{
+    run([](engine &on, const double *in, double *out, auto &add) {
+        on.reduce(in, out, bytes, sizeof(double), add, true, engine::everybody);
+    });
+    for (int rank = 0; rank < ranks; rank++) {
+        EXPECT_EQ(writers_of(rank), is_guarded ? 1u << rank : all_ranks);
+        expect_sums(rank, ranks);
+    }
+}
+
 TEST_P(guard, scan_writes_to_each_from_where_it_may)
 {
     run([](engine &on, const double *in, double *out, auto &add) {

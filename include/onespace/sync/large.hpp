@@ -98,37 +98,48 @@ template <member Member> class engine<Member>::exposed
     addresses *peers_ = nullptr;
 };
 
-// Each rank reduces a slice of all ranks' pieces, in rank order; then the ranks that get the result
-// copy all slices.
+// Each rank reduces a slice of all ranks' pieces, in rank order. Direct ranks write it to all that
+// get the result; if they may not, a root reduces all slices. Otherwise those that get the result
+// copy the slices of the others.
 template <member Member>
 template <class Combine>
 void engine<Member>::large_reduce(const std::byte *in, std::byte *out, std::size_t bytes,
                                   std::size_t element, Combine &combine, int root)
 {
-    std::size_t size = member_.size(), rank = member_.rank();
-    bool gets = root == everybody || member_.rank() == root, direct = member_.direct();
+    int size = member_.size(), rank = member_.rank();
+    bool to_all = root == everybody, gets = to_all || rank == root;
     exposed all(*this, kind::reduce, root, in, out, bytes, element);
-    // Direct ranks all write to the root's `out`; if they may not, it reduces all slices.
-    bool to_root = direct && root != everybody, alone = to_root && all.guarded();
-    int to = to_root ? root : member_.rank();
+    bool alone = member_.direct() && !to_all && all.guarded();
+    bool pushes = member_.direct() && !all.guarded();
     std::size_t block = (block_size / element + 1) * element;
     std::byte *sum = sum_.get(block);
+    auto deliver = [&](std::size_t at, std::size_t count) {
+        if (pushes && to_all)
+            for (int i = 0; i < size; i++)
+                onespace_copy(all.out((rank + i) % size) + at, sum, count);
+        else
+            onespace_copy(all.out(pushes ? root : rank) + at, sum, count);
+    };
     while (all.next(true)) {
-        auto begin = [&](std::size_t of) { return all.size() / element * of / size * element; };
+        auto begin = [&](int of) {
+            return all.size() / element * static_cast<std::size_t>(of) /
+                   static_cast<std::size_t>(size) * element;
+        };
         std::size_t first = alone ? 0 : begin(rank);
         std::size_t last = alone ? gets * all.size() : begin(rank + 1);
         for (std::size_t at = first; at < last; at += block) {
             std::size_t count = std::min(block, last - at);
             onespace_copy(sum, all.in(0) + at, count);
-            for (std::size_t i = 1; i < size; i++)
-                combine(sum, all.in(static_cast<int>(i)) + at, count, false);
-            onespace_copy(all.out(to) + at, sum, count);
+            for (int i = 1; i < size; i++)
+                combine(sum, all.in(i) + at, count, false);
+            deliver(at, count);
         }
+        if (pushes || alone)
+            continue;
         rounds_.wait();
-        for (std::size_t i = 0; gets && !to_root && !member_.lost() && i < size; i++)
-            if (!direct || i != rank)
-                copy(out + all.start() + begin(i), all.out(static_cast<int>(i)) + begin(i),
-                     begin(i + 1) - begin(i));
+        for (int i = 0; gets && !member_.lost() && i < size; i++)
+            if (!member_.direct() || i != rank)
+                copy(out + all.start() + begin(i), all.out(i) + begin(i), begin(i + 1) - begin(i));
     }
 }
 
@@ -207,20 +218,26 @@ void engine<Member>::scan(const void *in, void *out, std::size_t bytes, std::siz
     if (all.guarded())
         return guarded_scan(all, bytes_of(out), element, combine, rank + !exclusive);
     std::size_t block = (block_size / element + 1) * element;
-    std::byte *before = sum_.get(2 * block),
-              *sum = before + block; // of the ranks before, and with one more
+    std::byte *sum = sum_.get(2 * block), *next = sum + block;
     while (all.next(true)) {
         auto begin = [&](std::size_t of) { return all.size() / element * of / size * element; };
         for (std::size_t at = begin(rank); at < begin(rank + 1); at += block) {
             std::size_t count = std::min(block, begin(rank + 1) - at);
             for (int i = 0; i < size; i++) {
-                // A rank's `out` may be its `in`.
-                onespace_copy(sum, i ? before : all.in(0) + at, count);
-                if (i)
-                    combine(sum, all.in(i) + at, count, false);
+                // Read before its `out` is written, which may be the same. Of an exclusive scan the
+                // sum without it goes there, and the last one is not needed.
+                std::byte *with = exclusive ? next : sum;
+                if (i == 0) {
+                    onespace_copy(with, all.in(0) + at, count);
+                } else if (!exclusive || i + 1 < size) {
+                    if (exclusive)
+                        onespace_copy(next, sum, count);
+                    combine(with, all.in(i) + at, count, false);
+                }
                 if (!exclusive || i)
-                    onespace_copy(all.out(i) + at, exclusive ? before : sum, count);
-                std::swap(sum, before);
+                    onespace_copy(all.out(i) + at, sum, count);
+                if (exclusive)
+                    std::swap(sum, next);
             }
         }
     }
