@@ -192,15 +192,19 @@ static void report(const struct operation *operation, const struct way *way, int
     fflush(stdout);
 }
 
-/* What crashes the library itself, as processes too (Open MPI 4.1, MPICH 4.0), or is refused on
- * some ranks alone, for which the others wait. */
-static int is_fatal(const struct operation *operation, const struct way *way)
+/* What crashes the library itself, as processes too (Open MPI 4.1, MPICH 4.0), is refused on some
+ * ranks alone, for which the others wait, or is refused without a reason: MPICH takes two buffers
+ * at NULL, of nothing, for one. */
+static int is_left_out(const struct operation *operation, const struct way *way)
 {
 #ifdef OPEN_MPI
     return way->change == both_in_place && operation->call == Exscan;
 #else
     return (way->change == both_in_place && (operation->kind & ROOTED)) ||
-           (way->change == same_buffer && !(operation->kind & REDUCES));
+           way->change == same_buffer ||
+           (way->change == count_below && (operation->kind & REDUCES)) ||
+           (way->change == nothing_nowhere &&
+            (operation->call == Alltoallv || operation->call == Alltoallw));
 #endif
 }
 
@@ -247,7 +251,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
         for (unsigned k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)
             if ((!ways[k].kind || (ways[k].kind & operations[i].kind)) &&
-                !is_fatal(&operations[i], &ways[k]))
+                !is_left_out(&operations[i], &ways[k]))
                 try(&operations[i], &ways[k], handler);
     MPI_Errhandler_free(&handler);
     printf("rank %d: %d wrong\n", rank, wrong);
