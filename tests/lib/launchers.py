@@ -30,7 +30,7 @@ class Mpi:
     @property
     def layer(self):
         """The MPI layer's library for it."""
-        kind = "openmpi" if "openmpi" in self.name else "abi" if self.name.startswith("abi-") else "mpich"
+        kind = "abi" if self.name.startswith("abi-") else "openmpi" if "openmpi" in self.name else "mpich"
         return str(BUILD / f"lib/libonespace-mpi-{kind}.so")
 
     def needed_for(self, source):
