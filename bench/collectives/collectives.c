@@ -3,7 +3,8 @@
  * Times MPI's blocking collective operations, one after another; where one rank is the root, it is
  * another one each time, so that no rank runs ahead. Those that make and free communicators, and
  * the barrier, are timed at the first size only. SIZE: bytes from each rank (alltoall and scatter:
- * for each rank), a multiple of 8. -f: what a rank gives has just been written. Prints
+ * for each rank), a multiple of 8. -f: what a rank gives has just been written, and
+ * it reads `SIZE` bytes of what it gets: else these stay where they were written. Prints
  * "operation/time size seconds" for each batch, the time of the slowest rank; and, of the same
  * batch, "operation/cpu size seconds": of CPU, all ranks together. */
 #include <mpi.h>
@@ -214,6 +215,14 @@ static double cpu_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
+/* One word of each cache line. */
+static void read_result(const struct state *state)
+{
+    const volatile char *get = state->get;
+    for (int at = 0; at < state->bytes; at += 64)
+        (void)get[at];
+}
+
 static void repeat(const struct operation *operation, const struct state *state, long count)
 {
     size_t given = (size_t)state->bytes * (size_t)(operation->gives_to_each ? state->ranks : 1);
@@ -221,6 +230,8 @@ static void repeat(const struct operation *operation, const struct state *state,
         if (options.fresh)
             memset(state->give, (int)(i & 1), given); /* as doubles 0 or tiny: never NaN */
         operation->call(state, (int)(i % state->ranks));
+        if (options.fresh)
+            read_result(state);
     }
 }
 
