@@ -376,6 +376,24 @@ static void find_native(struct sides *sides)
     sides->pointer = arch_thread_pointer();
 }
 
+/* As call_taken, with a lender that is given back in any case. */
+static int call_checked(struct sides *sides, struct call_lender *lender,
+                        const struct call_frame *waiting, uintptr_t function,
+                        const intptr_t *arguments, intptr_t *result)
+{
+    int failed = call_check_function(sides->space, sides->callee, sides->id, function);
+    if (failed && lender)
+        give_back_unused(sides, lender);
+    if (failed)
+        return failed;
+    if (!sides->thread->current && !sides->blocks) {
+        sides->thread->checked_function = function;
+        sides->thread->checked_id = sides->id;
+        sides->thread->checked_in = sides->space->created_ns;
+    }
+    return call_taken(sides, lender, waiting, function, arguments, result);
+}
+
 static int call_other(struct sides *sides, uintptr_t function, const intptr_t *arguments,
                       intptr_t *result)
 {
@@ -390,17 +408,8 @@ static int call_other(struct sides *sides, uintptr_t function, const intptr_t *a
     sides->blocks = !sides->thread->current && call_prepare_signals(sides->space, sides->native);
     const struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
     struct call_lender *lender = waiting ? NULL : take_lender(sides, &failed);
-    if (!failed)
-        failed = call_check_function(sides->space, sides->callee, sides->id, function);
-    if (failed && lender)
-        give_back_unused(sides, lender);
-    if (!failed && !sides->thread->current && !sides->blocks) {
-        sides->thread->checked_function = function;
-        sides->thread->checked_id = sides->id;
-        sides->thread->checked_in = sides->space->created_ns;
-    }
-    if (!failed)
-        failed = call_taken(sides, lender, waiting, function, arguments, result);
+    if (lender || waiting)
+        failed = call_checked(sides, lender, waiting, function, arguments, result);
     leave_ended_context(sides->thread);
     return failed;
 }

@@ -25,8 +25,10 @@ static void allreduce(MPI_Comm comm, int rank, int ranks, int count)
 
 static void check_sums(const double *sums, int count, int operands)
 {
-    for (int i = 0; operands && i < count; i++)
-        wrong += sums[i] != operands * (operands + 1) / 2 + operands * (i % 5);
+    for (int i = 0; operands && i < count; i++) {
+        int sum = operands * (operands + 1) / 2 + operands * (i % 5);
+        wrong += sums[i] != sum;
+    }
 }
 
 /* What only some ranks get, or each in another way. */

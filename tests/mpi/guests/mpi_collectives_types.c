@@ -80,7 +80,7 @@ static void combine(const struct type_row *row, const struct operation_row *oper
         pack_item(row, packed + i * size, size, i);
     MPI_Unpack(packed, size * count, &place, in, count, row->type, MPI_COMM_SELF);
     int result = MPI_Allreduce(in, out, count, row->type, operation->op, MPI_COMM_WORLD);
-    memset(packed, 0, (size_t)(size * count));
+    memset(packed, 0, (size_t)size * (size_t)count);
     place = 0;
     MPI_Pack(out, count, row->type, packed, size * count, &place, MPI_COMM_SELF);
     if (rank == 0 && result == MPI_SUCCESS)
