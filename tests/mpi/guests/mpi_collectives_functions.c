@@ -60,7 +60,8 @@ static void compose(const uint32_t *a, uint32_t *b, int words)
         result[k] = b[a[k]];
     for (int k = 0; words != PERMUTED && k < words; k++) {
         const uint32_t *row = a + k / SIDE * SIDE, *column = b + k % SIDE;
-        /* Nine words are all set. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
+        /* Nine words, all of them set. */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         result[k] = row[0] * column[0] + row[1] * column[SIDE] + row[2] * column[2 * SIDE];
     }
     memcpy(b, result, sizeof(*b) * (size_t)words);
