@@ -188,18 +188,13 @@ static size_t block_at(const struct folding *folding, size_t at, size_t end)
 
 /* ---- The operations ---- */
 
-/* Each rank has its part in its own memory; all copy the parts of the others. */
-static int collect(struct folding *folding)
+/* To all that get it: what others copy from here instead is a barrier and a pass more. */
+static void deliver(struct folding *folding, int root, size_t first, size_t items)
 {
-    for (int i = 1; i < folding->ranks; i++) {
-        int rank = (folding->rank + i) % folding->ranks;
-        size_t first = share_of(folding, rank), items = share_of(folding, rank + 1) - first;
-        struct piece to = got_by(folding, folding->rank, first, items),
-                     from = got_by(folding, rank, first, items);
-        if (items)
-            copy(folding, &to, &from);
-    }
-    return meet(folding);
+    if (root != ENGINE_EVERYBODY)
+        store(folding, root, first, items);
+    for (int i = 0; root == ENGINE_EVERYBODY && i < folding->ranks; i++)
+        store(folding, (folding->rank + i) % folding->ranks, first, items);
 }
 
 int fold_reduce(const struct fold *fold, int root)
@@ -209,17 +204,13 @@ int fold_reduce(const struct fold *fold, int root)
     int result = begin(&folding, fold, count, call_of(REDUCE, root, count, fold->shape.size), 0);
     if (result != MPI_SUCCESS)
         return end(&folding, result);
-    int to = root == ENGINE_EVERYBODY ? folding.rank : root;
     size_t last = share_of(&folding, folding.rank + 1);
     for (size_t at = share_of(&folding, folding.rank), items; at < last; at += items) {
         items = block_at(&folding, at, last);
         fold_block(&folding, at, items);
-        store(&folding, to, at, items);
+        deliver(&folding, root, at, items);
     }
-    result = meet(&folding);
-    if (result == MPI_SUCCESS && root == ENGINE_EVERYBODY)
-        result = collect(&folding);
-    return end(&folding, result);
+    return end(&folding, meet(&folding));
 }
 
 /* A rank reads an item of each before it writes there, so all may reduce in place. */
