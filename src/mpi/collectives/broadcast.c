@@ -1,5 +1,25 @@
 /* src/mpi/collectives/broadcast.c: see operations.h. */
 #include "mpi/collectives/exchange.h"
+#include "mpi/real/message.h"
+
+/* MPICH refuses a broadcast of less than a rank expects, Open MPI does not mind. */
+static void take(void *context, int from, const struct engine_part *part)
+{
+    const struct taking *taking = context;
+    struct exchange *call = taking->call;
+    size_t expected = piece_bytes(taking->piece);
+    if (from == call->rank)
+        return;
+    exchange_take(context, from, part);
+    if (MAY_ALIAS || call->result != MPI_SUCCESS || part->bytes >= expected)
+        return;
+    layer_message(
+        call->rank,
+        "rank %d gives %zu bytes in MPI_Bcast, in which this rank expects %zu: counts and "
+        "types must match",
+        from, part->bytes, expected);
+    call->result = MPI_ERR_OTHER;
+}
 
 /* Ranks pass on what they got, so each has a small derived type packed. */
 static void broadcast(struct exchange *call, const struct piece *piece)
@@ -13,8 +33,7 @@ static void broadcast(struct exchange *call, const struct piece *piece)
     struct taking taking = {call, is_packed ? &packed : piece};
     struct engine_part part = piece_part(taking.piece);
     struct engine_offer mine = {.base = part.data, .bytes = bytes, .form = part.form};
-    int result =
-        engine_broadcast(call->communicator->engine, call->root, &mine, exchange_take, &taking);
+    int result = engine_broadcast(call->communicator->engine, call->root, &mine, take, &taking);
     if (call->result == MPI_SUCCESS)
         call->result = result;
     if (is_packed && !call->is_root && call->result == MPI_SUCCESS)

@@ -108,6 +108,18 @@ int exchange_is_aliased(const void *from, const void *to, const struct exchange 
     return 0;
 }
 
+int exchange_is_own_place(const struct exchange *call, const struct one *one,
+                          const struct many *all, const struct shape *shape)
+{
+    MPI_Count count = places_count(&all->places, call->rank);
+    if (MAY_ALIAS || one->type != all->type || !one->count || !count)
+        return 0;
+    if (!all->places.vary && one->count != count)
+        return 0;
+    return one->buffer ==
+           (char *)all->buffer + places_at(&all->places, call->rank) * (ptrdiff_t)shape->size;
+}
+
 int exchange_piece(const struct many *many, const struct shape *shape, int rank,
                    struct piece *piece)
 {

@@ -73,9 +73,14 @@ void exchange_run(struct exchange *call, enum engine_call what, int from, int to
 int exchange_one(const struct one *one, struct piece *piece);
 /* *shape: of all of `many` but Alltoallw's, which has one for each rank. */
 int exchange_many(const struct exchange *call, const struct many *many, struct shape *shape);
-/* Whether a rank may not give and get so: with some data, at the same address. */
+/* Whether a rank may not give to each and get from each so: with some data, at the same address. */
 int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
                         const struct places *places);
+/* Whether a rank that gathers gives what lies where it is gathered, or one that scatters gets it
+ * where it lies: what MPICH refuses, and just that. What it takes on this rank alone must not be
+ * left to it, since the others are in the layer's operation. */
+int exchange_is_own_place(const struct exchange *call, const struct one *one,
+                          const struct many *all, const struct shape *shape);
 int exchange_piece(const struct many *many, const struct shape *shape, int rank,
                    struct piece *piece);
 

@@ -47,7 +47,7 @@ int collective_gather(MPI_Comm comm, const struct one *from, const struct many *
     if (call.result == MPI_SUCCESS) {
         int gets = root == ENGINE_EVERYBODY || call.is_root;
         if (gets && (exchange_many(&call, to, &taking.shape) != 0 ||
-                     exchange_is_aliased(from->buffer, to->buffer, &call, &to->places)))
+                     exchange_is_own_place(&call, from, to, &taking.shape)))
             return 0;
         int in_place = from->buffer == MPI_IN_PLACE;
         if (in_place ? !gets || exchange_piece(to, &taking.shape, call.rank, &mine) != 0

@@ -177,12 +177,11 @@ static int find_mine(const struct nodes *nodes, const struct one *from, const st
                                         : exchange_one(from, mine);
 }
 
-static int may_get(const struct nodes *nodes, const void *from, const struct many *to,
-                   struct shape *shape)
+static int may_move(const struct nodes *nodes, const struct one *one, const struct many *all,
+                    struct shape *shape)
 {
     const struct exchange call = {.rank = nodes->rank, .ranks = nodes->ranks};
-    return exchange_many(&call, to, shape) == 0 &&
-           !exchange_is_aliased(from, to->buffer, &call, &to->places);
+    return exchange_many(&call, all, shape) == 0 && !exchange_is_own_place(&call, one, all, shape);
 }
 
 /* ---- The operations ---- */
@@ -211,7 +210,7 @@ int nodes_gather(const struct nodes *nodes, const struct one *from, const struct
     int gets = root == ENGINE_EVERYBODY || root == nodes->rank;
     if (root >= nodes->ranks || (to->places.vary && root != ENGINE_EVERYBODY) ||
         (from->buffer == MPI_IN_PLACE && !gets) ||
-        (gets && !may_get(nodes, from->buffer, to, &reading.shape)) ||
+        (gets && !may_move(nodes, from, to, &reading.shape)) ||
         find_mine(nodes, from, to, &reading.shape, &mine) != 0)
         return 0;
     each = piece_bytes(&mine);
@@ -301,7 +300,7 @@ int nodes_scatter(const struct nodes *nodes, const struct many *from, const stru
     struct piece mine, all;
     int is_root = nodes->rank == root, is_kept = to->buffer == MPI_IN_PLACE;
     if (root >= nodes->ranks || from->places.vary || (is_kept && !is_root) ||
-        (is_root && !may_get(nodes, to->buffer, from, &shape)) ||
+        (is_root && !may_move(nodes, to, from, &shape)) ||
         find_mine(nodes, to, from, &shape, &mine) != 0)
         return 0;
     size_t each = piece_bytes(&mine), ranks = (size_t)nodes->ranks;
@@ -353,8 +352,10 @@ int nodes_alltoall(const struct nodes *nodes, const struct many *from, const str
     struct shape shape;
     struct reading reading = {.nodes = nodes, .to = to};
     const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
-    if (to->places.vary || !may_get(nodes, from->buffer, to, &reading.shape) ||
-        exchange_many(&(const struct exchange){.ranks = nodes->ranks}, given, &shape) != 0)
+    const struct exchange call = {.ranks = nodes->ranks};
+    if (to->places.vary || exchange_many(&call, to, &reading.shape) != 0 ||
+        exchange_many(&call, given, &shape) != 0 ||
+        exchange_is_aliased(from->buffer, to->buffer, &call, &to->places))
         return 0;
     const struct piece all = {given->buffer, given->places.count * nodes->ranks, shape};
     size_t ranks = (size_t)nodes->ranks, most = ranks * (size_t)nodes->most_here,

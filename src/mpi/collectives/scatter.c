@@ -8,8 +8,7 @@ static int give(struct exchange *call, const struct many *from, const struct one
     struct piece own = {0}, piece = {0};
     struct taking taking = {call, &piece};
     int in_place = to->buffer == MPI_IN_PLACE;
-    if (exchange_many(call, from, &shape) != 0 ||
-        exchange_is_aliased(from->buffer, to->buffer, call, &from->places) ||
+    if (exchange_many(call, from, &shape) != 0 || exchange_is_own_place(call, to, from, &shape) ||
         (!in_place &&
          (exchange_one(to, &piece) != 0 || exchange_piece(from, &shape, call->rank, &own) != 0)) ||
         exchange_give(call, from, &shape, 0, &giving) != 0)

@@ -62,7 +62,7 @@ CALL(Reduce_scatter_block, c.send, c.receive, c.count, c.type, c.op, c.comm)
 CALL(Scan, c.send, c.receive, c.count, c.type, c.op, c.comm)
 CALL(Exscan, c.send, c.receive, c.count, c.type, c.op, c.comm)
 
-enum { ROOTED = 1, REDUCES = 2, MOVES_BETWEEN = 4 /* two buffers */ };
+enum { ROOTED = 1, REDUCES = 2, MOVES_BETWEEN = 4 /* two buffers */, GATHERS = 8, BROADCASTS = 16 };
 #define OPERATION(name, kind)                                                                      \
     {                                                                                              \
 #name, name, kind                                                                          \
@@ -72,13 +72,13 @@ static const struct operation {
     int (*call)(const struct call *call);
     int kind;
 } operations[] = {
-    OPERATION(Bcast, ROOTED),
+    OPERATION(Bcast, ROOTED | BROADCASTS),
     OPERATION(Gather, ROOTED | MOVES_BETWEEN),
     OPERATION(Gatherv, ROOTED | MOVES_BETWEEN),
     OPERATION(Scatter, ROOTED | MOVES_BETWEEN),
     OPERATION(Scatterv, ROOTED | MOVES_BETWEEN),
-    OPERATION(Allgather, MOVES_BETWEEN),
-    OPERATION(Allgatherv, MOVES_BETWEEN),
+    OPERATION(Allgather, MOVES_BETWEEN | GATHERS),
+    OPERATION(Allgatherv, MOVES_BETWEEN | GATHERS),
     OPERATION(Alltoall, MOVES_BETWEEN),
     OPERATION(Alltoallv, MOVES_BETWEEN),
     OPERATION(Alltoallw, MOVES_BETWEEN),
@@ -124,6 +124,23 @@ static void same_buffer(struct call *call)
 {
     call->send = call->receive;
 }
+static void own_place(struct call *call)
+{
+    call->send = (double *)call->receive + rank * ITEMS;
+}
+static void one_buffer_on_one_rank(struct call *call)
+{
+    if (rank == 1)
+        call->send = call->receive;
+}
+static void root_gives_less(struct call *call)
+{
+    call->count -= rank == call->root;
+}
+static void root_gives_more(struct call *call)
+{
+    call->count -= rank != call->root;
+}
 static void nothing(struct call *call)
 {
     call->count = 0;
@@ -158,6 +175,10 @@ static const struct way {
     {"an operation not for the type", wrong_operation, REDUCES, 0},
     {"both in place", both_in_place, MOVES_BETWEEN, 0},
     {"one buffer", same_buffer, MOVES_BETWEEN, 0},
+    {"from its own place", own_place, GATHERS, 0},
+    {"one buffer on one rank", one_buffer_on_one_rank, GATHERS, 0},
+    {"less than expected", root_gives_less, BROADCASTS, 0},
+    {"more than expected", root_gives_more, BROADCASTS, 0},
     {"nothing", nothing, 0, 1},
     {"nothing at NULL", nothing_nowhere, 0, 1},
     {"nothing of a type with gaps", nothing_by_gaps, MOVES_BETWEEN, 1},
@@ -192,13 +213,14 @@ static void report(const struct operation *operation, const struct way *way, int
     fflush(stdout);
 }
 
-/* What crashes the library itself, as processes too (Open MPI 4.1, MPICH 4.0), is refused on some
- * ranks alone, for which the others wait, or is refused without a reason: MPICH takes two buffers
- * at NULL, of nothing, for one. */
+/* What crashes the library itself, as processes too (Open MPI 4.1, MPICH 4.0), or never ends in it
+ * (Open MPI 4.1), is refused on some ranks alone, for which the others wait, or is refused without
+ * a reason: MPICH takes two buffers at NULL, of nothing, for one. */
 static int is_left_out(const struct operation *operation, const struct way *way)
 {
 #ifdef OPEN_MPI
-    return way->change == both_in_place && operation->call == Exscan;
+    return (way->change == both_in_place && operation->call == Exscan) ||
+           way->change == root_gives_less || way->change == root_gives_more;
 #else
     return (way->change == both_in_place && (operation->kind & ROOTED)) ||
            way->change == same_buffer ||
