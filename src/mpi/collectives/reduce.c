@@ -141,6 +141,13 @@ static int may_give(const struct combining *combining)
     return exchange_may_give(combining->call->send, combining->shape.form != NULL);
 }
 
+/* Of one that gets nothing of an operation that has no root: what the others may not do is refused
+ * to it, too. */
+static int may_give_alike(const struct combining *combining)
+{
+    return may_give(combining) && (combining->call->send != combining->call->receive || MAY_ALIAS);
+}
+
 /* ---- What the engine gets in place of the program's buffers ---- */
 
 static const void *given(struct combining *combining, MPI_Count count)
@@ -289,7 +296,7 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
         int gets = !is_exclusive || exchange->rank > 0;
         if (find_operation(&combining, call->count) != 0 ||
             !(gets || call->send == MPI_IN_PLACE ? may_combine(&combining, MAY_ALIAS)
-                                                 : may_give(&combining)))
+                                                 : may_give_alike(&combining)))
             return leave(&combining);
         done = scan(&combining, is_exclusive, gets);
     }
@@ -347,7 +354,7 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
         }
         if (find_operation(&combining, all) != 0 ||
             !(mine || call->send == MPI_IN_PLACE ? may_combine(&combining, MAY_ALIAS)
-                                                 : may_give(&combining)))
+                                                 : may_give_alike(&combining)))
             return leave(&combining);
         done = reduce_scatter(&combining, all, before, mine);
     }

@@ -223,7 +223,7 @@ static int is_left_out(const struct operation *operation, const struct way *way)
            way->change == root_gives_less || way->change == root_gives_more;
 #else
     return (way->change == both_in_place && (operation->kind & ROOTED)) ||
-           way->change == same_buffer ||
+           (way->change == same_buffer && (operation->kind & (ROOTED | GATHERS))) ||
            (way->change == count_below && (operation->kind & REDUCES)) ||
            (way->change == nothing_nowhere &&
             (operation->call == Alltoallv || operation->call == Alltoallw));
