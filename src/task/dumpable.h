@@ -22,9 +22,10 @@ void dumpable_begin(void);
 void dumpable_end(void);
 
 /* By the reaper, on this signal of a process of the same user: the memory is dumpable until that
- * process has ended, or for a minute if it has no PID here. Signals of several may arrive as one:
- * who needs it asks again until it is so. */
-enum { DUMPABLE_OPEN = 10 /* SIGUSR1 */ };
+ * process has ended, or for a minute if its PID is not known: it has none here, or the kernel's
+ * queue of signals was full. A real-time signal, because those of several processes are queued,
+ * while a standard signal that is pending takes in those that follow. */
+enum { DUMPABLE_OPEN = 64 /* SIGRTMAX */ };
 void dumpable_open(int pid);
 /* By the reaper in each round: opens and closes. How long to wait until the next, ns; 0: for ever.
  */

@@ -16,6 +16,7 @@ from observe import forbid
 NOBODY = 65534
 FIRST_AFTER_4_18 = 424  # pidfd_send_signal; clone3 is 435, close_range 436, process_madvise 440
 UNDUMPABLE = {"ONESPACE_DUMPABLE": "0"}
+OPEN = 64  # src/task/dumpable.h: DUMPABLE_OPEN
 
 
 def as_before_5_1():
@@ -89,10 +90,12 @@ def closes(job, reaper):
 def test_a_space_is_closed_when_all_that_opened_it_have_ended_somehow(nobody, started):
     started(*WAITS, command=as_nobody(RUN), cwd="/", env=UNDUMPABLE)
     reaper, = nobody.named("onespace-reaper")
-    opens = ["sh", "-c", f"kill -USR1 {reaper.pid}; echo sent; exec sleep 60"]
+    opens = ["sh", "-c", f"kill -{OPEN} {reaper.pid}; echo sent; exec sleep 60"]
+    os.kill(reaper.pid, signal.SIGSTOP)  # so that it gets both signals at once
     openers = [nobody.start(as_nobody(opens), cwd="/", timeout=60) for _ in range(2)]
     for opener in openers:
         opener.wait_for("sent")
+    os.kill(reaper.pid, signal.SIGCONT)
     deadline = time.monotonic() + 10
     while not may_read(nobody, reaper.pid):
         assert time.monotonic() < deadline, "it stays closed"

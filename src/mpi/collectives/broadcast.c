@@ -1,6 +1,5 @@
 /* src/mpi/collectives/broadcast.c: see operations.h. */
 #include "mpi/collectives/exchange.h"
-#include "mpi/real/message.h"
 
 /* MPICH refuses a broadcast of less than a rank expects, Open MPI does not mind. */
 static void take(void *context, int from, const struct engine_part *part)
@@ -13,11 +12,7 @@ static void take(void *context, int from, const struct engine_part *part)
     exchange_take(context, from, part);
     if (MAY_ALIAS || call->result != MPI_SUCCESS || part->bytes >= expected)
         return;
-    layer_message(
-        call->rank,
-        "rank %d gives %zu bytes in MPI_Bcast, in which this rank expects %zu: counts and "
-        "types must match",
-        from, part->bytes, expected);
+    exchange_tell_sizes(call, from, part->bytes, expected);
     call->result = MPI_ERR_OTHER;
 }
 

@@ -34,6 +34,14 @@ int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
     return 1;
 }
 
+void exchange_tell_sizes(const struct exchange *call, int from, size_t given, size_t expected)
+{
+    layer_message(call->rank,
+                  "rank %d gives %zu bytes in a collective operation in which this rank expects "
+                  "%zu: counts and types must match",
+                  from, given, expected);
+}
+
 void exchange_get(struct exchange *call, const struct piece *piece, int from,
                   const struct engine_part *part)
 {
@@ -41,11 +49,7 @@ void exchange_get(struct exchange *call, const struct piece *piece, int from,
         return;
     int result = piece_fill(piece, part);
     if (result == MPI_ERR_TRUNCATE)
-        layer_message(
-            call->rank,
-            "rank %d gives %zu bytes in a collective operation in which this rank expects "
-            "%zu: counts and types must match",
-            from, part->bytes, piece_bytes(piece));
+        exchange_tell_sizes(call, from, part->bytes, piece_bytes(piece));
     if (call->result == MPI_SUCCESS)
         call->result = result;
 }

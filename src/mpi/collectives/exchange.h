@@ -50,6 +50,9 @@ static inline int exchange_may_give(const void *send, int has_form)
 /* Calls the error handler after an error. Returns 1. */
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);
 
+/* Says that `from` gives other sizes than this rank expects. */
+void exchange_tell_sizes(const struct exchange *call, int from, size_t given, size_t expected);
+
 /* Puts what `from` gives into the piece; of this rank itself, call->own. */
 void exchange_get(struct exchange *call, const struct piece *piece, int from,
                   const struct engine_part *part);
