@@ -1,36 +1,61 @@
 /* src/space/turns.c: see turns.h. */
 #include "space/turns.h"
 
+#include <errno.h>
+#include <linux/futex.h>
+
 #include "base/futex.h"
 
-/* What `map_turn` holds. All accesses are relaxed: no other memory is handed over by it. Members
- * write it; a futex. */
-enum { FREE, TAKEN, AWAITED /* taken, and somebody may sleep */ };
-enum { PATIENCE_MS = 20 };
+/* What `map_turn` holds: 0, or the TID of the thread that has the turn, with FUTEX_WAITERS if
+ * somebody may sleep. All accesses are relaxed: no other memory is handed over by it. Members write
+ * it; a futex. */
+enum { LOOK_MS = 50, PATIENCE_MS = 1000 };
 
-static uint32_t exchange(_Atomic uint32_t *turn, uint32_t value)
+static int change(_Atomic uint32_t *turn, uint32_t from, uint32_t to)
 {
-    return atomic_exchange_explicit(turn, value, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(turn, &from, to, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+/* Not 0: the turn is the caller's. Who has waited may leave others asleep, and takes it as one that
+ * is awaited. */
+static int await(_Atomic uint32_t *turn, uint32_t me)
+{
+    uint64_t deadline = futex_deadline(PATIENCE_MS);
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(turn, memory_order_relaxed);
+        uint32_t awaited = seen | FUTEX_WAITERS, owner = seen & FUTEX_TID_MASK;
+        if (!owner) {
+            if (change(turn, seen, me | FUTEX_WAITERS))
+                return 1;
+            continue;
+        }
+        if (owner == me) /* the caller is a handler that interrupted its thread's change */
+            return 0;
+        if (seen != awaited && !change(turn, seen, awaited))
+            continue;
+        if (futex_wait(turn, awaited, futex_deadline(LOOK_MS)) != -ETIMEDOUT)
+            continue;
+        int is_over = futex_now_ns() >= deadline || raw(__NR_kill, owner, 0) == -ESRCH;
+        if (is_over && change(turn, awaited, me | FUTEX_WAITERS))
+            return 1;
+    }
 }
 
 int turn_begin(struct space *space)
 {
-    _Atomic uint32_t *turn = &space->map_turn;
-    uint32_t expected = FREE;
     if (!atomic_load_explicit(&space->oversubscribed, memory_order_relaxed) || !space_marked())
         return 0;
-    if (atomic_compare_exchange_strong_explicit(turn, &expected, TAKEN, memory_order_relaxed,
-                                                memory_order_relaxed))
-        return 1;
-    uint64_t deadline = futex_deadline(PATIENCE_MS);
-    while (exchange(turn, AWAITED) != FREE)
-        if (futex_wait(turn, AWAITED, deadline) == -ETIMEDOUT)
-            break; /* takes the turn over: the next one does not wait for the old holder */
-    return 1;
+    uint32_t me = (uint32_t)raw(__NR_gettid);
+    return change(&space->map_turn, 0, me) || await(&space->map_turn, me);
 }
 
 void turn_end(struct space *space, int begun)
 {
-    if (begun && exchange(&space->map_turn, FREE) == AWAITED)
-        futex_wake(&space->map_turn, 1);
+    if (!begun)
+        return;
+    _Atomic uint32_t *turn = &space->map_turn;
+    uint32_t me = (uint32_t)raw(__NR_gettid);
+    if (!change(turn, me, 0) && change(turn, me | FUTEX_WAITERS, 0))
+        futex_wake(turn, 1);
 }

@@ -90,9 +90,9 @@ void probe_set_oversubscribed(int oversubscribed)
     atomic_store(&space_registry()->oversubscribed, (uint32_t)oversubscribed);
 }
 
-void probe_take_turn(void)
+void probe_take_turn(int thread)
 {
-    atomic_store(&space_registry()->map_turn, 1);
+    atomic_store(&space_registry()->map_turn, (uint32_t)thread);
 }
 
 int probe_turn(void)

@@ -16,8 +16,8 @@ int probe_overflows(const char *kind);        /* "files", "patch sites" or "mapp
 void probe_fill_files(void);                  /* no further file's patch sites are cached */
 int probe_holds(void);                        /* holds of all members on all */
 void probe_set_oversubscribed(int is);        /* as the host's threads do */
-void probe_take_turn(void);                   /* to change the map, and never ends it */
-int probe_turn(void);                         /* not 0: somebody has it */
+void probe_take_turn(int thread);             /* to change the map, and never ends it */
+int probe_turn(void);                         /* 0, or a TID, perhaps with FUTEX_WAITERS */
 int probe_is_shared(unsigned long address);   /* where shared mappings lie */
 int probe_shared(void);                       /* of those, entries and users' words in use */
 

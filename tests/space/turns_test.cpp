@@ -1,4 +1,7 @@
 // tests/space/turns_test.cpp: changes of the map take turns where tasks outnumber CPUs.
+#include <linux/futex.h>
+#include <sys/wait.h>
+
 #include <atomic>
 
 #include "fixture.hpp"
@@ -31,9 +34,26 @@ TEST_F(turns, of_threads_handlers_and_tasks_leave_nothing_wrong)
     EXPECT_EQ(probe_turn(), 0);
 }
 
+// The PID of a process that has ended.
+static int nobody()
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, nullptr, 0);
+    return child;
+}
+
 TEST_F(turns, are_taken_over_from_one_that_ended)
 {
-    probe_take_turn();
+    probe_take_turn(nobody());
+    EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
+    EXPECT_EQ(probe_turn(), 0);
+}
+
+TEST_F(turns, are_taken_over_from_one_that_never_ends)
+{
+    probe_take_turn(getppid());
     EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
     EXPECT_EQ(probe_turn(), 0);
 }
@@ -41,9 +61,10 @@ TEST_F(turns, are_taken_over_from_one_that_ended)
 TEST_F(turns, are_not_taken_with_a_cpu_for_each)
 {
     probe_set_oversubscribed(0);
-    probe_take_turn();
+    int holder = nobody();
+    probe_take_turn(holder);
     EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
-    EXPECT_EQ(probe_turn(), 1) << "nobody asked for the turn";
+    EXPECT_EQ(probe_turn(), holder) << "nobody asked for the turn";
     probe_set_oversubscribed(1);
     EXPECT_EQ(as_task({program("turns"), "1", "1"}).output, "maps 1 wrong 0\n");
     EXPECT_EQ(probe_turn(), 0);
@@ -60,15 +81,13 @@ TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
     EXPECT_EQ(probe_turn(), 0);
 }
 
-constexpr int Awaited = 2; // as turns.c has it
-
 // The task's answer, and whether somebody waits for the turn until then.
 static std::pair<std::string, bool> ask(Task &task, const std::string &order)
 {
     std::atomic<bool> is_answered = false, is_awaited = false;
     std::thread watcher([&] {
         while (!is_answered)
-            is_awaited = is_awaited || probe_turn() == Awaited;
+            is_awaited = is_awaited || (static_cast<unsigned>(probe_turn()) & FUTEX_WAITERS);
     });
     task.write_line(order);
     std::string answer = task.line();
