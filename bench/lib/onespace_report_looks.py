@@ -58,6 +58,7 @@ LOOKS = {
     "python-handover": Look((0,), X("size", BYTES), peers=((COPIED, "channel"), (COPIED, "imported array and a flag"))),
     "python-starts": Look((1,), X("interpreters at once")),
     "scale": Look((2,), RANKS),
+    "solvers": Look((3,), X("points along an edge"), peers=(WAY_PEERS, ("processes", "ours"))),
     "spawn": Look((0,), X("alive at once"), peers=(("posix_spawn", "tasks"), ("fork and exec", "tasks"))),
     "startup": Look((1,), RANKS),
     "storage-dht": Look(STORAGE_CURVES, X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))),

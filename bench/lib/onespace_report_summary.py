@@ -7,9 +7,9 @@ from onespace_report_chart import quantity, x_words
 from onespace_report_looks import COUNTS
 
 # Most asked first: the beginnings of the files' names. What is not named comes after them, by name.
-ORDER = ("p2p", "applications", "miniapps", "collectives", "startup", "memory", "scale", "windows", "storage", "insitu",
-         "python", "pool", "sync", "ghost", "messagerate", "configurations", "xpmem", "heap", "mappings", "spawn",
-         "pagetables", "strided", "teams", "sweep", "call", "handover", "adios2")
+ORDER = ("p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale", "windows",
+         "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate", "configurations", "xpmem", "heap",
+         "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call", "handover", "adios2")
 LINES = 3      # of one result in the summary
 ENOUGH = 5     # repeats
 EQUAL = 0.03   # a difference that nobody notices

@@ -5,11 +5,12 @@
  * the space is oversubscribed those who are about to change the map wait for each other here first:
  * who gets the turn is running already, and the kernel's lock is free.
  *
- * A turn is a help for speed alone and protects nothing. Those who wait look every 50 ms whether the
- * holder still exists, and the one that has waited for a second goes on without: the holder may be
- * in a slow call. Not sooner, because a holder that lost its CPU gets it back when all others on it
- * had theirs, 0.1 s later where there are 32, and whoever goes on meanwhile waits for the kernel's
- * lock after all. A handler that interrupts its own thread's change does not wait. Freestanding. */
+ * A turn is a help for speed alone and protects nothing. Those who wait look every 50 ms whether
+ * the holder still exists, and the one that has waited for a second goes on without: the holder may
+ * be in a slow call. Not sooner, because a holder that lost its CPU gets it back when all others on
+ * it had theirs, 0.1 s later where there are 32, and whoever goes on meanwhile waits for the
+ * kernel's lock after all. A handler that interrupts its own thread's change does not wait.
+ * Freestanding. */
 #ifndef ONESPACE_SPACE_TURNS_H
 #define ONESPACE_SPACE_TURNS_H
 

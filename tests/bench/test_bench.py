@@ -384,6 +384,27 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
     assert result.code != 0 and "two ranks for each pair" in result.err, result
 
 
+def test_solvers_measures_with_equal_results(bench):
+    found = bench("solvers", "--mpi", need("mpich"), "--points", "8,24", "--repeats", "1", "--no-plot")
+    assert set(found) == {f"mpich/2/cg/{way}" for way in ("processes", "tasks", "ours", "limit")}
+    for series in found.values():
+        check_series(series, [8, 24], 1)
+
+
+def test_solvers_notices_wrong_results(job, tmp_path):
+    """With a copy whose solver begins with another problem wherever it is a task."""
+    copy = tmp_path / "bench/solvers"
+    shutil.copytree(BENCH / "solvers", copy)
+    for name in ("lib", "p2p"):
+        (tmp_path / "bench" / name).symlink_to(BENCH / name)
+    source = (copy / "cg.c").read_text()
+    assert source.count("cos(0.03 * x)") == 1
+    (copy / "cg.c").write_text(source.replace("cos(0.03 * x)", 'cos(0.03 * x) + !!getenv("ONESPACE_TASK_ID")'))
+    result = job.run([copy / "run", "--quick", "--mpi", need("mpich"), "--points", "8", "--repeats", "1", "--no-plot",
+                      "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+    assert result.code == 1 and "cg of 8 points results in" in result.err, result
+
+
 def need_nodes(job):
     if not shutil.which("ip"):
         pytest.skip("ip is not installed (package iproute2)")

@@ -1,0 +1,85 @@
+/* SOLVER [-b BATCHES] [-t MILLISECONDS] POINTS...
+ *
+ * Prints "name points seconds" for each batch, of one iteration, by the slowest rank; then
+ * "name/result points value", what a run from the beginning results in. */
+#include "solver.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../lib/options.h"
+
+enum { MOST = 1000000 };
+
+static struct options options = OPTIONS_INIT("");
+
+void *solver_memory(unsigned long count, unsigned long size)
+{
+    void *memory = calloc(count, size);
+    if (!memory) {
+        fprintf(stderr, "%s: no memory for %lu numbers\n", solver.name, count);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return memory;
+}
+
+static double time_of(int iterations)
+{
+    double slowest;
+    solver.begin();
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    for (int i = 1; i <= iterations; i++) {
+        solver.iterate();
+        if (i % solver.iterations == 0)
+            solver.begin();
+    }
+    double mine = (MPI_Wtime() - start) / iterations;
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
+/* So many that they fill a batch; the same on all ranks. */
+static int iterations_for(double once)
+{
+    double wanted = options.batch_seconds / once;
+    return wanted < solver.iterations ? solver.iterations : wanted > MOST ? MOST : (int)wanted;
+}
+
+static void solve(int points, int rank, int ranks)
+{
+    solver.make(points, rank, ranks);
+    int iterations = iterations_for(time_of(solver.iterations));
+    for (int i = 0; i < options.batches; i++) {
+        double seconds = time_of(iterations);
+        if (rank == 0)
+            printf("%s %d %.9g\n", solver.name, points, seconds);
+    }
+    solver.begin();
+    for (int i = 0; i < solver.iterations; i++)
+        solver.iterate();
+    double result = solver.result();
+    if (rank == 0)
+        printf("%s/result %d %.15g\n", solver.name, points, result);
+    solver.free();
+}
+
+int main(int argc, char **argv)
+{
+    int rank, ranks, is_right = 1;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int option; (option = getopt(argc, argv, OPTIONS_COMMON)) != -1;)
+        is_right &= options_take(&options, option, optarg);
+    for (int i = optind; i < argc; i++)
+        is_right &= atoi(argv[i]) >= ranks;
+    if (!is_right)
+        fprintf(stderr, "usage: %s [-b BATCHES] [-t MS] POINTS..., no fewer than ranks\n", argv[0]);
+    for (int i = optind; is_right && i < argc; i++)
+        solve(atoi(argv[i]), rank, ranks);
+    MPI_Finalize();
+    return is_right ? 0 : 2;
+}
