@@ -71,7 +71,8 @@ int MPI_Finalize(void)
         write_counts(file);
     if (!file || fclose(file) != 0) {
         fprintf(stderr, "sizes: cannot write %s: name a directory in ONESPACE_SIZES\n", path);
-        PMPI_Abort(MPI_COMM_WORLD, 1);
+        PMPI_Finalize(); /* no abort: MPICH's launcher may lose what was said right before it */
+        exit(1);
     }
     return PMPI_Finalize();
 }

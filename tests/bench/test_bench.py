@@ -105,7 +105,8 @@ def test_p2p_plots_png_and_svg(bench, tmp_path):
 
 
 def errors_into(file, command):
-    """The command with its standard error in a file: Hydra loses some of what a rank wrote before it aborted."""
+    """The command with its standard error in a file: Hydra's proxy passes an abort on before text that is ready at the
+    same time, and mpiexec exits at once."""
     return ["sh", "-c", 'exec "$@" 2>>"$0"', file, *command]
 
 

@@ -1,5 +1,7 @@
 """tests/differential/test_suites.py: tests/differential/suites reads the lists of MPICH's suite, runs what they say
-both ways, and tells what differs. The programs of this suite are scripts: the launcher does not mind."""
+both ways, and tells what differs. The programs of this suite are scripts: the launcher does not mind. So is the JDK
+of the test of OpenJDK's suite, and its jtreg."""
+import os
 import pathlib
 import subprocess
 
@@ -40,8 +42,9 @@ def suite(tmp_path):
     return tmp_path
 
 
-def suites(*words):
-    return subprocess.run([SUITES, *words], capture_output=True, text=True, timeout=120, check=False)
+def suites(*words, **variables):
+    return subprocess.run([SUITES, *words], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, **variables})
 
 
 def test_mpich_suite_both_ways(suite):
@@ -64,3 +67,30 @@ def test_suite_that_is_not_there_is_said(tmp_path):
     done = suites("mpich", tmp_path, "coll")
     assert done.returncode != 0 and "name a configured test/mpi of MPICH" in done.stderr, done
     assert "Traceback" not in done.stderr, done
+
+
+# The JDK's java fails as a task.
+JTREG = """
+for word; do case $word in -testjdk:*) java=${word#-testjdk:}/bin/java ;; esac; done
+echo "Passed: java/lang/Alike.java"
+[ -e "${java%/bin/java}/lib/modules" ] && $java differs && echo "Passed: java/lang/Differs.java" ||
+    echo "FAILED: java/lang/Differs.java"
+echo "Error:  java/lang/Broken.java"
+exit 2
+"""
+
+
+def test_jtreg_suite_both_ways(tmp_path):
+    files = {"jtreg": JTREG, "jdk/bin/java": "! grep -q onespace-space /proc/$$/maps", "jdk/bin/javac": "exit 1",
+             "jdk/lib/modules": ""}
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = suites("jtreg", "--java", tmp_path / "jdk", tmp_path, "java/lang", PATH=path)
+    said = "differs: java/lang/Differs.java: process ok, task FAILED; again: process ok, task FAILED"
+    assert said in done.stdout, done
+    assert "| OpenJDK java/lang | 4 | 2 | 1 | 0 | 1 | 0 |" in done.stdout, done
+    assert done.returncode == 1 and not done.stderr, done

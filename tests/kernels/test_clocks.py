@@ -32,7 +32,7 @@ def test_clock_that_jumps_harms_no_job(run_there):
                "for i in 1 2 3 4 5 6; do for name in yes no; do cp -p $name which; date -s '1 hour ago' >/dev/null; "
                f"{ONESPACE} run --space keeps ./which; echo $name $?; sleep 0.2; done; done; kill $!")
     results = run_there([f"{job} {exchange}", commits, f"{ONESPACE} windows /tmp/w/data", replace],
-                        [JUMPS, versions, exchange, UCX, *HYDRA, "/bin/date", "/bin/cp", "/bin/mkdir", "/bin/touch",
+                        [JUMPS, versions, exchange, *UCX, *HYDRA, "/bin/date", "/bin/cp", "/bin/mkdir", "/bin/touch",
                          "/bin/true", "/bin/false", "/usr/bin/truncate"])
     assert results[0][0] == 0 and results[0][1].count(": 0 wrong") == 2, results[0]
     assert results[1][0] == 0 and "found 20, made 25" in results[1][1] and "wrong" not in results[1][1], results[1]

@@ -203,6 +203,9 @@ def run(commands, files=(), kernel=None, timeout=120, memory_mib=1536, cpus=2, k
     """Runs shell commands one after another: a list of (exit status, output), and the console's text. A command that
     was not reached in time is missing in the list. Once in a while an emulated kernel stops by an oops, mostly while
     it boots: it is started again then."""
+    for name in files:
+        if not os.path.exists(name):
+            raise FileNotFoundError(f"{name}: is it built? The virtual machine was to have it")
     check(kernel, kind)
     kernel = kernel or next(iter(kernels(kind).values()))
     with tempfile.TemporaryDirectory(prefix="onespace-machine-") as directory:

@@ -24,7 +24,7 @@ static int spawn_unguarded(void)
         attr.flags = flags[i];
         attr.message = message;
         attr.message_size = sizeof(message);
-        int result = onespace_spawn("/bin/true", words, NULL, &attr);
+        int result = onespace_spawn("/usr/bin/true", words, NULL, &attr);
         printf("%d %s\n", result, message);
     }
     return 0;
