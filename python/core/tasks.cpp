@@ -218,7 +218,7 @@ class Argument
             PyErr_Clear();
             errors::fail_with(
                 PyExc_TypeError,
-                std::string("an argument is of type ") + Py_TYPE(given.ptr())->tp_name +
+                std::string("an argument is of type ") + nb::inst_name(given).c_str() +
                     ": give an integer, None, bytes, or what has a contiguous buffer");
         }
     }

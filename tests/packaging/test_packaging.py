@@ -96,6 +96,14 @@ def test_source_is_packed_without_what_was_built(tmp_path, git):
 
 # ---- Syntax ----
 
+def test_python_module_keeps_to_the_stable_abi():
+    """The wheel for CPython 3.12 and later is built with it: there objects and types are opaque."""
+    members = re.compile(r"->(?:tp|ob|nb|sq|mp)_\w+|\bPy(?:List|Tuple)_(?:GET|SET)_\w+|\bPyBytes_AS_STRING\b")
+    used = [(path.name, name) for path in sorted((ROOT / "python/core").glob("*.[ch]pp"))
+            for name in members.findall(path.read_text())]
+    assert not used
+
+
 def test_spack_recipe_is_python():
     tree = ast.parse(read("packaging/spack/spack_repo/onespace/packages/onespace/package.py"))
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
