@@ -57,7 +57,7 @@ Reader::Reader(adios2::IO program_io, const std::string &stream, const Parameter
                const Ranks &readers, const std::function<std::string()> &is_elsewhere)
     : io(program_io), name(stream), ranks(readers), has_statistics(parameters.has_statistics),
       shows_addresses(parameters.shows_addresses), takes_latest(parameters.latest),
-      spin_us(parameters.spin_us)
+      polling(parameters.spin_us)
 {
     if (parameters.latest && ranks.size > 1)
         fail("Open for reading", "AlwaysProvideLatestTimestep is for readers of one rank, and this "
@@ -132,16 +132,13 @@ void Reader::arrive(const Parameters &parameters, const std::function<std::strin
 
 adios2::StepStatus Reader::take(int timeout_ms)
 {
-    int result = -ETIMEDOUT;
-    if (spin_us && timeout_ms) { // the channel itself begins to nap after 0.1 ms
-        auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
-        while (result == -ETIMEDOUT && Clock::now() < deadline) {
-            __builtin_ia32_pause();
-            result = onespace_insitu_take(channel, &step, 0);
-        }
-    }
-    if (result == -ETIMEDOUT)
-        result = onespace_insitu_take(channel, &step, timeout_ms);
+    int result;
+    int left_ms = polling.poll(timeout_ms, step.ranks + ranks.size, [&] {
+        result = onespace_insitu_take(channel, &step, 0);
+        return result != -ETIMEDOUT;
+    });
+    if (result == -ETIMEDOUT && timeout_ms != 0)
+        result = onespace_insitu_take(channel, &step, left_ms);
     if (result == 0)
         return adios2::StepStatus::OK;
     if (result == -ETIMEDOUT)

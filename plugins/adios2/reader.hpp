@@ -4,6 +4,7 @@
 #include "backend.hpp"
 #include "exchange.hpp"
 #include "parameters.hpp"
+#include "polling.hpp"
 #include "ranks.hpp"
 
 #include <onespace/insitu.h>
@@ -109,7 +110,7 @@ class Reader : public Reading
     const std::string name;
     const Ranks ranks;
     const bool has_statistics, shows_addresses, takes_latest;
-    const unsigned spin_us;
+    Polling polling;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
     onespace_insitu_step step = {};
     // With FirstTimestepPrecious (first.cpp): the writer's control, and the step that holds it.

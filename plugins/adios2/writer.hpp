@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend.hpp"
+#include "backoff.hpp"
 #include "exchange.hpp"
 #include "loan.hpp"
 #include "memory.hpp"
@@ -100,7 +101,7 @@ class Writer : public Writing
     std::vector<std::unique_ptr<Stage>> stages;
     std::vector<Deferred> deferred;
     std::vector<size_t> lent; // blocks of this step
-    Lender lender;
+    Backoff lending;
     std::map<const void *, size_t> spans;
     std::shared_ptr<Attributes> attributes;
     bool is_told = false, is_changed = true;
