@@ -163,6 +163,9 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_secon
     if (is_over)
         return adios2::StepStatus::EndOfStream;
     int timeout_ms = milliseconds(timeout_seconds);
+    bool are_whole = is_unchanged && timeout_ms != 0; // who looks again and again should pay little
+    if (are_whole)
+        select_all();
     adios2::StepStatus status = has_next   ? adios2::StepStatus::OK
                                 : is_first ? take_first(timeout_ms)
                                            : take(timeout_ms);
@@ -172,7 +175,7 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_secon
     }
     has_next = has_next && is_first_shown;
     in_step = true;
-    collect();
+    collect(are_whole);
     return status;
 }
 
@@ -220,30 +223,81 @@ size_t Reader::current_step() const
 
 // ---- The variables of a step ----
 
-void Reader::collect()
+// Done before the step is there: variables of the last one are as long as they were, with nothing
+// selected. What has changed is defined anew by collect().
+void Reader::select_all()
 {
-    for (auto &[ignored, known] : variables)
-        known.blocks.clear();
-    const unsigned writers = is_first_shown ? control->ranks : step.ranks;
-    attributes_seen.resize(writers);
-    for (unsigned rank = 0; rank < writers; rank++) {
-        const Part *part = nullptr;
+    for (auto &[variable, known] : variables)
+        if (known.variable)
+            define_one(variable, known);
+}
+
+void Reader::find_parts()
+{
+    parts.resize(is_first_shown ? control->ranks : step.ranks);
+    for (unsigned rank = 0; rank < parts.size(); rank++) {
         if (is_first_shown)
-            part = control->first[rank].load();
-        else if (find_published(channel, step, rank, &part) < 0)
+            parts[rank] = control->first[rank].load();
+        else if (find_published(channel, step, rank, &parts[rank]) < 0)
             fail("BeginStep", onespace_insitu_message());
-        for (uint64_t i = 0; i < part->block_count; i++)
-            add(part->blocks[i], rank, part->loan);
-        if (attributes_seen[rank] != part->attributes_version)
-            define_attributes(io, *part);
-        attributes_seen[rank] = part->attributes_version;
+    }
+}
+
+bool Reader::has_last_layout() const
+{
+    bool is_same = layouts_seen.size() == parts.size();
+    for (size_t rank = 0; is_same && rank < parts.size(); rank++)
+        is_same = parts[rank]->layout == layouts_seen[rank];
+    return is_same;
+}
+
+// The blocks are those of the last step, in other memory.
+void Reader::refresh()
+{
+    for (auto &[ignored, known] : variables) {
+        for (Found &found : known.blocks) {
+            if (found.number == OF_COMPANION)
+                continue;
+            found.block = &parts[found.writer]->blocks[found.number];
+            found.loan = parts[found.writer]->loan;
+            found.has_statistics = false;
+        }
+    }
+}
+
+// `are_whole`: select_all was done in this BeginStep.
+void Reader::collect(bool are_whole)
+{
+    find_parts();
+    is_unchanged = has_last_layout();
+    if (is_unchanged) {
+        refresh();
+    } else {
+        layouts_seen.clear();
+        for (auto &[ignored, known] : variables)
+            known.blocks.clear();
+        for (unsigned rank = 0; rank < parts.size(); rank++)
+            for (uint64_t i = 0; i < parts[rank]->block_count; i++)
+                add(parts[rank]->blocks[i], i, rank, parts[rank]->loan);
+    }
+    attributes_seen.resize(parts.size());
+    for (unsigned rank = 0; rank < parts.size(); rank++) {
+        if (attributes_seen[rank] != parts[rank]->attributes_version)
+            define_attributes(io, *parts[rank]);
+        attributes_seen[rank] = parts[rank]->attributes_version;
     }
     if (shows_addresses)
         define_addresses();
-    define_all();
+    if (!is_unchanged)
+        settle_all();
+    if (!is_unchanged || !are_whole)
+        define_all();
+    layouts_seen.resize(parts.size());
+    for (unsigned rank = 0; rank < parts.size(); rank++)
+        layouts_seen[rank] = parts[rank]->layout;
 }
 
-void Reader::add(const Block &block, unsigned writer, Loan *loan)
+void Reader::add(const Block &block, size_t number, unsigned writer, Loan *loan)
 {
     std::string_view written(block.name.bytes, block.name.length);
     auto found = variables.find(written);
@@ -265,6 +319,7 @@ void Reader::add(const Block &block, unsigned writer, Loan *loan)
     one.block = &block;
     one.loan = loan;
     one.writer = writer;
+    one.number = number;
     if (block.start)
         one.start.assign(block.start, block.start + block.dimensions);
     if (block.count)
@@ -296,7 +351,10 @@ void Reader::settle(Known &known)
 
 void Reader::forget(const std::string &variable, Known &known)
 {
-    by_variable.erase(known.variable);
+    // The program may have removed it, and another variable lie there now.
+    auto place = by_variable.find(known.variable);
+    if (place != by_variable.end() && place->second == &known)
+        by_variable.erase(place);
     io.RemoveVariable(variable);
     known.variable = nullptr;
 }
@@ -307,17 +365,21 @@ void Reader::define_one(const std::string &variable, Known &known)
               [&](auto tag) { define<typename decltype(tag)::type>(variable, known); });
 }
 
-void Reader::define_all()
+void Reader::settle_all()
 {
     for (auto &[variable, known] : variables) {
-        if (known.blocks.empty()) {
-            if (known.variable)
-                forget(variable, known);
-            continue;
-        }
-        settle(known);
-        define_one(variable, known);
+        if (!known.blocks.empty())
+            settle(known);
+        else if (known.variable)
+            forget(variable, known);
     }
+}
+
+void Reader::define_all()
+{
+    for (auto &[variable, known] : variables)
+        if (!known.blocks.empty())
+            define_one(variable, known);
 }
 
 template <class T> void Reader::define(const std::string &variable, Known &known)
@@ -355,6 +417,7 @@ template <class T> void Reader::define(const std::string &variable, Known &known
             io.DefineVariable<T>(variable, known.shape, Dims(known.shape.size(), 0), known.shape);
     known.variable = hidden::core_of(handle);
     known.defined = known.shape;
+    known.defined_kind = handle.ShapeID();
     by_variable[known.variable] = &known;
     if (adopt)
         adopt(known.variable);
@@ -390,10 +453,13 @@ void Reader::define_addresses()
 {
     std::vector<const Block *> shown; // added behind the loop, which would go through them
     for (auto &[variable, known] : variables)
-        if (!known.blocks.empty() && known.blocks.front().block->dimensions)
+        if (!known.blocks.empty() && known.blocks.front().number != OF_COMPANION &&
+            known.blocks.front().block->dimensions)
             shown.push_back(&block_of_addresses(variable, known));
+    if (is_unchanged) // those of the last step, at the same addresses
+        return;
     for (const Block *block : shown)
-        add(*block, 0, nullptr);
+        add(*block, OF_COMPANION, 0, nullptr);
 }
 
 // ---- Close ----

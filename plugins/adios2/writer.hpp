@@ -61,6 +61,13 @@ class Writer : public Writing
         Part part = {};
         Loan loan = {};
     };
+    // What a Put has described, all but the values.
+    struct Described {
+        std::string name;
+        Element element;
+        adios2::ShapeID shape_kind;
+        Dims shape, start, count;
+    };
     struct Deferred {
         size_t block;
         Request request;
@@ -76,12 +83,14 @@ class Writer : public Writing
     Stage &stage();
     void begin_if_needed();
     Block &add_block(const Request &request);
+    void note_layout(size_t number, const Request &request);
     void store(Block &block, const Request &request, const void *values);
     void lend();
     void settle(Stage &now);
     void copy_lent(Stage &now);
     void await_release();
     void collect_attributes();
+    void prepare_loan(Loan &loan) const;
     void publish();
     [[noreturn]] void fail(const char *what, int result) const;
 
@@ -103,6 +112,8 @@ class Writer : public Writing
     std::vector<size_t> lent; // blocks of this step
     Backoff lending;
     std::map<const void *, size_t> spans;
+    std::vector<Described> layout; // of the blocks of the last step, and of this one so far
+    uint64_t layout_version = 0;
     std::shared_ptr<Attributes> attributes;
     bool is_told = false, is_changed = true;
     uint64_t next_step = 0, published = 0;
