@@ -110,7 +110,25 @@ adios2::StepStatus Writer::begin_step(adios2::StepMode, float timeout_seconds)
     Stage &now = stage();
     now.memory.reuse();
     now.blocks.clear();
+    if (!is_discarded)
+        announce(now);
     return adios2::StepStatus::OK;
+}
+
+// Where the step's part will be: here, so that EndStep has less to do while readers wait. Always at
+// the same address: the channel asks the kernel about others.
+void Writer::announce(Stage &now)
+{
+    onespace_insitu_array array = {};
+    array.name = PART_NAME;
+    array.address = &now.part;
+    array.bytes = sizeof(Part);
+    array.type = ONESPACE_INSITU_UINT8;
+    array.dimensions = 1;
+    array.shape[0] = sizeof(Part);
+    int result = onespace_insitu_put(channel, &array);
+    if (result < 0)
+        fail("BeginStep", result);
 }
 
 // Put without steps: one step until Close.
@@ -177,17 +195,7 @@ void Writer::publish()
                 attributes->all.data(),
                 attributes->version,
                 layout_version};
-    // Always at the same address: the channel asks the kernel about others.
-    onespace_insitu_array array = {};
-    array.name = PART_NAME;
-    array.address = &now.part;
-    array.bytes = sizeof(Part);
-    array.type = ONESPACE_INSITU_UINT8;
-    array.dimensions = 1;
-    array.shape[0] = sizeof(Part);
-    int result = onespace_insitu_put(channel, &array);
-    if (result == 0)
-        result = onespace_insitu_publish(channel);
+    int result = onespace_insitu_publish(channel);
     if (result < 0)
         fail("EndStep", result);
     published++;

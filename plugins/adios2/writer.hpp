@@ -90,6 +90,7 @@ class Writer : public Writing
     void copy_lent(Stage &now);
     void await_release();
     void collect_attributes();
+    void announce(Stage &now);
     void prepare_loan(Loan &loan) const;
     void publish();
     [[noreturn]] void fail(const char *what, int result) const;
