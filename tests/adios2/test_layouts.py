@@ -10,7 +10,7 @@ def read(stream, guests):
     def run(*how, **parameters):
         stream.configure(**parameters)
         result = stream.run(program, "write", "data", ":", program, "read", "data", *how)
-        assert result.code == 0 and "22 steps" in result.out, result
+        assert result.code == 0 and "36 steps" in result.out, result
     return run
 
 
