@@ -73,9 +73,25 @@ class Reading : public Backend
 {
   public:
     virtual void get(const Request &request, void *values, bool is_deferred) = 0;
+    // Fills the request for a variable that the stream has defined, but for its shape and what
+    // depends on the C++ type, without ADIOS2's calls, each of which makes strings. false: the
+    // variable is not the stream's, or ADIOS2 keeps its members elsewhere.
+    virtual bool describe(const void *variable, Request &request) const = 0;
     void perform_puts() override
     {
     }
 };
+
+// The request for a Get of what is selected, which needs no shape.
+template <class T>
+Request request_for_get(const Reading &reading, const adios2::Variable<T> &variable)
+{
+    Request request;
+    if (!reading.describe(hidden::core_of(variable), request))
+        return request_for(variable);
+    request.element = element_of<T>;
+    request.element_bytes = sizeof(T);
+    return request;
+}
 
 } // namespace onespace_adios

@@ -15,7 +15,7 @@ namespace onespace_adios
 {
 
 // Raised when anything below changes: a plug-in refuses what one of another version has made.
-constexpr uint32_t ABI = 2;
+constexpr uint32_t ABI = 3;
 constexpr uint64_t MAGIC = UINT64_C(0x3173616f69646131); // "1adioas1"
 constexpr const char *PART_NAME = "adios2";
 
@@ -71,6 +71,9 @@ struct Part {
     const Block *blocks;
     const Attribute *attributes;
     uint64_t attributes_version; // the same: so are the attributes
+    // Of this writer: the same as in another step: so are number, order and everything of the
+    // blocks but `data`, `lent` and, of texts, `bytes`.
+    uint64_t layout;
 };
 
 // A writer's first rank shows this in a channel of its own, from Open to Close.

@@ -31,6 +31,28 @@ template <class T> void statistics_of(const void *data, size_t count, void *min,
 
 // ---- Get ----
 
+bool Reader::describe(const void *variable, Request &request) const
+{
+    const std::string *called = hidden::name_of(variable);
+    auto place = called ? variables.find(*called) : variables.end();
+    if (place == variables.end() || place->second.variable != variable)
+        return false;
+    hidden::Selection selection = hidden::selection_of(variable);
+    if (!selection.has_box)
+        return false;
+    request.name = *called;
+    request.shape_kind = place->second.defined_kind;
+    request.start = std::move(selection.start);
+    if (!selection.is_block)
+        request.count = std::move(selection.count);
+    request.block = selection.block;
+    request.is_block = selection.is_block;
+    request.memory_start = std::move(selection.memory_start);
+    request.memory_count = std::move(selection.memory_count);
+    request.variable = const_cast<void *>(variable);
+    return true;
+}
+
 void Reader::get(const Request &request, void *values, bool is_deferred)
 {
     if (!in_step)
@@ -120,14 +142,21 @@ void Reader::copy_block(const Known &known, const Request &request, void *values
 // A box of a global array, from the blocks of all writers. What no writer has put is left alone.
 void Reader::copy_box(const Known &known, const Request &request, void *values)
 {
-    Extent wanted = {request.start, request.count};
     for (size_t d = 0; d < known.shape.size(); d++)
-        if (wanted.start[d] + wanted.count[d] > known.shape[d])
+        if (request.start[d] + request.count[d] > known.shape[d])
             fail("Get", "the selection of variable \"" + request.name + "\" ends at " +
-                            std::to_string(wanted.start[d] + wanted.count[d]) + " of " +
+                            std::to_string(request.start[d] + request.count[d]) + " of " +
                             std::to_string(known.shape[d]) + " along dimension " +
                             std::to_string(d));
-    Extent target = wanted;
+    const Found &only = known.blocks.front();
+    if (known.blocks.size() == 1 && request.memory_count.empty() && only.start == request.start &&
+        only.count == request.count) {
+        Borrowed from(only.loan, *only.block);
+        if (only.block->bytes)
+            memcpy(values, from.data(), only.block->bytes);
+        return;
+    }
+    Extent wanted = {request.start, request.count}, target = wanted;
     if (!request.memory_count.empty()) {
         target.count = request.memory_count;
         for (size_t d = 0; d < target.start.size(); d++)

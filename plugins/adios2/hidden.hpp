@@ -77,9 +77,15 @@ template <class Handle> void *core_of(const Handle &handle)
 struct Selection {
     bool is_block = false;
     adios2::Dims memory_start, memory_count; // empty: none
+    // Of SetSelection and SetBlockSelection; has_box: they were found.
+    bool has_box = false;
+    adios2::Dims start, count;
+    size_t block = 0;
 };
 // What was chosen last, SetSelection or SetBlockSelection, and SetMemorySelection.
 Selection selection_of(const void *variable);
+// NULL: it was not found.
+const std::string *name_of(const void *variable);
 
 // ---- Spans ----
 

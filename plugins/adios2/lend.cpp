@@ -14,7 +14,7 @@ namespace onespace_adios
 // they release the step, as if it were the step's.
 void Writer::lend()
 {
-    if (puts == Parameters::Puts::copy || (puts == Parameters::Puts::lend && !lender.shall_lend()))
+    if (puts == Parameters::Puts::copy || (puts == Parameters::Puts::lend && !lending.shall_try()))
         return;
     std::vector<Deferred> others;
     for (Deferred &put : deferred) {
@@ -45,11 +45,11 @@ void Writer::settle(Stage &now)
     uint64_t bytes = 0;
     for (size_t block : lent)
         bytes += now.blocks[block].bytes;
-    auto deadline = clock::now() + Lender::patience(bytes);
+    auto deadline = clock::now() + patience(bytes);
     int result = -ETIMEDOUT;
     while (result == -ETIMEDOUT && !now.loan.is_called.load() && clock::now() < deadline)
         result = onespace_insitu_reclaim(channel, 1);
-    lender.ended_well(result == 0);
+    lending.ended(result == 0);
     if (result == -ETIMEDOUT)
         copy_lent(now);
     lent.clear();

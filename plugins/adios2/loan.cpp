@@ -14,8 +14,6 @@ namespace onespace_adios
 namespace
 {
 
-constexpr unsigned PAUSE_MAX = 64; // steps
-
 bool lives(int id)
 {
     return onespace_kill(id, 0) != -ESRCH;
@@ -91,29 +89,12 @@ bool is_being_read(const Loan &loan)
     });
 }
 
-bool Lender::shall_lend()
-{
-    if (pause > 0)
-        return --pause, false;
-    return true;
-}
-
 // Some copies' time, since the reader copies too, and as long as it may take to get a CPU: after
 // pauses, so little on average.
-std::chrono::microseconds Lender::patience(uint64_t bytes)
+std::chrono::microseconds patience(uint64_t bytes)
 {
     constexpr uint64_t BYTES_PER_US = 2000, CPU_US = 20000;
     return std::chrono::microseconds(CPU_US + bytes / BYTES_PER_US);
-}
-
-void Lender::ended_well(bool readers_were_fast)
-{
-    if (readers_were_fast) {
-        next_pause = 1;
-        return;
-    }
-    pause = next_pause;
-    next_pause = std::min(2 * next_pause, PAUSE_MAX);
 }
 
 } // namespace onespace_adios

@@ -50,19 +50,8 @@ const void *lasting_data(Loan *loan, const Block &block);
 // Of a writer: whether somebody who lives reads lent memory.
 bool is_being_read(const Loan &loan);
 
-// Of a writer: decides whether to lend, by how it went before. A wait in vain costs time that a
-// copy at once would have saved, so after one some steps are copied at once, after the next ones
-// more.
-class Lender
-{
-  public:
-    bool shall_lend();
-    // How long EndStep waits for readers of so many bytes.
-    static std::chrono::microseconds patience(uint64_t bytes);
-    void ended_well(bool readers_were_fast);
-
-  private:
-    unsigned pause = 0, next_pause = 1; // steps
-};
+// How long EndStep of a writer waits for readers of so many bytes. A wait in vain costs time that a
+// copy at once would have saved, so after one some steps are copied at once (backoff.hpp).
+std::chrono::microseconds patience(uint64_t bytes);
 
 } // namespace onespace_adios

@@ -63,6 +63,16 @@ Parameters::Puts puts(const std::string &key, const std::string &value)
     return word == "copy" ? Parameters::Puts::copy : Parameters::Puts::wait;
 }
 
+unsigned microseconds(const std::string &key, const std::string &value)
+{
+    constexpr unsigned MOST = 9999999;
+    if (lower(value) == "auto")
+        return Polling::BY_ITSELF;
+    if (value.empty() || !std::all_of(value.begin(), value.end(), ::isdigit))
+        refuse(key, value, "\"auto\" or a number from 0 to " + std::to_string(MOST));
+    return number(key, value, MOST);
+}
+
 // SST's, of which this engine knows the default alone.
 void refuse_if(bool is_set, const std::string &key, const std::string &value)
 {
@@ -90,7 +100,7 @@ const std::map<std::string, Setter> &setters()
         {"firsttimestepprecious", [](P &p, S k, S v) { p.keeps_first = boolean(k, v); }},
         {"reservequeuelimit", [](P &, S k, S v) { refuse_if(number(k, v, 9999) != 0, k, v); }},
         {"stepdistributionmode", [](P &, S k, S v) { refuse_if(lower(v) != "alltoall", k, v); }},
-        {"spin", [](P &p, S k, S v) { p.spin_us = number(k, v, 9999999); }},
+        {"spin", [](P &p, S k, S v) { p.spin_us = microseconds(k, v); }},
         {"addresses", [](P &p, S k, S v) { p.shows_addresses = boolean(k, v); }},
         {"statslevel", [](P &p, S k, S v) { p.has_statistics = number(k, v, 1) != 0; }},
         {"fallback", [](P &p, S, S v) { p.fallback = lower(v) == "none" ? "" : v; }},

@@ -1,20 +1,16 @@
 // plugins/adios2/reader.cpp: steps of a reader, from Open to Close.
 //
 // BeginStep takes a step of the channel and holds it, EndStep releases it. In between a Get copies
-// from the writers' memory, once. Variables are defined in the program's IO as SST does: those of
-// the step, with their shapes, and no others.
+// from the writers' memory, once (get.cpp). The variables of a step: definitions.cpp.
 #include "reader.hpp"
 
 #include "attributes.hpp"
-#include "loan.hpp"
 #include "writer.hpp"
 
 #include <onespace.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <stdexcept>
 
 namespace onespace_adios
@@ -57,7 +53,7 @@ Reader::Reader(adios2::IO program_io, const std::string &stream, const Parameter
                const Ranks &readers, const std::function<std::string()> &is_elsewhere)
     : io(program_io), name(stream), ranks(readers), has_statistics(parameters.has_statistics),
       shows_addresses(parameters.shows_addresses), takes_latest(parameters.latest),
-      spin_us(parameters.spin_us)
+      polling(parameters.spin_us)
 {
     if (parameters.latest && ranks.size > 1)
         fail("Open for reading", "AlwaysProvideLatestTimestep is for readers of one rank, and this "
@@ -132,16 +128,13 @@ void Reader::arrive(const Parameters &parameters, const std::function<std::strin
 
 adios2::StepStatus Reader::take(int timeout_ms)
 {
-    int result = -ETIMEDOUT;
-    if (spin_us && timeout_ms) { // the channel itself begins to nap after 0.1 ms
-        auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
-        while (result == -ETIMEDOUT && Clock::now() < deadline) {
-            __builtin_ia32_pause();
-            result = onespace_insitu_take(channel, &step, 0);
-        }
-    }
-    if (result == -ETIMEDOUT)
-        result = onespace_insitu_take(channel, &step, timeout_ms);
+    int result;
+    int left_ms = polling.poll(timeout_ms, step.ranks + ranks.size, [&] {
+        result = onespace_insitu_take(channel, &step, 0);
+        return result != -ETIMEDOUT;
+    });
+    if (result == -ETIMEDOUT && timeout_ms != 0)
+        result = onespace_insitu_take(channel, &step, left_ms);
     if (result == 0)
         return adios2::StepStatus::OK;
     if (result == -ETIMEDOUT)
@@ -166,6 +159,9 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_secon
     if (is_over)
         return adios2::StepStatus::EndOfStream;
     int timeout_ms = milliseconds(timeout_seconds);
+    bool are_whole = is_unchanged && timeout_ms != 0; // who looks again and again should pay little
+    if (are_whole)
+        select_all();
     adios2::StepStatus status = has_next   ? adios2::StepStatus::OK
                                 : is_first ? take_first(timeout_ms)
                                            : take(timeout_ms);
@@ -175,7 +171,7 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_secon
     }
     has_next = has_next && is_first_shown;
     in_step = true;
-    collect();
+    collect(are_whole);
     return status;
 }
 
@@ -223,30 +219,72 @@ size_t Reader::current_step() const
 
 // ---- The variables of a step ----
 
-void Reader::collect()
+void Reader::find_parts()
 {
-    for (auto &[ignored, known] : variables)
-        known.blocks.clear();
-    const unsigned writers = is_first_shown ? control->ranks : step.ranks;
-    attributes_seen.resize(writers);
-    for (unsigned rank = 0; rank < writers; rank++) {
-        const Part *part = nullptr;
+    parts.resize(is_first_shown ? control->ranks : step.ranks);
+    for (unsigned rank = 0; rank < parts.size(); rank++) {
         if (is_first_shown)
-            part = control->first[rank].load();
-        else if (find_published(channel, step, rank, &part) < 0)
+            parts[rank] = control->first[rank].load();
+        else if (find_published(channel, step, rank, &parts[rank]) < 0)
             fail("BeginStep", onespace_insitu_message());
-        for (uint64_t i = 0; i < part->block_count; i++)
-            add(part->blocks[i], rank, part->loan);
-        if (attributes_seen[rank] != part->attributes_version)
-            define_attributes(io, *part);
-        attributes_seen[rank] = part->attributes_version;
+    }
+}
+
+bool Reader::has_last_layout() const
+{
+    bool is_same = layouts_seen.size() == parts.size();
+    for (size_t rank = 0; is_same && rank < parts.size(); rank++)
+        is_same = parts[rank]->layout == layouts_seen[rank];
+    return is_same;
+}
+
+// The blocks are those of the last step, in other memory.
+void Reader::refresh()
+{
+    for (auto &[ignored, known] : variables) {
+        for (Found &found : known.blocks) {
+            if (found.number == OF_COMPANION)
+                continue;
+            found.block = &parts[found.writer]->blocks[found.number];
+            found.loan = parts[found.writer]->loan;
+            found.has_statistics = false;
+        }
+    }
+}
+
+// `are_whole`: select_all was done in this BeginStep.
+void Reader::collect(bool are_whole)
+{
+    find_parts();
+    is_unchanged = has_last_layout();
+    if (is_unchanged) {
+        refresh();
+    } else {
+        layouts_seen.clear();
+        for (auto &[ignored, known] : variables)
+            known.blocks.clear();
+        for (unsigned rank = 0; rank < parts.size(); rank++)
+            for (uint64_t i = 0; i < parts[rank]->block_count; i++)
+                add(parts[rank]->blocks[i], i, rank, parts[rank]->loan);
+    }
+    attributes_seen.resize(parts.size());
+    for (unsigned rank = 0; rank < parts.size(); rank++) {
+        if (attributes_seen[rank] != parts[rank]->attributes_version)
+            define_attributes(io, *parts[rank]);
+        attributes_seen[rank] = parts[rank]->attributes_version;
     }
     if (shows_addresses)
         define_addresses();
-    define_all();
+    if (!is_unchanged)
+        settle_all();
+    if (!is_unchanged || !are_whole)
+        define_all();
+    layouts_seen.resize(parts.size());
+    for (unsigned rank = 0; rank < parts.size(); rank++)
+        layouts_seen[rank] = parts[rank]->layout;
 }
 
-void Reader::add(const Block &block, unsigned writer, Loan *loan)
+void Reader::add(const Block &block, size_t number, unsigned writer, Loan *loan)
 {
     std::string_view written(block.name.bytes, block.name.length);
     auto found = variables.find(written);
@@ -268,135 +306,12 @@ void Reader::add(const Block &block, unsigned writer, Loan *loan)
     one.block = &block;
     one.loan = loan;
     one.writer = writer;
+    one.number = number;
     if (block.start)
         one.start.assign(block.start, block.start + block.dimensions);
     if (block.count)
         one.count.assign(block.count, block.count + block.dimensions);
     known.blocks.push_back(std::move(one));
-}
-
-// The shape as readers see it, and where the blocks of a joined array are.
-void Reader::settle(Known &known)
-{
-    const Block &first = *known.blocks.front().block;
-    known.shape.clear();
-    if (known.shape_kind == Shape::local_value)
-        known.shape = {known.blocks.size()};
-    if (known.shape_kind == Shape::global_array || known.shape_kind == Shape::joined_array)
-        known.shape.assign(first.shape, first.shape + first.dimensions);
-    if (known.shape_kind != Shape::joined_array)
-        return;
-    size_t joined = 0;
-    while (joined + 1 < known.shape.size() && known.shape[joined] != adios2::JoinedDim)
-        joined++;
-    known.shape[joined] = 0;
-    for (Found &found : known.blocks) {
-        found.start.assign(known.shape.size(), 0);
-        found.start[joined] = known.shape[joined];
-        known.shape[joined] += found.count[joined];
-    }
-}
-
-void Reader::forget(const std::string &variable, Known &known)
-{
-    by_variable.erase(known.variable);
-    io.RemoveVariable(variable);
-    known.variable = nullptr;
-}
-
-void Reader::define_one(const std::string &variable, Known &known)
-{
-    with_type(known.element,
-              [&](auto tag) { define<typename decltype(tag)::type>(variable, known); });
-}
-
-void Reader::define_all()
-{
-    for (auto &[variable, known] : variables) {
-        if (known.blocks.empty()) {
-            if (known.variable)
-                forget(variable, known);
-            continue;
-        }
-        settle(known);
-        define_one(variable, known);
-    }
-}
-
-template <class T> void Reader::define(const std::string &variable, Known &known)
-{
-    known.element_bytes = sizeof(T);
-    adios2::Variable<T> handle;
-    bool is_text = known.element == Element::text;
-    bool is_value = known.shape_kind == Shape::global_value;
-    // A selection of the last step does not hold for this one.
-    if (known.variable && (is_value || known.shape_kind == Shape::local_array)) {
-        forget(variable, known);
-    } else if (known.variable) {
-        handle = io.InquireVariable<T>(variable);
-        if (handle && !is_text && known.defined.size() == known.shape.size()) {
-            if (known.defined != known.shape)
-                handle.SetShape(known.shape);
-            known.defined = known.shape;
-            handle.SetSelection({Dims(known.shape.size(), 0), known.shape});
-            handle.SetMemorySelection();
-            return;
-        }
-        forget(variable, known);
-    }
-    if (io.InquireVariable<T>(variable)) // the program's own, of another stream
-        io.RemoveVariable(variable);
-    // ADIOS2 has no arrays of strings, but one value for each writer.
-    if (is_value)
-        handle = io.DefineVariable<T>(variable);
-    else if (is_text)
-        handle = io.DefineVariable<T>(variable, {adios2::LocalValueDim});
-    else if (known.shape_kind == Shape::local_array)
-        handle = io.DefineVariable<T>(variable, {}, {}, known.blocks.front().count);
-    else
-        handle =
-            io.DefineVariable<T>(variable, known.shape, Dims(known.shape.size(), 0), known.shape);
-    known.variable = hidden::core_of(handle);
-    known.defined = known.shape;
-    by_variable[known.variable] = &known;
-    if (adopt)
-        adopt(known.variable);
-}
-
-const Block &Reader::block_of_addresses(const std::string &variable, Known &known)
-{
-    static const uint64_t zero = 0;
-    if (!known.companion) {
-        known.companion = std::make_unique<Companion>();
-        known.companion->name = "onespace/address/" + variable;
-    }
-    Companion &shown = *known.companion;
-    shown.addresses.clear();
-    for (const Found &found : known.blocks)
-        shown.addresses.push_back((uint64_t)lasting_data(found.loan, *found.block));
-    shown.count = shown.addresses.size();
-    shown.block = {};
-    shown.block.name = {shown.name.data(), shown.name.size()};
-    shown.block.element = Element::uint64;
-    shown.block.shape_kind = Shape::global_array;
-    shown.block.dimensions = 1;
-    shown.block.shape = shown.block.count = &shown.count;
-    shown.block.start = &zero;
-    shown.block.data = shown.addresses.data();
-    shown.block.bytes = shown.addresses.size() * sizeof(uint64_t);
-    return shown.block;
-}
-
-// With Addresses="on" each array NAME has a companion, onespace/address/NAME, with the address of
-// each of its blocks: for programs that read in place.
-void Reader::define_addresses()
-{
-    std::vector<const Block *> shown; // added behind the loop, which would go through them
-    for (auto &[variable, known] : variables)
-        if (!known.blocks.empty() && known.blocks.front().block->dimensions)
-            shown.push_back(&block_of_addresses(variable, known));
-    for (const Block *block : shown)
-        add(*block, 0, nullptr);
 }
 
 // ---- Close ----

@@ -4,6 +4,7 @@
 #include "backend.hpp"
 #include "exchange.hpp"
 #include "parameters.hpp"
+#include "polling.hpp"
 #include "ranks.hpp"
 
 #include <onespace/insitu.h>
@@ -18,11 +19,14 @@
 namespace onespace_adios
 {
 
+constexpr size_t OF_COMPANION = SIZE_MAX;
+
 // One Put of a writer, as readers see it.
 struct Found {
     const Block *block;
     Loan *loan; // of the writer's part; NULL: it lends nothing
     unsigned writer;
+    size_t number;     // of the block in the writer's part, or OF_COMPANION
     Dims start, count; // in the array; of a joined one, where it came to lie
     bool has_statistics = false;
     alignas(16) unsigned char min[16], max[16];
@@ -43,8 +47,9 @@ struct Known {
     Shape shape_kind = Shape::global_value; // as written
     Dims shape;                             // of a global array, however it was written
     std::vector<Found> blocks;
-    void *variable = nullptr;             // ADIOS2's; NULL: it is not defined
-    Dims defined;                         // the shape that ADIOS2 knows
+    void *variable = nullptr; // ADIOS2's; NULL: it is not defined
+    Dims defined;             // the shape that ADIOS2 knows
+    adios2::ShapeID defined_kind = adios2::ShapeID::Unknown;
     std::unique_ptr<Companion> companion; // made when it is needed first
 };
 
@@ -69,6 +74,7 @@ class Reader : public Reading
     void close() override;
     adios2::MinVarInfo *blocks(const std::string &variable) override;
     void get(const Request &request, void *values, bool is_deferred) override;
+    bool describe(const void *variable, Request &request) const override;
     // Of all blocks of ADIOS2's variable: whether it is one of this stream's.
     bool min_max(const void *variable, void *min, void *max);
     // Lets new variables know the engine.
@@ -89,10 +95,15 @@ class Reader : public Reading
     adios2::StepStatus take_first(int timeout_ms);
     bool show_first();
     void forget_first();
-    void collect();
-    void add(const Block &block, unsigned writer, Loan *loan);
+    void select_all();
+    void collect(bool are_whole);
+    bool has_last_layout() const;
+    void refresh();
+    void find_parts();
+    void add(const Block &block, size_t number, unsigned writer, Loan *loan);
     void settle(Known &known);
     void define_all();
+    void settle_all();
     void define_one(const std::string &variable, Known &known);
     template <class T> void define(const std::string &variable, Known &known);
     void define_addresses();
@@ -109,7 +120,7 @@ class Reader : public Reading
     const std::string name;
     const Ranks ranks;
     const bool has_statistics, shows_addresses, takes_latest;
-    const unsigned spin_us;
+    Polling polling;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
     onespace_insitu_step step = {};
     // With FirstTimestepPrecious (first.cpp): the writer's control, and the step that holds it.
@@ -120,9 +131,11 @@ class Reader : public Reading
     std::map<std::string, Known, std::less<>> variables;
     std::map<const void *, Known *> by_variable;
     std::vector<Deferred> deferred;
-    std::vector<uint64_t> attributes_seen; // of each writer, its version
+    std::vector<uint64_t> attributes_seen, layouts_seen; // of each writer, its version
+    std::vector<const Part *> parts;                     // of this step, by writer
     std::function<void(void *)> adopt;
     bool in_step = false, is_first = true, is_over = false;
+    bool is_unchanged = false; // the last step's layout was that of the one before
 };
 
 } // namespace onespace_adios

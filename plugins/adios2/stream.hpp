@@ -76,7 +76,8 @@ class Stream
         if (other)
             other->engine.Get(variable, values, launch);
         else
-            reader().get(request_for(variable), values, launch == adios2::Mode::Deferred);
+            reader().get(request_for_get(reader(), variable), values,
+                         launch == adios2::Mode::Deferred);
     }
     // A selection that comes with the Get. Selection: adios2::core::Selection.
     template <class T, class Selection>

@@ -14,9 +14,9 @@ constexpr size_t LOOKED_AT = 640;
 using Image = std::array<char, LOOKED_AT>;
 
 struct Offsets {
-    size_t block = 0, kind = 0, memory_start = 0, memory_count = 0, engine = 0,
-           steps = 0;       // 0: not found
-    int32_t block_kind = 0; // the value of a kind after SetBlockSelection
+    size_t block = 0, kind = 0, memory_start = 0, memory_count = 0, start = 0, count = 0, name = 0,
+           engine = 0, steps = 0; // 0: not found
+    int32_t block_kind = 0;       // the value of a kind after SetBlockSelection
 };
 
 template <class T> T read_at(const void *variable, size_t offset)
@@ -66,6 +66,42 @@ Image image_of(const void *variable)
     return image;
 }
 
+adios2::Dims vector_at(const void *variable, size_t offset)
+{
+    return adios2::Dims(read_at<const size_t *>(variable, offset),
+                        read_at<const size_t *>(variable, offset + sizeof(void *)));
+}
+
+// Of a variable that was defined without a box: its vectors change with the first one. Tried once
+// more with another box.
+void find_box(adios2::IO &io, Offsets &found)
+{
+    auto handle = io.DefineVariable<double>("onespace/box", {97, 97});
+    const void *variable = core_of(handle);
+    Image before = image_of(variable);
+    handle.SetSelection({{31, 32}, {41, 42}});
+    size_t start = find_vector(variable, before, {31, 32});
+    size_t count = find_vector(variable, before, {41, 42});
+    handle.SetSelection({{3, 5}, {7, 11}});
+    if (start && count && vector_at(variable, start) == handle.Start() &&
+        vector_at(variable, count) == handle.Count() && handle.Count() == adios2::Dims{7, 11}) {
+        found.start = start;
+        found.count = count;
+    }
+}
+
+// A short string begins with a pointer to its own characters, behind the length.
+size_t find_name(const void *variable, const std::string &wanted)
+{
+    const char *bytes = static_cast<const char *>(variable);
+    for (size_t at = sizeof(void *); at + sizeof(std::string) <= LOOKED_AT; at += sizeof(void *))
+        if (read_at<const char *>(variable, at) == bytes + at + 2 * sizeof(void *) &&
+            read_at<size_t>(variable, at + sizeof(void *)) == wanted.size() &&
+            memcmp(bytes + at + 2 * sizeof(void *), wanted.c_str(), wanted.size() + 1) == 0)
+            return at;
+    return 0;
+}
+
 Offsets find_offsets()
 {
     Offsets found;
@@ -73,6 +109,8 @@ Offsets find_offsets()
     adios2::IO io = adios.DeclareIO("onespace");
     auto handle = io.DefineVariable<double>("onespace", {7, 7}, {0, 0}, {1, 1});
     const void *variable = core_of(handle);
+    found.name = find_name(variable, "onespace");
+    find_box(io, found);
 
     // The kind follows the number of the block, and goes to another value and back.
     constexpr size_t MARK = 0x5eed0b10c1d5eed;
@@ -124,12 +162,6 @@ const Offsets &offsets()
     return found;
 }
 
-adios2::Dims vector_at(const void *variable, size_t offset)
-{
-    return adios2::Dims(read_at<const size_t *>(variable, offset),
-                        read_at<const size_t *>(variable, offset + sizeof(void *)));
-}
-
 } // namespace
 
 Selection selection_of(const void *variable)
@@ -142,7 +174,20 @@ Selection selection_of(const void *variable)
         selection.memory_start = vector_at(variable, at.memory_start);
         selection.memory_count = vector_at(variable, at.memory_count);
     }
+    if (at.kind && at.start && at.count) {
+        selection.has_box = true;
+        selection.start = vector_at(variable, at.start);
+        selection.count = vector_at(variable, at.count);
+        selection.block = read_at<size_t>(variable, at.block);
+    }
     return selection;
+}
+
+const std::string *name_of(const void *variable)
+{
+    size_t at = offsets().name;
+    return at ? reinterpret_cast<const std::string *>(static_cast<const char *>(variable) + at)
+              : nullptr;
 }
 
 void Front::adopt(void *variable) const

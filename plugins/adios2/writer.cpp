@@ -110,7 +110,25 @@ adios2::StepStatus Writer::begin_step(adios2::StepMode, float timeout_seconds)
     Stage &now = stage();
     now.memory.reuse();
     now.blocks.clear();
+    if (!is_discarded)
+        announce(now);
     return adios2::StepStatus::OK;
+}
+
+// Where the step's part will be: here, so that EndStep has less to do while readers wait. Always at
+// the same address: the channel asks the kernel about others.
+void Writer::announce(Stage &now)
+{
+    onespace_insitu_array array = {};
+    array.name = PART_NAME;
+    array.address = &now.part;
+    array.bytes = sizeof(Part);
+    array.type = ONESPACE_INSITU_UINT8;
+    array.dimensions = 1;
+    array.shape[0] = sizeof(Part);
+    int result = onespace_insitu_put(channel, &array);
+    if (result < 0)
+        fail("BeginStep", result);
 }
 
 // Put without steps: one step until Close.
@@ -141,17 +159,31 @@ void Writer::end_step()
         settle(now);
 }
 
+// Nobody looks at the rest where nothing is lent.
+void Writer::prepare_loan(Loan &loan) const
+{
+    uint32_t state = lent.empty() ? Loan::none : Loan::lent;
+    if (state == Loan::lent) {
+        loan.is_called.store(0);
+        loan.writer = onespace_self();
+        for (std::atomic<int32_t> &place : loan.reading)
+            place.store(0);
+    }
+    if (loan.state.load() != state)
+        loan.state.store(state);
+}
+
 void Writer::publish()
 {
     Stage &now = stage();
     if (is_changed || !is_told)
         collect_attributes();
     now.attributes = attributes;
-    now.loan.state.store(lent.empty() ? Loan::none : Loan::lent);
-    now.loan.is_called.store(0);
-    now.loan.writer = onespace_self();
-    for (std::atomic<int32_t> &place : now.loan.reading)
-        place.store(0);
+    if (layout.size() > now.blocks.size()) {
+        layout.resize(now.blocks.size());
+        layout_version++;
+    }
+    prepare_loan(now.loan);
     now.part = {MAGIC,
                 ABI,
                 ranks.rank,
@@ -161,18 +193,9 @@ void Writer::publish()
                 attributes->all.size(),
                 now.blocks.data(),
                 attributes->all.data(),
-                attributes->version};
-    // Always at the same address: the channel asks the kernel about others.
-    onespace_insitu_array array = {};
-    array.name = PART_NAME;
-    array.address = &now.part;
-    array.bytes = sizeof(Part);
-    array.type = ONESPACE_INSITU_UINT8;
-    array.dimensions = 1;
-    array.shape[0] = sizeof(Part);
-    int result = onespace_insitu_put(channel, &array);
-    if (result == 0)
-        result = onespace_insitu_publish(channel);
+                attributes->version,
+                layout_version};
+    int result = onespace_insitu_publish(channel);
     if (result < 0)
         fail("EndStep", result);
     published++;
@@ -227,8 +250,25 @@ Block &Writer::add_block(const Request &request)
     }
     block.bytes =
         is_array ? elements_of(request.count) * request.element_bytes : request.element_bytes;
+    note_layout(now.blocks.size(), request);
     now.blocks.push_back(block);
     return now.blocks.back();
+}
+
+// Compared here, so that readers of an unchanged step need not.
+void Writer::note_layout(size_t number, const Request &request)
+{
+    if (number < layout.size()) {
+        const Described &last = layout[number];
+        if (last.name == request.name && last.element == request.element &&
+            last.shape_kind == request.shape_kind && last.shape == request.shape &&
+            last.start == request.start && last.count == request.count)
+            return;
+    }
+    layout.resize(number);
+    layout.push_back({request.name, request.element, request.shape_kind, request.shape,
+                      request.start, request.count});
+    layout_version++;
 }
 
 // Copies the values into the step.

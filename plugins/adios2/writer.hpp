@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend.hpp"
+#include "backoff.hpp"
 #include "exchange.hpp"
 #include "loan.hpp"
 #include "memory.hpp"
@@ -60,6 +61,13 @@ class Writer : public Writing
         Part part = {};
         Loan loan = {};
     };
+    // What a Put has described, all but the values.
+    struct Described {
+        std::string name;
+        Element element;
+        adios2::ShapeID shape_kind;
+        Dims shape, start, count;
+    };
     struct Deferred {
         size_t block;
         Request request;
@@ -75,12 +83,15 @@ class Writer : public Writing
     Stage &stage();
     void begin_if_needed();
     Block &add_block(const Request &request);
+    void note_layout(size_t number, const Request &request);
     void store(Block &block, const Request &request, const void *values);
     void lend();
     void settle(Stage &now);
     void copy_lent(Stage &now);
     void await_release();
     void collect_attributes();
+    void announce(Stage &now);
+    void prepare_loan(Loan &loan) const;
     void publish();
     [[noreturn]] void fail(const char *what, int result) const;
 
@@ -100,8 +111,10 @@ class Writer : public Writing
     std::vector<std::unique_ptr<Stage>> stages;
     std::vector<Deferred> deferred;
     std::vector<size_t> lent; // blocks of this step
-    Lender lender;
+    Backoff lending;
     std::map<const void *, size_t> spans;
+    std::vector<Described> layout; // of the blocks of the last step, and of this one so far
+    uint64_t layout_version = 0;
     std::shared_ptr<Attributes> attributes;
     bool is_told = false, is_changed = true;
     uint64_t next_step = 0, published = 0;

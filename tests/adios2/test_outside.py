@@ -1,12 +1,13 @@
 """tests/adios2/test_outside.py: programs that are not in the writer's space, the engines that serve them instead, and
 errors in adios2.xml."""
+import os
 import shutil
 import subprocess
 import time
 
 import pytest
 
-from jobs import BUILD
+from jobs import BUILD, RUN
 
 # ---- Another engine ----
 
@@ -126,6 +127,7 @@ def test_library_that_is_older_than_the_plugin(stream):
 @pytest.mark.parametrize("parameters, says", [
     ({"QueueLimit": "many"}, 'engine parameter QueueLimit="many": it is a number from 0 to 15'),
     ({"QueueFullPolicy": "Explode"}, 'it is "discard" or "block"'),
+    ({"Spin": "fast"}, 'engine parameter Spin="fast": it is "auto" or a number'),
     ({"QueLimit": "1"}, "there is no engine parameter QueLimit: there are Channel, QueueLimit"),
     ({"Puts": "wait", "QueueLimit": "2"}, "leave QueueLimit and QueueFullPolicy out"),
     ({"Puts": "sometimes"}, 'engine parameter Puts="sometimes": it is "lend", "copy" or "wait"'),
@@ -146,10 +148,19 @@ def test_parameters_of_sst_are_accepted(stream):
     assert result.code == 0 and "2 steps, then the end" in result.out, result
 
 
-def test_reader_that_spins(stream):
-    stream.configure(reader={"Spin": "2000"})
+@pytest.mark.parametrize("spin", ["auto", "0", "2000"])
+def test_reader_that_spins(stream, spin):
+    stream.configure(reader={"Spin": spin})
     result = stream.run(stream.program, "write", "data", "5", "5", ":", stream.program, "read", "data")
     assert result.code == 0 and "5 steps, then the end" in result.out, result
+
+
+def test_reader_that_spins_shares_its_cpu_with_the_writer(stream):
+    """A reader that has lost its CPU to others meanwhile does not spin for some steps."""
+    cpu = str(min(os.sched_getaffinity(0)))
+    result = stream.run(stream.program, "write", "data", "60", "1", ":", stream.program, "read", "data",
+                        command=("taskset", "-c", cpu, *RUN))
+    assert result.code == 0 and "60 steps, then the end" in result.out, result
 
 
 def test_statistics_are_switched_off(stream):
