@@ -30,8 +30,9 @@ static struct side sides[2];
 static _Alignas(2 * LINE) _Atomic int ball;
 static struct options options = OPTIONS_INIT("sendrecv,pingpong");
 static int size_count, sizes[64];
-/* Written by thread 0 before a barrier, read by both after it. */
-static long agreed_count;
+/* Written by thread 0 before it announces a step, read by thread 1 after that step: relaxed.
+ * Atomic, because GCC 16 reads a plain one before the call that waits. */
+static _Atomic long agreed_count;
 
 static double now(void)
 {
@@ -120,10 +121,11 @@ static void measure(const struct operation *operation, int self, int size, long 
     double seconds = run_batch(operation, self, size, step, 20) * operation->messages;
     if (self == 0) {
         long count = seconds > 0 ? (long)(options.batch_seconds / seconds) : 1000000;
-        agreed_count = count < 4 ? 4 : count > 1000000 ? 1000000 : count;
+        count = count < 4 ? 4 : count > 1000000 ? 1000000 : count;
+        atomic_store_explicit(&agreed_count, count, memory_order_relaxed);
     }
     wait_for_both(self, step);
-    long count = agreed_count;
+    long count = atomic_load_explicit(&agreed_count, memory_order_relaxed);
     for (int batch = 0; batch < options.batches; batch++) {
         seconds = run_batch(operation, self, size, step, count);
         if (self == 0)
