@@ -34,7 +34,9 @@ template <class T> void statistics_of(const void *data, size_t count, void *min,
 bool Reader::describe(const void *variable, Request &request) const
 {
     const std::string *called = hidden::name_of(variable);
-    auto place = called ? variables.find(*called) : variables.end();
+    if (!called)
+        return false;
+    auto place = variables.find(*called);
     if (place == variables.end() || place->second.variable != variable)
         return false;
     hidden::Selection selection = hidden::selection_of(variable);
