@@ -82,7 +82,7 @@ static int changes_map(long nr)
  * and a libc goes to mmap then. */
 static long run(interposed_handler *handler, struct space_slot *self, long nr, const long a[6])
 {
-    int begun = changes_map(nr) && turn_begin(space_registry());
+    uint32_t begun = changes_map(nr) ? turn_begin(space_registry()) : 0;
     long result =
         handler ? handler(self, nr, a) : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     turn_end(space_registry(), begun);

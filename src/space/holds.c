@@ -198,7 +198,7 @@ static int is_going(const struct space_slot *owner)
 
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
 {
-    int begun = turn_begin(space);
+    uint32_t begun = turn_begin(space);
     for (unsigned i = 0; i < count; i++)
         try_reclaim(space, owners[i]);
     for (unsigned first = 0, next; first < count; first = next) {

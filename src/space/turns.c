@@ -17,9 +17,9 @@ static int change(_Atomic uint32_t *turn, uint32_t from, uint32_t to)
                                                    memory_order_relaxed);
 }
 
-/* Not 0: the turn is the caller's. Who has waited may leave others asleep, and takes it as one that
- * is awaited. */
-static int await(_Atomic uint32_t *turn, uint32_t me)
+/* `me`: the turn is the caller's; or 0. Who has waited may leave others asleep, and takes it as one
+ * that is awaited. */
+static uint32_t await(_Atomic uint32_t *turn, uint32_t me)
 {
     uint64_t deadline = futex_deadline(PATIENCE_MS);
     for (;;) {
@@ -27,7 +27,7 @@ static int await(_Atomic uint32_t *turn, uint32_t me)
         uint32_t awaited = seen | FUTEX_WAITERS, owner = seen & FUTEX_TID_MASK;
         if (!owner) {
             if (change(turn, seen, me | FUTEX_WAITERS))
-                return 1;
+                return me;
             continue;
         }
         if (owner == me) /* the caller is a handler that interrupted its thread's change */
@@ -38,24 +38,21 @@ static int await(_Atomic uint32_t *turn, uint32_t me)
             continue;
         int is_over = futex_now_ns() >= deadline || raw(__NR_kill, owner, 0) == -ESRCH;
         if (is_over && change(turn, awaited, me | FUTEX_WAITERS))
-            return 1;
+            return me;
     }
 }
 
-int turn_begin(struct space *space)
+uint32_t turn_begin(struct space *space)
 {
     if (!atomic_load_explicit(&space->oversubscribed, memory_order_relaxed) || !space_marked())
         return 0;
     uint32_t me = (uint32_t)raw(__NR_gettid);
-    return change(&space->map_turn, 0, me) || await(&space->map_turn, me);
+    return change(&space->map_turn, 0, me) ? me : await(&space->map_turn, me);
 }
 
-void turn_end(struct space *space, int begun)
+void turn_end(struct space *space, uint32_t begun)
 {
-    if (!begun)
-        return;
     _Atomic uint32_t *turn = &space->map_turn;
-    uint32_t me = (uint32_t)raw(__NR_gettid);
-    if (!change(turn, me, 0) && change(turn, me | FUTEX_WAITERS, 0))
+    if (begun && !change(turn, begun, 0) && change(turn, begun | FUTEX_WAITERS, 0))
         futex_wake(turn, 1);
 }

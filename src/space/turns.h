@@ -16,8 +16,10 @@
 
 #include "registry/space.h"
 
-/* Waits for a turn; not 0: to be ended. Not in a forked child, whose map is its own. */
-int turn_begin(struct space *space);
-void turn_end(struct space *space, int begun);
+/* Waits for a turn; not 0, for turn_end: the caller's TID. Not in a forked child, whose map is its
+ * own.
+ */
+uint32_t turn_begin(struct space *space);
+void turn_end(struct space *space, uint32_t begun);
 
 #endif

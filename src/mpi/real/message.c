@@ -8,10 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    WAITS = 1000,
-    WAIT_NS = 1000000
-}; /* a second: a reader that was stopped is not waited for */
+/* A second: a reader that was stopped is not waited for. */
+enum { WAITS = 1000, WAIT_NS = 1000000 };
 
 /* What follows a message is often MPI's default error handler, which aborts the job. Hydra's proxy
  * passes an abort on before text that is ready at the same time, and mpiexec exits at once: the

@@ -263,7 +263,7 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     store_program(slot, elf_program_name(&spawn->program));
     /* A task's own calls take turns one by one, and would wait here for this one. */
     int is_root = spawn->self == &spawn->space->slots[0];
-    int begun = is_root && turn_begin(spawn->space);
+    uint32_t begun = is_root ? turn_begin(spawn->space) : 0;
     int result = make_memory(spawn, &images);
     turn_end(spawn->space, begun);
     if (result == 0)
