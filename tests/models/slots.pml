@@ -5,13 +5,18 @@
  * steps, so that one that is overwritten too early shows.
  *
  * With -DIN_PLACE=1 a slot holds an offer (offers.hpp): its readers read the owner's memory, which the
- * owner changes as soon as the operation is over for it. */
+ * owner changes as soon as the operation is over for it.
+ *
+ * With -DPUT=1 the root gets what the others put in its memory (collect.hpp), instead of a broadcast. */
 #include "common.pml"
 #define DEPTH      2 /* 8 or 64 in the header: the fewer, the sooner they are used again */
 #define OPERATIONS 4
 #define EVERYBODY  N
 #ifndef IN_PLACE
 #define IN_PLACE 0
+#endif
+#ifndef PUT
+#define PUT 0
 #endif
 
 typedef ring {
@@ -20,6 +25,9 @@ typedef ring {
 ring slot[N];
 byte finished[N];
 byte memory[N]; /* of the program */
+#if PUT
+byte placed[N * N]; /* in the memory of each: what the others put there */
+#endif
 byte root_of[OPERATIONS + 1]; /* EVERYBODY: an allreduce */
 bool chosen;
 
@@ -91,10 +99,40 @@ active[N] proctype rank()
             :: else -> break
             od;
             known = k - 1
+#if PUT
+        :: root_of[k] == self ->
+            publish();
+            i = 0;
+            do
+            :: i < N -> look(i); i++
+            :: else -> break
+            od;
+            i = 0;
+            do
+            :: i < N && i != self ->
+                AWAIT(4, finished[i] >= k);
+                d_step {
+                    assert(placed[self * N + i] == k);
+                    placed[self * N + i] = 0
+                };
+                i++
+            :: i == self -> i++
+            :: i == N -> break
+            od;
+            known = k - 1
+        :: else ->
+            publish();
+            i = root_of[k];
+            AWAIT(5, slot[i].value[k % DEPTH] >= k);
+            assert(slot[i].left[k % DEPTH] == k);
+            assert(slot[i].right[k % DEPTH] == k);
+            placed[i * N + self] = k
+#else
         :: root_of[k] == self -> publish()
         :: else ->
             i = root_of[k];
             look(i)
+#endif
         fi;
         i = 0;
         finished[self] = k;

@@ -105,6 +105,16 @@ def test_counts_that_differ_are_named(job, guests, stock_mpi):
     assert NAMED in result.err, str(result)
 
 
+def test_gathers_of_sizes_that_differ_end(job, guests, stock_mpi):
+    """A rank that would put what it gives at the root does not where the root expects another size."""
+    result = job.run(stock_mpi.command(3, [*ON, guests.mpi(stock_mpi, "mpi_collectives_moves"), "sizes"]), timeout=60,
+                     env=stock_mpi.env)
+    sizes = [(65536, 65536), (65536, 32768), (65536, 100), (32768, 65536), (100, 65536)]
+    expected = [f"rank {rank}, {given} for {wanted}: {'no error' if rank or given <= wanted else 'truncated'}, 0 wrong"
+                for rank in range(3) for given, wanted in [*sizes, sizes[0]]]
+    assert result.code == 0 and sorted(result.lines) == sorted(expected), str(result)
+
+
 @pytest.mark.parametrize("barriers, are_ours", [("10", False), ("40", True)])
 def test_auto_waits_for_many_operations(job, guests, mpi_named, barriers, are_ours):
     mpi = mpi_named("mpich")

@@ -62,6 +62,13 @@ static void try_collectives(os::team &team, std::uint64_t &random, os::algorithm
         all.broadcast(std::span(data), 1);
         expect(data[0] == round && data[199] == round, "span broadcast");
         data.assign(200, -9);
+        delay(random);
+        int root = round % size;
+        std::vector<int> part(5000, rank + round), there(rank == root ? size * part.size() : 0);
+        all.gather(std::span<const int>(part), std::span(there), root);
+        part.assign(part.size(), -8);
+        for (std::size_t i = 0; i < there.size(); i++)
+            expect(there[i] == static_cast<int>(i / part.size()) + round, "gather");
     }
 }
 

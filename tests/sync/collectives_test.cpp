@@ -135,7 +135,7 @@ TEST_P(collectives, gathers_are_by_rank)
 {
     on_teams([](os::team &team, auto &all) {
         int size = team.size(), rank = team.rank();
-        for (std::size_t length : {1, 10, 300}) {
+        for (std::size_t length : {1, 10, 300, 5000}) {
             std::vector<int> mine(length, rank), expected, found(size * length, -1);
             for (int i = 0; i < size; i++)
                 expected.insert(expected.end(), length, i);
@@ -206,6 +206,8 @@ TEST_P(collectives, hold_under_random_operations_and_delays)
                     ASSERT_EQ(found[0], of_all(size, round));
                 }
             } else {
+                length *= length == 200 ? 10 : 1; // more than is taken by the root
+                mine.resize(length, mine[0]);
                 found.resize(length * size);
                 all.gather(std::span<const affine>(mine), std::span(found), root);
                 if (rank == root) {

@@ -101,7 +101,7 @@ template <member Member> class slots
             all_finished_ = operation_ - 1;
         member_.signal(*finished(member_.rank()), operation_);
     }
-    // After `end`: waits until `rank` has finished this operation, too.
+    // Waits until `rank` has finished this operation.
     void await_end(int rank) const
     {
         member_.await(*finished(rank), operation_, rank);

@@ -1,6 +1,9 @@
 /* mpi_collectives_moves ROUNDS [SEED]: random collective operations that move data between ranks or
  * combine it in their order, on several communicators; each rank describes its side by a type of
- * its own, and checks what it gets. Exit status 1: something was wrong. */
+ * its own, and checks what it gets. Exit status 1: something was wrong.
+ *
+ * mpi_collectives_moves sizes: gathers in which the root expects other sizes than it gets; it says
+ * which of them failed. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -341,12 +344,46 @@ static void one(const struct call *call, int what)
     }
 }
 
+static void gather_sizes(int rank, int given, int expected)
+{
+    enum { MOST = 65536 };
+    static signed char mine[MOST], all[4 * MOST];
+    int class = MPI_SUCCESS, ranks;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    memset(mine, rank, sizeof(mine));
+    memset(all, GAP, sizeof(all));
+    int result = MPI_Gather(mine, rank ? given : expected, MPI_CHAR, all, expected, MPI_CHAR, 0,
+                            MPI_COMM_WORLD);
+    MPI_Error_class(result, &class);
+    memset(mine, GAP, sizeof(mine)); /* it is the caller's again */
+    for (int i = 0; rank == 0 && given <= expected && i < ranks * expected; i++)
+        wrong += all[i] != (i % expected < (i < expected ? expected : given) ? i / expected : GAP);
+    printf("rank %d, %d for %d: %s, %d wrong\n", rank, given, expected,
+           class == MPI_ERR_TRUNCATE ? "truncated"
+           : result                  ? "an error"
+                                     : "no error",
+           wrong);
+}
+
+static int disagree(int rank)
+{
+    static const int sizes[][2] = {{65536, 65536}, {65536, 32768}, {65536, 100},
+                                   {32768, 65536}, {100, 65536},   {65536, 65536}};
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        gather_sizes(rank, sizes[i][0], sizes[i][1]);
+    MPI_Finalize();
+    return wrong != 0;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comms[COMMS];
     int rank, rounds = argc > 1 ? atoi(argv[1]) : 100;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (argc > 1 && strcmp(argv[1], "sizes") == 0)
+        return disagree(rank);
     MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spaced);
     MPI_Type_commit(&spaced);
     MPI_Op_create(compose, 0, &then);
