@@ -48,8 +48,9 @@ static void try_collectives(os::team &team, std::uint64_t &random, os::algorithm
         delay(random);
         expect(all.allreduce(rank + round, std::plus<>()) == size * (size - 1) / 2 + size * round,
                "allreduce");
-        for (int i = 0; i < 6; i++) { // the root runs ahead
-            if (rank)
+        bool is_far = round % 10 == 9;                 // by more slots than there are
+        for (int i = 0; i < (is_far ? 200 : 6); i++) { // the root runs ahead
+            if (rank && (!is_far || i % 50 == 0))
                 delay(random);
             expect(all.broadcast(rank ? -1 : round + i, 0) == round + i, "broadcast");
         }
@@ -64,7 +65,9 @@ static void try_collectives(os::team &team, std::uint64_t &random, os::algorithm
         data.assign(200, -9);
         delay(random);
         int root = round % size;
-        std::vector<int> part(5000, rank + round), there(rank == root ? size * part.size() : 0);
+        // Put by its owner, or taken by the root.
+        std::vector<int> part(round / 4 % 2 ? 5000 : 3000, rank + round),
+            there(rank == root ? size * part.size() : 0);
         all.gather(std::span<const int>(part), std::span(there), root);
         part.assign(part.size(), -8);
         for (std::size_t i = 0; i < there.size(); i++)
