@@ -9,8 +9,11 @@
  *
  * With -DPUT=1 the root gets what the others put in its memory (collect.hpp), instead of a broadcast. */
 #include "common.pml"
-#define DEPTH      2 /* 8 or 64 in the header: the fewer, the sooner they are used again */
-#define OPERATIONS 4
+#ifndef EVERY
+#define EVERY 1 /* after how many operations a rank says what it has finished, if nobody awaits it */
+#endif
+#define DEPTH      (2 * EVERY) /* 8 or 64 in the header: the fewer, the sooner they are used again */
+#define OPERATIONS (DEPTH + 2)
 #define EVERYBODY  N
 #ifndef IN_PLACE
 #define IN_PLACE 0
@@ -88,6 +91,26 @@ active[N] proctype rank()
             :: i == N -> break
             od;
             known = oldest
+#if EVERY > 1
+        :: known + DEPTH >= k && k % EVERY == EVERY - 1 ->
+            oldest = k;
+            d_step {
+                i = 0;
+                do
+                :: i < N ->
+                    if
+                    :: i != self && finished[i] < oldest -> oldest = finished[i]
+                    :: else -> skip
+                    fi;
+                    i++
+                :: else -> break
+                od;
+                if
+                :: oldest > known -> known = oldest
+                :: else -> skip
+                fi
+            }
+#endif
         :: else -> skip
         fi;
         if
@@ -135,7 +158,12 @@ active[N] proctype rank()
 #endif
         fi;
         i = 0;
-        finished[self] = k;
+        /* end(), which tells what somebody awaits. */
+        if
+        :: k % EVERY == 0 || (IN_PLACE && root_of[k] != self) || (PUT && root_of[k] < N && root_of[k] != self) ->
+            finished[self] = k
+        :: else -> skip
+        fi;
 #if IN_PLACE
         /* await_end(): of the readers of this rank's offer. */
         if

@@ -34,6 +34,7 @@ void engine<Member>::give_to(int root, const offer &mine, std::uint32_t call, Pu
             reinterpret_cast<const offer *>(slot + sizeof(posted))->of(member_.rank());
         if (place.bytes == mine.bytes) {
             put(place);
+            slots_.tell_end();
             return slots_.end(false);
         }
     }

@@ -123,6 +123,7 @@ void engine<Member>::take_from(int peer, std::uint32_t call, Take &take)
         return;
     const auto *theirs = reinterpret_cast<const posted *>(slot);
     if (theirs->bytes == posted::in_place) {
+        slots_.tell_end();
         take(peer, reinterpret_cast<const offer *>(slot + sizeof(posted))->of(member_.rank()));
     } else if (theirs->bytes == posted::in_parts) {
         const auto *parts = reinterpret_cast<const part *>(data_of(peer, theirs->stride));
