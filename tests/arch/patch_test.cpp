@@ -334,6 +334,21 @@ TEST(StrikeOut, RefusesWhereALongBranchLeads)
             }
 }
 
+/* An xbegin with an operand size prefix. */
+TEST(StrikeOut, RefusesWhereABranchOf16BitsLeads)
+{
+    const size_t site = 20000;
+    const Bytes branch = {0x66, 0xc7, 0xf8};
+    for (size_t from : {(size_t)0, (size_t)700, (size_t)39000, 40007 - branch.size() - 2})
+        for (int to = -2; to < 10; to++) {
+            Bytes bytes = Bytes(site, 0x90) + LOAD_MMAP + SYSCALL + Bytes(20000, 0x90);
+            auto distance = (int16_t)((long)site + to - (long)(from + branch.size() + 2));
+            std::memcpy(&bytes[from], branch.data(), branch.size());
+            std::memcpy(&bytes[from + branch.size()], &distance, 2);
+            EXPECT_EQ(is_kept(bytes, site, 7), to <= 0 || to >= 7) << from << " to " << to;
+        }
+}
+
 /* What only looks like a branch, in another instruction's immediate, is none. */
 TEST(StrikeOut, KeepsWhereNoRealBranchLeads)
 {

@@ -24,6 +24,7 @@ enum {
     REACH = 132,  /* of a short branch, with the instruction itself */
     WINDOW = RUN_UP + 2 * REACH + 64,
     FILTER_BITS = 4096,
+    FAR_BYTES = 4, /* of a branch further than REACH, at least, without prefixes */
 };
 
 /* Where instructions begin in code[begin, end). */
@@ -103,15 +104,26 @@ static size_t long_target(const unsigned char *code, size_t size, size_t at)
     return end + (size_t)(ptrdiff_t)(int32_t)scan_load_4(code + end - 4);
 }
 
-/* Whether an instruction may begin at code[at] or with prefixes before it. */
-static int may_be_branch(const unsigned char *code, size_t size, size_t at)
+/* The same of an xbegin whose distance an operand size prefix makes one of 16 bits: more than a
+ * short branch has. */
+static size_t narrow_target(const unsigned char *code, size_t size, size_t at)
+{
+    size_t end = at + 4;
+    if (end > size || code[at] != 0xc7 || code[at + 1] != 0xf8)
+        return size;
+    return end + (size_t)(ptrdiff_t)(int16_t)(code[end - 2] | code[end - 1] << 8);
+}
+
+/* Whether a branch to the target may begin at code[at] or with prefixes before it. */
+static int may_be_branch(const unsigned char *code, size_t size, size_t at, size_t target)
 {
     struct window window;
     struct arch_instruction found;
     open_window(&window, code, size, at, ARCH_INSTRUCTION_BYTES, at + 1);
     for (size_t start = window.begin; start < window.end; start++)
         if (is_start(&window, start) && step(&window, start, &found) == 0 && found.branch &&
-            start + found.length > at)
+            start + found.length > at &&
+            start + found.length + (size_t)(ptrdiff_t)found.distance == target)
             return 1;
     return 0;
 }
@@ -153,19 +165,24 @@ static void strike_out_far(const unsigned char *code, size_t size, struct arch_s
 {
     struct filter filter;
     fill_filter(&filter, spans, count);
-    for (size_t at = 0; at + ARCH_JUMP_BYTES <= size; at += 8) {
+    for (size_t at = 0; at + FAR_BYTES <= size; at += 8) {
         uint64_t word =
             at + 8 <= size ? scan_load(code + at) : scan_load_part(code + at, size - at);
         uint64_t marks =
             scan_equal(word & ~SCAN_EACH, 0xe8) | scan_equal(word, 0x0f) | scan_equal(word, 0xc7);
         while (marks) {
             size_t branch = at + scan_next(&marks);
-            size_t target = branch + 1 < size ? long_target(code, size, branch) : size;
-            if (target >= size || !passes(&filter, target))
+            if (branch + 1 >= size)
                 continue;
-            struct arch_span *span = span_around(spans, count, target);
-            if (span && may_be_branch(code, size, branch))
-                span->length = 0;
+            const size_t targets[] = {long_target(code, size, branch),
+                                      narrow_target(code, size, branch)};
+            for (unsigned i = 0; i < 2; i++) {
+                if (targets[i] >= size || !passes(&filter, targets[i]))
+                    continue;
+                struct arch_span *span = span_around(spans, count, targets[i]);
+                if (span && may_be_branch(code, size, branch, targets[i]))
+                    span->length = 0;
+            }
         }
     }
 }
