@@ -6,9 +6,9 @@
 // alike; operation k uses slot k mod depth. A slot is reused only when all ranks are known to have
 // finished the operation that used it before. That is mostly known without communication: a rank
 // that has heard from all others in operation k knows that all have finished k - 1. Else each looks
-// where the others say what they have finished. They say it twice in a ring, or a writer that is
-// ahead would take the line away from its reader in each operation (up to 1.8 times as slow,
-// measured).
+// where the others say what they have finished. They say it every few operations, or a writer
+// that is ahead would take the line away from its reader in each operation (up to 1.8 times as
+// slow, measured).
 //
 // The ring is as deep as ranks may run ahead of one another in operations that do not synchronise
 // them, such as scans and broadcasts. Where ranks share CPUs, each that gets a CPU does many before
@@ -62,7 +62,7 @@ template <member Member> class slots
         std::uint64_t needed = operation_ - shape_.depth;
         // In the middle between the operations in which they say it: then, no one waits for the
         // line.
-        if (all_finished_ < operation_ - half() && operation_ % half() == half() - 1)
+        if (all_finished_ < needed + told_every && operation_ % told_every == told_every - 1)
             look(0);
         if (all_finished_ < needed)
             look(needed);
@@ -110,7 +110,7 @@ template <member Member> class slots
     {
         if (heard_all)
             all_finished_ = operation_ - 1;
-        if (tells_ || operation_ % half() == 0)
+        if (tells_ || operation_ % told_every == 0)
             member_.signal(*finished(member_.rank()), operation_);
     }
     // Waits until `rank` has finished this operation, in which it must tell_end.
@@ -120,6 +120,7 @@ template <member Member> class slots
     }
 
   private:
+    static constexpr std::uint64_t told_every = 4; // operations; at most half of a ring
     // Messages up to here lie closely together, so that a ring of them stays in the cache.
     static constexpr std::size_t medium_room = 512;
 
@@ -136,10 +137,6 @@ template <member Member> class slots
     {
         std::uint64_t index = operation & (shape_.depth - 1);
         return flags_.template at<flag>(rank, (channel * shape_.depth + index) * sizeof(flag));
-    }
-    std::uint64_t half() const
-    {
-        return shape_.depth / 2;
     }
     // At what all others have finished, or waits until that is as much.
     void look(std::uint64_t needed)
