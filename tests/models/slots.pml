@@ -5,9 +5,7 @@
  * steps, so that one that is overwritten too early shows.
  *
  * With -DIN_PLACE=1 a slot holds an offer (offers.hpp): its readers read the owner's memory, which the
- * owner changes as soon as the operation is over for it.
- *
- * With -DPUT=1 the root gets what the others put in its memory (collect.hpp), instead of a broadcast. */
+ * owner changes as soon as the operation is over for it. */
 #include "common.pml"
 #ifndef EVERY
 #define EVERY 1 /* after how many operations a rank says what it has finished, if nobody awaits it */
@@ -18,9 +16,6 @@
 #ifndef IN_PLACE
 #define IN_PLACE 0
 #endif
-#ifndef PUT
-#define PUT 0
-#endif
 
 typedef ring {
     byte value[DEPTH], left[DEPTH], right[DEPTH]; /* counter and payload */
@@ -28,9 +23,6 @@ typedef ring {
 ring slot[N];
 byte finished[N];
 byte memory[N]; /* of the program */
-#if PUT
-byte placed[N * N]; /* in the memory of each: what the others put there */
-#endif
 byte root_of[OPERATIONS + 1]; /* EVERYBODY: an allreduce */
 bool chosen;
 
@@ -122,46 +114,15 @@ active[N] proctype rank()
             :: else -> break
             od;
             known = k - 1
-#if PUT
-        :: root_of[k] == self ->
-            publish();
-            i = 0;
-            do
-            :: i < N -> look(i); i++
-            :: else -> break
-            od;
-            i = 0;
-            do
-            :: i < N && i != self ->
-                AWAIT(4, finished[i] >= k);
-                d_step {
-                    assert(placed[self * N + i] == k);
-                    placed[self * N + i] = 0
-                };
-                i++
-            :: i == self -> i++
-            :: i == N -> break
-            od;
-            known = k - 1
-        :: else ->
-            publish();
-            i = root_of[k];
-            AWAIT(5, slot[i].value[k % DEPTH] >= k);
-            assert(slot[i].left[k % DEPTH] == k);
-            assert(slot[i].right[k % DEPTH] == k);
-            placed[i * N + self] = k
-#else
         :: root_of[k] == self -> publish()
         :: else ->
             i = root_of[k];
             look(i)
-#endif
         fi;
         i = 0;
         /* end(), which tells what somebody awaits. */
         if
-        :: k % EVERY == 0 || (IN_PLACE && root_of[k] != self) || (PUT && root_of[k] < N && root_of[k] != self) ->
-            finished[self] = k
+        :: k % EVERY == 0 || (IN_PLACE && root_of[k] != self) -> finished[self] = k
         :: else -> skip
         fi;
 #if IN_PLACE

@@ -14,8 +14,8 @@ def long(*models):
 
 
 SOUND = ["dissemination -DN=3", *long("dissemination -DN=4", "dissemination -DN=4 -DRADIX=4"), "counted -DN=4",
-         "counted -DN=4 -DTREE=1", *long("slots -DN=3", "slots -DN=3 -DIN_PLACE=1", "slots -DN=3 -DPUT=1"),
-         "slots -DN=2", *long(*[f"slots -DN=2 -DEVERY=2 -D{what}=1" for what in ("IN_PLACE", "PUT")]),
+         "counted -DN=4 -DTREE=1", *long("slots -DN=3", "slots -DN=3 -DIN_PLACE=1"),
+         *long("slots -DN=2 -DEVERY=2", "slots -DN=2 -DEVERY=2 -DIN_PLACE=1"),
          "doubling -DN=3",
          *long("doubling -DN=4", "doubling -DN=5"), "futex -DN=3",
          # PLAN has a bit for each pair of ranks, sender * N + receiver: all with all, a chain, a ring; with four, a
@@ -33,7 +33,6 @@ SOUND = ["dissemination -DN=3", *long("dissemination -DN=4", "dissemination -DN=
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
           "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "slots -DN=2 -DEVERY=2 -DWITHOUT=2",
           "slots -DN=3 -DIN_PLACE=1 -DWITHOUT=3",
-          *[f"slots -DN=3 -DPUT=1 -DWITHOUT={wait}" for wait in (1, 2, 4, 5)],
           "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
           "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1",
           "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",

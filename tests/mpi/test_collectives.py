@@ -106,7 +106,6 @@ def test_counts_that_differ_are_named(job, guests, stock_mpi):
 
 
 def test_gathers_of_sizes_that_differ_end(job, guests, stock_mpi):
-    """A rank that would put what it gives at the root does not where the root expects another size."""
     result = job.run(stock_mpi.command(3, [*ON, guests.mpi(stock_mpi, "mpi_collectives_moves"), "sizes"]), timeout=60,
                      env=stock_mpi.env)
     sizes = [(65536, 65536), (65536, 32768), (65536, 100), (32768, 65536), (100, 65536)]

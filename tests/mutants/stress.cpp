@@ -65,9 +65,7 @@ static void try_collectives(os::team &team, std::uint64_t &random, os::algorithm
         data.assign(200, -9);
         delay(random);
         int root = round % size;
-        // Put by its owner, or taken by the root.
-        std::vector<int> part(round / 4 % 2 ? 5000 : 3000, rank + round),
-            there(rank == root ? size * part.size() : 0);
+        std::vector<int> part(3000, rank + round), there(rank == root ? size * part.size() : 0);
         all.gather(std::span<const int>(part), std::span(there), root);
         part.assign(part.size(), -8);
         for (std::size_t i = 0; i < there.size(); i++)

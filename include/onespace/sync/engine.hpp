@@ -1,8 +1,8 @@
 // onespace/sync/engine.hpp: the collective operations on bytes, over any member (member.hpp).
 //
 // collectives.hpp gives them types. What fits a slot travels in it (small.hpp). Larger data is read
-// in place where addresses are valid in all ranks (offers.hpp), or put in its place (collect.hpp),
-// or else goes through shared memory in pieces (large.hpp).
+// in place where addresses are valid in all ranks (offers.hpp), or else goes through shared memory
+// in pieces (large.hpp).
 //
 // Operations work on elements through a function `combine(into, from, bytes, from_is_first)`, which
 // puts op(from, into) into `into` if from_is_first, else op(into, from), element by element.
@@ -143,18 +143,10 @@ template <member Member> class engine
 
     // Only where ranks are direct: each that is `from` (a rank, or everybody) gives `mine`; each
     // that is `to` gets take(rank, part) for every other rank's part for it, in no certain order.
-    // Parts may differ in size. First each gets take(own rank, nothing), to copy what it keeps.
+    // Parts may differ in size. First, or last of all, each gets take(own rank, nothing), to copy
+    // what it keeps.
     template <class Take>
     void exchange(kind what, int from, int to, const offer *mine, Take &&take);
-    // Likewise to the root from all others, of which each gives `mine`. The root's `places`, whose
-    // parts are where it wants each rank's, may be null. What is large goes there by the giver's
-    // put(part) instead of the root's take, if both have the same size: so that the ranks copy at
-    // the same time. Neither happens where it would write to a guarded rank's memory.
-    template <class Take, class Put>
-    void collect(const offer *mine, const offer *places, int root, Take &&take, Put &&put);
-    // From how many bytes of a rank on. A root that has `places` for no larger part may spare the
-    // others to look at them.
-    static constexpr std::size_t put_min = 16384;
     // The same from the root to all; short data down a tree if ranks are many. `mine` is what the
     // caller has after take: ranks pass it on.
     template <class Take> void broadcast(const offer &mine, int root, Take &&take);
@@ -254,7 +246,7 @@ template <member Member> class engine
     struct posted {
         static constexpr std::uint16_t in_place = 0xffff, in_parts = 0xfffe;
         std::uint32_t call;          // equal on all ranks
-        std::uint16_t bytes, stride; // of copied data; or in_place and puts; or in_parts and bytes
+        std::uint16_t bytes, stride; // of copied data; or in_place; or in_parts and bytes
     };
     // How much is copied for its readers, so that its owner need not wait for them. Buffers that
     // are used again are read in place three times as fast, new ones no faster (measured). Where
@@ -268,8 +260,7 @@ template <member Member> class engine
         return static_cast<std::uint32_t>(what) << 28 | static_cast<std::uint32_t>(from + 1) << 14 |
                static_cast<std::uint32_t>(to + 1);
     }
-    bool post(const offer &mine, std::uint32_t call, bool puts = false);
-    void post_in_place(const offer &mine, std::uint32_t call, bool puts);
+    bool post(const offer &mine, std::uint32_t call);
     bool post_parts(const part *parts, posted &shown);
     // Where the copied data of a rank lies, of so many bytes in all.
     std::byte *data_of(int rank, std::size_t bytes) const
@@ -280,10 +271,6 @@ template <member Member> class engine
                    : slots_.place(rank, flat_channel, std::max(bytes, slots<Member>::room + 1));
     }
     template <class Take> void take_from(int peer, std::uint32_t call, Take &take);
-    const std::byte *posted_by(int peer, std::uint32_t call);
-    bool is_put_by(int peer, const std::byte *slot, const offer *places) const;
-    template <class Put> void give_to(int root, const offer &mine, std::uint32_t call, Put &put);
-    template <class Take> void collect_all(const offer *places, std::uint32_t call, Take &take);
     struct addresses {
         const std::byte *in;
         std::byte *out;
@@ -311,6 +298,5 @@ template <member Member> class engine
 #include "onespace/sync/small.hpp"
 #include "onespace/sync/large.hpp"
 #include "onespace/sync/offers.hpp"
-#include "onespace/sync/collect.hpp"
 
 #endif

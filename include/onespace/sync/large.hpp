@@ -265,18 +265,14 @@ void engine<Member>::large_gather(const std::byte *in, std::byte *out, std::size
 {
     bool gets = root == everybody || member_.rank() == root;
     if (member_.direct()) {
-        offer mine{in, bytes, 0, nullptr, nullptr}, places{out, bytes, bytes, nullptr, nullptr};
-        auto get = [&](int from, const part &theirs) {
-            if (from != member_.rank())
-                take(from, theirs, out + from * bytes, bytes);
-            else
-                onespace_copy(out + from * bytes, in, bytes);
-        };
-        if (root == everybody)
-            return exchange(kind::gather, everybody, root, &mine, get);
-        return collect(&mine, bytes >= put_min ? &places : nullptr, root, get, [&](const part &to) {
-            onespace_copy(const_cast<std::byte *>(to.data), in, bytes);
-        });
+        offer mine{in, bytes, 0, nullptr, nullptr};
+        return exchange(kind::gather, everybody, root, member_.rank() == root ? nullptr : &mine,
+                        [&](int from, const part &theirs) {
+                            if (from != member_.rank())
+                                take(from, theirs, out + from * bytes, bytes);
+                            else if (gets)
+                                onespace_copy(out + from * bytes, in, bytes);
+                        });
     }
     exposed all(*this, kind::gather, root, in, nullptr, bytes, 1);
     while (all.next(true))

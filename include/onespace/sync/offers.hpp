@@ -11,31 +11,23 @@ namespace onespace::sync::detail
 {
 
 // Posts the caller's offer. True: readers read the caller's own memory, until their await_end.
-template <member Member> bool engine<Member>::post(const offer &mine, std::uint32_t call, bool puts)
+template <member Member> bool engine<Member>::post(const offer &mine, std::uint32_t call)
 {
     std::size_t all = mine.stride * (member_.size() - 1) + mine.bytes;
     bool copied = !mine.parts && !mine.form && all <= copied_max();
     std::byte *slot = slots_.place(member_.rank(), flat_channel, 0);
-    if (mine.parts && post_parts(mine.parts, *new (slot) posted{call, posted::in_parts, 0}))
+    auto *shown = new (slot) posted{call, posted::in_place, 0};
+    if (mine.parts && post_parts(mine.parts, *shown))
         return false;
-    if (!copied) {
-        post_in_place(mine, call, puts);
-        return true;
+    if (copied) {
+        shown->bytes = static_cast<std::uint16_t>(mine.bytes);
+        shown->stride = static_cast<std::uint16_t>(mine.stride);
+        copy(data_of(member_.rank(), all), mine.base, all);
+    } else {
+        new (slot + sizeof(posted)) offer(mine);
     }
-    new (slot) posted{call, static_cast<std::uint16_t>(mine.bytes),
-                      static_cast<std::uint16_t>(mine.stride)};
-    copy(data_of(member_.rank(), all), mine.base, all);
     slots_.post(flat_channel);
-    return false;
-}
-
-template <member Member>
-void engine<Member>::post_in_place(const offer &mine, std::uint32_t call, bool puts)
-{
-    std::byte *slot = slots_.place(member_.rank(), flat_channel, 0);
-    new (slot) posted{call, posted::in_place, puts};
-    new (slot + sizeof(posted)) offer(mine);
-    slots_.post(flat_channel);
+    return !copied;
 }
 
 // Posts copies of the short parts for others; false: they are not short.
@@ -57,6 +49,7 @@ template <member Member> bool engine<Member>::post_parts(const part *parts, post
         new (place + i * sizeof(part)) part{to, parts[i].bytes, nullptr};
         to += parts[i].bytes;
     }
+    shown.bytes = posted::in_parts;
     shown.stride = static_cast<std::uint16_t>(all);
     slots_.post(flat_channel);
     return true;
@@ -71,7 +64,11 @@ void engine<Member>::exchange(kind what, int from, int to, const offer *mine, Ta
     std::uint32_t call = call_of(what, from, to);
     slots_.begin();
     bool read_in_place = mine && post(*mine, call);
-    take(rank, part{}); // while the others read
+    // What the caller keeps it copies while the others read, or while it would wait for one. A rank
+    // that gathers copies it when the others go on.
+    bool is_last = takes_all && to == rank && slots_.is_written((rank + 1) % size, flat_channel);
+    if (!is_last)
+        take(rank, part{});
     // Each begins with its neighbour, so that not all read from one rank at once.
     for (int i = 1; takes && i < size && !member_.lost(); i++) {
         int peer = takes_all ? (rank + i) % size : from;
@@ -81,6 +78,8 @@ void engine<Member>::exchange(kind what, int from, int to, const offer *mine, Ta
             break;
     }
     slots_.end(takes_all);
+    if (is_last && !member_.lost())
+        take(rank, part{});
     for (int i = 0; read_in_place && i < size && !member_.lost(); i++)
         if (i != rank && (to == everybody || to == i))
             slots_.await_end(i);
@@ -105,23 +104,16 @@ void engine<Member>::broadcast(const offer &mine, int root, Take &&take)
             slots_.await_end(child);
 }
 
-// What the peer has posted; null: the caller is lost.
-template <member Member> const std::byte *engine<Member>::posted_by(int peer, std::uint32_t call)
-{
-    const std::byte *slot = slots_.read(peer, flat_channel, 0);
-    if (!member_.lost() && reinterpret_cast<const posted *>(slot)->call != call)
-        member_.disagrees(peer); // what it wrote may not be addresses
-    return member_.lost() ? nullptr : slot;
-}
-
 template <member Member>
 template <class Take>
 void engine<Member>::take_from(int peer, std::uint32_t call, Take &take)
 {
-    const std::byte *slot = posted_by(peer, call);
-    if (!slot)
-        return;
+    const std::byte *slot = slots_.read(peer, flat_channel, 0);
     const auto *theirs = reinterpret_cast<const posted *>(slot);
+    if (!member_.lost() && theirs->call != call)
+        member_.disagrees(peer); // what it wrote may not be addresses
+    if (member_.lost())
+        return;
     if (theirs->bytes == posted::in_place) {
         slots_.tell_end();
         take(peer, reinterpret_cast<const offer *>(slot + sizeof(posted))->of(member_.rank()));

@@ -83,6 +83,11 @@ template <member Member> class slots
         member_.await(*at(rank, channel), operation_, rank);
         return place(rank, channel, bytes);
     }
+    // Whether it has written one in this operation.
+    bool is_written(int rank, int channel) const
+    {
+        return member_.await(*at(rank, channel), 0, rank) >= operation_;
+    }
     // Where a message of the rank lies; its own is written there before `post`.
     std::byte *place(int rank, int channel, std::size_t bytes) const
     {

@@ -16,7 +16,6 @@ using onespace::sync::detail::part;
 
 static_assert(ENGINE_EVERYBODY == algorithms::everybody);
 static_assert(ENGINE_SHARE_MAX == algorithms::share_max);
-static_assert(ENGINE_PUT_MIN == algorithms::put_min);
 static_assert(sizeof(part) == sizeof(engine_part) && sizeof(offer) == sizeof(engine_offer));
 static_assert(offsetof(part, form) == offsetof(engine_part, form));
 static_assert(offsetof(offer, parts) == offsetof(engine_offer, parts));
@@ -122,17 +121,6 @@ int engine_exchange(struct engine *engine, enum engine_call call, int from, int 
     static constexpr kind kinds[] = {kind::gather, kind::scatter, kind::alltoall};
     engine->run.exchange(kinds[call], from, to, reinterpret_cast<const offer *>(mine),
                          taken_by(take, context));
-    return engine->shared.error;
-}
-
-int engine_collect(struct engine *engine, int root, const struct engine_offer *mine,
-                   const struct engine_offer *places, engine_take *take, engine_put *put,
-                   void *context)
-{
-    engine->run.collect(
-        reinterpret_cast<const offer *>(mine), reinterpret_cast<const offer *>(places), root,
-        taken_by(take, context),
-        [=](const part &place) { put(context, reinterpret_cast<const engine_part *>(&place)); });
     return engine->shared.error;
 }
 

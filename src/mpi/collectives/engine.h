@@ -59,11 +59,8 @@ struct engine_offer {
     const void *form;
     const struct engine_part *parts;
 };
-/* Called first with the caller's own rank and an empty part, while others read what it offers. */
+/* Called with the caller's own rank and an empty part, too, while others read what it offers. */
 typedef void engine_take(void *context, int from, const struct engine_part *part);
-/* Puts what the caller gives to where the root wants it, whose form it is. */
-typedef void engine_put(void *context, const struct engine_part *to);
-enum { ENGINE_PUT_MIN = 16384 }; /* bytes of a rank that are put */
 enum engine_call { ENGINE_GATHER, ENGINE_SCATTER, ENGINE_ALLTOALL };
 
 /* Bytes of zeroed memory that each rank must give for `ranks` of them, a multiple of 128. */
@@ -95,12 +92,6 @@ int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
  * is `to`, its part of every other rank's. Giver and taker need not agree on a size. */
 int engine_exchange(struct engine *engine, enum engine_call call, int from, int to,
                     const struct engine_offer *mine, engine_take *take, void *context);
-/* To the root, from all others. Each of these gives what it offers; the root's `places` has where
- * it wants it, or is NULL if it wants no part of ENGINE_PUT_MIN bytes. The root takes what is not
- * put: `context` is of either. */
-int engine_collect(struct engine *engine, int root, const struct engine_offer *mine,
-                   const struct engine_offer *places, engine_take *take, engine_put *put,
-                   void *context);
 /* From the root to all. `mine`: what the caller has after `take`, since ranks pass it on. */
 int engine_broadcast(struct engine *engine, int root, const struct engine_offer *mine,
                      engine_take *take, void *context);

@@ -1,48 +1,9 @@
 /* src/mpi/collectives/gather.c: see operations.h. */
 #include "mpi/collectives/exchange.h"
 
-/* `taking` is of ranks that get, `own` what this one gives. */
-struct gathering {
-    struct getting_each taking; /* first: a context of exchange_get_each, too */
-    struct engine_part own;
-};
-
-static void put(void *context, const struct engine_part *to)
-{
-    const struct gathering *gathering = context;
-    struct exchange *call = gathering->taking.call;
-    const struct piece place = {(char *)to->data, (MPI_Count)to->bytes, {1, 1, to->form}};
-    int result = piece_fill(&place, &gathering->own);
-    if (call->result == MPI_SUCCESS)
-        call->result = result;
-}
-
-static int has_large(const struct many *to, const struct shape *shape, int ranks)
-{
-    for (int i = 0; i < (to->places.vary ? ranks : 1); i++)
-        if ((size_t)places_count(&to->places, i) * shape->size >= ENGINE_PUT_MIN)
-            return 1;
-    return 0;
-}
-
-static void collect(struct exchange *call, const struct engine_offer *offer,
-                    struct gathering *gathering)
-{
-    struct giving places; /* where a part is got is said as where one is given */
-    const struct getting_each *taking = &gathering->taking;
-    int is_said = call->is_root && has_large(taking->to, &taking->shape, call->ranks) &&
-                  exchange_give(call, taking->to, &taking->shape, 0, &places) == 0;
-    int result = engine_collect(call->communicator->engine, call->root, offer,
-                                is_said ? &places.offer : NULL, exchange_get_each, put, gathering);
-    if (call->result == MPI_SUCCESS)
-        call->result = result;
-    if (is_said)
-        exchange_give_end(&places);
-}
-
 /* keeps: this rank gets its own part, too. */
 static void gather(struct exchange *call, const struct piece *mine, int keeps,
-                   struct gathering *gathering)
+                   struct getting_each *taking)
 {
     char room[PACK_MAX];
     struct engine_part own = piece_part(mine), part = own;
@@ -50,12 +11,8 @@ static void gather(struct exchange *call, const struct piece *mine, int keeps,
         part = (struct engine_part){room, part.bytes, NULL};
     struct engine_offer offer = {.base = part.data, .bytes = part.bytes, .form = part.form};
     call->own = keeps ? &own : NULL;
-    gathering->own = own;
-    if (call->root == ENGINE_EVERYBODY)
-        exchange_run(call, ENGINE_GATHER, ENGINE_EVERYBODY, ENGINE_EVERYBODY, &offer,
-                     exchange_get_each, gathering);
-    else
-        collect(call, &offer, gathering);
+    exchange_run(call, ENGINE_GATHER, ENGINE_EVERYBODY, call->root, call->is_root ? NULL : &offer,
+                 exchange_get_each, taking);
 }
 
 /* What each gives is the same for all but in MPI_Gatherv. */
@@ -81,8 +38,7 @@ int collective_gather(MPI_Comm comm, const struct one *from, const struct many *
                       int *result)
 {
     struct exchange call;
-    struct gathering gathering = {.taking = {.call = &call, .to = to}};
-    struct shape *shape = &gathering.taking.shape;
+    struct getting_each taking = {&call, to, {0}};
     struct piece mine;
     const struct described what = described(from, to, root);
     if (!exchange_begin(&call, comm, &what))
@@ -90,14 +46,14 @@ int collective_gather(MPI_Comm comm, const struct one *from, const struct many *
                exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS) {
         int gets = root == ENGINE_EVERYBODY || call.is_root;
-        if (gets &&
-            (exchange_many(&call, to, shape) != 0 || exchange_is_own_place(&call, from, to, shape)))
+        if (gets && (exchange_many(&call, to, &taking.shape) != 0 ||
+                     exchange_is_own_place(&call, from, to, &taking.shape)))
             return 0;
         int in_place = from->buffer == MPI_IN_PLACE;
-        if (in_place ? !gets || exchange_piece(to, shape, call.rank, &mine) != 0
+        if (in_place ? !gets || exchange_piece(to, &taking.shape, call.rank, &mine) != 0
                      : exchange_one(from, &mine) != 0)
             return 0;
-        gather(&call, &mine, gets && !in_place, &gathering);
+        gather(&call, &mine, gets && !in_place, &taking);
     }
     return exchange_end(&call, comm, result);
 }
