@@ -30,6 +30,8 @@ template <member Member> class slots
   public:
     static constexpr std::size_t room = flag::payload_size; // bytes of a message
     static constexpr std::size_t long_room = 2048;          // of one in each operation
+    // Messages up to here lie closely together, so that a ring of them stays in the cache.
+    static constexpr std::size_t medium_room = 512;
 
     // How many slots, and the longest that one message may be.
     struct shape {
@@ -126,9 +128,6 @@ template <member Member> class slots
 
   private:
     static constexpr std::uint64_t told_every = 4; // operations; at most half of a ring
-    // Messages up to here lie closely together, so that a ring of them stays in the cache.
-    static constexpr std::size_t medium_room = 512;
-
     // Of this operation's slots in the rings.
     std::uint64_t index() const
     {
