@@ -145,3 +145,15 @@ def test_nanobind_is_compiled_at_once_where_that_works(tmp_path, guarded):
             env={**os.environ, "PYTHONPATH": str(copy.parent)})
     rules = (tmp_path / "build/build.ninja").read_text()
     assert str(copy) in rules and ("/Unity/unity_0_cxx.cxx" in rules) == guarded
+
+
+def test_compiler_that_is_too_old_is_said(tmp_path):
+    """One without the headers of C++20, at once and with what to take instead."""
+    compiler = tmp_path / "old"
+    compiler.write_text('#!/bin/sh\nexec c++ -nostdinc++ "$@"\n')
+    compiler.chmod(0o755)
+    done = subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path / "build"], capture_output=True,
+                          text=True, timeout=280, env={**os.environ, "CXX": str(compiler)})
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0 and f"{compiler} (GNU " in said, done
+    assert "lacks C++20's <concepts>: take GCC 10 or later" in said, done
