@@ -4,6 +4,8 @@
  * option that is not in it is refused: the word after it may be its argument or the program. */
 #include "cmd/mpiexec/mpiexec.h"
 
+#include "cmd/lib/help.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -303,6 +305,18 @@ static const struct launcher_option *find_option(enum mpi_family family, const c
     return option->name ? option : NULL;
 }
 
+static const char *own_name(const void *names, int index)
+{
+    return ((const char *const *)names)[index];
+}
+
+/* Of the options of `onespace mpiexec` itself, the one that was meant, or NULL. */
+static const char *own_option_like(const char *word)
+{
+    static const char *const names[] = {"launcher", "onespace", "print", NULL};
+    return help_most_like(word + 1 + (word[1] == '-'), own_name, names);
+}
+
 /* How many words of argv belong to the option at argv[at], itself included; 0: not known; -EINVAL:
  * there is no program to find. */
 static int words_of(enum mpi_family family, char **argv, int at, int end, char *problem, int size)
@@ -314,11 +328,12 @@ static int words_of(enum mpi_family family, char **argv, int at, int end, char *
     int count = option ? option->words : UNCLEAR;
     if (count == NAME_AND_VALUE)
         count = at + 1 < end && strchr(argv[at + 1], '=') ? 1 : 2;
+    const char *like = option ? NULL : own_option_like(word);
     if (count == UNCLEAR)
         snprintf(problem, (size_t)size,
                  "whether the word after %s belongs to this option is not known here: put -- "
-                 "before the program",
-                 word);
+                 "before the program%s%s%s",
+                 word, like ? "; did you mean --" : "", like ? like : "", like ? "?" : "");
     if (count == PROGRAMS)
         snprintf(problem, (size_t)size,
                  "%s names a file with programs: write `onespace run` before each of them there, "

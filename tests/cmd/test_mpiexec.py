@@ -231,6 +231,12 @@ def test_unknown_option_needs_a_separator(job, guests, stock_mpi):
     assert printed(job, "--frob=3", program)[1:] == ["--frob=3", *RUN, program]
 
 
+@pytest.mark.parametrize("given,meant", [("--onespce", "onespace"), ("--lancher", "launcher"), ("--frob", None)])
+def test_option_of_its_own_that_was_meant_is_named(job, guests, stock_mpi, given, meant):
+    message = refused(job, given, "x", "-n", "2", guests.mpi(stock_mpi, "mpi_hello"))
+    assert re.findall(r"; did you mean --(\w+)\?", message) == ([meant] if meant else []), message
+
+
 def test_launcher_of_an_unknown_kind_needs_a_separator(job):
     assert "--mpi=pmi2" in printed(job, "--launcher", "/bin/true", "-n", "2", "--mpi=pmi2", "/bin/ls")
     assert "put -- before the program" in refused(job, "--launcher", "/bin/true", "-N", "2", "/bin/ls")

@@ -128,3 +128,32 @@ def test_setup_names_packages_of_other_distributions(tmp_path, what):
     for packages in rows.values():
         assert {"hwloc-devel", "mpich-devel", "cmake"} <= set(packages.split())
     assert ("python3-pytest" in rows["RHEL, Fedora"]) == (what == "test")
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_nanobind_is_compiled_at_once_where_that_works(tmp_path, guarded):
+    """Version 2.5, which Debian 13 has, cannot: it has a header without a guard."""
+    python = ROOT / ".venv/python/bin/python"
+    if not python.exists() or subprocess.run([python, "-c", "import nanobind"], capture_output=True).returncode:
+        pytest.skip("no nanobind: scripts/setup test")
+    source = command(python, "-c", "import nanobind; print(nanobind.__path__[0])").stdout.strip()
+    copy = shutil.copytree(source, tmp_path / "packages/nanobind")
+    header = copy / "src/nb_ft.h"
+    if not guarded:
+        header.write_text(header.read_text().replace("#pragma once", ""))
+    command("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path / "build", f"-DONESPACE_PYTHON={python}",
+            env={**os.environ, "PYTHONPATH": str(copy.parent)})
+    rules = (tmp_path / "build/build.ninja").read_text()
+    assert str(copy) in rules and ("/Unity/unity_0_cxx.cxx" in rules) == guarded
+
+
+def test_compiler_that_is_too_old_is_said(tmp_path):
+    """One without the headers of C++20, at once and with what to take instead."""
+    compiler = tmp_path / "old"
+    compiler.write_text('#!/bin/sh\nexec c++ -nostdinc++ "$@"\n')
+    compiler.chmod(0o755)
+    done = subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path / "build"], capture_output=True,
+                          text=True, timeout=280, env={**os.environ, "CXX": str(compiler)})
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0 and f"{compiler} (GNU " in said, done
+    assert "lacks C++20's <concepts>: take GCC 10 or later" in said, done

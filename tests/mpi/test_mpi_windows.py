@@ -79,6 +79,14 @@ def test_profiling_tool_still_sees_windows(job, guests, stock_mpi):
     assert result.err.count("tool: a window") == 2, str(result)
 
 
+def test_preloaded_profiling_tool_sees_windows(job, guests, stock_mpi):
+    tool = guests.build("mpi_tool.c", stock_mpi.compiler, ("-shared", "-fPIC"), f"libtool-{stock_mpi.name}.so")
+    words = ["env", f"LD_PRELOAD={tool}", *RUN, guests.mpi(stock_mpi, "mpi_windows"), "one_allocation"]
+    result = job.run(stock_mpi.command(2, words), timeout=TIME)
+    assert result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+    assert result.err.count("tool: a window") == 2, str(result)
+
+
 def test_jobs_with_processes_have_mpis_windows(job, guests, stock_mpi):
     """The ranks that are processes would not take part in what tasks agree on. What `onespace run` sets for tasks all
     ranks of MPICH must have."""

@@ -134,6 +134,14 @@ def test_debian_packages_are_those_that_have_files():
     assert tests and all(os.access(PACKAGING / "debian/tests" / name, os.X_OK) for name in tests)
 
 
+@pytest.mark.parametrize("launcher,status", [("false", 77), ("true", 1)])
+def test_job_of_a_broken_mpi_is_skipped(tmp_path, launcher, status):
+    """One that fails without onespace, too; a job of which nothing is seen has failed."""
+    done = subprocess.run([PACKAGING / "debian/tests/mpi-job", "true", launcher], capture_output=True, text=True,
+                          timeout=20, env={**os.environ, "AUTOPKGTEST_TMP": str(tmp_path)})
+    assert done.returncode == status and ("as processes" in done.stdout) == (status == 77), done
+
+
 MODULES = [f"{name}.{language}" for name in ("onespace", "onespace-openmpi") for language in ("lua", "tcl")]
 
 

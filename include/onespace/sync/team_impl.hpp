@@ -3,6 +3,7 @@
 #define ONESPACE_SYNC_TEAM_IMPL_HPP
 
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <sys/stat.h>
 
@@ -196,7 +197,7 @@ template <class T> std::vector<T> team_state::exchange(const T &mine)
         await<release_acquire, adaptive>(other, round, i);
         alignas(T) std::byte bytes[sizeof(T)];
         std::memcpy(bytes, other.payload, sizeof(T));
-        all.push_back(std::bit_cast<T>(bytes));
+        all.push_back(*std::launder(reinterpret_cast<const T *>(bytes))); // GCC 10 has no bit_cast
     }
     return all;
 }

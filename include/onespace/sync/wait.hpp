@@ -10,6 +10,7 @@
 #ifndef ONESPACE_SYNC_WAIT_HPP
 #define ONESPACE_SYNC_WAIT_HPP
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <concepts>
