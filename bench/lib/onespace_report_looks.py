@@ -61,6 +61,7 @@ LOOKS = {
     "solvers": Look((3,), X("points along an edge"), peers=(WAY_PEERS, ("processes", "ours"))),
     "spawn": Look((0,), X("alive at once"), peers=(("posix_spawn", "tasks"), ("fork and exec", "tasks"))),
     "startup": Look((1,), RANKS),
+    "storage-commits": Look(STORAGE_POINTS, X("per cent of the pages"), peers=(("mmap", "storage"),)),
     "storage-dht": Look(STORAGE_CURVES, X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))),
     "storage-hacc": Look(STORAGE_POINTS, X("particles"), peers=(("collective", "storage"), ("independent", "storage"))),
     "storage-mapreduce": Look(STORAGE_POINTS, RANKS, peers=(("two-sided", "one-sided-storage"),)),

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = "MPI windows on storage for HPC applications, Parallel Computing 77 (2018), doi:10.1016/j.parco.2018.05.007"
 SOURCES = {"rma": ["rma.c", "window.c"], "mstream": ["mstream.c", "window.c"],
            "scattered": ["scattered.c", "window.c"], "hacc": ["hacc.c", "window.c"],
-           "dht": ["dht.c", "table.c", "words.c", "window.c"],
+           "commits": ["commits.c", "window.c"], "dht": ["dht.c", "table.c", "words.c", "window.c"],
            "mapreduce": ["mapreduce.c", "one_sided.c", "two_sided.c", "log.c", "words.c", "window.c"]}
 ON_STORAGE = ("storage", "combined")  # kinds of windows that need the layer
 

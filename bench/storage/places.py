@@ -5,6 +5,7 @@ import mmap
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,10 @@ class Place:
 
     def clear(self):
         for path in self.directory.iterdir():
-            path.unlink()
+            if path.is_dir():  # versions
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def write_rate(self, size):
         """Bytes per second until all is on the device: the faster of direct I/O and buffered writes."""

@@ -92,6 +92,13 @@ static void note_auxv(char **envp)
     ((struct child *)agent_self->child_record)->auxv = (uintptr_t)(envp + 1);
 }
 
+/* A program starts with errno 0 (C11, 7.5), whatever the agent's own calls leave there. */
+static void clear_errno(void)
+{
+    if (__errno_location)
+        *__errno_location() = 0;
+}
+
 /* glibc calls constructors with what main gets; nothing has changed its environment yet. */
 __attribute__((constructor)) static void attach(int argc, char **argv, char **envp)
 {
@@ -104,6 +111,7 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
     agent_space->operations.task_attached(agent_self, first_link_map());
     tune_heap();
     agent_find_free();
+    clear_errno();
 }
 
 /* exit runs destructors, the agent's last; _exit runs none. */
@@ -164,6 +172,7 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     if (!real || !main)
         for (;;)
             raw(__NR_exit_group, 127);
+    clear_errno();
     return real(main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 

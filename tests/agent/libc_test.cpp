@@ -13,6 +13,11 @@ TEST_P(libc, starts_and_prints)
     EXPECT_EQ(as_task({program(GetParam()), "hello"}), exits("hello 6\n", 3));
 }
 
+TEST_P(libc, starts_without_an_error)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "errno"}), exits("errno 0, then 0\n"));
+}
+
 TEST_P(libc, allocates)
 {
     EXPECT_EQ(as_task({program(GetParam()), "malloc"}), exits("wrong 0\n"));

@@ -21,6 +21,7 @@ import places  # noqa: E402
 TINY = {"rma": ["sizes=8 4096", "times=10", "operations=put,exchange-get"],
         "mstream": ["bytes=2M", "segment=128K", "passes=2"],
         "scattered": ["bytes=8M", "stores=16"],
+        "commits": ["bytes=8M", "commits=3"],
         "dht": ["slots=64", "limited=0"],
         "hacc": ["particles=5000"],
         "mapreduce": ["bytes=256K", "part=32K", "vocabulary=2000"]}
@@ -108,6 +109,9 @@ def test_storage_benchmark_measures_windows_on_storage(bench, question, mpi, tmp
     assert ("one-sided-storage" if question == "mapreduce" else "storage") in kinds, found
     written = [value for name, one in found.items() if "/storage/" in name and name.endswith("-written")
                for samples in one["samples"] for value in samples]
+    moved = [one["samples"][0][0] for name, one in found.items()
+             if "/storage/" in name and name.endswith(("/read", "/written"))]
+    assert question != "commits" or (len(moved) == 2 and max(moved) < 1 << 20), found
     assert question != "scattered" or (len(written) == 3 and max(written) <= 1 << 20), found
 
 

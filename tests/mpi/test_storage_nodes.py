@@ -118,3 +118,17 @@ def test_versions_over_two_nodes_survive_a_kill(guests, mpi_named, nodes, kind, 
         assert (len(found) == 1 or after_ms and not found) and all(known <= version for version in found), (known, said)
         known = max([known, *found, *(int(version) for version in re.findall(r"committed (\d+)", said))])
     assert known > 1, said
+
+
+@pytest.mark.parametrize("layout", ["separate", "shared"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_versions_over_two_nodes_have_what_ranks_stored_by_any_way(guests, mpi_named, nodes, kind, layout, tmp_path):
+    """Within a node by loads and stores, to the other and by accumulates through MPI."""
+    mpi = mpi_named("mpich")
+    guest, found = guests.mpi(mpi, "mpi_versions_changes"), 0
+    for commits in (3, 4, 0):
+        lines = run_on_nodes(nodes, mpi, kind, 4, [guest, tmp_path / "data", layout, commits, 5], tmp_path,
+                             lambda text: text.count(" wrong\n") == 4)
+        found += commits
+        assert [line for line in lines if "found" in line] == \
+            [f"rank {i}: found {found - commits}, made {found}, 0 wrong" for i in range(4)], lines

@@ -1,6 +1,10 @@
 """Versions of windows on storage, through MPI: in processes and in tasks (docs/checkpoints.md). What the
 versions withstand is tested in tests/storage and tests/power."""
 
+import os
+import platform
+import re
+
 import pytest
 
 from jobs import RUN
@@ -9,15 +13,41 @@ TIME = 60
 
 
 @pytest.fixture(params=["processes", "tasks"])
-def versions(request, job, guests, stock_mpi, tmp_path):
-    """Runs the guest on one file; as processes the layer is preloaded."""
-    program = guests.mpi(stock_mpi, "mpi_versions")
+def run_guest(request, job, guests, stock_mpi, tmp_path):
+    """Runs a guest on one file; as processes the layer is preloaded."""
     front = RUN if request.param == "tasks" else ["env", f"LD_PRELOAD={stock_mpi.layer}"]
 
-    def run(ranks, kind, commits, *hints, env=None):
-        command = stock_mpi.command(ranks, [*front, program, str(tmp_path / "data"), kind, str(commits), *hints])
+    def run(guest, ranks, *words, env=None):
+        program = guests.mpi(stock_mpi, guest)
+        command = stock_mpi.command(ranks, [*front, program, str(tmp_path / "data"), *words])
         return job.run(command, timeout=TIME, env={**stock_mpi.env, **(env or {})})
     return run
+
+
+@pytest.fixture
+def versions(run_guest):
+    def run(ranks, kind, commits, *hints, env=None):
+        return run_guest("mpi_versions", ranks, kind, str(commits), *hints, env=env)
+    return run
+
+
+@pytest.fixture
+def changes(run_guest):
+    """Commits few changes and returns what each rank on storage read and wrote in the last one."""
+    def run(kind, found, commits, env=None):
+        result = run_guest("mpi_versions_changes", 3, kind, str(commits), "7", env=env)
+        assert result.code == 0, result
+        assert [line for line in result.lines if "found" in line] == \
+            [f"rank {i}: found {found}, made {found + commits}, 0 wrong" for i in range(3)], result
+        return [tuple(map(int, re.findall(r"(?:read|wrote) (\d+)", line)))
+                for line in result.lines if "wrote" in line and not (kind == "mixed" and "rank 1" in line)]
+    return run
+
+
+def pages_are_tracked():
+    """The kernel tells which pages a process has stored into, and nothing writes to them unseen."""
+    version = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
+    return version >= (6, 7) and not any(os.path.exists(path) for path in ("/dev/xpmem", "/dev/knem"))
 
 
 def says(ranks, found, made):
@@ -105,3 +135,28 @@ def test_hints_that_exclude_versions_are_refused(versions, hint, word):
 def test_window_without_versions_cannot_commit(versions):
     result = versions(2, "shared", 1, "storage_alloc_versions=0")
     assert result.code != 0 and "storage_alloc_versions=1" in result.err, result
+
+
+@pytest.mark.parametrize("kind", ["separate", "shared", "combined", "mixed", "contiguous", "noncontiguous", "queried"])
+def test_what_ranks_store_by_any_way_is_in_the_version(request, changes, kind):
+    """A commit neither reads nor writes more than what has changed, whichever rank stored it. Compared are parts in
+    memory, those of tasks that share pages, and, in the first commits of a job, what slots hold of the one before."""
+    found, is_tasks = 0, request.node.callspec.params["run_guest"] == "tasks"
+    may_read = kind == "combined" or (is_tasks and kind == "contiguous")
+    for commits in (3, 1, 2, 4):
+        moved = changes(kind, found, commits)
+        found += commits
+    assert found == 10 and len(moved) == (2 if kind == "mixed" else 3)
+    for read, wrote in moved if pages_are_tracked() else ():
+        assert wrote < 2 << 20, moved
+        assert read < 64 << 10 or may_read, moved
+    assert changes(kind, found, 0) == []
+
+
+@pytest.mark.parametrize("kind", ["separate", "noncontiguous"])
+def test_what_a_forked_child_stores_is_in_the_version(changes, kind):
+    """Nobody sees its stores, so that all is compared from there on."""
+    child = {"CHILD": "3"}
+    changes(kind, 0, 2, env=child)
+    assert all(read > 3 << 20 for read, _ in changes(kind, 2, 3, env=child))
+    changes(kind, 5, 0, env=child)

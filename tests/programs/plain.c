@@ -1,4 +1,5 @@
 /* tests/programs/plain.c: what any libc can do; built with glibc, statically, and with musl. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,6 +8,20 @@
 #include "choose.h"
 
 static int counter = 5; /* relocated and writable: each task has its own */
+
+static int errno_first = -1, errno_in_main = -1;
+
+__attribute__((constructor)) static void note_errno(void)
+{
+    errno_first = errno;
+}
+
+static int play_errno(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    printf("errno %d, then %d\n", errno_first, errno_in_main);
+    return 0;
+}
 
 static int play_hello(int argc, char **argv)
 {
@@ -95,7 +110,9 @@ __attribute__((used)) static int begin_hidden(void *argument)
 
 int main(int argc, char **argv)
 {
+    errno_in_main = errno;
     static const struct scene scenes[] = {{"hello", play_hello},
+                                          {"errno", play_errno},
                                           {"malloc", play_malloc},
                                           {"threads", play_threads},
                                           {"wait", play_wait}};

@@ -28,6 +28,10 @@ struct direct_rank {
     _Atomic uint32_t completed;
     /* Of windows on storage: struct storage_region's `failed`, shared by all ranks. */
     _Atomic int failed;
+    /* Of windows with versions: some process cannot tell where it has stored into this part
+     * (storage/written.c). Set once, by any rank (relaxed: an agreement comes before the part's
+     * rank reads it). */
+    _Atomic int is_unseen;
     struct direct_updating all, stripes[DIRECT_STRIPES];
     int disp_unit;
     char *base; /* these three: written by the rank itself before any rank uses the window */

@@ -63,7 +63,7 @@ int intra_node_reaches(struct window *window, int rank, enum direct_use way)
 void intra_node_mark(struct window *window, int rank)
 {
     if (has_part(window, rank))
-        atomic_store_explicit(&window->use[rank].is_written, 1, memory_order_relaxed);
+        direct_begin_to_write(window, rank);
 }
 
 /* ---- Synchronisation ---- */

@@ -136,7 +136,7 @@ int storage_build(struct window *window, const struct window_request *request)
         memcpy(claims, all, (size_t)group->ranks * sizeof(*claims));
         result = storage_claim(storage, group, sizes, claims, &error);
         class = storage_report(group->rank, request->call, result, &error);
-        outcome = storage_reach(window, request, class);
+        outcome = storage_reach(window, request, sizes, class);
     }
     free(sizes);
     free(claims);
@@ -174,6 +174,7 @@ void storage_dismantle(struct window *window)
     storage_hints_clear(&storage->hints);
     pthread_mutex_destroy(&storage->mutex);
     free(storage->others);
+    free(storage->written);
     free(storage->counts);
     free(storage);
     window->memory = NULL;

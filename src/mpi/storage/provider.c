@@ -7,7 +7,7 @@
 #include "base/futex.h"
 #include "mpi/real/message.h"
 #include "mpi/rma/count.h"
-#include "mpi/storage/window.h"
+#include "mpi/storage/written.h"
 
 int storage_class(int result)
 {
@@ -182,6 +182,7 @@ const struct window_provider provider_storage = {
     .accepts = accepts,
     .allocate = storage_build,
     .copy = storage_copy,
+    .await_stores = storage_written_await,
     .sync = sync_window,
     .describe = describe,
     .close = close_storage,

@@ -18,7 +18,7 @@
 #include "mpi/real/message.h"
 #include "mpi/rma/count.h"
 #include "mpi/rma/intra_node.h"
-#include "mpi/storage/window.h"
+#include "mpi/storage/written.h"
 
 /* What a rank tells the others about its part. */
 struct place {
@@ -175,20 +175,26 @@ static int lowest_of_node(const struct group *group)
     return rank;
 }
 
+/* Bytes of it: struct direct, and the maps of what was stored into. */
+static size_t control_size(const struct group *group, const uint64_t *sizes)
+{
+    return direct_size(group->ranks) + storage_written_size(sizes, group->ranks);
+}
+
 /* Called by the lowest rank of several processes: the descriptor of the shared memory, or -1. */
-static int make_control(const struct group *group)
+static int make_control(const struct group *group, const uint64_t *sizes)
 {
     int control = memfd_create("onespace-window", MFD_CLOEXEC);
-    if (control >= 0 && ftruncate(control, (off_t)direct_size(group->ranks)) == 0)
+    if (control >= 0 && ftruncate(control, (off_t)control_size(group, sizes)) == 0)
         return control;
     if (control >= 0)
         close(control);
     return -1;
 }
 
-static int map_control(struct window *window, int control)
+static int map_control(struct window *window, const uint64_t *sizes, int control)
 {
-    size_t size = direct_size(window->group->ranks);
+    size_t size = control_size(window->group, sizes);
     void *at =
         control < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
     if (at == MAP_FAILED)
@@ -202,11 +208,14 @@ static int map_control(struct window *window, int control)
         munmap(shared, size);
         return -ENOMEM;
     }
-    return 0;
+    return storage_written_place(window->memory, sizes, (char *)at + direct_size(shared->ranks));
 }
 
 static void forget_control(struct window *window)
 {
+    struct storage_window *storage = window->memory;
+    free(storage->written);
+    storage->written = NULL;
     if (window->direct_mapped)
         munmap(window->direct, window->direct_mapped);
     intra_node_free(window->intra_node);
@@ -260,7 +269,7 @@ static int settle(struct window *window)
 
 /* *can: whether all ranks of this node reach its parts; the same on all of them. */
 static int reach_all(struct window *window, const struct place *all, int *can,
-                     const struct window_request *request)
+                     const struct window_request *request, const uint64_t *sizes)
 {
     const struct group *group = window->group;
     struct storage_error error = {""};
@@ -269,7 +278,7 @@ static int reach_all(struct window *window, const struct place *all, int *can,
         int lowest = lowest_of_node(group), is_mine = group->rank == lowest;
         int control = is_mine ? -1 : storage_open_of(group, lowest, all[lowest].control);
         if (!is_mine)
-            mine = map_control(window, control);
+            mine = map_control(window, sizes, control);
         if (control >= 0)
             close(control);
     }
@@ -285,12 +294,13 @@ static int reach_all(struct window *window, const struct place *all, int *can,
     return result;
 }
 
-int storage_reach(struct window *window, const struct window_request *request, int error)
+int storage_reach(struct window *window, const struct window_request *request,
+                  const uint64_t *sizes, int error)
 {
     const struct group *group = window->group;
     int is_control_mine = !group->is_one_space && group->rank == lowest_of_node(group);
-    int control = is_control_mine ? make_control(group) : -1, can = 0;
-    if (is_control_mine && control >= 0 && map_control(window, control) < 0)
+    int control = is_control_mine ? make_control(group, sizes) : -1, can = 0;
+    if (is_control_mine && control >= 0 && map_control(window, sizes, control) < 0)
         error = MPI_ERR_NO_MEM;
     struct place mine = place_of(window, error, control);
     const void *gathered;
@@ -301,7 +311,7 @@ int storage_reach(struct window *window, const struct window_request *request, i
     if (result == MPI_SUCCESS && (is_one_node(group) || !request->is_shared)) {
         if (all)
             memcpy(all, gathered, (size_t)group->ranks * sizeof(*all));
-        result = reach_all(window, all, &can, request);
+        result = reach_all(window, all, &can, request, sizes);
     }
     if (control >= 0)
         close(control);

@@ -12,6 +12,7 @@
 
 #include "base/futex.h"
 #include "mpi/real/message.h"
+#include "mpi/storage/written.h"
 #include "storage/versions/versions.h"
 
 /* ---- The ranks ---- */
@@ -31,22 +32,15 @@ static int least(void *context, int64_t mine, int64_t *result)
 /* The storage part's pages are tracked; the memory part is reported as a whole, to be compared. */
 static int changes(void *context, struct storage_ranges *changes)
 {
-    struct storage_window *storage = context;
+    struct window *window = context;
+    const struct storage_window *storage = window->memory;
     const struct storage_layout *layout = &storage->own.layout;
-    int result = storage_region_changes(&storage->own.region, changes);
+    int result = storage_written_take(window, changes);
     if (result < 0 || !layout->memory_length)
         return result;
-    uint64_t shift = layout->storage_first ? 0 : layout->memory_length;
     uint64_t memory = layout->storage_first ? layout->storage_length : 0;
-    void *more = realloc(changes->range, (changes->count + 1) * sizeof(*changes->range));
-    if (!more)
-        return -ENOMEM;
-    changes->range = more;
-    changes->room = changes->count + 1;
-    for (size_t i = 0; i < changes->count; i++)
-        changes->range[i].offset += shift;
-    changes->range[changes->count++] = (struct storage_range){memory, layout->memory_length};
-    return 1;
+    int added = storage_ranges_add(changes, memory, layout->memory_length);
+    return added < 0 ? added : 1;
 }
 
 enum {
@@ -65,7 +59,7 @@ static uint64_t seconds(uint64_t nanoseconds)
  * known from the last time only. */
 static void progress(void *context, uint64_t done, uint64_t of)
 {
-    struct storage_window *storage = context;
+    struct storage_window *storage = ((struct window *)context)->memory;
     uint64_t now = futex_now_ns(), took = now - storage->progress.began, mib = done >> 20;
     const char *file = storage->hints.filename;
     storage->progress.bytes = of;
@@ -94,27 +88,20 @@ static void progress(void *context, uint64_t done, uint64_t of)
                       file, mib, seconds(expected - took));
 }
 
-static struct versions_part part_of(struct storage_window *storage, const char *base)
+static struct versions_part part_of(struct window *window)
 {
+    const struct storage_window *storage = window->memory;
     const struct storage_layout *layout = &storage->own.layout;
     return (struct versions_part){
         .path = storage->hints.filename,
-        .base = (char *)base,
+        .base = window->base,
         .length = layout->storage_length + layout->memory_length,
         .is_in_file = layout->memory_length == 0,
         .offset = layout->file_offset,
         .changes = changes,
-        .context = storage,
+        .context = window,
         .progress = storage->rank == 0 ? progress : NULL,
     };
-}
-
-/* Only stores through this process's page tables are seen: not those of other processes that map
- * the file or the memory, of network devices, or of a second rank on the same bytes. */
-static int sees_all_stores(const struct window *window)
-{
-    const struct storage_window *storage = window->memory;
-    return (window->group->is_one_space || storage->ranks == 1) && !storage->overlaps;
 }
 
 /* ---- Open and close ---- */
@@ -223,17 +210,17 @@ int storage_versions_open(struct window *window, const char *call)
         result = (int)all;
     if (result == 0)
         result = gather_versioned(storage, &ranks, &error);
-    if (result == 0 && storage->hints.is_storage && sees_all_stores(window))
-        (void)storage_region_track(&storage->own.region); /* otherwise everything is compared */
     if (result == 0) {
         if (storage->hints.is_storage) {
-            struct versions_part part = part_of(storage, window->base);
+            struct versions_part part = part_of(window);
             struct versions_group group = {ranks, (uint32_t)ranks->rank, (uint32_t)ranks->count,
                                            broadcast, least};
             result = versions_open(&part, &group, (unsigned)keep, NULL, &storage->versions, &error);
         }
         result = learn_newest(storage, result);
     }
+    if (result == 0)
+        storage_written_begin(window);
     storage->kept = result == 0 ? keep : 0;
     if (result == 0 && error.text[0])
         layer_message(storage->rank, "%s: %s", call, error.text);
@@ -246,16 +233,22 @@ void storage_versions_close(struct storage_window *storage)
     storage->versions = NULL;
 }
 
-/* No rank's part is written before all ranks have called: until then they may store into it. Ranks
- * with versions agree on that by themselves. */
-int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call)
+/* No rank's part is written before all ranks have called: until then they may store into it, also
+ * through the mapping of another task of the process. Nor before all have told what they stored;
+ * ranks with versions agree on that by themselves. */
+int storage_versions_commit(struct window *window, const char *call)
 {
+    struct storage_window *storage = window->memory;
     struct storage_error error = {""};
     uint64_t began = futex_now_ns();
     int64_t all = 0;
     int result = 0;
     atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
-    if (storage->has_memory_ranks)
+    if (!window->group->is_one_space)
+        result = storage_least(&storage->all, 0, &all);
+    if (result == 0)
+        storage_written_tell(window);
+    if (result == 0 && storage->has_memory_ranks)
         result = storage_least(&storage->all, 0, &all);
     storage->progress.began = began;
     storage->progress.bytes = 0;
@@ -266,7 +259,7 @@ int storage_versions_commit(struct storage_window *storage, uint64_t size, const
         storage->progress.last_bytes = storage->progress.bytes;
     }
     result = learn_newest(storage, result);
-    storage_count(&storage->counts->commit, storage->versions ? size : 0, began, result);
+    storage_count(&storage->counts->commit, storage->versions ? window->size : 0, began, result);
     return report(storage, call, result, &error);
 }
 

@@ -7,8 +7,8 @@
 /* The last step of creating a window: when its ranks on storage want versions (all or none), their
  * bytes become those of the newest one. An error class, the same on all ranks. */
 int storage_versions_open(struct window *window, const char *call);
-/* onespace_window_commit; `size`: the part's bytes. Collective. An error class, after a message. */
-int storage_versions_commit(struct storage_window *storage, uint64_t size, const char *call);
+/* onespace_window_commit. Collective. An error class, after a message. */
+int storage_versions_commit(struct window *window, const char *call);
 /* Local; 0: none. */
 uint64_t storage_versions_newest(const struct storage_window *storage);
 /* Local, before the part is unmapped. */

@@ -11,6 +11,7 @@
  *   bulk.c      large puts and gets
  *   agree.c     the least value of all ranks
  *   versions.c  versions
+ *   written.c   of a window with versions: what was stored into
  *   request.c   synchronisation in the background
  *   memory.c    MPI_Alloc_mem, and windows that MPI creates on such memory */
 #ifndef ONESPACE_MPI_STORAGE_WINDOW_H
@@ -54,7 +55,7 @@ struct storage_window {
     struct storage_ranks all;    /* of the window */
     int is_closing;              /* close has sent its outcome to all ranks */
     int closed;                  /* outcome of close, when it could not be sent */
-    pthread_mutex_t mutex;       /* guards `requests`; never held across MPI */
+    pthread_mutex_t mutex;       /* guards `requests` and tracking; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counts *counts;
     /* versions.c: how many are kept, 0: none; the newest. The ranks that asked for storage have
@@ -63,6 +64,10 @@ struct storage_window {
     uint64_t newest;
     struct storage_ranks versioned;
     struct versions *versions; /* NULL: none, or this rank has not asked for storage */
+    /* written.c: the map of each rank's part, in memory of the node; NULL: one space, or nothing is
+     * shared. How often this process had forked when the window was made. */
+    _Atomic uint64_t **written;
+    uint32_t forks;
     /* versions.c, of the commit under way: when it began, and when its progress was told last; of
      * the one before: how long it took, for so many bytes. Nanoseconds. */
     struct {
@@ -86,7 +91,8 @@ int storage_report(int rank, const char *call, int result, const struct storage_
 
 /* build.c, reach.c: collective, as window_provider.allocate is. */
 int storage_build(struct window *window, const struct window_request *request);
-int storage_reach(struct window *window, const struct window_request *request, int error);
+int storage_reach(struct window *window, const struct window_request *request,
+                  const uint64_t *sizes, int error);
 /* Opens the file or shared memory behind a descriptor of the rank's process; -1: not possible. */
 int storage_open_of(const struct group *group, int rank, int descriptor);
 /* Unmaps, closes, and frees *storage; leaves the file as it is. */

@@ -85,6 +85,9 @@ struct window_provider {
     /* Copies many bytes to (is_put) or from the part of `rank` at `part`, an address of this
      * process, for MPI_Put and MPI_Get. NULL: memmove does, as for few bytes always. */
     void (*copy)(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
+    /* This process is going to store into the part of `rank`: before the first time since
+     * MPI_Win_sync, and before its address is given to the program. Any thread. NULL: nothing. */
+    void (*await_stores)(struct window *window, int rank);
     /* Makes stores so far as durable as the provider promises. NULL: nothing to do. */
     int (*sync)(struct window *window);
     /* MPI_Win_get_info: adds the hints that are in force. NULL: none. */

@@ -131,7 +131,7 @@ int onespace_window_commit(MPI_Win win, uint64_t *version)
     if (!storage)
         return MPI_ERR_WIN;
     struct window *window = window_find(win);
-    int result = storage_versions_commit(storage, window->size, __func__);
+    int result = storage_versions_commit(window, __func__);
     if (result == MPI_SUCCESS && version)
         *version = storage_versions_newest(storage);
     return window_result(window, result);

@@ -61,7 +61,7 @@ static void end(struct storage_changes *changes)
     free(changes);
 }
 
-static int add(struct storage_ranges *ranges, uint64_t offset, uint64_t length)
+int storage_ranges_add(struct storage_ranges *ranges, uint64_t offset, uint64_t length)
 {
     struct storage_range *last = ranges->count ? &ranges->range[ranges->count - 1] : NULL;
     if (last && last->offset + last->length == offset) {
@@ -87,7 +87,7 @@ static int add_pages(struct storage_ranges *ranges, const struct storage_region 
     uint64_t base = (uintptr_t)region->base, limit = base + region->length;
     start = start < base ? base : start;
     stop = stop > limit ? limit : stop;
-    return start < stop ? add(ranges, start - base, stop - start) : 0;
+    return start < stop ? storage_ranges_add(ranges, start - base, stop - start) : 0;
 }
 
 static int scan(const struct storage_region *region, struct storage_ranges *ranges)
@@ -149,11 +149,13 @@ int storage_region_changes(struct storage_region *region, struct storage_ranges 
         return 0;
     if (region->changes) {
         int result = scan(region, changes);
+        if (result == 0)
+            return 0;
+        storage_untrack(region); /* what the scan has found already is lost */
         if (result != -ENOTSUP)
             return result;
-        storage_untrack(region);
         changes->count = 0;
     }
-    int result = add(changes, 0, region->length);
+    int result = storage_ranges_add(changes, 0, region->length);
     return result < 0 ? result : 1;
 }

@@ -113,6 +113,9 @@ uint64_t storage_memory_available(void);
 
 /* ---- Changes ---- */
 
+/* Adds a range behind the others. 0 or -ENOMEM. */
+int storage_ranges_add(struct storage_ranges *ranges, uint64_t offset, uint64_t length);
+
 /* Starts tracking stores. 0, or -ENOTSUP: the kernel cannot (PAGEMAP_SCAN is of Linux 6.7);
  * storage_region_changes then reports the whole region. */
 int storage_region_track(struct storage_region *region);

@@ -44,7 +44,9 @@ static void op_getrlimit(const int *a)
     say_limit(&limit);
 }
 
-/* limit value: of files at least 12 may be open, and a file may have a GiB */
+/* limit value: of files at least 12 may be open, and a file may have a GiB. The signals that a
+ * RLIMIT_SIGPENDING of 12 limits are those of all processes of the user: with others' signals
+ * pending, pthread_cancel fails (EAGAIN), and whoever then joins the thread waits for ever. */
 static void op_setrlimit(const int *a)
 {
     static const rlim_t values[] = {12, 64, 1024, RLIM_INFINITY, 8 << 20, 1 << 30};
@@ -54,9 +56,10 @@ static void op_setrlimit(const int *a)
         say_result(setrlimit((unsigned)which, &(struct rlimit){1, 1}));
         return;
     }
-    limit.rlim_cur = which == RLIMIT_FSIZE   ? values[3 + a[1] % 3 / 2 * 2]
-                     : which == RLIMIT_STACK ? values[4]
-                                             : values[a[1] % 4];
+    limit.rlim_cur = which == RLIMIT_FSIZE        ? values[3 + a[1] % 3 / 2 * 2]
+                     : which == RLIMIT_STACK      ? values[4]
+                     : which == RLIMIT_SIGPENDING ? values[2 + a[1] % 2]
+                                                  : values[a[1] % 4];
     say_result(setrlimit((unsigned)which, &limit));
     getrlimit((unsigned)which, &limit);
     say_limit(&limit);

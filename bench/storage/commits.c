@@ -1,0 +1,139 @@
+/* bench/storage/commits.c: what does a version cost of which few pages are new?
+ *
+ *   commits [options of windows] [-b BYTES] [-p PERCENT] [-n COMMITS]
+ *       "store PERCENT SECONDS", "commit PERCENT SECONDS": medians of the longest rank's;
+ *       "read PERCENT BYTES", "written PERCENT BYTES": by the system calls of all ranks, in one
+ *       commit.
+ *
+ * BYTES are those of all ranks. Between two commits each rank stores into PERCENT of its pages, and
+ * puts a tenth as many of the next rank's. Three commits, which write everything, come first. A
+ * window that has no versions is synchronised instead. */
+#include "window.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As <onespace/window.h> declares it: the layer's, if there is one. */
+extern int onespace_window_commit(MPI_Win win, uint64_t *version) __attribute__((weak));
+
+enum { PAGE = 4096, FIRST = 3, MOST = 101 };
+
+static long bytes = 1L << 30, percent = 1, commits = 7;
+static int rank, ranks;
+static uint64_t state = 1;
+
+static long chance(long of)
+{
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (long)((state >> 33) % (uint64_t)of);
+}
+
+static void change(const struct window *window)
+{
+    static char page[PAGE];
+    long pages = window->bytes / PAGE, count = pages * percent / 100;
+    for (long i = 0; i < count; i++)
+        memset(window->base + chance(pages) * PAGE, (int)chance(256), PAGE);
+    for (long i = 0; i < count / 10; i++) {
+        memset(page, (int)chance(256), PAGE);
+        MPI_Put(page, PAGE, MPI_BYTE, (rank + 1) % ranks, chance(pages) * PAGE, PAGE, MPI_BYTE,
+                window->handle);
+    }
+    MPI_Win_flush_all(window->handle);
+}
+
+/* Of the system calls that read or write of all ranks. */
+static void moved(double sums[2])
+{
+    char line[128];
+    unsigned long long number;
+    double own[2] = {0, 0};
+    FILE *file = fopen("/proc/self/io", "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "rchar: %llu", &number) == 1)
+            own[0] = (double)number;
+        if (sscanf(line, "wchar: %llu", &number) == 1)
+            own[1] = (double)number;
+    }
+    if (file)
+        fclose(file);
+    MPI_Allreduce(own, sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static int compare(const void *one, const void *other)
+{
+    double a = *(const double *)one, b = *(const double *)other;
+    return (a > b) - (a < b);
+}
+
+static void say(const char *what, double *values)
+{
+    qsort(values, (size_t)commits, sizeof(*values), compare);
+    if (rank == 0)
+        printf("%s %ld %.9f\n", what, percent, values[commits / 2]);
+}
+
+static void measure(struct window *window)
+{
+    double store[MOST], commit[MOST], read[MOST], written[MOST], before[2], after[2];
+    for (long i = -FIRST; i < commits; i++) {
+        double begun = MPI_Wtime();
+        change(window);
+        double stored = longest(MPI_Wtime() - begun);
+        moved(before);
+        begun = MPI_Wtime();
+        if (window->kind < WINDOW_STORAGE)
+            window_sync(window);
+        else if (onespace_window_commit(window->handle, NULL) != MPI_SUCCESS)
+            fail("there is no version");
+        double took = longest(MPI_Wtime() - begun);
+        moved(after);
+        progress("commits: %ld of %ld", i + FIRST, commits + FIRST);
+        if (i < 0)
+            continue;
+        store[i] = stored;
+        commit[i] = took;
+        read[i] = after[0] - before[0];
+        written[i] = after[1] - before[1];
+    }
+    say("store", store);
+    say("commit", commit);
+    say("read", read);
+    say("written", written);
+}
+
+int main(int argc, char **argv)
+{
+    struct window_options options = {.kind = WINDOW_STORAGE};
+    struct window window;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "b:p:n:")) != -1;)
+        if (option == 'b')
+            bytes = number_of(optarg, "-b");
+        else if (option == 'p')
+            percent = number_of(optarg, "-p");
+        else if (option == 'n')
+            commits = number_of(optarg, "-n");
+        else if (!window_option(option, optarg, &options))
+            fail("usage: commits [options] [-b BYTES] [-p PERCENT] [-n COMMITS]\n" WINDOW_USAGE);
+    if (options.kind < WINDOW_MMAP || (options.kind >= WINDOW_STORAGE && !onespace_window_commit))
+        fail("commits is for windows with a file, and for versions it needs the layer");
+    if (commits < 1 || commits > MOST || percent > 100 || bytes / ranks < PAGE)
+        fail("commits makes 1 to %d versions of a page or more on each rank", MOST);
+    if (options.kind >= WINDOW_STORAGE)
+        options.hints[options.hint_count++] = "storage_alloc_versions=1";
+    state += (uint64_t)rank;
+    struct window_request request = {"commits", bytes / ranks / PAGE * PAGE, 1, 0, 0};
+    window_make(&window, &options, &request);
+    MPI_Win_lock_all(0, window.handle);
+    measure(&window);
+    MPI_Win_unlock_all(window.handle);
+    window_free(&window);
+    MPI_Finalize();
+    return 0;
+}
