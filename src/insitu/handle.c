@@ -40,6 +40,8 @@ static int map_table(struct space *space)
     if (raw_failed(result) && result != -EEXIST)
         return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
                            strerror((int)-result));
+    /* Of its places few are used: a huge page would take 2 MiB for the first. A hint only. */
+    (void)raw(__NR_madvise, LAYOUT_INSITU, sizeof(struct insitu_table), MADV_NOHUGEPAGE);
     /* Release: whoever sees the flag can read the table, which is all zero. */
     atomic_store_explicit(&space->insitu, 1, memory_order_release);
     return claim_table(space);

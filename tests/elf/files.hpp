@@ -132,7 +132,8 @@ struct Crafted {
     Elf64_Phdr &add(uint32_t type, uint32_t flags, uint64_t offset, uint64_t vaddr, uint64_t filesz,
                     uint64_t memsz)
     {
-        entries.push_back({type, flags, offset, vaddr, vaddr, filesz, memsz, ARCH_PAGE});
+        const auto align = static_cast<uint64_t>(ARCH_PAGE);
+        entries.push_back({type, flags, offset, vaddr, vaddr, filesz, memsz, align});
         header.e_phnum = static_cast<uint16_t>(entries.size());
         return entries.back();
     }

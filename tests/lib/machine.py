@@ -163,8 +163,10 @@ def write_initramfs(path, directory, script, files, kind):
             archive.add_tree(kind.root, left_out=LEFT_OUT)
         for name in ("/proc", "/sys", "/dev", "/root", "/run"):
             archive.directory(name)
-        archive.entry("/tmp", stat.S_IFDIR | 0o1777)
-        archive.seen.add("/tmp")
+        archive.directory("/var")
+        for name in ("/tmp", "/var/tmp"):
+            archive.entry(name, stat.S_IFDIR | 0o1777)
+            archive.seen.add(name)
         archive.entry("/dev/console", stat.S_IFCHR | 0o600, major=5, minor=1)
         archive.file_of("/init", build_init(directory, kind))
         archive.file_of("/commands", script.encode())

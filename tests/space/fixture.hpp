@@ -340,11 +340,12 @@ inline std::string added_mappings(const Footprint &before, const Footprint &afte
     return text;
 }
 
-// No more than before, but for what the root's own heap may have taken. The reaper unmaps after the
-// status can be collected, hence the patience.
+// No more than before, but for what the root's own heap may have taken; `more_kib` with pages of 4
+// KiB. The reaper unmaps after the status can be collected, hence the patience.
 inline void expect_flat(const Footprint &before, unsigned more_mappings = 2, long more_kib = 1024)
 {
     Footprint after;
+    more_kib *= sysconf(_SC_PAGESIZE) / 4096;
     EXPECT_TRUE(eventually(
         [&] {
             after = Footprint::now();

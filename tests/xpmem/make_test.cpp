@@ -1,4 +1,5 @@
 // tests/xpmem/make_test.cpp: naming memory, and taking the name back.
+#include "arch/constants.h"
 #include "user.hpp"
 
 using namespace fixture;
@@ -33,9 +34,10 @@ TEST_F(xpmem_making, names_everything)
     Reply attached = attach(apid.result, reinterpret_cast<off_t>(memory.at(Page)), Page);
     EXPECT_EQ(attached.address(), memory.at(Page));
     // Up to the end of what a program can map, and not beyond.
-    EXPECT_EQ(attach(apid.result, 0x7fffffffe000, Page).result, 0x7fffffffe000);
-    EXPECT_EQ(attach(apid.result, 0x7fffffffe000, 2 * Page), fails(EINVAL));
-    EXPECT_EQ(attach(apid.result, 0x7ffffffff000, Page), fails(EINVAL));
+    off_t end = ARCH_ADDRESS_END;
+    EXPECT_EQ(attach(apid.result, end - Page, Page).result, end - Page);
+    EXPECT_EQ(attach(apid.result, end - Page, 2 * Page), fails(EINVAL));
+    EXPECT_EQ(attach(apid.result, end, Page), fails(EINVAL));
 }
 
 TEST_F(xpmem_making, does_not_look_at_what_is_mapped)
@@ -65,8 +67,8 @@ TEST_F(xpmem_making, refuses_bad_ranges)
     EXPECT_EQ(make(memory.at(), Page + 12), fails(EINVAL));
     EXPECT_EQ(make(reinterpret_cast<void *>(-2), Page), fails(EINVAL));
     EXPECT_EQ(make(reinterpret_cast<void *>(-Page), Page), fails(EINVAL));
-    EXPECT_EQ(make(reinterpret_cast<void *>(0x7ffffffff000), Page), fails(EINVAL));
-    EXPECT_EQ(make(reinterpret_cast<void *>(0x7fffffffe000), 2 * Page), fails(EINVAL));
+    EXPECT_EQ(make(reinterpret_cast<void *>(ARCH_ADDRESS_END), Page), fails(EINVAL));
+    EXPECT_EQ(make(reinterpret_cast<void *>(ARCH_ADDRESS_END - Page), 2 * Page), fails(EINVAL));
     EXPECT_EQ(make(reinterpret_cast<void *>(Page), XPMEM_MAXADDR_SIZE), fails(EINVAL));
 }
 

@@ -344,7 +344,9 @@ static int play_check(int argc, char **argv)
     sscanf(argv[3], "%p", (void **)&read_only);
     sscanf(argv[4], "%p", (void **)&no_access);
     sscanf(argv[5], "%p", (void **)&cut_file);
-    local = mmap(NULL, AREA + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Low: the kernel refuses lengths that lead from there beyond the last address. */
+    local = mmap((void *)(UINT64_C(1) << 44), AREA + PAGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(local + AREA, PAGE, PROT_NONE);
     for (int writing = 0; writing < 2; writing++) {
         check_vectors(writing);

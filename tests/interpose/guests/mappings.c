@@ -224,6 +224,7 @@ static int play_holes(int argc, char **argv)
             if ((at[i] = map(size, PROT_READ | PROT_WRITE, 0)) == MAP_FAILED)
                 return said("map", 0);
             note(at[i], size);
+            (void)madvise(at[i], size, MADV_NOHUGEPAGE); /* or two bytes may take 4 MiB */
             at[i][0] = at[i][size - 1] = (char)i;
         }
     }

@@ -1,5 +1,5 @@
 /* tests/interpose/guests/turns.c: maps, writes, checks and unmaps, ROUNDS times on each of THREADS
- * threads, and as often in the handler of a signal that interrupts them.
+ * threads, and in the handler of a signal that interrupts them a millisecond after the last one.
  *
  * turns THREADS ROUNDS: prints "maps N wrong N", of the threads. */
 #include <pthread.h>
@@ -31,11 +31,18 @@ static int map_once(uint32_t value)
     return munmap(memory, SIZE) == 0 && is_right;
 }
 
+/* Once: a timer that repeats by itself would leave a slow machine no time for anything else. */
+static void start_timer(void)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 1000}}, NULL);
+}
+
 static void on_timer(int signal)
 {
     (void)signal;
     if (!map_once((uint32_t)syscall(SYS_gettid)))
         wrong++;
+    start_timer();
 }
 
 static void *work(void *unused)
@@ -53,14 +60,12 @@ int main(int argc, char **argv)
     pthread_t threads[16];
     int count = argc > 1 ? atoi(argv[1]) : 1;
     rounds = argc > 2 ? atoi(argv[2]) : 1;
-    struct itimerval often = {{0, 1000}, {0, 1000}};
     sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_timer, .sa_flags = SA_RESTART}, NULL);
-    setitimer(ITIMER_REAL, &often, NULL);
+    start_timer();
     for (int i = 0; i < count; i++)
         pthread_create(&threads[i], NULL, work, NULL);
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
     printf("maps %d wrong %d\n", maps, wrong);
     return 0;
 }

@@ -254,11 +254,13 @@ Part map_part(std::string &path)
     off_t at = job->is_separate ? 0 : off_t(part.first * page_size);
     if (fd < 0 || posix_fallocate(fd, at, off_t(part.bytes)) != 0)
         stop(path.c_str());
-    void *map = mmap(nullptr, part.count * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+    off_t before = at % sysconf(_SC_PAGESIZE); // the kernel's pages may be larger
+    void *map = mmap(nullptr, size_t(before) + part.count * page_size, PROT_READ | PROT_WRITE,
+                     MAP_SHARED, fd, at - before);
     if (map == MAP_FAILED)
         stop("mmap");
     close(fd);
-    part.base = static_cast<uint64_t *>(map);
+    part.base = static_cast<uint64_t *>(map) + before / 8;
     return part;
 }
 
