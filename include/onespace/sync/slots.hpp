@@ -117,7 +117,7 @@ template <member Member> class slots
     {
         if (heard_all)
             all_finished_ = operation_ - 1;
-        if (tells_ || operation_ % told_every == 0)
+        if (tells_ || operation_ % told_every == 0 || member_.lost()) // then, others may wait
             member_.signal(*finished(member_.rank()), operation_);
     }
     // Waits until `rank` has finished this operation, in which it must tell_end.

@@ -365,6 +365,20 @@ static void gather_sizes(int rank, int given, int expected)
            wrong);
 }
 
+/* Rank 1 makes another call, after so many that are alike: nobody waits for ever. */
+static void gather_with_another_call(int rank, int before)
+{
+    static signed char mine[16384], all[8 * 16384];
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    while (before--)
+        MPI_Bcast(mine, 1, MPI_CHAR, 0, comm);
+    if (rank == 1)
+        MPI_Alltoall(mine, 1024, MPI_CHAR, all, 1024, MPI_CHAR, comm);
+    else
+        MPI_Gather(mine, 16384, MPI_CHAR, all, 16384, MPI_CHAR, 0, comm);
+}
+
 static int disagree(int rank)
 {
     static const int sizes[][2] = {{65536, 65536}, {65536, 32768}, {65536, 100},
@@ -372,6 +386,8 @@ static int disagree(int rank)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         gather_sizes(rank, sizes[i][0], sizes[i][1]);
+    for (int before = 0; before < 3; before++)
+        gather_with_another_call(rank, before);
     MPI_Finalize();
     return wrong != 0;
 }
