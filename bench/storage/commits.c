@@ -45,24 +45,6 @@ static void change(const struct window *window)
     MPI_Win_flush_all(window->handle);
 }
 
-/* Of the system calls that read or write of all ranks. */
-static void moved(double sums[2])
-{
-    char line[128];
-    unsigned long long number;
-    double own[2] = {0, 0};
-    FILE *file = fopen("/proc/self/io", "r");
-    while (file && fgets(line, sizeof(line), file)) {
-        if (sscanf(line, "rchar: %llu", &number) == 1)
-            own[0] = (double)number;
-        if (sscanf(line, "wchar: %llu", &number) == 1)
-            own[1] = (double)number;
-    }
-    if (file)
-        fclose(file);
-    MPI_Allreduce(own, sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
 static int compare(const void *one, const void *other)
 {
     double a = *(const double *)one, b = *(const double *)other;
@@ -78,26 +60,26 @@ static void say(const char *what, double *values)
 
 static void measure(struct window *window)
 {
-    double store[MOST], commit[MOST], read[MOST], written[MOST], before[2], after[2];
+    double store[MOST], commit[MOST], read[MOST], written[MOST];
     for (long i = -FIRST; i < commits; i++) {
         double begun = MPI_Wtime();
         change(window);
         double stored = longest(MPI_Wtime() - begun);
-        moved(before);
+        double had_read = io_so_far("rchar"), had_written = io_so_far("wchar");
         begun = MPI_Wtime();
         if (window->kind < WINDOW_STORAGE)
             window_sync(window);
         else if (onespace_window_commit(window->handle, NULL) != MPI_SUCCESS)
             fail("there is no version");
         double took = longest(MPI_Wtime() - begun);
-        moved(after);
+        double has_read = io_so_far("rchar"), has_written = io_so_far("wchar");
         progress("commits: %ld of %ld", i + FIRST, commits + FIRST);
         if (i < 0)
             continue;
         store[i] = stored;
         commit[i] = took;
-        read[i] = after[0] - before[0];
-        written[i] = after[1] - before[1];
+        read[i] = has_read - had_read;
+        written[i] = has_written - had_written;
     }
     say("store", store);
     say("commit", commit);

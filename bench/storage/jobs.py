@@ -1,5 +1,6 @@
 """bench/storage/jobs.py: compiling and running the programs with each MPI, interleaving the kinds of windows, and the
 statistics of pairs."""
+import functools
 import math
 import os
 import pathlib
@@ -68,6 +69,14 @@ def add_all(result, prefix, samples, units, limit=False):
         unit = next((unit for end, unit in units.items() if quantity.endswith(end)), "s")
         add = result.limit if limit else result.add
         add(f"{prefix}/{quantity}", unit, {x: one for (which, x), one in samples.items() if which == quantity})
+
+
+def measure_ways(context, result, mpi, place, names, run, units):
+    """run(name, way) gives {(quantity, x): value}; the series are MPI/WAY/PLACE/NAME/QUANTITY."""
+    samples = ob.alternate({(way, name): functools.partial(run, name, way) for way in context.ways for name in names},
+                           context.repeats)
+    for (way, name), found in samples.items():
+        add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, units)
 
 
 def mpis_of(result):

@@ -32,11 +32,8 @@ def measure(context, result):
                                     settings["percent"], "-n", settings["commits"]], way=way)
                 place.clear()
                 return jobs.values(text)
-            samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
-                                    for way in context.ways for kind in KINDS if kind in context.kinds},
-                                   context.repeats)
-            for (way, kind), found in samples.items():
-                jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
+            kinds = [kind for kind in KINDS if kind in context.kinds]
+            jobs.measure_ways(context, result, mpi, place, kinds, run, UNITS)
     onespace_mpi.each_mpi(context.args, result, one_mpi)
     percent = settings.number("percent")
     changed = settings.number("bytes") * percent / 100

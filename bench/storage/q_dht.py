@@ -63,10 +63,8 @@ def in_core(context, result, program, place):
     def every_size(kind, way):
         return {key: value for slots in context.settings.numbers("slots")
                 for key, value in run(kind, way, slots).items()}
-    samples = ob.alternate({(way, kind): lambda kind=kind, way=way: every_size(kind, way)
-                            for way in context.ways for kind in KINDS if kind in context.kinds}, context.repeats)
-    for (way, kind), found in samples.items():
-        jobs.add_all(result, f"{program.mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
+    kinds = [kind for kind in KINDS if kind in context.kinds]
+    jobs.measure_ways(context, result, program.mpi, place, kinds, every_size, UNITS)
 
 
 def peak(group):

@@ -79,10 +79,7 @@ def measure(context, result):
         names = [name for name, (kind, _) in VARIANTS.items() if kind in (None, *context.kinds)]
         for place in context.places.values():
             run = functools.partial(all_sizes, context, program, corpora, place)
-            samples = ob.alternate({(way, name): functools.partial(run, name, way)
-                                    for way in context.ways for name in names}, context.repeats)
-            for (way, name), found in samples.items():
-                jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{name}", found, UNITS)
+            jobs.measure_ways(context, result, mpi, place, names, run, UNITS)
     onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 

@@ -32,10 +32,7 @@ def measure(context, result):
                 place.clear()
                 return jobs.values(text)
             kinds = [kind for kind in KINDS if kind in context.kinds]
-            samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
-                                    for way in context.ways for kind in kinds}, context.repeats)
-            for (way, kind), found in samples.items():
-                jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, {})
+            jobs.measure_ways(context, result, mpi, place, kinds, run, {})
     onespace_mpi.each_mpi(context.args, result, one_mpi)
 
 

@@ -34,11 +34,8 @@ def measure(context, result):
                                              "-s", settings["stores"], *settings["states"].split()], way=way)
                 place.clear()
                 return jobs.values(text)
-            samples = ob.alternate({(way, kind): lambda kind=kind, way=way: run(kind, way)
-                                    for way in context.ways for kind in KINDS if kind in context.kinds},
-                                   context.repeats)
-            for (way, kind), found in samples.items():
-                jobs.add_all(result, f"{mpi.name}/{way}/{place.name}/{kind}", found, UNITS)
+            kinds = [kind for kind in KINDS if kind in context.kinds]
+            jobs.measure_ways(context, result, mpi, place, kinds, run, UNITS)
     onespace_mpi.each_mpi(context.args, result, one_mpi)
     stores = settings.number("stores")
     result.limit("stored", "bytes", {stores: [float(stores * 4096)] * context.repeats})

@@ -127,27 +127,32 @@ static double device_bytes(const char *path)
            512; /* the kernel counts sectors of 512 bytes, whatever the device's size */
 }
 
-static double own_bytes(void)
+static double sum_of_ranks(double own)
+{
+    double all;
+    MPI_Allreduce(&own, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+double io_so_far(const char *field)
 {
     char line[128];
-    unsigned long long bytes = 0;
+    size_t length = strlen(field);
+    double bytes = 0;
     FILE *file = fopen("/proc/self/io", "r");
     while (file && fgets(line, sizeof(line), file))
-        sscanf(line, "write_bytes: %llu", &bytes);
+        if (strncmp(line, field, length) == 0 && line[length] == ':')
+            bytes = strtod(line + length + 1, NULL);
     if (file)
         fclose(file);
-    return (double)bytes;
+    return sum_of_ranks(bytes);
 }
 
 double written_so_far(const struct window_options *options)
 {
-    double bytes = 0, all;
     if (!options->statistics)
-        bytes = own_bytes();
-    else if (world_rank() == 0)
-        bytes = device_bytes(options->statistics);
-    MPI_Allreduce(&bytes, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    return all;
+        return io_so_far("write_bytes");
+    return sum_of_ranks(world_rank() == 0 ? device_bytes(options->statistics) : 0);
 }
 
 /* ---- Windows ---- */

@@ -84,6 +84,8 @@ void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Bytes written so far: by the device if its statistics are given, else dirtied or written by the
  * ranks' processes (/proc/self/io), summed. The same on all ranks. */
 double written_so_far(const struct window_options *options);
+/* What /proc/self/io counts as `field`, such as "rchar", likewise summed. */
+double io_so_far(const char *field);
 
 /* The maximum over all ranks. */
 double longest(double seconds);

@@ -318,35 +318,32 @@ TEST(StrikeOut, RefusesWhereAShortBranchLeads)
     }
 }
 
+/* A branch with so many bytes of distance, from many places to everywhere around. */
+static void expect_refused_where_it_leads(const Bytes &branch, size_t bytes_of_distance)
+{
+    const size_t site = 20000, length = branch.size() + bytes_of_distance;
+    for (size_t from : {(size_t)0, (size_t)700, (size_t)39000, 40007 - length})
+        for (int to = -2; to < 10; to++) {
+            Bytes bytes = Bytes(site, 0x90) + LOAD_MMAP + SYSCALL + Bytes(20000, 0x90);
+            auto distance = (int32_t)((long)site + to - (long)(from + length));
+            std::memcpy(&bytes[from], branch.data(), branch.size());
+            std::memcpy(&bytes[from + branch.size()], &distance, bytes_of_distance);
+            EXPECT_EQ(is_kept(bytes, site, 7), to <= 0 || to >= 7) << from << " to " << to;
+        }
+}
+
 TEST(StrikeOut, RefusesWhereALongBranchLeads)
 {
-    const size_t site = 20000;
     const std::vector<Bytes> branches = {
         {0xe9}, {0xe8}, {0x0f, 0x84}, {0xf2, 0xe9}, {0x2e, 0x0f, 0x8f}, {0xc7, 0xf8}};
     for (const Bytes &branch : branches)
-        for (size_t from : {(size_t)0, (size_t)700, (size_t)39000, 40007 - branch.size() - 4})
-            for (int to = -2; to < 10; to++) {
-                Bytes bytes = Bytes(site, 0x90) + LOAD_MMAP + SYSCALL + Bytes(20000, 0x90);
-                auto distance = (int32_t)((long)site + to - (long)(from + branch.size() + 4));
-                std::memcpy(&bytes[from], branch.data(), branch.size());
-                std::memcpy(&bytes[from + branch.size()], &distance, 4);
-                EXPECT_EQ(is_kept(bytes, site, 7), to <= 0 || to >= 7) << from << " to " << to;
-            }
+        expect_refused_where_it_leads(branch, 4);
 }
 
 /* An xbegin with an operand size prefix. */
 TEST(StrikeOut, RefusesWhereABranchOf16BitsLeads)
 {
-    const size_t site = 20000;
-    const Bytes branch = {0x66, 0xc7, 0xf8};
-    for (size_t from : {(size_t)0, (size_t)700, (size_t)39000, 40007 - branch.size() - 2})
-        for (int to = -2; to < 10; to++) {
-            Bytes bytes = Bytes(site, 0x90) + LOAD_MMAP + SYSCALL + Bytes(20000, 0x90);
-            auto distance = (int16_t)((long)site + to - (long)(from + branch.size() + 2));
-            std::memcpy(&bytes[from], branch.data(), branch.size());
-            std::memcpy(&bytes[from + branch.size()], &distance, 2);
-            EXPECT_EQ(is_kept(bytes, site, 7), to <= 0 || to >= 7) << from << " to " << to;
-        }
+    expect_refused_where_it_leads({0x66, 0xc7, 0xf8}, 2);
 }
 
 /* What only looks like a branch, in another instruction's immediate, is none. */

@@ -97,9 +97,9 @@ template <member Member> class slots
             return at(rank, channel)->payload;
         std::size_t flags = (channels_ * shape_.depth + 1) * sizeof(flag);
         return flags_.template at<std::byte>(rank, bytes <= medium_room
-                                                       ? flags + index() * medium_room
+                                                       ? flags + index(operation_) * medium_room
                                                        : flags + shape_.depth * medium_room +
-                                                             index() * shape_.longest);
+                                                             index(operation_) * shape_.longest);
     }
     void post(int channel)
     {
@@ -128,10 +128,11 @@ template <member Member> class slots
 
   private:
     static constexpr std::uint64_t told_every = 4; // operations; at most half of a ring
-    // Of this operation's slots in the rings.
-    std::uint64_t index() const
+
+    // Of an operation's slots in the rings.
+    std::uint64_t index(std::uint64_t operation) const
     {
-        return operation_ & (shape_.depth - 1);
+        return operation & (shape_.depth - 1);
     }
     flag *at(int rank, int channel) const
     {
@@ -139,8 +140,8 @@ template <member Member> class slots
     }
     flag *at(int rank, int channel, std::uint64_t operation) const
     {
-        std::uint64_t index = operation & (shape_.depth - 1);
-        return flags_.template at<flag>(rank, (channel * shape_.depth + index) * sizeof(flag));
+        return flags_.template at<flag>(rank,
+                                        (channel * shape_.depth + index(operation)) * sizeof(flag));
     }
     // At what all others have finished, or waits until that is as much.
     void look(std::uint64_t needed)
