@@ -41,27 +41,27 @@
     ROW(struct space, reaper_limits, 1136, 256) \
     ROW(struct space, trampoline_page, 1392, 8) \
     ROW(struct space, refused, 1400, 4) \
-    ROW(struct space, pids, 1408, 8192) \
-    ROW(struct space, debug_head, 9600, 48) \
-    ROW(struct space, debug_tail, 9648, 48) \
-    ROW(struct space, debug_linked, 9696, 4) \
-    ROW(struct space, highest, 9700, 4) \
-    ROW(struct space, insitu, 9704, 4) \
-    ROW(struct space, calls, 9708, 4) \
-    ROW(struct space, oversubscribed, 9712, 4) \
-    ROW(struct space, guard, 9716, 36) \
-    ROW(struct space, overflows, 9752, 16) \
-    ROW(struct space, cpuids, 9768, 3072) \
-    ROW(struct space, files, 12840, 217088) \
-    ROW(struct space, cache, 229928, 56) \
-    ROW(struct space, departure, 229984, 264) \
-    ROW(struct space, export_reach, 230248, 32768) \
-    ROW(struct space, exports, 263016, 2097152) \
-    ROW(struct space, shared, 2360168, 3285416) \
-    ROW(struct space, xpmem_library, 5645584, 4096) \
-    ROW(struct space, xpmem_slots, 5649680, 8388608) \
-    ROW(struct space, holds, 14038288, 8388608) \
-    ROW(struct space, slots, 22426944, 10354688) \
+    ROW(struct space, debug_head, 1408, 48) \
+    ROW(struct space, debug_tail, 1456, 48) \
+    ROW(struct space, debug_linked, 1504, 4) \
+    ROW(struct space, highest, 1508, 4) \
+    ROW(struct space, insitu, 1512, 4) \
+    ROW(struct space, calls, 1516, 4) \
+    ROW(struct space, oversubscribed, 1520, 4) \
+    ROW(struct space, guard, 1524, 36) \
+    ROW(struct space, overflows, 1560, 16) \
+    ROW(struct space, cpuids, 1576, 3072) \
+    ROW(struct space, files, 4648, 217088) \
+    ROW(struct space, cache, 221736, 56) \
+    ROW(struct space, departure, 221792, 264) \
+    ROW(struct space, export_reach, 222056, 32768) \
+    ROW(struct space, exports, 254824, 2097152) \
+    ROW(struct space, shared, 2351976, 3285416) \
+    ROW(struct space, xpmem_library, 5637392, 4096) \
+    ROW(struct space, xpmem_slots, 5641488, 8388608) \
+    ROW(struct space, holds, 14030096, 8388608) \
+    ROW(struct space, slots, 22418752, 10354688) \
+    ROW(struct space, pids, 32833536, 8192) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \

@@ -25,7 +25,7 @@
 #include "registry/statistics.h"
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   6u
+#define SPACE_ABI   7u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -33,6 +33,7 @@
 #define SPACE_AT_SLOT     0x6f6e6502ul
 
 enum { SPACE_LIMITS = 16, SPACE_LIBRARY = 256 };
+enum { SPACE_OWN_PAGES = 64 * 1024 }; /* the largest page of any CPU */
 
 /* The first task that left the space by executing another program: for the message that says so
  * once. By the task: EMPTY -> FILLING, as the only one; -> READY with release, which pairs with the
@@ -78,9 +79,6 @@ struct space {
     /* Calls of tasks that failed because the space had no mappings left. Relaxed, by any task's
      * threads; the root that sees it change looks whether the space recovers. */
     _Atomic uint32_t refused;
-    /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
-     * mode the main thread's TID until the task has ended. */
-    _Alignas(64) _Atomic int32_t pids[LAYOUT_SLOTS];
     /* The two ends of the chain that debuggers follow (space/debugger.h). While `onespace gdb` runs
      * it sets the head's `version` below SPACE_NAMESPACES, which hides what follows. */
     struct space_namespace debug_head, debug_tail;
@@ -105,6 +103,11 @@ struct space {
     _Atomic uint16_t xpmem_slots[SPACE_PIDS];
     _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */
     struct space_slot slots[LAYOUT_SLOTS];
+    /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
+     * mode the main thread's TID until the task has ended. In pages of their own, which no fork
+     * makes read-only, and which are zero in a forked child (runtime/mappings.c): the kernel stores
+     * a pid here for a spawner that may be killed meanwhile. */
+    _Alignas(SPACE_OWN_PAGES) _Atomic int32_t pids[LAYOUT_SLOTS];
 };
 
 static_assert(sizeof(struct space) < LAYOUT_GIB, "below the mark");

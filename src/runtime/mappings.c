@@ -35,6 +35,17 @@ static long map_registry(void)
     return result;
 }
 
+/* Fork makes private memory read-only, and the next store copies the page: one by the kernel, as
+ * CLONE_PARENT_SETTID, waits for the fork then, and is left out if the caller is killed while it
+ * waits. Of memory that is wiped in a forked child nothing is made read-only. */
+static long map_pids(struct space *space)
+{
+    size_t size = sizeof(*space) - offsetof(struct space, pids);
+    void *memory = mmap(space->pids, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED || madvise(memory, size, MADV_WIPEONFORK) != 0 ? -errno : 0;
+}
+
 static long map_mark(void)
 {
     void *mark = mmap((void *)LAYOUT_MARK, ARCH_PAGE, PROT_READ | PROT_WRITE,
@@ -105,7 +116,9 @@ long mappings_make(struct space *space)
     result = map_registry();
     if (result < 0)
         return result == -EEXIST ? -ENOMEM : result;
-    result = map_mark();
+    result = map_pids(space);
+    if (result == 0)
+        result = map_mark();
     if (result == 0)
         result = map_trampolines(space);
     if (result == 0)

@@ -273,6 +273,19 @@ static int play_export_for_ever(int argc, char **argv)
     }
 }
 
+/* Copies the space's memory, as it is, again and again. */
+static int play_fork_for_ever(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    for (;;) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(0);
+        if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+            return failed("fork", -errno);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
@@ -290,6 +303,7 @@ int main(int argc, char **argv)
         {"hold-often", play_hold_often},
         {"export-for-ever", play_export_for_ever},
         {"fork", play_fork},
+        {"fork-for-ever", play_fork_for_ever},
         {"export-and-exec", play_export_and_exec},
         {"export-and-end", play_export_and_end},
         {"export-and-run", play_export_and_run},

@@ -132,6 +132,25 @@ TEST_F(chaos, of_spawners_killed_while_they_spawn_leaves_no_slots)
     expect_flat(before, 6, 2048);
 }
 
+// The kernel stores a new task's pid for a spawner that may be killed meanwhile: it does not try
+// again, so the store must not have to wait while the memory map is copied.
+TEST_F(chaos, of_spawners_killed_while_others_fork_leaves_no_slots)
+{
+    Task one({program("member"), "fork-for-ever"}), two({program("member"), "fork-for-ever"});
+    for (int i = 0; i < (want_long() ? 5000 : 400) && !HasFailure(); i++) {
+        Task task({program("member"), "spawn-for-ever", "true"});
+        std::this_thread::sleep_for(std::chrono::microseconds(2000 + i * 37 % 8000));
+        task.kill();
+        EXPECT_EQ(task.wait(), SIGKILL);
+    }
+    for (Task *task : {&one, &two}) {
+        task->kill();
+        EXPECT_EQ(task->wait(), SIGKILL);
+    }
+    expect_clean();
+    expect_working();
+}
+
 // Entries change hands all the time, and some are half made when their maker dies.
 TEST_F(chaos, of_exporters_killed_while_they_export_leaves_no_names)
 {

@@ -310,9 +310,12 @@ long child_clone(struct child *child, int as_sibling)
     uintptr_t stack_low = (uintptr_t)stack - CHILD_FREE;
     /* The kernel stores the pid before the child can run or die, so the reaper always finds the
      * slot of a process that it reaps. STARTING without a pid means that the spawner died before
-     * clone.
+     * clone. The page has to be there by then: a store that must wait for it is left out when the
+     * spawner is killed (runtime/mappings.c).
      */
-    int32_t *pid_word = (int32_t *)&child->space->pids[space_slot_index(child->space, slot)];
+    _Atomic int32_t *pid = &child->space->pids[space_slot_index(child->space, slot)];
+    int32_t *pid_word = (int32_t *)pid;
+    atomic_store(pid, 0);
     struct clone_args arguments = {
         .flags = flags | CLONE_CLEAR_SIGHAND,
         .parent_tid = (uint64_t)(uintptr_t)pid_word,
@@ -324,10 +327,10 @@ long child_clone(struct child *child, int as_sibling)
     atomic_store_explicit(&slot->state, SLOT_STARTING, memory_order_release);
     if (child->flags & ONESPACE_SPAWN_THREAD)
         return clone_thread(child, stack, pid_word);
-    long pid = arch_clone3(&arguments, sizeof(arguments));
-    if (pid == -ENOSYS || pid == -EINVAL || pid == -EPERM || pid == -E2BIG) {
+    long result = arch_clone3(&arguments, sizeof(arguments));
+    if (result == -ENOSYS || result == -EINVAL || result == -EPERM || result == -E2BIG) {
         child->default_handlers = 1; /* before Linux 5.5, or forbidden in a container */
-        pid = arch_clone(flags | exit_signal, stack, pid_word);
+        result = arch_clone(flags | exit_signal, stack, pid_word);
     }
-    return pid;
+    return result;
 }
