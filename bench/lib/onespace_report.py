@@ -153,15 +153,15 @@ def summary_of(found):
     rows = ""
     for number, (path, result) in enumerate(found, 1):
         look = look_of(path.stem, result)
-        compared = comparisons(result, look)
+        compared, busy = comparisons(result, look), was_busy(result)
         for place, one in enumerate(compared[:LINES]):
-            style = "level" if one.is_level() else "gain" if one.ratio.median > 1 else "loss"
+            style = "level" if busy or one.is_level() else "gain" if one.ratio.median > 1 else "loss"
             more = f" <a href='#q{number}'>and {len(compared) - LINES} more</a>" if (
                 place == LINES - 1 and len(compared) > LINES) else ""
             question = f"<a href='#q{number}'>{escaped(result['question'])}</a>" if place == 0 else ""
             what = escaped(one.sentence(look, result["versions"])) + more
             rows += (f"<tr><td>{question}</td><td>{what}</td><td class={style}>"
-                     f"{escaped(one.gain())}</td><td>{escaped(one.sureness(was_busy(result)))}</td></tr>")
+                     f"{escaped(one.gain())}</td><td>{escaped(one.sureness(busy))}</td></tr>")
     on = "; ".join(machines([result for _, result in found]))
     versions = ", ".join(dict.fromkeys(result["versions"]["onespace"] for _, result in found))
     heads = "".join(f"<th>{head}</th>" for head in ("question", "what", "gained", "how sure"))

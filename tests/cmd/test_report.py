@@ -250,6 +250,7 @@ def test_summary_doubts_a_busy_machine(report):
     notes = ["other programs are running (2 for each CPU)"]
     page, _ = report({"p2p.json": result(pair([3] * 9, [1] * 9), notes=notes)})
     assert summary(page)[0][3].startswith("doubtful, the machine was busy: 3.00")
+    assert "<td class=level>" in page.text and "<td class=gain>" not in page.text
 
 
 def test_summary_compares_like_with_like(report):
