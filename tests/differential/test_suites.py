@@ -76,6 +76,7 @@ echo "Passed: java/lang/Alike.java"
 [ -e "${java%/bin/java}/lib/modules" ] && $java differs && echo "Passed: java/lang/Differs.java" ||
     echo "FAILED: java/lang/Differs.java"
 echo "Error:  java/lang/Broken.java"
+echo "Error: Some tests failed or other problems occurred."
 exit 2
 """
 
