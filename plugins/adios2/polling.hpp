@@ -9,6 +9,7 @@
 #include "backoff.hpp"
 
 #include <chrono>
+#include <onespace/sync/wait.hpp>
 
 namespace onespace_adios
 {
@@ -35,7 +36,7 @@ class Polling
         Clock::time_point now = begin, before;
         bool is_found = false;
         do {
-            relax();
+            onespace::sync::relax();
             is_found = is_over();
             before = now;
             now = Clock::now();
@@ -55,14 +56,6 @@ class Polling
     // Between two looks at the clock: another thread had this one's CPU.
     static constexpr std::chrono::microseconds PREEMPTED{1000};
 
-    static void relax()
-    {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        asm volatile("yield");
-#endif
-    }
     bool begins(unsigned ranks);
     std::chrono::microseconds limit(int timeout_ms) const;
     bool is_stopped(Clock::time_point before, Clock::time_point now) const

@@ -35,27 +35,29 @@ static long map_registry(void)
     return result;
 }
 
+/* Anonymous memory that is zero in a forked child. */
+static long map_wiped(void *at, size_t size, int flags)
+{
+    void *memory =
+        mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return memory == MAP_FAILED || madvise(memory, size, MADV_WIPEONFORK) != 0 ? -errno : 0;
+}
+
 /* Fork makes private memory read-only, and the next store copies the page: one by the kernel, as
  * CLONE_PARENT_SETTID, waits for the fork then, and is left out if the caller is killed while it
  * waits. Of memory that is wiped in a forked child nothing is made read-only. */
 static long map_pids(struct space *space)
 {
     size_t size = sizeof(*space) - offsetof(struct space, pids);
-    void *memory = mmap(space->pids, size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED || madvise(memory, size, MADV_WIPEONFORK) != 0 ? -errno : 0;
+    return map_wiped(space->pids, size, MAP_FIXED | MAP_NORESERVE);
 }
 
 static long map_mark(void)
 {
-    void *mark = mmap((void *)LAYOUT_MARK, ARCH_PAGE, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (mark == MAP_FAILED)
-        return -errno;
-    if (madvise(mark, ARCH_PAGE, MADV_WIPEONFORK) != 0)
-        return -errno;
-    *(volatile uint32_t *)mark = 1;
-    return 0;
+    long result = map_wiped((void *)LAYOUT_MARK, ARCH_PAGE, MAP_FIXED_NOREPLACE);
+    if (result == 0)
+        *(volatile uint32_t *)LAYOUT_MARK = 1;
+    return result;
 }
 
 static long map_trampolines(struct space *space)

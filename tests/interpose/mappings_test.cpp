@@ -93,7 +93,7 @@ TEST_F(mappings, of_a_task_cannot_forbid_later_tasks_their_code)
     EXPECT_EQ(as_task({program("sbrk"), "locked", "16384"}), exits("zero\n"));
 }
 
-// It cannot be undone, so this is the last test of the program.
+// It cannot be undone, so this is the only test of its process.
 TEST_F(mappings, unseen_or_not_leave_later_tasks_able_to_run)
 {
     if (testing::UnitTest::GetInstance()->test_to_run_count() > 1)

@@ -26,10 +26,11 @@ static int ended(const struct onespace_status *status)
     return printf("ended %d\n", WEXITSTATUS(status->status));
 }
 
-/* is: whether it is a task: exit status 0 or 1. */
+/* is [MILLISECONDS]: whether it is a task, after so long: exit status 0 or 1. */
 static int play_is(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (argc > 1)
+        usleep((useconds_t)atoi(argv[1]) * 1000);
     return onespace_self() <= 0;
 }
 

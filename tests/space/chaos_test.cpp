@@ -90,6 +90,12 @@ void expect_working()
               exits("ended 9\n"));
 }
 
+void expect_killed(Task &task)
+{
+    task.kill();
+    EXPECT_EQ(task.wait(), SIGKILL);
+}
+
 } // namespace
 
 TEST_F(chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
@@ -112,8 +118,7 @@ TEST_F(chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
     }
     while (tasks.size())
         tasks.kill_one(tasks.size() - 1);
-    forker->kill();
-    EXPECT_EQ(forker->wait(), SIGKILL);
+    expect_killed(*forker);
     forker.reset();
     expect_clean();
     expect_working();
@@ -128,8 +133,7 @@ TEST_F(chaos, of_spawners_killed_while_they_spawn_leaves_no_slots)
     for (int i = 0; i < 150 && !HasFailure(); i++) {
         Task task({program("member"), "spawn-for-ever", "true"});
         std::this_thread::sleep_for(std::chrono::microseconds(2000 + i * 37 % 8000));
-        task.kill();
-        EXPECT_EQ(task.wait(), SIGKILL);
+        expect_killed(task);
     }
     expect_clean();
     expect_working();
@@ -145,13 +149,10 @@ TEST_F(chaos, of_spawners_killed_while_others_fork_leaves_no_slots)
     for (int i = 0; i < (want_long() ? 5000 : 400) && !HasFailure(); i++) {
         Task task({program("member"), "spawn-for-ever", "true"});
         std::this_thread::sleep_for(std::chrono::microseconds(2000 + i * 37 % 8000));
-        task.kill();
-        EXPECT_EQ(task.wait(), SIGKILL);
+        expect_killed(task);
     }
-    for (Task *task : {&one, &two}) {
-        task->kill();
-        EXPECT_EQ(task->wait(), SIGKILL);
-    }
+    expect_killed(one);
+    expect_killed(two);
     expect_clean();
     expect_working();
 }
@@ -163,10 +164,8 @@ TEST_F(chaos, of_exporters_killed_while_they_export_leaves_no_names)
         Task one({program("member"), "export-for-ever"}),
             two({program("member"), "export-for-ever"});
         std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37 % 8000));
-        one.kill();
-        EXPECT_EQ(one.wait(), SIGKILL);
-        two.kill();
-        EXPECT_EQ(two.wait(), SIGKILL);
+        expect_killed(one);
+        expect_killed(two);
     }
     int longest, mean;
     probe_reach(&longest, &mean);

@@ -313,9 +313,8 @@ long child_clone(struct child *child, int as_sibling)
      * clone. The page has to be there by then: a store that must wait for it is left out when the
      * spawner is killed (runtime/mappings.c).
      */
-    _Atomic int32_t *pid = &child->space->pids[space_slot_index(child->space, slot)];
-    int32_t *pid_word = (int32_t *)pid;
-    atomic_store(pid, 0);
+    _Atomic int32_t *pid_word = &child->space->pids[space_slot_index(child->space, slot)];
+    atomic_store(pid_word, 0);
     struct clone_args arguments = {
         .flags = flags | CLONE_CLEAR_SIGHAND,
         .parent_tid = (uint64_t)(uintptr_t)pid_word,
@@ -326,11 +325,11 @@ long child_clone(struct child *child, int as_sibling)
     child->default_handlers = 0;
     atomic_store_explicit(&slot->state, SLOT_STARTING, memory_order_release);
     if (child->flags & ONESPACE_SPAWN_THREAD)
-        return clone_thread(child, stack, pid_word);
-    long result = arch_clone3(&arguments, sizeof(arguments));
-    if (result == -ENOSYS || result == -EINVAL || result == -EPERM || result == -E2BIG) {
+        return clone_thread(child, stack, (int32_t *)pid_word);
+    long pid = arch_clone3(&arguments, sizeof(arguments));
+    if (pid == -ENOSYS || pid == -EINVAL || pid == -EPERM || pid == -E2BIG) {
         child->default_handlers = 1; /* before Linux 5.5, or forbidden in a container */
-        result = arch_clone(flags | exit_signal, stack, pid_word);
+        pid = arch_clone(flags | exit_signal, stack, (int32_t *)pid_word);
     }
-    return result;
+    return pid;
 }
