@@ -1,7 +1,7 @@
 """onespace run --guard: a task cannot write to another's memory by mistake.
 
-This machine may have no protection keys: what needs them runs in a virtual machine that has (tests/lib/machine.py),
-once for each of Debian's kernels that scripts/fetch-kernels has found, with ONESPACE_LONG=1."""
+What needs protection keys runs on this machine if its CPU has them, and with ONESPACE_LONG=1 in a virtual machine
+that has (tests/lib/machine.py), once for each of Debian's kernels that scripts/fetch-kernels has found."""
 import os
 import pathlib
 import re
@@ -70,20 +70,29 @@ def test_machine_names_files_that_are_missing(tmp_path):
         machine.run(["true"], ["/bin/true", tmp_path / "absent"])
 
 
-# ---- In the virtual machine ----
+# ---- Where there are keys ----
 
-is_new = {"bookworm": False, "trixie": True}  # Linux 6.12 and later
+DEBIANS = {"bookworm": (6, 1), "trixie": (6, 12)}  # the kernels that are known
+HERE = "here"
 
 
-def kernels():
-    found = {name: path for name, path in machine.kernels().items() if name in is_new}
-    return [pytest.param(found[name], id=name) for name in found] or [pytest.param(None, id="none")]
+def kernel_version():
+    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+
+
+def places():
+    """This machine, unless its CPU has no keys, and a virtual machine for each kernel."""
+    found = {name: path for name, path in machine.kernels().items() if name in DEBIANS}
+    return [pytest.param(HERE, id=HERE, marks=pytest.mark.skipif(HAS_NONE, reason="this CPU has no protection keys")),
+            *([pytest.param(found[name], id=name) for name in found] or [pytest.param(None, id="none")])]
 
 
 @pytest.fixture
 def run_there(request):
-    """Runs commands in the virtual machine: a list of (exit status, output)."""
+    """Runs commands on this machine or in the virtual machine: a list of (exit status, output)."""
     kernel = request.param
+    if kernel == HERE:
+        return run_here
     if not os.environ.get("ONESPACE_LONG"):
         pytest.skip("a virtual machine without KVM takes half a minute and more: ONESPACE_LONG=1")
     try:
@@ -96,11 +105,18 @@ def run_there(request):
                                     [ONESPACE, BUILD / "lib", *files], kernel, timeout)
         assert len(results) == len(commands), text
         return results
-    run.kernel = kernel
+    run.saves_rights_of_nested_signals = kernel is not None and DEBIANS[kernel.parent.name] >= (6, 12)
     return run
 
 
-in_machine = pytest.mark.parametrize("run_there", kernels(), indirect=True)
+def run_here(commands, files=(), timeout=900):
+    results = machine.run_here([f"exec {command}" for command in commands], timeout)
+    assert len(results) == len(commands), results
+    return results
+
+
+run_here.saves_rights_of_nested_signals = kernel_version() >= (6, 12)
+in_machine = pytest.mark.parametrize("run_there", places(), indirect=True)
 
 
 @in_machine
@@ -109,7 +125,7 @@ def test_what_the_kernel_does(run_there):
     program = PROGRAMS / "guard-experiments"
     (status, text), = run_there([program], [program])
     found = dict(line.split(": ", 1) for line in text.split("\n") if ": " in line)
-    new = is_new[run_there.kernel.parent.name]
+    new = run_there.saves_rights_of_nested_signals
     killed = "killed by Segmentation fault"
     assert status == 0
     assert found["initial"] == "55555554"
@@ -205,7 +221,7 @@ def test_programs_go_on_as_ever(run_there):
     for command, (status, text) in zip(commands[:-2], results):
         assert status == 0 and text.count(": ok") == 28 and "onespace" not in text, (command, text)
     assert results[-2][0] == 0 and results[-2][1].count("signals: ok") == 16, results[-2]
-    new = is_new[run_there.kernel.parent.name]
+    new = run_there.saves_rights_of_nested_signals
     assert results[-1] == (0, "0, handled 10") if new else results[-1][0] == 139, results[-1]
 
 
