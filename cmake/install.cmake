@@ -9,7 +9,10 @@ if(ONESPACE_PRIVATE_LIBRARIES)
   set(ONESPACE_TASK_LIBDIR ${CMAKE_INSTALL_LIBDIR}/onespace)
 endif()
 
-install(TARGETS onespace onespace_sync pip EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onespace onespace_sync EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Executable: `libpip.so --version` is what packages of Process-in-Process call.
+install(TARGETS pip EXPORT onespace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} PERMISSIONS OWNER_READ OWNER_WRITE
+  OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(TARGETS xpmem EXPORT onespace LIBRARY DESTINATION ${ONESPACE_TASK_LIBDIR})
 install(TARGETS onespace-agent LIBRARY DESTINATION ${ONESPACE_TASK_LIBDIR})
 install(TARGETS onespace-python RUNTIME DESTINATION ${ONESPACE_TASK_LIBDIR}/onespace)
@@ -31,7 +34,8 @@ if(TARGET onespace-spank)
 endif()
 install(TARGETS onespace-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/onespace.h include/xpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES include/pip/pip.h include/pip/pip_machdep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
+install(FILES include/pip/pip.h include/pip/pip_machdep.h include/pip/pip_clone.h include/pip/pip_util.h
+    include/pip/xpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pip)
 install(FILES include/onespace/sync.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/onespace)
 install(FILES include/onespace/window.h include/onespace/insitu.h include/onespace/parallel.h include/onespace/array.h
     include/onespace/call.h include/onespace/call.hpp

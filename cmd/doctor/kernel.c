@@ -7,29 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "arch/keys.h"
+#include "cmd/lib/kernel.h"
 
-struct version {
-    unsigned major, minor, patch;
-};
-
-static int at_least(struct version kernel, unsigned major, unsigned minor, unsigned patch)
+static void say_crashes(struct kernel_release kernel, const char *release)
 {
-    if (kernel.major != major)
-        return kernel.major > major;
-    return kernel.minor != minor ? kernel.minor > minor : kernel.patch >= patch;
-}
-
-static void say_crashes(struct version kernel, const char *release)
-{
-    if (!at_least(kernel, 4, 17, 0))
+    if (!kernel_release_at_least(kernel, 4, 17, 0))
         doctor_say(DOCTOR_WRONG, "kernel", "Use Linux 5.16 or later.",
                    "Linux %s lacks what a space needs (it came with 4.17)", release);
-    else if (!at_least(kernel, 5, 16, 0))
+    else if (!kernel_release_at_least(kernel, 5, 16, 0))
         doctor_say(DOCTOR_WARNING, "kernel",
                    "Use Linux 5.16 or later, or root for gdb and its like.",
                    "Linux %s: so that a crash ends one task alone, spaces are undumpable: only "
@@ -40,9 +29,9 @@ static void say_crashes(struct version kernel, const char *release)
                    "Linux %s: a crash ends the task that crashes alone", release);
 }
 
-static void say_locks(struct version kernel)
+static void say_locks(struct kernel_release kernel)
 {
-    if (at_least(kernel, 6, 4, 0))
+    if (kernel_release_at_least(kernel, 6, 4, 0))
         doctor_say(DOCTOR_GOOD, "page faults", NULL,
                    "locked per mapping, so tasks do not wait for one "
                    "another (Linux 6.4 and later)");
@@ -61,11 +50,11 @@ static void set_futex_slots(int out, void *context)
     dprintf(out, "%d", error);
 }
 
-static void say_futex_hash(struct version kernel)
+static void say_futex_hash(struct kernel_release kernel)
 {
     char answer[16];
     static const char subject[] = "futex hash";
-    if (!at_least(kernel, 6, 16, 0)) {
+    if (!kernel_release_at_least(kernel, 6, 16, 0)) {
         doctor_say(DOCTOR_GOOD, subject, NULL,
                    "one for the whole machine (before Linux 6.16): no "
                    "wake-up can be lost when a private one comes");
@@ -87,24 +76,27 @@ static void say_futex_hash(struct version kernel)
             status == 0 ? strerror(atoi(answer)) : "the call ends the process");
 }
 
-static void say_cve(struct version kernel, const char *release)
+/* A line for each fault that the project knows of, so that the list is a table. */
+static void say_faults(struct kernel_release kernel, const char *release)
 {
-    int in_first = at_least(kernel, 6, 17, 0) && !at_least(kernel, 6, 18, 33);
-    int in_second = at_least(kernel, 6, 19, 0) && !at_least(kernel, 7, 0, 10);
-    if (in_first || in_second)
-        doctor_say(
-            DOCTOR_WARNING, "CVE-2026-52973",
-            "Update the kernel to 6.18.33, 7.0.10 or later, unless your distribution's notes say "
-            "that it fixed this.",
-            "Linux %s can use freed memory in its futex hash when processes share memory, as tasks "
-            "do: the machine may crash",
-            release);
-    else
-        doctor_say(DOCTOR_GOOD, "CVE-2026-52973", NULL, "Linux %s does not have it", release);
+    for (size_t i = 0; i < kernel_fault_count; i++) {
+        const struct kernel_fault *fault = &kernel_faults[i];
+        char fix[256];
+        if (!kernel_has_fault(kernel, fault)) {
+            doctor_say(DOCTOR_GOOD, fault->name, NULL, "Linux %s does not have it", release);
+            continue;
+        }
+        snprintf(fix, sizeof(fix),
+                 "Update the kernel to %s or later, unless your distribution's notes say that it "
+                 "fixed this.",
+                 fault->fixes);
+        doctor_say(fault->effect == KERNEL_FAULT_STALL ? DOCTOR_WRONG : DOCTOR_WARNING, fault->name,
+                   fix, "Linux %s %s", release, fault->what);
+    }
 }
 
 /* Not having them is no fault: nothing but --guard needs them. */
-static void say_keys(struct version kernel)
+static void say_keys(struct kernel_release kernel)
 {
     static const char subject[] = "protection keys";
     if (!arch_cpu_has_keys())
@@ -114,7 +106,7 @@ static void say_keys(struct version kernel)
         doctor_say(DOCTOR_GOOD, subject, NULL,
                    "the CPU has them, but the kernel does not use them (nopku?), so `onespace run "
                    "--guard` is refused here; all else works");
-    else if (!at_least(kernel, 6, 12, 0))
+    else if (!kernel_release_at_least(kernel, 6, 12, 0))
         doctor_say(
             DOCTOR_GOOD, subject, NULL,
             "`onespace run --guard` works; before Linux 6.12 a signal handler costs a system "
@@ -125,17 +117,16 @@ static void say_keys(struct version kernel)
 
 void doctor_kernel(void)
 {
-    struct utsname names;
-    struct version kernel = {0, 0, 0};
-    uname(&names);
-    if (sscanf(names.release, "%u.%u.%u", &kernel.major, &kernel.minor, &kernel.patch) < 2) {
+    struct kernel_release kernel;
+    char release[128];
+    if (kernel_here(&kernel, release, sizeof(release)) < 0) {
         doctor_say(DOCTOR_WARNING, "kernel", "See the list of kernels in the documentation.",
-                   "%s %s is not a version that can be told", names.sysname, names.release);
+                   "Linux %s is not a version that can be told", release);
         return;
     }
-    say_crashes(kernel, names.release);
+    say_crashes(kernel, release);
     say_locks(kernel);
     say_futex_hash(kernel);
     say_keys(kernel);
-    say_cve(kernel, names.release);
+    say_faults(kernel, release);
 }

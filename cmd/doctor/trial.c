@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/lib/kernel.h"
 #include "cmd/lib/patch_sites.h"
 #include "elf/elf.h"
 #include "host/runtime_dir.h"
@@ -203,6 +204,13 @@ static void run_trial(int out, void *context)
 
 void doctor_trial(void)
 {
+    if (kernel_check("onespace doctor", 0) < 0) { /* even a few tasks may be too many */
+        doctor_say(DOCTOR_WARNING, "trial",
+                   "Update the kernel, or set ONESPACE_FAULTY_KERNEL=1 if your distribution has "
+                   "fixed what is reported as wrong above.",
+                   "not made, because this kernel may stall the machine while tasks run");
+        return;
+    }
     char answer[1024];
     int status = doctor_child(run_trial, NULL, answer, sizeof(answer), 20000);
     const char *ran = strstr(answer, "ran "), *survived = strstr(answer, "survived ");

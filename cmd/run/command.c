@@ -8,6 +8,7 @@
 
 #include "arch/keys.h"
 #include "cmd/lib/commands.h"
+#include "cmd/lib/kernel.h"
 #include "cmd/run/run.h"
 #include "shim/defaults.h"
 #include "shim/launcher.h"
@@ -142,6 +143,8 @@ int command_run(int argc, char **argv)
     if (check_proc() < 0)
         return EXIT_FAILURE;
     launcher_find(&launcher);
+    if (kernel_check("onespace run", launcher.local_rank <= 0) < 0) /* said once for a job */
+        return EXIT_FAILURE;
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;
     int refused = check_guard(&run, &launcher);

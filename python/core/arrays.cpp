@@ -36,6 +36,7 @@ class Export
            const std::string &type, bool read_only, nb::object base)
         : name(name)
     {
+        (void)errors::c_text(name, "the name of an array");
         if (shape.size() > ONESPACE_ARRAY_DIMENSIONS || strides.size() != shape.size())
             errors::fail_with(PyExc_ValueError,
                               "array " + in_quotes(name) + " has too many dimensions");
@@ -128,8 +129,9 @@ class View
     View(int owner, const std::string &name, std::optional<double> timeout, bool read_only)
         : owner(owner), name(name)
     {
+        const char *text = errors::c_text(this->name, "the name of an array");
         int result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
-            return onespace_array_view(owner, this->name.c_str(), &array, ms);
+            return onespace_array_view(owner, text, &array, ms);
         });
         if (result < 0)
             explain(result);

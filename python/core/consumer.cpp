@@ -28,10 +28,11 @@ class Consumer
     Consumer(const std::string &name, bool every, Timeout timeout) : name(name)
     {
         int mode = every ? ONESPACE_INSITU_EVERY : ONESPACE_INSITU_LATEST;
+        const char *text = errors::c_text(name, "the name of a channel");
         int result = onespace_init();
         if (result >= 0)
             result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
-                return onespace_insitu_open(name.c_str(), mode, ms, &handle);
+                return onespace_insitu_open(text, mode, ms, &handle);
             });
         if (result < 0)
             fail(result, name, "it was not created in time: check the name, or wait longer");
@@ -91,7 +92,8 @@ class Consumer
     {
         struct onespace_insitu_array array;
         check_open();
-        int result = onespace_insitu_get(handle, &step, rank, array_name.c_str(),
+        int result = onespace_insitu_get(handle, &step, rank,
+                                         errors::c_text(array_name, "the name of an array"),
                                          ONESPACE_INSITU_ANY, &array);
         if (result < 0)
             fail(result, name, "");
@@ -134,7 +136,8 @@ class Consumer
         int result = -ENOENT;
         check_open();
         for (unsigned rank = 0; rank < step.ranks && result == -ENOENT; rank++)
-            result = onespace_insitu_get(handle, &step, rank, array_name.c_str(),
+            result = onespace_insitu_get(handle, &step, rank,
+                                         errors::c_text(array_name, "the name of an array"),
                                          ONESPACE_INSITU_ANY, &array);
         if (result < 0)
             fail(result, name, "");
@@ -145,8 +148,9 @@ class Consumer
         nb::object target = nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(shape)),
                                                                         dtype_of(array.type));
         describe(target, array_name, out);
-        result = onespace_insitu_read(handle, &step, array_name.c_str(), array.type, offset.data(),
-                                      shape.data(), out.address);
+        result =
+            onespace_insitu_read(handle, &step, errors::c_text(array_name, "the name of an array"),
+                                 array.type, offset.data(), shape.data(), out.address);
         if (result < 0)
             fail(result, name, "");
         return target;

@@ -26,6 +26,13 @@ void fail(int result, const std::string &message)
     throw nb::python_error();
 }
 
+const char *c_text(const std::string &text, const char *what)
+{
+    if (text.find('\0') != std::string::npos)
+        fail_with(PyExc_ValueError, std::string("embedded null byte in ") + what);
+    return text.c_str();
+}
+
 Deadline::Deadline(std::optional<double> seconds)
 {
     constexpr double LONGEST = 1e9; // seconds; more could overflow the clock's arithmetic

@@ -21,6 +21,10 @@ namespace errors
 // Throws an exception of a Python class.
 [[noreturn]] void fail_with(PyObject *type, const std::string &message);
 
+// The text as C reads it. C takes a NUL for the end, so that two names could become one: throws
+// ValueError, as Python's own functions do. `what` says in the message what the text is.
+const char *c_text(const std::string &text, const char *what);
+
 // A deadline from a Python timeout: seconds from now; None: never.
 class Deadline
 {

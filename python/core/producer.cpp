@@ -23,6 +23,7 @@ class Producer
         : name(name)
     {
         struct onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
+        const char *text = errors::c_text(name, "the name of a channel");
         options.policy = policy_of(policy);
         options.depth = depth;
         options.rank = rank;
@@ -30,7 +31,7 @@ class Producer
         options.consumers = consumers;
         int result = onespace_init();
         if (result >= 0)
-            result = onespace_insitu_create(name.c_str(), &options, &handle);
+            result = onespace_insitu_create(text, &options, &handle);
         if (result < 0)
             fail(result, name, "");
         kept.resize(std::max(depth, options.policy == ONESPACE_INSITU_COPY ? 4u : 1u));
@@ -69,8 +70,8 @@ class Producer
         struct onespace_insitu_array array = {};
         check_open();
         describe(data, array_name, array);
-        array.name = array_name.c_str();
-        array.units = units.c_str();
+        array.name = errors::c_text(array_name, "the name of an array");
+        array.units = errors::c_text(units, "the units of an array");
         fill(global_shape, array.dimensions, array.global_shape, "global_shape");
         fill(offset, array.dimensions, array.offset, "offset");
         int result = onespace_insitu_put(handle, &array);
@@ -83,14 +84,14 @@ class Producer
         struct onespace_insitu_attribute attribute = {};
         std::string text;
         check_open();
-        attribute.name = attribute_name.c_str();
+        attribute.name = errors::c_text(attribute_name, "the name of an attribute");
         if (PyLong_Check(value.ptr())) {
             attribute.type = ONESPACE_INSITU_INTEGER;
             attribute.integer = PyLong_AsLongLong(value.ptr());
         } else if (PyUnicode_Check(value.ptr())) {
             text = nb::cast<std::string>(value);
             attribute.type = ONESPACE_INSITU_TEXT;
-            attribute.text = text.c_str();
+            attribute.text = errors::c_text(text, "the text of an attribute");
         } else {
             attribute.type = ONESPACE_INSITU_NUMBER;
             attribute.number = PyFloat_AsDouble(value.ptr());

@@ -39,11 +39,11 @@ int init()
     return id;
 }
 
-std::vector<char *> pointers(const Strings &strings)
+std::vector<char *> pointers(const Strings &strings, const char *what)
 {
     std::vector<char *> result;
     for (const std::string &text : strings)
-        result.push_back(const_cast<char *>(text.c_str()));
+        result.push_back(const_cast<char *>(errors::c_text(text, what)));
     result.push_back(nullptr);
     return result;
 }
@@ -106,12 +106,14 @@ int spawn(const std::string &file, const Strings &arguments,
         attr.cpus_size = affinity.sets.size() * sizeof(cpu_set_t);
     }
     static const Strings none;
-    std::vector<char *> argv = pointers(arguments),
-                        envp = pointers(environment ? *environment : none);
+    const char *path = errors::c_text(file, "the program's name");
+    std::vector<char *> argv = pointers(arguments, "an argument"),
+                        envp = pointers(environment ? *environment : none,
+                                        "a variable of the environment");
     int id;
     {
         nb::gil_scoped_release unlocked;
-        id = onespace_spawn(file.c_str(), argv.data(), environment ? envp.data() : nullptr, &attr);
+        id = onespace_spawn(path, argv.data(), environment ? envp.data() : nullptr, &attr);
     }
     if (id < 0)
         errors::fail(id, *message ? message : file + ": cannot be started: " + reason(id));
@@ -247,10 +249,11 @@ long long call(int id, const std::string &name, const nb::args &given)
         arguments.emplace_back(one);
         values[arguments.size() - 1] = arguments.back().value;
     }
+    const char *function = errors::c_text(name, "the name of a function");
     int result;
     {
         nb::gil_scoped_release unlocked;
-        result = onespace_call_name(id, name.c_str(), values, &value);
+        result = onespace_call_name(id, function, values, &value);
     }
     if (result == -ENOENT)
         errors::fail_with(PyExc_LookupError, onespace_call_message());

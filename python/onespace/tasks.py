@@ -156,6 +156,7 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
     CPUs that it may use. hold: its exports can be imported even after its end. calls: its C functions can be called
     (Task.call).
 
+    ValueError: an argument or a variable contains a null byte, or a variable's name contains "=".
     FileNotFoundError, PermissionError: the program's file. OSError with ENOEXEC: it cannot be a task; the message says
     why and what to do. The space ends with this program: wait for the tasks."""
     words = [os.fspath(word) for word in ([args] if isinstance(args, (str, os.PathLike)) else args)]
@@ -173,7 +174,7 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
     descriptors += [(fd, fd) for fd in pass_fds]
     flags = ((_core.CLOSE_FDS if close_fds else 0) | (_core.SESSION if new_session else 0) |
              (_core.HOLD if hold else 0) | (_core.CALLS if calls else 0))
-    environment = None if env is None else [f"{name}={value}" for name, value in env.items()]
+    environment = None if env is None else [_variable(name, value) for name, value in env.items()]
     for file in (sys.stdout, sys.stderr):  # our earlier output must come before the task's
         if file is not None and not file.closed:
             file.flush()
@@ -185,6 +186,12 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
         if directory >= 0:
             os.close(directory)
     return Task(id, words, _core.pid(id))
+
+
+def _variable(name: str, value: str) -> str:
+    if "=" in name:
+        raise ValueError(f"illegal environment variable name: {name!r} contains '='")
+    return f"{name}={value}"
 
 
 def _is_open(descriptor: int) -> bool:

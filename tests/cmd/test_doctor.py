@@ -115,14 +115,32 @@ def test_kernel_before_6_4_has_one_lock(doctor, machine, release, status):
     assert line["status"] == status
 
 
-@pytest.mark.parametrize("release,status", [
-    ("6.16.12", "good"), ("6.17.0", "warning"), ("6.17.13-generic", "warning"), ("6.18.32", "warning"),
-    ("6.18.33", "good"), ("6.18.100", "good"), ("6.19.0", "warning"), ("6.19.50", "warning"),
-    ("7.0.9", "warning"), ("7.0.10", "good"), ("7.1.0", "good")])
-def test_kernel_with_the_cve_is_told(doctor, machine, release, status):
-    line = only(doctor(env=machine(FAKE_RELEASE=release)), "CVE-2026-52973")
-    assert line["status"] == status
-    assert status == "good" or "6.18.33" in line["fix"] and "7.0.10" in line["fix"]
+# Which version has which fault: tests/base/kernel_faults_test.cpp.
+@pytest.mark.parametrize("release,fault,status,fix", [
+    ("6.18.32", "CVE-2026-52973", "warning", "6.18.33, 7.0.10"), ("6.18.33", "CVE-2026-52973", "good", None),
+    ("7.1.2", "CVE-2026-63799", "warning", "7.1.3"), ("6.19.9", "CVE-2026-43417", "good", None)])
+def test_faults_of_the_kernel_are_listed_with_their_fixes(doctor, machine, release, fault, status, fix):
+    line = only(doctor(env=machine(FAKE_RELEASE=release)), fault)
+    assert line["status"] == status and release in line["finding"], line
+    assert line["fix"] is None if fix is None else f"to {fix} or later" in line["fix"], line
+
+
+def test_kernel_that_may_stall_is_wrong_and_gets_no_trial(doctor, machine):
+    found = doctor(env=machine(FAKE_RELEASE="6.19.8"))
+    assert only(found, "CVE-2026-43417")["status"] == only(found, "CVE-2026-43418")["status"] == "wrong"
+    assert "6.19.9, 7.0" in only(found, "CVE-2026-43418")["fix"]
+    assert only(found, "trial")["status"] == "warning" and "not made" in only(found, "trial")["finding"]
+    accepted = doctor(env=machine(FAKE_RELEASE="6.19.8", ONESPACE_FAULTY_KERNEL=1))
+    assert only(accepted, "trial")["status"] == "good"
+
+
+def test_upstream_version_is_read_where_distributions_write_it(doctor, machine):
+    debian = doctor(env=machine(FAKE_RELEASE="6.19+deb14-amd64", FAKE_VERSION="#1 SMP Debian 6.19.9-1 (2026-04-01)"))
+    assert only(debian, "CVE-2026-43417")["status"] == "good"
+    signature = {"/proc/version_signature": "Ubuntu 6.19.0-9.9-generic 6.19.8\n"}
+    ubuntu = doctor(env=machine(signature, FAKE_RELEASE="6.19.0-9-generic"))
+    assert only(ubuntu, "CVE-2026-43417")["status"] == "wrong"
+    assert only(ubuntu, "CVE-2026-23225")["status"] == "good"
 
 
 def test_kernel_before_6_16_has_no_private_futex_hash(doctor, machine):

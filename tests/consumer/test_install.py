@@ -85,6 +85,17 @@ def test_pip_commands_work_from_there(installed, tmp_path):
     command(installed / "bin/pip-exec", "-n", "2", "/bin/true", env=env)
 
 
+def test_packages_of_process_in_process_accept_the_prefix(installed):
+    """What their configure script and their makefiles ask for."""
+    library, = installed.rglob("libpip.so")
+    assert os.access(library, os.X_OK) and command(library, "--version", env={}).stdout == "2.4.1\n"
+    assert command(library, "--prefix", env={}).stdout.strip() == os.path.realpath(installed)
+    for path in ("bin/pipcc", "bin/pip-check", "bin/pip-unpie"):
+        assert os.access(installed / path, os.X_OK), path
+    for name in ("pip", "pip_machdep", "pip_clone", "pip_util", "xpmem"):
+        assert (installed / f"include/pip/{name}.h").exists(), name
+
+
 def test_links_of_the_installed_documentation_lead_somewhere(installed):
     readme, = installed.rglob("doc/onespace/README.md")
     texts = sorted(readme.parent.rglob("*.md"))

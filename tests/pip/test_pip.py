@@ -54,6 +54,81 @@ def guest(tmp_path_factory):
     return str(directory / "guest")
 
 
+def libpip(*options):
+    return subprocess.run([BUILD / "lib/libpip.so", *options], capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_library_is_a_program_that_says_what_is_installed():
+    """What configure of Process-in-Process's packages asks."""
+    assert os.access(BUILD / "lib/libpip.so", os.X_OK)
+    told = libpip("--version")
+    assert (told.returncode, told.stdout, told.stderr) == (0, "2.4.1\n", "")
+    assert libpip("--prefix").stdout == f"{BUILD.resolve()}\n"
+    everything = libpip()
+    assert everything.returncode == 0 and len(everything.stdout.splitlines()) == 10, everything
+    for option in ("name", "license", "os", "cc", "glibc", "ldlinux", "commit", "debug"):
+        one = libpip(f"--{option}")
+        assert one.returncode == 0 and len(one.stdout.splitlines()) == 1, one
+        assert one.stdout.strip() in everything.stdout
+    for option in ("--usage", "--help", "--nonsense"):
+        told = libpip(option)
+        assert told.returncode == 1 and "usage: libpip.so" in told.stdout, told
+
+
+@pytest.mark.parametrize("options, code, words", [
+    (["-pie", "-fPIE"], 0, "is position independent"), (["-no-pie", "-fno-pie"], 1, "is not position independent")])
+def test_unpie_leaves_programs_as_they_are(tmp_path, options, code, words):
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }")
+    program = tmp_path / "program"
+    subprocess.run(["cc", *options, tmp_path / "main.c", "-o", program], check=True, timeout=60)
+    before = program.read_bytes()
+    assert subprocess.run([BIN / "pip-unpie", program], check=False).returncode == 0
+    checked = subprocess.run([BIN / "pip-unpie", "-c", program], capture_output=True, text=True, check=False)
+    assert checked.returncode == code and words in checked.stderr, checked
+    assert program.read_bytes() == before
+
+
+@pytest.mark.parametrize("file, code", [("/etc/passwd", 1), ("/absent", 2), ("/etc", 2)])
+def test_unpie_refuses_what_is_no_program(file, code):
+    told = subprocess.run([BIN / "pip-unpie", file], capture_output=True, text=True, check=False)
+    assert told.returncode == code and f"pip-unpie: {file}: " in told.stderr, told
+
+
+UTILITIES = r"""
+#define _GNU_SOURCE
+#include <pip/pip_util.h>
+#include <pip/pip_clone.h>
+#include <pip/xpmem.h>
+#include <fcntl.h>
+int main(int argc, char **argv)
+{
+    int flags = pip_clone_flags(CLONE_FS | CLONE_THREAD | 3);
+    if (flags != (CLONE_VM | CLONE_SETTLS | CLONE_PTRACE | CLONE_SYSVSEM | SIGCHLD))
+        return 1;
+    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pip_print_fd(stdout, file);
+    pip_print_fds(stdout);
+    pip_print_loaded_solibs(stdout);
+    pip_check_addr("here", argv);
+    pip_check_addr(0, 0);
+    pip_print_maps();
+    pip_print_dsos();
+    (void)argc;
+    return 0;
+}
+"""
+
+
+def test_utilities_show_the_process(tmp_path):
+    (tmp_path / "main.c").write_text(UTILITIES)
+    subprocess.run([BIN / "pipcc", "-Wall", "-Werror", "main.c", "-o", "main"], cwd=tmp_path, check=True, timeout=60)
+    told = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=20, check=False)
+    assert told.returncode == 0, told
+    assert told.stdout.count("-> /dev/null [COE]") == 2 and "libpip.so" in told.stdout, told
+    assert re.search(r"^here 0x[0-9a-f]+: [0-9a-f]+-[0-9a-f]+ rw-p .*\[stack\]$", told.stderr, re.MULTILINE), told
+    assert "(nil): not mapped" in told.stderr and "libpip.so" in told.stderr, told
+
+
 def test_pkg_config_says_how_to_compile_a_root(job, tmp_path, tool):
     """With the build tree's directories in place of the installed ones."""
     package = re.sub(r"(?m)^libdir=.*$", f"libdir={BUILD / 'lib'}", (BUILD / "pip.pc").read_text())

@@ -425,6 +425,54 @@ def test_forked_child_cannot_use_the_pool(program):
         """)
 
 
+def test_forked_child_takes_no_lock_of_the_pool(program):
+    """Other threads of the parent held them at the fork, and there are no such threads in the child."""
+    program(FUNCTIONS + """
+def hold(pool, held, done):
+    with pool._crew._handling, pool._crew._lock, pool._iterations:
+        held.set()
+        done.wait()
+
+def in_child(check):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for ever
+        check()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, check
+
+def interrupt(pool):
+    try:
+        with onespace.Executor.__new__(onespace.Executor) as other:
+            other._crew = pool._crew
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+
+def need_parent(call):
+    with refused(RuntimeError, "forked process"):
+        call()
+""", """
+        import threading
+        pool = onespace.Pool(1)
+        future = pool.submit(sleep, (60,))
+        held, done = threading.Event(), threading.Event()
+        holder = threading.Thread(target=hold, args=(pool, held, done))
+        holder.start()
+        held.wait()
+        in_child(pool._crew.cancel_waiting)
+        in_child(lambda: interrupt(pool))
+        in_child(lambda: (pool.close(), pool.join()))
+        in_child(lambda: (pool.terminate(), pool.join()))
+        in_child(lambda: need_parent(lambda: pool._crew.processes()))
+        in_child(lambda: need_parent(lambda: future.result(5)))
+        in_child(lambda: need_parent(lambda: pool.submit(add, (1,))))
+        done.set()
+        holder.join()
+        pool.terminate()
+        """)
+
+
 def test_workers_end_with_a_killed_program(program):
     command = program.start(FUNCTIONS, """
         pool = onespace.Executor(2)

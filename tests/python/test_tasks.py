@@ -197,6 +197,41 @@ def test_wrong_call_is_refused(play, tmp_path, call, error, words):
         """)
 
 
+def test_text_with_a_null_byte_is_refused(play):
+    """C would take it for the end of the text: two names could become one."""
+    play(root="""
+        for call in (lambda: onespace.spawn(["echo", "a\\0b"]), lambda: onespace.spawn(["echo\\0", "a"]),
+                     lambda: onespace.spawn(["env"], env={"A": "1\\0B"}),
+                     lambda: onespace.spawn(["env"], env={"A\\0B": "1"}),
+                     lambda: onespace.spawn(["pwd"], cwd="/tmp\\0/x"), lambda: onespace.call(0, "getpid\\0"),
+                     lambda: onespace.export("n\\0one", np.ones(3)),
+                     lambda: onespace.import_array(0, "n\\0", timeout=1),
+                     lambda: onespace.Producer("n\\0"), lambda: onespace.Consumer("n\\0", timeout=1)):
+            with refused(ValueError, "embedded null byte"):
+                call()
+        with onespace.Producer("channel", policy="copy") as out, onespace.Consumer("channel", timeout=50) as taken:
+            with out.step(1) as step:
+                for call in (lambda: step.attribute("t", "ab\\0cd"), lambda: step.attribute("t\\0", 1),
+                             lambda: step.put("x\\0y", np.ones(2)), lambda: step.put("x", np.ones(2), units="m\\0")):
+                    with refused(ValueError, "embedded null byte"):
+                        call()
+                step["x"] = np.ones(2)
+            with taken.take(timeout=50) as step:
+                assert step.names() == ["x"] and step.attributes() == {}
+                for call in (lambda: step["x\\0y"], lambda: step.info("x\\0"), lambda: step.read("x\\0", [0], [1])):
+                    with refused(ValueError, "embedded null byte"):
+                        call()
+        """)
+
+
+def test_variable_with_an_equals_sign_in_its_name_is_refused(play):
+    play(root="""
+        with refused(ValueError, "illegal environment variable name", "'X=Y'"):
+            onespace.spawn(["env"], env={"X=Y": "3"})
+        assert onespace.spawn(["sh", "-c", 'test "$X" = "Y=3"'], env={**os.environ, "X": "Y=3"}).wait() == 0
+        """)
+
+
 def test_forked_child_is_no_member(play):
     play(root="""
         onespace.init()

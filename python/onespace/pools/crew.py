@@ -113,17 +113,28 @@ class Crew:
 
     def start_all(self) -> None:
         """Starts all workers now, not when there are calls for them."""
+        self.check_process()
         self._starts_all = True
         self._wake()
 
     @property
     def is_usable(self) -> bool:
-        return self.broken is None and not self._is_closing and os.getpid() == self._pid
+        return self.broken is None and not self._is_closing and not self.is_of_parent
 
-    def _check(self) -> None:
-        if os.getpid() != self._pid:
+    @property
+    def is_of_parent(self) -> bool:
+        """In a forked child: another thread of the parent may have held the locks at the fork, and no thread of this
+        process releases them. So nothing here takes a lock before it has asked this."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """Raises RuntimeError in a forked child."""
+        if self.is_of_parent:
             raise RuntimeError("this pool belongs to the parent of this forked process: make the calls there, or start "
                                "a program with onespace.spawn")
+
+    def _check(self) -> None:
+        self.check_process()
         if self.broken is not None:
             raise _another(self.broken)
         if self._is_closing:
@@ -142,6 +153,8 @@ class Crew:
 
     def cancel_waiting(self) -> None:
         """Cancels the calls that no worker has."""
+        if self.is_of_parent:
+            return
         with self._lock:
             waiting, self._waiting = self._waiting, collections.deque()
         for future, _, _ in waiting:
@@ -213,6 +226,8 @@ class Crew:
 
     def interrupt(self) -> None:
         """Closes the pool, raises KeyboardInterrupt in the calls that are being made, and cancels all others."""
+        if self.is_of_parent:
+            return
         self._is_closing = True
         self.cancel_waiting()
         with self._lock:
@@ -230,6 +245,7 @@ class Crew:
 
     def processes(self) -> list[int]:
         """Process ids of the workers."""
+        self.check_process()
         with self._lock:
             return [worker.task.pid for worker in self._workers.values()]
 
@@ -237,6 +253,7 @@ class Crew:
 
     def look(self, future: Future) -> None:
         """Polls for the result, for as long as results come or CPUs are free."""
+        self.check_process()
         while not future.done() and self.dispatcher.watch():
             self.drain()
 
@@ -375,13 +392,13 @@ class Crew:
 
     def close(self) -> None:
         """No new calls; workers end after the last one."""
-        if os.getpid() == self._pid:
+        if not self.is_of_parent:
             self._is_closing = True
             self._wake()
 
     def join(self) -> None:
         """Waits for the end of the workers. Precondition: close() or terminate()."""
-        if os.getpid() != self._pid or self._thread is threading.current_thread():
+        if self.is_of_parent or self._thread is threading.current_thread():
             return
         # Not Thread.join: before Python 3.13 it takes the thread for ended when a signal's handler raises in there.
         while not self._is_over:
@@ -390,7 +407,7 @@ class Crew:
 
     def terminate(self, text: str) -> None:
         """Kills the workers; calls that have no result yet fail with this text."""
-        if os.getpid() == self._pid:
+        if not self.is_of_parent:
             self.close()
             if self._posted or self._waiting or not self._is_closed:
                 self._break(text)

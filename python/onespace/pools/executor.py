@@ -46,6 +46,8 @@ class Future(_Future):
 
     def _look(self, timeout: float | None) -> float | None:
         """Polls; returns what is left of the timeout."""
+        if self._state in ("PENDING", "RUNNING"):  # read without the lock, which a forked child may never get
+            self._crew.check_process()
         if self.done() or (timeout is not None and timeout <= 0):
             return timeout
         begin = time.monotonic()

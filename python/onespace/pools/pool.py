@@ -267,6 +267,9 @@ class Pool:
 
     def close(self) -> None:
         """No new calls; the workers end after the last one."""
+        if self._crew.is_of_parent:
+            self._is_closed = True
+            return
         with self._iterations:
             self._is_closed = True
             if not self._active:
@@ -281,6 +284,8 @@ class Pool:
         """Waits for the end of the workers, after close or terminate."""
         if not self._is_closed:
             raise ValueError("Pool is still running")
+        if self._crew.is_of_parent:
+            return
         with self._iterations:
             self._iterations.wait_for(lambda: not self._active)
         self._crew.join()

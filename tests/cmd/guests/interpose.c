@@ -1,6 +1,6 @@
 /* tests/cmd/guests/interpose.c: a preloaded library that shows a command another machine: the files
- * below FAKE_ROOT in place of those of the same path, FAKE_RELEASE as the kernel's version, and
- * with FAKE_NO_PTRACE other processes' memory forbidden, as under Yama. */
+ * below FAKE_ROOT in place of those of the same path, FAKE_RELEASE and FAKE_VERSION as the
+ * kernel's, and with FAKE_NO_PTRACE other processes' memory forbidden, as under Yama. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,8 +56,11 @@ int uname(struct utsname *names)
     int (*next)(struct utsname *) = (int (*)(struct utsname *))dlsym(RTLD_NEXT, "uname");
     int result = next(names);
     const char *release = getenv("FAKE_RELEASE");
+    const char *version = getenv("FAKE_VERSION");
     if (result == 0 && release)
         snprintf(names->release, sizeof(names->release), "%s", release);
+    if (result == 0 && version)
+        snprintf(names->version, sizeof(names->version), "%s", version);
     return result;
 }
 

@@ -1,0 +1,46 @@
+/* src/base/kernel_faults.h: versions of Linux that mishandle processes that share memory, as tasks
+ * do. Freestanding. docs/older-systems.md has the same table with sources. */
+#ifndef ONESPACE_BASE_KERNEL_FAULTS_H
+#define ONESPACE_BASE_KERNEL_FAULTS_H
+
+#include <stddef.h>
+
+/* An upstream version. A release candidate has the patch level -1. */
+struct kernel_release {
+    int major, minor, patch;
+};
+
+enum kernel_fault_effect {
+    KERNEL_FAULT_RARE,    /* only in programs that do something unusual */
+    KERNEL_FAULT_CORRUPT, /* may damage the kernel's memory, as any program with threads may */
+    KERNEL_FAULT_STALL,   /* the machine may stop while a space runs */
+};
+
+enum { KERNEL_FIXES_MAX = 8 };
+
+struct kernel_fault {
+    const char *name;
+    enum kernel_fault_effect effect;
+    struct kernel_release since;
+    /* The first fixed version of each branch that got the fix, in ascending order. The last one is
+     * mainline's. A branch between them that is not named never got it. */
+    struct kernel_release fixed[KERNEL_FIXES_MAX];
+    const char *what;  /* the rest of a sentence that begins with the version */
+    const char *fixes; /* the versions in `fixed` that one would update to, for messages */
+};
+
+extern const struct kernel_fault kernel_faults[];
+extern const size_t kernel_fault_count;
+
+/* The upstream version from what uname(2) says. Distributions leave the patch level out of the
+ * release: Debian has it in the version ("... Debian 6.1.164-1 ..."), Ubuntu in
+ * /proc/version_signature ("Ubuntu 6.17.0-14.14-generic 6.17.9"), which may be NULL. 0, or -1 if
+ * the release is not a version. */
+int kernel_release_read(struct kernel_release *kernel, const char *release, const char *version,
+                        const char *signature);
+
+int kernel_release_at_least(struct kernel_release kernel, int major, int minor, int patch);
+
+int kernel_has_fault(struct kernel_release kernel, const struct kernel_fault *fault);
+
+#endif
