@@ -65,6 +65,9 @@ struct space_slot {
     _Atomic uint32_t orphan; /* reaper: the spawner has ended, the root inherits */
     uint32_t flags;          /* ONESPACE_SPAWN_* */
     int32_t number, ntasks;
+    /* Id of the group that it belongs to, 0: none. By its spawner in group_join; 0 again by the
+     * reaper, or by the spawner if it could not be made. Read by all that spawn. */
+    _Atomic uint32_t group;
     int32_t status;           /* wait status, valid from ENDED on */
     _Atomic uint32_t leaving; /* the task is in execve; set and cleared by its exec hook */
     /* Thread mode: SLOT_EXITED | the status it gave; written once, by whichever of its threads

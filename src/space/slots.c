@@ -39,6 +39,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->called_exit, 0);
     atomic_store(&slot->robust.at, 0);
     atomic_store(&slot->returned, 0);
+    atomic_store(&slot->group, 0);
     slot->number = slot->ntasks = -1;
     slot->status = 0;
     slot->guard_key = slot->guard_rights = 0;
