@@ -66,6 +66,7 @@
     ROW(struct space_slot, ended, 8, 4) \
     ROW(struct space_slot, memory, 12, 4) \
     ROW(struct space_slot, pid, 16, 4) \
+    ROW(struct space_slot, reclaim_pending, 20, 4) \
     ROW(struct space_slot, returned, 24, 8) \
     ROW(struct space_slot, spawner, 32, 4) \
     ROW(struct space_slot, orphan, 36, 4) \

@@ -22,6 +22,7 @@ static void clear_slot(struct space_slot *slot)
     /* `state` stays CLAIMED; words that other members may still read are set one by one. */
     atomic_store(&slot->ended, 0);
     atomic_store(&slot->memory, MEMORY_NONE);
+    atomic_store(&slot->reclaim_pending, 0);
     atomic_store(&slot->pid, 0);
     atomic_store(&slot->orphan, 0);
     atomic_store(&slot->leaving, 0);

@@ -105,6 +105,11 @@ int probe_arrived(void)
     return (int)(atomic_load(&space_registry()->barrier) & INT32_MAX);
 }
 
+unsigned probe_events(void)
+{
+    return atomic_load(&space_registry()->events);
+}
+
 int probe_is_shared(unsigned long address)
 {
     return shared_holds(address);
