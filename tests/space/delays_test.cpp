@@ -61,3 +61,47 @@ TEST_F(delays, a_group_is_begun_once_by_two_threads)
         EXPECT_EQ(pair[1]->finish().status, 0);
     }
 }
+
+// Both threads have read 65,534.
+TEST_F(delays, a_count_of_holds_does_not_overflow)
+{
+    Member task;
+    for (int i = 0; i < UINT16_MAX - 1; i++)
+        ASSERT_EQ(onespace_hold(task.id()), 0);
+    delay_root("holds.take:100000");
+    int results[2];
+    std::thread other([&] { results[1] = onespace_hold(task.id()); });
+    results[0] = onespace_hold(task.id());
+    other.join();
+    delay_root("");
+    EXPECT_EQ(std::min(results[0], results[1]), -EOVERFLOW);
+    EXPECT_EQ(std::max(results[0], results[1]), 0);
+    EXPECT_EQ(probe_holds(), UINT16_MAX);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+// The holder has released the memory, and asks then whether the reaper has to know; the reaper has
+// asked to know, and looks then whether it is held.
+TEST_F(delays, memory_goes_that_is_released_while_its_owner_ends)
+{
+    for (const char *list : {"holds.give:100000", "holds.look:100000"}) {
+        Member task;
+        EXPECT_EQ(onespace_hold(task.id()), 0);
+        delay_root(list);
+        task.kill();
+        EXPECT_EQ(onespace_release(task.id()), 0);
+        delay_root("");
+        EXPECT_EQ(task.wait(), SIGKILL);
+        EXPECT_TRUE(eventually([] { return probe_slots() == 0; }, 5000)) << list;
+    }
+}
+
+// One thread's execve fails while another's, which succeeds, has begun.
+TEST_F(delays, a_task_leaves_although_another_execve_of_it_fails)
+{
+    delay_root("exec.enter:200000");
+    Task task({program("children"), "exec-twice", "/bin/cat"});
+    EXPECT_EQ(task.line(), "execve");
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 5000));
+    EXPECT_EQ(task.finish().status, 0);
+}
