@@ -5,6 +5,7 @@
 
 #include "arch/constants.h"
 #include "arch/copy.h"
+#include "base/delay.h"
 #include "base/futex.h"
 #include "base/numbers.h"
 #include "base/text.h"
@@ -118,15 +119,17 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
         *path = (long)interpose_program(self);
     int noted = leaves && note_departure(space, self, (const char *)*path);
     if (leaves) {
-        /* Release, pairs with the reaper's acquire load of `departures`: it sees `leaving`, too. */
-        atomic_store_explicit(&self->leaving, 1, memory_order_relaxed);
+        /* Counted: another thread's execve may fail while this one succeeds. Release, pairs with
+         * the reaper's acquire load of `departures`: it sees `leaving`, too. */
+        atomic_fetch_add_explicit(&self->leaving, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&space->departures, 1, memory_order_release);
         futex_bump(&space->events);
     }
+    DELAY("exec.enter");
     long result = raw_syscall6(nr, b[0], b[1], b[2], b[3], b[4], b[5]);
     if (noted)
         atomic_store_explicit(&space->departure.state, FILE_EMPTY, memory_order_release);
     if (leaves)
-        atomic_store_explicit(&self->leaving, 0, memory_order_release);
+        atomic_fetch_sub_explicit(&self->leaving, 1, memory_order_release);
     return result;
 }

@@ -30,81 +30,82 @@
     ROW(struct space, names, 640, 4) \
     ROW(struct space, map_turn, 704, 4) \
     ROW(struct space, barrier, 768, 8) \
-    ROW(struct space, group_ntasks, 776, 4) \
-    ROW(struct space, group_numbers, 780, 256) \
-    ROW(struct space, group_ended, 1036, 4) \
-    ROW(struct space, group_loaded, 1040, 4) \
-    ROW(struct space, name, 1044, 64) \
-    ROW(struct space, fence_low, 1112, 8) \
-    ROW(struct space, fence_high, 1120, 8) \
-    ROW(struct space, reaper_ignored, 1128, 8) \
-    ROW(struct space, reaper_limits, 1136, 256) \
-    ROW(struct space, trampoline_page, 1392, 8) \
-    ROW(struct space, refused, 1400, 4) \
-    ROW(struct space, debug_head, 1408, 48) \
-    ROW(struct space, debug_tail, 1456, 48) \
-    ROW(struct space, debug_linked, 1504, 4) \
-    ROW(struct space, highest, 1508, 4) \
-    ROW(struct space, insitu, 1512, 4) \
-    ROW(struct space, calls, 1516, 4) \
-    ROW(struct space, oversubscribed, 1520, 4) \
-    ROW(struct space, guard, 1524, 36) \
-    ROW(struct space, overflows, 1560, 16) \
-    ROW(struct space, cpuids, 1576, 3072) \
-    ROW(struct space, files, 4648, 217088) \
-    ROW(struct space, cache, 221736, 56) \
-    ROW(struct space, departure, 221792, 264) \
-    ROW(struct space, export_reach, 222056, 32768) \
-    ROW(struct space, exports, 254824, 2097152) \
-    ROW(struct space, shared, 2351976, 3285416) \
-    ROW(struct space, xpmem_library, 5637392, 4096) \
-    ROW(struct space, xpmem_slots, 5641488, 8388608) \
-    ROW(struct space, holds, 14030096, 8388608) \
-    ROW(struct space, slots, 22418752, 10354688) \
-    ROW(struct space, pids, 32833536, 8192) \
+    ROW(struct space, group, 776, 8) \
+    ROW(struct space, group_loaded, 784, 8) \
+    ROW(struct space, group_started, 792, 8192) \
+    ROW(struct space, name, 8984, 64) \
+    ROW(struct space, fence_low, 9048, 8) \
+    ROW(struct space, fence_high, 9056, 8) \
+    ROW(struct space, reaper_ignored, 9064, 8) \
+    ROW(struct space, reaper_limits, 9072, 256) \
+    ROW(struct space, trampoline_page, 9328, 8) \
+    ROW(struct space, refused, 9336, 4) \
+    ROW(struct space, debug_head, 9344, 48) \
+    ROW(struct space, debug_tail, 9392, 48) \
+    ROW(struct space, debug_linked, 9440, 4) \
+    ROW(struct space, highest, 9444, 4) \
+    ROW(struct space, insitu, 9448, 4) \
+    ROW(struct space, calls, 9452, 4) \
+    ROW(struct space, oversubscribed, 9456, 4) \
+    ROW(struct space, guard, 9460, 36) \
+    ROW(struct space, overflows, 9496, 16) \
+    ROW(struct space, cpuids, 9512, 3072) \
+    ROW(struct space, files, 12584, 217088) \
+    ROW(struct space, cache, 229672, 56) \
+    ROW(struct space, departure, 229728, 264) \
+    ROW(struct space, export_reach, 229992, 32768) \
+    ROW(struct space, exports, 262760, 2097152) \
+    ROW(struct space, shared, 2359912, 3285416) \
+    ROW(struct space, xpmem_library, 5645328, 4096) \
+    ROW(struct space, xpmem_slots, 5649424, 8388608) \
+    ROW(struct space, holds, 14038032, 8388608) \
+    ROW(struct space, slots, 22426688, 10485760) \
+    ROW(struct space, pids, 32964608, 8192) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
     ROW(struct space_slot, memory, 12, 4) \
     ROW(struct space_slot, pid, 16, 4) \
+    ROW(struct space_slot, reclaim_pending, 20, 4) \
     ROW(struct space_slot, returned, 24, 8) \
     ROW(struct space_slot, spawner, 32, 4) \
     ROW(struct space_slot, orphan, 36, 4) \
     ROW(struct space_slot, flags, 40, 4) \
     ROW(struct space_slot, number, 44, 4) \
     ROW(struct space_slot, ntasks, 48, 4) \
-    ROW(struct space_slot, status, 52, 4) \
-    ROW(struct space_slot, leaving, 56, 4) \
-    ROW(struct space_slot, exited, 60, 4) \
-    ROW(struct space_slot, sweeps, 64, 4) \
-    ROW(struct space_slot, child_result, 68, 4) \
-    ROW(struct space_slot, child_stage, 72, 4) \
-    ROW(struct space_slot, loaded, 76, 4) \
-    ROW(struct space_slot, next_request, 80, 4) \
-    ROW(struct space_slot, has_exported, 84, 4) \
-    ROW(struct space_slot, has_spawned, 88, 4) \
-    ROW(struct space_slot, has_imported, 92, 4) \
-    ROW(struct space_slot, was_imported, 96, 4) \
-    ROW(struct space_slot, has_shared, 100, 4) \
-    ROW(struct space_slot, was_called, 104, 4) \
-    ROW(struct space_slot, called_exit, 108, 4) \
-    ROW(struct space_slot, started_ns, 112, 8) \
-    ROW(struct space_slot, user_us, 120, 8) \
-    ROW(struct space_slot, system_us, 128, 8) \
-    ROW(struct space_slot, stack_low, 136, 8) \
-    ROW(struct space_slot, stack_high, 144, 8) \
-    ROW(struct space_slot, link_map, 152, 8) \
-    ROW(struct space_slot, interpreter_bias, 160, 8) \
-    ROW(struct space_slot, interpreter_dynamic, 168, 8) \
-    ROW(struct space_slot, child_record, 176, 8) \
-    ROW(struct space_slot, robust, 184, 80) \
-    ROW(struct space_slot, debug, 264, 136) \
-    ROW(struct space_slot, xpmem, 400, 56) \
-    ROW(struct space_slot, guard_key, 456, 4) \
-    ROW(struct space_slot, guard_rights, 460, 4) \
-    ROW(struct space_slot, program, 464, 256) \
-    ROW(struct space_slot, stats, 720, 48) \
-    ROW(struct space_slot, interpose, 768, 4288) \
+    ROW(struct space_slot, group, 52, 4) \
+    ROW(struct space_slot, status, 56, 4) \
+    ROW(struct space_slot, leaving, 60, 4) \
+    ROW(struct space_slot, exited, 64, 4) \
+    ROW(struct space_slot, sweeps, 68, 4) \
+    ROW(struct space_slot, child_result, 72, 4) \
+    ROW(struct space_slot, child_stage, 76, 4) \
+    ROW(struct space_slot, loaded, 80, 4) \
+    ROW(struct space_slot, next_request, 84, 4) \
+    ROW(struct space_slot, has_exported, 88, 4) \
+    ROW(struct space_slot, has_spawned, 92, 4) \
+    ROW(struct space_slot, has_imported, 96, 4) \
+    ROW(struct space_slot, was_imported, 100, 4) \
+    ROW(struct space_slot, has_shared, 104, 4) \
+    ROW(struct space_slot, was_called, 108, 4) \
+    ROW(struct space_slot, called_exit, 112, 4) \
+    ROW(struct space_slot, started_ns, 120, 8) \
+    ROW(struct space_slot, user_us, 128, 8) \
+    ROW(struct space_slot, system_us, 136, 8) \
+    ROW(struct space_slot, stack_low, 144, 8) \
+    ROW(struct space_slot, stack_high, 152, 8) \
+    ROW(struct space_slot, link_map, 160, 8) \
+    ROW(struct space_slot, interpreter_bias, 168, 8) \
+    ROW(struct space_slot, interpreter_dynamic, 176, 8) \
+    ROW(struct space_slot, child_record, 184, 8) \
+    ROW(struct space_slot, robust, 192, 80) \
+    ROW(struct space_slot, debug, 272, 136) \
+    ROW(struct space_slot, xpmem, 408, 56) \
+    ROW(struct space_slot, guard_key, 464, 4) \
+    ROW(struct space_slot, guard_rights, 468, 4) \
+    ROW(struct space_slot, program, 472, 256) \
+    ROW(struct space_slot, stats, 728, 48) \
+    ROW(struct space_slot, interpose, 776, 4288) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \

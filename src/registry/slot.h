@@ -59,14 +59,20 @@ struct space_slot {
     _Atomic uint32_t ended;  /* the futex of onespace_watch; reaper: 0 -> 1 */
     _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
     _Atomic int32_t pid;
+    /* The reaper sets it before it looks whether the memory is held: who releases the last hold
+     * reads it and tells the reaper. */
+    _Atomic uint32_t reclaim_pending;
     /* Blocks that other tasks have freed, linked through their first words; see agent/free.c. */
     _Atomic uintptr_t returned;
     int32_t spawner;         /* id of the member that spawned it */
     _Atomic uint32_t orphan; /* reaper: the spawner has ended, the root inherits */
     uint32_t flags;          /* ONESPACE_SPAWN_* */
     int32_t number, ntasks;
+    /* Id of the group that it belongs to, 0: none. By its spawner in group_join; 0 again by the
+     * reaper, or by the spawner if it could not be made. Read by all that spawn. */
+    _Atomic uint32_t group;
     int32_t status;           /* wait status, valid from ENDED on */
-    _Atomic uint32_t leaving; /* the task is in execve; set and cleared by its exec hook */
+    _Atomic uint32_t leaving; /* its threads that are in execve; by its exec hook */
     /* Thread mode: SLOT_EXITED | the status it gave; written once, by whichever of its threads
      * calls exit first, with release; read by the reaper with acquire. */
     _Atomic uint32_t exited;

@@ -25,7 +25,7 @@
 #include "registry/statistics.h"
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   7u
+#define SPACE_ABI   8u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -64,16 +64,14 @@ struct space {
     _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
     _Alignas(64) _Atomic uint32_t map_turn;  /* futex: who may change the map; space/turns.c */
-    _Alignas(64) _Atomic uint64_t barrier;   /* generation << 32 | arrived */
-    /* The group of tasks that were started together. When none of them is alive, a spawn with a
-     * number that this group has had, or with another count, begins the next group. */
-    _Atomic uint32_t group_ntasks;
-    _Atomic uint32_t group_numbers[LAYOUT_SLOTS / 32]; /* bit per number that was started */
-    _Atomic uint32_t group_ended;   /* members that ended or left: the barrier is broken */
-    _Atomic uint32_t group_loaded;  /* futex: members whose libraries are loaded */
-    char name[64];                  /* of the job, for ps */
-    uint64_t fence_low, fence_high; /* the page behind the program break */
-    uint64_t reaper_ignored;        /* signals that a child of the reaper has ignored */
+    _Alignas(64) _Atomic uint64_t barrier;   /* space/group.h has this word and the three below */
+    _Atomic uint64_t group;                  /* by spawners, by compare-and-swap */
+    _Atomic uint64_t group_loaded;           /* members whose libraries are loaded, as `barrier` */
+    /* Id of the last group in which each number was started; by spawners, in group_join. */
+    _Atomic uint32_t group_started[LAYOUT_SLOTS];
+    char name[64];                             /* of the job, for ps */
+    uint64_t fence_low, fence_high;            /* the page behind the program break */
+    uint64_t reaper_ignored;                   /* signals that a child of the reaper has ignored */
     struct rlimit reaper_limits[SPACE_LIMITS]; /* which such a child has, too */
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
     /* Calls of tasks that failed because the space had no mappings left. Relaxed, by any task's

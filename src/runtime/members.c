@@ -8,6 +8,7 @@
 
 #include "base/page.h"
 #include "registry/child.h"
+#include "space/group.h"
 #include "space/self.h"
 #include "space/slots.h"
 
@@ -47,11 +48,10 @@ int onespace_task(int number)
     struct space *space = space_mine();
     if (!space)
         return -EPERM;
-    if (number < 0 || (uint32_t)number >= atomic_load(&space->group_ntasks))
+    if (number < 0 || (uint32_t)number >= group_ntasks(space))
         return -EINVAL;
     /* Read before the slots: a task that was started by then and is in no slot now has ended. */
-    uint32_t word = atomic_load(&space->group_numbers[number / 32]);
-    int started = (word >> number % 32 & 1) != 0;
+    int started = group_has_had(space, (uint32_t)number);
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];

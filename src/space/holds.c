@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 
+#include "base/delay.h"
 #include "base/futex.h"
 #include "base/page.h"
 #include "onespace.h"
@@ -31,13 +32,16 @@ long holds_take(struct space *space, struct space_slot *owner, struct space_slot
 {
     _Atomic uint16_t *cell =
         &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
-    if (atomic_load(cell) == UINT16_MAX)
-        return -EOVERFLOW;
     if (!atomic_load(&owner->was_imported)) /* store once: a store costs more than all the rest */
         atomic_store(&owner->was_imported, 1);
     if (!atomic_load(&holder->has_imported))
         atomic_store(&holder->has_imported, 1);
-    atomic_fetch_add(cell, 1);
+    uint16_t count = atomic_load(cell);
+    do {
+        if (count == UINT16_MAX)
+            return -EOVERFLOW;
+        DELAY("holds.take");
+    } while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count + 1)));
     if (space_slot_index(space, owner) == 0 || is_present(space, owner))
         return 0;
     atomic_fetch_sub(cell, 1);
@@ -53,7 +57,8 @@ long holds_give(struct space *space, struct space_slot *owner, struct space_slot
         if (count == 0)
             return -EINVAL;
     while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count - 1)));
-    if (count == 1)
+    DELAY("holds.give");
+    if (count == 1 && atomic_load(&owner->reclaim_pending))
         holds_look_again(space);
     return 0;
 }
@@ -104,6 +109,8 @@ static int is_held(struct space *space, struct space_slot *owner)
     if (!was_imported && !was_called)
         return 0;
     atomic_store(&space->holds_pending, 1);
+    atomic_store(&owner->reclaim_pending, 1);
+    DELAY("holds.look");
     unsigned index = space_slot_index(space, owner);
     return (was_imported && is_imported(space, index)) || (was_called && is_lent(index));
 }

@@ -11,8 +11,9 @@
  *
  * so at least one of the two sees the other. A holder does not give up while the reaper looks: that
  * may have seen its cell, and would leave memory that nobody holds. A release works likewise: the
- * holder decrements its cell and then reads `holds_pending`; the reaper sets `holds_pending` and
- * then reads the cells.
+ * holder decrements its cell and then reads the owner's `reclaim_pending`; the reaper sets
+ * `reclaim_pending` and then reads the cells. So releasing a living member's memory costs no system
+ * call, whatever other members' memory is still held.
  *
  * Calls hold the callee's memory without a cell, by the lender that they have (registry/calls.h).
  */

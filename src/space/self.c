@@ -4,13 +4,20 @@
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-static struct space *mine;      /* set once, by attach() or space_set_root */
-static struct space_slot *self; /* NULL until then */
+/* Set once, by attach() or space_set_root; several threads may ask first at once, and then store
+ * the same. Release of `mine`, pairs with its acquire in space_mine: who sees it sees `self`. */
+static struct space *_Atomic mine;
+static struct space_slot *_Atomic self;
+
+static void publish(struct space *space, struct space_slot *slot)
+{
+    atomic_store_explicit(&self, slot, memory_order_relaxed);
+    atomic_store_explicit(&mine, space, memory_order_release);
+}
 
 void space_set_root(struct space *space)
 {
-    self = space ? &space->slots[0] : NULL;
-    mine = space;
+    publish(space, space ? &space->slots[0] : NULL);
 }
 
 /* A task finds the space in its auxiliary vector. */
@@ -25,23 +32,25 @@ static void attach(void)
     static _Atomic int has_warned; /* a program asks more than once */
     if (!space_is_ours(space, atomic_exchange(&has_warned, 1) ? NULL : file))
         return;
-    self = slot;
-    mine = space;
+    publish(space, slot);
 }
 
 struct space *space_mine(void)
 {
-    if (!mine)
+    struct space *space = atomic_load_explicit(&mine, memory_order_acquire);
+    if (!space) {
         attach();
-    return mine && space_marked() ? mine : NULL;
+        space = atomic_load_explicit(&mine, memory_order_acquire);
+    }
+    return space && space_marked() ? space : NULL;
 }
 
 struct space_slot *space_self(void)
 {
-    return space_mine() ? self : NULL;
+    return space_mine() ? atomic_load_explicit(&self, memory_order_relaxed) : NULL;
 }
 
 int space_was_member(void)
 {
-    return mine && !space_marked();
+    return atomic_load_explicit(&mine, memory_order_relaxed) && !space_marked();
 }

@@ -22,6 +22,7 @@ static void clear_slot(struct space_slot *slot)
     /* `state` stays CLAIMED; words that other members may still read are set one by one. */
     atomic_store(&slot->ended, 0);
     atomic_store(&slot->memory, MEMORY_NONE);
+    atomic_store(&slot->reclaim_pending, 0);
     atomic_store(&slot->pid, 0);
     atomic_store(&slot->orphan, 0);
     atomic_store(&slot->leaving, 0);
@@ -39,6 +40,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->called_exit, 0);
     atomic_store(&slot->robust.at, 0);
     atomic_store(&slot->returned, 0);
+    atomic_store(&slot->group, 0);
     slot->number = slot->ntasks = -1;
     slot->status = 0;
     slot->guard_key = slot->guard_rights = 0;

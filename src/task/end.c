@@ -45,6 +45,7 @@ static void inherit_children(struct space *space, struct space_slot *slot)
             (state == (SLOT_CLAIMED | index << 8)) ||
             (state == SLOT_STARTING && child->spawner == id && !atomic_load(&space->pids[i]));
         if (not_started) {
+            group_leave(space, child);
             atomic_store(&child->state, SLOT_BROKEN);
             holds_wanted(space, &child, 1);
         } else if (state >= SLOT_STARTING && state <= SLOT_BROKEN && child->spawner == id) {
@@ -65,8 +66,7 @@ static void leave_space(struct space *space, struct space_slot *slot)
         if ((*layer)->member_gone)
             (*layer)->member_gone(space, slot);
     holds_drop(space, slot);
-    if (slot->number >= 0)
-        group_leave(space);
+    group_leave(space, slot);
 }
 
 void task_left(struct space *space, struct space_slot *slot)

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include "member.hpp"
+#include "probe.h"
 
 using namespace fixture;
 
@@ -105,6 +106,46 @@ TEST_F(barrier, works_for_the_next_group)
         EXPECT_EQ(tasks[1]->finish().status, 0);
         tasks.clear();
     }
+}
+
+// Both threads begin the next group, or one joins what the other has begun.
+TEST_F(barrier, works_for_groups_that_two_threads_spawn_at_once)
+{
+    for (int round = 0; round < 300 && !HasFailure(); round++) {
+        std::unique_ptr<Member> pair[2];
+        std::atomic<int> ready = 0;
+        auto spawn = [&](int number) {
+            for (ready++; ready < 2;)
+                ;
+            pair[number] = std::make_unique<Member>(number, 2);
+        };
+        std::thread other(spawn, 1);
+        spawn(0);
+        other.join();
+        pair[0]->order("barrier", Patience);
+        EXPECT_EQ(pair[1]->tell("barrier", Patience).result, 0);
+        EXPECT_EQ(pair[0]->answer().result, 0);
+        for (auto &task : pair)
+            EXPECT_EQ(task->finish().status, 0);
+    }
+}
+
+// A spawner that fails has announced a member that the others would wait for.
+TEST_F(barrier, breaks_when_a_participant_cannot_be_made)
+{
+    tasks.push_back(std::make_unique<Member>(0, 2));
+    tasks[0]->order("barrier", Patience);
+    EXPECT_TRUE(eventually([] { return probe_arrived() == 1; }));
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.number = 1;
+    attr.ntasks = 2;
+    attr.directory = open("/proc/self/maps", O_RDONLY); // the child cannot enter it
+    std::string name = program("obey");
+    char *argv[] = {name.data(), nullptr};
+    EXPECT_EQ(onespace_spawn(argv[0], argv, nullptr, &attr), -ENOTDIR);
+    close(attr.directory);
+    EXPECT_EQ(tasks[0]->answer().result, -EOWNERDEAD);
+    finish();
 }
 
 TEST_F(barrier, may_be_entered_before_the_others_are_started)

@@ -161,6 +161,35 @@ TEST_F(holds, two_members_of_each_other_do_not_keep_both_for_ever)
     EXPECT_EQ(probe_holds(), 0);
 }
 
+TEST_F(holds, of_one_member_on_another_are_65535_at_most)
+{
+    Member task;
+    for (int i = 0; i < UINT16_MAX; i++)
+        ASSERT_EQ(onespace_hold(task.id()), 0);
+    EXPECT_EQ(onespace_hold(task.id()), -EOVERFLOW);
+    EXPECT_EQ(probe_holds(), UINT16_MAX);
+    for (int i = 0; i < UINT16_MAX; i++)
+        ASSERT_EQ(onespace_release(task.id()), 0);
+    EXPECT_EQ(onespace_release(task.id()), -EINVAL);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+// While an ended task's memory stays held, which holder and owner that live have nothing to do
+// with.
+TEST_F(holds, on_a_living_task_do_not_wake_the_reaper)
+{
+    Task ended({"true"}, [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_HOLD; });
+    EXPECT_EQ(ended.wait(), 0);
+    Member owner;
+    unsigned before = probe_events();
+    EXPECT_EQ(as_task({program("member"), "hold-often", std::to_string(owner.id()), "10000"}),
+              exits("failed 0\n"));
+    EXPECT_LT(probe_events() - before, 100u);
+    EXPECT_EQ(onespace_release(ended.id()), 0);
+    EXPECT_EQ(owner.finish().status, 0);
+    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }));
+}
+
 // Each release makes the reaper look at what is held; what it looks at can be held all the same.
 TEST_F(holds, can_be_added_while_others_are_released)
 {

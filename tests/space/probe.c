@@ -100,6 +100,16 @@ int probe_turn(void)
     return (int)atomic_load(&space_registry()->map_turn);
 }
 
+int probe_arrived(void)
+{
+    return (int)(atomic_load(&space_registry()->barrier) & INT32_MAX);
+}
+
+unsigned probe_events(void)
+{
+    return atomic_load(&space_registry()->events);
+}
+
 int probe_is_shared(unsigned long address)
 {
     return shared_holds(address);

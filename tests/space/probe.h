@@ -18,6 +18,8 @@ int probe_holds(void);                        /* holds of all members on all */
 void probe_set_oversubscribed(int is);        /* as the host's threads do */
 void probe_take_turn(int thread);             /* to change the map, and never ends it */
 int probe_turn(void);                         /* 0, or a TID, perhaps with FUTEX_WAITERS */
+int probe_arrived(void);                      /* tasks that wait in the barrier */
+unsigned probe_events(void);                  /* how often the reaper was woken */
 int probe_is_shared(unsigned long address);   /* where shared mappings lie */
 int probe_shared(void);                       /* of those, entries and users' words in use */
 

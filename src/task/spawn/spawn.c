@@ -147,10 +147,9 @@ static int prepare_guard(struct spawn *spawn)
     return 0;
 }
 
-static void undo(struct spawn *spawn, int joined)
+static void undo(struct spawn *spawn)
 {
-    if (joined && spawn->attr.number >= 0)
-        group_leave(spawn->space);
+    group_leave(spawn->space, spawn->slot);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
         (void)holds_give(spawn->space, spawn->slot, spawn->self);
     uintptr_t range = layout_range(space_slot_index(spawn->space, spawn->slot));
@@ -192,7 +191,7 @@ static int await_child(struct spawn *spawn)
         return atomic_load(&slot->id);
     int stage = atomic_load(&slot->child_stage);
     if (space_state(slot) == SLOT_CLAIMED) { /* clone failed */
-        undo(spawn, 1);
+        undo(spawn);
     } else {
         /* The child exits, the reaper reaps it, and we collect its status. */
         if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
@@ -226,7 +225,7 @@ static int start(struct spawn *spawn)
     guard_close(&spawn->space->guard, rights);
     if (pid > 0)
         return await_child(spawn);
-    undo(spawn, 1);
+    undo(spawn);
     return fail(&spawn->attr, (int)pid, spawn->program.path, "cannot make a kernel task",
                 strerror((int)-pid));
 }
@@ -241,7 +240,7 @@ static int spawn_resolved(struct spawn *spawn)
     uint64_t mask = signals_set_mask(SIGNALS_ALL);
     int result = prepare_child(spawn, mask);
     if (result < 0) {
-        undo(spawn, 0);
+        undo(spawn);
         result = fail(&spawn->attr, result, spawn->program.path, "cannot be mapped",
                       result == -ENOMEM
                           ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"

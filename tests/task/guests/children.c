@@ -149,6 +149,27 @@ static void *exec_now(void *argument)
     return NULL;
 }
 
+static void *exec_nothing(void *argument)
+{
+    execl(argument, argument, (char *)NULL);
+    pause();
+    return NULL;
+}
+
+/* exec-twice PROGRAM: a thread executes a program that there is not, and another one a bit later.
+ */
+static int play_exec_twice(int argc, char **argv)
+{
+    (void)argc;
+    pthread_t thread;
+    printf("execve\n");
+    fflush(stdout);
+    pthread_create(&thread, NULL, exec_nothing, (char[]){"/no/such/program"});
+    usleep(100000);
+    execl(argv[1], argv[1], (char *)NULL);
+    return 1;
+}
+
 static int play_exec_from_thread(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -392,6 +413,7 @@ int main(int argc, char **argv)
         {"system", play_system},
         {"popen", play_popen},
         {"exec-from-thread", play_exec_from_thread},
+        {"exec-twice", play_exec_twice},
         {"vfork-killed", play_vfork_killed},
         {"vfork-outlives", play_vfork_outlives},
         {"real-time", play_real_time},

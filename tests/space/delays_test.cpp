@@ -1,0 +1,107 @@
+// tests/space/delays_test.cpp: races whose critical points a delay makes last (src/base/delay.h). A
+// test that is too slow for the delay checks less; it does not fail.
+#include "member.hpp"
+#include "probe.h"
+
+extern "C" void onespace_delay(const char *list);
+
+using namespace fixture;
+
+class delays : public SpaceTest
+{
+  protected:
+    void SetUp() override
+    {
+        setenv("LD_LIBRARY_PATH", ONESPACE_TEST_LIBRARIES "/delays/lib", 1);
+        setenv("ONESPACE_AGENT", ONESPACE_TEST_LIBRARIES "/lib/libonespace-agent.so", 1);
+        SpaceTest::SetUp();
+    }
+    // In the tasks that are spawned from now on, or in the root, whose code the reaper and the
+    // tasks' system calls run too.
+    static void delay_tasks(const char *list)
+    {
+        setenv("ONESPACE_DELAY", list, 1);
+    }
+    static void delay_root(const char *list)
+    {
+        onespace_delay(list);
+    }
+};
+
+// The member has seen that nobody has ended, and has not gone to sleep yet.
+TEST_F(delays, a_barrier_does_not_sleep_through_a_members_end)
+{
+    delay_tasks("group.wait:300000");
+    Member waiting(0, 2), ending(1, 2);
+    waiting.order("barrier", -1);
+    ASSERT_TRUE(eventually([] { return probe_arrived() == 1; }));
+    ending.kill();
+    EXPECT_EQ(ending.wait(), SIGKILL);
+    EXPECT_EQ(waiting.answer().result, -EOWNERDEAD);
+    waiting.kill();
+    EXPECT_EQ(waiting.wait(), SIGKILL);
+}
+
+// Both threads have claimed a slot and found that no member is left.
+TEST_F(delays, a_group_is_begun_once_by_two_threads)
+{
+    Member first(0, 2), second(1, 2);
+    EXPECT_EQ(first.finish().status, 0);
+    EXPECT_EQ(second.finish().status, 0);
+    for (const char *list : {"group.join:100000", "group.begin:100000", "group.count:100000"}) {
+        delay_root(list);
+        std::unique_ptr<Member> pair[2];
+        std::thread other([&] { pair[1] = std::make_unique<Member>(1, 2); });
+        pair[0] = std::make_unique<Member>(0, 2);
+        other.join();
+        pair[0]->order("barrier", Patience);
+        EXPECT_EQ(pair[1]->tell("barrier", Patience).result, 0) << list;
+        EXPECT_EQ(pair[0]->answer().result, 0) << list;
+        EXPECT_EQ(pair[0]->finish().status, 0);
+        EXPECT_EQ(pair[1]->finish().status, 0);
+    }
+}
+
+// Both threads have read 65,534.
+TEST_F(delays, a_count_of_holds_does_not_overflow)
+{
+    Member task;
+    for (int i = 0; i < UINT16_MAX - 1; i++)
+        ASSERT_EQ(onespace_hold(task.id()), 0);
+    delay_root("holds.take:100000");
+    int results[2];
+    std::thread other([&] { results[1] = onespace_hold(task.id()); });
+    results[0] = onespace_hold(task.id());
+    other.join();
+    delay_root("");
+    EXPECT_EQ(std::min(results[0], results[1]), -EOVERFLOW);
+    EXPECT_EQ(std::max(results[0], results[1]), 0);
+    EXPECT_EQ(probe_holds(), UINT16_MAX);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+// The holder has released the memory, and asks then whether the reaper has to know; the reaper has
+// asked to know, and looks then whether it is held.
+TEST_F(delays, memory_goes_that_is_released_while_its_owner_ends)
+{
+    for (const char *list : {"holds.give:100000", "holds.look:100000"}) {
+        Member task;
+        EXPECT_EQ(onespace_hold(task.id()), 0);
+        delay_root(list);
+        task.kill();
+        EXPECT_EQ(onespace_release(task.id()), 0);
+        delay_root("");
+        EXPECT_EQ(task.wait(), SIGKILL);
+        EXPECT_TRUE(eventually([] { return probe_slots() == 0; }, 5000)) << list;
+    }
+}
+
+// One thread's execve fails while another's, which succeeds, has begun.
+TEST_F(delays, a_task_leaves_although_another_execve_of_it_fails)
+{
+    delay_root("exec.enter:200000");
+    Task task({program("children"), "exec-twice", "/bin/cat"});
+    EXPECT_EQ(task.line(), "execve");
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 5000));
+    EXPECT_EQ(task.finish().status, 0);
+}
