@@ -14,6 +14,7 @@
 #include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
+#include "cmd/lib/user.h"
 #include "cmd/ps/access.h"
 
 const char core_help[] =
@@ -41,9 +42,12 @@ struct request {
     const char *space; /* or NULL */
     const char *file;  /* or NULL */
     int number;
-    int by_pid, by_id; /* how many tasks have that pid, that id */
-    int root_pid;      /* of the space with the task: that pid's before that id's */
-    int status;
+    int by_pid, by_id; /* how many spaces have a task with that pid, with that id */
+    struct ps_key key; /* of the space with the task: that pid's before that id's */
+    int has_pid;       /* whether that space has the pid */
+    int status;        /* -1: no task was found */
+    int fd;            /* of the file, opened before this process became the space's user; or -1 */
+    int32_t *task_pid; /* shared with the process that writes the core */
 };
 
 /* ---- The file: complete under its name, or not there ---- */
@@ -146,14 +150,19 @@ static unsigned count_inside(const struct code *code, const struct core_threads 
  */
 static void say_code(const struct code *code, unsigned inside)
 {
-    if (inside)
+    if (inside && output_has_control(code->path))
+        printf("%u of the threads in a system call that onespace handles; the file with that code "
+               "has control characters in its path, which is not shown\n",
+               inside);
+    else if (inside)
         printf("%u of the threads in a system call that onespace handles; for backtraces, in gdb: "
                "add-symbol-file %s -o %#jx\n",
                inside, code->path, (uintmax_t)code->base);
 }
 
 /* Between core_stop and core_release nothing waits for anyone but the disk. */
-static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path)
+static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path,
+                      int opened)
 {
     struct core_threads threads;
     struct core_memory memory;
@@ -161,7 +170,7 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     struct code code = {.path = ""};
     unsigned inside = 0;
     char size[OUTPUT_SHORT];
-    int stuck = 0, fd = open_temporary(path);
+    int stuck = 0, fd = opened >= 0 ? opened : open_temporary(path);
     if (fd < 0)
         return 1;
     double start = now();
@@ -182,13 +191,17 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     }
     double stopped = now() - start;
     free(notes.bytes);
+    if (opened >= 0 && result == 0 && written < 0)
+        return cannot_write(path, (int)-written);
+    if (opened >= 0 && result != 0)
+        return explain(task, result, stuck);
     if (result != 0) {
         close(fd);
         unlink(temporary);
         temporary[0] = 0;
         return explain(task, result, stuck);
     }
-    if (finish_file(fd, path, written) != 0)
+    if (opened < 0 && finish_file(fd, path, written) != 0)
         return 1;
     printf("%s: task %d (pid %d), %u thread%s, %s; stopped for %.3f s\n", path, task->id, task->pid,
            count, count == 1 ? "" : "s", output_bytes(size, (uint64_t)written), stopped);
@@ -196,7 +209,8 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     return 0;
 }
 
-static int dump(const struct ps_space *space, const struct ps_task *task, const char *file)
+static int dump(const struct ps_space *space, const struct ps_task *task,
+                const struct request *request)
 {
     char path[32];
     if (strcmp(task->state, "running") != 0 || task->pid <= 0) {
@@ -211,7 +225,8 @@ static int dump(const struct ps_space *space, const struct ps_task *task, const 
     if (access_check("onespace core", task->pid) != 0)
         return 1;
     snprintf(path, sizeof(path), "core.%d", task->pid);
-    return write_core(space, task, file ? file : path);
+    *request->task_pid = task->pid;
+    return write_core(space, task, request->file ? request->file : path, request->fd);
 }
 
 /* ---- From the kernel's core ---- */
@@ -268,44 +283,81 @@ static int extract(const char *from, const char *path)
 
 /* ---- Which task ---- */
 
+enum { HAS_ID = 1, HAS_PID = 2 };
+
 static int is_wanted(const struct ps_space *space, const struct request *request)
 {
     return !request->space || strcmp(space->name, request->space) == 0 ||
            atoi(request->space) == space->root_pid;
 }
 
-static void count_space(struct ps_space *space, void *context)
+static int look_for_task(struct ps_space *space, void *context)
 {
-    struct request *request = context;
+    const struct request *request = context;
+    int found = 0;
     for (unsigned i = 0; i < space->task_count && is_wanted(space, request); i++) {
-        const struct ps_task *task = &space->tasks[i];
-        int has_pid = task->pid == request->number && !request->space;
-        if (!has_pid && task->id != request->number)
-            continue;
-        if (has_pid || request->by_pid == 0)
-            request->root_pid = space->root_pid;
-        request->by_pid += has_pid;
-        request->by_id += !has_pid;
+        if (space->tasks[i].pid == request->number && !request->space)
+            found |= HAS_PID;
+        else if (space->tasks[i].id == request->number)
+            found |= HAS_ID;
     }
+    return found;
 }
 
-static void dump_in_space(struct ps_space *space, void *context)
+static void count_space(const struct ps_key *key, int found, void *context)
 {
     struct request *request = context;
-    for (unsigned i = 0; i < space->task_count && space->root_pid == request->root_pid; i++) {
-        const struct ps_task *task = &space->tasks[i];
-        if (request->by_pid ? task->pid != request->number : task->id != request->number)
-            continue;
-        request->status = dump(space, task, request->file);
-        return;
+    if ((found & HAS_PID) || (found && request->by_pid == 0)) {
+        request->key = *key;
+        request->has_pid = found & HAS_PID;
     }
+    request->by_pid += (found & HAS_PID) != 0;
+    request->by_id += (found & HAS_ID) != 0;
+}
+
+static int dump_in_space(struct ps_space *space, void *context)
+{
+    const struct request *request = context;
+    for (unsigned i = 0; i < space->task_count; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        if ((request->has_pid ? task->pid : task->id) == request->number)
+            return dump(space, task, request) == 0 ? 0 : 1;
+    }
+    return 2;
+}
+
+static void dumped(const struct ps_key *key, int value, void *context)
+{
+    struct request *request = context;
+    (void)key;
+    request->status = value == 2 ? -1 : value;
+}
+
+/* The user of the space may have no right to write here: the file is this user's, opened before and
+ * named after. */
+static int dump_as_user(const struct ps_query *query, struct request *request)
+{
+    char path[32];
+    request->fd = open_temporary(request->file ? request->file : "core");
+    if (request->fd < 0)
+        return 1;
+    ps_each(query);
+    snprintf(path, sizeof(path), "core.%d", (int)*request->task_pid);
+    if (request->status == 0)
+        return finish_file(request->fd, request->file ? request->file : path, 0);
+    close(request->fd);
+    unlink(temporary);
+    temporary[0] = 0;
+    return request->status;
 }
 
 static int run(struct request *request)
 {
-    char root[16], number[16];
-    snprintf(number, sizeof(number), "%d", request->number);
-    int count = ps_each(NULL, count_space, request);
+    struct ps_query query = {.context = request,
+                             .visit = look_for_task,
+                             .visited = count_space,
+                             .command = "onespace core"};
+    int count = ps_each(&query);
     if (count < 0) {
         ps_explain("onespace core", NULL, count);
         return 1;
@@ -325,11 +377,19 @@ static int run(struct request *request)
                     request->number);
         return 1;
     }
-    snprintf(root, sizeof(root), "%d", request->root_pid);
-    request->status = -1;
-    ps_each(root, dump_in_space, request);
+    query.key = &request->key;
+    query.visit = dump_in_space;
+    query.visited = dumped;
+    request->task_pid = user_shared_number();
+    if (!request->task_pid)
+        return fprintf(stderr, "onespace core: out of memory\n"), 1;
+    request->status = request->fd = -1;
+    if (request->key.user == geteuid())
+        ps_each(&query);
+    else
+        request->status = dump_as_user(&query, request);
     if (request->status < 0)
-        fprintf(stderr, "onespace core: task %s has ended meanwhile\n", number);
+        fprintf(stderr, "onespace core: task %d has ended meanwhile\n", request->number);
     return request->status != 0;
 }
 
