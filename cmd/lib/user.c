@@ -2,15 +2,18 @@
 #include "cmd/lib/user.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +73,22 @@ int user_become(uid_t uid, gid_t gid)
     if (uid != 0 && (setuid(0) == 0 || has_capabilities()))
         return -EPERM;
     return deny_typing();
+}
+
+int user_open_regular(const char *path)
+{
+    struct stat status;
+    char link[32];
+    int at = open(path, O_PATH | O_CLOEXEC), fd = -EINVAL;
+    if (at < 0)
+        return -errno;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+    if (fstat(at, &status) == 0 && S_ISREG(status.st_mode)) {
+        fd = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        fd = fd < 0 ? -errno : fd;
+    }
+    close(at);
+    return fd;
 }
 
 int32_t *user_shared_number(void)

@@ -14,6 +14,11 @@
  * error the caller must end. */
 int user_become(uid_t uid, gid_t gid);
 
+/* Opens a file for reading that another user's program has named: a descriptor, or -errno, -EINVAL
+ * if it is no regular file. Nothing else is opened, because opening a FIFO blocks, and opening some
+ * devices has effects. */
+int user_open_regular(const char *path);
+
 /* A number, 0, that this process and its children share: what a child that became another user may
  * say to its parent, which must check it. NULL: out of memory. */
 int32_t *user_shared_number(void);
