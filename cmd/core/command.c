@@ -14,11 +14,12 @@
 #include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
+#include "cmd/lib/user.h"
 #include "cmd/ps/access.h"
 
 const char core_help[] =
     "usage: onespace core [-o FILE] [--space SPACE] ID | PID\n"
-    "       onespace core --from CORE -o FILE\n"
+    "usage: onespace core --from CORE [--crashed UID,GID,LIMIT,DUMP] [--max-mib N] -o FILE\n"
     "\n"
     "Writes a core of one task: its own memory, not that of the whole space, and the registers of "
     "its threads. Read it with the task's program: gdb PROGRAM FILE. The task is stopped "
@@ -28,6 +29,10 @@ const char core_help[] =
     "      --space SPACE  the ID is one of this space; needed if several spaces have one\n"
     "      --from CORE  the core of the task that crashed, from that of the whole space that the "
     "kernel wrote; -: standard input, as in kernel.core_pattern\n"
+    "      --crashed UID,GID,LIMIT,DUMP  read it as that user, and write as many bytes as that "
+    "limit "
+    "allows: %u,%g,%c,%d in kernel.core_pattern\n"
+    "      --max-mib N  refuse to write a larger core, with --from\n"
     "  -h, --help\n"
     "\n"
     "ID is the task's, as `onespace ps` lists it, 0 the root. A number that is the process id of a "
@@ -41,9 +46,12 @@ struct request {
     const char *space; /* or NULL */
     const char *file;  /* or NULL */
     int number;
-    int by_pid, by_id; /* how many tasks have that pid, that id */
-    int root_pid;      /* of the space with the task: that pid's before that id's */
-    int status;
+    int by_pid, by_id; /* how many spaces have a task with that pid, with that id */
+    struct ps_key key; /* of the space with the task: that pid's before that id's */
+    int has_pid;       /* whether that space has the pid */
+    int status;        /* -1: no task was found */
+    int fd;            /* of the file, opened before this process became the space's user; or -1 */
+    int32_t *task_pid; /* shared with the process that writes the core */
 };
 
 /* ---- The file: complete under its name, or not there ---- */
@@ -67,7 +75,7 @@ static void set_signals(void)
     signal(SIGXFSZ, SIG_IGN); /* writing fails instead */
 }
 
-static int cannot_write(const char *path, int error)
+int core_cannot_write(const char *path, int error)
 {
     fprintf(stderr, "onespace core: %s: %s: %s\n", path, strerror(error),
             error == ENOSPC || error == EDQUOT || error == EFBIG
@@ -76,7 +84,7 @@ static int cannot_write(const char *path, int error)
     return 1;
 }
 
-static int open_temporary(const char *path)
+int core_open_file(const char *path)
 {
     struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -90,12 +98,19 @@ static int open_temporary(const char *path)
         if (fd >= 0)
             return fd;
     }
-    cannot_write(path, errno);
+    core_cannot_write(path, errno);
     temporary[0] = 0;
     return -1;
 }
 
-static int finish_file(int fd, const char *path, int64_t written)
+void core_drop_file(int fd)
+{
+    close(fd);
+    unlink(temporary);
+    temporary[0] = 0;
+}
+
+int core_finish_file(int fd, const char *path, int64_t written)
 {
     int error = written < 0 ? (int)-written : 0;
     if (close(fd) != 0 && !error)
@@ -105,7 +120,7 @@ static int finish_file(int fd, const char *path, int64_t written)
     if (error)
         unlink(temporary);
     temporary[0] = 0;
-    return error ? cannot_write(path, error) : 0;
+    return error ? core_cannot_write(path, error) : 0;
 }
 
 /* ---- The task ---- */
@@ -146,14 +161,19 @@ static unsigned count_inside(const struct code *code, const struct core_threads 
  */
 static void say_code(const struct code *code, unsigned inside)
 {
-    if (inside)
+    if (inside && output_has_control(code->path))
+        printf("%u of the threads in a system call that onespace handles; the file with that code "
+               "has control characters in its path, which is not shown\n",
+               inside);
+    else if (inside)
         printf("%u of the threads in a system call that onespace handles; for backtraces, in gdb: "
                "add-symbol-file %s -o %#jx\n",
                inside, code->path, (uintmax_t)code->base);
 }
 
 /* Between core_stop and core_release nothing waits for anyone but the disk. */
-static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path)
+static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path,
+                      int opened)
 {
     struct core_threads threads;
     struct core_memory memory;
@@ -161,7 +181,7 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     struct code code = {.path = ""};
     unsigned inside = 0;
     char size[OUTPUT_SHORT];
-    int stuck = 0, fd = open_temporary(path);
+    int stuck = 0, fd = opened >= 0 ? opened : core_open_file(path);
     if (fd < 0)
         return 1;
     double start = now();
@@ -182,13 +202,15 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     }
     double stopped = now() - start;
     free(notes.bytes);
+    if (opened >= 0 && result == 0 && written < 0)
+        return core_cannot_write(path, (int)-written);
+    if (opened >= 0 && result != 0)
+        return explain(task, result, stuck);
     if (result != 0) {
-        close(fd);
-        unlink(temporary);
-        temporary[0] = 0;
+        core_drop_file(fd);
         return explain(task, result, stuck);
     }
-    if (finish_file(fd, path, written) != 0)
+    if (opened < 0 && core_finish_file(fd, path, written) != 0)
         return 1;
     printf("%s: task %d (pid %d), %u thread%s, %s; stopped for %.3f s\n", path, task->id, task->pid,
            count, count == 1 ? "" : "s", output_bytes(size, (uint64_t)written), stopped);
@@ -196,7 +218,8 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     return 0;
 }
 
-static int dump(const struct ps_space *space, const struct ps_task *task, const char *file)
+static int dump(const struct ps_space *space, const struct ps_task *task,
+                const struct request *request)
 {
     char path[32];
     if (strcmp(task->state, "running") != 0 || task->pid <= 0) {
@@ -211,62 +234,13 @@ static int dump(const struct ps_space *space, const struct ps_task *task, const 
     if (access_check("onespace core", task->pid) != 0)
         return 1;
     snprintf(path, sizeof(path), "core.%d", task->pid);
-    return write_core(space, task, file ? file : path);
-}
-
-/* ---- From the kernel's core ---- */
-
-static int explain_extract(const char *from, const char *path, const struct core_extract *extract,
-                           int result)
-{
-    if (result == -EIO && extract->write_error)
-        return cannot_write(path, extract->write_error);
-    if (result == -ENOEXEC || result == -ENODATA)
-        fprintf(stderr, "onespace core: %s is not a core that a kernel has written\n", from);
-    else if (result == -ESRCH)
-        fprintf(stderr,
-                "onespace core: %s is not the core of a task: of another program, of the root, of "
-                "another version's space, or without shared memory (coredump_filter), so without "
-                "the registry\n",
-                from);
-    else
-        fprintf(stderr, "onespace core: %s: %s\n", from, strerror(-result));
-    return 1;
-}
-
-static int extract(const char *from, const char *path)
-{
-    char size[OUTPUT_SHORT];
-    struct core_extract request = {.from = STDIN_FILENO};
-    int is_input = strcmp(from, "-") == 0;
-    if (!is_input)
-        request.from = open(from, O_RDONLY | O_CLOEXEC);
-    if (request.from < 0) {
-        fprintf(stderr, "onespace core: %s: %s: name a core that can be read\n", from,
-                strerror(errno));
-        return 1;
-    }
-    request.to = open_temporary(path);
-    if (request.to < 0)
-        return 1;
-    int result = core_extract(&request);
-    if (result != 0) {
-        close(request.to);
-        unlink(temporary);
-        temporary[0] = 0;
-        return explain_extract(is_input ? "standard input" : from, path, &request, result);
-    }
-    if (finish_file(request.to, path, request.written) != 0)
-        return 1;
-    printf("%s: task %d (pid %d), which signal %d ended, %s\n", path, request.id, request.pid,
-           request.signal, output_bytes(size, (uint64_t)request.written));
-    if (request.is_cut)
-        fprintf(stderr, "onespace core: the core ends before the memory of the task does: raise "
-                        "`ulimit -c`\n");
-    return 0;
+    *request->task_pid = task->pid;
+    return write_core(space, task, request->file ? request->file : path, request->fd);
 }
 
 /* ---- Which task ---- */
+
+enum { HAS_ID = 1, HAS_PID = 2 };
 
 static int is_wanted(const struct ps_space *space, const struct request *request)
 {
@@ -274,38 +248,71 @@ static int is_wanted(const struct ps_space *space, const struct request *request
            atoi(request->space) == space->root_pid;
 }
 
-static void count_space(struct ps_space *space, void *context)
+static int look_for_task(struct ps_space *space, void *context)
 {
-    struct request *request = context;
+    const struct request *request = context;
+    int found = 0;
     for (unsigned i = 0; i < space->task_count && is_wanted(space, request); i++) {
-        const struct ps_task *task = &space->tasks[i];
-        int has_pid = task->pid == request->number && !request->space;
-        if (!has_pid && task->id != request->number)
-            continue;
-        if (has_pid || request->by_pid == 0)
-            request->root_pid = space->root_pid;
-        request->by_pid += has_pid;
-        request->by_id += !has_pid;
+        if (space->tasks[i].pid == request->number && !request->space)
+            found |= HAS_PID;
+        else if (space->tasks[i].id == request->number)
+            found |= HAS_ID;
     }
+    return found;
 }
 
-static void dump_in_space(struct ps_space *space, void *context)
+static void count_space(const struct ps_key *key, int found, void *context)
 {
     struct request *request = context;
-    for (unsigned i = 0; i < space->task_count && space->root_pid == request->root_pid; i++) {
-        const struct ps_task *task = &space->tasks[i];
-        if (request->by_pid ? task->pid != request->number : task->id != request->number)
-            continue;
-        request->status = dump(space, task, request->file);
-        return;
+    if ((found & HAS_PID) || (found && request->by_pid == 0)) {
+        request->key = *key;
+        request->has_pid = found & HAS_PID;
     }
+    request->by_pid += (found & HAS_PID) != 0;
+    request->by_id += (found & HAS_ID) != 0;
+}
+
+static int dump_in_space(struct ps_space *space, void *context)
+{
+    const struct request *request = context;
+    for (unsigned i = 0; i < space->task_count; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        if ((request->has_pid ? task->pid : task->id) == request->number)
+            return dump(space, task, request) == 0 ? 0 : 1;
+    }
+    return 2;
+}
+
+static void dumped(const struct ps_key *key, int value, void *context)
+{
+    struct request *request = context;
+    (void)key;
+    request->status = value == 2 ? -1 : value;
+}
+
+/* The user of the space may have no right to write here: the file is this user's, opened before and
+ * named after. */
+static int dump_as_user(const struct ps_query *query, struct request *request)
+{
+    char path[32];
+    request->fd = core_open_file(request->file ? request->file : "core");
+    if (request->fd < 0)
+        return 1;
+    ps_each(query);
+    snprintf(path, sizeof(path), "core.%d", (int)*request->task_pid);
+    if (request->status == 0)
+        return core_finish_file(request->fd, request->file ? request->file : path, 0);
+    core_drop_file(request->fd);
+    return request->status;
 }
 
 static int run(struct request *request)
 {
-    char root[16], number[16];
-    snprintf(number, sizeof(number), "%d", request->number);
-    int count = ps_each(NULL, count_space, request);
+    struct ps_query query = {.context = request,
+                             .visit = look_for_task,
+                             .visited = count_space,
+                             .command = "onespace core"};
+    int count = ps_each(&query);
     if (count < 0) {
         ps_explain("onespace core", NULL, count);
         return 1;
@@ -325,25 +332,45 @@ static int run(struct request *request)
                     request->number);
         return 1;
     }
-    snprintf(root, sizeof(root), "%d", request->root_pid);
-    request->status = -1;
-    ps_each(root, dump_in_space, request);
+    query.key = &request->key;
+    query.visit = dump_in_space;
+    query.visited = dumped;
+    request->task_pid = user_shared_number();
+    if (!request->task_pid)
+        return fprintf(stderr, "onespace core: out of memory\n"), 1;
+    request->status = request->fd = -1;
+    if (request->key.user == geteuid())
+        ps_each(&query);
+    else
+        request->status = dump_as_user(&query, request);
     if (request->status < 0)
-        fprintf(stderr, "onespace core: task %s has ended meanwhile\n", number);
+        fprintf(stderr, "onespace core: task %d has ended meanwhile\n", request->number);
     return request->status != 0;
+}
+
+/* The kernel starts a handler without standard output and error: what is opened next must not
+ * become one of these. */
+static void open_standard_streams(void)
+{
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_WRONLY) < 0)
+            _exit(1);
 }
 
 int command_core(int argc, char **argv)
 {
-    enum { OPT_SPACE = 256, OPT_FROM };
+    enum { OPT_SPACE = 256, OPT_FROM, OPT_CRASHED, OPT_MAX };
     static const struct option options[] = {{"space", required_argument, NULL, OPT_SPACE},
                                             {"from", required_argument, NULL, OPT_FROM},
+                                            {"crashed", required_argument, NULL, OPT_CRASHED},
+                                            {"max-mib", required_argument, NULL, OPT_MAX},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct request request = {0};
-    const char *from = NULL;
+    struct core_from from = {.limit = UINT64_MAX, .most = UINT64_MAX};
     char *end;
     argv[0] = "onespace core";
+    open_standard_streams();
     for (int option; (option = options_next(argc, argv, "ho:", options)) != -1;) {
         if (option == 'h') {
             help_print(stdout, core_help);
@@ -352,18 +379,23 @@ int command_core(int argc, char **argv)
         if (option == OPT_SPACE)
             request.space = optarg;
         else if (option == OPT_FROM)
-            from = optarg;
-        else if (option == 'o')
+            from.core = optarg;
+        else if (option == OPT_CRASHED || option == OPT_MAX) {
+            if ((option == OPT_MAX ? core_set_most : core_set_crashed)(&from, optarg) != 0)
+                return 2;
+        } else if (option == 'o')
             request.file = optarg;
         else
             return fprintf(stderr, "Try `onespace core --help`.\n"), 2;
     }
     set_signals();
-    if (from && request.file && !request.space && argc == optind)
-        return extract(from, request.file);
-    if (from) {
-        fprintf(stderr, "onespace core: --from needs -o and nothing else. Try `onespace core "
-                        "--help`.\n");
+    if (from.core && request.file && !request.space && argc == optind) {
+        from.file = request.file;
+        return core_from(&from);
+    }
+    if (from.core || from.is_crashed || from.most != UINT64_MAX) {
+        fprintf(stderr, "onespace core: --from needs -o, --crashed and --max-mib need --from, and "
+                        "nothing else goes with it. Try `onespace core --help`.\n");
         return 2;
     }
     const char *word = argc - optind == 1 ? argv[optind] : "";

@@ -86,9 +86,13 @@ struct core_record {
     struct space_slot slot;
     struct child child;
 };
-/* Makes the auxiliary vector lead to the program that the task shows to debuggers. */
+/* Reads the file of the program at that offset: bytes read. */
+typedef size_t core_reader(const void *context, uint64_t offset, void *to, size_t size);
+/* Makes the auxiliary vector lead to the program that the task shows to debuggers. `read` gives the
+ * file as far as it is in memory; without its headers there the file is opened if `may_open`. */
 enum { CORE_AUXV_MAX = 256 };
-void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count);
+void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count,
+                      core_reader *read, const void *context, int may_open);
 
 /* ---- write.c ---- */
 
@@ -97,11 +101,41 @@ Elf64_Ehdr core_header(uint64_t headers);
 /* Writes the file: its size on the disk, or -errno. */
 int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes);
 
+/* ---- command.c: the file, complete under its name or not there ---- */
+
+/* A new file, which gets the name `path` when it is complete: its descriptor, or -1 with a message.
+ */
+int core_open_file(const char *path);
+/* Gives it that name; written < 0 is an error. 0, or 1 with a message. */
+int core_finish_file(int fd, const char *path, int64_t written);
+void core_drop_file(int fd);
+/* Says why it cannot be written: 1. */
+int core_cannot_write(const char *path, int error);
+
+/* ---- from.c: the core of a task that crashed, from that of the whole space ---- */
+
+struct core_from {
+    const char *core; /* a file, or "-": standard input */
+    const char *file; /* to write */
+    int is_crashed;   /* the kernel tells what follows */
+    uid_t uid;
+    gid_t gid;
+    uint64_t limit; /* RLIMIT_CORE of the process that crashed, bytes */
+    int dump;       /* as fs.suid_dumpable: 1 if the core may be the user's */
+    uint64_t most;  /* bytes that the file may have */
+};
+/* From the words of --crashed and --max-mib: 0, or -1 with a message. */
+int core_set_crashed(struct core_from *from, const char *text);
+int core_set_most(struct core_from *from, const char *text);
+/* Returns an exit status. */
+int core_from(const struct core_from *from);
+
 /* ---- extract.c ---- */
 
 struct core_extract {
     int from;            /* the kernel's core: a file or a pipe */
     int to;              /* a new file */
+    int opens_nothing;   /* no file that the core names, whose file system may never answer */
     int pid, id, signal; /* found: of the task that crashed; id: -1 not known */
     int64_t written;
     int is_cut; /* the kernel's core ends before the task's memory does */

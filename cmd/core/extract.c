@@ -284,6 +284,12 @@ static void note_process(const struct extraction *x, const struct note *note,
     core_add_note(notes, note->name, note->type, &info, sizeof(info));
 }
 
+static size_t read_loaded(const void *context, uint64_t offset, void *to, size_t size)
+{
+    const struct extraction *x = context;
+    return read_memory(x, x->record.slot.debug.map.bias + offset, to, size);
+}
+
 /* The kernel's is the root's. */
 static void note_vector(const struct extraction *x, struct core_notes *notes)
 {
@@ -291,7 +297,7 @@ static void note_vector(const struct extraction *x, struct core_notes *notes)
     size_t size = x->has_child ? read_memory(x, x->record.child.auxv, vector, sizeof(vector)) : 0;
     for (unsigned i = 0; i < size / sizeof(*vector); i++)
         if (vector[i].a_type == AT_NULL) {
-            core_set_program(&x->record, vector, i + 1);
+            core_set_program(&x->record, vector, i + 1, read_loaded, x, !x->result->opens_nothing);
             core_add_note(notes, "CORE", NT_AUXV, vector, (i + 1) * sizeof(*vector));
             return;
         }

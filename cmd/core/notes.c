@@ -15,6 +15,7 @@
 #include "arch/constants.h"
 #include "base/process.h"
 #include "cmd/core/core.h"
+#include "cmd/lib/user.h"
 
 static int read_record(const struct ps_space *space, const struct ps_task *task,
                        struct core_record *record)
@@ -127,30 +128,46 @@ static void set_entry(Elf64_auxv_t *vector, unsigned count, uint64_t type, uint6
             vector[i].a_un.a_val = value;
 }
 
-/* The program as the task shows it to debuggers. */
-void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count)
+static int set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count,
+                       core_reader *read, const void *context)
 {
-    const struct space_debug *debug = &record->slot.debug;
-    uintptr_t bias = debug->map.bias, headers = 0;
+    uintptr_t bias = record->slot.debug.map.bias, headers = 0;
     Elf64_Ehdr header;
     Elf64_Phdr program;
-    if (!atomic_load(&debug->program.maps) && !atomic_load(&debug->libraries.maps))
+    if (read(context, 0, &header, sizeof(header)) != sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return -1;
+    for (unsigned i = 0; i < header.e_phnum; i++)
+        if (read(context, header.e_phoff + i * sizeof(program), &program, sizeof(program)) ==
+                sizeof(program) &&
+            program.p_type == PT_PHDR)
+            headers = program.p_vaddr;
+    set_entry(vector, count, AT_PHDR, bias + (headers ? headers : header.e_phoff));
+    set_entry(vector, count, AT_PHNUM, header.e_phnum);
+    set_entry(vector, count, AT_ENTRY, bias + header.e_entry);
+    set_entry(vector, count, AT_BASE, record->slot.interpreter_bias);
+    return 0;
+}
+
+static size_t read_file(const void *context, uint64_t offset, void *to, size_t size)
+{
+    ssize_t done = pread(*(const int *)context, to, size, (off_t)offset);
+    return done > 0 ? (size_t)done : 0;
+}
+
+/* The program as the task shows it to debuggers. Its first page is usually in the memory. The path
+ * is from the task's memory, so that it may name anything. */
+void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count,
+                      core_reader *read, const void *context, int may_open)
+{
+    const struct space_debug *debug = &record->slot.debug;
+    if ((!atomic_load(&debug->program.maps) && !atomic_load(&debug->libraries.maps)) ||
+        set_program(record, vector, count, read, context) == 0 || !may_open)
         return;
-    int fd = open(record->child.program, O_RDONLY | O_CLOEXEC);
+    int fd = user_open_regular(record->child.program);
     if (fd < 0)
         return;
-    if (pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
-        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
-        for (unsigned i = 0; i < header.e_phnum; i++)
-            if (pread(fd, &program, sizeof(program),
-                      (off_t)(header.e_phoff + i * sizeof(program))) == sizeof(program) &&
-                program.p_type == PT_PHDR)
-                headers = program.p_vaddr;
-        set_entry(vector, count, AT_PHDR, bias + (headers ? headers : header.e_phoff));
-        set_entry(vector, count, AT_PHNUM, header.e_phnum);
-        set_entry(vector, count, AT_ENTRY, bias + header.e_entry);
-        set_entry(vector, count, AT_BASE, record->slot.interpreter_bias);
-    }
+    set_program(record, vector, count, read_file, &fd);
     close(fd);
 }
 
@@ -176,13 +193,28 @@ static unsigned read_vector(const struct ps_task *task, const struct core_memory
     return 0;
 }
 
+struct loaded {
+    int memory;
+    uintptr_t bias;
+};
+
+/* Of the program in memory, whose first page begins with its headers. */
+static size_t read_loaded(const void *context, uint64_t offset, void *to, size_t size)
+{
+    const struct loaded *loaded = context;
+    ssize_t done = pread(loaded->memory, to, size, (off_t)(loaded->bias + offset));
+    return done > 0 ? (size_t)done : 0;
+}
+
 static void note_vector(const struct ps_task *task, const struct core_memory *memory,
                         const struct core_record *record, struct core_notes *notes)
 {
     Elf64_auxv_t vector[CORE_AUXV_MAX];
     unsigned count = read_vector(task, memory, record, vector);
-    if (count && record)
-        core_set_program(record, vector, count);
+    if (count && record) {
+        struct loaded loaded = {memory->memory, record->slot.debug.map.bias};
+        core_set_program(record, vector, count, read_loaded, &loaded, 1);
+    }
     if (count)
         core_add_note(notes, "CORE", NT_AUXV, vector, count * sizeof(*vector));
 }

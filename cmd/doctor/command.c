@@ -64,7 +64,6 @@ void doctor_say(enum doctor_status status, const char *subject, const char *fix,
     va_start(arguments, finding);
     vsnprintf(text, sizeof(text), finding, arguments);
     va_end(arguments);
-    output_clean(text);
     counts[status]++;
     if (json.out) {
         write_line(status, subject, text, fix);
@@ -73,7 +72,7 @@ void doctor_say(enum doctor_status status, const char *subject, const char *fix,
     if (fix)
         append_fix(text, sizeof(text), fix);
     printf("%-*s%-*s ", SUBJECT_AT, status_names[status], FINDING_AT - SUBJECT_AT - 1, subject);
-    output_wrapped(stdout, width, FINDING_AT, FINDING_AT, text);
+    output_wrapped(stdout, width, FINDING_AT, FINDING_AT, output_clean(text));
     putchar('\n');
     fflush(stdout); /* some of the next checks take a while */
 }

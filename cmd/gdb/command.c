@@ -14,6 +14,7 @@
 #include "cmd/gdb/gdb.h"
 #include "cmd/lib/commands.h"
 #include "cmd/lib/help.h"
+#include "cmd/lib/user.h"
 #include "cmd/ps/access.h"
 
 enum { GDB_OLDEST = 13 };
@@ -37,7 +38,7 @@ struct request {
     const char *wanted, *added; /* added: only print, with this directory for copies */
     char **options;
     int status;
-    unsigned spaces;
+    struct ps_key key; /* of the space */
 };
 
 /* ---- May it, can it ---- */
@@ -73,6 +74,11 @@ static int check_members(const struct ps_space *space)
         fprintf(stderr, "onespace gdb: the space of pid %d: %s\n", space->root_pid, space->problem);
         return 1;
     }
+    if (!space->root_pid) {
+        fprintf(stderr, "onespace gdb: the root that the registry of the space names is no process "
+                        "of the space: it has ended, or the registry is damaged\n");
+        return 1;
+    }
     for (unsigned i = 0; i < space->task_count; i++)
         if (space->tasks[i].pid && access_check("onespace gdb", space->tasks[i].pid) != 0)
             return 1;
@@ -84,9 +90,7 @@ static int check_members(const struct ps_space *space)
 /* Whether the root's debugger sees the tasks: see script.c. The root may have ended meanwhile. */
 static void show_tasks_to_root(const struct ps_space *space, int32_t version)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/mem", space->root_pid);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = ps_open_memory(&space->key, space->root_pid, O_RDWR);
     uintptr_t at = LAYOUT_REGISTRY + offsetof(struct space, debug_head.version);
     if (fd < 0)
         return;
@@ -173,19 +177,83 @@ static int debug_space(const struct request *request, const struct ps_space *spa
     return status;
 }
 
-static void visit(struct ps_space *space, void *context)
+static int visit(struct ps_space *space, void *context)
 {
     struct request *request = context;
-    if (request->spaces++ > 0)
-        return;
     if (request->added) {
         gdb_print_added(space, request->added);
-        request->status = 0;
-    } else {
-        request->status = check_members(space);
-        if (request->status == 0)
-            request->status = debug_space(request, space);
+        return 0;
     }
+    request->status = check_members(space);
+    if (request->status == 0)
+        request->status = debug_space(request, space);
+    return 0;
+}
+
+static int is_there(struct ps_space *space, void *context)
+{
+    (void)space, (void)context;
+    return 0;
+}
+
+static void remember(const struct ps_key *key, int value, void *context)
+{
+    struct request *request = context;
+    (void)value;
+    request->key = *key;
+}
+
+/* gdb reads programs, libraries and symbols that the space names: it runs as the user of the space.
+ * 0, or an exit status with a message. */
+static int become_user(const struct request *request)
+{
+    if (request->key.user == geteuid())
+        return 0;
+    int error = user_become(request->key.user, request->key.group);
+    if (error != 0) {
+        fprintf(stderr,
+                "onespace gdb: the space is that of user %u, and this process cannot become that "
+                "user: %s\n",
+                (unsigned)request->key.user, strerror(-error));
+        return 1;
+    }
+    setenv("HOME", "/", 1); /* not the caller's, which is closed to that user */
+    unsetenv("XDG_CONFIG_HOME");
+    unsetenv("XDG_CACHE_HOME");
+    return 0;
+}
+
+static int run(struct request *request)
+{
+    struct ps_query query = {.wanted = request->wanted,
+                             .context = request,
+                             .visit = is_there,
+                             .visited = remember,
+                             .command = "onespace gdb"};
+    int count = ps_each(&query);
+    if (count <= 0) {
+        ps_explain("onespace gdb", request->wanted, count);
+        return 1;
+    }
+    if (count > 1) {
+        fprintf(stderr,
+                "onespace gdb: %d spaces are called %s: give the process id of a root or a task "
+                "(see `onespace ps`)\n",
+                count, request->wanted);
+        return 1;
+    }
+    int status = become_user(request);
+    if (status != 0)
+        return status;
+    query.key = &request->key;
+    query.visit = visit;
+    query.visited = NULL;
+    request->status = request->added ? 0 : 1;
+    if (ps_each(&query) <= 0) {
+        ps_explain("onespace gdb", request->wanted, 0);
+        return 1;
+    }
+    return request->status;
 }
 
 int command_gdb(int argc, char **argv)
@@ -210,10 +278,5 @@ int command_gdb(int argc, char **argv)
     int status = request.added ? 0 : check_gdb();
     if (status != 0)
         return status;
-    int count = ps_each(request.wanted, visit, &request);
-    if (count <= 0) {
-        ps_explain("onespace gdb", request.wanted, count);
-        return 1;
-    }
-    return request.status;
+    return run(&request);
 }

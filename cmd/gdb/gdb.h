@@ -3,6 +3,7 @@
 #define ONESPACE_CMD_GDB_GDB_H
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "cmd/ps/ps.h"
 
@@ -13,6 +14,11 @@ struct gdb_job {
     char **argv;        /* gdb's: room for the scripts, then the user's words */
     unsigned argc;
 };
+
+/* script.c: the path as a word of one of gdb's commands that take file names. 0, or -EINVAL without
+ * a word: it is not absolute, or has control characters, of which a newline would begin another
+ * command. */
+int gdb_write_path(FILE *out, const char *path);
 
 /* script.c: writes the commands by which gdb attaches to each member, one file for each, so that an
  * error in one does not stop the next, and puts them into argv. 0 or -1, having said why. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/gdb/gdb.h"
+#include "cmd/lib/user.h"
 
 static int copy_bytes(int from, int to)
 {
@@ -51,9 +52,9 @@ int gdb_copy_program(const char *path, const char *directory, int pid, char copy
 {
     const char *name = strrchr(path, '/');
     snprintf(copy, PATH_MAX, "%s/%d-%.64s", directory, pid, name ? name + 1 : path);
-    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int from = user_open_regular(path);
     if (from < 0)
-        return -errno;
+        return from;
     int to = open(copy, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int result = to < 0 ? -errno : copy_bytes(from, to);
     if (result == -EEXIST) /* by an earlier onespace-attach */

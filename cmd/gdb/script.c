@@ -8,21 +8,27 @@
  * first breakpoint for the original code of the second and leave it behind. The code of the space
  * itself belongs to all inferiors, since all run it; marked as read-only it gets hardware
  * breakpoints, which are per thread. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/gdb/gdb.h"
+#include "cmd/lib/output.h"
 #include "cmd/ps/access.h"
 #include "cmd/ps/code.h"
 #include "registry/child.h"
 
-/* In quotes, as gdb's commands that take file names understand it. */
-static void print_quoted(FILE *out, const char *path)
+/* In quotes. The path may be one that a program of another user has put into the memory of its
+ * space. */
+int gdb_write_path(FILE *out, const char *path)
 {
+    if (path[0] != '/' || output_has_control(path))
+        return -EINVAL;
     fputs("\"", out);
     for (; *path; path++) {
         if (strchr("\"\\", *path))
@@ -30,6 +36,15 @@ static void print_quoted(FILE *out, const char *path)
         fputc(*path, out);
     }
     fputs("\"", out);
+    return 0;
+}
+
+/* Whether gdb may be told to read it. A FIFO would block it. */
+static int is_file(const char *path)
+{
+    struct stat status;
+    return path[0] == '/' && !output_has_control(path) && stat(path, &status) == 0 &&
+           S_ISREG(status.st_mode);
 }
 
 /* The task's program and its load address, as the task shows them to debuggers. -1 when it has not
@@ -60,10 +75,10 @@ static int is_roots_program(const struct ps_space *space, const char *path)
 
 static void print_code(FILE *out, const struct code *code)
 {
-    if (access(code->path, R_OK) != 0)
+    if (!is_file(code->path) || access(code->path, R_OK) != 0)
         return; /* replaced by another file meanwhile */
     fprintf(out, "add-symbol-file ");
-    print_quoted(out, code->path);
+    gdb_write_path(out, code->path);
     fprintf(out, " -o %#" PRIxPTR "\n", code->base);
 }
 
@@ -73,6 +88,13 @@ static void print_task(FILE *out, const struct ps_space *space, const struct ps_
     char path[PATH_MAX], copy[PATH_MAX];
     uintptr_t bias;
     int has_program = read_program(space, task, path, &bias) == 0;
+    if (has_program && !is_file(path)) {
+        fprintf(stderr,
+                "onespace gdb: task %d (pid %d) is shown without its program: the path %s is not "
+                "absolute, has control characters or names no regular file\n",
+                task->id, task->pid, output_clean(path));
+        has_program = 0;
+    }
     if (has_program && is_roots_program(space, path) &&
         gdb_copy_program(path, directory, task->pid, copy) == 0)
         strcpy(path, copy);
@@ -80,9 +102,9 @@ static void print_task(FILE *out, const struct ps_space *space, const struct ps_
                  "eval \"inferior %%d\", $onespace_last\n");
     if (has_program) {
         fprintf(out, "file ");
-        print_quoted(out, path);
+        gdb_write_path(out, path);
         fprintf(out, "\nsymbol-file ");
-        print_quoted(out, path);
+        gdb_write_path(out, path);
         fprintf(out, " -o %#" PRIxPTR "\n", bias);
     }
     fprintf(out, "attach %d\n", task->pid);
@@ -113,6 +135,8 @@ static void print_end(FILE *out, const struct gdb_job *job, unsigned chosen)
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (length > 0)
         self[length] = 0;
+    if (length > 0 && (strchr(self, '\'') || output_has_control(self)))
+        strcpy(self, "onespace"); /* the shell finds it by PATH */
     fprintf(out,
             "define onespace-attach\n"
             "shell '%s' gdb --added '%s' %d > '%s/added'\n"

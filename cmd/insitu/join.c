@@ -17,23 +17,32 @@ int insitu_is_task(void)
 
 struct search {
     const char *channel;
-    char name[64]; /* of the first space that has it */
+    char name[64]; /* of the first space that has it, if it is this user's */
     int root_pid;
     unsigned spaces;
+    struct ps_key key; /* of the first */
 };
 
-static void visit(struct ps_space *space, void *context)
+static int visit(struct ps_space *space, void *context)
 {
     struct search *search = context;
     for (unsigned i = 0; i < space->channel_count; i++) {
         if (strcmp(space->channels[i].name, search->channel) != 0)
             continue;
-        if (search->spaces++ == 0) {
+        if (search->spaces == 0) {
             snprintf(search->name, sizeof(search->name), "%s", space->name);
             search->root_pid = space->root_pid;
         }
-        return;
+        return 1;
     }
+    return 0;
+}
+
+static void visited(const struct ps_key *key, int has_channel, void *context)
+{
+    struct search *search = context;
+    if (has_channel && search->spaces++ == 0)
+        search->key = *key;
 }
 
 /* Only a host takes tasks from outside. */
@@ -50,7 +59,9 @@ static const char *find_space(const struct insitu_request *request, struct searc
 {
     const char *verb = request->verb, *channel = request->channel;
     search->channel = channel;
-    int count = ps_each(NULL, visit, search);
+    const struct ps_query query = {
+        .context = search, .visit = visit, .visited = visited, .command = "onespace insitu"};
+    int count = ps_each(&query);
     if (count < 0) {
         ps_explain("onespace insitu", NULL, count);
         return NULL;
@@ -65,6 +76,11 @@ static const char *find_space(const struct insitu_request *request, struct searc
                 "onespace insitu %s: %u spaces have a channel '%s': say which one with --space "
                 "NAME; `onespace ps` lists them\n",
                 verb, search->spaces, channel);
+    else if (search->key.user != geteuid())
+        fprintf(stderr,
+                "onespace insitu %s: the space of channel '%s' is that of user %u: run this as "
+                "that user\n",
+                verb, channel, (unsigned)search->key.user);
     else if (!has_host(search->name))
         fprintf(stderr,
                 "onespace insitu %s: the space of channel '%s' (root %d) takes no tasks from "

@@ -19,12 +19,43 @@ unsigned output_width(FILE *out)
     return given > 0 ? (unsigned)given : 80;
 }
 
+/* How many bytes at text[at] are a control character: 0, 1 or, of C1 in UTF-8, 2. */
+static unsigned control_bytes(const char *text, size_t at, size_t size)
+{
+    unsigned char byte = (unsigned char)text[at];
+    if (byte < ' ' || byte == 0x7f)
+        return 1;
+    unsigned char next = at + 1 < size ? (unsigned char)text[at + 1] : 0;
+    return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : 0;
+}
+
+void output_clean_lines(char *text, size_t size)
+{
+    for (size_t at = 0; at < size; at++) {
+        unsigned bytes = text[at] == '\n' ? 0 : control_bytes(text, at, size);
+        if (bytes)
+            memset(text + at, '?', bytes);
+    }
+}
+
 char *output_clean(char *text)
 {
-    for (char *at = text; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            *at = '?';
+    size_t size = strlen(text);
+    for (size_t at = 0; at < size; at++) {
+        unsigned bytes = control_bytes(text, at, size);
+        if (bytes)
+            memset(text + at, '?', bytes);
+    }
     return text;
+}
+
+int output_has_control(const char *text)
+{
+    size_t size = strlen(text);
+    for (size_t at = 0; at < size; at++)
+        if (control_bytes(text, at, size))
+            return 1;
+    return 0;
 }
 
 /* Characters, not bytes: continuation bytes of UTF-8 take no column. */

@@ -13,8 +13,12 @@
 /* Columns of the terminal that `out` is; 0, without limit, when it is not one. */
 unsigned output_width(FILE *out);
 
-/* Replaces control characters in place by '?'. Returns its argument. */
+/* Replaces control characters in place by '?', those of C1 in UTF-8 too. Returns its argument. */
 char *output_clean(char *text);
+/* The same for any bytes, where newlines stay. */
+void output_clean_lines(char *text, size_t size);
+/* Whether output_clean would change it. */
+int output_has_control(const char *text);
 
 /* Prints words of `text`, the first at column `at`; what does not fit into `width` columns (0: no
  * limit) goes to lines that start at column `indent`. No newline at the end. */

@@ -45,7 +45,7 @@ struct request {
     const char *svg;          /* or NULL */
     const char *wanted;       /* or NULL */
     unsigned drawn;
-    FILE *out;
+    FILE *out; /* of a picture: memory, until all of it is there */
     unsigned width;
 };
 
@@ -64,12 +64,8 @@ static int draw(const struct request *request, const struct map *map, const stru
                         "name or a pid (see `onespace ps`)\n");
         return -1;
     }
-    FILE *out = fopen(request->svg, "we");
-    if (!out)
-        return complain(request->svg);
-    map_draw(out, map, rows, count);
-    int wrong = ferror(out);
-    return fclose(out) != 0 || wrong ? complain(request->svg) : 0;
+    map_draw(request->out, map, rows, count);
+    return 0;
 }
 
 static int show(struct request *request, struct map *map)
@@ -81,16 +77,18 @@ static int show(struct request *request, struct map *map)
         return -ENOMEM;
     if (request->svg)
         result = draw(request, map, rows, count);
-    else if (request->json)
+    else if (request->json) {
+        request->json->out = request->out;
         map_write(request->json, map, rows, count, request->view.all);
-    else
+    } else
         map_print(request->out, request->width, map, rows, count, &request->view);
-    request->drawn++;
     free(rows);
     return result < 0 ? -ECANCELED : 0; /* draw has said why */
 }
 
-static void visit(struct ps_space *space, void *context)
+enum { SHOWN, FAILED, ENDED };
+
+static int visit(struct ps_space *space, void *context)
 {
     struct request *request = context;
     struct map map;
@@ -101,12 +99,21 @@ static void visit(struct ps_space *space, void *context)
         map_free(&map);
     }
     if (result == -ESRCH && request->pause > 0)
-        return; /* the next look will tell */
-    if (result != 0)
-        request->failed = 1;
+        return ENDED; /* the next look will tell */
     if (result != 0 && result != -ECANCELED)
         fprintf(stderr, "onespace map: the memory of the space of pid %d cannot be read: %s\n",
                 space->root_pid, result == -ESRCH ? "it has ended meanwhile" : strerror(-result));
+    return result == 0 ? SHOWN : FAILED;
+}
+
+static void visited(const struct ps_key *key, int value, void *context)
+{
+    struct request *request = context;
+    (void)key;
+    request->failed |= value == FAILED;
+    request->drawn += value == SHOWN;
+    if (request->json && value == SHOWN)
+        request->json->filled = 1;
 }
 
 static int set_order(struct request *request, const char *word)
@@ -174,15 +181,40 @@ static int parse(int argc, char **argv, struct request *request, struct output_j
     return check(request, argc - optind);
 }
 
+static int save(const char *path, const char *picture, size_t size)
+{
+    FILE *out = fopen(path, "we");
+    if (!out)
+        return complain(path);
+    int wrong = fwrite(picture, 1, size, out) != size;
+    return fclose(out) != 0 || wrong ? complain(path) : 0;
+}
+
 /* A space that ends while it is watched is no error. */
 static int look(FILE *out, unsigned width, void *context)
 {
     struct request *request = context;
-    request->out = out;
+    char *picture = NULL;
+    size_t size = 0;
+    request->out = request->svg ? open_memstream(&picture, &size) : out;
     request->width = width;
+    if (!request->out)
+        return complain(request->svg);
     if (request->json)
         json_open(request->json, NULL, '[');
-    int count = ps_each(request->wanted, visit, request);
+    const struct ps_query query = {.wanted = request->wanted,
+                                   .context = request,
+                                   .visit = visit,
+                                   .visited = visited,
+                                   .out = &request->out,
+                                   .command = "onespace map"};
+    int count = ps_each(&query);
+    if (request->svg) {
+        if (fclose(request->out) != 0 ||
+            (request->drawn && !request->failed && save(request->svg, picture, size) != 0))
+            request->failed = 1;
+        free(picture);
+    }
     if (request->json)
         json_close(request->json, ']');
     if (count == 0 && request->wanted && request->looked)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const names[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec.openmpi",
@@ -23,13 +24,12 @@ static int try_file(const char *path, enum mpi_family wanted, struct mpiexec_lau
     return 1;
 }
 
-static int try_directory(const char *directory, int length, const char *below,
-                         const char *const candidates[], enum mpi_family wanted,
-                         struct mpiexec_launcher *launcher)
+static int try_directory(const char *directory, int length, const char *const candidates[],
+                         enum mpi_family wanted, struct mpiexec_launcher *launcher)
 {
     char path[PATH_MAX];
     for (size_t i = 0; candidates[i]; i++)
-        if (snprintf(path, sizeof(path), "%.*s/%s%s", length, directory, below, candidates[i]) <
+        if (snprintf(path, sizeof(path), "%.*s/%s", length, directory, candidates[i]) <
                 (int)sizeof(path) &&
             try_file(path, wanted, launcher))
             return 1;
@@ -42,20 +42,45 @@ static int try_path(const char *const candidates[], enum mpi_family wanted,
     const char *path = getenv("PATH");
     for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
         size_t length = strcspn(at, ":");
-        if (length && try_directory(at, (int)length, "", candidates, wanted, launcher))
+        if (length && try_directory(at, (int)length, candidates, wanted, launcher))
             return 1;
         at += length;
     }
     return 0;
 }
 
-/* PREFIX/lib/libmpi.so.12, PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40, …: PREFIX/bin. */
+/* Whether only root and this user decide what the path names: theirs are the file and all
+ * directories above, and no other user may write there. In a directory with the sticky bit, such as
+ * /tmp, other users cannot replace what is below, but the prefix and its bin must not be such. */
+static int is_ours_alone(const char *path)
+{
+    char *real = realpath(path, NULL);
+    struct stat status;
+    int is_safe = real != NULL;
+    for (unsigned above = 0; is_safe && *real; above++) {
+        is_safe = stat(real, &status) == 0 && (status.st_uid == 0 || status.st_uid == geteuid()) &&
+                  (!(status.st_mode & S_IWOTH) || (above > 2 && (status.st_mode & S_ISVTX)));
+        *strrchr(real, '/') = 0;
+    }
+    free(real);
+    return is_safe;
+}
+
+/* PREFIX/lib/libmpi.so.12, PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40, …: PREFIX/bin. The
+ * candidates are executed to learn of what kind they are. */
 static int try_above(const char *library, enum mpi_family wanted, struct mpiexec_launcher *launcher)
 {
-    char *real = realpath(library, NULL);
+    char *real = realpath(library, NULL), path[PATH_MAX];
     int found = 0;
-    for (char *slash; real && !found && (slash = strrchr(real, '/')); *slash = 0)
-        found = try_directory(real, (int)(slash - real), "bin/", names, wanted, launcher);
+    for (char *slash; real && !found && (slash = strrchr(real, '/')); *slash = 0) {
+        const char *name = slash + 1;
+        if (strcmp(name, "lib") != 0 && strcmp(name, "lib64") != 0)
+            continue;
+        for (size_t i = 0; names[i] && !found; i++)
+            found = snprintf(path, sizeof(path), "%.*s/bin/%s", (int)(slash - real), real,
+                             names[i]) < (int)sizeof(path) &&
+                    is_ours_alone(path) && try_file(path, wanted, launcher);
+    }
     free(real);
     return found;
 }
@@ -95,7 +120,7 @@ static int guess(const struct mpiexec_library *library, struct mpiexec_launcher 
     int length = slash ? (int)(slash - directory) : 0;
     launcher->is_guess = 1;
     return (slash && is_environment(directory, length) &&
-            try_directory(directory, length, "", plain_names, MPI_FAMILY_UNKNOWN, launcher)) ||
+            try_directory(directory, length, plain_names, MPI_FAMILY_UNKNOWN, launcher)) ||
            try_path(plain_names, MPI_FAMILY_UNKNOWN, launcher);
 }
 

@@ -58,15 +58,14 @@ int access_check(const char *command, int pid)
                 "to root too until the machine boots anew\n",
                 command, pid);
     else if (scope > 0)
-        fprintf(
-            stderr,
-            "%s: process %d may not be traced, since kernel.yama.ptrace_scope is %d: run this as "
-            "root, or `sysctl kernel.yama.ptrace_scope=0`\n",
-            command, pid, scope);
+        fprintf(stderr,
+                "%s: process %d may not be traced, because kernel.yama.ptrace_scope is %d: `sysctl "
+                "kernel.yama.ptrace_scope=0` lets users trace their own processes\n",
+                command, pid, scope);
     else
         fprintf(stderr,
-                "%s: process %d may not be traced (%s): run this as root, or as the user of the "
-                "space\n",
+                "%s: process %d may not be traced (%s): run this as the user of the space, in a "
+                "container with the right to ptrace\n",
                 command, pid, strerror(error));
     return 1;
 }

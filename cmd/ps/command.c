@@ -53,16 +53,27 @@ struct request {
     unsigned width;
 };
 
-static void report_space(struct ps_space *space, void *context)
+static int report_space(struct ps_space *space, void *context)
 {
     const struct request *request = context;
     if (space->source_pid)
         ps_memory(space);
     show_sort(space, request->order);
-    if (request->json)
+    if (request->json) {
+        request->json->out = request->out;
         show_json(request->json, space);
-    else
+    } else
         show_table(request->out, request->width, space, request->order, request->all);
+    return 0;
+}
+
+/* Perhaps by another process. */
+static void space_was_reported(const struct ps_key *key, int value, void *context)
+{
+    const struct request *request = context;
+    (void)key, (void)value;
+    if (request->json)
+        request->json->filled = 1;
 }
 
 /* A space that ends while it is watched is no error. */
@@ -73,7 +84,13 @@ static int look(FILE *out, unsigned width, void *context)
     request->width = width;
     if (request->json)
         json_open(request->json, NULL, '[');
-    int count = ps_each(request->wanted, report_space, request);
+    const struct ps_query query = {.wanted = request->wanted,
+                                   .context = request,
+                                   .visit = report_space,
+                                   .visited = space_was_reported,
+                                   .out = &request->out,
+                                   .command = "onespace ps"};
+    int count = ps_each(&query);
     if (request->json)
         json_close(request->json, ']');
     if (count < 0 || (count == 0 && request->wanted)) {

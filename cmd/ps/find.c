@@ -7,24 +7,36 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/lib/output.h"
+#include "cmd/lib/user.h"
 
 #define REGISTRY_NAME "/memfd:onespace-space"
 
-/* The inode of the registry that the process maps, or 0. */
-static uint64_t find_registry(int pid)
+static FILE *open_at(int directory, const char *name)
 {
-    char path[64], line[4352];
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
+uint64_t ps_registry_of(int directory)
+{
+    char line[4352];
     uint64_t start, inode, found = 0;
     int name_at;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    FILE *maps = fopen(path, "re");
+    FILE *maps = open_at(directory, "maps");
     if (!maps)
         return 0;
     while (!found && fgets(line, sizeof(line), maps)) {
@@ -42,13 +54,11 @@ static uint64_t find_registry(int pid)
     return found;
 }
 
-/* Name, parent, user and innermost pid, from /proc/PID/status. 0 or -1 when the process has ended.
- */
-static int read_status(struct ps_member *member)
+/* Name, parent, effective user and group, and innermost pid. 0 or -1 when the process has ended. */
+static int read_status(int directory, struct ps_member *member)
 {
-    char path[64], line[512];
-    snprintf(path, sizeof(path), "/proc/%d/status", member->pid);
-    FILE *status = fopen(path, "re");
+    char line[512];
+    FILE *status = open_at(directory, "status");
     if (!status)
         return -1;
     member->inner_pid = member->pid;
@@ -59,7 +69,9 @@ static int read_status(struct ps_member *member)
         if (strncmp(line, "Name:", 5) == 0)
             sscanf(value + 1, " %31[^\n]", member->command);
         else if (strncmp(line, "Uid:", 4) == 0)
-            member->user = (uid_t)strtoul(value + 1, NULL, 10);
+            sscanf(value + 1, "%*u %u", &member->user);
+        else if (strncmp(line, "Gid:", 4) == 0)
+            sscanf(value + 1, "%*u %u", &member->group);
         else if (strncmp(line, "PPid:", 5) == 0)
             member->parent = atoi(value + 1);
         else if (strncmp(line, "NSpid:", 6) == 0 && strrchr(line, '\t'))
@@ -69,11 +81,51 @@ static int read_status(struct ps_member *member)
     return 0;
 }
 
+/* The descriptor of /proc/PID stays that process's, even if the pid is another's later. */
+static int open_process(int pid)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%d", pid);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int ps_read_status(struct ps_member *member)
+{
+    int directory = open_process(member->pid);
+    if (directory < 0)
+        return -1;
+    int result = read_status(directory, member);
+    if (result == 0)
+        member->space = ps_registry_of(directory);
+    close(directory);
+    return result;
+}
+
+int ps_open_memory(const struct ps_key *key, int pid, int flags)
+{
+    struct ps_member member = {.pid = pid};
+    int directory = open_process(pid), result = -ESRCH;
+    if (directory < 0)
+        return -errno;
+    int memory = openat(directory, "mem", flags | O_CLOEXEC);
+    if (memory < 0)
+        result = -errno;
+    else if (ps_registry_of(directory) == key->registry && read_status(directory, &member) == 0 &&
+             member.user == key->user)
+        result = memory;
+    if (memory >= 0 && result < 0)
+        close(memory);
+    close(directory);
+    return result;
+}
+
 static int compare_members(const void *left, const void *right)
 {
     const struct ps_member *a = left, *b = right;
     if (a->space != b->space)
         return a->space < b->space ? -1 : 1;
+    if (a->owner != b->owner)
+        return a->owner < b->owner ? -1 : 1;
     return a->pid < b->pid ? -1 : a->pid > b->pid;
 }
 
@@ -89,6 +141,32 @@ static int append(struct ps_member **members, unsigned *count, const struct ps_m
     return 0;
 }
 
+static int compare_pids(const void *left, const void *right)
+{
+    const struct ps_member *a = left, *b = right;
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+/* A space belongs to the user of its topmost process. The parents are the kernel's information, so
+ * that the contents of a registry cannot make a space look like another user's. */
+static void set_owners(struct ps_member *members, unsigned count)
+{
+    if (count)
+        qsort(members, count, sizeof(*members), compare_pids);
+    for (unsigned i = 0; i < count; i++) {
+        const struct ps_member *top = &members[i];
+        for (unsigned steps = 0; steps < count; steps++) {
+            struct ps_member key = {.pid = top->parent};
+            const struct ps_member *parent =
+                bsearch(&key, members, count, sizeof(*members), compare_pids);
+            if (!parent || parent->space != top->space)
+                break;
+            top = parent;
+        }
+        members[i].owner = top->user;
+    }
+}
+
 int ps_find(struct ps_member **members)
 {
     DIR *processes = opendir("/proc");
@@ -102,8 +180,7 @@ int ps_find(struct ps_member **members)
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
         struct ps_member member = {.pid = atoi(entry->d_name)};
-        member.space = find_registry(member.pid);
-        if (member.space && read_status(&member) == 0)
+        if (ps_read_status(&member) == 0 && member.space)
             result = append(members, &count, &member);
     }
     closedir(processes);
@@ -111,6 +188,7 @@ int ps_find(struct ps_member **members)
         free(*members);
         return result;
     }
+    set_owners(*members, count);
     if (count)
         qsort(*members, count, sizeof(**members), compare_members);
     return (int)count;
@@ -132,30 +210,147 @@ static int is_wanted(const struct ps_space *space, const char *wanted)
     return 0;
 }
 
-int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *context), void *context)
+/* ---- Visits ---- */
+
+enum { NOT_VISITED = PS_VALUE_MAX + 1, NOT_BECOME, MEMORIES = 2 };
+
+static void free_space(struct ps_space *space)
+{
+    free(space->tasks);
+    free(space->channels);
+    free(space->shared);
+}
+
+/* The value of the visit, or NOT_VISITED. */
+static int read_and_visit(const struct ps_query *query, const struct ps_key *key,
+                          const struct ps_member *members, unsigned count)
+{
+    struct ps_space space;
+    int value = NOT_VISITED;
+    if (ps_read(key, members, count, &space) < 0)
+        return value; /* it has ended meanwhile */
+    if (!query->wanted || is_wanted(&space, query->wanted))
+        value = query->visit(&space, query->context);
+    free_space(&space);
+    return value;
+}
+
+/* The process may have been taken over by what it has read: nothing from it controls a terminal. */
+static void pass_text(int from, FILE *to)
+{
+    char text[4096];
+    size_t kept = 0; /* the first byte of what may be a control character of two */
+    ssize_t got;
+    while ((got = read(from, text + kept, sizeof(text) - kept)) > 0 ||
+           (got < 0 && errno == EINTR)) {
+        size_t size = kept + (got > 0 ? (size_t)got : 0);
+        kept = size > 1 && text[size - 1] == '\xc2';
+        output_clean_lines(text, size - kept);
+        fwrite(text, 1, size - kept, to);
+        text[0] = '\xc2';
+    }
+}
+
+/* In the child. The memory is opened with the rights that this command has, which a kernel with
+ * Yama may demand; all else is done with those of the user. */
+static int visit_as_user(const struct ps_query *query, const struct ps_key *key,
+                         const struct ps_member *members, unsigned count, int out)
+{
+    for (unsigned i = 0, opened = 0; i < count && opened < MEMORIES; i++) {
+        int memory = ps_open_memory(key, members[i].pid, O_RDONLY);
+        if (memory < 0)
+            continue;
+        ps_copy_by(members[i].pid, memory);
+        opened++;
+    }
+    int error = user_become(key->user, key->group);
+    if (error != 0) {
+        fprintf(stderr,
+                "%s: a space of user %u is left out, because this process cannot become that user: "
+                "%s\n",
+                query->command, (unsigned)key->user, strerror(-error));
+        return NOT_BECOME;
+    }
+    ps_open_spaces();
+    if (query->out && !(*query->out = fdopen(out, "w")))
+        return NOT_VISITED;
+    int value = read_and_visit(query, key, members, count);
+    fflush(NULL);
+    return value;
+}
+
+static int visit_apart(const struct ps_query *query, const struct ps_key *key,
+                       const struct ps_member *members, unsigned count)
+{
+    int ends[2], status;
+    fflush(NULL);
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        _exit(visit_as_user(query, key, members, count, ends[1]));
+    }
+    int error = child < 0 ? -errno : 0;
+    close(ends[1]);
+    if (child > 0 && query->out)
+        pass_text(ends[0], *query->out);
+    close(ends[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    if (error == 0 && WIFSIGNALED(status))
+        fprintf(stderr,
+                "%s: a space of user %u is left out: the process that read it was ended by signal "
+                "%d\n",
+                query->command, (unsigned)key->user, WTERMSIG(status));
+    return error ? error : WIFEXITED(status) ? WEXITSTATUS(status) : NOT_VISITED;
+}
+
+/* The space of the process whose number is wanted: a name that is a number counts only if there is
+ * none. */
+static const struct ps_member *wanted_member(const struct ps_query *query,
+                                             const struct ps_member *members, int count)
+{
+    char *end;
+    long pid = query->wanted ? strtol(query->wanted, &end, 10) : 0;
+    for (int i = 0; i < count && pid > 0 && !*end; i++)
+        if (members[i].pid == pid)
+            return &members[i];
+    return NULL;
+}
+
+int ps_each(const struct ps_query *query)
 {
     struct ps_member *members;
-    int count = ps_find(&members), visited = 0;
-    for (int from = 0, to; from < count; from = to) {
-        struct ps_space space;
+    int count = ps_find(&members), visited = 0, error = 0;
+    const struct ps_member *wanted = wanted_member(query, members, count);
+    for (int from = 0, to; from < count && error == 0; from = to) {
         /* Without members there is no positive count.
          * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-        for (to = from; to < count && members[to].space == members[from].space;)
-            to++;
-        if (ps_read(members + from, (unsigned)(to - from), &space) < 0)
-            continue; /* it has ended meanwhile */
-        if (!wanted || is_wanted(&space, wanted)) {
-            visit(&space, context);
+        const struct ps_member *first = &members[from];
+        struct ps_key key = {first->space, first->owner, first->group};
+        for (to = from;
+             to < count && members[to].space == key.registry && members[to].owner == key.user; to++)
+            if (members[to].user == key.user)
+                key.group = members[to].group;
+        if ((wanted && (wanted->space != key.registry || wanted->owner != key.user)) ||
+            (query->key && (query->key->registry != key.registry || query->key->user != key.user)))
+            continue;
+        int value = (geteuid() == key.user ? read_and_visit : visit_apart)(query, &key, first,
+                                                                           (unsigned)(to - from));
+        if (value < 0)
+            error = value;
+        else if (value <= PS_VALUE_MAX) {
             visited++;
+            if (query->visited)
+                query->visited(&key, value, query->context);
         }
-        free(space.tasks);
-        free(space.channels);
-        free(space.shared);
     }
     if (count < 0)
         return count;
     free(members);
-    return visited;
+    return error ? error : visited;
 }
 
 /* The user of the process, if its memory may not be read; else NULL. */
@@ -191,8 +386,8 @@ void ps_explain(const char *command, const char *wanted, int result)
         fprintf(stderr, "%s: cannot read /proc: %s: mount it\n", command, strerror(-result));
     else if (user)
         fprintf(stderr,
-                "%s: the memory of process %s, of user %s, may not be looked at: run this as root "
-                "or as that user\n",
+                "%s: the memory of process %s, of user %s, may not be looked at: run this as that "
+                "user\n",
                 command, wanted, user);
     else
         fprintf(stderr,

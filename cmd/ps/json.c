@@ -68,7 +68,7 @@ void show_json(struct output_json *json, const struct ps_space *space)
     integer_or_null(json, "root_pid", space->root_pid, 1);
     integer_or_null(json, "reaper_pid", space->reaper_pid, 1);
     json_text(json, "name", space->name);
-    json_integer(json, "uid", space->user);
+    json_integer(json, "uid", space->key.user);
     seconds_or_null(json, "created", space->created);
     json_text(json, "problem", space->problem[0] ? space->problem : NULL);
     shortage_json(json, space);

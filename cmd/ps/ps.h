@@ -10,13 +10,15 @@
 
 #include "registry/space.h"
 
-/* A process whose memory holds a registry. */
+/* A process whose memory holds a registry, as the kernel describes it. */
 struct ps_member {
     int pid;       /* as this command sees it */
     int inner_pid; /* as it sees itself: differs in containers */
     int parent;
     uint64_t space; /* the registry's inode: one per space */
     uid_t user;
+    gid_t group;
+    uid_t owner;      /* of the space: the user of the topmost ancestor that has this registry */
     char command[32]; /* its name in the kernel */
 };
 
@@ -46,11 +48,21 @@ struct ps_task {
     unsigned out_of_range_lost;               /* and how many more there were */
 };
 
+/* Identifies a space by what the kernel knows of it. */
+struct ps_key {
+    uint64_t registry; /* its inode */
+    uid_t user;        /* who owns the space */
+    gid_t group;
+};
+
+/* The process ids are those of processes that map this registry and are of the space's user; those
+ * of other processes that the registry names are 0. A task that has executed a program maps the
+ * registry no more: its process is of that user, and that is all that is known. */
 struct ps_space {
     int root_pid; /* as this command sees it; 0: not known */
     int reaper_pid;
     int source_pid; /* a process that has the memory; 0: the registry could not be read */
-    uid_t user;
+    struct ps_key key;
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
     char problem[768];               /* why some of it is unknown, or empty */
@@ -64,28 +76,52 @@ struct ps_space {
     unsigned channel_count;
 };
 
-/* find.c: the members of all spaces that this user may look at, sorted by space and pid. Their
- * count or -errno; *members is the caller's to free. */
+/* find.c: the members of all spaces that this user may look at, sorted by space, owner and pid.
+ * Their count or -errno; *members is the caller's to free. */
 int ps_find(struct ps_member **members);
+/* find.c: fills what the kernel tells of the process. 0, or -1 when it has ended. */
+int ps_read_status(struct ps_member *member);
+/* find.c: the inode of the registry that the process maps, or 0. `directory` is /proc/PID. */
+uint64_t ps_registry_of(int directory);
+/* find.c: opens the memory of a process of this space: its descriptor or -errno. Checked when it is
+ * open, so that it is neither that of another process nor of another program. */
+int ps_open_memory(const struct ps_key *key, int pid, int flags);
 
 /* open.c: opens the spaces of this user that are undumpable (task/dumpable.h), until this command
  * ends. */
 void ps_open_spaces(void);
 
-/* find.c: reads each space that `wanted` names (NULL: all of them), by its name or the pid of one
- * of its processes, and passes it to `visit`. The number of spaces, or -errno. */
-int ps_each(const char *wanted, void (*visit)(struct ps_space *space, void *context),
-            void *context);
+/* What ps_each visits, and how. */
+struct ps_query {
+    const char *wanted; /* the name of the space or the pid of one of its processes; or NULL */
+    const struct ps_key *key; /* this space only; or NULL */
+    void *context;
+    /* Reports on a space. For a space of another user it runs in a child process with the rights of
+     * that user (cmd/lib/user.h), so that its changes of memory are lost. Returns a value from 0 to
+     * PS_VALUE_MAX. */
+    int (*visit)(struct ps_space *space, void *context);
+    /* Called here after each visit with what it returned; or NULL. */
+    void (*visited)(const struct ps_key *key, int value, void *context);
+    FILE **out; /* the stream that visit prints to, which is another one for that time; or NULL */
+    const char *command; /* for messages */
+};
+enum { PS_VALUE_MAX = 200 };
+
+/* find.c: visits the spaces: how many, or -errno. */
+int ps_each(const struct ps_query *query);
 /* Says on stderr why ps_each found nothing, or what its error means, after the name of the
  * `command`. */
 void ps_explain(const char *command, const char *wanted, int result);
 
 /* read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
  * ended meanwhile. The caller frees space->tasks, ->channels and ->shared. */
-int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space);
+int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned count,
+            struct ps_space *space);
 
 /* read.c: copies from the memory of a process. 0 or -errno. */
 long ps_copy(int pid, uintptr_t address, void *to, size_t size);
+/* read.c: from now on ps_copy reads the memory of that process through this descriptor. */
+void ps_copy_by(int pid, int memory);
 
 /* table.c: the line above a space's table, and what is wrong with it. */
 void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/lib/output.h"
 #include "cmd/ps/access.h"
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
@@ -24,6 +25,7 @@
 #define REAPER_NAME "onespace-reaper"
 
 struct reading {
+    const struct ps_key *key;
     const struct ps_member *members;
     unsigned count;
     const struct ps_member *source; /* whose memory is read */
@@ -31,10 +33,33 @@ struct reading {
     struct space *head; /* the registry up to the files, as copied */
 };
 
+/* Descriptors of memory that were opened before this process became another user. */
+static struct {
+    int pid, memory;
+} opened[4];
+static unsigned opened_count;
+
+void ps_copy_by(int pid, int memory)
+{
+    if (opened_count < sizeof(opened) / sizeof(opened[0])) {
+        opened[opened_count].pid = pid;
+        opened[opened_count++].memory = memory;
+    }
+}
+
+static long copy_by(int memory, uintptr_t address, void *to, size_t size)
+{
+    ssize_t done = pread(memory, to, size, (off_t)address);
+    return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
+}
+
 /* /proc/PID/mem where the system call is filtered, as in many containers. */
 long ps_copy(int pid, uintptr_t address, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)address, size};
+    for (unsigned i = 0; i < opened_count; i++)
+        if (opened[i].pid == pid)
+            return copy_by(opened[i].memory, address, to, size);
     ssize_t done = process_vm_readv(pid, &local, 1, &remote, 1, 0);
     if (done < 0 && (errno == EPERM || errno == ENOSYS)) {
         char path[64];
@@ -42,10 +67,9 @@ long ps_copy(int pid, uintptr_t address, void *to, size_t size)
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
             return -errno;
-        done = pread(fd, to, size, (off_t)address);
-        int error = errno;
+        long result = copy_by(fd, address, to, size);
         close(fd);
-        errno = error;
+        return result;
     }
     return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
 }
@@ -77,16 +101,25 @@ static int is_ours(struct reading *reading)
              "it was made by another version of onespace (%.255s, whose registry is of %s; this "
              "command knows %s): use the `onespace ps` of that version",
              head->library, found, known);
+    output_clean(reading->space->problem);
     return 0;
 }
 
-static int process_here(const struct reading *reading, int inner_pid)
+/* The process that the registry names, as this command sees it: 0 unless the kernel says that it
+ * maps this registry, and is of the space's user. `has_left`: it has executed another program, so
+ * that it maps no registry any more. */
+static int process_here(const struct reading *reading, int inner_pid, int has_left)
 {
     for (unsigned i = 0; i < reading->count; i++)
         if (reading->members[i].inner_pid == inner_pid)
-            return reading->members[i].pid;
-    /* It executed another program, or started after the search. */
-    return reading->source->pid == reading->source->inner_pid ? inner_pid : 0;
+            return reading->members[i].user == reading->key->user ? reading->members[i].pid : 0;
+    if (reading->source->pid != reading->source->inner_pid || inner_pid <= 0)
+        return 0; /* in a container: this command has another number for it, and no way to know */
+    struct ps_member later = {.pid = inner_pid}; /* it started after the search, or has left */
+    if (ps_read_status(&later) != 0 || later.user != reading->key->user ||
+        later.space != (has_left ? 0 : reading->key->registry))
+        return 0;
+    return inner_pid;
 }
 
 /* CPU time and, if wanted, seconds since the start. */
@@ -157,7 +190,7 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);
     memcpy(task->out_of_range, slot->interpose.out_of_range, sizeof(task->out_of_range));
-    task->pid = inner_pid > 0 ? process_here(reading, inner_pid) : 0;
+    task->pid = inner_pid > 0 ? process_here(reading, inner_pid, state == SLOT_LEFT) : 0;
     if (task->ended)
         task->cpu_seconds = (double)(slot->user_us + slot->system_us) / 1e6;
     else if (task->pid > 0)
@@ -231,9 +264,9 @@ static long read_space(struct reading *reading)
     space->fence_high = head->fence_high;
     space->trampoline_page = head->trampoline_page;
     memcpy(&space->overflows, &head->overflows, sizeof(space->overflows));
-    space->root_pid = process_here(reading, head->root_pid);
+    space->root_pid = process_here(reading, head->root_pid, 0);
     space->reaper_pid =
-        process_here(reading, atomic_load_explicit(&head->reaper_pid, memory_order_relaxed));
+        process_here(reading, atomic_load_explicit(&head->reaper_pid, memory_order_relaxed), 0);
     clock_gettime(CLOCK_REALTIME, &real);
     space->created = (double)real.tv_sec + (double)real.tv_nsec / 1e9 -
                      (double)(int64_t)(now - head->created_ns) / 1e9;
@@ -257,11 +290,11 @@ static long list_members(struct reading *reading, long error)
             "to root too until the machine boots anew; what follows is what /proc tells",
             strerror((int)-error));
     else if (!space->problem[0])
-        snprintf(
-            space->problem, sizeof(space->problem),
-            "its registry cannot be read (%s): run this as root, or set kernel.yama.ptrace_scope "
-            "to 0; what follows is what /proc tells",
-            strerror((int)-error));
+        snprintf(space->problem, sizeof(space->problem),
+                 "its registry cannot be read (%s): set kernel.yama.ptrace_scope to 0, or in a "
+                 "container "
+                 "allow ptrace; what follows is what /proc tells",
+                 strerror((int)-error));
     space->tasks = calloc(reading->count ? reading->count : 1, sizeof(*space->tasks));
     if (!space->tasks)
         return -ENOMEM;
@@ -289,10 +322,11 @@ static long list_members(struct reading *reading, long error)
     return 0;
 }
 
-int ps_read(const struct ps_member *members, unsigned count, struct ps_space *space)
+int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned count,
+            struct ps_space *space)
 {
-    struct reading reading = {.members = members, .count = count, .space = space};
-    *space = (struct ps_space){.user = members[0].user, .created = -1};
+    struct reading reading = {.key = key, .members = members, .count = count, .space = space};
+    *space = (struct ps_space){.key = *key, .created = -1};
     long result = -ESRCH, refused = 0;
     reading.head = calloc(1, sizeof(*reading.head)); /* pages that are not written cost nothing */
     if (!reading.head)

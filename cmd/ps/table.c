@@ -66,7 +66,7 @@ void ps_print_title(FILE *out, const struct ps_space *space, unsigned width)
     char created[32] = "";
     time_t when = (time_t)space->created;
     struct tm parts;
-    const struct passwd *user = getpwuid(space->user);
+    const struct passwd *user = getpwuid(space->key.user);
     unsigned alive = 0;
     for (unsigned i = 0; i < space->task_count; i++)
         alive += space->tasks[i].id != 0 && !space->tasks[i].ended;
@@ -79,7 +79,7 @@ void ps_print_title(FILE *out, const struct ps_space *space, unsigned width)
     if (user)
         fprintf(out, "%s", user->pw_name);
     else
-        fprintf(out, "%u", (unsigned)space->user);
+        fprintf(out, "%u", (unsigned)space->key.user);
     fprintf(out, ", %u task%s%s\n", alive, alive == 1 ? "" : "s", created);
     if (space->problem[0]) {
         output_wrapped(out, width, 0, 2, space->problem);

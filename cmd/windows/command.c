@@ -4,12 +4,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/lib/commands.h"
 #include "cmd/lib/help.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
+#include "cmd/lib/user.h"
 #include "cmd/windows/windows.h"
 
 const char windows_help[] =
@@ -146,9 +149,9 @@ static int status_of(const struct windows_list *list)
     return complete && !damaged ? 0 : 1;
 }
 
-static int report_error(const struct windows_list *list, const struct storage_error *error)
+static int report_error(const struct windows_list *list, struct storage_error *error)
 {
-    fprintf(stderr, "onespace windows: %s\n", error->text);
+    fprintf(stderr, "onespace windows: %s\n", output_clean(error->text));
     windows_free((struct windows_list *)list);
     return 1;
 }
@@ -183,6 +186,35 @@ static int repair(char **files, unsigned count)
     return 0;
 }
 
+/* Root reads the versions of another user, which may contain anything, as that user. 0 or -1 with a
+ * message. */
+static int become_owner(char **files, unsigned count)
+{
+    struct stat owner, status;
+    unsigned known = 0;
+    for (unsigned i = 0; geteuid() == 0 && i < count; i++) {
+        char *name = versions_directory_name(files[i]);
+        int has_directory = name && stat(name, &status) == 0;
+        free(name);
+        if (!has_directory)
+            continue; /* windows_read will say so */
+        if (known++ == 0)
+            owner = status;
+        if (status.st_uid != owner.st_uid) {
+            fprintf(stderr, "onespace windows: the files are of several users: give those of one "
+                            "user at a time\n");
+            return -1;
+        }
+    }
+    int error = known && owner.st_uid != 0 ? user_become(owner.st_uid, owner.st_gid) : 0;
+    if (error != 0)
+        fprintf(stderr,
+                "onespace windows: %s.versions is of user %u, and this process cannot become that "
+                "user: %s\n",
+                files[0], (unsigned)owner.st_uid, strerror(-error));
+    return error;
+}
+
 int command_windows(int argc, char **argv)
 {
     enum { OPT_VERIFY = 256, OPT_REPAIR, OPT_JSON };
@@ -211,6 +243,8 @@ int command_windows(int argc, char **argv)
         return 2;
     }
     unsigned count = (unsigned)(argc - optind);
+    if (become_owner(argv + optind, count) != 0)
+        return 1;
     if (request.repair && repair(argv + optind, count) != 0)
         return 1;
     return show(argv + optind, count, &request);

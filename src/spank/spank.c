@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,22 @@ static char given_command[PATH_MAX];
 
 /* ---- The command ---- */
 
+/* Whether the file and its directory belong to root, or to the owner of this plug-in, and no other
+ * user may write there. */
+static int is_installed(const char *path, const char *plugin)
+{
+    char directory[PATH_MAX];
+    struct stat of_plugin, of_file, of_directory;
+    snprintf(directory, sizeof(directory), "%s", path);
+    *strrchr(directory, '/') = 0;
+    if (stat(plugin, &of_plugin) != 0 || stat(path, &of_file) != 0 ||
+        stat(directory, &of_directory) != 0)
+        return 0;
+    return (of_file.st_uid == 0 || of_file.st_uid == of_plugin.st_uid) &&
+           (of_directory.st_uid == 0 || of_directory.st_uid == of_plugin.st_uid) &&
+           !((of_file.st_mode | of_directory.st_mode) & S_IWOTH);
+}
+
 /* The path of a file that the installation has at `below` in the directory of this plug-in or of
  * one above it. 0, or -1.
  */
@@ -61,7 +78,7 @@ static int find_above(const char *below, char path[PATH_MAX])
     for (char *slash; (slash = strrchr(directory, '/'));) {
         *slash = 0;
         if (snprintf(path, PATH_MAX, "%s/%s", directory, below) < PATH_MAX &&
-            access(path, X_OK) == 0)
+            access(path, X_OK) == 0 && is_installed(path, self.dli_fname))
             return 0;
     }
     return -1;
@@ -78,8 +95,8 @@ static const char *find_command(void)
 
 /* ---- srun, sbatch, salloc ---- */
 
-/* Asks the command, which says what is wrong. What cannot be asked here is told by the ranks. 0 or
- * -1. */
+/* Asks the command, which says what is wrong. What cannot be asked here is told by the ranks: a
+ * name without a directory would be a file of the current directory. 0 or -1. */
 static int check_options(const char *text)
 {
     const char *command = find_command();
@@ -87,7 +104,8 @@ static int check_options(const char *text)
     posix_spawn_file_actions_t actions;
     int status = 0, failed;
     pid_t child;
-    if (!*text || access(command, X_OK) != 0 || posix_spawn_file_actions_init(&actions) != 0)
+    if (!*text || command[0] != '/' || access(command, X_OK) != 0 ||
+        posix_spawn_file_actions_init(&actions) != 0)
         return 0;
     failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) ||
              posix_spawn(&child, command, &actions, NULL, argv, environ);

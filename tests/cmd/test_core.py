@@ -262,10 +262,12 @@ def crashed(job, dumped, guests, tmp_path):
     if not re.fullmatch(r"core(\.%p)?", pattern):
         pytest.skip(f"core files go elsewhere here: kernel.core_pattern is {pattern}")
 
-    def crash(limit=resource.RLIM_INFINITY):
-        run = job.start([*RUN, dumped, "64", "stay", ":", guests("debugged"), "crash"], stdin=subprocess.PIPE,
-                        cwd=tmp_path, timeout=TIMEOUT,
-                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)))
+    def crash(limit=resource.RLIM_INFINITY, program=None, coredump_filter=0x33):
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
+            pathlib.Path("/proc/self/coredump_filter").write_text(hex(coredump_filter))
+        run = job.start([*RUN, dumped, "64", "stay", ":", program or guests("debugged"), "crash"],
+                        stdin=subprocess.PIPE, cwd=tmp_path, timeout=TIMEOUT, preexec_fn=prepare)
         run.wait_for("ready", 2)
         other, crashing = pid_of(job, run, 0), pid_of(job, run, 1)
         run.process.stdin.write(b"go\n")
@@ -283,8 +285,9 @@ def crashed(job, dumped, guests, tmp_path):
 @pytest.mark.parametrize("through", ["file", "pipe"])
 def test_core_of_the_crashed_task_is_extracted(job, crashed, guests, tmp_path, through):
     core, pid = crashed()
+    crash = f"--crashed {os.geteuid()},{os.getegid()},{2**64 - 1},1"
     command = {"file": f"{ONESPACE} core --from {core} -o task",
-               "pipe": f"cat {core} | {ONESPACE} core --from - -o task"}
+               "pipe": f"cat {core} | {ONESPACE} core --from - {crash} -o task"}
     result = job.run(["sh", "-c", command[through]], cwd=tmp_path, timeout=TIMEOUT)
     assert result.code == 0 and result.err == "", str(result)
     assert f"(pid {pid}), which signal 11 ended" in result.out, str(result)
@@ -296,10 +299,89 @@ def test_core_of_the_crashed_task_is_extracted(job, crashed, guests, tmp_path, t
     assert re.search(r"Yes .*/libc\.so\.6", shown), shown
 
 
+# ---- As the kernel's handler ----
+
+
+def handle(job, core, to, crash, *options, before=(), **keywords):
+    """As kernel.core_pattern would have it: the core through a pipe, no other descriptor."""
+    words = " ".join([*before, ONESPACE, "core", "--from", "-", "--crashed", crash, *options, "-o", str(to)])
+    return job.run(["sh", "-c", f"cat {core} | {words}"], timeout=TIMEOUT, **keywords)
+
+
+NO_LIMIT = 2**64 - 1
+
+
+def test_handler_writes_what_is_the_users_with_its_rights(job, crashed, somebody, tool, tmp_path):
+    core, _ = crashed()
+    trace = tmp_path / "trace"
+    result = handle(job, core, tmp_path / "task", f"65534,65534,{NO_LIMIT},1",
+                    before=[tool("strace", "strace"), "-f", "-e", "trace=setresuid,read", "-o", str(trace)])
+    assert result.code == 0, str(result)
+    status = (tmp_path / "task").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65534, 65534, 0o600)
+    lines = [" ".join(line.split()) for line in trace.read_text().splitlines()]
+    reader, = [line.split()[0] for line in lines if "setresuid(65534, 65534, 65534) = 0" in line]
+    became = lines.index(f"{reader} setresuid(65534, 65534, 65534) = 0")
+    reads = [at for at, line in enumerate(lines) if re.search(r"\bread\(0, ", line)]
+    assert reads and all(at > became and lines[at].startswith(reader) for at in reads), lines[:50]
+
+
+def test_handler_keeps_the_core_of_a_program_with_more_rights(job, crashed, somebody, tmp_path):
+    """%d is 2: the kernel gives that core to root, too."""
+    core, _ = crashed()
+    result = handle(job, core, tmp_path / "task", f"65534,65534,{NO_LIMIT},2")
+    assert result.code == 0 and (tmp_path / "task").stat().st_uid == 0, str(result)
+
+
+@pytest.mark.parametrize("limit,options,code", [(0, [], 0), (4096, [], 1), (NO_LIMIT, ["--max-mib", "1"], 1)])
+def test_handler_writes_no_more_than_the_limit(job, crashed, tmp_path, limit, options, code):
+    core, _ = crashed()
+    result = handle(job, core, tmp_path / "task", f"{os.geteuid()},{os.getegid()},{limit},1", *options)
+    assert result.code == code and ("File too large" in result.err) == (code == 1), str(result)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("task")] == []
+
+
+def test_handler_without_output_keeps_its_messages_out_of_the_core(job, crashed, tmp_path):
+    """The kernel opens standard input alone."""
+    core, _ = crashed()
+    closed = ["sh", "-c", "'exec \"$@\" >&- 2>&-'", "sh"]
+    result = handle(job, core, tmp_path / "task", f"{os.geteuid()},{os.getegid()},{NO_LIMIT},1", before=closed)
+    assert result.code == 0 and b"which signal" not in (tmp_path / "task").read_bytes()[:65536], str(result)
+    Core(tmp_path / "task")
+
+
+@pytest.mark.parametrize("coredump_filter", [0x33, 0x23], ids=["with headers", "without headers"])
+@pytest.mark.parametrize("kind", ["file", "handler"])
+def test_core_of_a_program_that_became_a_fifo_blocks_nobody(job, crashed, guests, tmp_path, kind, coredump_filter):
+    program = shutil.copy(guests("debugged"), tmp_path / "program")
+    core, _ = crashed(program=str(program), coredump_filter=coredump_filter)
+    os.remove(program)
+    os.mkfifo(program)
+    if kind == "file":
+        result = job.run([*CORE, "--from", str(core), "-o", str(tmp_path / "task")], timeout=TIMEOUT)
+    else:
+        result = handle(job, core, tmp_path / "task", f"{os.geteuid()},{os.getegid()},{NO_LIMIT},1")
+    assert result.code == 0 and (tmp_path / "task").exists(), str(result)
+
+
+def test_root_must_know_whose_core_comes_through_a_pipe(job, somebody, tmp_path):
+    result = job.run(["sh", "-c", f"true | {ONESPACE} core --from - -o {tmp_path}/task"])
+    assert result.code == 1 and "give --crashed %u,%g,%c,%d in kernel.core_pattern" in result.err, str(result)
+
+
+def test_core_that_is_a_fifo_is_refused(job, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    result = job.run([*CORE, "--from", str(tmp_path / "fifo"), "-o", str(tmp_path / "task")])
+    assert result.code == 1 and "is no regular file: pass a pipe as standard input" in result.err, str(result)
+
+
 def test_core_that_was_cut_is_told(job, crashed, tmp_path):
     core, _ = crashed(40 * MIB)
     result = job.run([*CORE, "--from", str(core), "-o", str(tmp_path / "task")])
     assert "raise `ulimit -c`" in result.err or "is not a core" in result.err, str(result)
+
+
+# ---- Damaged ----
 
 
 @pytest.mark.parametrize("what,text", [
@@ -421,7 +503,8 @@ def test_directory_that_cannot_be_written_is_told(job, started, dumped):
 def test_task_of_another_user_is_refused(job, started, dumped, somebody):
     run = started(dumped)
     result = job.run([*CORE, "-o", "/tmp/never", str(pid_of(job, run))], preexec_fn=somebody)
-    assert result.code == 1 and "may not be traced (Permission denied): run this as root" in result.err, str(result)
+    assert result.code == 1, str(result)
+    assert "may not be traced (Permission denied): run this as the user of the space" in result.err, str(result)
 
 
 def test_task_that_is_traced_already_is_refused(job, started, dumped, tmp_path):

@@ -303,6 +303,51 @@ def is_of(name, root):
         return False
 
 
+# ---- Programs and users that mean harm ----
+
+
+def inferiors(result):
+    return len(re.findall(r"^[* ] +\d+ +process \d+", result.out, re.M))
+
+
+@needs_gdb
+@pytest.mark.parametrize("characters", ["\n", "\r", "\x1b"])
+def test_path_with_control_characters_gives_gdb_no_commands(job, started, debugged, tmp_path, characters):
+    """Beside the directory lies a file whose name is the beginning of the directory's."""
+    evil = tmp_path / f"a{characters}shell touch pwned{characters}#b"
+    evil.mkdir()
+    shutil.copy(debugged, tmp_path / "a")
+    program = shutil.copy(debugged, evil)
+    run = started(str(program))
+    result = attach_all(job, run.pid, "info inferiors", cwd=tmp_path).finish()
+    assert not (tmp_path / "pwned").exists() and inferiors(result) == 2, str(result)
+    assert "is shown without its program: the path" in result.err and "control characters" in result.err, str(result)
+    assert characters not in result.err.replace("\n", "") + " ".join(result.err.split("\n")), str(result)
+    end(run)
+
+
+@needs_gdb
+def test_root_debugs_the_space_of_a_user_as_that_user(job, started, somebody, tmp_path):
+    run = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
+    result = attach_all(job, run.pid, "info inferiors", "shell id -u; id -G; cat /proc/self/status", cwd="/").finish()
+    assert inferiors(result) == 2, str(result)
+    assert "65534\n65534\n" in result.out and re.search(r"NoNewPrivs:\s1", result.out), str(result)
+    run.process.stdin.close()
+    run.finish()
+
+
+@needs_gdb
+def test_process_that_a_registry_names_falsely_is_not_attached_to(job, started, guests):
+    other = started("sh", "-c", "echo ready; read x; true")
+    task = pids(job, other)[0]
+    false = started("names", str(task), command=[guests("false_registry")])
+    result = attach_all(job, false.pid, "info inferiors").finish()
+    assert str(task) not in result.out, str(result)
+    false.process.stdin.close()
+    false.finish()
+    end(other)
+
+
 # ---- Core files ----
 
 
@@ -427,5 +472,5 @@ def test_space_of_another_user_is_said(job, started, debugged):
     result = job.run([*nobody, ONESPACE, "gdb", str(run.pid)], cwd="/")
     if "ermission denied" in result.err and "onespace gdb" not in result.err:
         pytest.skip("the build directory is not open to other users")
-    assert result.code == 1 and "of user root, may not be looked at: run this as root" in result.err, str(result)
+    assert result.code == 1 and "of user root, may not be looked at: run this as that user" in result.err, str(result)
     end(run)

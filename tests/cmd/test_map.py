@@ -276,7 +276,7 @@ def test_others_space_is_refused_and_the_fix_said(job, started, observed, somebo
     run = started(observed)
     result = job.run([*MAP, str(run.pid)], preexec_fn=somebody)
     assert result.code == 1 and result.out == "", str(result)
-    assert f"process {run.pid}, of user root, may not be looked at: run this as root" in result.err, str(result)
+    assert f"process {run.pid}, of user root, may not be looked at: run this as that user" in result.err, str(result)
 
 
 def test_forbidden_registry_leaves_slots(job, started, guests, observed):

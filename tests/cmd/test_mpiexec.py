@@ -49,6 +49,50 @@ def test_launcher_is_that_of_the_library_and_not_the_first_in_path(job, guests, 
         assert os.path.dirname(os.path.realpath(launcher)) == os.path.dirname(expected)
 
 
+@pytest.fixture
+def installation(tmp_path, guests):
+    """A copy of MPICH's library below a directory of that test's, and launchers that leave a trace, or are fine."""
+    def make(*launchers):
+        mpi = MPIS["mpich"].needed()
+        program = guests.mpi(mpi, "mpi_hello")
+        listed = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+        library, = re.findall(r"(libmpich\.so\S*) => (\S+)", listed)
+        lib = tmp_path / "prefix" / "lib"
+        lib.mkdir(parents=True)
+        shutil.copy(library[1], lib / library[0])
+        for launcher in launchers:
+            path = tmp_path / launcher / "mpiexec"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"#!/bin/sh\ntouch {tmp_path}/executed\nexec {shutil.which(mpi.launcher[0])} \"$@\"\n")
+            path.chmod(0o755)
+        return program, {"LD_LIBRARY_PATH": str(lib)}
+    return make
+
+
+def test_launcher_in_the_prefix_of_the_library_is_called(job, tmp_path, installation):
+    program, env = installation("prefix/bin")
+    assert printed(job, program, env=env)[0] == str(tmp_path / "prefix/bin/mpiexec")
+
+
+@pytest.mark.parametrize("launcher,how", [
+    ("bin", "above the prefix"), ("prefix/lib/bin", "below it"), ("prefix/bin", "open prefix"),
+    ("prefix/bin", "open bin"), ("prefix/bin", "open file"), ("prefix/bin", "sticky prefix"),
+    ("prefix/bin", "another user's")])
+def test_launcher_that_others_may_have_planted_is_not_executed(job, tmp_path, installation, launcher, how):
+    program, env = installation(launcher)
+    path = tmp_path / launcher / "mpiexec"
+    if how == "another user's":
+        if os.geteuid() != 0:
+            pytest.skip("needs root, to give a file to another user")
+        os.chown(path.parent, 65534, 65534)
+    elif how in ("open prefix", "sticky prefix"):
+        path.parent.parent.chmod(0o777 if how == "open prefix" else 0o1777)
+    elif how in ("open bin", "open file"):
+        (path.parent if how == "open bin" else path).chmod(0o777)
+    assert printed(job, program, env=env)[0] != str(path)
+    assert not (tmp_path / "executed").exists()
+
+
 def test_named_launcher_is_called(job, guests, mpi):
     """By path, or by its name in PATH, whatever the program is."""
     launcher, *rest = printed(job, "--launcher", mpi.launcher[0], "-n", "1", "/bin/true", env=mpi.env)

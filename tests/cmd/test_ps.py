@@ -210,6 +210,23 @@ def test_registry_of_garbage_does_no_harm(job, started, guests):
     assert false.process.poll() is None
 
 
+def test_process_that_does_not_map_the_registry_is_no_task_of_it(job, started, guests):
+    """Else a user could have root's commands act on the processes of others."""
+    other = started("sh", "-c", "echo ready; read x")
+    other_task, = tasks_of(look(job, other.pid))
+    false = started("names", other_task["pid"], command=[guests("false_registry")])
+    task, = tasks_of(look(job, false.pid))
+    assert task["pid"] is None and task["state"] == "running", task
+    assert look(job, other_task["pid"])["root_pid"] == other.pid
+
+
+def test_problem_reaches_no_terminal_with_control_characters(job, started, guests):
+    false = started("escapes", command=[guests("false_registry")])
+    shown = job.run([*PS, str(false.pid)])
+    assert "a?]0;title???1mb?c" in shown.out, str(shown)
+    assert "a?]0;title???1mb?c" in look(job, false.pid)["problem"]
+
+
 def test_registry_not_yet_filled_is_no_space(job, started, guests):
     false = started("empty", command=[guests("false_registry")])
     assert job.run([*PS, str(false.pid)]).code == 1
@@ -248,6 +265,22 @@ def test_users_see_their_own_spaces(job, started, somebody):
     assert theirs.pid in roots and mine.pid not in roots
     space = look(job, theirs.pid)
     assert space["uid"] == 65534
+
+
+def test_root_reads_the_space_of_a_user_as_that_user(job, started, somebody, tool, tmp_path):
+    run = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
+    trace = tmp_path / "trace"
+    calls = "trace=setgroups,setresgid,setresuid,process_vm_readv,pread64,fork,clone"
+    result = job.run([tool("strace", "strace"), "-f", "-e", calls, "-o", trace, *PS, "--json", str(run.pid)])
+    assert as_json(result)[0]["uid"] == 65534, str(result)
+    lines = [" ".join(line.split()) for line in trace.read_text().splitlines()]
+    reader, = [line.split()[0] for line in lines if "setresuid(65534, 65534, 65534) = 0" in line]
+    dropped = lines.index(f"{reader} setresuid(65534, 65534, 65534) = 0")
+    assert f"{reader} setgroups(0, NULL) = 0" in lines[:dropped], lines
+    assert f"{reader} setresgid(65534, 65534, 65534) = 0" in lines[:dropped], lines
+    readers = {(line.split()[0], at > dropped) for at, line in enumerate(lines)
+               if re.search(r" process_vm_readv\(| pread64\([^\"]*\"1onspace", line)}
+    assert readers == {(reader, True)}, lines
 
 
 def test_spaces_that_come_and_go_do_no_harm(job):

@@ -3,8 +3,11 @@ tests/storage/versions/crew_main.cpp, a job of processes without MPI."""
 import fcntl
 import json
 import os
+import pathlib
+import shutil
 import struct
 import subprocess
+import tempfile
 
 import pytest
 
@@ -113,6 +116,22 @@ def test_repair_keeps_off_while_a_window_is_open(window, windows, tmp_path):
         refused = windows("--repair")
     assert refused.code == 1 and "another window or job" in refused.err, refused
     assert windows("--repair").code == 0
+
+
+def test_root_reads_versions_with_the_rights_of_their_user(job, window, somebody, tmp_path):
+    """A slot that only root may read, in a directory of another user, stays closed."""
+    window(1, ranks=1, pages=4)
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o755)
+        data = f"{open_to_all}/data"
+        versions = pathlib.Path(shutil.copytree(tmp_path / "data.versions", f"{data}.versions"))
+        os.chown(versions, 65534, 65534)
+        result = job.run([*WINDOWS, "--json", data])
+        assert result.code == 1 and "Permission denied" in result.err, str(result)
+        for path in versions.iterdir():
+            os.chown(path, 65534, 65534)
+        result = job.run([*WINDOWS, "--json", "--verify", data])
+        assert result.code == 0 and states(result) == [(1, "complete")], str(result)
 
 
 def test_file_without_versions_is_named(windows):

@@ -328,3 +328,25 @@ def test_plugin_names_a_command_that_is_not_there(job, plugin, slurm):
     finally:
         stack.write_text(text)
     assert result.code != 0 and not result.out and "/no/such/onespace" in result.err, str(result)
+
+
+@pytest.mark.parametrize("where", ["current directory", "open directory above"])
+def test_plugin_executes_no_command_that_others_may_have_planted(job, plugin, slurm, tmp_path, where):
+    """srun itself asks the command whether the options are right."""
+    installed = tmp_path / "a/lib/slurm"
+    installed.mkdir(parents=True)
+    copy = shutil.copy(PLUGIN, installed)
+    planted = tmp_path / ("onespace" if where == "current directory" else "a/bin/onespace")
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/executed\n")
+    planted.chmod(0o755)
+    if where != "current directory":
+        planted.parent.chmod(0o777)
+    stack = pathlib.Path(slurm["SLURM_CONF"]).parent / "plugstack.conf"
+    text = stack.read_text()
+    try:
+        stack.write_text(f"optional {copy}\n")
+        job.run([*steps(1, 1), "--onespace=--stats", "true"], env={**plugin, "PATH": "/usr/bin:/bin"}, cwd=tmp_path)
+    finally:
+        stack.write_text(text)
+    assert not (tmp_path / "executed").exists()

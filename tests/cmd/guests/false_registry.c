@@ -2,8 +2,11 @@
  *   version   one of ABI 99
  *   garbage   one whose head is right and all else is 0xff
  *   named     a space called job-7, of this process alone
+ *   names PID   a space called job-7 whose root is this process, and whose task is that other one
+ *   escapes     one of ABI 99 whose library's name has escape sequences for terminals
  *   empty     all zero, as a space's that is just being made */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,15 +31,24 @@ int main(int argc, char **argv)
         memset(space, 0xff, sizeof(*space));
     if (strcmp(kind, "empty") != 0) {
         space->header = space_header();
-        if (strcmp(kind, "version") == 0)
+        if (strcmp(kind, "version") == 0 || strcmp(kind, "escapes") == 0)
             space->header.abi = 99;
+        if (strcmp(kind, "escapes") == 0)
+            strcpy(space->library, "a\033]0;title\a\xc2\x9b"
+                                   "1mb\nc");
     }
     if (strcmp(kind, "garbage") == 0) {
         atomic_store(&space->slots[0].state, SLOT_RUNNING);
         atomic_store(&space->slots[1].state, SLOT_ENDED);
         atomic_store(&space->slots[LAYOUT_SLOTS - 1].state, SLOT_LEFT);
     }
-    if (strcmp(kind, "named") == 0) {
+    if (strcmp(kind, "names") == 0 && argc > 2) {
+        atomic_store(&space->highest, 1);
+        atomic_store(&space->slots[1].id, 1);
+        atomic_store(&space->slots[1].pid, atoi(argv[2]));
+        atomic_store(&space->slots[1].state, SLOT_RUNNING);
+    }
+    if (strcmp(kind, "named") == 0 || strcmp(kind, "names") == 0) {
         strcpy(space->name, "job-7");
         space->root_pid = getpid();
         atomic_store(&space->slots[0].pid, getpid());

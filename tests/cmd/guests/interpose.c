@@ -1,6 +1,7 @@
 /* tests/cmd/guests/interpose.c: a preloaded library that shows a command another machine: the files
- * below FAKE_ROOT in place of those of the same path, FAKE_RELEASE and FAKE_VERSION as the
- * kernel's, and with FAKE_NO_PTRACE other processes' memory forbidden, as under Yama. */
+ * below FAKE_ROOT in place of those of the same path, but for directories, FAKE_RELEASE and
+ * FAKE_VERSION as the kernel's, and with FAKE_NO_PTRACE other processes' memory forbidden, as under
+ * Yama. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ int open(const char *path, int flags, ...)
         errno = EACCES;
         return -1;
     }
-    return openat(AT_FDCWD, place(path, text), flags, mode);
+    return openat(AT_FDCWD, flags & O_DIRECTORY ? path : place(path, text), flags, mode);
 }
 
 FILE *fopen(const char *path, const char *mode)

@@ -1,0 +1,26 @@
+/* cmd/lib/user.h: gives up root's rights before the memory or the files of another user are read.
+ *
+ * The memory of a space, a core and a file of a user may contain anything. They are read with the
+ * rights of that user, so that a fault in the reading code gives the user no further rights. */
+#ifndef ONESPACE_CMD_LIB_USER_H
+#define ONESPACE_CMD_LIB_USER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Gives the calling process that user and group permanently. It keeps no supplementary group and no
+ * capability, gets no privileges by execve, and cannot put characters into the input of the
+ * terminal (TIOCSTI), which may be root's. Checks all identities afterwards. 0 or -errno; after an
+ * error the caller must end. */
+int user_become(uid_t uid, gid_t gid);
+
+/* Opens a file for reading that another user's program has named: a descriptor, or -errno, -EINVAL
+ * if it is no regular file. Nothing else is opened, because opening a FIFO blocks, and opening some
+ * devices has effects. */
+int user_open_regular(const char *path);
+
+/* A number, 0, that this process and its children share: what a child that became another user may
+ * say to its parent, which must check it. NULL: out of memory. */
+int32_t *user_shared_number(void);
+
+#endif
