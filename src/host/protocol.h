@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 
 #include "base/shared_header.h"
 #include "host/job/report.h"
@@ -104,14 +105,19 @@ struct shared_header protocol_header(void);
 /* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */
 int protocol_send(int socket, const void *data, size_t size);
 int protocol_receive(int socket, void *data, size_t size);
+/* Receives up to `size` bytes without waiting: how many, which may be 0, or -errno. */
+ssize_t protocol_receive_some(int socket, void *data, size_t size);
 /* `numbers` travel with the descriptors: what each is to be in the task. Sending waits while too
- * many are in flight; -EMFILE: the receiver's table is full. */
+ * many are in flight; -EMFILE: the receiver's table is full. Receiving ends at the deadline
+ * (CLOCK_MONOTONIC, ns; UINT64_MAX: never) with -ETIMEDOUT, however slowly the peer sends. The
+ * descriptors in `fds` that are not negative are the caller's, whatever the result. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
-int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
+int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count, uint64_t deadline);
 /* The same as protocol_send, with a descriptor that travels along unless it is negative or too many
  * are in flight. */
 int protocol_send_with_fd(int socket, const void *data, size_t size, int fd);
-/* The same as protocol_receive; *fd is the descriptor that came along, or -1. */
+/* The same as protocol_receive; *fd is the descriptor that came along, or -1, whatever the result.
+ */
 int protocol_receive_with_fd(int socket, void *data, size_t size, int *fd);
 /* The peer's PID if it runs as our user, else -EPERM. 0: it is in another PID namespace. */
 int protocol_peer(int socket);

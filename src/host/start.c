@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "host/job/oversubscribed.h"
 #include "host/protocol.h"
 #include "host/room/room.h"
@@ -18,6 +19,11 @@ time_t host_now_s(void)
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec;
+}
+
+int64_t host_now_ms(void)
+{
+    return (int64_t)(futex_now_ns() / 1000000);
 }
 
 /* Invariant: a space has one group of numbered tasks at a time, with one barrier. The ranks of a

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/futex.h"
+
 static const char *search_path(char **envp)
 {
     for (; *envp; envp++)
@@ -116,8 +118,10 @@ static int spawn(struct job *job, char *message, size_t size)
 int job_spawn(struct job *job, char *message, size_t size)
 {
     int32_t number;
+    job->descriptors.deadline = futex_deadline(DESCRIPTORS_TIMEOUT_MS);
     int result = job->request.has_directory
-                     ? protocol_receive_fds(job->socket, &job->directory, &number, 1)
+                     ? protocol_receive_fds(job->socket, &job->directory, &number, 1,
+                                            job->descriptors.deadline)
                      : 0;
     if (result == 0)
         result = spawn(job, message, size);
