@@ -28,6 +28,15 @@ static void drop(struct host *host, struct job *job)
     job_free(job);
 }
 
+/* A message that others will show on their terminals. */
+static void text_of_peer(const char *text, char *message, size_t size)
+{
+    snprintf(message, size, "%s", text);
+    for (char *at = message; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
+}
+
 /* 0, or an error with a message. */
 static int check(const struct host *host, struct job *job, char *message, size_t size)
 {
@@ -35,14 +44,18 @@ static int check(const struct host *host, struct job *job, char *message, size_t
         snprintf(message, size, "%s", host->unusable);
         return -EAGAIN;
     }
-    if (job->request.is_lost) { /* its shim has said why */
+    if (job->request.absence == PROTOCOL_LOST) { /* its shim has said why */
         launch_silence(job->launch);
         return -EOWNERDEAD;
     }
+    if (job->request.absence != PROTOCOL_PRESENT) {
+        text_of_peer(job->argv[0], message, size);
+        return -ECONNREFUSED;
+    }
     if (job->launch && job->launch->error)
         return job->launch->error; /* launch_refuse has its message */
-    return identity_check(job->peer, &job->request.told, host->launcher, &job->change, message,
-                          size);
+    return identity_check(job->socket, &job->peer, &job->request.told, host->launcher, &job->change,
+                          message, size);
 }
 
 static void join_launch(struct host *host, struct job *job)
@@ -76,6 +89,7 @@ static void hold(struct host *host, struct job *job)
 static void greet(int socket)
 {
     struct protocol_greeting greeting = {.header = protocol_header()};
+    identity_tell(&greeting.told);
     (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
     (void)protocol_send(socket, &greeting, sizeof(greeting)); /* if it is gone, reading tells */
 }
@@ -84,8 +98,8 @@ static void greet(int socket)
  * the connection is closed. */
 static struct job *begin(int socket)
 {
-    int peer = protocol_peer(socket);
-    struct job *job = peer >= 0 ? calloc(1, sizeof(*job)) : NULL;
+    struct peer peer;
+    struct job *job = peer_note(socket, &peer) == 0 ? calloc(1, sizeof(*job)) : NULL;
     if (!job) {
         close(socket);
         return NULL;

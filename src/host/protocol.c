@@ -243,12 +243,3 @@ int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count,
         result = receive_batch(socket, fds + at, numbers + at, batch_size(count, at), deadline);
     return result;
 }
-
-int protocol_peer(int socket)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
-        return -EPERM;
-    return peer.pid;
-}

@@ -17,6 +17,7 @@ struct client {
     int socket; /* -1: the shim is gone */
     int task;   /* id, 0: none */
     int pid;
+    uint64_t start_ticks;                /* of that PID */
     char program[256];                   /* as it was named */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     struct launch *launch;               /* NULL: not of a launcher */

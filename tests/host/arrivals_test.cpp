@@ -20,7 +20,7 @@ int refused, groups_started;
 
 extern "C" {
 
-int identity_check(int, const protocol_told *, int, identity_change *, char *, size_t)
+int identity_check(int, const peer *, const protocol_told *, int, identity_change *, char *, size_t)
 {
     return 0;
 }
@@ -28,6 +28,10 @@ int identity_check(int, const protocol_told *, int, identity_change *, char *, s
 launch *launch_join(host *, const protocol_request *)
 {
     return nullptr;
+}
+
+void identity_tell(protocol_told *)
+{
 }
 
 int launch_greet(job *)

@@ -4,6 +4,7 @@
 
 #include "host/identity/identity.h"
 #include "host/job/descriptors.h"
+#include "host/peer.h"
 #include "host/protocol.h"
 #include "onespace.h"
 
@@ -13,7 +14,7 @@ struct job {
     size_t received; /* bytes of the request and its texts */
     struct descriptors descriptors;
     int directory;
-    int peer; /* the shim's PID */
+    struct peer peer; /* the shim */
     struct identity_change change;
     struct launch *launch; /* NULL: not of a launcher */
     char *texts, **argv, **envp;

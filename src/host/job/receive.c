@@ -31,8 +31,7 @@ static int prepare(struct job *job)
     struct shared_header own = protocol_header();
     if (!shared_matches(&request->header, &own) || request->fd_count > PROTOCOL_FDS_MAX ||
         request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
-        request->argc > request->text_size || request->envc > request->text_size ||
-        request->cpus_size > sizeof(request->cpus))
+        request->argc > request->text_size || request->envc > request->text_size)
         return -EPROTO;
     job->descriptors.count = request->fd_count;
     job->descriptors.fds = calloc(request->fd_count + 1u, sizeof(int));
