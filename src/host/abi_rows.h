@@ -13,28 +13,25 @@
     ROW(struct protocol_told, speculation, 20, 12) \
     ROW(struct protocol_greeting, header, 0, 24) \
     ROW(struct protocol_greeting, file, 24, 256) \
+    ROW(struct protocol_greeting, told, 280, 32) \
     ROW(struct protocol_request, header, 0, 24) \
     ROW(struct protocol_request, flags, 24, 4) \
     ROW(struct protocol_request, argc, 28, 4) \
     ROW(struct protocol_request, envc, 32, 4) \
     ROW(struct protocol_request, text_size, 36, 4) \
     ROW(struct protocol_request, fd_count, 40, 4) \
-    ROW(struct protocol_request, umask, 44, 4) \
-    ROW(struct protocol_request, nice, 48, 4) \
-    ROW(struct protocol_request, number, 52, 4) \
-    ROW(struct protocol_request, ntasks, 56, 4) \
-    ROW(struct protocol_request, has_directory, 60, 4) \
-    ROW(struct protocol_request, is_lost, 64, 4) \
-    ROW(struct protocol_request, launch, 72, 8) \
-    ROW(struct protocol_request, stack_size, 80, 8) \
-    ROW(struct protocol_request, policy_mode, 88, 4) \
-    ROW(struct protocol_request, cpus_size, 92, 4) \
-    ROW(struct protocol_request, policy_nodes, 96, 128) \
-    ROW(struct protocol_request, signal_mask, 224, 8) \
-    ROW(struct protocol_request, ignored, 232, 8) \
-    ROW(struct protocol_request, limits, 240, 256) \
-    ROW(struct protocol_request, cpus, 496, 1024) \
-    ROW(struct protocol_request, told, 1520, 32) \
+    ROW(struct protocol_request, number, 44, 4) \
+    ROW(struct protocol_request, ntasks, 48, 4) \
+    ROW(struct protocol_request, has_directory, 52, 4) \
+    ROW(struct protocol_request, absence, 56, 4) \
+    ROW(struct protocol_request, launch, 64, 8) \
+    ROW(struct protocol_request, stack_size, 72, 8) \
+    ROW(struct protocol_request, policy_mode, 80, 4) \
+    ROW(struct protocol_request, reserved, 84, 4) \
+    ROW(struct protocol_request, policy_nodes, 88, 128) \
+    ROW(struct protocol_request, signal_mask, 216, 8) \
+    ROW(struct protocol_request, ignored, 224, 8) \
+    ROW(struct protocol_request, told, 232, 32) \
     ROW(struct protocol_signal, number, 0, 4) \
     ROW(struct protocol_signal, is_queued, 4, 4) \
     ROW(struct protocol_signal, value, 8, 8) \

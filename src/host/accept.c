@@ -6,37 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "host/protocol.h"
 #include "host/serve.h"
 
-enum { REQUEST_TIMEOUT_S = 2 };
+/* From the connection to the end of the request. A shim that was stopped for longer connects again.
+ */
+enum { REQUEST_TIMEOUT_MS = 10000 };
 
 #define NO_ROOM                                                                                    \
     "the host of the space has no descriptors left: raise the hard limit (ulimit -Hn) where the "  \
     "space is started"
 
-/* Receives a shim's job: NULL when it is malformed or the shim is gone, and the connection is
- * closed. */
-static struct job *receive(struct host *host, int socket)
+/* The peer sent no request, or only a part of one. A peer that sent nothing at all is no rank:
+ * hosts that end and shims that fail connect to find out which sockets are dead (host_sweep). */
+static void drop(struct host *host, struct job *job)
 {
-    struct timeval patience = {REQUEST_TIMEOUT_S, 0};
-    struct job *job = calloc(1, sizeof(*job));
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (!job || job_receive(job, socket) < 0) {
-        if (job)
-            job_free(job);
-        close(socket);
-        host->seen++;
-        return NULL;
-    }
-    job->socket = socket;
-    job->peer = protocol_peer(socket);
-    job->launch = launch_join(host, &job->request);
-    (void)launch_greet(job); /* if the shim is gone, reading tells */
-    return job;
+    host->seen += job->received > 0;
+    close(job->socket);
+    job_free(job);
+}
+
+/* A message that others will show on their terminals. */
+static void text_of_peer(const char *text, char *message, size_t size)
+{
+    snprintf(message, size, "%s", text);
+    for (char *at = message; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
 }
 
 /* 0, or an error with a message. */
@@ -46,24 +44,34 @@ static int check(const struct host *host, struct job *job, char *message, size_t
         snprintf(message, size, "%s", host->unusable);
         return -EAGAIN;
     }
-    if (job->request.is_lost) { /* its shim has said why */
+    if (job->request.absence == PROTOCOL_LOST) { /* its shim has said why */
         launch_silence(job->launch);
         return -EOWNERDEAD;
     }
+    if (job->request.absence != PROTOCOL_PRESENT) {
+        text_of_peer(job->argv[0], message, size);
+        return -ECONNREFUSED;
+    }
     if (job->launch && job->launch->error)
         return job->launch->error; /* launch_refuse has its message */
-    return identity_check(job->peer, &job->request.told, host->launcher, &job->change, message,
-                          size);
+    return identity_check(job->socket, &job->peer, &job->request.told, host->launcher, &job->change,
+                          message, size);
 }
 
-/* If the launcher told how many ranks it starts on this node, the host starts them together: ranks
- * that spin until the last one has come would take the CPUs that the last ones need to start. */
-static void serve_new(struct host *host, int socket)
+static void join_launch(struct host *host, struct job *job)
+{
+    job->launch = launch_join(host, &job->request);
+    (void)launch_greet(job); /* if the shim is gone, reading tells */
+}
+
+/* The job has been received. If the launcher told how many ranks it starts on this node, the host
+ * starts them together: ranks that spin until the last one has come would take the CPUs that the
+ * last ones need to start. */
+static void hold(struct host *host, struct job *job)
 {
     char message[1024] = "";
-    struct job *job = receive(host, socket), **last = &host->held;
-    if (!job)
-        return;
+    struct job **last = &host->held;
+    join_launch(host, job);
     int result = check(host, job, message, sizeof(message));
     if (result < 0) {
         host->seen++;
@@ -81,25 +89,49 @@ static void serve_new(struct host *host, int socket)
 static void greet(int socket)
 {
     struct protocol_greeting greeting = {.header = protocol_header()};
+    identity_tell(&greeting.told);
     (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
     (void)protocol_send(socket, &greeting, sizeof(greeting)); /* if it is gone, reading tells */
 }
 
+/* Makes a job that is still to arrive. NULL: the peer is another user's, or there is no memory, and
+ * the connection is closed. */
+static struct job *begin(int socket)
+{
+    struct peer peer;
+    struct job *job = peer_note(socket, &peer) == 0 ? calloc(1, sizeof(*job)) : NULL;
+    if (!job) {
+        close(socket);
+        return NULL;
+    }
+    job->socket = socket;
+    job->directory = -1;
+    job->peer = peer;
+    job->deadline_ms = host_now_ms() + REQUEST_TIMEOUT_MS;
+    greet(socket);
+    return job;
+}
+
 /* Without this a shim that cannot be accepted would wait for ever, and poll would report it at
- * once, again and again. Its launch learns of it by the shim's request. */
+ * once, again and again. Its launch learns of it by the shim's request, for which the host waits:
+ * it has no descriptor for another arrival. */
 static void turn_away_for_lack_of_room(struct host *host)
 {
+    enum { TURN_AWAY_TIMEOUT_MS = 2000 };
     close(host->reserve);
-    int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (socket >= 0 && protocol_peer(socket) >= 0) {
-        greet(socket);
-        struct job *job = receive(host, socket);
-        if (job) {
-            host->seen++;
-            launch_refuse(host, job, -EMFILE, NO_ROOM);
-        }
-    } else if (socket >= 0) {
-        close(socket);
+    int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC), result = 0;
+    struct job *job = socket >= 0 ? begin(socket) : NULL;
+    int64_t end = host_now_ms() + TURN_AWAY_TIMEOUT_MS, now;
+    while (job && (result = job_receive(job, socket)) == 0 && (now = host_now_ms()) < end) {
+        struct pollfd request = {socket, POLLIN, 0};
+        (void)poll(&request, 1, (int)(end - now));
+    }
+    if (result > 0) {
+        host->seen++;
+        join_launch(host, job);
+        launch_refuse(host, job, -EMFILE, NO_ROOM);
+    } else if (job) {
+        drop(host, job);
     }
     host_reserve(host);
 }
@@ -116,42 +148,40 @@ void host_accept(struct host *host)
         turn_away_for_lack_of_room(host);
         return;
     }
-    struct arrival *arrival = socket >= 0 ? calloc(1, sizeof(*arrival)) : NULL;
-    if (!arrival || protocol_peer(socket) < 0) {
-        if (socket >= 0)
-            close(socket);
-        free(arrival);
+    struct job *job = socket >= 0 ? begin(socket) : NULL;
+    if (!job)
         return;
-    }
-    greet(socket);
-    *arrival = (struct arrival){socket, 0, host->arrivals};
-    host->arrivals = arrival;
+    job->next = host->arrivals;
+    host->arrivals = job;
+    host->arrival_count++;
 }
 
-/* Whether the head of a request has arrived, or the shim is gone. Never blocks: a stopped shim must
- * not delay the others. */
-static int has_request(struct arrival *arrival)
-{
-    struct protocol_request request;
-    ssize_t size = recv(arrival->socket, &request, sizeof(request), MSG_PEEK | MSG_DONTWAIT);
-    struct pollfd peer = {arrival->socket, POLLRDHUP, 0};
-    if (poll(&peer, 1, 0) > 0)
-        return 1; /* gone: the next read tells */
-    arrival->is_partial = size > 0;
-    return size == 0 || size == (ssize_t)sizeof(request) ||
-           (size < 0 && errno != EAGAIN && errno != EINTR);
-}
-
+/* Never blocks: a shim that is stopped, or sends byte by byte, must not delay the others. */
 void host_serve_arrivals(struct host *host)
 {
-    for (struct arrival **at = &host->arrivals; *at;) {
-        struct arrival *arrival = *at;
-        if (!has_request(arrival)) {
-            at = &arrival->next;
+    int64_t now = host_now_ms();
+    for (struct job **at = &host->arrivals; *at;) {
+        struct job *job = *at;
+        int result = job_receive(job, job->socket);
+        if (result == 0 && now < job->deadline_ms) {
+            at = &job->next;
             continue;
         }
-        *at = arrival->next;
-        serve_new(host, arrival->socket);
-        free(arrival);
+        *at = job->next;
+        job->next = NULL;
+        host->arrival_count--;
+        if (result > 0)
+            hold(host, job);
+        else
+            drop(host, job);
     }
+}
+
+int host_arrival_timeout(const struct host *host)
+{
+    int64_t first = INT64_MAX, now = host_now_ms();
+    for (const struct job *job = host->arrivals; job; job = job->next)
+        if (job->deadline_ms < first)
+            first = job->deadline_ms;
+    return first == INT64_MAX ? -1 : first <= now ? 0 : (int)(first - now);
 }

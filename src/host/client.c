@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "host/job/departure.h"
+#include "host/peer.h"
 #include "host/protocol.h"
 #include "host/serve.h"
 #include "host/job/oversubscribed.h"
@@ -30,18 +32,21 @@ static void abandon(struct client *client)
 {
     close(client->socket);
     client->socket = -1;
-    if (client->pid > 0)
-        kill(-client->pid, SIGKILL);
+    (void)peer_signal_group(client->pid, client->start_ticks, SIGKILL);
     (void)!onespace_kill(client->task, SIGKILL);
 }
 
 static void pass_signal_on(const struct client *client, const struct protocol_signal *received)
 {
     union sigval value = {.sival_ptr = (void *)(uintptr_t)received->value};
-    if (received->is_queued)
+    struct process_stat stat;
+    if (!received->is_queued) {
+        /* as terminals and launchers do */
+        if (peer_signal_group(client->pid, client->start_ticks, received->number) != 0)
+            (void)!onespace_kill(client->task, received->number);
+    } else if (process_read(client->pid, &stat) == 0 && stat.start_ticks == client->start_ticks) {
         sigqueue(client->pid, received->number, value);
-    else if (kill(-client->pid, received->number) != 0) /* as terminals and launchers do */
-        (void)!onespace_kill(client->task, received->number);
+    }
 }
 
 void host_serve_client(struct client *client)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
+#include "host/peer.h"
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
 
@@ -41,7 +42,8 @@ static int try_connect(const char *directory, const char *name)
     do
         result = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? fd : -errno;
     while (result == -EINTR);
-    if (result == fd && protocol_peer(fd) < 0)
+    struct peer peer;
+    if (result == fd && peer_note(fd, &peer) < 0)
         result = -EPERM;
     if (result < 0)
         close(fd);

@@ -27,7 +27,7 @@
 #include "onespace.h"
 #include "registry/space.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, PARTIAL_MS = 20 };
+enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300 };
 
 static void pass_on(const struct host *host, const struct onespace_status *status)
 {
@@ -75,12 +75,13 @@ static void *wait_for_tasks(void *argument)
 static unsigned watch_all(struct host *host, struct pollfd *watched)
 {
     unsigned at = 2;
-    watched[0] = (struct pollfd){host->listener, POLLIN, 0};
+    int accepts = host->arrival_count < HOST_ARRIVALS_MAX;
+    watched[0] = (struct pollfd){accepts ? host->listener : -1, POLLIN, 0};
     watched[1] = (struct pollfd){host->ends[0], POLLIN, 0};
     for (struct client *client = host->clients; client; client = client->next)
         watched[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* poll skips -1 */
-    for (struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
-        watched[at++] = (struct pollfd){arrival->is_partial ? -1 : arrival->socket, POLLIN, 0};
+    for (struct job *job = host->arrivals; job; job = job->next)
+        watched[at++] = (struct pollfd){job->socket, POLLIN, 0};
     for (struct job *job = host->queue; job; job = job->next)
         watched[at++] = (struct pollfd){job->is_asked ? job->socket : -1, POLLIN, 0};
     return at;
@@ -88,22 +89,12 @@ static unsigned watch_all(struct host *host, struct pollfd *watched)
 
 static unsigned count_watched(const struct host *host)
 {
-    unsigned count = 2;
+    unsigned count = 2 + (unsigned)host->arrival_count;
     for (const struct client *client = host->clients; client; client = client->next)
-        count++;
-    for (const struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
         count++;
     for (const struct job *job = host->queue; job; job = job->next)
         count++;
     return count;
-}
-
-static int has_partial(const struct host *host)
-{
-    for (const struct arrival *arrival = host->arrivals; arrival; arrival = arrival->next)
-        if (arrival->is_partial)
-            return 1;
-    return 0;
 }
 
 /* One round of waiting: 0 when the timeout passed without an event. */
@@ -113,9 +104,11 @@ static int serve_round(struct host *host, int timeout_ms)
     if (!watched)
         return 1;
     unsigned count = watch_all(host, watched), at = 2;
-    int partial = has_partial(host);
     int waits = host->held || host->queue || launch_is_ending(host);
-    int ready = poll(watched, count, partial ? PARTIAL_MS : waits ? HOLD_MS : timeout_ms);
+    int patience = waits ? HOLD_MS : timeout_ms, arrivals = host_arrival_timeout(host);
+    int is_cut = arrivals >= 0 && (patience < 0 || arrivals < patience);
+    int ready = poll(watched, count, is_cut ? arrivals : patience);
+    int is_late = ready == 0 && !is_cut; /* the others are late, or join another space */
     for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
         if (client->socket >= 0 && watched[at].revents)
             host_serve_client(client);
@@ -124,14 +117,14 @@ static int serve_round(struct host *host, int timeout_ms)
     host_serve_arrivals(host);
     if (ready > 0 && watched[0].revents)
         host_accept(host);
-    if (ready == 0 && !partial)
-        host_start_held(host, 0); /* the others are late, or join another space */
-    host_serve_queue(host, ready == 0);
+    if (is_late)
+        host_start_held(host, 0);
+    host_serve_queue(host, is_late);
     launch_end_failed(host);
     free(watched);
     while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
         ;
-    return ready != 0;
+    return !is_late;
 }
 
 /* The caller holds the directory's lock. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "host/job/told.h"
+#include "host/peer.h"
 #include "host/room/room.h"
 #include "host/serve.h"
 #include "onespace.h"
@@ -186,8 +187,7 @@ void launch_end_failed(struct host *host)
         const struct launch *launch = client->launch;
         if (!launch || !launch->error || now - launch->failed_ms < GRACE_MS)
             continue;
-        if (client->pid > 0)
-            kill(-client->pid, SIGKILL);
+        (void)peer_signal_group(client->pid, client->start_ticks, SIGKILL);
         (void)!onespace_kill(client->task, SIGKILL);
     }
 }

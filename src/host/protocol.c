@@ -3,12 +3,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "host/abi_rows.h"
 
 PROTOCOL_ROWS(SHARED_ASSERT)
@@ -31,9 +33,30 @@ int protocol_send(int socket, const void *data, size_t size)
     return 0;
 }
 
-int protocol_receive(int socket, void *data, size_t size)
+/* Waits until something has arrived, or the peer is gone: 0 or -errno. */
+static int await_data(int socket, uint64_t deadline)
+{
+    struct pollfd data = {socket, POLLIN, 0};
+    for (;;) {
+        uint64_t now = deadline == UINT64_MAX ? 0 : futex_now_ns();
+        if (now > deadline)
+            return -ETIMEDOUT;
+        /* Rounded up: poll must not return before the deadline again and again. */
+        uint64_t left_ms = (deadline - now) / 1000000u + 1;
+        int ready = poll(&data, 1, deadline == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+static int receive_all(int socket, void *data, size_t size, uint64_t deadline)
 {
     for (size_t done = 0; done < size;) {
+        int result = deadline == UINT64_MAX ? 0 : await_data(socket, deadline);
+        if (result < 0)
+            return result;
         ssize_t part = recv(socket, (char *)data + done, size - done, 0);
         if (part < 0 && errno == EINTR)
             continue;
@@ -42,6 +65,22 @@ int protocol_receive(int socket, void *data, size_t size)
         done += (size_t)part;
     }
     return 0;
+}
+
+int protocol_receive(int socket, void *data, size_t size)
+{
+    return receive_all(socket, data, size, UINT64_MAX);
+}
+
+ssize_t protocol_receive_some(int socket, void *data, size_t size)
+{
+    ssize_t part;
+    do
+        part = recv(socket, data, size, MSG_DONTWAIT);
+    while (part < 0 && errno == EINTR);
+    if (part < 0)
+        return errno == EAGAIN ? 0 : -errno;
+    return part == 0 && size > 0 ? -EPIPE : part;
 }
 
 union fd_space {
@@ -85,37 +124,64 @@ static ssize_t send_once(int socket, const void *data, size_t size, const int *f
     return sent < 0 ? -errno : sent;
 }
 
+/* Takes the descriptors of a message over into `fds`, at most `count`, and closes all others: how
+ * many there were. */
+static unsigned take_descriptors(struct msghdr *message, int *fds, unsigned count)
+{
+    unsigned had = 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        unsigned here = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        for (unsigned i = 0; i < here; i++, had++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            if (had < count)
+                fds[had] = fd;
+            else
+                close(fd);
+        }
+    }
+    return had;
+}
+
 /* The bytes that were received, with up to `count` descriptors, the rest -1; *had tells how many
- * came. 0: the end. Or -errno. */
+ * came. 0: the end. -EPROTO, and no descriptor is left open, when the peer sent more of them. Or
+ * another -errno. */
 static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsigned count,
                             unsigned *had)
 {
+    *had = 0;
+    for (unsigned i = 0; i < count; i++)
+        fds[i] = -1;
     union fd_space control;
     struct iovec bytes = {data, size};
     struct msghdr message = {.msg_iov = &bytes,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+                             /* Not CMSG_SPACE: in its padding the kernel puts one more. */
+                             .msg_controllen = CMSG_LEN(count * sizeof(int))};
     ssize_t got;
     do
         got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got <= 0)
         return got == 0 ? 0 : -errno;
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    *had = header && header->cmsg_type == SCM_RIGHTS
-               ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int))
-               : 0;
-    if (*had > count)
-        *had = count;
-    if (*had)
-        memcpy(fds, CMSG_DATA(header), *had * sizeof(int));
-    for (unsigned i = *had; i < count; i++)
+    *had = take_descriptors(&message, fds, count);
+    /* The kernel cuts the list short where the peer has sent more than `count`, and where this
+     * process can have no more: the latter leaves some of `fds` empty. */
+    int is_too_many = *had > count || (*had == count && (message.msg_flags & MSG_CTRUNC));
+    if (!is_too_many)
+        return got;
+    for (unsigned i = 0; i < count; i++) {
+        close(fds[i]);
         fds[i] = -1;
-    return got;
+    }
+    return -EPROTO;
 }
 
-static int send_some(int socket, const int *fds, const int32_t *numbers, unsigned count)
+static int send_batch(int socket, const int *fds, const int32_t *numbers, unsigned count)
 {
     size_t size = count * sizeof(*numbers);
     ssize_t sent = send_once(socket, numbers, size, fds, count, 1);
@@ -124,14 +190,15 @@ static int send_some(int socket, const int *fds, const int32_t *numbers, unsigne
     return protocol_send(socket, (const char *)numbers + sent, size - (size_t)sent);
 }
 
-static int receive_some(int socket, int *fds, int32_t *numbers, unsigned count)
+static int receive_batch(int socket, int *fds, int32_t *numbers, unsigned count, uint64_t deadline)
 {
     unsigned had = 0;
     size_t size = count * sizeof(*numbers);
-    ssize_t got = receive_once(socket, numbers, size, fds, count, &had);
+    int result = deadline == UINT64_MAX ? 0 : await_data(socket, deadline);
+    ssize_t got = result < 0 ? result : receive_once(socket, numbers, size, fds, count, &had);
     if (got <= 0)
         return got == 0 ? -EPIPE : (int)got;
-    int result = protocol_receive(socket, (char *)numbers + got, size - (size_t)got);
+    result = receive_all(socket, (char *)numbers + got, size - (size_t)got, deadline);
     return result < 0 ? result : had == count ? 0 : -EMFILE;
 }
 
@@ -148,7 +215,6 @@ int protocol_send_with_fd(int socket, const void *data, size_t size, int fd)
 int protocol_receive_with_fd(int socket, void *data, size_t size, int *fd)
 {
     unsigned had;
-    *fd = -1;
     ssize_t got = receive_once(socket, data, size, fd, 1, &had);
     if (got <= 0)
         return got == 0 ? -EPIPE : (int)got;
@@ -164,25 +230,16 @@ int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsign
 {
     int result = 0;
     for (unsigned at = 0; at < count && result == 0; at += PROTOCOL_FDS_PER_MESSAGE)
-        result = send_some(socket, fds + at, numbers + at, batch_size(count, at));
+        result = send_batch(socket, fds + at, numbers + at, batch_size(count, at));
     return result;
 }
 
-int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count)
+int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count, uint64_t deadline)
 {
     int result = 0;
     for (unsigned i = 0; i < count; i++)
         fds[i] = -1;
     for (unsigned at = 0; at < count && result == 0; at += PROTOCOL_FDS_PER_MESSAGE)
-        result = receive_some(socket, fds + at, numbers + at, batch_size(count, at));
+        result = receive_batch(socket, fds + at, numbers + at, batch_size(count, at), deadline);
     return result;
-}
-
-int protocol_peer(int socket)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
-        return -EPERM;
-    return peer.pid;
 }

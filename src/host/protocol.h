@@ -14,6 +14,7 @@
  * The host reads the working directory, and the new task the descriptors (job/descriptors.h). They
  * are sent on demand only: the kernel counts what a user has in flight against RLIMIT_NOFILE.
  *
+ * Before it sends anything, each side checks by the socket and /proc which process the other is.
  * Either side that goes away is noticed by end-of-file. Both run as the same user and are of the
  * same version: a shim that meets a host of another one says so and fails, and a host closes the
  * connection. */
@@ -21,17 +22,16 @@
 #define ONESPACE_HOST_PROTOCOL_H
 
 #include <limits.h>
-#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/resource.h>
+#include <sys/types.h>
 
 #include "base/shared_header.h"
 #include "host/job/report.h"
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   7u
+#define PROTOCOL_ABI   8u
 
 enum {
     PROTOCOL_FDS_MAX = 8192,
@@ -40,12 +40,19 @@ enum {
     PROTOCOL_SPECULATION = 3 /* PR_SPEC_STORE_BYPASS and those after it */
 };
 
-/* What /proc does not tell the host of the shim (host/identity/identity.h). */
+/* What /proc tells no other process, of host and shim (host/identity/identity.h). */
 struct protocol_told {
     uint64_t timer_slack; /* ns */
     uint32_t personality;
     int32_t securebits, session_keyring;
     int32_t speculation[PROTOCOL_SPECULATION]; /* as PR_GET_SPECULATION_CTRL has it */
+};
+
+/* Why a request asks for no task, but tells that the launch cannot have all its ranks here. */
+enum protocol_absence {
+    PROTOCOL_PRESENT,
+    PROTOCOL_LOST,    /* the launch had a host before this one, which was killed */
+    PROTOCOL_DECLINED /* the shim does not trust this host; the only word says why */
 };
 
 struct protocol_request {
@@ -54,18 +61,14 @@ struct protocol_request {
     uint32_t argc, envc;
     uint32_t text_size; /* argv and environment, each text with its terminating zero */
     uint32_t fd_count;  /* descriptors that the task inherits */
-    int32_t umask, nice;
     int32_t number, ntasks;
     uint32_t has_directory; /* the working directory could be opened */
-    uint32_t is_lost;       /* no job: the launch had a host before this one, which was killed */
+    uint32_t absence;       /* enum protocol_absence */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
-    int32_t policy_mode; /* memory policy, 0: default */
-    uint32_t cpus_size;
+    int32_t policy_mode, reserved; /* memory policy, 0: default */
     uint64_t policy_nodes[16];
     uint64_t signal_mask, ignored; /* bit n-1 for signal n */
-    struct rlimit limits[16];
-    unsigned char cpus[1024];
     struct protocol_told told;
 };
 
@@ -73,6 +76,7 @@ struct protocol_request {
 struct protocol_greeting {
     struct shared_header header;
     char file[256]; /* of the host's program */
+    struct protocol_told told;
 };
 
 /* A signal that the shim got. */
@@ -104,16 +108,19 @@ struct shared_header protocol_header(void);
 /* Whole transfers, restarted after signals: 0 or -errno; -EPIPE at end-of-file. */
 int protocol_send(int socket, const void *data, size_t size);
 int protocol_receive(int socket, void *data, size_t size);
+/* Receives up to `size` bytes without waiting: how many, which may be 0, or -errno. */
+ssize_t protocol_receive_some(int socket, void *data, size_t size);
 /* `numbers` travel with the descriptors: what each is to be in the task. Sending waits while too
- * many are in flight; -EMFILE: the receiver's table is full. */
+ * many are in flight; -EMFILE: the receiver's table is full. Receiving ends at the deadline
+ * (CLOCK_MONOTONIC, ns; UINT64_MAX: never) with -ETIMEDOUT, however slowly the peer sends. The
+ * descriptors in `fds` that are not negative are the caller's, whatever the result. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
-int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count);
+int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count, uint64_t deadline);
 /* The same as protocol_send, with a descriptor that travels along unless it is negative or too many
  * are in flight. */
 int protocol_send_with_fd(int socket, const void *data, size_t size, int fd);
-/* The same as protocol_receive; *fd is the descriptor that came along, or -1. */
+/* The same as protocol_receive; *fd is the descriptor that came along, or -1, whatever the result.
+ */
 int protocol_receive_with_fd(int socket, void *data, size_t size, int *fd);
-/* The peer's PID if it runs as our user, else -EPERM. 0: it is in another PID namespace. */
-int protocol_peer(int socket);
 
 #endif

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/futex.h"
+#include "base/process.h"
 #include "host/job/oversubscribed.h"
 #include "host/protocol.h"
 #include "host/room/room.h"
@@ -18,6 +20,11 @@ time_t host_now_s(void)
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec;
+}
+
+int64_t host_now_ms(void)
+{
+    return (int64_t)(futex_now_ns() / 1000000);
 }
 
 /* Invariant: a space has one group of numbered tasks at a time, with one barrier. The ranks of a
@@ -59,11 +66,13 @@ static void warn_of_other_launcher(const struct client *client, struct protocol_
 static void adopt(struct host *host, const struct job *job, struct client *client, int id,
                   struct protocol_reply *reply)
 {
+    struct process_stat stat;
     reply->status.id = client->task = id;
     reply->status.pid = client->pid = onespace_pid(id);
+    client->start_ticks = process_read(client->pid, &stat) == 0 ? stat.start_ticks : 0;
     snprintf(client->program, sizeof(client->program), "%s", job->argv[0]);
     warn_of_other_launcher(client, reply);
-    oversubscribed_add(job->request.cpus, job->request.cpus_size);
+    oversubscribed_add(job->change.wants.cpus, job->change.wants.cpus_size);
     sem_post(&host->spawned);
     if (protocol_send(job->socket, reply, sizeof(*reply)) < 0)
         (void)!onespace_kill(id, SIGKILL);

@@ -7,8 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -75,14 +73,6 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     request->ntasks = job->ntasks;
     request->launch = hash_text(HASH_SEED, job->launch);
     request->stack_size = job->stack_size;
-    mode_t creation_mask = umask(0);
-    umask(creation_mask);
-    request->umask = (int32_t)creation_mask;
-    request->nice = getpriority(PRIO_PROCESS, 0);
-    for (unsigned i = 0; i < 16 && i < RLIM_NLIMITS; i++)
-        getrlimit(i, &request->limits[i]);
-    long size = syscall(SYS_sched_getaffinity, 0, sizeof(request->cpus), request->cpus);
-    request->cpus_size = size > 0 ? (uint32_t)size : 0;
     if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
         0)
         request->policy_mode = 0;
@@ -120,16 +110,18 @@ int request_send(int socket, const struct shim_job *job, struct sent_fds *sent,
     return result;
 }
 
-int request_send_lost(int socket, const struct shim_job *job)
+int request_send_absence(int socket, const struct shim_job *job, enum protocol_absence absence,
+                         const char *word)
 {
-    struct protocol_request request = {0};
-    sigset_t none;
-    sigemptyset(&none);
-    fill_request(&request, job, &none);
-    request.is_lost = 1;
-    request.argc = request.text_size = 1;
+    struct protocol_request request = {.header = protocol_header(),
+                                       .absence = absence,
+                                       .number = job->number,
+                                       .ntasks = job->ntasks,
+                                       .launch = hash_text(HASH_SEED, job->launch),
+                                       .argc = 1};
+    request.text_size = (uint32_t)strlen(word) + 1;
     int result = protocol_send(socket, &request, sizeof(request));
-    return result < 0 ? result : protocol_send(socket, "", 1);
+    return result < 0 ? result : protocol_send(socket, word, request.text_size);
 }
 
 int request_send_fds(int socket, struct sent_fds *sent)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
+#include "host/identity/identity.h"
 #include "host/protocol.h"
 #include "host/job/report.h"
 #include "host/room/oom.h"
@@ -24,6 +25,7 @@
 #include "host/proc_status.h"
 #include "shim/binding.h"
 #include "shim/request.h"
+#include "task/dumpable.h"
 
 #define HOST_GONE                                                                                  \
     "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
@@ -77,7 +79,7 @@ static void tell_next_host(const struct shim_job *job)
         setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
         if (result == 0 && shared_matches(&greeting.header, &own) &&
-            request_send_lost(socket, job) == 0)
+            request_send_absence(socket, job, PROTOCOL_LOST, "") == 0)
             (void)protocol_receive(socket, &reply, sizeof(reply)); /* so that it is read */
         close(socket);
         if (result == 0)
@@ -247,19 +249,37 @@ static void set_numbers(const struct shim_job *job)
     setenv("ONESPACE_NTASKS", text, 1);
 }
 
+/* This process does not trust the host, and the other ranks of the launch would wait for it: the
+ * host learns that, and nothing else of it. Returns a negated exit status. */
+static int decline(const struct shim_job *job, int socket, const char *message)
+{
+    static const struct timeval patience = {.tv_sec = 1};
+    struct protocol_reply reply;
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (job->number >= 0 && request_send_absence(socket, job, PROTOCOL_DECLINED, message) == 0)
+        (void)protocol_receive_with_fd(socket, &reply, sizeof(reply), &token);
+    close(socket);
+    return -complain_for_all(job, message);
+}
+
 /* A host that is ending closes the connection without a greeting; then the next try finds or starts
  * another one. A socket, or a negated exit status. */
 static int find_host(const struct shim_job *job)
 {
-    char message[512];
+    char message[1024];
     struct protocol_greeting greeting;
     struct shared_header own = protocol_header();
+    int is_undumpable = dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)
             return -complain_for_all(job, message);
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
-        if (result == 0 && shared_matches(&greeting.header, &own))
+        int is_alike = result == 0 && shared_matches(&greeting.header, &own);
+        if (is_alike && identity_check_host(socket, &greeting.told, is_undumpable, message,
+                                            sizeof(message)) < 0)
+            return decline(job, socket, message);
+        if (is_alike)
             return socket;
         close(socket);
         if (result == 0) {
@@ -285,12 +305,14 @@ static int await_answer(int socket, struct sent_fds *sent, struct protocol_reply
 {
     for (;;) {
         int fd, result = protocol_receive_with_fd(socket, reply, sizeof(*reply), &fd);
+        int is_token = result == 0 && reply->kind == PROTOCOL_HELD && token < 0;
+        if (fd >= 0 && !is_token)
+            close(fd);
         if (result < 0 || (reply->kind != PROTOCOL_HELD && reply->kind != PROTOCOL_SEND))
             return result;
-        if (reply->kind == PROTOCOL_HELD) {
-            *is_held = 1;
+        if (is_token)
             token = fd;
-        }
+        *is_held |= reply->kind == PROTOCOL_HELD;
         if (reply->message[0])
             complain(reply->message);
         result = reply->kind == PROTOCOL_SEND ? request_send_fds(socket, sent) : 0;

@@ -46,10 +46,10 @@ static void receive(int socket)
     int32_t number;
     int directory = -1;
     require(job != NULL, "memory");
-    if (job_receive(job, socket) == 0) {
+    if (job_receive(job, socket) == 1) {
         check_words(job, job->argv, job->request.argc);
         check_words(job, job->envp, job->request.envc);
-        (void)protocol_receive_fds(socket, &directory, &number, 1);
+        (void)protocol_receive_fds(socket, &directory, &number, 1, UINT64_MAX);
         require(directory == -1, "no descriptor");
     }
     job_free(job);

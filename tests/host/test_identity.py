@@ -2,6 +2,7 @@
 import os
 import pathlib
 import shutil
+import socket
 import time
 import uuid
 
@@ -39,6 +40,7 @@ REFUSED = {
     "securebits": ["setpriv", "--securebits=+noroot"],
     "group-ids": ["setpriv", "--regid=5", "--keep-groups"],
     "user-ids": ["setpriv", "--ruid=5"],
+    "loginuid": ["sh", "-c", 'echo 54321 >/proc/self/loginuid && exec "$@"', "sh"],
     "namespaces": ["unshare", "-u"],
     "namespaces (mounts)": ["unshare", "-m"],
     "namespaces (of children)": ["unshare", "-p"],
@@ -188,3 +190,106 @@ def test_session_keyring_refuses_the_shim(job, host, guests):
     if result.code == 77:
         pytest.skip("no keyrings here")
     assert result.code == 1 and not result.out and "differs from this process in keyring (" in result.err, str(result)
+
+
+# ---- Processes of the same user that are no `onespace run` ----
+
+def socket_of(job):
+    return os.path.join(job.runtime, "onespace", "given")
+
+
+def impostor(job, guests, what, script):
+    result = job.run([guests("impostor"), socket_of(job), what, "/bin/sh", "-c", script])
+    if result.code == 77:
+        pytest.skip("no process can be given a PID here")
+    assert result.code == 0, str(result)
+    return result
+
+
+def test_impostor_gets_no_larger_limits_than_it_has(job, host, guests):
+    """Nor other CPUs or another umask: its request does not tell them."""
+    result = impostor(job, guests, "limited", "ulimit -c; ulimit -Hc; ulimit -f; ulimit -Hf; umask; nproc")
+    values = [line for line in result.out.split("\n") if line != "runs"]  # before them, or among them
+    assert values == ["0", "0", "8", "8", "0077", "1", ""], str(result)
+
+
+def test_impostor_cannot_deny_its_securebits(job, host, guests):
+    result = impostor(job, guests, "securebits", "echo ran")
+    said = "refused: the host of the space differs from this process in securebits (0; here: SECBIT_NOROOT)"
+    assert result.out.startswith(said), str(result)
+
+
+def test_impostor_gets_no_privileges_of_a_process_that_has_its_former_pid(job, host, guests):
+    result = impostor(job, guests, "reused", "grep NoNewPrivs /proc/self/status")
+    said = "refused: the host of the space cannot see this process (No such process)"
+    assert result.out.startswith(said), str(result)
+
+
+# It says how much came, and whether a secret was in it.
+LISTENER = """
+import os, socket, sys
+path, greeting = sys.argv[1], bytes.fromhex(sys.argv[2])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen()
+print("up", flush=True)
+connection, _ = listener.accept()
+listener.close()
+os.unlink(path)
+connection.sendall(greeting)
+data, count = b"", 0
+while True:
+    part, fds, _, _ = socket.recv_fds(connection, 65536, 250)
+    count += len(fds)
+    if not part:
+        break
+    data += part
+print("bytes", len(data), "secret", data.count(b"OPEN SESAME"), "descriptors", count)
+"""
+
+CONFINED = {
+    "namespaces": ["unshare", "-m"],
+    "namespaces (network)": ["unshare", "-n"],
+    "seccomp": [],
+    "the right to gain privileges": ["setpriv", "--no-new-privs"],
+    "capabilities": ["setpriv", "--bounding-set=-net_raw"],
+}
+
+
+@pytest.mark.parametrize("is_rank", [False, True], ids=["alone", "rank"])
+@pytest.mark.parametrize("what", list(CONFINED))
+def test_shim_sends_nothing_to_a_host_that_is_confined(job, host, guests, what, is_rank):
+    """A process of the same user that is confined listens in place of a host."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(socket_of(job))
+        greeting = client.recv(65536)
+    fake = os.path.join(job.runtime, "onespace", "fake")
+    prefix = CONFINED[what] or [guests("filtered")]
+    listener = job.start([*prefix, "/usr/bin/python3", "-c", LISTENER, fake, greeting.hex()])
+    listener.wait_for("up")
+    env = {"SECRET": "OPEN SESAME"}
+    if is_rank:
+        env |= {"PMI_RANK": "0", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+    result = job.run([*RUN, "--space", "fake", "echo", "OPEN SESAME"], env=env)
+    heard = listener.finish()
+    assert result.code == 1 and not result.out and what.split(" (")[0] in result.err, str(result)
+    assert "this process has" in result.err or "ONESPACE_MAY_DIFFER=" in result.err, str(result)
+    # A rank tells that it is not coming, so that the others do not wait for it.
+    assert heard.out.endswith("secret 0 descriptors 0\n"), str(heard)
+    assert is_rank or "bytes 0 " in heard.out, str(heard)
+
+
+def test_rank_that_declines_the_host_ends_the_others(job, tool):
+    """The first rank of two would wait for the second in vain."""
+    env = {"PMI_RANK": "0", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+    holder = job.start([*RUN, "--space", "given", "/bin/sh", "-c", "echo up; read x"], terminal=True)
+    holder.wait_for("up")
+    first = job.start([*RUN, "--space", "given", "sleep", "100"], env=env)
+    second = job.run([tool("unshare"), "-m", *RUN, "--space", "given", "sleep", "100"],
+                     env=env | {"PMI_RANK": "1", "MPI_LOCALRANKID": "1"})
+    first = first.finish()
+    holder.type(b"\n")
+    assert holder.finish().code == 0
+    assert first.code != 0 and second.code != 0, f"{first}\n{second}"
+    said = first.err + second.err
+    assert said.count("differs from this process in namespaces (") == 1, f"{first}\n{second}"

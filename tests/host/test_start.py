@@ -3,6 +3,7 @@ import os
 import resource
 import shutil
 import signal
+import time
 
 import pytest
 
@@ -61,3 +62,21 @@ def test_variables_of_an_outer_launcher_are_not_mixed_in(job):
     result = job.run([*RUN, "--space", "numbers", "--verbose", "/bin/sh", "-c", "echo $ONESPACE_NTASKS"],
                      env=env, timeout=30)
     assert result.code == 0 and result.out == "1\n", str(result)
+
+
+def test_hosts_that_end_in_the_same_directory_are_no_ranks(job):
+    """Each that ends connects to all others, to see who listens (two job arrays on one node, say). A rank that stays
+    alone is still warned of, and the host still waits for those that are to come."""
+    env = {"PMI_RANK": "0", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+    rank = job.start([*RUN, "--space", "waits", "/bin/sh", "-c", "echo up; read x"], env=env, terminal=True)
+    rank.wait_for("up")
+    for other in ("one", "two"):
+        assert job.run([*RUN, "--space", other, "true"]).code == 0
+    until = time.monotonic() + 20
+    while len(job.hosts()) > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert len(job.hosts()) == 1
+    time.sleep(2.5)  # who ends sooner is not warned of
+    rank.type(b"\n")
+    result = rank.finish()
+    assert result.err.count("started 2 ranks on this node, but no other one came to this space") == 1, str(result)

@@ -4,6 +4,7 @@
 #define ONESPACE_HOST_SCHEDULING_H
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ struct scheduling {
 /* thread 0: the caller. 0, or -1 with errno. */
 static inline long scheduling_get(int32_t thread, struct scheduling *scheduling)
 {
-    *scheduling = (struct scheduling){.size = sizeof(*scheduling)};
+    memset(scheduling, 0, sizeof(*scheduling));
+    scheduling->size = sizeof(*scheduling);
     return syscall(SYS_sched_getattr, thread, scheduling, sizeof(*scheduling), 0);
 }
 

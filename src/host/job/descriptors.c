@@ -45,11 +45,10 @@ static int put(struct descriptors *descriptors, unsigned index)
 
 int descriptors_assume(struct descriptors *descriptors, int socket)
 {
-    int result =
-        protocol_receive_fds(socket, descriptors->fds, descriptors->numbers, descriptors->count);
+    int result = protocol_receive_fds(socket, descriptors->fds, descriptors->numbers,
+                                      descriptors->count, descriptors->deadline);
     if (result < 0)
-        return fail(descriptors, "receive its descriptors",
-                    result == -EAGAIN ? -ETIMEDOUT : result);
+        return fail(descriptors, "receive its descriptors", result);
     close(socket); /* its number may be one of those that are to be */
     for (unsigned i = 0; i < descriptors->count; i++)
         if ((result = put(descriptors, i)) < 0)

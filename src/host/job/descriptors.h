@@ -10,11 +10,16 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+/* From when the shim has begun to send until all has arrived: meanwhile the host serves no other.
+ */
+enum { DESCRIPTORS_TIMEOUT_MS = 2000 };
+
 struct descriptors {
     unsigned count;
     int *fds;            /* as received, `count` of them */
     int32_t *numbers;    /* what each is to be */
     struct rlimit limit; /* RLIMIT_NOFILE of the task: set last, it may be below a number */
+    uint64_t deadline;   /* for receiving them: CLOCK_MONOTONIC, ns */
     const char *failed;  /* what could not be done, or NULL */
 };
 

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/futex.h"
+
 static const char *search_path(char **envp)
 {
     for (; *envp; envp++)
@@ -74,27 +76,29 @@ static int spawn_and_become(struct job *job, struct onespace_spawn_attr *attr)
 /* The limit on descriptors is the host's until the task has them. */
 static void set_limits(struct job *job, struct onespace_spawn_attr *attr)
 {
-    job->descriptors.limit = job->request.limits[RLIMIT_NOFILE];
-    (void)getrlimit(RLIMIT_NOFILE, &job->request.limits[RLIMIT_NOFILE]);
-    attr->limits = job->request.limits;
+    struct rlimit *limits = job->change.wants.limits;
+    job->descriptors.limit = limits[RLIMIT_NOFILE];
+    (void)getrlimit(RLIMIT_NOFILE, &limits[RLIMIT_NOFILE]);
+    attr->limits = limits;
 }
 
 static int spawn(struct job *job, char *message, size_t size)
 {
     const struct protocol_request *request = &job->request;
+    const struct identity *identity = &job->change.wants;
     const struct onespace_fd_map socket = {job->socket, TASKS_SOCKET};
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     attr.flags = request->flags | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP;
     attr.directory = job->directory;
-    attr.umask = request->umask;
-    attr.nice = request->nice;
+    attr.umask = identity->umask;
+    attr.nice = identity->nice;
     attr.number = request->number;
     attr.ntasks = request->ntasks;
     attr.fds = &socket;
     attr.fd_count = 1;
     attr.stack_size = request->stack_size;
-    attr.cpus = request->cpus_size ? (const cpu_set_t *)request->cpus : NULL;
-    attr.cpus_size = request->cpus_size;
+    attr.cpus = identity->cpus_size ? (const cpu_set_t *)identity->cpus : NULL;
+    attr.cpus_size = identity->cpus_size;
     set_limits(job, &attr);
     sigset_t mask, ignored;
     set_of(request->signal_mask, &mask);
@@ -116,8 +120,10 @@ static int spawn(struct job *job, char *message, size_t size)
 int job_spawn(struct job *job, char *message, size_t size)
 {
     int32_t number;
+    job->descriptors.deadline = futex_deadline(DESCRIPTORS_TIMEOUT_MS);
     int result = job->request.has_directory
-                     ? protocol_receive_fds(job->socket, &job->directory, &number, 1)
+                     ? protocol_receive_fds(job->socket, &job->directory, &number, 1,
+                                            job->descriptors.deadline)
                      : 0;
     if (result == 0)
         result = spawn(job, message, size);

@@ -24,27 +24,47 @@ static int split_texts(struct job *job)
     return 0;
 }
 
-int job_receive(struct job *job, int socket)
+/* The head of the request has arrived: memory for the rest. */
+static int prepare(struct job *job)
 {
-    struct protocol_request *request = &job->request;
-    int result = protocol_receive(socket, request, sizeof(*request));
-    if (result < 0)
-        return result;
+    const struct protocol_request *request = &job->request;
     struct shared_header own = protocol_header();
     if (!shared_matches(&request->header, &own) || request->fd_count > PROTOCOL_FDS_MAX ||
         request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
-        request->argc > request->text_size || request->envc > request->text_size ||
-        request->cpus_size > sizeof(request->cpus))
+        request->argc > request->text_size || request->envc > request->text_size)
         return -EPROTO;
-    job->directory = -1;
     job->descriptors.count = request->fd_count;
     job->descriptors.fds = calloc(request->fd_count + 1u, sizeof(int));
     job->descriptors.numbers = calloc(request->fd_count + 1u, sizeof(int32_t));
     job->texts = malloc(request->text_size + 1u);
     if (!job->texts || !job->descriptors.fds || !job->descriptors.numbers)
         return -ENOMEM;
-    result = protocol_receive(socket, job->texts, request->text_size);
-    return result < 0 ? result : split_texts(job);
+    return 0;
+}
+
+int job_receive(struct job *job, int socket)
+{
+    size_t head = sizeof(job->request);
+    while (job->received < head) {
+        ssize_t got = protocol_receive_some(socket, (char *)&job->request + job->received,
+                                            head - job->received);
+        if (got <= 0)
+            return (int)got;
+        job->received += (size_t)got;
+        int result = job->received == head ? prepare(job) : 0;
+        if (result < 0)
+            return result;
+    }
+    size_t size = job->request.text_size;
+    while (job->received - head < size) {
+        size_t done = job->received - head;
+        ssize_t got = protocol_receive_some(socket, job->texts + done, size - done);
+        if (got <= 0)
+            return (int)got;
+        job->received += (size_t)got;
+    }
+    int result = split_texts(job);
+    return result < 0 ? result : 1;
 }
 
 void job_free(struct job *job)

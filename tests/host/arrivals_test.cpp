@@ -1,0 +1,210 @@
+// tests/host/arrivals_test.cpp: which connections count as ranks, and how long a host waits for a
+// request. The rest of the host is replaced: what would be started is counted.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "host/serve.h"
+}
+
+namespace
+{
+int refused, groups_started;
+}
+
+extern "C" {
+
+int identity_check(int, const peer *, const protocol_told *, int, identity_change *, char *, size_t)
+{
+    return 0;
+}
+
+launch *launch_join(host *, const protocol_request *)
+{
+    return nullptr;
+}
+
+void identity_tell(protocol_told *)
+{
+}
+
+int launch_greet(job *)
+{
+    return 0;
+}
+
+int64_t host_now_ms(void)
+{
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void launch_silence(launch *)
+{
+}
+
+void launch_refuse(host *, job *job, int, const char *)
+{
+    refused++;
+    close(job->socket);
+    job_free(job);
+}
+
+void host_start_held(host *host, int)
+{
+    groups_started++;
+    host->seen += host->held_count;
+    host->held_count = 0;
+    while (job *job = host->held) {
+        host->held = job->next;
+        close(job->socket);
+        job_free(job);
+    }
+}
+}
+
+namespace
+{
+
+class Arrivals : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        refused = groups_started = 0;
+        one.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_un any = {};
+        any.sun_family = AF_UNIX; // the kernel chooses a name
+        ASSERT_EQ(bind(one.listener, reinterpret_cast<sockaddr *>(&any), sizeof(any.sun_family)),
+                  0);
+        ASSERT_EQ(listen(one.listener, 16), 0);
+        size = sizeof(address);
+        ASSERT_EQ(getsockname(one.listener, reinterpret_cast<sockaddr *>(&address), &size), 0);
+        one.expected = 2;
+    }
+
+    void TearDown() override
+    {
+        while (job *job = one.arrivals) {
+            one.arrivals = job->next;
+            close(job->socket);
+            job_free(job);
+        }
+        host_start_held(&one, 0);
+        close(one.listener);
+    }
+
+    int connection()
+    {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&address), size), 0);
+        host_accept(&one);
+        return fd;
+    }
+
+    static std::string request()
+    {
+        protocol_request request = {};
+        request.header = protocol_header();
+        request.argc = 1;
+        request.text_size = 5;
+        return std::string(reinterpret_cast<const char *>(&request), sizeof(request)) +
+               std::string("true", 5);
+    }
+
+    static void send(int fd, const std::string &bytes)
+    {
+        EXPECT_EQ(protocol_send(fd, bytes.data(), bytes.size()), 0);
+    }
+
+    host one = {};
+    sockaddr_un address = {};
+    socklen_t size = 0;
+};
+
+TEST_F(Arrivals, connections_that_send_nothing_are_no_ranks)
+{
+    int rank = connection();
+    send(rank, request());
+    host_serve_arrivals(&one);
+    for (int i = 0; i < 3; i++)
+        close(connection()); // as host_sweep does
+    host_serve_arrivals(&one);
+    EXPECT_EQ(one.seen, 0);
+    EXPECT_EQ(one.held_count, 1);
+    EXPECT_EQ(groups_started, 0); // it waits for the second rank
+    EXPECT_EQ(one.arrivals, nullptr);
+    close(rank);
+}
+
+TEST_F(Arrivals, ranks_that_fail_while_they_ask_are_counted)
+{
+    int rank = connection(), other = connection();
+    send(rank, request());
+    send(other, "x");
+    close(other);
+    host_serve_arrivals(&one);
+    EXPECT_EQ(one.seen, 1 + 1);
+    EXPECT_EQ(groups_started, 1);
+    close(rank);
+}
+
+TEST_F(Arrivals, request_that_comes_byte_by_byte_is_not_waited_for)
+{
+    int slow = connection(), rank = connection();
+    std::string all = request();
+    for (char byte : all.substr(0, all.size() - 1)) {
+        send(slow, std::string(1, byte));
+        host_serve_arrivals(&one);
+    }
+    EXPECT_EQ(one.held_count, 0);
+    send(rank, all);
+    host_serve_arrivals(&one);
+    EXPECT_EQ(one.held_count, 1); // before the other is there
+    send(slow, std::string(1, all.back()));
+    host_serve_arrivals(&one);
+    EXPECT_EQ(groups_started, 1);
+    close(slow);
+    close(rank);
+}
+
+TEST_F(Arrivals, silent_connection_is_closed_at_its_deadline)
+{
+    char byte;
+    int silent = connection();
+    EXPECT_GT(host_arrival_timeout(&one), 0);
+    host_serve_arrivals(&one);
+    ASSERT_NE(one.arrivals, nullptr);
+    one.arrivals->deadline_ms = host_now_ms() - 1;
+    EXPECT_EQ(host_arrival_timeout(&one), 0);
+    host_serve_arrivals(&one);
+    EXPECT_EQ(one.arrivals, nullptr);
+    EXPECT_EQ(one.arrival_count, 0);
+    EXPECT_EQ(host_arrival_timeout(&one), -1);
+    EXPECT_EQ(one.seen, 0);
+    protocol_greeting greeting;
+    EXPECT_EQ(protocol_receive(silent, &greeting, sizeof(greeting)), 0);
+    EXPECT_EQ(read(silent, &byte, 1), 0);
+    close(silent);
+}
+
+TEST_F(Arrivals, rubbish_is_turned_away)
+{
+    std::string bad = request();
+    bad[0] ^= 1;
+    int fd = connection();
+    send(fd, bad);
+    host_serve_arrivals(&one);
+    EXPECT_EQ(one.arrivals, nullptr);
+    EXPECT_EQ(one.held_count, 0);
+    close(fd);
+}
+
+} // namespace
