@@ -296,6 +296,65 @@ TEST(versions, other_size_is_refused)
     EXPECT_NE(strstr(window.error.text, "200000 bytes"), nullptr) << window.error.text;
 }
 
+// An older version would fit the larger window. The newest one is what the job left.
+TEST(versions, window_larger_than_the_newest_version_is_refused_and_changes_nothing)
+{
+    Directory directory;
+    std::string path = directory / "data";
+    for (size_t size : {200000, 100000}) {
+        Solo window(size);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
+        window.store(7, "of " + std::to_string(size));
+        ASSERT_EQ(window.commit(), 0) << window.error.text;
+    }
+    Solo larger(200000);
+    larger.store(7, "data file");
+    ASSERT_EQ(larger.open(path), -EUCLEAN);
+    EXPECT_NE(strstr(larger.error.text, (path + ".versions").c_str()), nullptr);
+    EXPECT_NE(strstr(larger.error.text, "version, 2, has 100000 bytes"), nullptr)
+        << larger.error.text;
+    EXPECT_STREQ(larger.bytes.data() + 7, "data file");
+    Solo again(100000);
+    ASSERT_EQ(again.open(path), 0) << again.error.text;
+    EXPECT_EQ(versions_newest(again.made), 2u);
+    EXPECT_STREQ(again.bytes.data() + 7, "of 100000");
+}
+
+// A slot as another program might write it, with all sums right.
+void forge_slot(const std::string &path, uint64_t version)
+{
+    uint32_t sum = 0;
+    version_record record = {};
+    record.version = version, record.ranks = 1, record.is_in_file = 1;
+    record.sums_crc = versions_crc(&sum, 0);
+    std::vector<unsigned char> bytes(version_size(0));
+    version_record_write(&record, bytes.data() + VERSIONS_RECORD_AT);
+    version_mark_write(&record, bytes.data() + VERSIONS_MARK_AT);
+    std::ofstream(path).write(reinterpret_cast<char *>(bytes.data()), long(bytes.size()));
+}
+
+TEST(versions, committed_one_is_found_again_whatever_number_came_before)
+{
+    for (uint64_t forged : {UINT64_MAX, uint64_t(INT64_MAX), VERSIONS_NUMBER_MAX + 1,
+                            VERSIONS_NUMBER_MAX, VERSIONS_NUMBER_MAX - 1}) {
+        Directory directory;
+        uint64_t made = 0;
+        fs::create_directory(directory / "data.versions");
+        forge_slot(directory / "data.versions/rank-0.slot-0", forged);
+        {
+            Solo window(0);
+            ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+            EXPECT_EQ(versions_newest(window.made), forged > VERSIONS_NUMBER_MAX ? 0 : forged);
+            int result = window.commit();
+            EXPECT_EQ(result, forged == VERSIONS_NUMBER_MAX ? -EOVERFLOW : 0) << window.error.text;
+            made = versions_newest(window.made);
+        }
+        Solo window(0);
+        ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+        EXPECT_EQ(versions_newest(window.made), made) << forged;
+    }
+}
+
 // Whatever the headers contain: either the right bytes or an error, and no crash.
 TEST(versions, damaged_headers_are_never_taken_for_data)
 {
@@ -393,8 +452,26 @@ TEST(versions, file_per_rank_refuses_other_ranks)
     job.ranks = 2;
     Outcome outcome = run(job);
     EXPECT_EQ(outcome.error, -EUCLEAN);
-    EXPECT_NE(outcome.text.find("no version that all 2 ranks have"), std::string::npos)
-        << outcome.text;
+    EXPECT_NE(outcome.text.find("the newest version, 3,"), std::string::npos) << outcome.text;
+    EXPECT_NE(outcome.text.find("of rank 0 of 3"), std::string::npos) << outcome.text;
+}
+
+// One rank's part has grown: all ranks fail, and their versions stay.
+TEST(versions, larger_window_of_several_ranks_is_refused_on_all)
+{
+    for (bool is_separate : {false, true}) {
+        Directory directory;
+        Job job;
+        job.path = directory / "data", job.ranks = 3, job.is_separate = is_separate;
+        job.pages = 60;
+        EXPECT_EQ(run(job).committed, 3u);
+        job.pages = is_separate ? 61 : 62;
+        Outcome outcome = run(job);
+        EXPECT_EQ(outcome.error, -EUCLEAN);
+        EXPECT_NE(outcome.text.find("the newest version, 3,"), std::string::npos) << outcome.text;
+        job.pages = 60;
+        EXPECT_EQ(run(job).restored, 3u);
+    }
 }
 
 TEST(versions, lost_part_is_refused)
