@@ -15,7 +15,8 @@ TIME = 120
 # What is run in one job: starting one takes longer than most cases.
 GROUPS = {
     "files": ["file_per_rank", "one_file_at_unaligned_offsets", "extends_a_file", "permissions", "zero_sizes",
-              "unlink_removes", "discard_flushes_nothing", "in_use_is_refused", "same_bytes", "same_bytes_accumulate"],
+              "unlink_removes", "unlink_removes_after_chdir", "discard_flushes_nothing", "in_use_is_refused", "same_bytes",
+              "same_bytes_accumulate"],
     "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined",
               "auto_factor_of_what_fits_is_memory",
               "shared_contiguous", "shared_of_one_rank", "sync_calls"],

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -381,6 +382,119 @@ TEST(versions, damaged_headers_are_never_taken_for_data)
             EXPECT_EQ(window.bytes[0], version);
             EXPECT_EQ(window.bytes[59999], version);
         }
+    }
+}
+
+// ---- Other users ----
+
+constexpr uid_t Other = 65534;
+
+// A window whose directory all users may write to, as /tmp; one version was committed.
+struct Shared {
+    Directory directory;
+    std::string path = directory / "data", versions = path + ".versions";
+    std::string slot = versions + "/rank-0.slot-0", victim = directory / "victim";
+
+    Shared()
+    {
+        std::ofstream(victim) << "private";
+        chmod((directory / "").c_str(), 01777);
+        umask(0);
+        std::ofstream(path).flush(); // with 0666, so that its versions are open to all, too
+        umask(022);
+        commit();
+    }
+    void commit()
+    {
+        Solo window(10000);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
+        ASSERT_EQ(window.commit(), 0) << window.error.text;
+    }
+    // What opening the window says, which must fail and leave the victim alone.
+    std::string refusal()
+    {
+        Solo window(10000);
+        int result = window.open(path);
+        EXPECT_TRUE(result == -EPERM || result == -EINVAL) << result;
+        std::string content;
+        std::getline(std::ifstream(victim), content);
+        EXPECT_EQ(content, "private");
+        return window.error.text;
+    }
+};
+
+TEST(versions, are_as_accessible_as_the_data)
+{
+    Shared window;
+    struct stat status;
+    for (mode_t mode : {0666, 0640, 0600}) {
+        fs::remove_all(window.versions);
+        ASSERT_EQ(chmod(window.path.c_str(), mode), 0);
+        window.commit();
+        ASSERT_EQ(stat(window.slot.c_str(), &status), 0);
+        EXPECT_EQ(status.st_mode & 07777, mode);
+        ASSERT_EQ(stat(window.versions.c_str(), &status), 0);
+        EXPECT_EQ(status.st_mode & 07777, 0700 | mode | (mode & 0444) >> 2);
+    }
+}
+
+TEST(versions, slot_that_is_a_link_is_refused)
+{
+    for (bool is_dangling : {false, true}) {
+        Shared window;
+        std::string target = is_dangling ? window.directory / "none" : window.victim;
+        fs::remove(window.slot);
+        fs::create_symlink(target, window.slot);
+        EXPECT_NE(window.refusal().find("rank-0.slot-0: this is a symbolic link"),
+                  std::string::npos);
+        EXPECT_FALSE(fs::exists(window.directory / "none"));
+    }
+}
+
+TEST(versions, lock_that_is_a_link_is_refused)
+{
+    Shared window;
+    fs::remove(window.versions + "/lock");
+    fs::create_symlink(window.directory / "none", window.versions + "/lock");
+    EXPECT_NE(window.refusal().find("/lock: this is a symbolic link"), std::string::npos);
+    EXPECT_FALSE(fs::exists(window.directory / "none"));
+}
+
+TEST(versions, slot_with_a_second_name_is_refused_where_all_may_write)
+{
+    Shared window;
+    fs::remove(window.slot);
+    fs::create_hard_link(window.victim, window.slot);
+    EXPECT_NE(window.refusal().find("has another name"), std::string::npos);
+}
+
+// Opening it for reading would wait for a writer.
+TEST(versions, slot_that_is_a_fifo_is_refused_at_once)
+{
+    Shared window;
+    fs::remove(window.slot);
+    ASSERT_EQ(mkfifo(window.slot.c_str(), 0600), 0);
+    EXPECT_NE(window.refusal().find("rank-0.slot-0: this is neither a regular file"),
+              std::string::npos);
+}
+
+TEST(versions, directory_of_another_user_is_refused_where_all_may_write)
+{
+    for (bool is_link : {false, true}) {
+        Shared window;
+        std::string own = window.directory / "own";
+        fs::rename(window.versions, own);
+        if (is_link)
+            fs::create_symlink(own, window.versions);
+        else
+            fs::create_directory(window.versions);
+        if (lchown(window.versions.c_str(), Other, Other) != 0)
+            GTEST_SKIP() << "needs root: gives files to another user";
+        std::string text = window.refusal();
+        EXPECT_NE(text.find("data.versions: "), std::string::npos) << text;
+        EXPECT_NE(text.find(is_link ? "symbolic link of another user" : "belongs to one of them"),
+                  std::string::npos)
+            << text;
     }
 }
 

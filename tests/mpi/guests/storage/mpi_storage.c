@@ -760,6 +760,20 @@ static void unlink_removes(void)
     CHECK(file_size(path) < 0);
 }
 
+/* A relative name stays that of the same file when the current directory changes. */
+static void unlink_removes_after_chdir(void)
+{
+    char *base, name[64], before[4096];
+    MPI_Win window;
+    CHECK(getcwd(before, sizeof(before)) && chdir(directory) == 0);
+    snprintf(name, sizeof(name), "relative%d", rank);
+    OK(allocate(4096, hints(name, PAIRS("storage_alloc_unlink=true")), &base, &window));
+    CHECK(file_size(name) == 4096);
+    CHECK(chdir(before) == 0);
+    OK(MPI_Win_free(&window));
+    CHECK(file_size(path_of(name, -1)) == -1);
+}
+
 /* Flushing would fail, and is not tried. */
 static void discard_flushes_nothing(void)
 {
@@ -910,6 +924,7 @@ static const struct {
     CASE(refused_while_held),
     CASE(truncation_is_an_error_at_sync),
     CASE(unlink_removes),
+    CASE(unlink_removes_after_chdir),
     CASE(discard_flushes_nothing),
     CASE(permissions),
     CASE(zero_sizes),
