@@ -883,6 +883,7 @@ static void threads(void)
         MPI_Comm_free(&comms[i]);
 }
 
+#include "mpi_storage_delayed.h"
 #include "mpi_storage_memory.h"
 #include "mpi_storage_intra_node.h"
 #include "mpi_storage_mixed.h"
@@ -931,7 +932,7 @@ static const struct {
     CASE(left_at_finalize),
     CASE(block_device),
     CASE(threads),
-    MEMORY_CASES INTRA_NODE_CASES MIXED_CASES};
+    DELAYED_CASES MEMORY_CASES INTRA_NODE_CASES MIXED_CASES};
 
 int main(int argc, char **argv)
 {
