@@ -174,6 +174,19 @@ static void same_bytes_accumulate(void)
     OK(MPI_Win_free(&window));
 }
 
+/* As Listing 1 has it: with an offset. */
+static void same_bytes_by_their_offset(void)
+{
+    char *base;
+    MPI_Win window;
+    OK(allocate(100, hints(path_of("meant", -1), PAIRS("storage_alloc_offset=0")), &base, &window));
+    base[rank] = 'm';
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < ranks; i++)
+        CHECK(base[i] == 'm');
+    OK(MPI_Win_free(&window));
+}
+
 static void extends_a_file(void)
 {
     char *base, *path = path_of("longer", rank);
@@ -902,6 +915,7 @@ static const struct {
     CASE(one_file_at_unaligned_offsets),
     CASE(same_bytes),
     CASE(same_bytes_accumulate),
+    CASE(same_bytes_by_their_offset),
     CASE(extends_a_file),
     CASE(puts_and_gets),
     CASE(large_puts_and_gets),
