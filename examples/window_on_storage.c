@@ -1,12 +1,12 @@
 /* examples/window_on_storage.c: a window that outlives the program, made durable under an exclusive
- * lock ("MPI windows on storage", Listing 4), and two alternating windows, so that one is always
- * consistent.
+ * lock (the paper, Listing 4), and two alternating windows, so that one is always consistent.
  *
- *   mpicc -o window_on_storage window_on_storage.c
+ *   mpicc -o window_on_storage window_on_storage.c $(pkg-config --cflags onespace)
  *   mpiexec -n 2 onespace run ./window_on_storage DIRECTORY
  *
  * Each run continues the count of the previous one. */
 #include <mpi.h>
+#include <onespace/window.h>
 #include <stdio.h>
 
 struct state {
@@ -24,6 +24,10 @@ static MPI_Win open_window(const char *directory, int number, int rank, struct s
     MPI_Info_set(info, "storage_alloc_filename", path);
     MPI_Win_allocate(sizeof(**state), 1, info, MPI_COMM_WORLD, state, &window);
     MPI_Info_free(&info);
+    if (!onespace_window_is_on_storage(window)) {
+        fprintf(stderr, "Nothing would be saved: start this program with `onespace run`.\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     return window;
 }
 

@@ -20,18 +20,17 @@ const char *windows_state_name(enum windows_state state)
 static int open_directory(struct windows_list *list, unsigned index, const char *file, int lock,
                           struct storage_error *error)
 {
-    char *name = versions_directory_name(file);
-    if (!name)
-        return storage_fail(error, -ENOMEM, "out of memory");
-    list->directories[index] = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int result = list->directories[index] < 0 ? -errno : 0;
-    free(name);
-    if (result != 0)
+    const char *refusal;
+    int result = versions_directory_find(file, &refusal);
+    if (refusal)
+        return storage_fail(error, result, "%s.versions: %s", file, refusal);
+    if (result < 0)
         return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
                             result == -EACCES
                                 ? "run it as the user whose job made them"
                                 : "give the data files of windows with versions, the value of "
                                   "their hint storage_alloc_filename");
+    list->directories[index] = result;
     return lock ? versions_lock(list->directories[index], file, 0, 0, &list->locks[index], error)
                 : 0;
 }

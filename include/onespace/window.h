@@ -6,9 +6,10 @@
  * make a part of it durable, do so in the background or on all nodes, provide statistics, and
  * commit versions.
  *
- * They are in the MPI layer only, libonespace-mpi-mpich.so and libonespace-mpi-openmpi.so. Programs
- * link the one for their MPI in front of the MPI library, or look the names up with
- * dlsym(RTLD_DEFAULT, ...), which finds them under `onespace run` and where the layer is preloaded.
+ * But for the first they are in the MPI layer only, libonespace-mpi-mpich.so and
+ * libonespace-mpi-openmpi.so. Programs link the one for their MPI in front of the MPI library, or
+ * look the names up with dlsym(RTLD_DEFAULT, ...), which finds them under `onespace run` and where
+ * the layer is preloaded.
  *
  * Conventions are MPI's: the calls return MPI_SUCCESS or an MPI error class, after calling the
  * window's error handler; a message on standard error says what was wrong and how to fix it. A
@@ -30,6 +31,30 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- Whether the layer is there ---- */
+
+/* 1: the calling rank's part of the window is on storage. 0: it is in memory, and nothing of it
+ * will be kept: the rank did not ask for storage, or the MPI library made the window and has
+ * ignored the hints, because the program was started without the layer. Local; calls MPI only, so
+ * that it works in programs that neither link the layer nor run with it: ask before the other calls
+ * of this header. Programs in other languages ask MPI_Win_get_info for the key storage_layer. */
+static inline int onespace_window_is_on_storage(MPI_Win win)
+{
+    MPI_Info info;
+    char value[16];
+    int is_found = 0;
+    if (MPI_Win_get_info(win, &info) != MPI_SUCCESS)
+        return 0;
+#if MPI_VERSION >= 4
+    int size = (int)sizeof(value);
+    MPI_Info_get_string(info, "storage_layer", &size, value, &is_found);
+#else
+    MPI_Info_get(info, (char *)"storage_layer", (int)sizeof(value) - 1, value, &is_found);
+#endif
+    MPI_Info_free(&info);
+    return is_found;
+}
 
 /* ---- Durability ---- */
 

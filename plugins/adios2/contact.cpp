@@ -3,11 +3,13 @@
 
 #include <onespace.h>
 
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <fcntl.h>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,17 +25,55 @@ std::string host_name()
     return name;
 }
 
+// A new file under a name that another user may have guessed: what lies there is removed, never
+// followed or overwritten. -1: it cannot be made.
+int create_new(const std::string &path)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path.c_str(), flags, 0666);
+    if (fd < 0 && errno == EEXIST && unlink(path.c_str()) == 0)
+        fd = open(path.c_str(), flags, 0666);
+    return fd;
+}
+
+// The first line of a contact file; empty: there is none. Another user may have put anything there.
+std::string read_line(const std::string &path)
+{
+    char text[512];
+    struct stat status;
+    ssize_t size = -1;
+    int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return "";
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        size = read(fd, text, sizeof(text));
+    close(fd);
+    return size > 0 ? std::string(text, static_cast<size_t>(size)) : "";
+}
+
+bool is_host_name(const std::string &host)
+{
+    for (char c : host)
+        if (!isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.' && c != '_')
+            return false;
+    return true;
+}
+
 } // namespace
 
 // By renaming, so that it is never half there.
 Contact::Contact(const std::string &stream) : path(stream + ".onespace")
 {
     std::string fresh = path + "." + std::to_string(getpid());
-    std::ofstream file(fresh);
-    file << host_name() << ' ' << getpid() << ' ' << onespace_pid(0) << '\n';
-    file.close();
-    if (!file || rename(fresh.c_str(), path.c_str()) != 0) {
-        unlink(fresh.c_str());
+    std::string line =
+        host_name() + ' ' + std::to_string(getpid()) + ' ' + std::to_string(onespace_pid(0)) + '\n';
+    int fd = create_new(fresh);
+    bool is_made = fd >= 0 && write(fd, line.data(), line.size()) == ssize_t(line.size());
+    if (fd >= 0)
+        close(fd);
+    if (!is_made || rename(fresh.c_str(), path.c_str()) != 0) {
+        if (fd >= 0)
+            unlink(fresh.c_str());
         path.clear();
     }
 }
@@ -46,10 +86,10 @@ Contact::~Contact()
 
 bool find_contact(const std::string &stream, std::string *where)
 {
-    std::ifstream file(stream + ".onespace");
+    std::istringstream file(read_line(stream + ".onespace"));
     std::string host;
     long writer = 0, root = 0;
-    if (!(file >> host >> writer >> root))
+    if (!(file >> host >> writer >> root) || writer <= 0 || !is_host_name(host))
         return false;
     if (host == host_name() && kill((pid_t)writer, 0) != 0 && errno == ESRCH)
         return false; // it was killed

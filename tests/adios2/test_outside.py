@@ -82,6 +82,31 @@ def test_contact_of_a_killed_writer_is_ignored(stream):
     assert serving.finish().code == 0
 
 
+def test_planted_links_are_not_followed(stream):
+    """The contact file is written under a name that another user can guess, before it is renamed."""
+    victim = stream.directory / "victim"
+    victim.write_text("private")
+    for pid in range(os.getpid() + 1, os.getpid() + 4000):
+        (stream.directory / f"data.onespace.{pid}").symlink_to(victim)
+    writer = stream.start(stream.program, "write", "data", "3")
+    contact = stream.directory / "data.onespace"
+    for _ in range(200):
+        if contact.exists():
+            break
+        time.sleep(0.05)
+    assert contact.exists() and not contact.is_symlink() and victim.read_text() == "private"
+    assert stream.start(stream.program, "read", "data").finish().code == 0
+    assert writer.finish().code == 0
+
+
+def test_contact_that_is_a_fifo_is_ignored(stream):
+    os.mkfifo(stream.directory / "data.onespace")
+    serving = stream.outside(stream.program, "write", "data", "3")
+    result = stream.outside(stream.program, "read-plain", "data").finish()
+    assert result.code == 0 and "SST is used instead" in result.err, result
+    assert serving.finish().code == 0
+
+
 def test_ranks_on_several_nodes_cannot_use_the_space(stream, without_mpi):
     """The engine to fall back to is MPI's then, which this ADIOS2 is built without."""
     stream.configure(Ranks="launcher")

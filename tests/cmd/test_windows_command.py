@@ -146,6 +146,15 @@ def test_directory_without_versions_is_told(windows, tmp_path):
     assert result.code == 1 and "data.versions holds no version" in result.err and not result.out, result
 
 
+def test_fifo_in_place_of_a_slot_is_named_at_once(window, windows, tmp_path):
+    window(1, ranks=1)
+    slot = tmp_path / "data.versions/rank-0.slot-0"
+    slot.unlink()
+    os.mkfifo(slot)
+    result = windows()
+    assert result.code == 1 and "data.versions/rank-0.slot-0: this is neither a regular file" in result.err, result
+
+
 @pytest.mark.parametrize("options", [[], ["--nothing", "file"]])
 def test_wrong_usage_is_told(job, options):
     result = job.run([*WINDOWS, *options])

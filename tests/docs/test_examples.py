@@ -1,8 +1,13 @@
 """tests/docs/test_examples.py: every example compiles with the command in its own head and does what it says."""
+import contextlib
+import operator
 import os
 import re
 import shutil
+import signal
+import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -189,6 +194,106 @@ def test_window_on_storage_counts_on(tmp_path, mpi):
         step = 10 * (round + 1)
         assert sorted(result.stdout.splitlines()) == \
             [f"rank {rank}: step {step}, sum {step * (step + 1) // 2}" for rank in range(2)]
+
+
+# ---- Programs that keep data in windows on storage ----
+
+def program_of(page):
+    """The C program on a page of the documentation."""
+    program, = [block for block in re.findall(r"(?s)```c\n(.*?)```", (ROOT / page).read_text()) if "int main" in block]
+    return program
+
+
+class Keeping:
+    """A program that keeps a value for each rank in one file, of two ranks."""
+
+    def __init__(self, mpi, source, directory):
+        options = ["--oversubscribe", "--allow-run-as-root"] if mpi == "openmpi" else []
+        self.launch = [f"mpiexec.{mpi}", *options, "-n", "2"]
+        if not shutil.which(f"mpicc.{mpi}") or not shutil.which(self.launch[0]):
+            pytest.skip(f"{mpi} is not installed")
+        self.directory, self.file = directory, directory / "kept"
+        self.name = "checkpoint" if source.endswith(".c") else "count"
+        if source.endswith(".c"):
+            self.program = build("checkpoint", directory, f"mpicc.{mpi}")
+            return
+        write_pkg_config()
+        (directory / "count.c").write_text(program_of(source))
+        command = f"mpicc.{mpi} count.c -o count -Wall -Wextra -Werror $(pkg-config --cflags onespace)"
+        result = run(["sh", "-c", command], directory)
+        assert result.returncode == 0, result.stderr
+        self.program = directory / "count"
+
+    def words(self, steps, front):
+        return [*self.launch, *front, self.program, self.file, str(steps)]
+
+    def state(self):
+        """What each rank has kept, as a list of which each entry changes while the job runs."""
+        if self.name == "count":
+            there = self.file.exists() and self.file.stat().st_size == 16
+            return list(struct.unpack("qq", self.file.read_bytes())) if there else [0, 0]
+        directory = Path(f"{self.file}.versions")
+        slots = [directory / f"rank-{rank}.slot-{slot}" for rank in (0, 1) for slot in (0, 1)]
+        return [slot.stat().st_mtime_ns if slot.exists() else 0 for slot in slots]
+
+    def ranks(self):
+        """The processes that have the file open. Descriptors and processes may go meanwhile."""
+        found = set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                for fd in os.listdir(f"/proc/{pid}/fd"):
+                    with contextlib.suppress(OSError):
+                        if os.readlink(f"/proc/{pid}/fd/{fd}") == str(self.file):
+                            found.add(int(pid))
+        return found
+
+    def kill(self, front):
+        """Kills all ranks when the job has kept something."""
+        before = self.state()
+        job = subprocess.Popen(self.words(1 << 40, front), cwd=self.directory, env=environment(),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        limit = time.monotonic() + 60
+        while any(map(operator.eq, self.state(), before)) and job.poll() is None and time.monotonic() < limit:
+            time.sleep(0.01)
+        ranks = self.ranks()
+        for pid in ranks or [job.pid]:
+            os.kill(pid, signal.SIGKILL)
+        assert job.wait(60) != 0 and len(ranks) >= 2, f"{before} {self.state()} {ranks}"
+
+
+@pytest.mark.parametrize("source", ["docs/storage.md", "examples/checkpoint.c"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_each_rank_finds_its_own_data_after_a_kill(tmp_path, mpi, source):
+    keeping = Keeping(mpi, source, tmp_path)
+    front = [COMMAND, "run"]
+    for _ in range(2):
+        keeping.kill(front)
+        expected = keeping.state() if keeping.name == "count" else None
+        result = run(keeping.words(0, front), tmp_path)
+        assert result.returncode == 0 and not result.stderr, result.stdout + result.stderr
+        if expected:
+            assert expected[1] % 2 == 0 and sorted(result.stdout.splitlines()) == \
+                [f"rank {rank}: found {expected[rank]}" for rank in (0, 1)]
+            continue
+        found = sorted(re.findall(r"rank (\d): continues after step (\d+) with (\S+)", result.stdout))
+        step = int(found[0][1])
+        assert step >= 1 and [(int(a), int(b), float(c)) for a, b, c in found] == \
+            [(rank, step, step * (rank + 1.0)) for rank in (0, 1)], result.stdout
+
+
+@pytest.mark.parametrize("source", ["docs/storage.md", "examples/checkpoint.c"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("front", [[], [COMMAND, "run", "--mpi-layer", "off"]])
+def test_without_the_layer_a_program_says_that_it_keeps_nothing(tmp_path, mpi, source, front):
+    keeping = Keeping(mpi, source, tmp_path)
+    result = run(keeping.words(3, front), tmp_path)
+    assert result.returncode != 0 and "Nothing would be saved: start this program with `onespace run`." in result.stderr
+    assert not keeping.file.exists() and "egmentation" not in result.stderr, result.stderr
+
+
+def test_checkpoints_page_has_the_example():
+    example = (ROOT / "examples/checkpoint.c").read_text()
+    assert program_of("docs/checkpoints.md") == example[example.index("#include"):]
 
 
 # Compiled once for each library: by one of the parallel workers.

@@ -15,10 +15,12 @@ TIME = 120
 # What is run in one job: starting one takes longer than most cases.
 GROUPS = {
     "files": ["file_per_rank", "one_file_at_unaligned_offsets", "extends_a_file", "permissions", "zero_sizes",
-              "unlink_removes", "discard_flushes_nothing", "in_use_is_refused", "same_bytes", "same_bytes_accumulate"],
+              "unlink_removes", "unlink_removes_after_chdir", "discard_flushes_nothing", "in_use_is_refused",
+              "same_bytes", "same_bytes_accumulate"],
     "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined",
               "auto_factor_of_what_fits_is_memory",
-              "shared_contiguous", "shared_of_one_rank", "sync_calls"],
+              "shared_contiguous", "shared_of_one_rank", "sync_calls", "sync_during_a_store",
+              "queried_part_is_synchronised"],
     "hints": ["good_hints", "info_tells_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
     "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],
     "kinds": ["kinds_mix"],
@@ -88,6 +90,16 @@ def test_memory_in_a_contiguous_window_is_explained(job, guest, mpi_named, kind,
     result = run_cases(job, guest, mpi_named("mpich"), kind, directory, ["memory_in_a_contiguous_window_is_refused"])
     assert "rank 1 asks for memory in a shared window that is on storage" in result.err, str(result)
     assert "set alloc_shared_noncontig to true on all ranks" in result.err, str(result)
+
+
+def test_ranks_that_share_bytes_are_warned_unless_they_give_the_offset(job, guest, stock_mpi, kind, directory):
+    meant = run_cases(job, guest, stock_mpi, kind, directory, ["one_file_at_unaligned_offsets", "file_per_rank",
+                                                               "same_bytes_by_their_offset", "shared_contiguous"])
+    assert "same bytes" not in meant.err, str(meant)
+    result = run_cases(job, guest, stock_mpi, kind, directory, ["same_bytes", "same_bytes_accumulate"], ranks=3)
+    told = [line for line in result.err.splitlines() if "same bytes" in line]
+    where = f"rank 0: MPI_Win_allocate: ranks 0 and 1 have the same bytes of {directory}/same"
+    assert len(told) == 1 and where in told[0], str(result)
 
 
 def test_bad_hint_is_named_with_what_is_allowed(job, guest, mpi_named, directory):

@@ -182,8 +182,10 @@ static int accumulate(struct window *window, const struct transfer *origin,
         return MPI_ERR_OP;
     int is_plain =
         element->type == target->type && is_row(origin, target) && is_row(result, target);
-    return (is_plain ? accumulate_row : accumulate_sides)(window, origin, result, rank, target,
-                                                          element, reduce);
+    error = (is_plain ? accumulate_row : accumulate_sides)(window, origin, result, rank, target,
+                                                           element, reduce);
+    direct_count_end(window, rank);
+    return error;
 }
 
 int direct_accumulate(struct window *window, const struct transfer *origin,
@@ -230,5 +232,6 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
     else
         swap_if_equal(address, origin, compare, result, element->size);
     direct_release(window, rank, lines);
+    direct_count_end(window, rank);
     return MPI_SUCCESS;
 }

@@ -38,10 +38,13 @@ static int copy(struct window *window, enum direct_use way, const struct transfe
     const struct transfer *to = way == DIRECT_PUT ? &target : origin;
     const struct transfer *from = way == DIRECT_PUT ? origin : &target;
     size_t size = bulk_size(window, to, from);
-    if (!size)
-        return types_copy(to, from);
-    window->provider->copy(window, rank, way == DIRECT_PUT, address, origin->address, size);
-    return MPI_SUCCESS;
+    if (size)
+        window->provider->copy(window, rank, way == DIRECT_PUT, address, origin->address, size);
+    else
+        result = types_copy(to, from);
+    if (way == DIRECT_PUT)
+        direct_count_end(window, rank);
+    return result;
 }
 
 int direct_put(struct window *window, const struct transfer *origin, int rank,

@@ -63,7 +63,7 @@ int intra_node_reaches(struct window *window, int rank, enum direct_use way)
 void intra_node_mark(struct window *window, int rank)
 {
     if (has_part(window, rank))
-        direct_begin_to_write(window, rank);
+        direct_lend(window, rank);
 }
 
 /* ---- Synchronisation ---- */

@@ -134,7 +134,7 @@ int storage_build(struct window *window, const struct window_request *request)
         /* A gathering that succeeds sets it.
          * NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
         memcpy(claims, all, (size_t)group->ranks * sizeof(*claims));
-        result = storage_claim(storage, group, sizes, claims, &error);
+        result = storage_claim(storage, group, sizes, claims, request->call, &error);
         class = storage_report(group->rank, request->call, result, &error);
         outcome = storage_reach(window, request, sizes, class);
     }

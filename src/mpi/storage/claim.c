@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "mpi/real/message.h"
 
 static uint64_t hash_path(const char *path)
 {
@@ -27,6 +28,7 @@ struct storage_claim storage_claim_of(const struct storage_window *storage, int 
         .error = error,
         .is_contiguous = storage->is_contiguous,
         .is_memory = !storage->hints.is_storage,
+        .has_offset = storage->hints.has_offset,
         .device = file->device,
         .inode = file->inode,
         .path = file->fd >= 0 ? hash_path(file->path) : 0,
@@ -123,6 +125,28 @@ static void look_around(struct storage_window *storage, const struct group *grou
     }
 }
 
+/* Ranks that mean to share bytes give the offset. A rank that gave none may have forgotten that its
+ * part begins where the others' do: the first rank of such a pair says so, once in its process. */
+static void warn_of_overlap(const struct storage_window *storage, const struct group *group,
+                            const struct storage_claim *all, const char *call)
+{
+    static _Atomic int is_told; /* any thread that creates a window sets it, relaxed */
+    for (int i = 0; i < group->ranks; i++)
+        for (int j = i + 1; j < group->ranks; j++) {
+            if ((all[i].has_offset && all[j].has_offset) || !is_same_file(group, all, i, j) ||
+                !overlap(&all[i], &all[j]))
+                continue;
+            if (i == storage->rank && !atomic_exchange_explicit(&is_told, 1, memory_order_relaxed))
+                layer_message(i,
+                              "%s: ranks %d and %d have the same bytes of %s, so what one stores "
+                              "replaces what the other stored: give each rank a file or a "
+                              "storage_alloc_offset of its own; ranks that are to share bytes set "
+                              "storage_alloc_offset, also to 0",
+                              call, i, j, storage->hints.filename);
+            return;
+        }
+}
+
 /* In a contiguous window the parts follow one another, beginning at the offset. */
 static void place_parts(const struct group *group, const uint64_t *sizes, int lead,
                         struct storage_claim *all)
@@ -157,7 +181,7 @@ static int map_own(struct storage_window *storage, const struct group *group,
 }
 
 int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
-                  struct storage_claim *all, struct storage_error *error)
+                  struct storage_claim *all, const char *call, struct storage_error *error)
 {
     struct storage_file *file = &storage->own.region.file;
     storage->lead = lead_of(group, all);
@@ -167,6 +191,8 @@ int storage_claim(struct storage_window *storage, const struct group *group, con
     storage->is_contiguous = all[storage->lead].is_contiguous;
     place_parts(group, sizes, storage->lead, all);
     look_around(storage, group, all);
+    if (storage->overlaps)
+        warn_of_overlap(storage, group, all, call);
     struct storage_claim *mine = &all[storage->rank];
     storage->own.layout.file_offset = mine->offset;
     storage->own.layout.storage_length = mine->length;

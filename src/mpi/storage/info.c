@@ -67,6 +67,7 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
         const char *key, *value;
     } pairs[] = {
         {"alloc_type", "storage"},
+        {"storage_layer", "onespace"}, /* MPI libraries may return hints that they have ignored */
         {"storage_alloc_filename", hints->filename},
         {"storage_alloc_offset", offset},
         {"storage_alloc_factor", factor},

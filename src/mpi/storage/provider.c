@@ -102,12 +102,11 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
     return flush_part(&storage->own, offset, length, error);
 }
 
-/* Stores through pointers are not counted: parts of a shared window always count as written. */
+/* A program may compute the addresses of the parts of a shared window without asking for them. */
 static int was_written(struct window *window, int rank)
 {
     return window->flavor == MPI_WIN_FLAVOR_SHARED ||
-           (window->use &&
-            atomic_exchange_explicit(&window->use[rank].is_written, 0, memory_order_relaxed));
+           (window->use && direct_was_written(window, rank));
 }
 
 /* Flushes this rank's part and those that it wrote to; goes on after a failure. */

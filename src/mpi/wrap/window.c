@@ -3,6 +3,7 @@
 
 #include "mpi/lifetime/create.h"
 #include "mpi/lifetime/free.h"
+#include "mpi/rma/count.h"
 #include "mpi/storage/memory.h"
 #include "mpi/wrap/wrap.h"
 
@@ -71,8 +72,8 @@ int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, 
     if (rank != MPI_PROC_NULL && (rank < 0 || rank >= window->group->ranks))
         return window_result(window, MPI_ERR_RANK);
     const struct direct_rank *part = find_part(window, &rank);
-    if (part && window->provider->await_stores)
-        window->provider->await_stores(window, rank);
+    if (part)
+        direct_lend(window, rank);
     *size = part ? (MPI_Aint)part->size : 0;
     *disp_unit = part ? part->disp_unit : 1;
     *(void **)baseptr = !part ? NULL : window->bases ? window->bases[rank] : part->base;

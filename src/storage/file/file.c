@@ -4,7 +4,6 @@
  * way to report that the disk is full. */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -27,21 +26,33 @@ static int fail_errno(struct storage_error *error, const char *path, const char 
 
 /* ---- Opening ---- */
 
-/* When several open the name at once, exactly one creates the file. */
-static int open_or_create(struct storage_file *file, const struct storage_hints *hints)
+static int create(struct storage_file *file, const struct storage_hints *hints)
 {
+    if (storage_stripes_create(file, hints) < 0)
+        return -errno;
+    file->is_created = 1;
+    return fchmod(file->fd, hints->perm) < 0 ? -errno : 0;
+}
+
+/* When several open the name at once, exactly one creates the file. */
+static int open_or_create(struct storage_file *file, const struct storage_hints *hints,
+                          const char **refusal)
+{
+    const struct storage_entry *entry = &file->entry;
+    int result = storage_entry_find(&file->entry, file->path, refusal);
+    if (result < 0)
+        return result;
     for (int i = 0; i < CREATE_TRIES; i++) {
-        file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOCTTY);
-        if (file->fd >= 0 || errno != ENOENT)
-            return file->fd;
-        file->fd = storage_stripes_create(file, hints);
-        file->is_created = file->fd >= 0;
-        if (file->is_created && fchmod(file->fd, hints->perm) < 0)
-            return -1;
-        if (file->fd >= 0 || errno != EEXIST)
-            return file->fd;
+        result = storage_entry_open(entry->directory, entry->name, O_RDWR, 0, refusal);
+        if (result >= 0)
+            file->fd = result;
+        if (result != -ENOENT)
+            return result < 0 ? result : 0;
+        result = create(file, hints);
+        if (result != -EEXIST)
+            return result;
     }
-    return -1; /* another process keeps creating and removing it */
+    return result; /* another process keeps creating and removing it */
 }
 
 static int look_at_device(struct storage_file *file, struct storage_error *error)
@@ -65,30 +76,19 @@ static int look(struct storage_file *file, struct storage_error *error)
     file->size_was = (uint64_t)status.st_size;
     if (S_ISBLK(status.st_mode))
         return look_at_device(file, error);
-    if (S_ISREG(status.st_mode))
-        return 0;
-    return storage_fail(error, -EINVAL,
-                        "%s: this is neither a regular file nor a block device: "
-                        "name another one in storage_alloc_filename",
-                        file->path);
+    return 0;
 }
 
 /* The directory entry has to be durable, too; also that of an older file, whose creator may have
  * died before it was. Costs nothing when it is durable already. */
 static int sync_directory(const struct storage_file *file)
 {
-    char *copy = strdup(file->path);
-    if (!copy)
+    if (fsync(file->entry.directory) == 0 || errno == EINVAL || errno == ENOTSUP)
+        return 0; /* some file systems have nothing to flush there */
+    if (errno != EBADF)
         return -1;
-    int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(copy);
-    if (directory < 0)
-        return file->is_created ? -1 : 0; /* an older file's directory may be unreadable */
-    int result = fsync(directory);
-    if (result < 0 && (errno == EINVAL || errno == ENOTSUP))
-        result = 0; /* some file systems have nothing to flush there */
-    close(directory);
-    return result;
+    errno = EACCES; /* the directory cannot be read: O_PATH */
+    return file->is_created ? -1 : 0;
 }
 
 /* Of a file that could not be looked at storage_file_revert knows neither which it is nor the size
@@ -96,7 +96,7 @@ static int sync_directory(const struct storage_file *file)
 static void forget(struct storage_file *file)
 {
     if (file->is_created)
-        (void)unlink(file->path);
+        (void)unlinkat(file->entry.directory, file->entry.name, 0);
     if (file->fd >= 0)
         close(file->fd);
     file->fd = -1;
@@ -109,10 +109,15 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
     file->path = strdup(hints->filename);
     if (!file->path)
         return storage_fail(error, -ENOMEM, "out of memory");
-    int result = 0;
-    if (open_or_create(file, hints) < 0)
-        result = fail_errno(error, file->path, "cannot open or create this file",
-                            "; the hint storage_alloc_filename names it");
+    const char *refusal;
+    int result = open_or_create(file, hints, &refusal);
+    if (result < 0 && refusal)
+        (void)storage_fail(error, result, "%s: %s", file->path, refusal);
+    else if (result < 0)
+        (void)storage_fail(error, result,
+                           "%s: cannot open or create this file: %s; the hint "
+                           "storage_alloc_filename names it",
+                           file->path, strerror(-result));
     if (result == 0)
         result = look(file, error);
     if (result == 0 && !file->is_device && sync_directory(file) < 0)
@@ -281,10 +286,11 @@ int storage_file_unlink(const struct storage_file *file, struct storage_error *e
     struct stat status;
     if (file->is_device)
         return 0;
-    if (stat(file->path, &status) < 0 || status.st_dev != file->device ||
-        status.st_ino != file->inode)
+    const struct storage_entry *entry = &file->entry;
+    if (fstatat(entry->directory, entry->name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+        status.st_dev != file->device || status.st_ino != file->inode)
         return 0; /* removed, or the name is another file's by now */
-    if (unlink(file->path) < 0 && errno != ENOENT)
+    if (unlinkat(entry->directory, entry->name, 0) < 0 && errno != ENOENT)
         return fail_errno(error, file->path, "cannot remove this file", "");
     return 0;
 }
@@ -293,6 +299,7 @@ void storage_file_close(struct storage_file *file)
 {
     if (file->fd >= 0)
         close(file->fd);
+    storage_entry_close(&file->entry);
     free(file->path);
     *file = (struct storage_file){.fd = -1};
 }

@@ -4,12 +4,14 @@
 
 #include <sys/types.h>
 
+#include "storage/file/entry.h"
 #include "storage/file/hints.h"
 #include "storage/file/range.h"
 
 struct storage_file {
-    char *path; /* as given by the hint; owned */
-    int fd;     /* readable and writable, close-on-exec; -1: none */
+    char *path;                 /* as given by the hint; owned */
+    struct storage_entry entry; /* where it is, wherever the current directory is by now */
+    int fd;                     /* readable and writable, close-on-exec; -1: none */
     dev_t device;
     ino_t inode;
     mode_t mode;
@@ -20,7 +22,7 @@ struct storage_file {
     uint64_t striping_unit;
 };
 
-/* Opens or creates hints->filename. */
+/* Opens or creates hints->filename; entry.h says which files of other users are refused. */
 int storage_file_open(struct storage_file *file, const struct storage_hints *hints,
                       struct storage_error *error);
 /* Keeps other jobs off a range of the file until it is closed. Shared locks exclude only exclusive
@@ -41,7 +43,7 @@ void storage_file_close(struct storage_file *file);
 /* Whether the file is a regular one that ends before `end`. */
 int storage_file_is_short(int fd, uint64_t end);
 
-/* stripes.c: creates file->path exclusively, with the requested stripes where the file system has
+/* stripes.c: creates the file exclusively, with the requested stripes where the file system has
  * them. The descriptor, or -1 with errno. */
 int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints);
 

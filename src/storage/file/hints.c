@@ -195,6 +195,7 @@ static int read_perm(const struct reading *reading, mode_t *perm)
 static int read_numbers(const struct reading *reading, struct storage_hints *hints)
 {
     uint64_t stripes = 0, versions = 0;
+    hints->has_offset = value_of(reading, "storage_alloc_offset") != NULL;
     int result = read_number(reading, "storage_alloc_offset", 0, INT64_MAX,
                              "a number of bytes from 0 to 9223372036854775807", &hints->offset);
     if (result == 0)

@@ -24,7 +24,8 @@ struct storage_hints {
     int is_storage; /* alloc_type=storage; if not, nothing else is set */
     char *filename; /* owned: storage_hints_clear */
     uint64_t offset;
-    double factor; /* of the window on storage, 0 to 1, or STORAGE_FACTOR_AUTO */
+    int has_offset; /* the offset was given */
+    double factor;  /* of the window on storage, 0 to 1, or STORAGE_FACTOR_AUTO */
     int storage_first;
     int unlink, discard;
     unsigned style; /* enum storage_style; 0: not given */

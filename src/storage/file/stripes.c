@@ -4,9 +4,6 @@
  * Lustre accepts a layout only before the file has objects: the file is created with their creation
  * delayed, then an ioctl sets the layout (lustre_user.h, whose names these are in our style). */
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 
@@ -25,31 +22,31 @@ struct lustre_layout { /* struct lov_user_md_v1 without objects */
 };
 _Static_assert(sizeof(struct lustre_layout) == 32, "layout");
 
-static int is_lustre(const char *path)
+static int is_lustre(int directory)
 {
     struct statfs about;
-    char *copy = strdup(path);
-    int found = copy && statfs(dirname(copy), &about) == 0 && about.f_type == LUSTRE_SUPER_MAGIC;
-    free(copy);
-    return found;
+    return fstatfs(directory, &about) == 0 && about.f_type == LUSTRE_SUPER_MAGIC;
 }
 
-static int create(const char *path, int flags)
+/* O_EXCL: a symbolic link is not followed. */
+static int create(struct storage_file *file, int flags)
 {
-    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | flags, 0600);
+    file->fd = openat(file->entry.directory, file->entry.name,
+                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | flags, 0600);
+    return file->fd;
 }
 
 int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints)
 {
-    if ((!hints->striping_factor && !hints->striping_unit) || !is_lustre(file->path))
-        return create(file->path, O_NOCTTY);
+    if ((!hints->striping_factor && !hints->striping_unit) || !is_lustre(file->entry.directory))
+        return create(file, O_NOCTTY);
     struct lustre_layout layout = {
         .magic = LUSTRE_LAYOUT_MAGIC,
         .stripe_size = (uint32_t)hints->striping_unit, /* 0: the default, as for the count */
         .stripe_count = (uint16_t)hints->striping_factor,
         .stripe_offset = UINT16_MAX, /* anywhere */
     };
-    int fd = create(file->path, LUSTRE_DELAY_CREATE);
+    int fd = create(file, LUSTRE_DELAY_CREATE);
     if (fd >= 0 && ioctl(fd, LUSTRE_SET_STRIPES, &layout) == 0) {
         file->striping_factor = hints->striping_factor;
         file->striping_unit = hints->striping_unit;

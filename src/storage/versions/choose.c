@@ -10,6 +10,7 @@
  * ranks. With a file per rank each sees its own, and the version is what all ranks see together. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "storage/versions/state.h"
@@ -57,9 +58,9 @@ static int is_own_part(const struct versions *versions, const struct version_rec
            (!part->is_in_file || record->offset == part->offset);
 }
 
-/* Whether this directory has what this rank needs of the version. */
-static int has(const struct versions *versions, const struct version_slots *slots,
-               const struct version_record *record)
+/* Whether this directory has what this rank needs to restore the version. */
+static int fits(const struct versions *versions, const struct version_slots *slots,
+                const struct version_record *record)
 {
     const struct versions_part *part = &versions->part;
     for (size_t i = 0; i < slots->count; i++)
@@ -71,6 +72,19 @@ static int has(const struct versions *versions, const struct version_slots *slot
             covered_from(slots, record, part->offset) >= part->offset + part->length);
 }
 
+/* Whether this rank's files still have the version: its own slot, or those of all ranks. A version
+ * that is here and does not fit was made by a window of other sizes or other ranks. It must not be
+ * skipped as one that the storage has lost: the opening fails. */
+static int is_here(const struct versions *versions, const struct version_slots *slots,
+                   const struct version_record *record)
+{
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, record) &&
+            slots->slot[i].rank == versions->group.rank)
+            return 1;
+    return count_ranks(slots, record) == record->ranks;
+}
+
 static int is_marked(const struct version_slots *slots, const struct version_record *record)
 {
     for (size_t i = 0; i < slots->count; i++)
@@ -80,40 +94,51 @@ static int is_marked(const struct version_slots *slots, const struct version_rec
     return 0;
 }
 
-/* The newest version up to `limit` that this directory has. */
+/* Whether `record` is to be tried before `best`. Deterministic among commits with the same number,
+ * so that every rank names the same; one that fits comes first. */
+static int is_better(const struct versions *versions, const struct version_slots *slots,
+                     const struct version_record *record, const struct version_record *best)
+{
+    if (record->version != best->version || version_is_same(record, best))
+        return record->version > best->version;
+    int fits_more = fits(versions, slots, record) - fits(versions, slots, best);
+    return fits_more ? fits_more > 0 : memcmp(record->nonce, best->nonce, VERSIONS_ID) > 0;
+}
+
+/* The newest version up to `limit` that is here. */
 static struct version_choice newest_here(const struct versions *versions,
                                          const struct version_slots *slots, uint64_t limit)
 {
     struct version_choice best = {0};
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
-        if (slots->slot[i].state == SLOT_EMPTY || record->version > limit)
-            continue;
-        /* Deterministic among commits with the same number: every rank has to name the same. */
-        int is_newer = record->version > best.record.version ||
-                       (record->version == best.record.version &&
-                        memcmp(record->nonce, best.record.nonce, VERSIONS_ID) > 0);
-        if (is_newer && has(versions, slots, record))
+        if (slots->slot[i].state != SLOT_EMPTY && record->version <= limit &&
+            is_better(versions, slots, record, &best.record) && is_here(versions, slots, record))
             best.record = *record;
     }
     best.is_marked = best.record.version && is_marked(slots, &best.record);
     return best;
 }
 
-/* Whether all ranks have rank 0's `choice`, and one of them its mark. */
+/* Whether rank 0's `choice` is here on all ranks, and one of them has its mark; and whether it fits
+ * on all. */
 static int all_have(const struct versions *versions, const struct version_slots *slots,
-                    struct version_choice *choice, int *is_complete)
+                    struct version_choice *choice, int *is_complete, int *fits_all)
 {
     const struct versions_group *group = &versions->group;
     struct version_choice mine = *choice;
-    int64_t all = 0, unmarked = 0;
+    int64_t all = 0, unmarked = 0, fitting = 0;
     int result = group->broadcast(group->context, &mine, sizeof(mine));
-    int here = mine.record.version && has(versions, slots, &mine.record);
+    int here = mine.record.version && is_here(versions, slots, &mine.record);
     if (result == 0)
         result = group->least(group->context, here, &all);
     if (result == 0)
         result = group->least(group->context, -is_marked(slots, &mine.record), &unmarked);
+    if (result == 0)
+        result =
+            group->least(group->context, here && fits(versions, slots, &mine.record), &fitting);
     *is_complete = all && unmarked < 0;
+    *fits_all = fitting != 0;
     *choice = mine;
     return result;
 }
@@ -135,6 +160,31 @@ static int refuse(const struct versions *versions, const struct version_slots *s
         "as it was (ranks, file names, sizes; one file per rank cannot change its number of "
         "ranks), look with `onespace windows`, or remove the directories to begin anew",
         versions->path, newest->version, newest->ranks, newest->length, versions->group.ranks);
+}
+
+/* The chosen version was made by another window. A rank on which it fits says nothing. */
+static int refuse_misfit(const struct versions *versions, const struct version_slots *slots,
+                         const struct version_record *choice, struct storage_error *error)
+{
+    const struct versions_part *part = &versions->part;
+    const struct version_record *record = NULL;
+    char covered[64] = "";
+    if (fits(versions, slots, choice))
+        return -EUCLEAN;
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, choice) &&
+            (!record || slots->slot[i].rank == versions->group.rank))
+            record = &slots->slot[i].record;
+    if (part->is_in_file)
+        snprintf(covered, sizeof(covered), " from byte %" PRIu64 " of the file on", part->offset);
+    return storage_fail(
+        error, -EUCLEAN,
+        "%s.versions: the newest version, %" PRIu64 ", has %" PRIu64
+        " bytes of rank %u of %u: it cannot fill the %zu bytes of rank %u of %u%s, and nothing was "
+        "changed: run the job as it was (ranks, file names, offsets, sizes), look with `onespace "
+        "windows`, or remove the directory to begin anew",
+        versions->path, choice->version, record ? record->length : 0, record ? record->rank : 0,
+        choice->ranks, part->length, versions->group.rank, versions->group.ranks, covered);
 }
 
 /* A crash cannot lead to this: a mark says that every rank's part was durable. */
@@ -170,8 +220,10 @@ int versions_choose(const struct versions *versions, const struct version_slots 
         if (result != 0 || limit == 0)
             break;
         *choice = newest_here(versions, slots, (uint64_t)limit);
-        int is_complete = 0;
-        result = all_have(versions, slots, choice, &is_complete);
+        int is_complete = 0, fits_all = 0;
+        result = all_have(versions, slots, choice, &is_complete, &fits_all);
+        if (result == 0 && is_complete && !fits_all)
+            return refuse_misfit(versions, slots, &choice->record, error);
         if (result == 0 && is_complete)
             note_newer(versions, slots, choice, error);
         if (result != 0 || is_complete)

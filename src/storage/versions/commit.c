@@ -58,6 +58,11 @@ static int begin(struct versions *versions, struct commit *commit, struct storag
     };
     memcpy(record->nonce, first.nonce, VERSIONS_ID);
     memcpy(record->job, versions->job, VERSIONS_ID);
+    if (first.version > VERSIONS_NUMBER_MAX && result == 0)
+        result = storage_fail(error, -EOVERFLOW,
+                              "%s: there is no number after version %" PRIu64
+                              ": remove the directory %s.versions to begin anew",
+                              versions->path, versions->newest, versions->path);
     if (versions->failed && result == 0)
         result = storage_fail(error, versions->failed,
                               "%s: no version can be made since the device failed: open the window "

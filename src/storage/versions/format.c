@@ -87,7 +87,9 @@ void version_record_write(const struct version_record *record, unsigned char to[
 static int is_sensible(const struct record_bytes *bytes)
 {
     uint64_t offset = le64toh(bytes->offset), length = le64toh(bytes->length);
-    return bytes->version && le32toh(bytes->rank) < le32toh(bytes->ranks) &&
+    uint64_t version = le64toh(bytes->version);
+    return version && version <= VERSIONS_NUMBER_MAX &&
+           le32toh(bytes->rank) < le32toh(bytes->ranks) &&
            le32toh(bytes->block) == VERSIONS_BLOCK && length <= INT64_MAX / 2 &&
            offset <= INT64_MAX - length;
 }

@@ -24,6 +24,10 @@ enum {
     VERSIONS_HEADER = 512 /* bytes written of record and mark */
 };
 
+/* A record with a larger number is none: ranks exchange numbers as signed ones, and there must be a
+ * next one. */
+#define VERSIONS_NUMBER_MAX ((uint64_t)INT64_MAX / 2)
+
 struct version_record {
     unsigned char job[VERSIONS_ID]; /* the run that wrote it: a random UUID */
     /* Fresh for each commit, so that records of two commits with the same number are never taken

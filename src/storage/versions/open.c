@@ -85,6 +85,7 @@ static int look(struct versions *versions, const struct versions_io *io,
                 struct version_slots *slots, struct storage_error *error)
 {
     versions->io = io;
+    versions->mode = versions_data_mode(versions->path);
     versions->directory = versions_directory_open(versions->path, io, &versions->is_new, error);
     if (versions->directory < 0)
         return versions->directory;
@@ -153,8 +154,8 @@ int versions_open(const struct versions_part *part, const struct versions_group 
         return 0;
     }
     /* All ranks have opened it, or failed to: none needs it any more. */
-    if (made && made->is_new)
-        versions_directory_remove(made->path);
+    if (made && made->is_new && made->directory >= 0)
+        versions_directory_remove(made->directory, made->path);
     versions_close(made);
     return result;
 }

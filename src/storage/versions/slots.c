@@ -5,7 +5,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/file/entry.h"
 #include "storage/versions/crc.h"
 
 static int flush(int fd)
@@ -35,68 +35,97 @@ char *versions_directory_name(const char *path)
     return asprintf(&name, "%s.versions", path) < 0 ? NULL : name;
 }
 
-/* Makes the directory's own entry durable. */
-static int flush_parent(const char *path, const struct versions_io *io)
+static int fail_entry(struct storage_error *error, int result, const char *refusal,
+                      const char *name, const char *fix)
 {
-    char parent[PATH_MAX];
-    snprintf(parent, sizeof(parent), "%s", path);
-    char *slash = strrchr(parent, '/');
-    if (slash)
-        slash[slash == parent] = 0;
-    int fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    if (refusal)
+        return storage_fail(error, result, "%s: %s", name, refusal);
+    return storage_fail(error, result, "%s: %s: %s", name, strerror(-result), fix);
+}
+
+mode_t versions_data_mode(const char *path)
+{
+    struct stat data;
+    return stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
+}
+
+/* Makes the directory's entry durable, and opens it. */
+static int open_directory(const struct storage_entry *entry, const struct versions_io *io,
+                          const char **refusal)
+{
+    if (io->flush_directory(entry->directory) != 0)
+        return errno == EBADF ? -EACCES : -errno; /* its parent cannot be read: O_PATH */
+    return storage_entry_open(entry->directory, entry->name, O_RDONLY | O_DIRECTORY, 0, refusal);
+}
+
+static int open_or_make(const struct storage_entry *entry, const char *path,
+                        const struct versions_io *io, int *is_new, const char **refusal)
+{
+    mode_t mode = versions_data_mode(path);
+    *is_new = mkdirat(entry->directory, entry->name, 0700) == 0;
+    if (!*is_new && errno != EEXIST)
         return -errno;
-    int result = io->flush_directory(fd) == 0 ? 0 : -errno;
-    close(fd);
-    return result;
+    /* Also when it existed: its creator may have died before it was durable. */
+    int fd = open_directory(entry, io, refusal);
+    if (fd >= 0 && *is_new) /* who may read a file may search its directory */
+        (void)fchmod(fd, 0700 | mode | (mode & 0444) >> 2);
+    else if (*is_new)
+        (void)unlinkat(entry->directory, entry->name, AT_REMOVEDIR);
+    return fd;
 }
 
 int versions_directory_open(const char *path, const struct versions_io *io, int *is_new,
                             struct storage_error *error)
 {
+    struct storage_entry entry;
+    const char *refusal = NULL;
     char *name = versions_directory_name(path);
     if (!name)
         return storage_fail(error, -ENOMEM, "no memory for the name of the versions of %s", path);
-    /* As accessible to others as the data: who may read a file may search its directory. */
-    struct stat data;
-    mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
-    int result = 0;
-    *is_new = mkdir(name, 0700) == 0;
-    if (*is_new)
-        (void)chmod(name, 0700 | mode | (mode & 0444) >> 2);
-    else if (errno != EEXIST)
-        result = -errno;
-    /* Also when it existed: its creator may have died before this. */
+    *is_new = 0;
+    int result = storage_entry_find(&entry, name, &refusal);
     if (result == 0)
-        result = flush_parent(path, io);
-    int fd = result == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (result == 0 && fd < 0)
-        result = -errno;
-    if (result != 0)
-        storage_fail(error, result,
-                     "%s: %s: the versions of a window lie in that directory; let it be made, or "
-                     "allocate the window without storage_alloc_versions",
-                     name, strerror(-result));
+        result = open_or_make(&entry, path, io, is_new, &refusal);
+    storage_entry_close(&entry);
+    if (result < 0)
+        (void)fail_entry(error, result, refusal, name,
+                         "the versions of a window lie in that directory; let it be made, or "
+                         "allocate the window without storage_alloc_versions");
     free(name);
-    return result == 0 ? fd : result;
+    return result;
 }
 
-void versions_directory_remove(const char *path)
+int versions_directory_find(const char *path, const char **refusal)
 {
-    char name[PATH_MAX];
-    snprintf(name, sizeof(name), "%s.versions/lock", path);
-    (void)unlink(name);
-    *strrchr(name, '/') = 0;
-    (void)rmdir(name);
+    struct storage_entry entry;
+    char *name = versions_directory_name(path);
+    *refusal = NULL;
+    int result = name ? storage_entry_find(&entry, name, refusal) : -ENOMEM;
+    free(name);
+    if (result < 0)
+        return result;
+    result = storage_entry_open(entry.directory, entry.name, O_RDONLY | O_DIRECTORY, 0, refusal);
+    storage_entry_close(&entry);
+    return result;
+}
+
+void versions_directory_remove(int directory, const char *path)
+{
+    char *name = versions_directory_name(path);
+    (void)unlinkat(directory, "lock", 0);
+    if (name)
+        (void)rmdir(name); /* an empty directory, whosever it is by now */
+    free(name);
 }
 
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_start = rank, .l_len = count};
-    *fd = openat(directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const char *refusal;
+    *fd = storage_entry_open(directory, "lock", O_RDWR | O_CREAT, 0666, &refusal);
     int is_open = *fd >= 0;
-    int result = !is_open || fcntl(*fd, F_OFD_SETLK, &lock) != 0 ? -errno : 0;
+    int result = !is_open ? *fd : fcntl(*fd, F_OFD_SETLK, &lock) != 0 ? -errno : 0;
     if (is_open && (result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP))
         result = 0; /* the file system has no locks */
     if (result == 0)
@@ -109,6 +138,8 @@ int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count
                             "%s.versions: another window or job has these versions open: wait for "
                             "its end, or give each versioned window a file of its own",
                             path);
+    if (refusal)
+        return storage_fail(error, result, "%s.versions/lock: %s", path, refusal);
     int is_full = result == -ENOSPC || result == -EDQUOT;
     return storage_fail(error, result, "%s.versions/lock: %s: %s", path, strerror(-result),
                         is_full ? "make room" : "make it readable and writable");
@@ -126,13 +157,12 @@ int slot_open(int directory, const char *path, uint32_t rank, uint32_t number, i
               struct storage_error *error)
 {
     char name[SLOT_NAME];
-    struct stat data;
-    mode_t mode = stat(path, &data) == 0 ? data.st_mode & 0666 : 0600;
-    int fd = openat(directory, slot_name(name, rank, number), flags | O_CLOEXEC, mode);
-    if (fd >= 0)
-        return fd;
-    fd = -errno;
-    return storage_fail(error, fd, "%s.versions/%s: %s", path, name, strerror(-fd));
+    const char *refusal;
+    int fd = storage_entry_open(directory, slot_name(name, rank, number), flags, 0600, &refusal);
+    if (fd < 0)
+        (void)storage_fail(error, fd, "%s.versions/%s: %s", path, name,
+                           refusal ? refusal : strerror(-fd));
+    return fd;
 }
 
 int slot_write(const struct versions_io *io, int fd, const void *data, size_t size, uint64_t at)

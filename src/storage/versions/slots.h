@@ -33,12 +33,17 @@ char *slot_name(char name[SLOT_NAME], uint32_t rank, uint32_t number);
 
 /* "FILE.versions", owned by the caller; NULL: no memory. */
 char *versions_directory_name(const char *path);
+/* Versions are as accessible to others as the data: permissions of the file at `path`. */
+mode_t versions_data_mode(const char *path);
 /* A descriptor of the directory, which is created, durably, if it is missing: then *is_new is 1,
  * also when something fails afterwards. */
 int versions_directory_open(const char *path, const struct versions_io *io, int *is_new,
                             struct storage_error *error);
-/* Removes the directory if it has no slots. */
-void versions_directory_remove(const char *path);
+/* A descriptor of the directory of an existing file's versions, or -errno; refusal: as that of
+ * storage_entry_open. */
+int versions_directory_find(const char *path, const char **refusal);
+/* Removes the directory, which is open, if it has no slots. */
+void versions_directory_remove(int directory, const char *path);
 /* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: somebody has them.
  */
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
@@ -48,7 +53,8 @@ int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count
 int slots_scan(int directory, const char *path, struct version_slots *slots,
                struct storage_error *error);
 
-/* A descriptor of one slot's file. flags: of open(2). */
+/* A descriptor of one slot's file. flags: of open(2); a new file is accessible to its owner only.
+ */
 int slot_open(int directory, const char *path, uint32_t rank, uint32_t number, int flags,
               struct storage_error *error);
 /* Transfer all bytes. 0 or -errno. */

@@ -23,6 +23,7 @@ struct versions {
     struct versions_group group;
     const struct versions_io *io;
     int directory, lock; /* descriptors */
+    mode_t mode;         /* of new slots */
     int is_new;          /* this opening made the directory */
     unsigned char job[VERSIONS_ID];
     uint64_t newest; /* version; 0: none */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "storage/versions/crc.h"
@@ -120,6 +121,8 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     if (commit->fd < 0)
         return commit->fd;
     commit->is_new = !slot->exists;
+    if (commit->is_new)
+        (void)fchmod(commit->fd, versions->mode); /* best effort: some file systems have no modes */
     int result = 0;
     if (slot->exists)
         result = slot_invalidate(versions->io, commit->fd);

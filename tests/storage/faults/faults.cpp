@@ -187,9 +187,9 @@ REAL(void *, mmap, void *at, size_t length, int protection, int flags, int fd, o
     return hits(Call::mmap) ? MAP_FAILED : __real_mmap(at, length, protection, flags, fd, offset);
 }
 
-REAL(int, mkdir, const char *path, mode_t mode)
+REAL(int, mkdirat, int directory, const char *path, mode_t mode)
 {
-    return hits(Call::mkdir) ? -1 : __real_mkdir(path, mode);
+    return hits(Call::mkdir) ? -1 : __real_mkdirat(directory, path, mode);
 }
 
 REAL(int, unlinkat, int directory, const char *path, int flags)

@@ -143,6 +143,6 @@ TEST_P(region_faults, asynchronous_requests)
 
 TEST_P(region_faults, names_and_mappings)
 {
-    fail_each({}, Call::open, {EIO, EMFILE, EACCES});
+    fail_each({}, Call::openat, {EIO, EMFILE, EACCES});
     fail_each({}, Call::mmap, {ENOMEM, EAGAIN});
 }

@@ -158,7 +158,6 @@ TEST_P(versions_faults, reservations)
 
 TEST_P(versions_faults, names)
 {
-    fail_each({}, Call::open, {EIO, EMFILE, EACCES});
     fail_each({}, Call::openat, {EIO, EMFILE, EACCES});
     fail_each({}, Call::mkdir, {EIO, ENOSPC, EACCES});
 }

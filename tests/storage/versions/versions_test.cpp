@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -296,6 +297,65 @@ TEST(versions, other_size_is_refused)
     EXPECT_NE(strstr(window.error.text, "200000 bytes"), nullptr) << window.error.text;
 }
 
+// An older version would fit the larger window. The newest one is what the job left.
+TEST(versions, window_larger_than_the_newest_version_is_refused_and_changes_nothing)
+{
+    Directory directory;
+    std::string path = directory / "data";
+    for (size_t size : {200000, 100000}) {
+        Solo window(size);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
+        window.store(7, "of " + std::to_string(size));
+        ASSERT_EQ(window.commit(), 0) << window.error.text;
+    }
+    Solo larger(200000);
+    larger.store(7, "data file");
+    ASSERT_EQ(larger.open(path), -EUCLEAN);
+    EXPECT_NE(strstr(larger.error.text, (path + ".versions").c_str()), nullptr);
+    EXPECT_NE(strstr(larger.error.text, "version, 2, has 100000 bytes"), nullptr)
+        << larger.error.text;
+    EXPECT_STREQ(larger.bytes.data() + 7, "data file");
+    Solo again(100000);
+    ASSERT_EQ(again.open(path), 0) << again.error.text;
+    EXPECT_EQ(versions_newest(again.made), 2u);
+    EXPECT_STREQ(again.bytes.data() + 7, "of 100000");
+}
+
+// A slot as another program might write it, with all sums right.
+void forge_slot(const std::string &path, uint64_t version)
+{
+    uint32_t sum = 0;
+    version_record record = {};
+    record.version = version, record.ranks = 1, record.is_in_file = 1;
+    record.sums_crc = versions_crc(&sum, 0);
+    std::vector<unsigned char> bytes(version_size(0));
+    version_record_write(&record, bytes.data() + VERSIONS_RECORD_AT);
+    version_mark_write(&record, bytes.data() + VERSIONS_MARK_AT);
+    std::ofstream(path).write(reinterpret_cast<char *>(bytes.data()), long(bytes.size()));
+}
+
+TEST(versions, committed_one_is_found_again_whatever_number_came_before)
+{
+    for (uint64_t forged : {UINT64_MAX, uint64_t(INT64_MAX), VERSIONS_NUMBER_MAX + 1,
+                            VERSIONS_NUMBER_MAX, VERSIONS_NUMBER_MAX - 1}) {
+        Directory directory;
+        uint64_t made = 0;
+        fs::create_directory(directory / "data.versions");
+        forge_slot(directory / "data.versions/rank-0.slot-0", forged);
+        {
+            Solo window(0);
+            ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+            EXPECT_EQ(versions_newest(window.made), forged > VERSIONS_NUMBER_MAX ? 0 : forged);
+            int result = window.commit();
+            EXPECT_EQ(result, forged == VERSIONS_NUMBER_MAX ? -EOVERFLOW : 0) << window.error.text;
+            made = versions_newest(window.made);
+        }
+        Solo window(0);
+        ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+        EXPECT_EQ(versions_newest(window.made), made) << forged;
+    }
+}
+
 // Whatever the headers contain: either the right bytes or an error, and no crash.
 TEST(versions, damaged_headers_are_never_taken_for_data)
 {
@@ -322,6 +382,119 @@ TEST(versions, damaged_headers_are_never_taken_for_data)
             EXPECT_EQ(window.bytes[0], version);
             EXPECT_EQ(window.bytes[59999], version);
         }
+    }
+}
+
+// ---- Other users ----
+
+constexpr uid_t Other = 65534;
+
+// A window whose directory all users may write to, as /tmp; one version was committed.
+struct Shared {
+    Directory directory;
+    std::string path = directory / "data", versions = path + ".versions";
+    std::string slot = versions + "/rank-0.slot-0", victim = directory / "victim";
+
+    Shared()
+    {
+        std::ofstream(victim) << "private";
+        chmod((directory / "").c_str(), 01777);
+        umask(0);
+        std::ofstream(path).flush(); // with 0666, so that its versions are open to all, too
+        umask(022);
+        commit();
+    }
+    void commit()
+    {
+        Solo window(10000);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
+        ASSERT_EQ(window.commit(), 0) << window.error.text;
+    }
+    // What opening the window says, which must fail and leave the victim alone.
+    std::string refusal()
+    {
+        Solo window(10000);
+        int result = window.open(path);
+        EXPECT_TRUE(result == -EPERM || result == -EINVAL) << result;
+        std::string content;
+        std::getline(std::ifstream(victim), content);
+        EXPECT_EQ(content, "private");
+        return window.error.text;
+    }
+};
+
+TEST(versions, are_as_accessible_as_the_data)
+{
+    Shared window;
+    struct stat status;
+    for (mode_t mode : {0666, 0640, 0600}) {
+        fs::remove_all(window.versions);
+        ASSERT_EQ(chmod(window.path.c_str(), mode), 0);
+        window.commit();
+        ASSERT_EQ(stat(window.slot.c_str(), &status), 0);
+        EXPECT_EQ(status.st_mode & 07777, mode);
+        ASSERT_EQ(stat(window.versions.c_str(), &status), 0);
+        EXPECT_EQ(status.st_mode & 07777, 0700 | mode | (mode & 0444) >> 2);
+    }
+}
+
+TEST(versions, slot_that_is_a_link_is_refused)
+{
+    for (bool is_dangling : {false, true}) {
+        Shared window;
+        std::string target = is_dangling ? window.directory / "none" : window.victim;
+        fs::remove(window.slot);
+        fs::create_symlink(target, window.slot);
+        EXPECT_NE(window.refusal().find("rank-0.slot-0: this is a symbolic link"),
+                  std::string::npos);
+        EXPECT_FALSE(fs::exists(window.directory / "none"));
+    }
+}
+
+TEST(versions, lock_that_is_a_link_is_refused)
+{
+    Shared window;
+    fs::remove(window.versions + "/lock");
+    fs::create_symlink(window.directory / "none", window.versions + "/lock");
+    EXPECT_NE(window.refusal().find("/lock: this is a symbolic link"), std::string::npos);
+    EXPECT_FALSE(fs::exists(window.directory / "none"));
+}
+
+TEST(versions, slot_with_a_second_name_is_refused_where_all_may_write)
+{
+    Shared window;
+    fs::remove(window.slot);
+    fs::create_hard_link(window.victim, window.slot);
+    EXPECT_NE(window.refusal().find("has another name"), std::string::npos);
+}
+
+// Opening it for reading would wait for a writer.
+TEST(versions, slot_that_is_a_fifo_is_refused_at_once)
+{
+    Shared window;
+    fs::remove(window.slot);
+    ASSERT_EQ(mkfifo(window.slot.c_str(), 0600), 0);
+    EXPECT_NE(window.refusal().find("rank-0.slot-0: this is neither a regular file"),
+              std::string::npos);
+}
+
+TEST(versions, directory_of_another_user_is_refused_where_all_may_write)
+{
+    for (bool is_link : {false, true}) {
+        Shared window;
+        std::string own = window.directory / "own";
+        fs::rename(window.versions, own);
+        if (is_link)
+            fs::create_symlink(own, window.versions);
+        else
+            fs::create_directory(window.versions);
+        if (lchown(window.versions.c_str(), Other, Other) != 0)
+            GTEST_SKIP() << "needs root: gives files to another user";
+        std::string text = window.refusal();
+        EXPECT_NE(text.find("data.versions: "), std::string::npos) << text;
+        EXPECT_NE(text.find(is_link ? "symbolic link of another user" : "belongs to one of them"),
+                  std::string::npos)
+            << text;
     }
 }
 
@@ -393,8 +566,26 @@ TEST(versions, file_per_rank_refuses_other_ranks)
     job.ranks = 2;
     Outcome outcome = run(job);
     EXPECT_EQ(outcome.error, -EUCLEAN);
-    EXPECT_NE(outcome.text.find("no version that all 2 ranks have"), std::string::npos)
-        << outcome.text;
+    EXPECT_NE(outcome.text.find("the newest version, 3,"), std::string::npos) << outcome.text;
+    EXPECT_NE(outcome.text.find("of rank 0 of 3"), std::string::npos) << outcome.text;
+}
+
+// One rank's part has grown: all ranks fail, and their versions stay.
+TEST(versions, larger_window_of_several_ranks_is_refused_on_all)
+{
+    for (bool is_separate : {false, true}) {
+        Directory directory;
+        Job job;
+        job.path = directory / "data", job.ranks = 3, job.is_separate = is_separate;
+        job.pages = 60;
+        EXPECT_EQ(run(job).committed, 3u);
+        job.pages = is_separate ? 61 : 62;
+        Outcome outcome = run(job);
+        EXPECT_EQ(outcome.error, -EUCLEAN);
+        EXPECT_NE(outcome.text.find("the newest version, 3,"), std::string::npos) << outcome.text;
+        job.pages = 60;
+        EXPECT_EQ(run(job).restored, 3u);
+    }
 }
 
 TEST(versions, lost_part_is_refused)

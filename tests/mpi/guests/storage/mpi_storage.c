@@ -174,6 +174,19 @@ static void same_bytes_accumulate(void)
     OK(MPI_Win_free(&window));
 }
 
+/* As Listing 1 has it: with an offset. */
+static void same_bytes_by_their_offset(void)
+{
+    char *base;
+    MPI_Win window;
+    OK(allocate(100, hints(path_of("meant", -1), PAIRS("storage_alloc_offset=0")), &base, &window));
+    base[rank] = 'm';
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < ranks; i++)
+        CHECK(base[i] == 'm');
+    OK(MPI_Win_free(&window));
+}
+
 static void extends_a_file(void)
 {
     char *base, *path = path_of("longer", rank);
@@ -760,6 +773,20 @@ static void unlink_removes(void)
     CHECK(file_size(path) < 0);
 }
 
+/* A relative name stays that of the same file when the current directory changes. */
+static void unlink_removes_after_chdir(void)
+{
+    char *base, name[64], before[4096];
+    MPI_Win window;
+    CHECK(getcwd(before, sizeof(before)) && chdir(directory) == 0);
+    snprintf(name, sizeof(name), "relative%d", rank);
+    OK(allocate(4096, hints(name, PAIRS("storage_alloc_unlink=true")), &base, &window));
+    CHECK(file_size(name) == 4096);
+    CHECK(chdir(before) == 0);
+    OK(MPI_Win_free(&window));
+    CHECK(file_size(path_of(name, -1)) == -1);
+}
+
 /* Flushing would fail, and is not tried. */
 static void discard_flushes_nothing(void)
 {
@@ -869,6 +896,7 @@ static void threads(void)
         MPI_Comm_free(&comms[i]);
 }
 
+#include "mpi_storage_delayed.h"
 #include "mpi_storage_memory.h"
 #include "mpi_storage_intra_node.h"
 #include "mpi_storage_mixed.h"
@@ -887,6 +915,7 @@ static const struct {
     CASE(one_file_at_unaligned_offsets),
     CASE(same_bytes),
     CASE(same_bytes_accumulate),
+    CASE(same_bytes_by_their_offset),
     CASE(extends_a_file),
     CASE(puts_and_gets),
     CASE(large_puts_and_gets),
@@ -910,13 +939,14 @@ static const struct {
     CASE(refused_while_held),
     CASE(truncation_is_an_error_at_sync),
     CASE(unlink_removes),
+    CASE(unlink_removes_after_chdir),
     CASE(discard_flushes_nothing),
     CASE(permissions),
     CASE(zero_sizes),
     CASE(left_at_finalize),
     CASE(block_device),
     CASE(threads),
-    MEMORY_CASES INTRA_NODE_CASES MIXED_CASES};
+    DELAYED_CASES MEMORY_CASES INTRA_NODE_CASES MIXED_CASES};
 
 int main(int argc, char **argv)
 {
