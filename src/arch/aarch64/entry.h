@@ -35,4 +35,15 @@ static inline void arch_pause(void)
     __asm__ volatile("yield" ::: "memory");
 }
 
+/* A clock of some nanoseconds, for comparisons of short spans on one CPU. Unordered: the CPU may
+ * read it a few instructions early or late, and a hypervisor may let it advance in larger steps, up
+ * to ARCH_TICKS_NOISE. */
+enum { ARCH_TICKS_NOISE = 1 };
+static inline uint64_t arch_ticks(void)
+{
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+    return ticks;
+}
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "mpi/group/progress.h"
 #include "mpi/real/message.h"
 
 int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what)
@@ -26,7 +27,8 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described 
 
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
 {
-    *result = call->result;
+    int polled = call->communicator ? progress_poll() : MPI_SUCCESS;
+    *result = call->result != MPI_SUCCESS ? call->result : polled;
     if (*result != MPI_SUCCESS)
         real()->Comm_call_errhandler(comm, *result);
     else if (!call->nodes) /* there each space counts its own */

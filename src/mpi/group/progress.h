@@ -15,8 +15,14 @@ void progress_release(void);
 /* MPI_Finalize: no function of MPI is called from here on. */
 void progress_end(void);
 
-/* One step of progress, by any thread that is inside an MPI call. MPI_SUCCESS or an error. */
+/* One step of progress, by any thread that is inside an MPI call. Does nothing while another thread
+ * makes progress. MPI_SUCCESS or an error. */
 int progress_make(void);
+
+/* Progress at the end of an operation of the layer: steps until one finds nothing. The library's
+ * own operation would have received what other ranks sent before they entered it, so that one
+ * MPI_Iprobe finds it. Waits for another thread's step, which may have looked too early. */
+int progress_poll(void);
 
 /* A generalised request: it completes by MPI_Grequest_complete, and its status is empty. */
 int progress_request(MPI_Request *request);
