@@ -17,6 +17,7 @@
 #include "mpi/group/hold.h"
 #include "mpi/group/progress.h"
 #include "mpi/group/shared.h"
+#include "mpi/group/space.h"
 #include "onespace.h"
 #include "registry/space.h"
 
@@ -211,19 +212,63 @@ static struct agreement *begin_agreement(MPI_Comm comm, int *error)
     return agreement;
 }
 
-struct agreement *agreement_of(MPI_Comm comm, int *error)
+/* NULL without an error: there is none yet. */
+static struct agreement *find_agreement(MPI_Comm comm, int *error)
 {
     struct agreement *found = NULL;
     int flag = 0;
+    *error = real_make_keyval(&keyval, delete_agreement);
+    if (*error == MPI_SUCCESS)
+        *error = real()->Comm_get_attr(comm, keyval, &found, &flag);
+    return *error == MPI_SUCCESS && flag ? found : NULL;
+}
+
+/* Programs that use sessions have no MPI_COMM_WORLD, and spawn no processes. */
+static int is_within_world(MPI_Comm comm)
+{
+    int has_world = 0, strangers = 0;
+    MPI_Group world, members, outside;
+    if (real()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
+        return 1;
+    if (real()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+        return 0;
+    if (real()->Comm_group(comm, &members) != MPI_SUCCESS) {
+        real()->Group_free(&world);
+        return 0;
+    }
+    int result = real()->Group_difference(members, world, &outside);
+    if (result == MPI_SUCCESS)
+        result = real()->Group_size(outside, &strangers);
+    if (result == MPI_SUCCESS && strangers) /* without ranks it may be MPI_GROUP_EMPTY */
+        real()->Group_free(&outside);
+    real()->Group_free(&members);
+    real()->Group_free(&world);
+    return result == MPI_SUCCESS && !strangers;
+}
+
+static int user_says_all(void)
+{
+    const char *value = getenv("ONESPACE_MPI_LAYER");
+    return value && strcmp(value, "all") == 0;
+}
+
+int agreement_is_possible(MPI_Comm comm)
+{
+    int error, ranks = 0;
+    if (comm == MPI_COMM_NULL || find_agreement(comm, &error))
+        return 1;
+    if (real()->Comm_size(comm, &ranks) == MPI_SUCCESS && ranks == 1)
+        return 1;
+    return user_says_all() || (!space_lacks_ranks() && is_within_world(comm));
+}
+
+struct agreement *agreement_of(MPI_Comm comm, int *error)
+{
     *error = MPI_SUCCESS;
-    if (comm == MPI_COMM_NULL)
+    struct agreement *found = comm == MPI_COMM_NULL ? NULL : find_agreement(comm, error);
+    if (comm == MPI_COMM_NULL || *error != MPI_SUCCESS)
         return NULL;
-    if ((*error = real_make_keyval(&keyval, delete_agreement)) != MPI_SUCCESS)
-        return NULL;
-    *error = real()->Comm_get_attr(comm, keyval, &found, &flag);
-    if (*error != MPI_SUCCESS)
-        return NULL;
-    return flag ? found : begin_agreement(comm, error);
+    return found ? found : begin_agreement(comm, error);
 }
 
 int agreement_gather(struct agreement *agreement, const void *mine, size_t size, const void **all)

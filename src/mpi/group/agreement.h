@@ -22,6 +22,19 @@ struct agreement {
     unsigned char *records;        /* without a table: room for all records */
 };
 
+/* Whether all ranks of comm have the layer, so that agreement_of can be called: a rank without it
+ * would not answer. Decided by what each rank knows, which the others know, too:
+ *
+ *   an agreement exists, or comm has this rank only         1
+ *   ONESPACE_MPI_LAYER=all, by which the user says so        1
+ *   some rank of the job on this node lacks the layer        0
+ *   comm has ranks that are not in MPI_COMM_WORLD: spawned   0
+ *   or connected processes
+ *   else                                                     1
+ *
+ * Not known is whether ranks on other nodes are processes. */
+int agreement_is_possible(MPI_Comm comm);
+
 /* The agreement of comm's ranks. Collective; lives as long as the communicator. NULL with *error
  * set: out of memory, or MPI failed. NULL without an error: no communicator to create windows on,
  * which MPI itself will report. */

@@ -1,6 +1,7 @@
 /* src/mpi/group/space.c: see space.h. */
 #include "mpi/group/space.h"
 
+#include <errno.h>
 #include <sys/auxv.h>
 
 #include "onespace.h"
@@ -49,14 +50,28 @@ _Atomic uint64_t *space_collectives_counter(void)
     return &own_slot()->stats.mpi_collectives;
 }
 
+/* Whether that rank of the job on this node is a task, or was one that has ended. A task that has
+ * executed another program looks like one that has ended. If there is any, no ended task counts:
+ * the answer must be the same before and after a rank ends. */
+static int was_started(const struct space *space, int number)
+{
+    int id = onespace_task(number);
+    /* Acquire: pairs with the release of the task that executes another program. */
+    return id >= 0 || (id == -EOWNERDEAD &&
+                       atomic_load_explicit(&space->departures, memory_order_acquire) == 0);
+}
+
 int space_lacks_ranks(void)
 {
     static _Atomic int are_missing = -1; /* all threads find the same */
     if (are_missing < 0) {
-        int missing = 0;
-        for (int number = 0, count = space_has_self() ? onespace_ntasks() : 0; number < count;
-             number++)
-            missing |= onespace_task(number) < 0;
+        int missing = 0, count = space_has_self() ? onespace_ntasks() : 0;
+        for (int number = 0; number < count; number++) {
+            int id = onespace_task(number);
+            missing |= !was_started(space_registry(), number) ||
+                       (id >= 0 && (space_registry()->slots[space_index(id)].flags &
+                                    ONESPACE_SPAWN_NO_MPI_LAYER));
+        }
         are_missing = missing;
     }
     return are_missing;
@@ -66,10 +81,10 @@ int space_has_whole_job(int ranks)
 {
     const struct space *space = space_has_self() ? space_registry() : NULL;
     for (int number = 0; number < ranks; number++) {
-        int id = space ? onespace_task(number) : -1;
-        if (id < 0)
+        if (!space || !was_started(space, number))
             return 0;
-        const struct space_slot *slot = &space->slots[id % LAYOUT_SLOTS];
+        int id = onespace_task(number);
+        const struct space_slot *slot = id < 0 ? own_slot() : &space->slots[space_index(id)];
         if (slot->ntasks != ranks || !(slot->flags & ONESPACE_SPAWN_COLLECTIVES))
             return 0;
     }

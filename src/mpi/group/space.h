@@ -19,12 +19,13 @@ int space_wants_collectives(void);
 /* Where a task counts the layer's collective operations; only if it wants them. */
 _Atomic uint64_t *space_collectives_counter(void);
 
-/* Whether some rank of the job on this node is known to be a process, not a task of this space. All
- * tasks on the node get the same answer, from MPI_Init until one ends. */
+/* Whether some rank of the job on this node is known to lack the layer: it is a process, not a task
+ * of this space, or has --mpi-layer off. All tasks on the node get the same answer after MPI_Init.
+ */
 int space_lacks_ranks(void);
 
 /* Whether all ranks of the job, so many, are tasks of this space that want that. All get the same
- * answer, from MPI_Init until one ends. */
+ * answer after MPI_Init. */
 int space_has_whole_job(int ranks);
 
 #endif

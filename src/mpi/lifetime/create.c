@@ -9,6 +9,7 @@
 #include "mpi/lifetime/create.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "mpi/group/hold.h"
 #include "mpi/group/progress.h"
@@ -168,25 +169,33 @@ static int build(struct window *window, const struct window_request *request,
     return result;
 }
 
-/* Ranks that are processes, without the layer, would not take part in what the tasks agree on.
- * Windows on storage cannot be left to MPI: there all ranks need the layer. */
-static int is_left_to_mpi(MPI_Info info)
+/* Programs that ask for storage lose data if they do not notice. */
+static void say_ignored(const char *call, MPI_Comm comm, MPI_Info info)
 {
     char type[MPI_MAX_INFO_VAL];
-    int has_type = 0;
-    if (space_layer_is_off())
-        return 1;
-    return space_lacks_ranks() &&
-           (info == MPI_INFO_NULL ||
-            real()->Info_get(info, (char *)"alloc_type", MPI_MAX_INFO_VAL - 1, type, &has_type) !=
-                MPI_SUCCESS ||
-            !has_type);
+    int has_type = 0, rank = 0;
+    if (info == MPI_INFO_NULL ||
+        real()->Info_get(info, (char *)"alloc_type", MPI_MAX_INFO_VAL - 1, type, &has_type) !=
+            MPI_SUCCESS ||
+        !has_type || strcmp(type, "storage") != 0)
+        return;
+    real()->Comm_rank(comm, &rank);
+    layer_message(rank,
+                  "%s: alloc_type=storage is ignored, the window is in memory: some ranks of the "
+                  "communicator are processes, of another job, or have --mpi-layer off; run all "
+                  "with onespace run, or set ONESPACE_MPI_LAYER=all if all have the layer",
+                  call);
 }
 
-static struct agreement *find_agreement(MPI_Comm comm, MPI_Info info, int *result)
+/* Ranks without the layer would not take part in what the others agree on. */
+static struct agreement *find_agreement(const char *call, MPI_Comm comm, MPI_Info info, int *result)
 {
-    if (is_left_to_mpi(info))
+    if (space_layer_is_off())
         return NULL;
+    if (!agreement_is_possible(comm)) {
+        say_ignored(call, comm, info);
+        return NULL;
+    }
     finalize_watch();
     return agreement_of(comm, result);
 }
@@ -195,7 +204,7 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
                   int is_shared, void *base, MPI_Win *handle, int *is_ours)
 {
     int result = MPI_SUCCESS;
-    struct agreement *agreement = find_agreement(comm, info, &result);
+    struct agreement *agreement = find_agreement(call, comm, info, &result);
     struct window_request request = {call, size, disp_unit, info, comm, is_shared, agreement, NULL};
     *is_ours = result != MPI_SUCCESS;
     if (!agreement)

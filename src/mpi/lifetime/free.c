@@ -1,8 +1,10 @@
 /* src/mpi/lifetime/free.c: see free.h. */
 #include "mpi/lifetime/free.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "mpi/group/hold.h"
 #include "mpi/group/progress.h"
@@ -38,8 +40,43 @@ void window_discard(struct window *window)
     free(window);
 }
 
+/* Network libraries keep registrations of memory that they have sent from, until a hook in their
+ * own task's madvise() sees that the pages go. The hook runs before the system call, which fails
+ * here, because the address is not a multiple of a page: the other ranks may still use the memory.
+ */
+static void drop_registrations(const char *base, size_t size)
+{
+    size_t before = (uintptr_t)base % (uintptr_t)sysconf(_SC_PAGESIZE) == 0;
+    if (size)
+        (void)madvise((void *)(base - before), size + before, MADV_DONTNEED);
+}
+
+/* Another task unmaps the parts, and this task's hooks do not see that. One call serves parts with
+ * less than a page between them. */
+static void drop_all_registrations(const struct window *window)
+{
+    enum { GAP = 4096 };
+    const char *base = NULL, *end = NULL;
+    for (int i = 0; (window->direct || window->intra_node) && i < window->group->ranks; i++) {
+        const char *part = group_in_space(window->group, i) ? direct_base(window, i) : NULL;
+        size_t size = part ? direct_part(window, i)->size : 0;
+        if (!size)
+            continue;
+        if (base && part >= end && part - end < GAP) {
+            end = part + size;
+            continue;
+        }
+        drop_registrations(base, (size_t)(end - base));
+        base = part;
+        end = part + size;
+    }
+    drop_registrations(base, (size_t)(end - base));
+}
+
+/* This rank no longer uses the window. The memory is there until all ranks have left it. */
 void window_leave(struct window *window)
 {
+    drop_all_registrations(window);
     if (window->direct)
         window->ticket = barrier_arrive(&window->direct->barrier, window->group->ranks);
 }

@@ -32,6 +32,7 @@
     X(Errhandler_free)                                                                             \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
+    X(Group_difference)                                                                            \
     X(Group_free)                                                                                  \
     X(Group_incl)                                                                                  \
     X(Group_size)                                                                                  \

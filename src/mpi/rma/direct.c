@@ -32,6 +32,16 @@ void direct_join(struct window *window)
     mine->disp_unit = window->disp_unit;
 }
 
+const struct direct_rank *direct_part(const struct window *window, int rank)
+{
+    return &shared_of(window)->rank[rank];
+}
+
+char *direct_base(const struct window *window, int rank)
+{
+    return window->bases ? window->bases[rank] : direct_part(window, rank)->base;
+}
+
 int direct_fence(struct window *window)
 {
     struct barrier *barrier = &window->direct->barrier;

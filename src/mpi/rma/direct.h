@@ -61,6 +61,10 @@ size_t direct_size(int ranks);
 struct direct *direct_new(int ranks);
 /* Publishes this rank's part; the others may read it after a gather. */
 void direct_join(struct window *window);
+/* The part of a rank of the window, as all ranks of the node see it, and its address in this
+ * process. Only where loads and stores reach the rank. */
+const struct direct_rank *direct_part(const struct window *window, int rank);
+char *direct_base(const struct window *window, int rank);
 
 static inline struct wait direct_wait(const struct window *window)
 {
