@@ -40,6 +40,7 @@ function(onespace_layer layer)
   list(TRANSFORM LAYER_SOURCES PREPEND ${LAYER_DIRECTORY}/)
   list(TRANSFORM LAYER_FREESTANDING PREPEND ${LAYER_DIRECTORY}/)
   set_source_files_properties(${LAYER_FREESTANDING} PROPERTIES COMPILE_OPTIONS "${FREESTANDING_OPTIONS}")
+  set_property(GLOBAL APPEND PROPERTY ONESPACE_FREESTANDING ${LAYER_FREESTANDING}) # tests/check-freestanding
   add_library(layer-${name} OBJECT ${LAYER_SOURCES} ${LAYER_FREESTANDING})
   target_link_libraries(layer-${name} PUBLIC headers-${name} PRIVATE project-options)
 endfunction()

@@ -287,6 +287,20 @@ static long switch_to(struct call_frame *frame, const struct sides *sides)
     return status;
 }
 
+/* arch_may_set_thread_pointer, which asks libc, once. */
+static int may_set_pointer(void)
+{
+    /* Any thread of the program writes and reads it; all write the same value, so it orders
+     * nothing. -1: not known yet. */
+    static _Atomic int known = -1;
+    int may = atomic_load_explicit(&known, memory_order_relaxed);
+    if (may < 0) {
+        may = arch_may_set_thread_pointer();
+        atomic_store_explicit(&known, may, memory_order_relaxed);
+    }
+    return may;
+}
+
 /* Precondition: the lender is taken, or the callee waits in this thread. */
 static int call_taken(const struct sides *sides, struct call_lender *lender,
                       const struct call_frame *waiting, uintptr_t function,
@@ -405,7 +419,8 @@ static int call_other(struct sides *sides, uintptr_t function, const intptr_t *a
     if (!atomic_load_explicit(&sides->callee->was_called, memory_order_relaxed))
         atomic_store(&sides->callee->was_called, 1);
     /* Before a lender is taken: the reaper finds it then. Inside another call it is done. */
-    sides->blocks = !sides->thread->current && call_prepare_signals(sides->space, sides->native);
+    sides->blocks = !sides->thread->current &&
+                    call_prepare_signals(sides->space, sides->native, may_set_pointer());
     const struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
     struct call_lender *lender = waiting ? NULL : take_lender(sides, &failed);
     if (lender || waiting)

@@ -56,9 +56,10 @@ int call_map_table(struct space *space);
 
 /* Makes this copy of the library ready for unwinding, once. */
 void call_prepare_unwinding(void);
-/* Puts the process's signal handlers in order, once. Called by a thread in its own context. 0; 1:
- * signals must be blocked during calls. */
-int call_prepare_signals(struct space *space, struct space_slot *self);
+/* Puts the process's signal handlers in order, once. Called by a thread in its own context.
+ * may_set_pointer: arch_may_set_thread_pointer(), which is for the caller to ask, because this
+ * file is freestanding. 0; 1: signals must be blocked during calls. */
+int call_prepare_signals(struct space *space, struct space_slot *self, int may_set_pointer);
 
 /* Whether `function` is code of that member: 0, or -errno with a message. */
 int call_check_function(struct space *space, const struct space_slot *slot, int id,

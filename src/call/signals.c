@@ -183,7 +183,7 @@ static int is_interposed(const struct space_slot *self)
     return self->interpose.fault_trampoline && !(self->flags & ONESPACE_SPAWN_NO_INTERPOSE);
 }
 
-int call_prepare_signals(struct space *space, struct space_slot *self)
+int call_prepare_signals(struct space *space, struct space_slot *self, int may_set_pointer)
 {
     static _Atomic int is_ready;
     _Atomic uint32_t *calls = &call_table()->members[space_slot_index(space, self)].calls;
@@ -193,7 +193,7 @@ int call_prepare_signals(struct space *space, struct space_slot *self)
         return !is_interposed(self);
     uint64_t signals = space_lock(self); /* among the program's threads */
     if (!atomic_load(&is_ready)) {
-        by_call = !arch_may_set_thread_pointer();
+        by_call = !may_set_pointer;
         own_slot = self;
         set_end_handler();
         if (is_interposed(self)) {

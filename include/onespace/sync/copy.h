@@ -34,6 +34,8 @@ __attribute__((noinline, unused)) static void onespace_copy_blocks(void *to, con
 static inline void onespace_copy(void *to, const void *from, size_t bytes)
 {
     uintptr_t distance = (uintptr_t)to - (uintptr_t)from, behind = distance & 4095;
+    if (bytes == 0) /* the addresses may be NULL then, which memmove forbids */
+        return;
     if (bytes <= 2048 || behind == 0 || behind > 31 || distance < bytes || 0 - distance < bytes)
         memmove(to, from, bytes);
     else

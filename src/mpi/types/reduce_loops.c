@@ -9,17 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Elements may be unaligned, and the program may access them as another type. */
-#define ANYWHERE __attribute__((aligned(1), may_alias))
-
+/* Elements may be unaligned, and the program may access them as another type. The attributes are
+ * those of a structure: in a declaration of a pointer they would be the pointer's, and a typedef of
+ * a structure ignores them. */
 #define LOOP(name, operation, type, expression)                                                    \
     static void name##_##operation(void *target, const void *origin, size_t count)                 \
     {                                                                                              \
-        type ANYWHERE *to = target;                                                                \
-        const type ANYWHERE *from = origin;                                                        \
+        struct element {                                                                           \
+            type value;                                                                            \
+        } __attribute__((packed, may_alias)) *to = target;                                         \
+        const struct element *from = origin;                                                       \
         for (size_t i = 0; i < count; i++) {                                                       \
-            type a = to[i], b = from[i];                                                           \
-            to[i] = (type)(expression);                                                            \
+            type a = to[i].value, b = from[i].value;                                               \
+            to[i].value = (type)(expression);                                                      \
         }                                                                                          \
     }
 
