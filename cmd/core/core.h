@@ -45,8 +45,9 @@ int core_release(struct core_threads *threads);
 struct core_segment {
     const struct map_region *region;
     uintptr_t start, end;
-    uint64_t bytes; /* from start, that the file holds; the rest is not in it */
-    int is_sparse;  /* absent pages are zero: holes in the file */
+    uint64_t bytes;      /* from start, that the file holds; the rest is not in it */
+    int is_sparse;       /* absent pages are zero: holes in the file */
+    const void *content; /* in place of the task's memory; NULL: that */
 };
 
 struct core_memory {
@@ -55,6 +56,9 @@ struct core_memory {
     size_t count, room;
     int memory, page_map; /* descriptors of /proc/PID/mem and pagemap, or -1 */
     struct code code;     /* that all tasks run; path empty: not known */
+    void *added;          /* the content of a segment that is not the task's; or NULL */
+    uintptr_t change_at;  /* where the core says `change` in place of the task's word; 0: nowhere */
+    uintptr_t change;
 };
 
 /* Of a task that is stopped: 0 or -errno. */
@@ -66,6 +70,12 @@ size_t core_present(const struct core_memory *memory, uintptr_t start, uintptr_t
                     unsigned char present[CORE_PAGES]);
 void core_forget(struct core_memory *memory);
 
+/* ---- chain.c ---- */
+
+/* Adds the code of the space to the libraries that the core shows. 0, or -errno: the program has no
+ * such list, or it is not in the core. */
+int core_add_code(const struct space_slot *slot, struct core_memory *memory);
+
 /* ---- notes.c: all notes, one after another ---- */
 
 struct core_notes {
@@ -76,6 +86,10 @@ struct core_notes {
 void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes);
+
+/* What the registry says of the task. 0 or -1. */
+int core_read_slot(const struct ps_space *space, const struct ps_task *task,
+                   struct space_slot *slot);
 
 /* Appends one note. */
 void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,

@@ -17,12 +17,17 @@
 #include "cmd/core/core.h"
 #include "cmd/lib/user.h"
 
+int core_read_slot(const struct ps_space *space, const struct ps_task *task,
+                   struct space_slot *slot)
+{
+    uintptr_t at = LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(*slot);
+    return task->id == 0 || ps_copy(space->source_pid, at, slot, sizeof(*slot)) != 0 ? -1 : 0;
+}
+
 static int read_record(const struct ps_space *space, const struct ps_task *task,
                        struct core_record *record)
 {
-    uintptr_t at =
-        LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(record->slot);
-    if (task->id == 0 || ps_copy(space->source_pid, at, &record->slot, sizeof(record->slot)) != 0 ||
+    if (core_read_slot(space, task, &record->slot) != 0 ||
         ps_copy(space->source_pid, record->slot.child_record, &record->child,
                 sizeof(record->child)) != 0)
         return -1;
@@ -52,15 +57,15 @@ static void *reserve(struct core_notes *notes, size_t size)
 void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
                    size_t size)
 {
-    enum { NAME_ROOM = 8 };
     Elf64_Nhdr header = {
         .n_namesz = (Elf64_Word)strlen(name) + 1, .n_descsz = (Elf64_Word)size, .n_type = type};
-    unsigned char *place = reserve(notes, sizeof(header) + NAME_ROOM + (size + 3) / 4 * 4);
+    const size_t name_room = (header.n_namesz + UINT64_C(3)) / 4 * 4;
+    unsigned char *place = reserve(notes, sizeof(header) + name_room + (size + 3) / 4 * 4);
     if (!place)
         return;
     memcpy(place, &header, sizeof(header));
     memcpy(place + sizeof(header), name, header.n_namesz);
-    memcpy(place + sizeof(header) + NAME_ROOM, content, size);
+    memcpy(place + sizeof(header) + name_room, content, size);
 }
 
 /* ---- The process ---- */

@@ -149,14 +149,16 @@ def test_other_libcs_are_shown(job, started, guests, tmp_path, name, text):
     assert any(start <= place < start + size for start, _, _, size in Core(tmp_path / "core").loads), shown
 
 
-def test_thread_in_a_call_that_is_handled_is_shown_by_the_command_that_is_told(job, started, dumped, tmp_path):
+def test_backtrace_of_a_thread_in_a_call_that_is_handled_reaches_main(job, started, dumped, tmp_path):
     run = started(dumped, "copy")
     pid = pid_of(job, run)
     said = dump(job, pid, tmp_path / "core")
     os.kill(pid, signal.SIGKILL)
-    command = re.search(r"1 of the threads in a system call .* in gdb: (add-symbol-file .*)", said)[1]
-    shown = gdb(job, dumped, tmp_path / "core", command, "backtrace")
+    assert "add-symbol-file" not in said, said
+    shown = gdb(job, dumped, tmp_path / "core", "backtrace", "info sharedlibrary")
     assert re.search(rf" copy \(\) at .*{line_of('copy')}", shown) and " interpose_copy " in shown, shown
+    assert re.search(r"(?m)^#\d+ .* main \(", shown) and re.search(r"Yes .*/libc\.so\.6", shown), shown
+    assert re.search(rf"Yes .*{ONESPACE}$", shown, re.M), shown
 
 
 def test_memory_is_that_of_the_task_alone(job, started, dumped, tmp_path):
