@@ -175,7 +175,8 @@ static int read_registry(struct extraction *x)
 {
     const size_t head = offsetof(struct space, files);
     uint64_t start = x->at, slot = offsetof(struct space, slots) + x->slot * sizeof(x->record.slot);
-    x->head = calloc(1, sizeof(*x->head));
+    free(x->head); /* of another segment that claims to be the registry */
+    x->head = ps_allocate_head();
     if (!x->head)
         return -ENOMEM;
     if (read_some(x, x->head, head) != head || !space_is_ours(x->head, NULL))

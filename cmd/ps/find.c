@@ -214,13 +214,6 @@ static int is_wanted(const struct ps_space *space, const char *wanted)
 
 enum { NOT_VISITED = PS_VALUE_MAX + 1, NOT_BECOME, MEMORIES = 2 };
 
-static void free_space(struct ps_space *space)
-{
-    free(space->tasks);
-    free(space->channels);
-    free(space->shared);
-}
-
 /* The value of the visit, or NOT_VISITED. */
 static int read_and_visit(const struct ps_query *query, const struct ps_key *key,
                           const struct ps_member *members, unsigned count)
@@ -231,7 +224,7 @@ static int read_and_visit(const struct ps_query *query, const struct ps_key *key
         return value; /* it has ended meanwhile */
     if (!query->wanted || is_wanted(&space, query->wanted))
         value = query->visit(&space, query->context);
-    free_space(&space);
+    ps_free(&space);
     return value;
 }
 

@@ -509,6 +509,18 @@ def test_task_of_another_user_is_refused(job, started, dumped, somebody):
     assert "may not be traced (Permission denied): run this as the user of the space" in result.err, str(result)
 
 
+def test_root_gets_the_core_of_a_users_task(job, started, dumped, somebody, tmp_path):
+    """The task is read with the rights of its user, who may not write where root does."""
+    run = started(dumped, preexec_fn=somebody)
+    pid = pid_of(job, run)
+    for target, file in ((str(pid), tmp_path / f"core.{pid}"), (str(pid), tmp_path / "named")):
+        options = ["-o", str(file)] if file.name == "named" else []
+        result = job.run([*CORE, *options, target], cwd=tmp_path)
+        assert result.code == 0 and f"{file.name}: task 1 (pid {pid}), 4 threads" in result.out, str(result)
+        assert file.stat().st_uid == 0 and len(Core(file).loads) > 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"core.{pid}", "named"])
+
+
 def test_task_that_is_traced_already_is_refused(job, started, dumped, tmp_path):
     run = started(dumped)
     pid, ptrace = pid_of(job, run), ctypes.CDLL(None, use_errno=True).ptrace

@@ -331,7 +331,7 @@ def test_root_debugs_the_space_of_a_user_as_that_user(job, started, somebody, tm
     run = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
     result = attach_all(job, run.pid, "info inferiors", "shell id -u; id -G; cat /proc/self/status", cwd="/").finish()
     assert inferiors(result) == 2, str(result)
-    assert "65534\n65534\n" in result.out and re.search(r"NoNewPrivs:\s1", result.out), str(result)
+    assert "65534\n65534\n" in result.out and re.search(r"NoNewPrivs:\s1\nSeccomp:\s2", result.out), str(result)
     run.process.stdin.close()
     run.finish()
 
