@@ -17,26 +17,14 @@
 
 enum { LIBRARIES_MAX = 65536 };
 
-/* The end of the range of slot 0, of which no task's core has anything. */
-#define ENTRY_AT (LAYOUT_REGION + LAYOUT_RANGE - LAYOUT_MIB)
-
-struct entry {
-    struct space_link_map map;
-    char name[PATH_MAX];
-};
-
-static int read_at(const struct core_memory *memory, uintptr_t at, void *to, size_t size)
-{
-    return pread(memory->memory, to, size, (off_t)at) == (ssize_t)size ? 0 : -EFAULT;
-}
-
 /* The last of the task's link maps: its address, or 0 when the list is being changed or damaged. */
-static uintptr_t last_library(const struct core_memory *memory, uintptr_t first)
+static uintptr_t last_library(core_reader *read, const void *context, uintptr_t first)
 {
     struct space_link_map map;
     uintptr_t previous = 0;
     for (unsigned i = 0; i < LIBRARIES_MAX && first; i++) {
-        if (read_at(memory, first, &map, sizeof(map)) != 0 || (i > 0 && map.previous != previous))
+        if (read(context, first, &map, sizeof(map)) != sizeof(map) ||
+            (i > 0 && map.previous != previous))
             return 0;
         previous = first;
         first = map.next;
@@ -45,18 +33,18 @@ static uintptr_t last_library(const struct core_memory *memory, uintptr_t first)
 }
 
 /* Where the code was loaded, and its dynamic section, by the headers in its first page. */
-static int describe_code(const struct core_memory *memory, struct space_link_map *map)
+static int describe_code(core_reader *read, const void *context, uintptr_t base,
+                         struct space_link_map *map)
 {
     Elf64_Ehdr header;
     Elf64_Phdr program;
     int has_load = 0, has_dynamic = 0;
-    uintptr_t base = memory->code.base;
-    if (read_at(memory, base, &header, sizeof(header)) != 0 ||
+    if (read(context, base, &header, sizeof(header)) != sizeof(header) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
     for (unsigned i = 0; i < header.e_phnum; i++) {
-        if (read_at(memory, base + header.e_phoff + i * sizeof(program), &program,
-                    sizeof(program)) != 0)
+        if (read(context, base + header.e_phoff + i * sizeof(program), &program, sizeof(program)) !=
+            sizeof(program))
             return -ENOEXEC;
         if (program.p_type == PT_LOAD && !has_load++)
             map->bias = base - program.p_vaddr / ARCH_PAGE * ARCH_PAGE;
@@ -65,6 +53,30 @@ static int describe_code(const struct core_memory *memory, struct space_link_map
     }
     map->dynamic += map->bias;
     return has_load && has_dynamic ? 0 : -ENOEXEC;
+}
+
+uintptr_t core_make_entry(core_reader *read, const void *context, const struct space_slot *slot,
+                          core_reader *read_code, const void *code_context, const struct code *code,
+                          struct core_entry *entry)
+{
+    uintptr_t last = last_library(read, context, atomic_load(&slot->debug.libraries.maps));
+    *entry = (struct core_entry){.name = ""};
+    if (!last || !code->path[0] ||
+        describe_code(read_code, code_context, code->base, &entry->map) != 0)
+        return 0;
+    entry->map.name = (const char *)(CORE_ENTRY_AT + offsetof(struct core_entry, name));
+    entry->map.previous = last;
+    snprintf(entry->name, sizeof(entry->name), "%s", code->path);
+    return last + offsetof(struct space_link_map, next);
+}
+
+/* ---- Of a task that runs ---- */
+
+static size_t read_memory(const void *context, uint64_t at, void *to, size_t size)
+{
+    const struct core_memory *memory = context;
+    ssize_t done = pread(memory->memory, to, size, (off_t)at);
+    return done > 0 ? (size_t)done : 0;
 }
 
 static int is_free(const struct map *map, uintptr_t start, uintptr_t end)
@@ -104,22 +116,20 @@ static int insert(struct core_memory *memory, const struct core_segment *segment
 
 int core_add_code(const struct space_slot *slot, struct core_memory *memory)
 {
-    const size_t size = (sizeof(struct entry) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
     static const struct map_region region = {
-        .start = ENTRY_AT, .end = ENTRY_AT + LAYOUT_MIB, .permissions = "r--p"};
-    uintptr_t last = last_library(memory, atomic_load(&slot->debug.libraries.maps));
-    uintptr_t next_at = last + offsetof(struct space_link_map, next);
-    if (!last || !memory->code.path[0] || !is_written(memory, next_at, sizeof(uintptr_t)) ||
-        !is_free(&memory->map, ENTRY_AT, ENTRY_AT + size))
-        return -ENOENT;
-    struct entry *entry = calloc(1, size);
+        .start = CORE_ENTRY_AT, .end = CORE_ENTRY_AT + LAYOUT_MIB, .permissions = "r--p"};
+    const size_t size = (sizeof(struct core_entry) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+    struct core_segment segment = {&region, CORE_ENTRY_AT, CORE_ENTRY_AT + size, size, 0, NULL};
+    struct core_entry *entry = calloc(1, size);
     if (!entry)
         return -ENOMEM;
-    struct core_segment segment = {&region, ENTRY_AT, ENTRY_AT + size, size, 0, entry};
-    int result = describe_code(memory, &entry->map);
-    entry->map.name = (const char *)(ENTRY_AT + offsetof(struct entry, name));
-    entry->map.previous = last;
-    snprintf(entry->name, sizeof(entry->name), "%s", memory->code.path);
+    uintptr_t next_at =
+        core_make_entry(read_memory, memory, slot, read_memory, memory, &memory->code, entry);
+    int result = next_at && is_written(memory, next_at, sizeof(uintptr_t)) &&
+                         is_free(&memory->map, CORE_ENTRY_AT, CORE_ENTRY_AT + size)
+                     ? 0
+                     : -ENOENT;
+    segment.content = entry;
     if (result == 0)
         result = insert(memory, &segment);
     if (result != 0) {
@@ -128,6 +138,6 @@ int core_add_code(const struct space_slot *slot, struct core_memory *memory)
     }
     memory->added = entry;
     memory->change_at = next_at;
-    memory->change = ENTRY_AT;
+    memory->change = CORE_ENTRY_AT;
     return 0;
 }

@@ -70,7 +70,24 @@ size_t core_present(const struct core_memory *memory, uintptr_t start, uintptr_t
                     unsigned char present[CORE_PAGES]);
 void core_forget(struct core_memory *memory);
 
+/* Reads at that address, or offset of a file: bytes read. */
+typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t size);
+
 /* ---- chain.c ---- */
+
+/* The end of the range of slot 0, of which no task's core has anything. */
+#define CORE_ENTRY_AT (LAYOUT_REGION + LAYOUT_RANGE - LAYOUT_MIB)
+/* What the core has there: one more library of the task. */
+struct core_entry {
+    struct space_link_map map;
+    char name[PATH_MAX];
+};
+/* Fills the entry of the code, behind the task's last library. `read` reads the task's memory,
+ * `read_code` that at the code's first page. The address of the word of the task that must lead to
+ * the entry in the core, or 0 when the program has no such list. */
+uintptr_t core_make_entry(core_reader *read, const void *context, const struct space_slot *slot,
+                          core_reader *read_code, const void *code_context, const struct code *code,
+                          struct core_entry *entry);
 
 /* Adds the code of the space to the libraries that the core shows. 0, or -errno: the program has no
  * such list, or it is not in the core. */
@@ -87,6 +104,9 @@ void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes);
 
+/* The file that is mapped at the address, by an NT_FILE note; path empty: none. */
+void core_file_at(const void *content, size_t size, uintptr_t address, struct code *code);
+
 /* What the registry says of the task. 0 or -1. */
 int core_read_slot(const struct ps_space *space, const struct ps_task *task,
                    struct space_slot *slot);
@@ -100,8 +120,6 @@ struct core_record {
     struct space_slot slot;
     struct child child;
 };
-/* Reads the file of the program at that offset: bytes read. */
-typedef size_t core_reader(const void *context, uint64_t offset, void *to, size_t size);
 /* Makes the auxiliary vector lead to the program that the task shows to debuggers. `read` gives the
  * file as far as it is in memory; without its headers there the file is opened if `may_open`. */
 enum { CORE_AUXV_MAX = 256 };

@@ -264,6 +264,36 @@ static void note_files(const struct core_memory *memory, struct core_notes *note
     free(table);
 }
 
+void core_file_at(const void *content, size_t size, uintptr_t address, struct code *code)
+{
+    const char *bytes = content, *end = bytes + size;
+    uint64_t count, row[3];
+    code->path[0] = 0;
+    if (size < 2 * sizeof(count))
+        return;
+    memcpy(&count, bytes, sizeof(count));
+    if (count > (size / sizeof(count) - 2) / 3)
+        return;
+    const char *rows = bytes + 2 * sizeof(count), *name = rows + count * sizeof(row), *first = name;
+    for (uint64_t i = 0; i < count && name < end; i++) {
+        size_t length = strnlen(name, (size_t)(end - name));
+        memcpy(row, rows + i * sizeof(row), sizeof(row));
+        if (row[2] == 0) { /* the beginning of a file */
+            code->base = row[0];
+            first = name;
+        }
+        if (address >= row[0] && address < row[1] && length < sizeof(code->path) &&
+            name + length < end && strncmp(first, name, length + 1) == 0) {
+            code->low = row[0];
+            code->high = row[1];
+            memcpy(code->path, name, length);
+            code->path[length] = 0;
+            return;
+        }
+        name += length + 1;
+    }
+}
+
 void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes)
