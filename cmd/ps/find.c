@@ -317,10 +317,10 @@ int ps_each(const struct ps_query *query)
 {
     struct ps_member *members;
     int count = ps_find(&members), visited = 0, error = 0;
+    if (count < 0 || !members) /* without members there is no positive count */
+        return count;
     const struct ps_member *wanted = wanted_member(query, members, count);
     for (int from = 0, to; from < count && error == 0; from = to) {
-        /* Without members there is no positive count.
-         * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         const struct ps_member *first = &members[from];
         struct ps_key key = {first->space, first->owner, first->group};
         for (to = from;
@@ -340,8 +340,6 @@ int ps_each(const struct ps_query *query)
                 query->visited(&key, value, query->context);
         }
     }
-    if (count < 0)
-        return count;
     free(members);
     return error ? error : visited;
 }
