@@ -106,14 +106,25 @@ static void check_script(const char *path)
     rmdir(job.directory);
 }
 
+/* For the programs. */
+static char directory[] = "/tmp/fuzz-program.XXXXXX";
+static int has_directory;
+
+static void remove_directory(void)
+{
+    rmdir(directory);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char directory[] = "/tmp/fuzz-program.XXXXXX", path[PATH_MAX];
+    static char path[PATH_MAX];
     if (size < 2)
         return 0;
-    if (directory[sizeof(directory) - 2] == 'X' && access(directory, F_OK) != 0)
+    if (!has_directory++) {
         require(mkdtemp(directory) != NULL, "a directory");
+        atexit(remove_directory);
+    }
     int has_file = data[0] & 1;
     int length = (int)(size - 1 < PATH_MAX / 2 ? size - 1 : PATH_MAX / 2);
     snprintf(path, sizeof(path), "%s%.*s", has_file ? directory : "", length,
