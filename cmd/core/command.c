@@ -157,7 +157,7 @@ static unsigned count_inside(const struct code *code, const struct core_threads 
     return inside;
 }
 
-/* Debuggers do not find the code of the space by themselves: it is in no task's list of libraries.
+/* Debuggers do not find the code of the space by themselves if the task has no list of libraries.
  */
 static void say_code(const struct code *code, unsigned inside)
 {
@@ -177,6 +177,7 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
 {
     struct core_threads threads;
     struct core_memory memory;
+    static struct space_slot slot;
     struct core_notes notes = {0};
     struct code code = {.path = ""};
     unsigned inside = 0;
@@ -191,10 +192,13 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     if (result == 0) {
         result = core_choose(space, task, &memory);
         if (result == 0) {
-            core_note(space, task, &threads, &memory, &notes);
-            written = notes.failed ? -ENOMEM : core_write(fd, &memory, &notes);
             code = memory.code;
             inside = count_inside(&code, &threads);
+            if (inside && core_read_slot(space, task, &slot) == 0 &&
+                core_add_code(&slot, &memory) == 0)
+                inside = 0;
+            core_note(space, task, &threads, &memory, &notes);
+            written = notes.failed ? -ENOMEM : core_write(fd, &memory, &notes);
             core_forget(&memory);
         }
         int released = core_release(&threads);

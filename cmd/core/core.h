@@ -45,8 +45,9 @@ int core_release(struct core_threads *threads);
 struct core_segment {
     const struct map_region *region;
     uintptr_t start, end;
-    uint64_t bytes; /* from start, that the file holds; the rest is not in it */
-    int is_sparse;  /* absent pages are zero: holes in the file */
+    uint64_t bytes;      /* from start, that the file holds; the rest is not in it */
+    int is_sparse;       /* absent pages are zero: holes in the file */
+    const void *content; /* in place of the task's memory; NULL: that */
 };
 
 struct core_memory {
@@ -55,6 +56,9 @@ struct core_memory {
     size_t count, room;
     int memory, page_map; /* descriptors of /proc/PID/mem and pagemap, or -1 */
     struct code code;     /* that all tasks run; path empty: not known */
+    void *added;          /* the content of a segment that is not the task's; or NULL */
+    uintptr_t change_at;  /* where the core says `change` in place of the task's word; 0: nowhere */
+    uintptr_t change;
 };
 
 /* Of a task that is stopped: 0 or -errno. */
@@ -65,6 +69,29 @@ enum { CORE_PAGES = 4096 };
 size_t core_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
                     unsigned char present[CORE_PAGES]);
 void core_forget(struct core_memory *memory);
+
+/* Reads at that address, or offset of a file: bytes read. */
+typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t size);
+
+/* ---- chain.c ---- */
+
+/* The end of the range of slot 0, of which no task's core has anything. */
+#define CORE_ENTRY_AT (LAYOUT_REGION + LAYOUT_RANGE - LAYOUT_MIB)
+/* What the core has there: one more library of the task. */
+struct core_entry {
+    struct space_link_map map;
+    char name[PATH_MAX];
+};
+/* Fills the entry of the code, behind the task's last library. `read` reads the task's memory,
+ * `read_code` that at the code's first page. The address of the word of the task that must lead to
+ * the entry in the core, or 0 when the program has no such list. */
+uintptr_t core_make_entry(core_reader *read, const void *context, const struct space_slot *slot,
+                          core_reader *read_code, const void *code_context, const struct code *code,
+                          struct core_entry *entry);
+
+/* Adds the code of the space to the libraries that the core shows. 0, or -errno: the program has no
+ * such list, or it is not in the core. */
+int core_add_code(const struct space_slot *slot, struct core_memory *memory);
 
 /* ---- notes.c: all notes, one after another ---- */
 
@@ -77,6 +104,13 @@ void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes);
 
+/* The file that is mapped at the address, by an NT_FILE note; path empty: none. */
+void core_file_at(const void *content, size_t size, uintptr_t address, struct code *code);
+
+/* What the registry says of the task. 0 or -1. */
+int core_read_slot(const struct ps_space *space, const struct ps_task *task,
+                   struct space_slot *slot);
+
 /* Appends one note. */
 void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
                    size_t size);
@@ -86,8 +120,6 @@ struct core_record {
     struct space_slot slot;
     struct child child;
 };
-/* Reads the file of the program at that offset: bytes read. */
-typedef size_t core_reader(const void *context, uint64_t offset, void *to, size_t size);
 /* Makes the auxiliary vector lead to the program that the task shows to debuggers. `read` gives the
  * file as far as it is in memory; without its headers there the file is opened if `may_open`. */
 enum { CORE_AUXV_MAX = 256 };

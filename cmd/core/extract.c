@@ -28,6 +28,9 @@ struct extraction {
     struct space *head; /* the registry up to the files; NULL: not seen */
     struct core_record record;
     int has_slot, has_child;
+    struct code code;              /* of the space; path empty: no thread runs it */
+    unsigned char code_page[4096]; /* its first */
+    size_t code_bytes;
     char *buffer;
 };
 
@@ -175,7 +178,8 @@ static int read_registry(struct extraction *x)
 {
     const size_t head = offsetof(struct space, files);
     uint64_t start = x->at, slot = offsetof(struct space, slots) + x->slot * sizeof(x->record.slot);
-    x->head = calloc(1, sizeof(*x->head));
+    free(x->head); /* of another segment that claims to be the registry */
+    x->head = ps_allocate_head();
     if (!x->head)
         return -ENOMEM;
     if (read_some(x, x->head, head) != head || !space_is_ours(x->head, NULL))
@@ -200,6 +204,40 @@ static int is_its_own(const struct extraction *x, uintptr_t start, uintptr_t end
             return 1;
     }
     return 0;
+}
+
+/* The file that holds the code of the space, if a thread is in that code: a system call that
+ * onespace handles. */
+static void find_code(struct extraction *x)
+{
+    const struct space_operations *operations = &x->head->operations;
+    uintptr_t inside = 0;
+    struct note note;
+    struct elf_prstatus status;
+    struct user_regs_struct registers;
+    unsigned threads = 0;
+    memcpy(&inside, &operations->interpose, sizeof(inside));
+    for (size_t at = 0; next_note(x, &at, &note);)
+        if (note.type == NT_FILE)
+            core_file_at(note.content, note.size, inside, &x->code);
+    for (size_t at = 0; x->code.path[0] && next_note(x, &at, &note);)
+        if (note.type == NT_PRSTATUS && note.size == sizeof(status)) {
+            memcpy(&status, note.content, sizeof(status));
+            memcpy(&registers, &status.pr_reg, sizeof(registers));
+            threads += arch_instruction_of(&registers) - x->code.low < x->code.high - x->code.low;
+        }
+    if (threads == 0)
+        x->code.path[0] = 0;
+}
+
+/* The headers in the first page of that file. */
+static int read_code(struct extraction *x, const Elf64_Phdr *header)
+{
+    size_t size = header->p_filesz < sizeof(x->code_page) ? header->p_filesz : sizeof(x->code_page);
+    int result = go_to(x, header->p_offset);
+    if (result == 0)
+        x->code_bytes = read_some(x, x->code_page, size);
+    return result;
 }
 
 /* Zeroes become holes: through a pipe the kernel sends them. */
@@ -240,7 +278,11 @@ static int pass_memory(struct extraction *x)
         if (header->p_vaddr == LAYOUT_REGISTRY && header->p_filesz >= least) {
             result = go_to(x, header->p_offset);
             result = result == 0 ? read_registry(x) : result;
-        } else if (is_its_own(x, header->p_vaddr, header->p_vaddr + header->p_memsz))
+            if (result == 0)
+                find_code(x);
+        } else if (x->code.path[0] && header->p_vaddr == x->code.base && header->p_filesz)
+            result = read_code(x, header);
+        else if (is_its_own(x, header->p_vaddr, header->p_vaddr + header->p_memsz))
             result = keep(x, header);
     }
     x->result->is_cut = result == -ENODATA;
@@ -259,7 +301,55 @@ static size_t read_memory(const struct extraction *x, uintptr_t from, void *to, 
             continue;
         size = kept->p_filesz - inside < size ? kept->p_filesz - inside : size;
         ssize_t done = pread(x->result->to, to, size, (off_t)(kept->p_offset + inside));
-        return done > 0 ? (size_t)done : 0;
+        size_t got = done > 0 ? (size_t)done : 0;
+        memset((char *)to + got, 0, size - got); /* a hole behind what has been written so far */
+        return size;
+    }
+    return 0;
+}
+
+static size_t read_kept(const void *context, uint64_t at, void *to, size_t size)
+{
+    return read_memory(context, at, to, size);
+}
+
+static size_t read_code_page(const void *context, uint64_t at, void *to, size_t size)
+{
+    const struct extraction *x = context;
+    uint64_t inside = at - x->code.base;
+    if (inside > x->code_bytes || size > x->code_bytes - inside)
+        return 0;
+    memcpy(to, x->code_page + inside, size);
+    return size;
+}
+
+/* Adds the code to the list of libraries: chain.c. */
+static int add_code(struct extraction *x)
+{
+    static struct core_entry entry;
+    uintptr_t next = CORE_ENTRY_AT;
+    unsigned at = x->kept_count;
+    uintptr_t next_at = x->code_bytes == 0 ? 0
+                                           : core_make_entry(read_kept, x, &x->record.slot,
+                                                             read_code_page, x, &x->code, &entry);
+    for (unsigned i = 0; next_at && i < x->kept_count; i++) {
+        const Elf64_Phdr *kept = &x->kept[i];
+        if (next_at < kept->p_vaddr || next_at - kept->p_vaddr >= kept->p_filesz)
+            continue;
+        int result = put(x, &next, sizeof(next), kept->p_offset + (next_at - kept->p_vaddr));
+        result = result == 0 ? put(x, &entry, sizeof(entry), x->out) : result;
+        for (; at > 0 && x->kept[at - 1].p_vaddr > CORE_ENTRY_AT; at--)
+            x->kept[at] = x->kept[at - 1];
+        x->kept[at] = (Elf64_Phdr){.p_type = PT_LOAD,
+                                   .p_flags = PF_R,
+                                   .p_offset = x->out,
+                                   .p_vaddr = CORE_ENTRY_AT,
+                                   .p_filesz = sizeof(entry),
+                                   .p_memsz = sizeof(entry),
+                                   .p_align = 1};
+        x->kept_count++;
+        x->out += (sizeof(entry) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+        return result;
     }
     return 0;
 }
@@ -386,6 +476,8 @@ int core_extract(struct core_extract *extract)
         result = pass_memory(&x);
     if (result == 0 && !x.has_slot)
         result = -ESRCH;
+    if (result == 0)
+        result = add_code(&x);
     if (result == 0)
         result = write_notes(&x);
     free(x.headers);

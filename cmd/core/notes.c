@@ -17,12 +17,17 @@
 #include "cmd/core/core.h"
 #include "cmd/lib/user.h"
 
+int core_read_slot(const struct ps_space *space, const struct ps_task *task,
+                   struct space_slot *slot)
+{
+    uintptr_t at = LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(*slot);
+    return task->id == 0 || ps_copy(space->source_pid, at, slot, sizeof(*slot)) != 0 ? -1 : 0;
+}
+
 static int read_record(const struct ps_space *space, const struct ps_task *task,
                        struct core_record *record)
 {
-    uintptr_t at =
-        LAYOUT_REGISTRY + offsetof(struct space, slots) + task->slot * sizeof(record->slot);
-    if (task->id == 0 || ps_copy(space->source_pid, at, &record->slot, sizeof(record->slot)) != 0 ||
+    if (core_read_slot(space, task, &record->slot) != 0 ||
         ps_copy(space->source_pid, record->slot.child_record, &record->child,
                 sizeof(record->child)) != 0)
         return -1;
@@ -52,15 +57,15 @@ static void *reserve(struct core_notes *notes, size_t size)
 void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
                    size_t size)
 {
-    enum { NAME_ROOM = 8 };
     Elf64_Nhdr header = {
         .n_namesz = (Elf64_Word)strlen(name) + 1, .n_descsz = (Elf64_Word)size, .n_type = type};
-    unsigned char *place = reserve(notes, sizeof(header) + NAME_ROOM + (size + 3) / 4 * 4);
+    const size_t name_room = (header.n_namesz + UINT64_C(3)) / 4 * 4;
+    unsigned char *place = reserve(notes, sizeof(header) + name_room + (size + 3) / 4 * 4);
     if (!place)
         return;
     memcpy(place, &header, sizeof(header));
     memcpy(place + sizeof(header), name, header.n_namesz);
-    memcpy(place + sizeof(header) + NAME_ROOM, content, size);
+    memcpy(place + sizeof(header) + name_room, content, size);
 }
 
 /* ---- The process ---- */
@@ -257,6 +262,36 @@ static void note_files(const struct core_memory *memory, struct core_notes *note
     }
     core_add_note(notes, "CORE", NT_FILE, table, size + names);
     free(table);
+}
+
+void core_file_at(const void *content, size_t size, uintptr_t address, struct code *code)
+{
+    const char *bytes = content, *end = bytes + size;
+    uint64_t count, row[3];
+    code->path[0] = 0;
+    if (size < 2 * sizeof(count))
+        return;
+    memcpy(&count, bytes, sizeof(count));
+    if (count > (size / sizeof(count) - 2) / 3)
+        return;
+    const char *rows = bytes + 2 * sizeof(count), *name = rows + count * sizeof(row), *first = name;
+    for (uint64_t i = 0; i < count && name < end; i++) {
+        size_t length = strnlen(name, (size_t)(end - name));
+        memcpy(row, rows + i * sizeof(row), sizeof(row));
+        if (row[2] == 0) { /* the beginning of a file */
+            code->base = row[0];
+            first = name;
+        }
+        if (address >= row[0] && address < row[1] && length < sizeof(code->path) &&
+            name + length < end && strncmp(first, name, length + 1) == 0) {
+            code->low = row[0];
+            code->high = row[1];
+            memcpy(code->path, name, length);
+            code->path[length] = 0;
+            return;
+        }
+        name += length + 1;
+    }
 }
 
 void core_note(const struct ps_space *space, const struct ps_task *task,

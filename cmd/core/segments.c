@@ -139,7 +139,7 @@ static int add_shared(struct core_memory *memory, const struct map_region *regio
     int result = 0, is_present = 0;
     for (uintptr_t at = region->start; result == 0 && at < region->end;) {
         uintptr_t end = end_of_run(memory, at, region->end, &is_present);
-        struct core_segment segment = {region, at, end, is_present ? end - at : 0, 0};
+        struct core_segment segment = {region, at, end, is_present ? end - at : 0, 0, NULL};
         result = append(memory, &segment);
         at = end;
     }
@@ -151,7 +151,7 @@ static int add_region(struct core_memory *memory, const struct map_region *regio
     uint64_t bytes = bytes_of(memory, region, filter);
     if (region->permissions[3] == 's' && bytes)
         return add_shared(memory, region);
-    struct core_segment segment = {region, region->start, region->end, bytes, !region->name};
+    struct core_segment segment = {region, region->start, region->end, bytes, !region->name, NULL};
     return append(memory, &segment);
 }
 
@@ -214,6 +214,7 @@ void core_forget(struct core_memory *memory)
     if (memory->page_map >= 0)
         close(memory->page_map);
     free(memory->segments);
+    free(memory->added);
     map_free(&memory->map);
     *memory = (struct core_memory){.memory = -1, .page_map = -1};
 }

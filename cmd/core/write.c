@@ -120,6 +120,11 @@ static void put_segment(struct writing *writing, const struct core_memory *memor
 {
     static unsigned char present[CORE_PAGES];
     uintptr_t end = segment->start + segment->bytes;
+    off_t begin = writing->at;
+    if (segment->content) {
+        put(writing, segment->content, segment->bytes);
+        return;
+    }
     for (uintptr_t at = segment->start; at < end && writing->result == 0;) {
         size_t pages = BUFFER / ARCH_PAGE, run = 0;
         uintptr_t until = end - at < BUFFER ? end : at + BUFFER;
@@ -137,6 +142,10 @@ static void put_segment(struct writing *writing, const struct core_memory *memor
             writing->at += (off_t)(run * ARCH_PAGE);
         at += run * ARCH_PAGE;
     }
+    if (memory->change_at >= segment->start && memory->change_at < end && writing->result == 0 &&
+        pwrite(writing->fd, &memory->change, sizeof(memory->change),
+               begin + (off_t)(memory->change_at - segment->start)) != sizeof(memory->change))
+        writing->result = -errno;
 }
 
 int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes)

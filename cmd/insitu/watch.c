@@ -148,10 +148,18 @@ static int patience_ms(const struct insitu_request *request)
 
 /* ---- */
 
+/* It may name what the producer has named. */
+static const char *message(void)
+{
+    static char text[1024];
+    snprintf(text, sizeof(text), "%s", onespace_insitu_message());
+    return output_clean(text);
+}
+
 /* The channel has no further step: an exit status, or -1 for 0. */
 static int end(int result)
 {
-    fprintf(stderr, "onespace insitu watch: %s\n", onespace_insitu_message());
+    fprintf(stderr, "onespace insitu watch: %s\n", message());
     return result == -ENODATA ? -1 : 1;
 }
 
@@ -198,7 +206,7 @@ static int open_channel(struct watching *watching)
                 request->channel, request->wait);
     else
         fprintf(stderr, "onespace insitu watch: %s\n",
-                *onespace_insitu_message() ? onespace_insitu_message() : strerror(-result));
+                *onespace_insitu_message() ? message() : strerror(-result));
     return 1;
 }
 

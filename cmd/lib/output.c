@@ -67,6 +67,15 @@ static unsigned columns_of(const char *text, size_t bytes)
     return columns;
 }
 
+static void print_clean(FILE *out, const char *text, size_t size)
+{
+    for (size_t at = 0; at < size; at++) {
+        unsigned bytes = control_bytes(text, at, size);
+        fputc(bytes ? '?' : text[at], out);
+        at += bytes > 1;
+    }
+}
+
 void output_wrapped(FILE *out, unsigned width, unsigned at, unsigned indent, const char *text)
 {
     int at_start = 1;
@@ -78,7 +87,9 @@ void output_wrapped(FILE *out, unsigned width, unsigned at, unsigned indent, con
             at = indent;
             at_start = 1;
         }
-        fprintf(out, "%s%.*s", at_start ? "" : " ", (int)length, text);
+        if (!at_start)
+            fputc(' ', out);
+        print_clean(out, text, length);
         at += columns + !at_start;
         at_start = 0;
         text += length;
@@ -238,6 +249,8 @@ static void print_string(FILE *out, const char *text)
             fprintf(out, "\\%c", *at);
         else if (*at < ' ' || *at == 0x7f)
             fprintf(out, "\\u%04x", *at);
+        else if (length == 2 && *at == 0xc2 && at[1] < 0xa0) /* C1, which controls terminals, too */
+            fprintf(out, "\\u%04x", at[1]);
         else
             fwrite(at, 1, length, out);
         at += length ? length : 1;

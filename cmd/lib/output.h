@@ -21,7 +21,8 @@ void output_clean_lines(char *text, size_t size);
 int output_has_control(const char *text);
 
 /* Prints words of `text`, the first at column `at`; what does not fit into `width` columns (0: no
- * limit) goes to lines that start at column `indent`. No newline at the end. */
+ * limit) goes to lines that start at column `indent`. No newline at the end. Control characters are
+ * replaced as by output_clean. */
 void output_wrapped(FILE *out, unsigned width, unsigned at, unsigned indent, const char *text);
 
 /* "3.1M": bytes with one suffix. "2:05", "1:02:03", "3d04h": seconds. Into text, which is returned.

@@ -214,13 +214,6 @@ static int is_wanted(const struct ps_space *space, const char *wanted)
 
 enum { NOT_VISITED = PS_VALUE_MAX + 1, NOT_BECOME, MEMORIES = 2 };
 
-static void free_space(struct ps_space *space)
-{
-    free(space->tasks);
-    free(space->channels);
-    free(space->shared);
-}
-
 /* The value of the visit, or NOT_VISITED. */
 static int read_and_visit(const struct ps_query *query, const struct ps_key *key,
                           const struct ps_member *members, unsigned count)
@@ -231,7 +224,7 @@ static int read_and_visit(const struct ps_query *query, const struct ps_key *key
         return value; /* it has ended meanwhile */
     if (!query->wanted || is_wanted(&space, query->wanted))
         value = query->visit(&space, query->context);
-    free_space(&space);
+    ps_free(&space);
     return value;
 }
 
@@ -324,10 +317,10 @@ int ps_each(const struct ps_query *query)
 {
     struct ps_member *members;
     int count = ps_find(&members), visited = 0, error = 0;
+    if (count < 0 || !members) /* without members there is no positive count */
+        return count;
     const struct ps_member *wanted = wanted_member(query, members, count);
     for (int from = 0, to; from < count && error == 0; from = to) {
-        /* Without members there is no positive count.
-         * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         const struct ps_member *first = &members[from];
         struct ps_key key = {first->space, first->owner, first->group};
         for (to = from;
@@ -347,8 +340,6 @@ int ps_each(const struct ps_query *query)
                 query->visited(&key, value, query->context);
         }
     }
-    if (count < 0)
-        return count;
     free(members);
     return error ? error : visited;
 }

@@ -113,10 +113,15 @@ int ps_each(const struct ps_query *query);
  * `command`. */
 void ps_explain(const char *command, const char *wanted, int result);
 
-/* read.c: reads one space, given those of its members that were found. 0, or -ESRCH when it has
- * ended meanwhile. The caller frees space->tasks, ->channels and ->shared. */
+/* read.c: reads one space, given those of its members that were found. 0, and then the caller ends
+ * with ps_free; or -ESRCH when it has ended meanwhile. */
 int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned count,
             struct ps_space *space);
+void ps_free(struct ps_space *space);
+
+/* read.c: memory for the registry up to the files, which is all that is read of it, zeroed; the
+ * rest must not be used. NULL: out of memory. The caller frees it. */
+struct space *ps_allocate_head(void);
 
 /* read.c: copies from the memory of a process. 0 or -errno. */
 long ps_copy(int pid, uintptr_t address, void *to, size_t size);

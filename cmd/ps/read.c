@@ -74,6 +74,14 @@ long ps_copy(int pid, uintptr_t address, void *to, size_t size)
     return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
 }
 
+struct space *ps_allocate_head(void)
+{
+    const size_t align = _Alignof(struct space);
+    const size_t size = (offsetof(struct space, files) + align - 1) / align * align;
+    struct space *head = aligned_alloc(align, size);
+    return head ? memset(head, 0, size) : NULL;
+}
+
 /* A forked child still has a copy of the registry, but the mark was cleared (MADV_WIPEONFORK). */
 static long copy_head(int pid, struct space *head)
 {
@@ -322,13 +330,24 @@ static long list_members(struct reading *reading, long error)
     return 0;
 }
 
+void ps_free(struct ps_space *space)
+{
+    free(space->tasks);
+    free(space->channels);
+    free(space->shared);
+    space->tasks = NULL;
+    space->channels = NULL;
+    space->shared = NULL;
+    space->task_count = space->channel_count = 0;
+}
+
 int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned count,
             struct ps_space *space)
 {
     struct reading reading = {.key = key, .members = members, .count = count, .space = space};
     *space = (struct ps_space){.key = *key, .created = -1};
     long result = -ESRCH, refused = 0;
-    reading.head = calloc(1, sizeof(*reading.head)); /* pages that are not written cost nothing */
+    reading.head = ps_allocate_head();
     if (!reading.head)
         return -ENOMEM;
     for (unsigned i = 0; i < count && result != 0; i++) {
@@ -339,13 +358,12 @@ int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned 
         if (result != 0)
             continue;
         result = is_ours(&reading) ? read_space(&reading) : -ESRCH;
+        if (result != 0)
+            ps_free(space);
         if (space->problem[0])
             break;
     }
     if (result != 0 && (refused || space->problem[0])) {
-        free(space->tasks);
-        space->tasks = NULL;
-        space->task_count = 0;
         space->source_pid = 0;
         result = list_members(&reading, refused);
     }

@@ -191,6 +191,14 @@ def test_text_fits_the_terminal(job, guests):
     assert all(len(line) <= 60 for line in lines if fixed not in line), lines
 
 
+def test_hostile_interpreter_does_not_reach_the_terminal(job, tmp_path):
+    script = tmp_path / "script"
+    script.write_bytes(b"#!/no\x1b[31m\xc2\x9b1m/such\n")
+    script.chmod(0o755)
+    result = job.run([*CHECK, script])
+    assert result.code == 1 and "/no?[31m?1m/such" in result.out.replace("\n    ", ""), str(result)
+
+
 def test_hostile_name_does_not_reach_the_terminal(job, tmp_path):
     result = job.run([*CHECK, f"{tmp_path}/\x1b[31m\n"])
     assert result.code == 1 and "\x1b" not in result.out and result.out.count("\n") == 1, result

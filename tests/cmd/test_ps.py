@@ -227,6 +227,16 @@ def test_problem_reaches_no_terminal_with_control_characters(job, started, guest
     assert "a?]0;title???1mb?c" in look(job, false.pid)["problem"]
 
 
+def test_json_escapes_what_controls_a_terminal(job, started, observed, tmp_path):
+    program = tmp_path / "a\u009b1m\x7f"
+    program.write_bytes(pathlib.Path(observed).read_bytes())
+    program.chmod(0o755)
+    run = started(str(program))
+    result = job.run([*PS, "--json", str(run.pid)])
+    assert "\\u009b1m\\u007f" in result.out and "\u009b" not in result.out, str(result)
+    assert tasks_of(look(job, run.pid))[0]["program"] == str(program)
+
+
 def test_registry_not_yet_filled_is_no_space(job, started, guests):
     false = started("empty", command=[guests("false_registry")])
     assert job.run([*PS, str(false.pid)]).code == 1
