@@ -127,14 +127,6 @@ static int serve_round(struct host *host, int timeout_ms)
     return !is_late;
 }
 
-/* The caller holds the directory's lock. */
-static void leave_directory(struct host *host, const char *directory)
-{
-    unlink(host->socket_path);
-    close(host->listener);
-    host_sweep(directory);
-}
-
 /* Stops listening unless a shim waits to be accepted; new ones wait for the directory's lock, and
  * then start a host of their own. */
 static int stop_listening(struct host *host, const char *directory)
@@ -145,9 +137,13 @@ static int stop_listening(struct host *host, const char *directory)
         close(lock);
         return 0;
     }
-    leave_directory(host, directory);
-    if (lock >= 0)
+    if (lock != -ESTALE && lock != -EPERM) /* the directory is still this user's */
+        unlink(host->socket_path);
+    close(host->listener);
+    if (lock >= 0) {
+        host_sweep(directory);
         close(lock);
+    }
     return 1;
 }
 
