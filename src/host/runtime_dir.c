@@ -2,8 +2,8 @@
  *
  * Where there is no XDG_RUNTIME_DIR, any user may have made /tmp/onespace-UID before, and only that
  * user may remove it from a sticky /tmp. Then the directory is /tmp/onespace-UID.TIME, whose name
- * cannot be known beforehand. Processes of the user that start at the same time agree on one without a
- * lock, which others could hold:
+ * cannot be known beforehand. Processes of the user that start at the same time agree on one
+ * without a lock, which others could hold:
  *
  * - TIME is that of the attempt. An attempt that takes longer than MAKE_MS is undone and repeated.
  * - The directory of the earliest attempt counts, but not before SETTLE_MS after it: by then each
