@@ -122,7 +122,8 @@ static int serve_round(struct host *host, int timeout_ms)
     host_serve_queue(host, is_late);
     launch_end_failed(host);
     free(watched);
-    while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
+    /* Orphans of tasks, adopted as subreaper; not what hydra_status.c traces. */
+    while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
         ;
     return !is_late;
 }
