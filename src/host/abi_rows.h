@@ -11,9 +11,10 @@
     ROW(struct protocol_told, securebits, 12, 4) \
     ROW(struct protocol_told, session_keyring, 16, 4) \
     ROW(struct protocol_told, speculation, 20, 12) \
+    ROW(struct protocol_told, mdwe, 32, 4) \
     ROW(struct protocol_greeting, header, 0, 24) \
     ROW(struct protocol_greeting, file, 24, 256) \
-    ROW(struct protocol_greeting, told, 280, 32) \
+    ROW(struct protocol_greeting, told, 280, 40) \
     ROW(struct protocol_request, header, 0, 24) \
     ROW(struct protocol_request, flags, 24, 4) \
     ROW(struct protocol_request, argc, 28, 4) \
@@ -27,11 +28,11 @@
     ROW(struct protocol_request, launch, 64, 8) \
     ROW(struct protocol_request, stack_size, 72, 8) \
     ROW(struct protocol_request, policy_mode, 80, 4) \
-    ROW(struct protocol_request, reserved, 84, 4) \
+    ROW(struct protocol_request, is_hydra, 84, 4) \
     ROW(struct protocol_request, policy_nodes, 88, 128) \
     ROW(struct protocol_request, signal_mask, 216, 8) \
     ROW(struct protocol_request, ignored, 224, 8) \
-    ROW(struct protocol_request, told, 232, 32) \
+    ROW(struct protocol_request, told, 232, 40) \
     ROW(struct protocol_signal, number, 0, 4) \
     ROW(struct protocol_signal, is_queued, 4, 4) \
     ROW(struct protocol_signal, value, 8, 8) \

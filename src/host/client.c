@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/process.h"
+#include "host/hydra_status.h"
 #include "host/job/departure.h"
 #include "host/peer.h"
 #include "host/protocol.h"
@@ -94,13 +96,15 @@ void host_pass_end_on(struct host *host)
             warn_of_departure(client, &reply);
             launch_say_shortage(client->launch, reply.status.status, reply.message,
                                 sizeof(reply.message));
+            if (!WIFEXITED(reply.status.status) || WEXITSTATUS(reply.status.status) != 0)
+                hydra_status_hold(host, client);
             protocol_send(client->socket, &reply, sizeof(reply));
             close(client->socket);
         }
         oversubscribed_remove();
         *at = client->next;
-        if (client->launch)
-            client->launch->running--;
+        if (client->launch && --client->launch->running == 0)
+            hydra_status_release(client->launch);
         launch_leave(host, client->launch);
         free(client);
         return;

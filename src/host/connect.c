@@ -232,15 +232,15 @@ static void await_end(const char *directory, const char *name)
 int host_find(const char *name)
 {
     char directory[64];
-    runtime_dir_name(directory, sizeof(directory));
-    return try_connect(directory, name);
+    int result = runtime_dir_find(directory, sizeof(directory));
+    return result < 0 ? result : try_connect(directory, name);
 }
 
 void host_tidy(const char *name)
 {
     char directory[64];
-    runtime_dir_name(directory, sizeof(directory));
-    int lock = runtime_dir_lock(directory);
+    int found = runtime_dir_find(directory, sizeof(directory));
+    int lock = found < 0 ? found : runtime_dir_lock(directory);
     if (lock < 0)
         return; /* another shim has removed all of it */
     await_end(directory, name);
@@ -273,6 +273,8 @@ int host_connect(const char *name, int launcher, int expected, char *message, si
     int result = -ESTALE;
     for (int tries = 0; tries < CONNECT_TRIES && result == -ESTALE; tries++) {
         result = runtime_dir_open(directory, sizeof(directory), message, size);
+        if (result == -ESTALE)
+            continue;
         if (result < 0)
             return result;
         result = try_connect(directory, name);

@@ -122,17 +122,10 @@ static int serve_round(struct host *host, int timeout_ms)
     host_serve_queue(host, is_late);
     launch_end_failed(host);
     free(watched);
-    while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans of tasks, adopted as subreaper */
+    /* Orphans of tasks, adopted as subreaper; not what hydra_status.c traces. */
+    while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
         ;
     return !is_late;
-}
-
-/* The caller holds the directory's lock. */
-static void leave_directory(struct host *host, const char *directory)
-{
-    unlink(host->socket_path);
-    close(host->listener);
-    host_sweep(directory);
 }
 
 /* Stops listening unless a shim waits to be accepted; new ones wait for the directory's lock, and
@@ -145,9 +138,13 @@ static int stop_listening(struct host *host, const char *directory)
         close(lock);
         return 0;
     }
-    leave_directory(host, directory);
-    if (lock >= 0)
+    if (lock != -ESTALE && lock != -EPERM) /* the directory is still this user's */
+        unlink(host->socket_path);
+    close(host->listener);
+    if (lock >= 0) {
+        host_sweep(directory);
         close(lock);
+    }
     return 1;
 }
 

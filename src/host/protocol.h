@@ -31,7 +31,7 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   8u
+#define PROTOCOL_ABI   9u
 
 enum {
     PROTOCOL_FDS_MAX = 8192,
@@ -46,6 +46,7 @@ struct protocol_told {
     uint32_t personality;
     int32_t securebits, session_keyring;
     int32_t speculation[PROTOCOL_SPECULATION]; /* as PR_GET_SPECULATION_CTRL has it */
+    int32_t mdwe;                              /* as PR_GET_MDWE has it */
 };
 
 /* Why a request asks for no task, but tells that the launch cannot have all its ranks here. */
@@ -66,7 +67,8 @@ struct protocol_request {
     uint32_t absence;       /* enum protocol_absence */
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
-    int32_t policy_mode, reserved; /* memory policy, 0: default */
+    int32_t policy_mode; /* memory policy, 0: default */
+    uint32_t is_hydra;   /* the launcher combines statuses as Hydra does (host/hydra_status.h) */
     uint64_t policy_nodes[16];
     uint64_t signal_mask, ignored; /* bit n-1 for signal n */
     struct protocol_told told;

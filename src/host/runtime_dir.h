@@ -8,13 +8,15 @@
 #define RUNTIME_DIR_FIX                                                                            \
     ": set XDG_RUNTIME_DIR to a directory of yours that can be written, with mode 0700"
 
-/* The directory's path, whether it is there or not. */
-void runtime_dir_name(char *path, size_t size);
+/* The directory that there is: 0, or -errno when there is none that is the user's alone. */
+int runtime_dir_find(char *path, size_t size);
 /* Makes the directory if needed and checks that it is the user's alone (mode 0700, no link): in
- * XDG_RUNTIME_DIR, else in /tmp. 0 or -errno with *message. */
+ * XDG_RUNTIME_DIR, else in /tmp, under another name where another user has taken that. 0, -ESTALE:
+ * it was removed meanwhile, try again; or another -errno with *message. */
 int runtime_dir_open(char *path, size_t size, char *message, size_t message_size);
 /* Takes the directory's lock, which orders the start and the end of hosts: a descriptor to close,
- * or -errno. -ESTALE: the directory was removed meanwhile, open it again. */
+ * or -errno. -ESTALE: the directory was removed meanwhile, open it again. -EPERM: it is
+ * another user's. */
 int runtime_dir_lock(const char *path);
 
 #endif

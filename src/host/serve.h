@@ -18,6 +18,8 @@ struct client {
     int task;   /* id, 0: none */
     int pid;
     uint64_t start_ticks;                /* of that PID */
+    struct peer peer;                    /* the shim */
+    int is_hydra;                        /* its launcher */
     char program[256];                   /* as it was named */
     int is_numbered, is_first, is_apart; /* apart: it should have a number and has none */
     struct launch *launch;               /* NULL: not of a launcher */

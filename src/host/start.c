@@ -45,6 +45,8 @@ static void set_apart(const struct host *host, struct job *job, struct client *c
     client->launch = job->launch;
     client->is_numbered = request->number >= 0;
     client->is_first = request->number == 0;
+    client->is_hydra = request->is_hydra != 0;
+    client->peer = job->peer;
     client->is_apart = client->is_numbered && must_be_apart(host, job->launch);
     if (client->is_apart) {
         request->number = request->ntasks = -1;

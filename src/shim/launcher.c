@@ -5,7 +5,9 @@
  * space best. */
 #include "shim/launcher.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,23 +74,43 @@ static int number_from(const char *variable)
     return digits > 0 && digits < 10 && !value[digits] ? atoi(value) : -1;
 }
 
-/* Slurm's list of tasks per node, "2(x3),1" for 2,2,2,1: the entry of our node, or -1. */
-static int slurm_local_size(void)
+/* A number of digits alone at *at, which moves behind it: up to INT_MAX, or -1. */
+static int take_number(const char **at)
 {
-    const char *list = getenv("SLURM_STEP_TASKS_PER_NODE"), *node = getenv("SLURM_NODEID");
-    long left = node ? atol(node) : -1;
-    while (list && left >= 0 && *list >= '0' && *list <= '9') {
-        char *end;
-        long tasks = strtol(list, &end, 10), nodes = 1;
-        if (strncmp(end, "(x", 2) == 0)
-            nodes = strtol(end + 2, &end, 10);
+    char *end;
+    if (**at < '0' || **at > '9')
+        return -1;
+    errno = 0;
+    long number = strtol(*at, &end, 10);
+    *at = end;
+    return errno || number > INT_MAX ? -1 : (int)number;
+}
+
+int launcher_slurm_tasks(const char *list, int node)
+{
+    for (int left = node; left >= 0;) {
+        int nodes = 1, tasks = take_number(&list);
+        if (strncmp(list, "(x", 2) == 0) {
+            list += 2;
+            nodes = take_number(&list);
+            if (*list++ != ')')
+                return -1;
+        }
+        if (tasks < 0 || nodes <= 0 || (*list && *list != ','))
+            return -1;
         if (left < nodes)
-            return (int)tasks;
+            return tasks;
         left -= nodes;
-        end += *end == ')';
-        list = *end == ',' ? end + 1 : end;
+        if (!*list++)
+            return -1;
     }
     return -1;
+}
+
+static int slurm_local_size(void)
+{
+    const char *list = getenv("SLURM_STEP_TASKS_PER_NODE");
+    return list ? launcher_slurm_tasks(list, number_from("SLURM_NODEID")) : -1;
 }
 
 /* A name made of what may be long or hold any character. */

@@ -16,5 +16,8 @@ struct launcher {
 
 /* Looks at the environment and the ancestors. Never fails. */
 void launcher_find(struct launcher *launcher);
+/* Slurm's list of tasks per node, "2(x3),1" for 2,2,2,1: the entry of that node, counted from 0, or
+ * -1 when there is none. */
+int launcher_slurm_tasks(const char *list, int node);
 
 #endif

@@ -57,6 +57,12 @@ static char *join_texts(char *const *argv, char *const *envp, struct protocol_re
     return texts;
 }
 
+static int hydra_socket(void)
+{
+    const char *text = getenv("PMI_FD");
+    return text ? atoi(text) : -1;
+}
+
 static void fill_request(struct protocol_request *request, const struct shim_job *job,
                          const sigset_t *mask)
 {
@@ -73,6 +79,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
     request->ntasks = job->ntasks;
     request->launch = hash_text(HASH_SEED, job->launch);
     request->stack_size = job->stack_size;
+    request->is_hydra = hydra_socket() >= 0;
     if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
         0)
         request->policy_mode = 0;
@@ -83,8 +90,7 @@ static void fill_request(struct protocol_request *request, const struct shim_job
  * Hydra takes end-of-file before the shim's exit status for a crash of the rank. */
 void request_close_copies(const struct sent_fds *sent)
 {
-    const char *text = getenv("PMI_FD");
-    int hydra = text ? atoi(text) : -1;
+    int hydra = hydra_socket();
     for (unsigned i = 0; i < sent->count; i++)
         if (sent->fds[i] != STDERR_FILENO && sent->fds[i] != hydra)
             close(sent->fds[i]);

@@ -107,4 +107,30 @@ cc -I../../src -I../../src/arch/x86_64 -I../../include -D_GNU_SOURCE -o "$work/r
 "$work/request" 1 0 "" >"$request/empty_word"
 "$work/request" 0 1 PATH=/bin >"$request/no_program"
 
+# Messages with descriptors: see rights_fuzz.c.
+rights=corpus/rights_fuzz
+rm -rf "$rights"
+mkdir -p "$rights"
+make_rights() { # name, hexadecimal bytes
+    perl -e 'print pack "H*", $ARGV[0]' "$2" >"$rights/$1"
+}
+make_rights one 0001040100
+make_rights second_in_the_padding 0001040200
+make_rights batch 00030c0300
+make_rights two_batches 0008100420100400
+make_rights in_parts 0003010301080003
+make_rights too_many 00030cfa00
+make_rights full_table 40030c0300
+make_rights reply 8001ff0100
+# Lists of CPUs and of Slurm's tasks: see lists_fuzz.c.
+lists=corpus/lists_fuzz
+rm -rf "$lists"
+mkdir -p "$lists"
+printf '\0000,2-4' >"$lists/cpus"
+printf '\0017' >"$lists/cpu"
+printf '\0030-1023,5' >"$lists/all_cpus"
+printf '\2002(x3),1' >"$lists/tasks"
+printf '\20316,8(x2),4(x1000000),1' >"$lists/many_tasks"
+printf '\20199999999999999999999(x2),1' >"$lists/overflow"
+
 du -sb corpus

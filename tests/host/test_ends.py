@@ -9,6 +9,7 @@ import time
 import pytest
 
 from jobs import RUN
+from launchers import MPIS
 
 TIME = 40
 # How a rank ends: its exit status, or minus the signal that ends it.
@@ -37,6 +38,17 @@ def expect_the_same(job, mpi, program, what, allowed, **options):
         what(command)
         result = command.finish()
         assert result.code in allowed, f"{allowed} are allowed: {result}"
+
+
+@pytest.mark.parametrize("way,code", [("exit", 3), ("abort", 6)])
+@pytest.mark.parametrize("name", ["mpich", "wheel-mpich"])
+def test_status_of_a_failed_rank_is_the_jobs_under_hydra(job, guests, name, way, code):
+    """Not that of the ranks that Hydra kills then, nor the bitwise or of both."""
+    mpi = MPIS[name].needed()
+    argv = mpi.command(4, [*RUN, guests.mpi(mpi, "mpi_end"), way])
+    for _ in range(8):
+        result = job.run(argv, timeout=TIME, env=mpi.env)
+        assert result.code == code, str(result)
 
 
 def ranks_ready(command):

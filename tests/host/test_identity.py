@@ -102,6 +102,14 @@ def test_identity_that_prctl_sets_follows_into_the_task(job, host, guests, what)
     assert result.code == 0 and result.out == plain.out, f"{plain}\n{result}"
 
 
+def test_memory_that_may_not_be_writable_and_executable_refuses_the_shim(job, host, guests):
+    """The kernel keeps that once for all that share memory."""
+    result = job.run([guests("prctl_set"), "mdwe", *SPACE, "echo", "ran"])
+    if result.code == 77:
+        pytest.skip("before Linux 6.3")
+    is_refused(result, "mdwe")
+
+
 @pytest.fixture
 def group():
     """A control group, as a preexec_fn by which a command starts in it."""

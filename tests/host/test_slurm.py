@@ -171,6 +171,16 @@ def test_termination_reaches_the_ranks(job, guests, srun):
     assert codes[0] == codes[1]
 
 
+def test_scancel_leaves_nothing(job, guests, srun):
+    """The host is no descendant of the step's daemon, which kills the shims alone (proctrack/linuxproc). That nothing
+    of the job is left the fixture checks."""
+    mpi, command, env = srun
+    running = job.start([*command, "-n", "2", *RUN, guests.mpi(mpi, "mpi_end"), "sleep"], env=env, timeout=60)
+    running.wait_for("ready", 2)
+    assert job.run(["scancel", "--user=root"], env=env, timeout=20).code == 0
+    assert running.finish().code != 0
+
+
 # ---- The plug-in ----
 
 SHOW = "echo $ONESPACE_TASK_ID of $ONESPACE_NTASKS"

@@ -4,6 +4,7 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -150,3 +151,60 @@ def test_two_users_have_a_host_each(job):
     theirs = job.run(as_nobody([*RUN, "--space", "same", "id", "-u"]), cwd="/", env=env)
     mine.type(b"\n")
     assert theirs.out == f"{NOBODY}\n" and mine.finish().code == 0, str(theirs)
+
+
+# ---- Another user has taken the name of the directory in /tmp ----
+
+USER = 1000000 + os.getpid()  # of this test alone
+PLACE = f"/tmp/onespace-{USER}"
+
+
+def as_user(argv):
+    return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *argv]
+
+
+@pytest.fixture
+def squatter(job):
+    if subprocess.run(as_user([ONESPACE, "--version"]), capture_output=True, cwd="/").returncode != 0:
+        pytest.skip("the build directory is not open to other users")
+    os.mkdir(PLACE, 0o755)  # root's, in a directory from which its user cannot remove it
+    yield job
+    os.rmdir(PLACE)
+    assert [name for name in os.listdir("/tmp") if name.startswith(f"onespace-{USER}")] == []
+
+
+UNSET = ["env", "-u", "XDG_RUNTIME_DIR"]
+
+
+def test_directory_in_tmp_that_another_user_has_made_is_not_used(squatter):
+    result = squatter.run(as_user([*UNSET, *RUN, "--space", "x", "echo", "ran"]), cwd="/")
+    assert result.code == 0 and result.out == "ran\n", str(result)
+    deadline = time.monotonic() + 20  # until the host has left and removed its directory
+    while squatter.hosts() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_ranks_agree_on_a_directory_in_tmp(squatter):
+    """Started at the same time, without a lock in common: all have the same reaper."""
+    count = 8
+    ranks = [squatter.start(as_user([*UNSET, *RUN, "--space", "x", "sh", "-c", "echo $PPID"]), cwd="/",
+                            env={"PMI_RANK": str(i), "MPI_LOCALRANKID": str(i), "MPI_LOCALNRANKS": str(count)})
+             for i in range(count)]
+    results = [rank.finish() for rank in ranks]
+    assert all(result.code == 0 for result in results), "\n".join(map(str, results))
+    assert len({result.out for result in results}) == 1, "\n".join(map(str, results))
+    deadline = time.monotonic() + 20
+    while squatter.hosts() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_tmp_in_which_nothing_can_be_made_is_named(job, tool):
+    """A directory that is another user's, in a /tmp where this user can make no other."""
+    script = 'mount -t tmpfs -o mode=755 none /tmp && mkdir "$0" && exec "$@"'
+    plain = job.run([tool("unshare"), "-m", "sh", "-c", script, PLACE, "true"], cwd="/")
+    if plain.code != 0:
+        pytest.skip(f"cannot mount: {plain.err}")
+    result = job.run(["unshare", "-m", "sh", "-c", script, PLACE, *as_user([*UNSET, *RUN, "--space", "x", "true"])],
+                     cwd="/")
+    said = f"{PLACE} is another user's, and no other directory can be made in /tmp: Permission denied: set XDG_RUNTIME"
+    assert result.code == 1 and said in result.err and "remove" not in result.err, str(result)

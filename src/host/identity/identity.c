@@ -17,6 +17,10 @@
 #include "base/process.h"
 #include "host/proc_status.h"
 
+#ifndef PR_GET_MDWE
+#define PR_GET_MDWE 66 /* Linux 6.3 */
+#endif
+
 #define NOT_READABLE "not readable"
 
 enum { TEXT = 1024, IO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */ };
@@ -173,7 +177,8 @@ static void compare_told(const struct protocol_told *host, const struct protocol
         const char *key;
         int host, shim;
     } told[] = {{"securebits", host->securebits, shim->securebits},
-                {"keyring", host->session_keyring, shim->session_keyring}};
+                {"keyring", host->session_keyring, shim->session_keyring},
+                {"mdwe", host->mdwe, shim->mdwe}};
     for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
         char hosts[16], shims[16];
         snprintf(hosts, sizeof(hosts), "%d", told[i].host);
@@ -261,6 +266,7 @@ void identity_tell(struct protocol_told *told)
         .session_keyring =
             (int32_t)syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0),
     };
+    told->mdwe = prctl(PR_GET_MDWE, 0, 0, 0, 0);
     for (int i = 0; i < PROTOCOL_SPECULATION; i++)
         told->speculation[i] = prctl(PR_GET_SPECULATION_CTRL, i, 0, 0, 0);
 }

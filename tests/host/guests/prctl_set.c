@@ -1,5 +1,6 @@
-/* prctl_set WHAT PROGRAM...: executes it with a timer slack of its own, or with a kind of
- * speculation that it has given up. 77: that cannot be set here. */
+/* prctl_set WHAT PROGRAM...: executes it with a timer slack of its own, with a kind of speculation
+ * that it has given up, or without the right to memory that is writable and executable. 77: that
+ * cannot be set here. */
 #include <linux/prctl.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,6 +14,8 @@ static int set(const char *what)
         return prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0L, 0L);
     if (strcmp(what, "indirect_branch") == 0)
         return prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_INDIRECT_BRANCH, PR_SPEC_DISABLE, 0L, 0L);
+    if (strcmp(what, "mdwe") == 0)
+        return prctl(65 /* PR_SET_MDWE, Linux 6.3 */, 1L, 0L, 0L, 0L);
     return -1;
 }
 
