@@ -1,4 +1,5 @@
 // tests/storage/region/bulk_test.cpp: large copies into a region and out of it.
+#include <algorithm>
 #include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -89,7 +90,7 @@ TEST_P(bulk, stores_and_loads_are_copies)
         mapped.base[offset / 2] = 'm'; /* a store beside it */
         model[offset / 2] = 'm';
         store(offset, data);
-        memcpy(model.data() + offset, data.data(), size);
+        std::copy(data.begin(), data.end(), model.begin() + long(offset));
         EXPECT_EQ(memcmp(mapped.base, model.data(), length), 0) << offset << "+" << size;
         EXPECT_EQ(load(offset, size), data);
     }

@@ -1,6 +1,7 @@
 // tests/storage/versions/crew.cpp: see crew.hpp.
 #include "crew.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -164,7 +165,7 @@ int changes(void *context, storage_ranges *ranges)
     auto &stored = static_cast<Part *>(context)->stored;
     free(ranges->range);
     ranges->range = static_cast<storage_range *>(calloc(stored.size() + 1, sizeof(storage_range)));
-    memcpy(ranges->range, stored.data(), stored.size() * sizeof(storage_range));
+    std::copy(stored.begin(), stored.end(), ranges->range);
     ranges->count = stored.size();
     stored.clear();
     return 0;

@@ -3,6 +3,7 @@
 #ifndef TESTS_STORAGE_SOLO_HPP
 #define TESTS_STORAGE_SOLO_HPP
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -37,7 +38,7 @@ struct Solo {
             list = {{0, solo->bytes.size()}};
         ranges->range =
             static_cast<storage_range *>(calloc(list.size() + 1, sizeof(storage_range)));
-        memcpy(ranges->range, list.data(), list.size() * sizeof(storage_range));
+        std::copy(list.begin(), list.end(), ranges->range);
         ranges->count = list.size();
         list.clear();
         return solo->is_unsure;
