@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t head = copied < HEAD ? copied : HEAD, rest = copied - head;
     if (whole < VERSIONS_SUMS_AT)
         whole = VERSIONS_SUMS_AT;
-    memset(file, 0, sizeof(file));
+    memset(file, 0, whole);
     memcpy(file, data + 3, head);
     /* What follows the record goes to mark, sums and data alike. */
     for (size_t at = VERSIONS_MARK_AT; rest && at + rest <= whole; at += 31 * 1024)
