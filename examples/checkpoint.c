@@ -37,7 +37,9 @@ int main(int argc, char **argv)
     MPI_Info_free(&info);
     if (!onespace_window_is_on_storage(window)) {
         fprintf(stderr, "Nothing would be saved: start this program with `onespace run`.\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Win_free(&window);
+        MPI_Finalize();
+        return 1;
     }
 
     onespace_window_version(window, &step); /* 0: there was none, and the field is zero */

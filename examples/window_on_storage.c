@@ -24,10 +24,6 @@ static MPI_Win open_window(const char *directory, int number, int rank, struct s
     MPI_Info_set(info, "storage_alloc_filename", path);
     MPI_Win_allocate(sizeof(**state), 1, info, MPI_COMM_WORLD, state, &window);
     MPI_Info_free(&info);
-    if (!onespace_window_is_on_storage(window)) {
-        fprintf(stderr, "Nothing would be saved: start this program with `onespace run`.\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
     return window;
 }
 
@@ -40,6 +36,10 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < 2; i++)
         windows[i] = open_window(argc > 1 ? argv[1] : ".", i, rank, &states[i]);
+    if (!onespace_window_is_on_storage(windows[0])) {
+        fprintf(stderr, "Nothing would be saved: start this program with `onespace run`.\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     struct state last = *states[states[1]->step > states[0]->step];
     for (int i = 0; i < 10; i++) {
         last.step++;

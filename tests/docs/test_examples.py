@@ -257,7 +257,8 @@ class Keeping:
             time.sleep(0.01)
         ranks = self.ranks()
         for pid in ranks or [job.pid]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # the launcher ends the others
+                os.kill(pid, signal.SIGKILL)
         assert job.wait(60) != 0 and len(ranks) >= 2, f"{before} {self.state()} {ranks}"
 
 

@@ -132,5 +132,45 @@ printf '\0030-1023,5' >"$lists/all_cpus"
 printf '\2002(x3),1' >"$lists/tasks"
 printf '\20316,8(x2),4(x1000000),1' >"$lists/many_tasks"
 printf '\20199999999999999999999(x2),1' >"$lists/overflow"
+# Hints: see storage_hints_fuzz.c; 8 bytes of size, a byte, then numbers of names and values.
+hints=corpus/storage_hints_fuzz
+rm -rf "$hints"
+mkdir -p "$hints"
+make_hints() { # name, a string as Perl has it
+    perl -e 'print eval qq("$ARGV[0]")' "$2" >"$hints/$1"
+}
+size='\0\0\0\0\0\x01\x86\xa0\x01'
+make_hints divided "$size"'\x027\0\x030.5\0\x04storage_first\0\x05true\0\x06false\0'
+make_hints automatic "$size"'\x024096\0\x03auto\0\x04mem_first\0\x073\0\x08false\0'
+make_hints styles "$size"'\x09read_once,write_once,random\0\x0a0640\0\x0b4\0\x0c65536\0'
+make_hints refused "$size"'\x0a640\0\x031.5\0\x02-1\0\x09sequential,random\0'
+make_hints largest '\xff\xff\xff\xff\xff\xff\xff\x0f\x01'
+
+# Slots: see version_record_fuzz.c; a byte, two bytes of size, and the fields of the record.
+record=corpus/version_record_fuzz
+rm -rf "$record"
+mkdir -p "$record"
+make_record() { # name, what is right and size, fields from the version on
+    perl -e 'print pack "H*", $ARGV[0] . "00" x 48 . $ARGV[1]' "$2" "$3" >"$record/$1"
+}
+make_record whole 0f0060 0c000000000000000000000002000000000000000000000088130000000000000100000000000000d204000000000000
+make_record empty 0f0002 0c0000000000000000000000010000000000000000000000000000000000000001000000000000000000000000000000
+make_record unsummed 070060 0c000000000000000000000002000000000000000000000088130000000000000100000000000000d204000000000000
+make_record large 0f0060 ffffffffffffffff0000000001000000ffffffffffffff7fffffffffffffff3f01000000000000000000000000000000
+
+# Directories: see versions_open_fuzz.c; six bytes of the window, and 17 of each file.
+open=corpus/versions_open_fuzz
+rm -rf "$open"
+mkdir -p "$open"
+make_directory() { # name, hexadecimal bytes
+    perl -e 'print pack "H*", $ARGV[0]' "$2" >"$open/$1"
+}
+two=0300020000000002010100000000000000 # slot 0: version 2, marked and summed
+make_directory nothing 020100000000
+make_directory two_versions 020100000000${two}0304010000000002010100000000000000
+make_directory larger 030100000000${two}0304030000000003010100000000000000
+make_directory ranks 020100010001${two}0301020101000002010100000000000000
+make_directory forged 0001000000000300fa00000000000001010100000000000000
+make_directory kinds 02010000000010000000000000000000000000000000000000200400000000000000000000000000000000
 
 du -sb corpus

@@ -20,7 +20,7 @@ GROUPS = {
     "calls": ["puts_and_gets", "large_puts_and_gets", "sync_covers_puts", "attributes", "combined",
               "auto_factor_of_what_fits_is_memory",
               "shared_contiguous", "shared_of_one_rank", "sync_calls", "sync_during_a_store",
-              "queried_part_is_synchronised"],
+              "queried_part_is_synchronised", "untracked_part_may_be_watched"],
     "hints": ["good_hints", "info_tells_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
     "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],
     "kinds": ["kinds_mix"],

@@ -75,6 +75,7 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
         {"storage_alloc_unlink", hints->unlink ? "true" : "false"},
         {"storage_alloc_discard", hints->discard ? "true" : "false"},
         {"storage_alloc_versions", versions},
+        {"storage_alloc_tracking", hints->is_untracked ? "false" : "true"},
         {"access_style", style},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {

@@ -27,6 +27,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "mpi/real/message.h"
 #include "mpi/rma/intra_node.h"
 #include "storage/versions/format.h"
 
@@ -155,6 +156,21 @@ static void set_all_unseen(const struct window *window)
             set_unseen(window, i);
 }
 
+/* 0, or a negative number: stores into the region are not seen. */
+static int track(const struct storage_window *storage, struct storage_region *region)
+{
+    static _Atomic int is_told; /* any thread that opens or uses a window sets it, relaxed */
+    int result = storage->hints.is_untracked ? -ENOTSUP : storage_region_track(region);
+    if (result == -EBUSY && !atomic_exchange_explicit(&is_told, 1, memory_order_relaxed))
+        layer_message(
+            storage->rank,
+            "stores into %s are not tracked, since a userfaultfd of another library watches "
+            "this memory: each commit reads and compares all of it; with libfabric set "
+            "FI_MR_CACHE_MONITOR=memhooks",
+            storage->hints.is_storage ? storage->hints.filename : "another rank's file");
+    return result;
+}
+
 void storage_written_begin(struct window *window)
 {
     struct storage_window *storage = window->memory;
@@ -164,8 +180,8 @@ void storage_written_begin(struct window *window)
     storage->forks = atomic_load_explicit(&forks, memory_order_relaxed);
     int is_tracked = is_seen(window);
     if (is_tracked)
-        is_tracked = storage_region_track(has_mapped_whole(storage) ? &storage->whole
-                                                                    : &storage->own.region) == 0;
+        is_tracked =
+            track(storage, has_mapped_whole(storage) ? &storage->whole : &storage->own.region) == 0;
     if (!is_tracked && has_mapped_whole(storage))
         set_all_unseen(window);
     else if (!is_tracked)
@@ -180,7 +196,7 @@ void storage_written_await(struct window *window, int rank)
         storage->others[rank].region.is_borrowed || is_unseen(window, rank))
         return;
     pthread_mutex_lock(&storage->mutex);
-    if (storage_region_track(&storage->others[rank].region) < 0)
+    if (track(storage, &storage->others[rank].region) < 0)
         set_unseen(window, rank);
     pthread_mutex_unlock(&storage->mutex);
 }

@@ -235,6 +235,9 @@ int storage_hints_read(struct storage_hints *hints, storage_lookup *lookup, void
     if (result == 0)
         result = read_word(&reading, "storage_alloc_discard", "false", "true", &hints->discard);
     if (result == 0)
+        result =
+            read_word(&reading, "storage_alloc_tracking", "true", "false", &hints->is_untracked);
+    if (result == 0)
         result = read_style(&reading, &hints->style);
     return result == 0 ? read_numbers(&reading, hints) : result;
 }

@@ -27,7 +27,7 @@ struct storage_hints {
     int has_offset; /* the offset was given */
     double factor;  /* of the window on storage, 0 to 1, or STORAGE_FACTOR_AUTO */
     int storage_first;
-    int unlink, discard;
+    int unlink, discard, is_untracked;
     unsigned style; /* enum storage_style; 0: not given */
     mode_t perm;
     unsigned striping_factor; /* 0: not given; these two only where the file system has stripes */

@@ -122,6 +122,8 @@ void storage_region_store(struct storage_region *region, int fd, uint64_t offset
                           size_t size)
 {
     size_t done = 0;
+    if (size == 0)
+        return; /* `from` may be NULL, which memmove must not be given */
     /* A truncated file is not extended again: that would hide the loss. */
     if (fd >= 0 && !region->changes && !has_failed(region) &&
         !goes_by_pointers(region, offset, size) &&
@@ -195,6 +197,8 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
                          size_t size)
 {
     size_t done = 0;
+    if (size == 0)
+        return;
     if (fd >= 0 && !has_failed(region) && !goes_by_pointers(region, offset, size))
         done = read_all(region, fd, offset, to, size);
     onespace_copy((char *)to + done, region->base + offset + done, size - done);

@@ -48,7 +48,7 @@ static int begin(struct storage_changes *changes, struct storage_region *region)
     changes->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     if (changes->fault < 0 || changes->pagemap < 0 || ioctl(changes->fault, UFFDIO_API, &api) < 0 ||
         ioctl(changes->fault, UFFDIO_REGISTER, &range) < 0)
-        return -ENOTSUP;
+        return errno == EBUSY ? -EBUSY : -ENOTSUP;
     return 0;
 }
 

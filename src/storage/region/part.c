@@ -21,8 +21,9 @@ int storage_layout_divide(struct storage_layout *layout, const struct storage_hi
                           double factor, uint64_t size, struct storage_error *error)
 {
     uint64_t page = storage_page(), offset = hints->offset;
-    uint64_t wanted = (uint64_t)((double)size * factor);
-    wanted = wanted > size || factor >= 1 ? size : wanted;
+    double share = (double)size * factor; /* may be more than size, which a double rounds */
+    uint64_t wanted = factor >= 1 || share >= (double)size ? size : (uint64_t)share;
+    wanted = wanted > size ? size : wanted;
     *layout = (struct storage_layout){offset, size, 0, hints->storage_first};
     if (wanted == size)
         return 0;

@@ -116,8 +116,9 @@ uint64_t storage_memory_available(void);
 /* Adds a range behind the others. 0 or -ENOMEM. */
 int storage_ranges_add(struct storage_ranges *ranges, uint64_t offset, uint64_t length);
 
-/* Starts tracking stores. 0, or -ENOTSUP: the kernel cannot (PAGEMAP_SCAN is of Linux 6.7);
- * storage_region_changes then reports the whole region. */
+/* Starts tracking stores. 0; -ENOTSUP: the kernel cannot (PAGEMAP_SCAN is of Linux 6.7); or -EBUSY:
+ * a userfaultfd of another library has registered the memory, and a mapping has room for one only.
+ * After a failure storage_region_changes reports the whole region. */
 int storage_region_track(struct storage_region *region);
 
 /* Replaces *changes by the ranges stored into since storage_region_track or the last call, counted

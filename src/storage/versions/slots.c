@@ -66,12 +66,15 @@ static int open_or_make(const struct storage_entry *entry, const char *path,
     if (!*is_new && errno != EEXIST)
         return -errno;
     /* Also when it existed: its creator may have died before it was durable. */
-    int fd = open_directory(entry, io, refusal);
-    if (fd >= 0 && *is_new) /* who may read a file may search its directory */
-        (void)fchmod(fd, 0700 | mode | (mode & 0444) >> 2);
-    else if (*is_new)
+    int fd = open_directory(entry, io, refusal), result = fd;
+    /* Whoever may read a file may search its directory. */
+    if (fd >= 0 && *is_new && fchmod(fd, 0700 | mode | (mode & 0444) >> 2) != 0) {
+        result = -errno;
+        close(fd);
+    }
+    if (result < 0 && *is_new)
         (void)unlinkat(entry->directory, entry->name, AT_REMOVEDIR);
-    return fd;
+    return result;
 }
 
 int versions_directory_open(const char *path, const struct versions_io *io, int *is_new,

@@ -121,9 +121,9 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     if (commit->fd < 0)
         return commit->fd;
     commit->is_new = !slot->exists;
-    if (commit->is_new)
-        (void)fchmod(commit->fd, versions->mode); /* best effort: some file systems have no modes */
     int result = 0;
+    if (commit->is_new && fchmod(commit->fd, versions->mode) != 0)
+        result = -errno;
     if (slot->exists)
         result = slot_invalidate(versions->io, commit->fd);
     slot->exists = 1;

@@ -1,5 +1,9 @@
 // tests/storage/region/changes_test.cpp: which ranges were stored into.
+#include <cerrno>
 #include <cstring>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "region.hpp"
 
@@ -89,6 +93,25 @@ TEST_F(changes, of_many_ranges_are_all_named)
     look();
     EXPECT_EQ(found.count, 2000u);
     EXPECT_EQ(found.range[1999].offset, 3998 * Page);
+}
+
+// As a network library does that watches registered memory. A mapping has room for one userfaultfd.
+TEST_F(changes, are_everything_where_another_library_watches)
+{
+    map(mapped, 0, 16 * Page);
+    int fault = int(syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */));
+    uffdio_api api = {.api = UFFD_API, .features = 1u << 15 | 1u << 13, .ioctls = 0};
+    uffdio_register range = {};
+    range.range = {reinterpret_cast<uintptr_t>(mapped.mapping), mapped.mapping_length};
+    range.mode = UFFDIO_REGISTER_MODE_WP;
+    if (fault < 0 || ioctl(fault, UFFDIO_API, &api) != 0)
+        GTEST_SKIP() << refused;
+    ASSERT_EQ(ioctl(fault, UFFDIO_REGISTER, &range), 0) << strerror(errno);
+    EXPECT_EQ(storage_region_track(&mapped), -EBUSY);
+    EXPECT_EQ(storage_region_changes(&mapped, &found), 1);
+    close(fault);
+    EXPECT_EQ(storage_region_track(&mapped), 0);
+    EXPECT_EQ(look(), "");
 }
 
 TEST_F(changes, that_are_not_tracked_are_everything)

@@ -95,9 +95,9 @@ int openat(int directory, const char *path, int flags, ...)
     return fails(CALL_OPENAT, concerns) ? -1 : NEXT(openat)(directory, path, flags, mode);
 }
 
-int mkdir(const char *path, mode_t mode)
+int mkdirat(int directory, const char *path, mode_t mode)
 {
-    return fails(CALL_MKDIR, is_below(path)) ? -1 : NEXT(mkdir)(path, mode);
+    return fails(CALL_MKDIR, is_file_below(directory)) ? -1 : NEXT(mkdirat)(directory, path, mode);
 }
 
 int fchmod(int fd, mode_t mode)
@@ -142,9 +142,10 @@ int msync(void *at, size_t length, int flags)
     return fails(CALL_MSYNC, failing.directory != NULL) ? -1 : NEXT(msync)(at, length, flags);
 }
 
-int unlink(const char *path)
+int unlinkat(int directory, const char *path, int flags)
 {
-    return fails(CALL_UNLINK, is_below(path)) ? -1 : NEXT(unlink)(path);
+    return fails(CALL_UNLINK, is_file_below(directory)) ? -1
+                                                        : NEXT(unlinkat)(directory, path, flags);
 }
 
 #endif

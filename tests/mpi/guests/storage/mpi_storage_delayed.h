@@ -1,5 +1,5 @@
 /* mpi_storage_delayed.h: the cases of mpi_storage.c about stores that the layer's call does not end
- * before another thread synchronises, and stores that no call makes. */
+ * before another thread synchronises, stores that no call makes, and userfaultfd. */
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
@@ -133,4 +133,36 @@ static void queried_part_is_synchronised(void)
     OK(MPI_Win_free(&window));
 }
 
-#define DELAYED_CASES CASE(sync_during_a_store), CASE(queried_part_is_synchronised),
+/* Whether another userfaultfd may watch the part: tracking and it exclude each other. */
+static int may_be_watched(const char *hint)
+{
+    char *base;
+    MPI_Win window;
+    OK(allocate(40960, hints(path_of("watched", rank), PAIRS("storage_alloc_versions=1", hint)),
+                &base, &window));
+    struct uffdio_api api = {.api = UFFD_API, .features = 1u << 15 | 1u << 13};
+    struct uffdio_register range = {.range = {(uintptr_t)base, 40960},
+                                    .mode = UFFDIO_REGISTER_MODE_WP};
+    int fault = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */), may = -1;
+    if (fault >= 0 && ioctl(fault, UFFDIO_API, &api) == 0) /* not before Linux 6.7 */
+        may = ioctl(fault, UFFDIO_REGISTER, &range) == 0;
+    base[7] = 'w';
+    OK(FIND(onespace_window_commit)(window, NULL));
+    close(fault);
+    OK(MPI_Win_free(&window));
+    OK(allocate(40960, hints(path_of("watched", rank), PAIRS("storage_alloc_versions=1")), &base,
+                &window));
+    CHECK(base[7] == 'w');
+    OK(MPI_Win_free(&window));
+    return may;
+}
+
+static void untracked_part_may_be_watched(void)
+{
+    CHECK(may_be_watched("storage_alloc_tracking=true") <= 0);
+    CHECK(may_be_watched("storage_alloc_tracking=false") != 0);
+}
+
+#define DELAYED_CASES                                                                              \
+    CASE(sync_during_a_store), CASE(queried_part_is_synchronised),                                 \
+        CASE(untracked_part_may_be_watched),
