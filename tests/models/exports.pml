@@ -1,18 +1,19 @@
 /* tests/models/exports.pml: one entry of the table of exports (src/space/exports.c), whose owner
  * gives it names without a lock for readers.
  *
- * The writer fills the entry USES times, alternately for two names, whose value is the use's number,
- * and frees it in between; in the end it is killed at some step, and the reaper frees the entry. Two
- * readers look for the first name. Checked: a reader that finds it has read a value that the entry
- * had under that name, as a whole; in the end the entry is free.
+ * The owner fills the entry USES times, alternately for two names, whose value is the use's number,
+ * and frees it in between. It may be killed at any step; the reaper then frees the entry. A reader
+ * looks for one of the names. Checked: a reader that finds it has read a value that the entry had
+ * under that name, as a whole; in the end the entry is free.
  *
- * Stores and loads of the fields are reordered as fences allow: the writer's stores between two
- * changes of the state go in any order, and so do a reader's loads of name and value.
+ * Stores and loads of the fields are reordered as the fences allow: between two changes of the state
+ * the owner's stores go in any order, and so do a reader's loads.
  *
  * WITHOUT=1: a reader does not compare the state after it has read the fields; 2: the state has no
- * number of uses; 3: LIVE may be seen before the fields; 4: the fields may be seen before CLAIMED. */
+ * number of uses; 3: LIVE is seen before the fields; 4: the fields are seen before CLAIMED, and so
+ * before the previous name is FREE. */
 #include "common.pml"
-#define USES 4
+#define USES 3
 
 #define FREE    0
 #define CLAIMED 1
@@ -20,43 +21,51 @@
 #define STATE(kind, use) ((WITHOUT == 2 -> 0 : (use) * 4) + (kind))
 #define KIND(state)      ((state) % 4)
 
-byte state = STATE(FREE, 0), name, low, high; /* a value in two parts, which are equal */
+byte state = FREE, name, low, high; /* a value in two parts, which are equal */
 bool killed, ended;
 
-/* Stores of one use: before[i] marks what must be visible first. */
-inline fill()
+/* The fields of a use, in any order. */
+inline fill(number)
 {
-    done = 0;
     do
-    :: done == 15 -> break
-    :: !(done & 1) && (WITHOUT == 4 || (done & 8)) -> name = use % 2; done = done | 1
-    :: !(done & 2) && (WITHOUT == 4 || (done & 8)) -> low = use; done = done | 2
-    :: !(done & 4) && (WITHOUT == 4 || (done & 8)) -> high = use; done = done | 4
-    :: !(done & 8) -> state = STATE(CLAIMED, use); done = done | 8
-    :: WITHOUT == 3 && (done & 8) && KIND(state) == CLAIMED -> state = STATE(LIVE, use)
+    :: stored == 7 -> break
+    :: !(stored & 1) -> d_step { name = (number) % 2; stored = stored | 1 }
+    :: !(stored & 2) -> d_step { low = number; stored = stored | 2 }
+    :: !(stored & 4) -> d_step { high = number; stored = stored | 4 }
     od;
-    state = STATE(LIVE, use)
+    stored = 0
 }
 
 active proctype owner()
 {
-    byte use = 0, done;
+    byte use = 0, stored = 0;
     {
         do
         :: use < USES ->
-            use++;
-            fill();
-            state = STATE(FREE, use)
+#if WITHOUT == 4
+            fill(use + 1);
+#endif
+            if
+            :: use > 0 -> state = STATE(FREE, use)
+            :: else -> skip
+            fi;
+            d_step {
+                use++;
+                state = STATE(CLAIMED, use)
+            };
+#if WITHOUT == 3
+            state = STATE(LIVE, use);
+#endif
+#if WITHOUT != 4
+            fill(use);
+#endif
+            state = STATE(LIVE, use)
         :: else -> break
         od
     } unless {
         killed
     };
-    /* The reaper: exports_drop */
-    if
-    :: KIND(state) != FREE -> state = state - KIND(state) + FREE
-    :: else -> skip
-    fi;
+    state = state - KIND(state) + FREE; /* the reaper: exports_drop */
     assert(KIND(state) == FREE);
     ended = true
 }
@@ -69,28 +78,30 @@ active proctype killer()
     fi
 }
 
-active[2] proctype reader()
+active proctype reader()
 {
-    byte seen, a, b, n, loads, now;
-    bool is_found;
+    byte seen, a, b, n, loaded;
     do
     :: ended -> break
-    :: else ->
+    :: !ended ->
         seen = state;
         if
-        :: KIND(seen) != LIVE -> skip
-        :: else ->
-            loads = 0;
+        :: KIND(seen) == LIVE ->
             do
-            :: loads == 7 -> break
-            :: !(loads & 1) -> n = name; loads = loads | 1
-            :: !(loads & 2) -> a = low; loads = loads | 2
-            :: !(loads & 4) -> b = high; loads = loads | 4
+            :: loaded == 7 -> break
+            :: !(loaded & 1) -> d_step { n = name; loaded = loaded | 1 }
+            :: !(loaded & 2) -> d_step { a = low; loaded = loaded | 2 }
+            :: !(loaded & 4) -> d_step { b = high; loaded = loaded | 4 }
             od;
-            now = state;
-            is_found = n == 1 && (now == seen || WITHOUT == 1);
-            assert(!is_found || (a == b && a % 2 == 1));
-            seen = 0; a = 0; b = 0; n = 0; loads = 0; now = 0; is_found = false
+            assert(!(n == 1 && (state == seen || WITHOUT == 1)) || (a == b && a % 2 == 1));
+            d_step {
+                seen = 0;
+                a = 0;
+                b = 0;
+                n = 0;
+                loaded = 0
+            }
+        :: else -> skip
         fi
     od
 }
