@@ -1,7 +1,7 @@
 /* cmd/ps/unmapping.c: memory of an ended task whose unmapping takes long, and what it waits for.
  *
- * The reaper's thread that unmaps (space/unmapper.h) waits where munmap does: usually for the reader
- * of a userfaultfd that watches the memory, or for a device's driver. */
+ * The reaper's thread that unmaps (space/unmapper.h) waits where munmap does: usually for the
+ * reader of a userfaultfd that watches the memory, or for a device's driver. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -89,8 +89,8 @@ void unmapping_print(FILE *out, unsigned width, const struct ps_space *space)
     int length = snprintf(text, sizeof(text), "memory of id %d has been unmapped for %s",
                           space->unmapping, output_seconds(seconds, space->unmapping_seconds));
     if (search.place[0])
-        length += snprintf(text + length, sizeof(text) - (size_t)length, ", waiting in %s",
-                           search.place);
+        length +=
+            snprintf(text + length, sizeof(text) - (size_t)length, ", waiting in %s", search.place);
     for (unsigned i = 0; i < space->task_count && length < (int)sizeof(text) / 2; i++) {
         const struct ps_task *task = &space->tasks[i];
         if (task->pid > 0 && has_userfaultfd(task->pid))

@@ -1,6 +1,6 @@
-/* tests/programs/watch_unmapping.c: task 0 ends; task 1 watches its memory by a userfaultfd that is to
- * report unmapping, and never reads from it, so that unmapping waits until task 1 has ended. That one reads its standard
- * input to the end. */
+/* tests/programs/watch_unmapping.c: task 0 ends; task 1 watches its memory by a userfaultfd that is
+ * to report unmapping, and never reads from it, so that unmapping waits until task 1 has ended.
+ * That one reads its standard input to the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
