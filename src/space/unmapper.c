@@ -19,7 +19,7 @@ static struct unmapper_run runs[LAYOUT_SLOTS];
 static void (*unmap_run)(struct space *space, struct unmapper_run run);
 static _Atomic uint32_t posted, done;
 static uint32_t returned;        /* by unmapper_next_done */
-static uint32_t late;            /* reaper: it has waited in vain for this value of `done` */
+static uint32_t late;            /* reaper: a wait at this value of `done` has timed out */
 static _Atomic uint32_t awaited; /* the reaper waits for `done`: it needs no other wake-up */
 static int has_thread;
 

@@ -23,8 +23,8 @@ void unmapper_begin(void);
 /* Has `unmap` called for the run, by the thread, or right now if there can be none. */
 void unmapper_post(struct space *space, struct unmapper_run run,
                    void (*unmap)(struct space *space, struct unmapper_run run));
-/* Waits until all that was posted is done, `ns` at most, and not at all if the thread has been
- * waited for in vain before and is still at that run. */
+/* Waits until all that was posted is done, `ns` at most. Does not wait if an earlier wait has timed
+ * out and the thread is still at the same run. */
 void unmapper_await(uint64_t ns);
 /* A run that is done and was not returned before; count 0: there is none. */
 struct unmapper_run unmapper_next_done(void);

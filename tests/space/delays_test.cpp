@@ -28,7 +28,7 @@ class delays : public SpaceTest
     }
 };
 
-// The member has seen that nobody has ended, and has not gone to sleep yet.
+// The member has seen that all others live, and does not sleep yet.
 TEST_F(delays, a_barrier_does_not_sleep_through_a_members_end)
 {
     delay_tasks("group.wait:300000");
