@@ -257,9 +257,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
 /* Gets address and size of what member `id` exports under `name`; waits until it does. size may be
  * NULL. The import holds the owner's memory, even beyond the owner's end, until
  * onespace_release(id). 0. -ETIMEDOUT. -EOWNERDEAD: the owner has ended or executed another
- * program. -EDEADLK: the caller would wait for a name of its own. -ESRCH: there is no such member.
- * -EOVERFLOW: as onespace_hold. -ENAMETOOLONG, -EINVAL: as onespace_export. -EAGAIN: see
- * onespace_init. */
+ * program, or the space's reaper process was killed. -EDEADLK: the caller would wait for a name of
+ * its own. -ESRCH: there is no such member. -EOVERFLOW: as onespace_hold. -ENAMETOOLONG, -EINVAL:
+ * as onespace_export. -EAGAIN: see onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_import(int id, const char *name, void **address,
                                                 size_t *size, int timeout_ms);
 

@@ -72,6 +72,7 @@ void show_json(struct output_json *json, const struct ps_space *space)
     seconds_or_null(json, "created", space->created);
     json_text(json, "problem", space->problem[0] ? space->problem : NULL);
     shortage_json(json, space);
+    unmapping_json(json, space);
     overflows_json(json, &space->overflows);
     channels_json(json, space->channels, space->channel_count);
     json_open(json, "tasks", '[');

@@ -237,6 +237,20 @@ static void read_channels(struct reading *reading)
     reading->space->channel_count = count > 0 ? (unsigned)count : 0;
 }
 
+static void read_unmapping(struct reading *reading, uint64_t now)
+{
+    const struct space *head = reading->head;
+    uint32_t slot = atomic_load_explicit(&head->unmapping, memory_order_relaxed);
+    uint64_t since = atomic_load_explicit(&head->unmapping_since_ns, memory_order_relaxed);
+    int32_t id;
+    const uintptr_t ids = LAYOUT_REGISTRY + offsetof(struct space, slots[0].id);
+    if (slot == 0 || slot >= LAYOUT_SLOTS || since > now ||
+        ps_copy(reading->source->pid, ids + slot * sizeof(struct space_slot), &id, sizeof(id)) != 0)
+        return;
+    reading->space->unmapping = id;
+    reading->space->unmapping_seconds = (double)(now - since) / 1e9;
+}
+
 /* Of the entries with windows of each size those that were ever used; the others are as new. */
 static void read_shared(struct reading *reading)
 {
@@ -284,6 +298,7 @@ static long read_space(struct reading *reading)
     read_tasks(reading, highest);
     read_channels(reading);
     read_shared(reading);
+    read_unmapping(reading, now);
     return space->task_count ? 0 : -ESRCH;
 }
 

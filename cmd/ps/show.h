@@ -40,4 +40,9 @@ void show_json(struct output_json *json, const struct ps_space *space);
 void shortage_print(FILE *out, unsigned width, const struct ps_space *space);
 void shortage_json(struct output_json *json, const struct ps_space *space);
 
+/* unmapping.c: says what the unmapping of an ended task's memory waits for, if it has taken longer
+ * than a second: a line, or nothing; an object named "unmapping", or null. */
+void unmapping_print(FILE *out, unsigned width, const struct ps_space *space);
+void unmapping_json(struct output_json *json, const struct ps_space *space);
+
 #endif

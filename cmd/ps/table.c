@@ -204,6 +204,7 @@ void show_table(FILE *out, unsigned width, const struct ps_space *space, enum sh
     else
         print_tasks(out, width, space->tasks, space->task_count);
     shortage_print(out, width, space);
+    unmapping_print(out, width, space);
     channels_print(out, space->channels, space->channel_count);
     overflows_print(out, width, "", &space->overflows);
     if (!is_summary)

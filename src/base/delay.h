@@ -8,8 +8,9 @@
 #ifndef ONESPACE_BASE_DELAY_H
 #define ONESPACE_BASE_DELAY_H
 
+void delay_at(const char *point); /* only where ONESPACE_DELAYS is defined */
+
 #ifdef ONESPACE_DELAYS
-void delay_at(const char *point);
 #define DELAY(point) delay_at(point)
 #else
 #define DELAY(point) ((void)0)

@@ -25,6 +25,9 @@
     ROW(struct space, holds_pending, 468, 4) \
     ROW(struct space, holds_changed, 472, 4) \
     ROW(struct space, requests, 476, 4) \
+    ROW(struct space, unmapper_tid, 480, 4) \
+    ROW(struct space, unmapping, 484, 4) \
+    ROW(struct space, unmapping_since_ns, 488, 8) \
     ROW(struct space, free_hint, 512, 4) \
     ROW(struct space, ends, 576, 4) \
     ROW(struct space, names, 640, 4) \

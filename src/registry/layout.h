@@ -35,9 +35,10 @@
 /* In the range of slot 0: */
 #define LAYOUT_REGISTRY LAYOUT_REGION
 #define LAYOUT_MARK     (LAYOUT_REGION + 1 * LAYOUT_GIB) /* wiped in forked children */
-#define LAYOUT_REAPER   (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack */
-#define LAYOUT_CACHE    (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
-#define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
+#define LAYOUT_REAPER                                                                              \
+    (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack, 1 MiB on the unmapper's */
+#define LAYOUT_CACHE (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
+#define LAYOUT_XPMEM (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
 #define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* lenders of calls */

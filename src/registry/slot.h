@@ -1,7 +1,8 @@
 /* src/registry/slot.h: the record of a member: the root or a task.
  *
  * The word `state` holds the state and, while CLAIMED, the claiming member above it: one
- * compare-and-swap publishes both.
+ * compare-and-swap publishes both. While ENDED the use of the slot stands there, so that a waiter
+ * whose slot was collected, reused and has ended again meanwhile does not collect the wrong task.
  *
  * Transitions of a slot, and who makes them:
  *
@@ -26,6 +27,7 @@
 #include "onespace.h"
 #include "registry/debugger.h"
 #include "registry/interpose.h"
+#include "registry/layout.h"
 #include "registry/robust.h"
 #include "registry/statistics.h"
 #include "registry/xpmem.h"
@@ -41,12 +43,13 @@ enum slot_state {
     SLOT_BROKEN,
     SLOT_EXITED = 0x100,    /* in `exited` */
     SLOT_STATE_MASK = 0xff, /* above it, while CLAIMED, the index of the spawner's slot */
+    SLOT_STATE_BITS = 8,    /* and while ENDED the use of the slot: id / slots */
 };
 
 enum memory_state {
     MEMORY_NONE,    /* nothing mapped */
     MEMORY_PRESENT, /* the task's, or an ended task's that is still held */
-    MEMORY_GOING,   /* the reaper unmaps it: new holds fail */
+    MEMORY_GOING,   /* it is being unmapped (space/unmapper.h): new holds fail */
     MEMORY_STUCK,   /* some of it cannot be unmapped: the slot is never used again */
     MEMORY_ASKED,   /* the reaper looks whether it is held, and then it is PRESENT or GOING */
 };
@@ -117,6 +120,12 @@ static inline int slot_is_alive(uint32_t state)
 static inline uint32_t space_state(const struct space_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;
+}
+
+/* The word `state` of an ended task with that id. */
+static inline uint32_t slot_ended(int32_t id)
+{
+    return SLOT_ENDED | (uint32_t)id / LAYOUT_SLOTS << SLOT_STATE_BITS;
 }
 
 /* Whether the slot's task is a thread of another member's process. */

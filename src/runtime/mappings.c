@@ -94,9 +94,10 @@ static long fence_break(struct space *space)
     return -EEXIST;
 }
 
-/* Precondition of a space: nothing is mapped in the region, since it would be unmapped with the
- * task that gets that range. Only unusual layouts put anything there: setarch -L,
- * vm.legacy_va_layout, a stack limit of dozens of TiB. */
+/* Precondition of a space: nothing is mapped in the region and in the windows of shared mappings
+ * behind it, because it would be unmapped with the task that gets that range or window. Only
+ * unusual layouts put anything there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of
+ * TiB. */
 static long check_region(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -105,7 +106,7 @@ static long check_region(void)
     if (!maps)
         return -errno;
     while (is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
-        is_free = end <= LAYOUT_REGION || start >= layout_range(LAYOUT_SLOTS);
+        is_free = end <= LAYOUT_REGION || start >= SHARED_END;
     fclose(maps);
     return is_free ? 0 : -ENOMEM;
 }

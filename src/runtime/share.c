@@ -10,6 +10,7 @@
 #include "space/holds.h"
 #include "space/self.h"
 #include "space/slots.h"
+#include "task/reaper.h"
 
 static int check_name(const char *name)
 {
@@ -87,8 +88,15 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
             return -EDEADLK;
         if (result != -ENOENT)
             break;
-        if (timeout_ms == 0 || futex_wait(&space->names, seen, deadline) == -ETIMEDOUT)
+        if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
             return -ETIMEDOUT;
+        if (!reaper_alive(space)) {
+            if (space_self() == &space->slots[0])
+                reaper_kill_survivors(space);
+            return -EOWNERDEAD;
+        }
+        uint64_t slice = futex_deadline(1000); /* to notice a killed reaper */
+        futex_wait(&space->names, seen, slice < deadline ? slice : deadline);
     }
     if (result == 0) {
         *address = found;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
+#include "base/delay.h"
 #include "base/futex.h"
 #include "registry/space.h"
 #include "space/self.h"
@@ -18,12 +19,15 @@ static int is_mine(const struct space_slot *slot, int32_t me)
            atomic_load(&slot->child_result) == 1;
 }
 
-/* Collects the status if the task has ended: its id, 0 if it lives, or -ECHILD. */
-static int collect(struct space_slot *slot, struct onespace_status *status)
+/* Collects the status if the task has ended: its id, 0 if it lives, or -ECHILD if it is not the
+ * caller's. Another thread may collect it at any moment, after which the slot may be another
+ * task's: all that is read here counts only if `state`, which names the use of the slot, is still
+ * the same when it is exchanged. `id`: whose, or ONESPACE_ANY. */
+static int collect(struct space_slot *slot, int32_t me, int id, struct onespace_status *status)
 {
-    uint32_t ended = SLOT_ENDED;
-    if (space_state(slot) != SLOT_ENDED) /* acquire: what the reaper wrote before is seen below */
-        return 0;
+    /* Acquire: what the reaper wrote before is seen below. */
+    uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    uint32_t kind = state & SLOT_STATE_MASK;
     struct onespace_status found = {
         .id = atomic_load(&slot->id),
         .pid = atomic_load(&slot->pid),
@@ -37,7 +41,14 @@ static int collect(struct space_slot *slot, struct onespace_status *status)
         .collectives = atomic_load(&slot->stats.mpi_collectives),
         .attaches = atomic_load(&slot->stats.xpmem_attaches),
     };
-    if (!atomic_compare_exchange_strong(&slot->state, &ended, SLOT_COLLECTED))
+    if (kind < SLOT_STARTING || kind > SLOT_ENDED || !is_mine(slot, me) ||
+        (id != ONESPACE_ANY && found.id != id))
+        return -ECHILD;
+    if (kind != SLOT_ENDED)
+        return 0;
+    DELAY("wait.collect");
+    if (state != slot_ended(found.id) ||
+        !atomic_compare_exchange_strong(&slot->state, &state, SLOT_COLLECTED))
         return -ECHILD; /* another thread was faster */
     space_release_slot(slot);
     if (status)
@@ -48,9 +59,7 @@ static int collect(struct space_slot *slot, struct onespace_status *status)
 static int collect_one(struct space *space, int32_t me, int id, struct onespace_status *status)
 {
     struct space_slot *slot = space_slot(space, id);
-    if (!slot || id == ONESPACE_ROOT || !is_mine(slot, me) || space_state(slot) == SLOT_COLLECTED)
-        return -ECHILD;
-    return collect(slot, status);
+    return !slot || id == ONESPACE_ROOT ? -ECHILD : collect(slot, me, id, status);
 }
 
 static int collect_any(struct space *space, int32_t me, struct onespace_status *status)
@@ -58,14 +67,11 @@ static int collect_any(struct space *space, int32_t me, struct onespace_status *
     int result = -ECHILD;
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
-        struct space_slot *slot = &space->slots[i];
-        uint32_t state = space_state(slot);
-        if (state < SLOT_STARTING || state > SLOT_ENDED || !is_mine(slot, me))
-            continue;
-        int found = collect(slot, status);
+        int found = collect(&space->slots[i], me, ONESPACE_ANY, status);
         if (found > 0)
             return found;
-        result = 0;
+        if (found == 0)
+            result = 0;
     }
     return result;
 }

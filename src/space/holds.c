@@ -14,8 +14,9 @@
 #include "space/shared.h"
 #include "space/slots.h"
 #include "space/turns.h"
+#include "space/unmapper.h"
 
-enum { ASKED_NS = 1000000 };
+enum { ASKED_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
 
 /* Whether the memory stays, for who has raised a cell of its row: known when the reaper has looked
  * at the row. It wakes nobody, since looking takes no longer than waking would. */
@@ -173,29 +174,43 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
     /* Threads of callers ran in its context until they had noticed its end. */
     if (atomic_load(&owner->was_called))
         holds_drop(space, owner);
-    unmap_out_of_range(owner);
-    shared_drop(space, owner);
+}
+
+/* By the unmapper. Adjacent ranges go in one call. A mapping that cannot be unmapped makes that
+ * fail for all of them: then each by itself. */
+static void unmap_run(struct space *space, struct unmapper_run run)
+{
+    uint32_t begun = turn_begin(space);
+    for (unsigned i = run.first; i < run.first + run.count; i++) {
+        unmap_out_of_range(&space->slots[i]);
+        shared_drop(space, &space->slots[i]);
+    }
+    int all = raw(__NR_munmap, layout_range(run.first), run.count * LAYOUT_RANGE) == 0;
+    for (unsigned i = run.first; i < run.first + run.count; i++)
+        if (!all && holds_unmap(layout_range(i), LAYOUT_RANGE) != 0)
+            atomic_store(&space->slots[i].memory, MEMORY_STUCK);
+    turn_end(space, begun);
 }
 
 /* Whether it is BROKEN is read before the memory is NONE: from then on a collector may free it. */
-static void finish(struct space *space, struct space_slot *owner, int is_unmapped)
+static void finish(struct space *space, struct space_slot *owner)
 {
     int is_broken = space_state(owner) == SLOT_BROKEN;
-    atomic_store(&owner->memory, is_unmapped ? MEMORY_NONE : MEMORY_STUCK);
-    if (is_unmapped && is_broken)
+    if (atomic_load(&owner->memory) == MEMORY_STUCK)
+        return;
+    atomic_store(&owner->memory, MEMORY_NONE);
+    if (is_broken)
         space_free_slot(space, owner);
-    else if (is_unmapped)
+    else
         space_release_slot(owner);
 }
 
-/* Unmaps adjacent ranges in one call. A mapping that cannot be unmapped makes that fail for all of
- * them: then each by itself. */
-static void unmap_ranges(struct space *space, struct space_slot *const *owners, unsigned count)
+/* Frees the slots whose memory the unmapper has unmapped. */
+static void finish_unmapped(struct space *space)
 {
-    uintptr_t start = layout_range(space_slot_index(space, owners[0]));
-    int all = raw(__NR_munmap, start, count * LAYOUT_RANGE) == 0;
-    for (unsigned i = 0; i < count; i++)
-        finish(space, owners[i], all || holds_unmap(start + i * LAYOUT_RANGE, LAYOUT_RANGE) == 0);
+    for (struct unmapper_run run; (run = unmapper_next_done()).count != 0;)
+        for (unsigned i = run.first; i < run.first + run.count; i++)
+            finish(space, &space->slots[i]);
 }
 
 static int is_going(const struct space_slot *owner)
@@ -205,7 +220,6 @@ static int is_going(const struct space_slot *owner)
 
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
 {
-    uint32_t begun = turn_begin(space);
     for (unsigned i = 0; i < count; i++)
         try_reclaim(space, owners[i]);
     for (unsigned first = 0, next; first < count; first = next) {
@@ -214,13 +228,18 @@ void holds_wanted(struct space *space, struct space_slot *const *owners, unsigne
             continue;
         while (next < count && owners[next] == owners[next - 1] + 1 && is_going(owners[next]))
             next++;
-        unmap_ranges(space, owners + first, next - first);
+        struct unmapper_run run = {(uint16_t)space_slot_index(space, owners[first]),
+                                   (uint16_t)(next - first)};
+        unmapper_post(space, run, unmap_run);
     }
-    turn_end(space, begun);
+    /* So that memory is usually gone when a waiter learns of the end. */
+    unmapper_await(UNMAP_WAIT_NS);
+    finish_unmapped(space);
 }
 
 void holds_reclaim(struct space *space)
 {
+    finish_unmapped(space);
     if (!atomic_load(&space->holds_pending) || !atomic_exchange(&space->holds_changed, 0))
         return;
     atomic_store(&space->holds_pending, 0);

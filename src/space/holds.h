@@ -33,14 +33,16 @@ void holds_look_again(struct space *space);
 
 /* Reaper: the member has ended or left; releases all its holds. */
 void holds_drop(struct space *space, struct space_slot *holder);
-/* Reaper: unmaps the memory of these slots, now or when the last hold is released. Slots in
- * sequence are unmapped by one call, since each call takes the lock of the address space. */
+/* Reaper: has the memory of these slots unmapped (space/unmapper.h), now or when the last hold is
+ * released. Slots in sequence are unmapped by one call, since each call takes the lock of the
+ * address space. */
 void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count);
 /* Unmaps all that can be unmapped: 0, or -errno if something stays. A sealed mapping (mseal) makes
  * munmap fail for the whole of what it is asked to unmap, so the rest goes in parts, and with the
  * mapping up to 64 KiB around it stay. */
 long holds_unmap(uintptr_t start, size_t size);
-/* Reaper: tries again to unmap what was held. */
+/* Reaper, in each round: frees the slots whose memory is unmapped, and tries again to unmap what
+ * was held. */
 void holds_reclaim(struct space *space);
 
 #endif

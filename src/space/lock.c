@@ -6,29 +6,32 @@
 #include <errno.h>
 #include <linux/futex.h>
 
+#include "base/delay.h"
 #include "base/signals.h"
 #include "base/spin.h"
 
-static int try_lock(_Atomic uint32_t *lock, uint32_t from, uint32_t me)
+static int try_lock(_Atomic uint32_t *lock, uint32_t from, uint32_t to)
 {
     /* Acquire pairs with the release in space_unlock. */
-    return atomic_compare_exchange_strong_explicit(lock, &from, me, memory_order_acquire,
+    return atomic_compare_exchange_strong_explicit(lock, &from, to, memory_order_acquire,
                                                    memory_order_relaxed);
 }
 
 /* The kernel lends the owner our priority, and wakes us when it unlocks or ends. If it had ended
- * before, the kernel knows no such thread, or gave its TID to us. */
+ * before, the kernel knows no such thread, or gave its TID to us: then the lock is taken over, if
+ * the word has not changed meanwhile (the kernel may have set FUTEX_WAITERS: then the next round
+ * does). That bit is set in doing so: threads may sleep that the kernel has queued behind us, when
+ * our TID was the dead owner's, and with it we unlock through the kernel, which wakes them. */
 static void lock_contended(_Atomic uint32_t *lock, uint32_t me)
 {
     for (;;) {
         uint32_t before = atomic_load_explicit(lock, memory_order_relaxed);
+        DELAY("lock.contended");
         long result = raw(__NR_futex, lock, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
         if (result == 0)
             return;
-        uint32_t now = atomic_load_explicit(lock, memory_order_relaxed);
-        int owner_died = (result == -ESRCH || result == -EDEADLK) &&
-                         (before & FUTEX_TID_MASK) == (now & FUTEX_TID_MASK);
-        if (owner_died && try_lock(lock, now, me))
+        int owner_died = result == -ESRCH || result == -EDEADLK;
+        if (owner_died && try_lock(lock, before, me | FUTEX_WAITERS))
             return;
         spin_yield(); /* the owner is just ending, or another thread has taken over */
     }

@@ -21,7 +21,7 @@
 static void inherit_child(struct space *space, struct space_slot *child)
 {
     atomic_store(&child->orphan, 1);
-    uint32_t ended = SLOT_ENDED; /* there is no waiter left */
+    uint32_t ended = slot_ended(atomic_load(&child->id)); /* there is no waiter left */
     atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED);
     if (space_state(child) == SLOT_BROKEN && atomic_load(&child->memory) == MEMORY_NONE)
         space_free_slot(space, child);
@@ -40,7 +40,7 @@ static void inherit_children(struct space *space, struct space_slot *slot)
     int32_t id = atomic_load(&slot->id);
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *child = &space->slots[i];
-        uint32_t state = atomic_load(&child->state);
+        uint32_t state = atomic_load(&child->state), kind = state & SLOT_STATE_MASK;
         int not_started =
             (state == (SLOT_CLAIMED | index << 8)) ||
             (state == SLOT_STARTING && child->spawner == id && !atomic_load(&space->pids[i]));
@@ -48,7 +48,7 @@ static void inherit_children(struct space *space, struct space_slot *slot)
             group_leave(space, child);
             atomic_store(&child->state, SLOT_BROKEN);
             holds_wanted(space, &child, 1);
-        } else if (state >= SLOT_STARTING && state <= SLOT_BROKEN && child->spawner == id) {
+        } else if (kind >= SLOT_STARTING && kind <= SLOT_BROKEN && child->spawner == id) {
             inherit_child(space, child);
         }
     }
@@ -89,7 +89,7 @@ static void hand_over(struct space_slot *slot)
     int entered = atomic_load(&slot->child_result) == 1;
     int alone = atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
     atomic_store(&slot->ended, 1);
-    atomic_store(&slot->state, alone ? SLOT_COLLECTED : SLOT_ENDED);
+    atomic_store(&slot->state, alone ? SLOT_COLLECTED : slot_ended(atomic_load(&slot->id)));
     if (alone)
         space_release_slot(slot);
     futex_wake(&slot->ended, INT32_MAX);

@@ -22,6 +22,7 @@
 #include "base/signals.h"
 #include "space/holds.h"
 #include "space/slots.h"
+#include "space/unmapper.h"
 #include "task/spawn/child.h"
 #include "task/dumpable.h"
 #include "task/end.h"
@@ -30,7 +31,7 @@
 #include "task/threads.h"
 #include "task/vforked.h"
 
-enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000 };
+enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000, CLOSE_WAIT_NS = 1000000000 };
 
 /* SIGCHLD, when a thread of the root ends SIGTERM, or that of dumpable.h. */
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -188,6 +189,7 @@ static void reaper_main(void *argument)
     set_robust_word(space);
     set_signals();
     vforked_begin();
+    unmapper_begin();
     for (;;) {
         /* Acquire pairs with the release of futex_bump: what was announced is seen below. */
         uint32_t seen = atomic_load_explicit(&space->events, memory_order_acquire);
@@ -202,8 +204,10 @@ static void reaper_main(void *argument)
                 look = sooner(look, (*layer)->watch(space));
         look = sooner(look, dumpable_watch());
         holds_reclaim(space);
-        if (atomic_load(&space->closing))
+        if (atomic_load(&space->closing)) {
+            unmapper_await(CLOSE_WAIT_NS);
             leave(space);
+        }
         look = sooner(look, leaving ? EXEC_POLL_NS : 0);
         futex_wait(&space->events, seen, look ? futex_now_ns() + look : UINT64_MAX);
     }
@@ -257,7 +261,7 @@ long reaper_stop(struct space *space)
     do
         result = raw(__NR_wait4, atomic_load(&space->reaper_pid), NULL, __WALL, NULL);
     while (result == -EINTR);
-    raw(__NR_munmap, LAYOUT_REAPER, REAPER_STACK);
+    raw(__NR_munmap, LAYOUT_REAPER, 2 * LAYOUT_MIB); /* with the unmapper's */
     return 0;
 }
 

@@ -42,7 +42,7 @@ TEST_F(children, by_vfork_may_be_killed_at_any_time)
     expect_same("vfork-killed", "goes on\n");
 }
 
-TEST_F(children, by_vfork_outlive_the_task)
+static void expect_to_outlive()
 {
     Task task({program("children"), "vfork-outlives"});
     EXPECT_EQ(task.wait(), SIGKILL);
@@ -50,6 +50,14 @@ TEST_F(children, by_vfork_outlive_the_task)
     task.write_line("go");
     EXPECT_EQ(task.line(), "executed");
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+}
+
+// The child is found among those of the process that adopts it.
+TEST_F(children, by_vfork_outlive_the_task)
+{
+    expect_to_outlive();
+    ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    expect_to_outlive();
 }
 
 TEST_F(children, of_a_task_may_have_real_time_priorities)

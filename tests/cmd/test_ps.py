@@ -195,6 +195,20 @@ def test_task_with_forgotten_mappings_is_named(job, started, guests):
     assert shown.count("of these") == 1, shown
 
 
+def test_watcher_that_an_unmapping_waits_for_is_named(job, started, guests):
+    run = started("-n", "2", guests("watch-unmapping"))
+    if "watching" not in run.so_far().out:
+        pytest.skip("needs userfaultfd")
+    until = time.monotonic() + 20
+    while not (space := look(job, run.pid))["unmapping"] and time.monotonic() < until:
+        time.sleep(0.1)
+    watcher, = [task for task in tasks_of(space) if task["state"] == "running"]
+    assert space["unmapping"]["watchers"] == [watcher["id"]] and space["unmapping"]["time"] >= 1, space
+    shown = " ".join(job.run([*PS, str(run.pid)]).out.split())
+    assert re.search(f"memory of id {space['unmapping']['task']} has been unmapped for .*; id {watcher['id']} "
+                     rf"\(pid {watcher['pid']}\) has a userfaultfd: it must read from it, or end", shown), shown
+
+
 def test_space_is_found_by_its_name(job, started, guests):
     false = started("named", command=[guests("false_registry")])
     space, = [space for space in as_json(job.run([*PS, "--json", "job-7"])) if space["root_pid"] == false.pid]

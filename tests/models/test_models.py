@@ -28,7 +28,8 @@ SOUND = ["dissemination -DN=3", *long("dissemination -DN=4", "dissemination -DN=
          "leaders -DN=3", *long("leaders -DN=4"), "insitu -DN=2 -DSTEPS=3", "insitu -DN=2 -DEVERY=0",
          # Two consumers: of every step and of the latest, and both of every step.
          *long("insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2"), "updates -DN=2", *long("updates -DN=3"),
-         "group", "group -DJOIN=1", "shared -DN=2", "holds -DN=3", *long("holds -DN=4"), "calls -DN=2", "loan -DN=3",
+         "group", "group -DJOIN=1", "exports", "lock",
+         "shared -DN=2", "holds -DN=3", *long("holds -DN=4"), "calls -DN=2", "loan -DN=3",
          *long("calls -DN=3", "loan -DN=3 -DPLACES=2", "loan -DN=4")]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=2",
           "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2", "slots -DN=2 -DEVERY=2 -DWITHOUT=2",
@@ -41,6 +42,8 @@ FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "counted -DN=3 -DWITHOUT=1", "count
           "insitu -DN=2 -DEVERY=0 -DWITHOUT=1", "insitu -DN=2 -DEVERY=0 -DWITHOUT=2", "insitu -DN=2 -DWITHOUT=3",
           "updates -DN=2 -DWITHOUT=1", "updates -DN=2 -DWITHOUT=2",
           *[f"group -DWITHOUT={step}" for step in (1, 2)], *[f"group -DJOIN=1 -DWITHOUT={step}" for step in (3, 4)],
+          *[f"exports -DWITHOUT={step}" for step in (1, 2, 3, 4)],
+          *[f"lock -DWITHOUT={step}" for step in (1, 2, 3, 4, 5)],
           *[f"shared -DN=2 -DWITHOUT={step}" for step in (1, 2, 3)],
           *[f"holds -DN=3 -DWITHOUT={step}" for step in (1, 2, 3)],
           *[f"calls -DN=2 -DWITHOUT={step}" for step in (1, 2, 3, 4, 5, 6, 7)],

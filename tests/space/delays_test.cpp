@@ -28,7 +28,7 @@ class delays : public SpaceTest
     }
 };
 
-// The member has seen that nobody has ended, and has not gone to sleep yet.
+// The member has seen that all others live, and does not sleep yet.
 TEST_F(delays, a_barrier_does_not_sleep_through_a_members_end)
 {
     delay_tasks("group.wait:300000");
@@ -104,4 +104,25 @@ TEST_F(delays, a_task_leaves_although_another_execve_of_it_fails)
     EXPECT_EQ(task.line(), "execve");
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 5000));
     EXPECT_EQ(task.finish().status, 0);
+}
+
+// A waiter has read the status of a task that another thread then collects, and the slot's next
+// task ends before the waiter goes on.
+TEST_F(delays, a_waiter_does_not_collect_the_slots_next_task)
+{
+    Task first({"true"});
+    ASSERT_TRUE(eventually([&] { return has_ended(first.id()); }));
+    delay_root("wait.collect:400000");
+    int late = 0;
+    std::thread other([&] {
+        sleep_ms(200);
+        late = onespace_wait(first.id(), nullptr, 0);
+    });
+    EXPECT_EQ(first.wait(), 0);
+    Task second({"false"});
+    EXPECT_TRUE(eventually([&] { return has_ended(second.id()); }));
+    other.join();
+    delay_root("");
+    EXPECT_EQ(late, -ECHILD);
+    EXPECT_EQ(second.wait(), 1 << 8);
 }

@@ -130,3 +130,22 @@ TEST_F(imports, see_what_was_written_before_the_export)
     }
     EXPECT_EQ(writer.finish().status, 0);
 }
+
+// Nobody would report the owner's end. The kernel kills the task with the reaper.
+TEST(importing, ends_when_the_reaper_was_killed)
+{
+    ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
+    Member task;
+    std::ifstream stat("/proc/" + std::to_string(task.pid()) + "/stat");
+    std::string ignored;
+    int reaper = 0;
+    stat >> ignored >> ignored >> ignored >> reaper;
+    ASSERT_GT(reaper, 1);
+    std::thread killer([&] {
+        sleep_ms(100);
+        EXPECT_EQ(kill(reaper, SIGKILL), 0);
+    });
+    void *address;
+    EXPECT_EQ(onespace_import(task.id(), "never", &address, nullptr, -1), -EOWNERDEAD);
+    killer.join();
+}

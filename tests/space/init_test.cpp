@@ -1,4 +1,6 @@
 // tests/space/init_test.cpp: making and ending a space.
+#include <sys/mman.h>
+
 #include "member.hpp"
 
 using namespace fixture;
@@ -100,4 +102,18 @@ TEST(root, that_dies_takes_its_tasks_with_it)
     pollfd end = {pipe.read_end.get(), POLLIN, 0};
     EXPECT_EQ(poll(&end, 1, 5000), 1) << "a task still has its descriptor";
     EXPECT_EQ(read_line(pipe.read_end.get()), "");
+}
+
+// A window is unmapped as a whole when no task uses it any more.
+TEST(init, refuses_if_the_windows_of_shared_mappings_are_taken)
+{
+    void *place =
+        reinterpret_cast<void *>(LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE + LAYOUT_MIB);
+    void *memory = mmap(place, 4096, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    ASSERT_EQ(memory, place);
+    EXPECT_EQ(onespace_init(), -ENOMEM);
+    munmap(memory, 4096);
+    EXPECT_EQ(onespace_init(), ONESPACE_ROOT);
+    EXPECT_EQ(onespace_fini(), 0);
 }

@@ -196,3 +196,23 @@ TEST_F(reclaim, lets_the_table_be_filled_and_emptied)
     expect_flat(before, 8, 32768);
     EXPECT_EQ(as_task({"true"}).status, 0);
 }
+
+// The reaper must not wait for the reader of a userfaultfd that watches an ended task's memory.
+TEST_F(reclaim, of_memory_that_is_watched_keeps_no_other_task_from_starting_and_ending)
+{
+    auto numbered = [](int number) {
+        return [=](Attr &attr) { attr.number = number, attr.ntasks = 2; };
+    };
+    Task owner({program("watch-unmapping")}, numbered(0));
+    Task watcher({program("watch-unmapping")}, numbered(1));
+    std::string said = watcher.line();
+    EXPECT_EQ(owner.wait(), 0);
+    EXPECT_EQ(as_task({"true"}).status, 0);
+    EXPECT_EQ(as_task({"false"}).status, 1 << 8);
+    watcher.kill();
+    EXPECT_EQ(watcher.wait(), SIGKILL);
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+    if (said == "ready: unavailable")
+        GTEST_SKIP() << "needs userfaultfd";
+    EXPECT_EQ(said, "ready: watching");
+}

@@ -38,7 +38,7 @@ static void find_agent(void)
 {
     static const char *const below[] = {"", "onespace/", "../lib/", "../" ONESPACE_LIBDIR "/",
                                         "../" ONESPACE_LIBDIR "/onespace/"};
-    const char *given = getenv("ONESPACE_AGENT");
+    const char *given = secure_getenv("ONESPACE_AGENT"); /* code that tasks load */
     char self[PATH_MAX];
     Dl_info library;
     if (given && realpath(given, real_path)) {

@@ -121,7 +121,13 @@ static int build_stack(struct spawn *spawn, const struct images *images)
         images->is_command ? interpreter_argv(spawn, &name_at, &arguments_at) : spawn->program.argv;
     if (!argv)
         return -ENOMEM;
-    char **guarded = spawn->attr.flags & ONESPACE_SPAWN_GUARD ? guarded_envp(spawn->envp) : NULL;
+    int is_guarded = (spawn->attr.flags & ONESPACE_SPAWN_GUARD) != 0;
+    char **guarded = is_guarded ? guarded_envp(spawn->envp) : NULL;
+    if (is_guarded && !guarded) {
+        if (images->is_command)
+            free(argv);
+        return -ENOMEM;
+    }
     size_t limit = stack_limit_of(spawn);
     struct stack_request request = {
         .space = spawn->space,
