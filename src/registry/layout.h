@@ -38,6 +38,7 @@
 #define LAYOUT_REAPER   (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack */
 #define LAYOUT_CACHE    (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
 #define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
+/* At 12 GiB intervals that find no place in their slot: registry/intervals.h. */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
 #define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* lenders of calls */
