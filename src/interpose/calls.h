@@ -59,7 +59,7 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL) \
     CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
     CALL(open, IN_LIBC | IN_PROGRAM, interpose_open, NULL, \
-         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv` to read: the task's, not the root's")
+         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` to read: the task's, not the root's or all")
 #else
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL)
 #endif

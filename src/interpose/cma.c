@@ -10,8 +10,8 @@
  * The kernel has one memory for all members and would copy to any address of it. As between
  * processes an address must be the target's: memory of its own, or of a member that it holds
  * (space/holds.h), or mapped by several tasks of which it is one. The copy ends before the first
- * entry that is not. Where the kernel refuses the call as such (a seccomp filter), the answer is the
- * one that it would give without. */
+ * entry that is not. Where the kernel refuses the call as such (a seccomp filter), the answer is
+ * the one that it would give without. */
 #include "interpose/calls.h"
 
 #include <errno.h>
