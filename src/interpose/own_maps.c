@@ -51,7 +51,8 @@ struct view {
     int is_shown; /* the mapping that the lines are about */
     int in_tail;  /* of a line that is longer than `line` */
     struct sum *sums;
-    uintptr_t low, high; /* of what is shown */
+    uintptr_t low, high;  /* of what is shown */
+    uintptr_t start, end; /* of the mapping that the lines are about */
     char out[OUT_BYTES], line[LINE_BYTES];
 };
 
@@ -152,7 +153,7 @@ static const char *name_of(const struct view *view, uintptr_t start, uintptr_t e
 
 /* ---- Lines ---- */
 
-/* What follows the six columns of a line of `maps`: the name, or an empty text. */
+/* The name behind the columns of a line of `maps`, or an empty text. */
 static const char *find_name(const char *line)
 {
     for (int column = 0; column < 5; column++) {
@@ -189,6 +190,8 @@ static void begin_mapping(struct view *view, int is_whole_line)
     rest = read_address(*rest == '-' ? rest + 1 : rest, &end);
     const char *name = find_name(view->line);
     int was_shown = 0;
+    view->start = start;
+    view->end = end;
     view->is_shown = 0;
     while (start < end && find_own(view, start, end, name, &low, &high)) {
         view->low = low < view->low ? low : view->low;
@@ -254,7 +257,7 @@ static void add_field(struct view *view)
     }
 }
 
-/* A line of `smaps_rollup` with the task's sum. What smaps has no field for is left out. */
+/* A line of `smaps_rollup` with the task's sum. Fields that smaps lacks are left out. */
 static void put_sum(struct view *view)
 {
     char field[FIELD_BYTES];
@@ -286,6 +289,10 @@ static void handle_maps(struct view *view, int is_whole_line)
         add_field(view);
     else if (view->is_shown)
         put_text(view, view->line);
+    /* As the kernel would list the flag of what it has sealed. */
+    if (is_field && view->is_shown && !view->sums && text_after(view->line, "VmFlags:") &&
+        intervals_contain(view->self, INTERVALS_SEALED, view->start, view->end))
+        put_text(view, "sl ");
     if (is_whole_line && view->is_shown && !view->sums)
         put_text(view, "\n");
 }

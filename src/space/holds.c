@@ -197,6 +197,17 @@ static void unmap_out_of_range(struct space *space, struct space_slot *slot)
     }
 }
 
+/* What the task has marked of others' memory. Its own is about to be unmapped. */
+static void unmark_dontfork(struct space *space, struct space_slot *slot)
+{
+    uint32_t used = intervals_used(slot, INTERVALS_DONTFORK);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_DONTFORK, i), 0);
+        if (word && layout_slot_of(interval_start(word)) != space_slot_index(space, slot))
+            (void)intervals_unmark_dontfork(space, slot, interval_start(word), interval_end(word));
+    }
+}
+
 /* PRESENT -> ASKED -> GOING, or back to PRESENT if the memory is held. */
 static void try_reclaim(struct space *space, struct space_slot *owner)
 {
@@ -210,6 +221,7 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
     /* Threads of callers ran in its context until they had noticed its end. */
     if (atomic_load(&owner->was_called))
         holds_drop(space, owner);
+    unmark_dontfork(space, owner);
     unmap_out_of_range(space, owner);
     shared_drop(space, owner);
 }

@@ -244,6 +244,29 @@ void intervals_take(struct space *space, const struct space_slot *owner, uintptr
     }
 }
 
+long intervals_unmark_dontfork(struct space *space, const struct space_slot *owner, uintptr_t start,
+                               uintptr_t end)
+{
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    long result = 0;
+    while (start < end) {
+        uintptr_t low, high, next = end, after = end;
+        for (uint32_t i = 1; i <= highest; i++)
+            if (&space->slots[i] != owner &&
+                intervals_find(&space->slots[i], INTERVALS_DONTFORK, start, end, &low, &high) &&
+                low < next) {
+                next = low;
+                after = high;
+            }
+        if (next > start) {
+            long failed = raw(__NR_madvise, start, next - start, MADV_DOFORK);
+            result = result ? result : failed;
+        }
+        start = after;
+    }
+    return result;
+}
+
 void intervals_clear(struct space_slot *slot)
 {
     for (enum space_interval_kind kind = 0; kind < INTERVALS_KINDS; kind++) {

@@ -40,6 +40,11 @@ int intervals_contain(const struct space_slot *slot, enum space_interval_kind ki
 void intervals_take(struct space *space, const struct space_slot *owner, uintptr_t start,
                     uintptr_t end);
 
+/* Lets forked children have [start, end) again, but for what other members than `owner` have marked
+ * (MADV_DONTFORK): 0, or -errno of the first part that fails. */
+long intervals_unmark_dontfork(struct space *space, const struct space_slot *owner, uintptr_t start,
+                               uintptr_t end);
+
 /* Empties all tables of a slot that has no task. */
 void intervals_clear(struct space_slot *slot);
 

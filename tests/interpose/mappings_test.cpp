@@ -149,6 +149,45 @@ TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_work_with_code_apar
     EXPECT_EQ(task.status, 0) << task.output;
 }
 
+TEST_F(mappings, that_are_sealed_keep_the_promise)
+{
+    expect_same({program("mappings"), "sealed"});
+}
+
+static std::string after(Task &task, const std::string &letter)
+{
+    task.write_line(letter);
+    return task.line();
+}
+
+// RDMA libraries mark what they have registered, perhaps another task's memory, and each fork
+// counts.
+TEST_F(mappings, that_forked_children_shall_not_have_are_marked_while_a_task_wants_it)
+{
+    Task owner({program("mappings"), "marks"});
+    std::string place = owner.line();
+    auto other = std::make_unique<Task>(Words{program("mappings"), "marks", place});
+    EXPECT_EQ(other->line(), place);
+    EXPECT_EQ(after(owner, "f"), "there");
+    EXPECT_EQ(after(*other, "m"), "done");
+    EXPECT_EQ(after(owner, "f"), "missing");
+    EXPECT_EQ(after(owner, "m"), "done");
+    EXPECT_EQ(after(*other, "u"), "done");
+    EXPECT_EQ(after(owner, "f"), "missing") << "the owner's mark";
+    EXPECT_EQ(after(*other, "f"), "missing");
+    EXPECT_EQ(after(owner, "u"), "done");
+    EXPECT_EQ(after(owner, "f"), "there");
+    EXPECT_EQ(after(owner, "m"), "done");
+    EXPECT_EQ(after(owner, "r"), "done"); // what is mapped anew is not marked
+    EXPECT_EQ(after(*other, "m"), "done");
+    EXPECT_EQ(after(*other, "u"), "done");
+    EXPECT_EQ(after(owner, "f"), "there");
+    EXPECT_EQ(after(*other, "m"), "done");
+    other->kill();
+    EXPECT_EQ(other->wait(), SIGKILL);
+    EXPECT_EQ(after(owner, "f"), "there") << "the mark of a task that has ended";
+}
+
 // ---- At addresses of the program's choice, outside of its range ----
 
 // Of this process, which has the memory of all tasks.
