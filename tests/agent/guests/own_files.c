@@ -142,10 +142,11 @@ static int play_errors(int argc, char **argv)
 /* ---- Mappings ---- */
 
 static void *block; /* of the heap */
+static int counts_lower;
 
 /* What a file lists, of the addresses that the scene knows. */
 struct listed {
-    int main_code, stack, heap, mapping, vdso, other, count;
+    int main_code, stack, heap, mapping, vdso, other, lower, count;
     long rss_kib;
 };
 
@@ -161,6 +162,7 @@ static void look_at(struct listed *listed, const char *line, uintptr_t other, ch
     listed->stack += HAS(listed) && strstr(line, "[stack]");
     listed->heap += HAS(block) && strstr(line, "[heap]");
     listed->mapping += HAS(mapping);
+    listed->lower += counts_lower && from < (uintptr_t)look_at && strstr(line, " rw-p ");
     listed->vdso += strstr(line, "[vdso]") != NULL;
     listed->other += other && HAS(other);
 #undef HAS
@@ -184,8 +186,9 @@ static struct listed read_mappings(int fd, uintptr_t other, char *mapping)
     return listed;
 }
 
-/* mappings ADDRESS: what the files say of this program's memory, and of that address, another
- * one's. */
+/* mappings ADDRESS [lower]: what the files say of this program's memory, and of that address,
+ * another one's; with `lower` also how many writable mappings lie below its code. A static program
+ * has some there as a process, too. */
 static int play_mappings(int argc, char **argv)
 {
     static const char *const names[] = {"self/maps",         "thread-self/maps", "%d/maps",
@@ -194,14 +197,15 @@ static int play_mappings(int argc, char **argv)
     char *mapping = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     long counts[6] = {0};
     block = malloc(16);
+    counts_lower = argc > 2;
     memset(bytes, 1, sizeof(bytes));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char path[64] = "/proc/", name[64];
         snprintf(name, sizeof(name), names[i], getpid(), getpid());
         int fd = open(strcat(path, name), O_RDONLY);
         struct listed is = read_mappings(fd, other, mapping);
-        printf("%s: main %d stack %d heap %d mapping %d vdso %d other %d", names[i], is.main_code,
-               is.stack, is.heap, is.mapping, is.vdso, is.other);
+        printf("%s: main %d stack %d heap %d mapping %d vdso %d other %d lower %d", names[i],
+               is.main_code, is.stack, is.heap, is.mapping, is.vdso, is.other, is.lower);
         lseek(fd, 0, SEEK_SET);
         printf(" again %d\n", read_mappings(fd, other, mapping).main_code);
         counts[i] = is.count;
