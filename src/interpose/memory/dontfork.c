@@ -3,7 +3,7 @@
  * The kernel has one mark for memory that forked children do not get, for all tasks: RDMA libraries
  * set it on what they have registered, since a page that is copied after a fork is not the one that
  * the card knows. Any task's fork would do that, so the mark must stay as long as one task wants
- * it. Each task's wishes are noted. MADV_DOFORK reaches the kernel for what no other task has
+ * it. The marks of each task are noted. MADV_DOFORK reaches the kernel for what no other task has
  * marked, and the reaper does the same for a task that has ended. */
 #include "interpose/memory/memory.h"
 
