@@ -198,9 +198,12 @@ static int is_its_own(const struct extraction *x, uintptr_t start, uintptr_t end
 {
     if (layout_slot_of(start) == x->slot || (x->vdso >= start && x->vdso < end))
         return 1;
-    for (unsigned i = 0; x->has_slot && i < SPACE_OUT_OF_RANGE_MAX; i++) {
-        const struct space_out_of_range *other = &x->record.slot.interpose.out_of_range[i];
-        if (start >= other->start && start < other->end)
+    const struct space_intervals *others =
+        &x->record.slot.interpose.intervals[INTERVALS_OUT_OF_RANGE];
+    for (unsigned i = 0; x->has_slot && i < INTERVALS_IN_SLOT; i++) {
+        uint64_t word = atomic_load_explicit(&others->words[i], memory_order_relaxed);
+        if (interval_is_certain(word) && start >= interval_start(word) &&
+            start < interval_end(word))
             return 1;
     }
     return 0;

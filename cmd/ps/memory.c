@@ -58,9 +58,10 @@ struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t ad
         if (ps_uses_shared(space, &space->tasks[i], address))
             return &space->tasks[i];
     for (unsigned i = 0; i < space->task_count; i++)
-        for (unsigned f = 0; f < SPACE_OUT_OF_RANGE_MAX; f++)
-            if (address >= space->tasks[i].out_of_range[f].start &&
-                address < space->tasks[i].out_of_range[f].end)
+        for (unsigned f = 0; f < space->tasks[i].out_of_range_count; f++)
+            if (interval_is_certain(space->tasks[i].out_of_range[f]) &&
+                address >= interval_start(space->tasks[i].out_of_range[f]) &&
+                address < interval_end(space->tasks[i].out_of_range[f]))
                 return &space->tasks[i];
     return NULL;
 }

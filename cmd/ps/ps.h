@@ -43,9 +43,9 @@ struct ps_task {
     double cpu_seconds; /* -1: not known */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
-    struct space_out_of_range
-        out_of_range[SPACE_OUT_OF_RANGE_MAX]; /* its mappings outside its range */
-    unsigned out_of_range_lost;               /* and how many more there were */
+    uint64_t *out_of_range;      /* its mappings outside its range: registry/intervals.h */
+    unsigned out_of_range_count; /* words of it */
+    unsigned out_of_range_lost;  /* and how many more there were */
 };
 
 /* Identifies a space by what the kernel knows of it. */

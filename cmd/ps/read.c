@@ -174,6 +174,23 @@ static void read_executed(struct ps_task *task)
     memcpy(task->program, program + cut, (size_t)(length - cut) + 1);
 }
 
+/* Those in the slot, and those that found no place there. Without memory for them none is known. */
+static void read_out_of_range(const struct reading *reading, struct ps_task *task,
+                              const struct space_slot *slot)
+{
+    const struct space_intervals *table = &slot->interpose.intervals[INTERVALS_OUT_OF_RANGE];
+    uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
+    used = used < INTERVALS_MOST ? used : INTERVALS_MOST;
+    uint32_t inside = used < INTERVALS_IN_SLOT ? used : INTERVALS_IN_SLOT, beyond = used - inside;
+    if (!used || !(task->out_of_range = calloc(used, sizeof(*task->out_of_range))))
+        return;
+    memcpy(task->out_of_range, (const void *)table->words, inside * sizeof(*task->out_of_range));
+    task->out_of_range_count = inside;
+    if (beyond && ps_copy(reading->source->pid, intervals_spill(task->slot, INTERVALS_OUT_OF_RANGE),
+                          task->out_of_range + inside, beyond * sizeof(*task->out_of_range)) == 0)
+        task->out_of_range_count = used;
+}
+
 static void fill_task(const struct reading *reading, struct ps_task *task, unsigned index,
                       struct space_slot *slot)
 {
@@ -197,7 +214,7 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
     };
     slot->program[SPACE_PROGRAM_MAX - 1] = 0;
     strcpy(task->program, slot->program);
-    memcpy(task->out_of_range, slot->interpose.out_of_range, sizeof(task->out_of_range));
+    read_out_of_range(reading, task, slot);
     task->pid = inner_pid > 0 ? process_here(reading, inner_pid, state == SLOT_LEFT) : 0;
     if (task->ended)
         task->cpu_seconds = (double)(slot->user_us + slot->system_us) / 1e6;

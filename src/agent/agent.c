@@ -163,8 +163,10 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     /* musl runs constructors later than this. */
     const struct child *child =
         find_space() ? (const struct child *)agent_self->child_record : NULL;
-    if (child)
+    if (child) {
         agent_choose_transports();
+        agent_place_symmetric_heap();
+    }
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
     if (main && child && (agent_self->flags & ONESPACE_SPAWN_CALLS))

@@ -35,6 +35,7 @@ int agent_file_beside(const char *name, char *path, size_t size);
 
 /* ucx.c: called before main, when the libraries that the program is linked with are loaded. */
 void agent_choose_transports(void);
+void agent_place_symmetric_heap(void);
 
 /* exit.c: in thread mode, before the program: its end will be that of the task alone. Without that,
  * ends the task. */

@@ -7,6 +7,11 @@
 
 #include "arch/syscall.h"
 
+/* Newer than some systems' headers; of all CPUs the same. */
+#ifndef __NR_mseal
+#define __NR_mseal 462
+#endif
+
 #define RAW_PICK(_1, _2, _3, _4, _5, _6, _7, name, ...) name
 #define RAW_1(nr)                                       raw_syscall6(nr, 0, 0, 0, 0, 0, 0)
 #define RAW_2(nr, a)                                    raw_syscall6(nr, (long)(a), 0, 0, 0, 0, 0)

@@ -31,6 +31,10 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
     CALL(mprotect, IN_ALL, interpose_mprotect, ldso_mprotect, \
          "of the heap: noted, so that it ends when the break is lowered. In ld.so: relocated data stays writable") \
     CALL(pkey_mprotect, IN_LIBC | IN_PROGRAM, interpose_mprotect, NULL, "as `mprotect`") \
+    CALL(madvise, IN_LIBC | IN_PROGRAM, interpose_madvise, NULL, \
+         "MADV_DONTFORK and MADV_DOFORK: counted by task, since the kernel has one mark for all") \
+    CALL(mseal, IN_ALL, interpose_mseal, NULL, \
+         "noted, and the task's own changes are refused (EPERM); nothing is sealed for the kernel, which could not unmap it") \
     CALL(brk, IN_ALL, interpose_brk, NULL, "a program break of the task's own") \
     CALL(shmat, IN_ALL, interpose_shmat, NULL, \
          "what another task has attached alike: that task's address; else placed in the task's range") \
@@ -59,7 +63,7 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL) \
     CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
     CALL(open, IN_LIBC | IN_PROGRAM, interpose_open, NULL, \
-         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv` to read: the task's, not the root's")
+         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` to read: the task's, not the root's or all")
 #else
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL)
 #endif
@@ -69,7 +73,8 @@ interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose
 interposed_handler interpose_shmat, interpose_shmdt, interpose_shmctl, interpose_sigaction,
     interpose_readlink;
 interposed_handler interpose_open, interpose_execve, interpose_copy, interpose_exit_group;
-interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect;
+interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect, interpose_madvise,
+    interpose_mseal;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
 
 /* Where the call's instructions become patch sites; 0: it is not interposed. */

@@ -5,19 +5,29 @@
  * a member, an address that faults) the whole transfer is done by the system call, from the start,
  * so partial transfers and errors are the kernel's own. To begin again is the same as to begin,
  * because nothing that is read has been written: the two sides lie in different tasks or, when the
- * caller copies to itself, in ranges that do not overlap. */
+ * caller copies to itself, in ranges that do not overlap.
+ *
+ * The kernel has one memory for all members and would copy to any address of it. As between
+ * processes an address must be the target's: memory of its own, or of a member that it holds
+ * (space/holds.h), or mapped by several tasks of which it is one. The copy ends before the first
+ * entry that is not. Where the kernel refuses the call as such (a seccomp filter), the answer is
+ * the one that it would give without. */
 #include "interpose/calls.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sys/uio.h>
 
 #include "arch/constants.h"
 #include "arch/copy.h"
 #include "base/raw.h"
+#include "interpose/pointers.h"
 #include "interpose/signals.h"
 #include "registry/child.h"
 #include "space/holds.h"
+#include "space/intervals.h"
 #include "space/robust.h"
+#include "space/shared.h"
 
 static struct space_slot *find_member(struct space *space, struct space_slot *self, int32_t pid)
 {
@@ -51,20 +61,114 @@ static int is_here(struct space *space, const struct space_slot *target, int32_t
            created == space->created_ns;
 }
 
-/* The other member with that PID, held, or NULL. Its memory stays until holds_give: it may end, and
- * the slot get another task, while the copy is under way. */
+/* The other member with that PID, held, or NULL. Its memory stays until holds_give_copy: it may
+ * end, and the slot get another task, while the copy is under way. */
 static struct space_slot *hold_member(struct space *space, struct space_slot *self, int32_t pid)
 {
     struct space_slot *target = find_member(space, self, pid);
-    if (!target || holds_take(space, target, self) != 0)
+    if (!target || holds_take_copy(space, target, self) != 0)
         return NULL;
     /* Asked only now: before the hold, both could change. */
     if (atomic_load(&space->pids[space_slot_index(space, target)]) == pid &&
         is_here(space, target, pid))
         return target;
-    (void)holds_give(space, target, self);
+    holds_give_copy(space, target, self);
     return NULL;
 }
+
+/* ---- Whose memory it is ---- */
+
+/* Tasks of thread mode are of one process, and so is their memory. */
+static int may_use(struct space *space, const struct space_slot *owner,
+                   const struct space_slot *target)
+{
+    return owner == target || space_is_thread(owner) || space_is_thread(target) ||
+           holds_has(space, owner, target);
+}
+
+/* Outside of all ranges: not if it is an out-of-range mapping of a member that the target does not
+ * hold. All else there is the root's, which shares what it likes, or the kernel's. */
+static int is_reachable_outside(struct space *space, const struct space_slot *target,
+                                uintptr_t begin, uintptr_t end)
+{
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    for (uint32_t i = 1; i <= highest; i++)
+        if (intervals_overlap(&space->slots[i], INTERVALS_OUT_OF_RANGE, begin, end) &&
+            !may_use(space, &space->slots[i], target))
+            return 0;
+    return 1;
+}
+
+/* Whether [begin, end) is memory that the target has as a process would: not in its own range,
+ * which is known already. */
+static int is_reachable(struct space *space, const struct space_slot *target, uintptr_t begin,
+                        uintptr_t end)
+{
+    unsigned first = layout_slot_of(begin), last = layout_slot_of(end - 1);
+    if (first != last)
+        return 0;
+    if (first == 0)
+        return 1; /* the space's own tables */
+    if (first < LAYOUT_SLOTS)
+        return may_use(space, &space->slots[first], target);
+    if (!shared_holds(begin))
+        return is_reachable_outside(space, target, begin, end);
+    return shared_holds(end - 1) && shared_index_of(begin) == shared_index_of(end - 1) &&
+           shared_is_user(space, target, shared_index_of(begin));
+}
+
+/* Whose memory the remote side must be. The caller reads and writes its own view, and so whatever
+ * it can reach: `target` NULL. */
+struct remote {
+    struct space *space;
+    const struct space_slot *target;
+    uintptr_t low; /* of the target's range */
+};
+
+static int is_targets(const struct remote *remote, const struct iovec *entry)
+{
+    uintptr_t begin = (uintptr_t)entry->iov_base, offset = begin - remote->low;
+    if (!remote->target || entry->iov_len == 0 ||
+        (offset < LAYOUT_RANGE && entry->iov_len <= LAYOUT_RANGE - offset))
+        return 1;
+    /* Addresses of the kernel are refused by it. */
+    return begin > ARCH_ADDRESS_END - entry->iov_len || entry->iov_len > ARCH_ADDRESS_END ||
+           is_reachable(remote->space, remote->target, begin, begin + entry->iov_len);
+}
+
+/* Bytes that a vector names, at most SSIZE_MAX; what is wrong with it the kernel shall say. */
+static size_t total_of(const struct iovec *vector, unsigned long count)
+{
+    size_t total = 0;
+    for (unsigned long i = 0; i < count; i++) {
+        struct iovec entry;
+        if (interpose_read(&entry, vector + i, sizeof(entry)) != 0)
+            break;
+        if (entry.iov_len > SSIZE_MAX - total)
+            return SSIZE_MAX;
+        total += entry.iov_len;
+    }
+    return total;
+}
+
+/* How many entries of the remote vector precede the first that is not the target's. No entry
+ * counts beyond the `left` bytes of the local side. */
+static unsigned long count_targets(const struct remote *remote, const struct iovec *vector,
+                                   unsigned long count, size_t left)
+{
+    for (unsigned long i = 0; i < count && left > 0; i++) {
+        struct iovec entry;
+        if (interpose_read(&entry, vector + i, sizeof(entry)) != 0)
+            break;
+        entry.iov_len = entry.iov_len < left ? entry.iov_len : left;
+        if (!is_targets(remote, &entry))
+            return i;
+        left -= entry.iov_len;
+    }
+    return count;
+}
+
+/* ---- The copy ---- */
 
 /* Walks one side's vector. */
 struct walk {
@@ -101,15 +205,17 @@ static int overlap(const struct bounds *a, const struct bounds *b)
     return a->begin < b->end && b->begin < a->end;
 }
 
-/* Whether the whole vector is valid. The kernel validates both vectors before it copies anything,
- * so this must be known before the first byte is copied. */
-static int is_plain(const struct walk *walk, struct bounds *bounds)
+/* Whether the whole vector is valid, and all of it the target's. The kernel validates both vectors
+ * before it copies anything, so this must be known before the first byte is copied. */
+static int is_plain(const struct walk *walk, const struct remote *remote, struct bounds *bounds)
 {
     *bounds = (struct bounds){UINTPTR_MAX, 0};
     for (unsigned long i = 0; i < walk->left; i++) {
         struct iovec entry;
         if (arch_guarded_copy(&entry, walk->next + i, sizeof(entry)) != 0 ||
-            entry.iov_len > INT_MAX || (uintptr_t)entry.iov_base + entry.iov_len > ARCH_ADDRESS_END)
+            entry.iov_len > INT_MAX || (uintptr_t)entry.iov_base > ARCH_ADDRESS_END ||
+            (uintptr_t)entry.iov_base + entry.iov_len > ARCH_ADDRESS_END ||
+            !is_targets(remote, &entry))
             return 0;
         uintptr_t begin = (uintptr_t)entry.iov_base, end = begin + entry.iov_len;
         bounds->begin = begin < bounds->begin ? begin : bounds->begin;
@@ -118,23 +224,35 @@ static int is_plain(const struct walk *walk, struct bounds *bounds)
     return 1;
 }
 
-/* Bytes copied; -1: fall back to the system call, from the start. */
-static long copy_vectors(struct walk *local, struct walk *remote, int to_remote)
+/* Bytes up to the end of the page. */
+static size_t rest_of_page(const char *at)
+{
+    return ARCH_PAGE_LEAST - (uintptr_t)at % ARCH_PAGE_LEAST;
+}
+
+/* Bytes copied; -1: fall back to the system call, from the start. By pages: what precedes the first
+ * page that cannot be read or written, as the kernel does. */
+static long copy_vectors(struct walk *local, struct walk *remote, int to_remote, int by_pages)
 {
     long total = 0;
     for (;;) {
         int have_local = fetch(local), have_remote = have_local == 1 ? fetch(remote) : have_local;
         if (have_local < 0 || have_remote < 0)
-            return -1;
+            return by_pages ? total : -1;
         if (!have_local || !have_remote)
             return total;
         size_t size = local->size < remote->size ? local->size : remote->size;
+        if (by_pages) {
+            size_t here = rest_of_page(local->at), there = rest_of_page(remote->at);
+            size = size < here ? size : here;
+            size = size < there ? size : there;
+        }
         if (total + (long)size > INT_MAX - ARCH_PAGE) /* the kernel's limit of one transfer */
-            return -1;
+            return by_pages ? total : -1;
         char *to = to_remote ? remote->at : local->at;
         const char *from = to_remote ? local->at : remote->at;
         if (arch_guarded_copy_wide(to, from, size) != 0)
-            return -1;
+            return by_pages ? total : -1;
         local->at += size;
         local->size -= size;
         remote->at += size;
@@ -148,6 +266,41 @@ static void count(_Atomic uint64_t *counter, uint64_t by)
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
+static struct walk walk_of(long vector, unsigned long entries)
+{
+    return (struct walk){(const struct iovec *)vector, entries, NULL, 0};
+}
+
+/* The kernel refuses the call, not this copy: as far as the memory can be read and written. Where a
+ * fault would kill, the refusal is the answer. */
+static long copy_refused(struct space_slot *self, long nr, const long a[6], unsigned long entries,
+                         long refused)
+{
+    const struct remote anywhere = {0};
+    struct walk local = walk_of(a[1], (unsigned long)a[2]), remote = walk_of(a[3], entries);
+    struct bounds here, there;
+    if (!interpose_can_recover(self))
+        return refused;
+    if (!is_plain(&local, &anywhere, &here) || !is_plain(&remote, &anywhere, &there))
+        return -EFAULT;
+    long copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev, 1);
+    return copied || here.begin >= here.end || there.begin >= there.end ? copied : -EFAULT;
+}
+
+/* By the system call, as far as the addresses are the target's. */
+static long copy_by_kernel(struct space_slot *self, const struct remote *remote, long nr,
+                           const long a[6])
+{
+    unsigned long wanted = (unsigned long)a[4];
+    size_t size = total_of((const struct iovec *)a[1], (unsigned long)a[2]);
+    unsigned long entries = count_targets(remote, (const struct iovec *)a[3], wanted, size);
+    count(&self->stats.cma_kernel_calls, 1);
+    long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], (long)entries, a[5]);
+    if (result == -EPERM || result == -ENOSYS)
+        result = copy_refused(self, nr, a, entries, result);
+    return result == 0 && entries < wanted ? -EFAULT : result;
+}
+
 long interpose_copy(struct space_slot *self, long nr, const long a[6])
 {
     struct space *space = space_registry();
@@ -156,25 +309,29 @@ long interpose_copy(struct space_slot *self, long nr, const long a[6])
     if (space_marked() && self->interpose.fault_trampoline && a[5] == 0 &&
         (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV)
         target = pid == atomic_load(&self->pid) ? self : hold_member(space, self, pid);
-    if (target) {
-        struct walk local = {(const struct iovec *)a[1], (unsigned long)a[2], NULL, 0};
-        struct walk remote = {(const struct iovec *)a[3], (unsigned long)a[4], NULL, 0};
-        struct bounds here, there;
-        long copied = -1;
-        if (interpose_can_recover(self) && is_plain(&local, &here) && is_plain(&remote, &there) &&
-            !(target == self && overlap(&here, &there)))
-            copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev);
-        if (target != self)
-            (void)holds_give(space, target, self);
-        else if (copied >= 0) /* no communication: MPI libraries also try the call so */
-            return copied;
-        if (copied >= 0) {
-            count(&self->stats.cma_calls, 1);
-            count(&self->stats.cma_bytes, (uint64_t)copied);
-            return copied;
-        }
-        count(&self->stats.cma_faults, 1);
+    if (!target) {
+        count(&self->stats.cma_kernel_calls, 1);
+        return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     }
-    count(&self->stats.cma_kernel_calls, 1);
-    return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    struct remote theirs = {space, target == self ? NULL : target,
+                            layout_range(space_slot_index(space, target))};
+    struct remote ours = {0};
+    struct walk local = walk_of(a[1], (unsigned long)a[2]);
+    struct walk remote = walk_of(a[3], (unsigned long)a[4]);
+    struct bounds here, there;
+    long copied = -1, result;
+    if (interpose_can_recover(self) && is_plain(&local, &ours, &here) &&
+        is_plain(&remote, &theirs, &there) && !(target == self && overlap(&here, &there)))
+        copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev, 0);
+    result = copied;
+    if (copied < 0) {
+        count(&self->stats.cma_faults, 1);
+        result = copy_by_kernel(self, &theirs, nr, a);
+    } else if (target != self) { /* to oneself: no communication, which MPI libraries try, too */
+        count(&self->stats.cma_calls, 1);
+        count(&self->stats.cma_bytes, (uint64_t)copied);
+    }
+    if (target != self)
+        holds_give_copy(space, target, self);
+    return result;
 }

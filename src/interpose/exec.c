@@ -49,7 +49,7 @@ static int fetch_known(char text[PATH_PREFIX_MAX], const char *path)
 }
 
 /* FILE of a path that is /proc/self/FILE, /proc/thread-self/FILE or /proc/PID/FILE of this process,
- * or NULL. */
+ * or of one of its threads below /task/TID, or NULL. */
 static const char *own_file(const char *path)
 {
     const char *rest = text_after(path, "/proc/");
@@ -61,6 +61,9 @@ static const char *own_file(const char *path)
         return NULL;
     if (after == rest && !(after = text_after(rest, "self")) &&
         !(after = text_after(rest, "thread-self")))
+        return NULL;
+    const char *thread = text_after(after, "/task/");
+    if (thread && (after = numbers_read(thread, &pid)) == thread)
         return NULL;
     return *after == '/' ? after + 1 : NULL;
 }

@@ -40,6 +40,10 @@ const char *interpose_program(const struct space_slot *self);
  * read. */
 size_t interpose_auxv(const struct space_slot *self, const void **vector);
 
+/* Of /proc/self/maps, smaps, smaps_rollup and numa_maps, which `from` is, what the task alone has:
+ * a descriptor of a file in memory, or negative: `from` is to be used. */
+long interpose_own_maps(const struct space_slot *self, long from, const char *file);
+
 /* Where the arguments of a call on a file begin with its path: the second of those with a
  * directory.
  */
@@ -57,7 +61,8 @@ static inline const long *interpose_path(long nr, const long a[6])
 enum { PATH_PREFIX_MAX = 40 };
 
 /* FILE, in `text`, of a path that the kernel has just read and that is /proc/self/FILE,
- * /proc/thread-self/FILE or /proc/PID/FILE of the calling process, or NULL. */
+ * /proc/thread-self/FILE, /proc/PID/FILE of the calling process or /task/TID/FILE below these, or
+ * NULL. */
 const char *interpose_own_file(const char *path, char text[PATH_PREFIX_MAX]);
 
 /* Whether the caller is the task itself: not a forked or vforked child of it. */

@@ -1,6 +1,7 @@
 /* src/interpose/own_files.c: the files of /proc/self that the kernel makes from what an address
  * space has once: the root's. A task that opens one of them gets its own: of exe the program, of
- * the others a file in memory with what they have when they are opened.
+ * the others a file in memory with what they have when they are opened (those of its mappings:
+ * own_maps.c).
  *
  * Only after the kernel has opened the root's, so that all errors are the kernel's. Where the
  * task's own cannot be had (no memory for it, RLIMIT_FSIZE), the descriptor stays the root's. */
@@ -90,9 +91,9 @@ static long make_file(const struct piece pieces[2])
     return -1;
 }
 
-/* The task's own file of that path, which the kernel has opened with these flags: a descriptor, or
- * negative. */
-static long open_own(const struct space_slot *self, const char *path, long flags)
+/* The task's own file of that path, which the kernel has opened with these flags as `fd`: a
+ * descriptor, or negative. */
+static long open_own(const struct space_slot *self, const char *path, long flags, long fd)
 {
     char text[PATH_PREFIX_MAX];
     struct piece pieces[2];
@@ -103,7 +104,9 @@ static long open_own(const struct space_slot *self, const char *path, long flags
         return flags & O_NOFOLLOW
                    ? -1
                    : raw(__NR_openat, AT_FDCWD, interpose_program(self), flags | O_CLOEXEC);
-    return flags & O_PATH || !find_pieces(self, file, pieces) ? -1 : make_file(pieces);
+    if (flags & O_PATH)
+        return -1;
+    return find_pieces(self, file, pieces) ? make_file(pieces) : interpose_own_maps(self, fd, file);
 }
 
 /* Where the root's file has taken the last descriptor that RLIMIT_NOFILE allows, the task's own
@@ -112,7 +115,7 @@ static long open_instead(struct space_slot *self, long nr, const long a[6], long
 {
     const long *path = interpose_path(nr, a);
     raw(__NR_close, fd);
-    long own = open_own(self, (const char *)path[0], path[1]);
+    long own = open_own(self, (const char *)path[0], path[1], -1);
     if (own < 0)
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (!(path[1] & O_CLOEXEC))
@@ -127,7 +130,7 @@ long interpose_open(struct space_slot *self, long nr, const long a[6])
     long flags = path[1];
     if (fd < 0 || (flags & O_ACCMODE) != O_RDONLY)
         return fd;
-    long own = open_own(self, (const char *)path[0], flags);
+    long own = open_own(self, (const char *)path[0], flags, fd);
     if (own == -EMFILE)
         return open_instead(self, nr, a, fd);
     if (own < 0)

@@ -5,6 +5,8 @@
 #include "interpose/calls.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
+#include "interpose/memory/memory.h"
+#include "space/intervals.h"
 #include "space/turns.h"
 
 #include <errno.h>
@@ -78,14 +80,33 @@ static int changes_map(long nr)
     }
 }
 
+static long run_handler(interposed_handler *handler, struct space_slot *self, long nr,
+                        const long a[6])
+{
+    return handler ? handler(self, nr, a) : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* A call that changes the map or what it holds. */
+static long run_on_map(interposed_handler *handler, struct space_slot *self, long nr,
+                       const long a[6])
+{
+    if (seal_forbids(self, nr, a))
+        return -EPERM;
+    uint32_t begun = changes_map(nr) ? turn_begin(space_registry()) : 0;
+    long result = run_handler(handler, self, nr, a);
+    turn_end(space_registry(), begun);
+    if (__builtin_expect(intervals_used(self, INTERVALS_DONTFORK) != 0, 0) && !raw_failed(result) &&
+        space_marked())
+        dontfork_note(self, nr, a, result);
+    return result;
+}
+
 /* All that fail with ENOMEM are calls on memory. The break that cannot move says so by its value,
  * and a libc goes to mmap then. */
 static long run(interposed_handler *handler, struct space_slot *self, long nr, const long a[6])
 {
-    uint32_t begun = changes_map(nr) ? turn_begin(space_registry()) : 0;
     long result =
-        handler ? handler(self, nr, a) : raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    turn_end(space_registry(), begun);
+        (changes_map(nr) || nr == __NR_madvise ? run_on_map : run_handler)(handler, self, nr, a);
     if (__builtin_expect(result == -ENOMEM, 0))
         note_refused();
     return result;

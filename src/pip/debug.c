@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/raw.h"
 #include "state.h"
 
 static const struct {
@@ -41,7 +42,8 @@ static void run(char *const argv[])
 static void show_maps(void)
 {
     char text[4096];
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    /* All tasks' memory; the libc's open gives this task's alone. */
+    int fd = (int)raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
     pip_info_mesg("memory map");
     for (ssize_t size; fd >= 0 && (size = read(fd, text, sizeof(text))) > 0;)
         (void)!write(2, text, (size_t)size);

@@ -61,9 +61,9 @@
     ROW(struct space, shared, 2359912, 3285416) \
     ROW(struct space, xpmem_library, 5645328, 4096) \
     ROW(struct space, xpmem_slots, 5649424, 8388608) \
-    ROW(struct space, holds, 14038032, 8388608) \
-    ROW(struct space, slots, 22426688, 10485760) \
-    ROW(struct space, pids, 32964608, 8192) \
+    ROW(struct space, holds, 14038032, 16777216) \
+    ROW(struct space, slots, 30815296, 14680064) \
+    ROW(struct space, pids, 45547520, 8192) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -108,7 +108,7 @@
     ROW(struct space_slot, guard_rights, 468, 4) \
     ROW(struct space_slot, program, 472, 256) \
     ROW(struct space_slot, stats, 728, 48) \
-    ROW(struct space_slot, interpose, 776, 4288) \
+    ROW(struct space_slot, interpose, 776, 6360) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -130,9 +130,10 @@
     ROW(struct space_interpose, call_fault, 176, 8) \
     ROW(struct space_interpose, peer, 184, 4) \
     ROW(struct space_interpose, break_flags, 188, 4) \
-    ROW(struct space_interpose, out_of_range, 192, 4096) \
-    ROW(struct space_out_of_range, start, 0, 8) \
-    ROW(struct space_out_of_range, end, 8, 8) \
+    ROW(struct space_interpose, intervals, 192, 6168) \
+    ROW(struct space_intervals, used, 0, 4) \
+    ROW(struct space_intervals, has_spill, 4, 4) \
+    ROW(struct space_intervals, words, 8, 2048) \
     ROW(struct space_sigaction, handler, 0, 8) \
     ROW(struct space_sigaction, flags, 8, 8) \
     ROW(struct space_sigaction, restorer, 16, 8) \

@@ -6,21 +6,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum {
-    SPACE_OUT_OF_RANGE_MAX = 256,
-    SPACE_OUT_OF_RANGE_IN_DOUBT = 1, /* bit of `start`: it is being unmapped */
-};
+#include "registry/intervals.h"
 
 enum {
     /* It moves without a system call, because the program may have forbidden them. */
     SPACE_BREAK_RESERVED = 1,
     /* The program has changed mappings below it, which must not outlive a break that is lowered. */
     SPACE_BREAK_CHANGED = 2,
-};
-
-/* A mapping outside the task's range, because the program asked for that address. */
-struct space_out_of_range {
-    uintptr_t start, end; /* end 0: unused */
 };
 
 /* The handler that a program has set for SIGSEGV or SIGBUS; the kernel has ours. The layout is that
@@ -47,7 +39,7 @@ struct space_interpose {
     uint32_t cpuid_count;
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
     _Atomic uint32_t lock;                    /* PI futex; see space/lock.h */
-    _Atomic uint32_t out_of_range_lost;       /* mappings for which out_of_range[] had no room */
+    _Atomic uint32_t out_of_range_lost;       /* mappings that its table had no place for */
     struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;          /* extent of the library that ld.so is loading */
     int32_t image_fd;
@@ -61,7 +53,7 @@ struct space_interpose {
     _Atomic uintptr_t call_fault;    /* interpose_call_fault */
     _Atomic uint32_t peer;           /* slot index of the last copy's peer: a hint */
     _Atomic uint32_t break_flags;    /* SPACE_BREAK_… */
-    struct space_out_of_range out_of_range[SPACE_OUT_OF_RANGE_MAX];
+    struct space_intervals intervals[INTERVALS_KINDS];
 };
 
 #endif

@@ -8,10 +8,10 @@
  *   0        +16 MiB            +1 GiB                  +17 GiB          +26 GiB        +28 GiB
  *   | tramp. | files (images)   | mappings              | program break  | main stack   |
  *
- * Of tasks that the root spawns the trampolines lie beside their ld.so instead
- * (task/loader_image.h). Images stay within 2 GiB of the trampolines, the reach of a relative jump.
- * Nothing is reserved: a range costs nothing until it is used. The range of slot 0 holds the
- * registry. */
+ * The dynamic linker lies at the end of the area for files, above the program, and beside it the
+ * trampolines of tasks that the root spawns (task/loader_image.h). Images stay within 2 GiB of the
+ * trampolines, the reach of a relative jump. Nothing is reserved: a range costs nothing until it is
+ * used. The range of slot 0 holds the registry. */
 #ifndef ONESPACE_REGISTRY_LAYOUT_H
 #define ONESPACE_REGISTRY_LAYOUT_H
 
@@ -39,6 +39,7 @@
     (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack, 1 MiB on the unmapper's */
 #define LAYOUT_CACHE (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
 #define LAYOUT_XPMEM (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
+/* At 12 GiB intervals that find no place in their slot: registry/intervals.h. */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
 #define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* lenders of calls */

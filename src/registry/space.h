@@ -35,6 +35,8 @@
 enum { SPACE_LIMITS = 16, SPACE_LIBRARY = 256 };
 enum { SPACE_OWN_PAGES = 64 * 1024 }; /* the largest page of any CPU */
 
+enum { SPACE_HOLDS_IMPORTS = 0xffff, SPACE_HOLDS_COPY = 1 << 16 }; /* of a word of `holds` */
+
 /* The first task that left the space by executing another program: for the message that says so
  * once. By the task: EMPTY -> FILLING, as the only one; -> READY with release, which pairs with the
  * root's acquire; -> EMPTY when execve failed. */
@@ -104,7 +106,8 @@ struct space {
     char xpmem_library[SPACE_XPMEM_PATH]; /* what tasks get for libxpmem.so.0; empty: none */
     /* Slot of a process that has made or got something through XPMEM; true while pids[] agrees. */
     _Atomic uint16_t xpmem_slots[SPACE_PIDS];
-    _Atomic uint16_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS]; /* [owner][holder] */
+    /* [owner][holder]: imports, above them (SPACE_HOLDS_COPY) copies under way. */
+    _Atomic uint32_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS];
     struct space_slot slots[LAYOUT_SLOTS];
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
      * mode the main thread's TID until the task has ended. In pages of their own, which no fork

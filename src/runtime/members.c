@@ -9,6 +9,7 @@
 #include "base/page.h"
 #include "registry/child.h"
 #include "space/group.h"
+#include "space/intervals.h"
 #include "space/self.h"
 #include "space/slots.h"
 
@@ -131,11 +132,10 @@ int onespace_owner(const void *address)
     uint32_t highest = atomic_load(&space->highest);
     for (unsigned i = 1; index == LAYOUT_SLOTS && i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];
-        for (unsigned f = 0; space_state(slot) != SLOT_FREE && f < SPACE_OUT_OF_RANGE_MAX; f++) {
-            struct space_out_of_range entry = slot->interpose.out_of_range[f];
-            if (entry.start <= (uintptr_t)address && (uintptr_t)address < entry.end)
-                index = i;
-        }
+        if (space_state(slot) != SLOT_FREE &&
+            intervals_overlap(slot, INTERVALS_OUT_OF_RANGE, (uintptr_t)address,
+                              (uintptr_t)address + 1))
+            index = i;
     }
     return index == LAYOUT_SLOTS ? ONESPACE_ROOT : atomic_load(&space->slots[index].id);
 }

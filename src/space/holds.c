@@ -11,6 +11,7 @@
 #include "onespace.h"
 #include "registry/calls.h"
 #include "space/exports.h"
+#include "space/intervals.h"
 #include "space/shared.h"
 #include "space/slots.h"
 #include "space/turns.h"
@@ -29,39 +30,71 @@ static int is_present(const struct space *space, const struct space_slot *owner)
     return memory == MEMORY_PRESENT;
 }
 
-long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
+static _Atomic uint32_t *cell_of(struct space *space, const struct space_slot *owner,
+                                 const struct space_slot *holder)
 {
-    _Atomic uint16_t *cell =
-        &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
+    return &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
+}
+
+/* `unit` is 1 or SPACE_HOLDS_COPY, `most` its counter at its largest. */
+static long take(struct space *space, struct space_slot *owner, struct space_slot *holder,
+                 uint32_t unit, uint32_t most)
+{
+    _Atomic uint32_t *cell = cell_of(space, owner, holder);
     if (!atomic_load(&owner->was_imported)) /* store once: a store costs more than all the rest */
         atomic_store(&owner->was_imported, 1);
     if (!atomic_load(&holder->has_imported))
         atomic_store(&holder->has_imported, 1);
-    uint16_t count = atomic_load(cell);
+    uint32_t count = atomic_load(cell);
     do {
-        if (count == UINT16_MAX)
+        if ((count & most) == most)
             return -EOVERFLOW;
         DELAY("holds.take");
-    } while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count + 1)));
+    } while (!atomic_compare_exchange_weak(cell, &count, count + unit));
     if (space_slot_index(space, owner) == 0 || is_present(space, owner))
         return 0;
-    atomic_fetch_sub(cell, 1);
+    atomic_fetch_sub(cell, unit);
     return -EOWNERDEAD;
+}
+
+static long give(struct space *space, struct space_slot *owner, struct space_slot *holder,
+                 uint32_t unit, uint32_t most)
+{
+    _Atomic uint32_t *cell = cell_of(space, owner, holder);
+    uint32_t count = atomic_load(cell);
+    do
+        if ((count & most) == 0)
+            return -EINVAL;
+    while (!atomic_compare_exchange_weak(cell, &count, count - unit));
+    DELAY("holds.give");
+    if (count == unit && atomic_load(&owner->reclaim_pending))
+        holds_look_again(space);
+    return 0;
+}
+
+long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
+{
+    return take(space, owner, holder, 1, SPACE_HOLDS_IMPORTS);
 }
 
 long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
-    _Atomic uint16_t *cell =
-        &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
-    uint16_t count = atomic_load(cell);
-    do
-        if (count == 0)
-            return -EINVAL;
-    while (!atomic_compare_exchange_weak(cell, &count, (uint16_t)(count - 1)));
-    DELAY("holds.give");
-    if (count == 1 && atomic_load(&owner->reclaim_pending))
-        holds_look_again(space);
-    return 0;
+    return give(space, owner, holder, 1, SPACE_HOLDS_IMPORTS);
+}
+
+long holds_take_copy(struct space *space, struct space_slot *owner, struct space_slot *holder)
+{
+    return take(space, owner, holder, SPACE_HOLDS_COPY, ~(uint32_t)SPACE_HOLDS_IMPORTS);
+}
+
+void holds_give_copy(struct space *space, struct space_slot *owner, struct space_slot *holder)
+{
+    (void)give(space, owner, holder, SPACE_HOLDS_COPY, ~(uint32_t)SPACE_HOLDS_IMPORTS);
+}
+
+int holds_has(struct space *space, const struct space_slot *owner, const struct space_slot *holder)
+{
+    return (atomic_load(cell_of(space, owner, holder)) & SPACE_HOLDS_IMPORTS) != 0;
 }
 
 void holds_look_again(struct space *space)
@@ -151,13 +184,28 @@ static void unmap_entry(uintptr_t start, uintptr_t end)
         holds_unmap(start, end - start);
 }
 
-static void unmap_out_of_range(struct space_slot *slot)
+/* Of each entry the word first: once unmapped, the addresses may be another member's. A task that
+ * was killed right after it had mapped over another's memory may not have cut the other's table. */
+static void unmap_out_of_range(struct space *space, struct space_slot *slot)
 {
-    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
-        struct space_out_of_range *entry = &slot->interpose.out_of_range[i], old = *entry;
-        entry->end = 0; /* first: once unmapped, the addresses may be another member's */
-        if (old.end && !(old.start & SPACE_OUT_OF_RANGE_IN_DOUBT))
-            unmap_entry(old.start, old.end);
+    uint32_t used = intervals_used(slot, INTERVALS_OUT_OF_RANGE);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_OUT_OF_RANGE, i), 0);
+        if (!interval_is_certain(word))
+            continue;
+        intervals_take(space, slot, interval_start(word), interval_end(word));
+        unmap_entry(interval_start(word), interval_end(word));
+    }
+}
+
+/* What the task has marked of others' memory. Its own is about to be unmapped. */
+static void unmark_dontfork(struct space *space, struct space_slot *slot)
+{
+    uint32_t used = intervals_used(slot, INTERVALS_DONTFORK);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_DONTFORK, i), 0);
+        if (word && layout_slot_of(interval_start(word)) != space_slot_index(space, slot))
+            (void)intervals_unmark_dontfork(space, slot, interval_start(word), interval_end(word));
     }
 }
 
@@ -182,7 +230,8 @@ static void unmap_run(struct space *space, struct unmapper_run run)
 {
     uint32_t begun = turn_begin(space);
     for (unsigned i = run.first; i < run.first + run.count; i++) {
-        unmap_out_of_range(&space->slots[i]);
+        unmark_dontfork(space, &space->slots[i]);
+        unmap_out_of_range(space, &space->slots[i]);
         shared_drop(space, &space->slots[i]);
     }
     int all = raw(__NR_munmap, layout_range(run.first), run.count * LAYOUT_RANGE) == 0;

@@ -27,6 +27,12 @@ long holds_take(struct space *space, struct space_slot *owner, struct space_slot
 /* Releases one: 0 or -EINVAL. */
 long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder);
 
+/* The same for as long as a copy takes: it gives `holder` no right to use the memory. */
+long holds_take_copy(struct space *space, struct space_slot *owner, struct space_slot *holder);
+void holds_give_copy(struct space *space, struct space_slot *owner, struct space_slot *holder);
+/* Whether `holder` may use the memory of `owner`: it has imported, attached or held it. */
+int holds_has(struct space *space, const struct space_slot *owner, const struct space_slot *holder);
+
 /* Lets the reaper look again, after something else that held memory has gone. Sequentially
  * consistent after that. */
 void holds_look_again(struct space *space);

@@ -5,6 +5,7 @@
 #include "space/slots.h"
 
 #include "base/futex.h"
+#include "space/intervals.h"
 
 struct space_slot *space_slot(struct space *space, int32_t id)
 {
@@ -45,6 +46,7 @@ static void clear_slot(struct space_slot *slot)
     slot->status = 0;
     slot->guard_key = slot->guard_rights = 0;
     slot->user_us = slot->system_us = 0;
+    intervals_clear(slot);
     char *from = (char *)&slot->stats;
     for (size_t i = 0; i < sizeof(slot->stats) + sizeof(slot->interpose); i++)
         from[i] = 0;

@@ -11,13 +11,19 @@ using namespace fixture;
 
 using copies = SpaceTest;
 
-static Words with_places(const std::string &scene, const std::string &line)
+static Words with_places(const std::string &scene, const std::string &guest,
+                         const std::string &line)
 {
-    Words words = {program("copies"), scene};
+    Words words = {program(guest), scene};
     std::istringstream stream(line);
     for (std::string word; stream >> word;)
         words.push_back(word);
     return words;
+}
+
+static Words with_places(const std::string &scene, const std::string &line)
+{
+    return with_places(scene, "copies", line);
 }
 
 static std::vector<std::string> lines(const std::string &text)
@@ -164,4 +170,49 @@ TEST_F(copies, reach_no_task_but_the_target)
     EXPECT_EQ(writer.finish(), exits("268435456 bytes\n"));
     EXPECT_EQ(next.finish(), exits("0 pages changed\n"));
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
+}
+
+// A process has no memory at the addresses of another one: the kernel says so. Tasks have one
+// memory.
+TEST_F(copies, to_an_address_that_is_not_the_targets_are_refused)
+{
+    Process process({program("addresses"), "owner"});
+    Outcome wanted = as_process(with_places("stranger", "addresses", process.line()));
+    EXPECT_NE(wanted.output.find("my heap, write: -1 Bad address\n"), std::string::npos) << wanted;
+    EXPECT_NE(wanted.output.find("first its, then mine: 8\n"), std::string::npos) << wanted;
+    Task owner({program("addresses"), "owner"});
+    std::string places = owner.line();
+    expect_same(as_task(with_places("stranger", "addresses", places)), wanted);
+    owner.write_line("");
+    EXPECT_EQ(owner.line(), "42 42");
+}
+
+// Memory of a third task is the target's while that holds it, and not while it copies itself.
+TEST_F(copies, from_memory_that_the_target_has_imported_are_allowed)
+{
+    Task owner({program("addresses"), "owner"});
+    Task user({program("addresses"), "user", std::to_string(owner.id())});
+    std::istringstream places(owner.line());
+    std::string pid, word;
+    places >> pid >> word;
+    Words of = {program("addresses"), "of", user.line(), word};
+    EXPECT_EQ(as_task(of), exits("of: -1 Bad address\nit is -1\n"));
+    user.write_line("import");
+    EXPECT_EQ(user.line(), "0");
+    EXPECT_EQ(as_task(of), exits("of: 8\nit is 1\n"));
+    user.write_line("release");
+    EXPECT_EQ(user.line(), "0");
+    EXPECT_EQ(as_task(of), exits("of: -1 Bad address\nit is -1\n"));
+}
+
+// UCX gives up such copies where reading at address 0 is refused by another error than EFAULT.
+TEST_F(copies, are_answered_as_without_a_filter_that_forbids_them)
+{
+    Process process({program("addresses"), "owner"});
+    Outcome wanted = as_process(with_places("filtered", "addresses", "0 " + process.line()));
+    EXPECT_TRUE(wanted.output.starts_with("null: -1 Bad address\n")) << wanted;
+    Task owner({program("addresses"), "owner"});
+    std::string places = owner.line();
+    expect_same(as_task(with_places("filtered", "addresses", "0 " + places)), wanted);
+    expect_same(as_task(with_places("filtered", "addresses", "1 " + places)), wanted);
 }

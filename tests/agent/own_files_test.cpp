@@ -67,3 +67,32 @@ TEST_F(own_files, do_not_hit_the_limit_on_file_sizes)
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
     EXPECT_EQ(task.status, 0);
 }
+
+// As leak checkers, garbage collectors and RDMA libraries read them. Another task's memory would be
+// taken for the program's own.
+TEST_F(own_files, of_mappings_list_the_tasks_alone)
+{
+    for (const char *guest : {"own_files", "own_files-static"}) {
+        Task other({program("own_files"), "serve"});
+        Words words = {program(guest), "mappings", other.line()};
+        if (guest == std::string("own_files"))
+            words.push_back("lower");
+        Outcome process = as_process(words);
+        EXPECT_TRUE(process.output.starts_with(
+            "self/maps: main 1 stack 1 heap 1 mapping 1 vdso 1 other 0 lower 0 again 1\n"))
+            << process;
+        EXPECT_EQ(as_task(words), process);
+    }
+}
+
+TEST_F(own_files, of_mappings_list_all_if_that_is_wanted)
+{
+    Task other({program("own_files"), "serve"});
+    Words words = {program("own_files"), "mappings", other.line()};
+    setenv("ONESPACE_MAPS", "all", 1);
+    Outcome task = as_task(words);
+    unsetenv("ONESPACE_MAPS");
+    EXPECT_TRUE(
+        task.output.starts_with("self/maps: main 1 stack 0 heap 0 mapping 1 vdso 1 other 1 lower "))
+        << task;
+}

@@ -2,10 +2,12 @@
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
 from jobs import ROOT, RUN
+from launchers import ROOT_FLAG
 
 TIME = 25
 
@@ -265,3 +267,31 @@ def test_one_singleton_a_job_and_other_programs_are_not_told(job, guests, stock_
     result = run_all(job, stock_mpi, 2, [*RUN, program])
     expect_hello(result, 2)
     assert meant(result) is None
+
+
+OPENSHMEM = """
+#include <stdio.h>
+#include <shmem.h>
+static long word;
+int main(void)
+{
+    shmem_init();
+    int me = shmem_my_pe(), ranks = shmem_n_pes();
+    shmem_long_p(&word, me, (me + 1) % ranks);
+    shmem_barrier_all();
+    printf("rank %d got %ld\\n", me, word);
+    fflush(stdout);
+    shmem_barrier_all();
+    _Exit(0); /* shmem_finalize of Debian 12 crashes in processes, too */
+}
+"""
+
+
+def test_openshmem_of_open_mpi_finds_the_static_memory_of_each_rank(job, tool, tmp_path):
+    """It registers what /proc/self/maps lists below the end of the program."""
+    compiler, launcher = tool("oshcc", "openmpi-bin"), tool("oshrun", "openmpi-bin")
+    (tmp_path / "ring.c").write_text("#include <stdlib.h>\n" + OPENSHMEM)
+    subprocess.run([compiler, "ring.c", "-o", "ring"], cwd=tmp_path, check=True, timeout=60)
+    ring = job.run([launcher, *ROOT_FLAG, "--oversubscribe", "-n", "2", *RUN, tmp_path / "ring"], timeout=60)
+    assert sorted(line for line in ring.lines if "got" in line) == ["rank 0 got 1", "rank 1 got 0"], str(ring)
+    assert "too many segments" not in ring.err, str(ring)

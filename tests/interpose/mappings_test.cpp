@@ -1,5 +1,9 @@
 // tests/interpose/mappings_test.cpp: mappings of all kinds can be had, and lie in the task's range.
+#include <fstream>
+#include <set>
+
 #include "fixture.hpp"
+#include "probe.h"
 
 using namespace fixture;
 
@@ -143,4 +147,101 @@ TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_work_with_code_apar
 {
     Outcome task = as_task({program("aligned_load"), program("aligned-separate.so")});
     EXPECT_EQ(task.status, 0) << task.output;
+}
+
+TEST_F(mappings, that_are_sealed_keep_the_promise)
+{
+    expect_same({program("mappings"), "sealed"});
+}
+
+static std::string after(Task &task, const std::string &letter)
+{
+    task.write_line(letter);
+    return task.line();
+}
+
+// RDMA libraries mark what they have registered, perhaps another task's memory, and each fork
+// counts.
+TEST_F(mappings, that_forked_children_shall_not_have_are_marked_while_a_task_wants_it)
+{
+    Task owner({program("mappings"), "marks"});
+    std::string place = owner.line();
+    auto other = std::make_unique<Task>(Words{program("mappings"), "marks", place});
+    EXPECT_EQ(other->line(), place);
+    EXPECT_EQ(after(owner, "f"), "there");
+    EXPECT_EQ(after(*other, "m"), "done");
+    EXPECT_EQ(after(owner, "f"), "missing");
+    EXPECT_EQ(after(owner, "m"), "done");
+    EXPECT_EQ(after(*other, "u"), "done");
+    EXPECT_EQ(after(owner, "f"), "missing") << "the owner's mark";
+    EXPECT_EQ(after(*other, "f"), "missing");
+    EXPECT_EQ(after(owner, "u"), "done");
+    EXPECT_EQ(after(owner, "f"), "there");
+    EXPECT_EQ(after(owner, "m"), "done");
+    EXPECT_EQ(after(owner, "r"), "done"); // what is mapped anew is not marked
+    EXPECT_EQ(after(*other, "m"), "done");
+    EXPECT_EQ(after(*other, "u"), "done");
+    EXPECT_EQ(after(owner, "f"), "there");
+    EXPECT_EQ(after(*other, "m"), "done");
+    other->kill();
+    EXPECT_EQ(other->wait(), SIGKILL);
+    EXPECT_EQ(after(owner, "f"), "there") << "the mark of a task that has ended";
+}
+
+// ---- At addresses of the program's choice, outside of its range ----
+
+// Of this process, which has the memory of all tasks.
+static int count_pieces()
+{
+    std::ifstream maps("/proc/self/maps");
+    int count = 0;
+    for (std::string line; std::getline(maps, line);)
+        count += line.find("memfd:pieces") != std::string::npos;
+    return count;
+}
+
+TEST_F(mappings, in_pieces_of_reserved_addresses_go_with_a_killed_task)
+{
+    for (const char *scene : {"reserve", "scattered"}) {
+        Task task({program("pieces"), scene, "1000"});
+        std::string said = task.line();
+        EXPECT_TRUE(said == "mapped" || said.ends_with(" wrong 0")) << said;
+        EXPECT_GE(count_pieces(), 900);
+        task.kill();
+        EXPECT_EQ(task.wait(), SIGKILL);
+        EXPECT_TRUE(eventually([] { return count_pieces() == 0; })) << scene << count_pieces();
+    }
+    EXPECT_EQ(probe_overflows("mappings"), 0);
+}
+
+TEST_F(mappings, over_those_of_another_task_belong_to_the_task_that_made_them)
+{
+    const char *place = "0x400000000";
+    auto first = std::make_unique<Task>(Words{program("pieces"), "over", place, "a"});
+    EXPECT_EQ(first->line(), "mapped");
+    Task second({program("pieces"), "over", place, "b"});
+    EXPECT_EQ(second.line(), "mapped");
+    EXPECT_EQ(onespace_owner(reinterpret_cast<void *>(0x400000000)), second.id());
+    first->kill();
+    EXPECT_EQ(first->wait(), SIGKILL);
+    EXPECT_TRUE(eventually([] { return probe_slots() == 1; }));
+    second.write_line("");
+    EXPECT_EQ(second.line(), "b b");
+    EXPECT_EQ(second.finish().status, 0);
+}
+
+// What a GPU can address ends at 1 TiB.
+TEST_F(mappings, at_a_low_hint_that_is_taken_get_another_low_address)
+{
+    std::vector<std::unique_ptr<Task>> tasks;
+    std::set<uint64_t> places;
+    for (int i = 0; i < 4; i++) {
+        tasks.push_back(std::make_unique<Task>(Words{program("pieces"), "reserve", "10"}));
+        std::string said = tasks.back()->line();
+        EXPECT_TRUE(said.ends_with(" wrong 0")) << said;
+        places.insert(std::stoull(said, nullptr, 16));
+    }
+    EXPECT_EQ(places.size(), 4u);
+    EXPECT_EQ(*places.begin(), 0x200000000u);
+    EXPECT_LT(*places.rbegin(), UINT64_C(1) << 40);
 }

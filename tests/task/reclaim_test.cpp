@@ -84,7 +84,16 @@ TEST_F(reclaim, of_pages_of_1_gib)
     run_many(words, rounds(5, 300));
 }
 
-// Sealed memory stays; all else goes, and later tasks run.
+// One space has 2,047 slots.
+TEST_F(reclaim, after_tasks_that_seal_their_memory)
+{
+    if (as_task({program("mappings"), "sealed"}) == exits("none\n"))
+        GTEST_SKIP() << "mseal needs Linux 6.10";
+    run_many({program("mappings"), "sealed"}, 3000);
+}
+
+// What the kernel has sealed, by a call that was not interposed, stays; all else goes, and later
+// tasks run.
 TEST_F(reclaim, leaves_sealed_memory_alone)
 {
     Footprint before = warmed_up({"true"});

@@ -19,6 +19,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/memory/area.h"
+#include "space/intervals.h"
 
 #define BREAK_STEP (32 * LAYOUT_MIB)
 /* At most this much free memory stays above the break, or a 48th of the heap if that is more: a
@@ -150,6 +151,7 @@ long interpose_brk(struct space_slot *self, long nr, const long a[6])
     struct space_interpose *interpose = &self->interpose;
     uint64_t now = atomic_load_explicit(&interpose->break_now, memory_order_relaxed);
     if (wanted < low_of(self) || wanted > high_of(self) || wanted == now ||
+        (wanted < now && intervals_overlap(self, INTERVALS_SEALED, page_ceiling(wanted), now)) ||
         (wanted > now ? grow : shrink)(self, now, wanted) != 0)
         return (long)now;
     atomic_store_explicit(&interpose->break_now, wanted, memory_order_relaxed);

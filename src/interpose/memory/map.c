@@ -13,6 +13,7 @@
 #include "base/raw.h"
 #include "interpose/memory/area.h"
 #include "interpose/patch/patch.h"
+#include "space/intervals.h"
 
 /* mmap in the task's range: the address, or -errno. */
 static long map_in_area(struct space_slot *self, enum area_kind kind, size_t size, size_t align,
@@ -110,6 +111,47 @@ static int may_be_at(const struct space_slot *self, const long a[6])
            (layout_slot_of((uintptr_t)a[0]) == LAYOUT_SLOTS && !shared_holds((uintptr_t)a[0]));
 }
 
+/* Below this lie the addresses that a program wants for what other machinery reaches: a GPU's
+ * channels end there. */
+#define LOW_ADDRESSES (UINT64_C(1) << 40)
+enum { LOW_TRIES = 256 };
+
+/* The end of what some member has of [start, end) as an out-of-range mapping; 0: nothing. */
+static uintptr_t end_of_occupied(uintptr_t start, uintptr_t end)
+{
+    const struct space *space = space_registry();
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    uintptr_t low, high, last = 0;
+    for (uint32_t i = 1; i <= highest; i++)
+        if (intervals_find(&space->slots[i], INTERVALS_OUT_OF_RANGE, start, end, &low, &high) &&
+            high > last)
+            last = high;
+    return last;
+}
+
+/* The hint is taken, and lies below LOW_ADDRESSES: the next place from there on that is free and
+ * below it, too. Libraries of GPUs cannot use what lies higher. The address or -errno. */
+static long map_low(struct space_slot *self, const long a[6])
+{
+    size_t size = page_ceiling((size_t)a[1]);
+    size_t align = size >= ARCH_HUGE_PAGE ? ARCH_HUGE_PAGE : ARCH_PAGE;
+    uintptr_t place = round_up((uintptr_t)a[0], align);
+    for (int tries = 0; tries < LOW_TRIES && size <= LOW_ADDRESSES; tries++) {
+        if (place > LOW_ADDRESSES - size)
+            break;
+        uintptr_t occupied = end_of_occupied(place, place + size);
+        if (!occupied) {
+            const long b[6] = {(long)place, a[1], a[2], a[3], a[4], a[5]};
+            long result = out_of_range_mmap(self, b);
+            if (result != -EEXIST)
+                return result;
+            occupied = place + size; /* the root's, or one that no handler saw */
+        }
+        place = round_up(occupied, align);
+    }
+    return -EEXIST;
+}
+
 /* Wherever a place in the range cannot be had, the call is made as the program made it: devices
  * choose addresses themselves (the rings of io_uring), and what fails fails with the kernel's
  * error. */
@@ -131,6 +173,8 @@ long interpose_place(struct space_slot *self, const long a[6])
     if (b[0] && !is_file) {
         b[3] |= MAP_FIXED_NOREPLACE;
         result = map_anywhere(self, b);
+        if (result == -EEXIST && (uintptr_t)b[0] < LOW_ADDRESSES)
+            result = map_low(self, b);
         b[3] = a[3];
     }
     if (raw_failed(result))

@@ -49,4 +49,10 @@ void brk_unreserve(struct space_slot *self);
 /* The program changes mappings there: notes it if they are the heap's. */
 void brk_note_change(struct space_slot *self, uintptr_t start, size_t size);
 
+/* seal.c: whether the task has sealed what the call would change. */
+int seal_forbids(const struct space_slot *self, long nr, const long arguments[6]);
+
+/* dontfork.c: a call that changes the map has succeeded. */
+void dontfork_note(struct space_slot *self, long nr, const long arguments[6], long result);
+
 #endif

@@ -12,92 +12,61 @@
 
 #include "base/page.h"
 #include "base/raw.h"
+#include "space/intervals.h"
 #include "space/lock.h"
 
-/* In `start`: the addresses are being unmapped, and the entry is one only if that fails. The reaper
- * leaves it alone, as what lies there may be another member's already. */
-enum { IN_DOUBT = SPACE_OUT_OF_RANGE_IN_DOUBT };
+static const enum space_interval_kind OURS = INTERVALS_OUT_OF_RANGE;
 
-static int try_store(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
+static void count_lost(struct space_slot *self, unsigned lost)
 {
-    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
-        if (interpose->out_of_range[i].end == 0) {
-            interpose->out_of_range[i].start = start;
-            interpose->out_of_range[i].end = end;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static void store_entry(struct space_interpose *interpose, uintptr_t start, uintptr_t end)
-{
-    if (try_store(interpose, start, end))
+    if (!lost)
         return;
-    space_count(&interpose->out_of_range_lost, 1);
-    space_count(&space_registry()->overflows.mappings, 1);
+    space_count(&self->interpose.out_of_range_lost, lost);
+    space_count(&space_registry()->overflows.mappings, lost);
 }
 
-/* Removes [start, end) from all entries; with a `doubt`, until it is settled. */
-static void cut_entries(struct space_interpose *interpose, uintptr_t start, uintptr_t end,
-                        uintptr_t doubt)
+/* The addresses are being unmapped, and the entries count again only if that fails. The reaper
+ * leaves them alone, as what lies there may be another member's already. */
+static void doubt(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
-    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
-        struct space_out_of_range *entry = &interpose->out_of_range[i], old = *entry;
-        if (old.end <= start || old.start >= end || (old.start & IN_DOUBT))
-            continue;
-        entry->end = 0;
-        if (old.start < start)
-            store_entry(interpose, old.start, start);
-        if (old.end > end)
-            store_entry(interpose, end, old.end);
-        if (doubt)
-            try_store(interpose, (old.start < start ? start : old.start) | doubt,
-                      old.end > end ? end : old.end);
-    }
+    count_lost(self, intervals_cut(self, OURS, start, end, INTERVAL_DOUBT));
 }
 
-static void settle(struct space_interpose *interpose, int is_unmapped)
+static int is_gone(uintptr_t start)
 {
-    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
-        struct space_out_of_range *entry = &interpose->out_of_range[i];
-        if (!entry->end || !(entry->start & IN_DOUBT))
-            continue;
-        if (is_unmapped)
-            entry->end = 0;
-        entry->start &= ~(uintptr_t)IN_DOUBT;
-    }
+    (void)start;
+    return 1;
+}
+
+static int is_there(uintptr_t start)
+{
+    (void)start;
+    return 0;
 }
 
 /* After an mremap that failed: it may have unmapped what it was to replace before it failed, and
  * which kernel does so differs. */
-static void settle_by_looking(struct space_interpose *interpose)
+static int is_unmapped(uintptr_t start)
 {
-    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++) {
-        struct space_out_of_range *entry = &interpose->out_of_range[i];
-        unsigned char resident;
-        if (!entry->end || !(entry->start & IN_DOUBT))
-            continue;
-        if (raw(__NR_mincore, entry->start & ~(uintptr_t)IN_DOUBT, ARCH_PAGE, &resident) == -ENOMEM)
-            entry->end = 0;
-        entry->start &= ~(uintptr_t)IN_DOUBT;
-    }
+    unsigned char resident;
+    return raw(__NR_mincore, start, ARCH_PAGE, &resident) == -ENOMEM;
 }
 
-static void add_locked(struct space_interpose *interpose, uintptr_t start, size_t size)
+/* An address inside an entry needs no other one, but another task may have mapped over it. */
+static void add_locked(struct space_slot *self, uintptr_t start, size_t size)
 {
     /* A forked child's mappings end with it. A mapping in another slot's range, which this task
      * makes when it spawns, belongs to that slot's task. */
     if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
         return;
-    cut_entries(interpose, start, start + size, 0); /* MAP_FIXED over an older one */
-    store_entry(interpose, start, start + size);
+    count_lost(self, intervals_add(self, OURS, start, start + size) != 0);
+    intervals_take(space_registry(), self, start, start + size);
 }
 
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
 {
     uint64_t signals = space_lock(self);
-    add_locked(&self->interpose, start, size);
+    add_locked(self, start, size);
     space_unlock(self, signals);
 }
 
@@ -108,7 +77,7 @@ long out_of_range_mmap(struct space_slot *self, const long a[6])
     uint64_t signals = space_lock(self);
     long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (!raw_failed(result))
-        add_locked(&self->interpose, (uintptr_t)result, page_ceiling((uintptr_t)a[1]));
+        add_locked(self, (uintptr_t)result, page_ceiling((uintptr_t)a[1]));
     space_unlock(self, signals);
     return result;
 }
@@ -118,9 +87,9 @@ long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size)
     if (!space_marked() || page_floor(start) != start)
         return raw(__NR_munmap, start, size);
     uint64_t signals = space_lock(self);
-    cut_entries(&self->interpose, start, start + page_ceiling(size), IN_DOUBT);
+    doubt(self, start, start + page_ceiling(size));
     long result = raw(__NR_munmap, start, size);
-    settle(&self->interpose, result == 0);
+    intervals_settle(self, OURS, result == 0 ? is_gone : is_there);
     space_unlock(self, signals);
     return result;
 }
@@ -133,31 +102,35 @@ long out_of_range_mremap(struct space_slot *self, const long a[6], int leaves_ol
     size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
     uint64_t signals = space_lock(self);
     if (!leaves_old)
-        cut_entries(&self->interpose, before, before + old_size, IN_DOUBT);
+        doubt(self, before, before + old_size);
     if (a[3] & MREMAP_FIXED)
-        cut_entries(&self->interpose, wanted, wanted + size, IN_DOUBT);
+        doubt(self, wanted, wanted + size);
     long result = raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
     if (raw_failed(result)) {
-        settle_by_looking(&self->interpose);
+        intervals_settle(self, OURS, is_unmapped);
     } else {
-        settle(&self->interpose, 1);
-        add_locked(&self->interpose, (uintptr_t)result, size);
+        intervals_settle(self, OURS, is_gone);
+        add_locked(self, (uintptr_t)result, size);
     }
     space_unlock(self, signals);
     return result;
 }
 
-/* shmdt is not given the size: the entry that starts at the address is the attachment. */
+/* shmdt is not given the size, and the entry may hold more than the attachment: what has gone is
+ * found by looking. */
 long out_of_range_shmdt(struct space_slot *self, uintptr_t start)
 {
+    uintptr_t low, high, end = start;
     if (!space_marked())
         return raw(__NR_shmdt, start);
     uint64_t signals = space_lock(self);
-    for (unsigned i = 0; i < SPACE_OUT_OF_RANGE_MAX; i++)
-        if (self->interpose.out_of_range[i].end && self->interpose.out_of_range[i].start == start)
-            self->interpose.out_of_range[i].start |= IN_DOUBT;
+    int is_known =
+        intervals_find(self, OURS, start, INTERVAL_ADDRESSES, &low, &high) && low == start;
     long result = raw(__NR_shmdt, start);
-    settle(&self->interpose, result == 0);
+    while (result == 0 && is_known && end < high && is_unmapped(end))
+        end += ARCH_PAGE;
+    if (end > start)
+        count_lost(self, intervals_cut(self, OURS, start, end, 0));
     space_unlock(self, signals);
     return result;
 }

@@ -19,16 +19,20 @@ static int fits(const struct spawn *spawn, uintptr_t end)
     return end <= layout_range(space_slot_index(spawn->space, spawn->slot)) + LAYOUT_RANGE;
 }
 
-/* Maps the file where the task's next file goes, with its system calls patched. The descriptor, or
- * -errno. */
+/* Where the task's next file goes. */
+static uintptr_t next_place(const struct space_slot *slot, size_t align)
+{
+    return round_up(atomic_load(&slot->interpose.files_next), align);
+}
+
+/* Maps the file at that place, with its system calls patched. The descriptor, or -errno. */
 static int map_file(struct spawn *spawn, const char *path, const struct elf_info *info,
-                    enum interpose_code kind, struct elf_mapping *mapping)
+                    uintptr_t place, enum interpose_code kind, struct elf_mapping *mapping)
 {
     struct space_slot *slot = spawn->slot;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    uintptr_t place = round_up(atomic_load(&slot->interpose.files_next), info->align);
     int result =
         fits(spawn, place + (info->high - info->low)) ? elf_map(fd, info, place, mapping) : -EFBIG;
     if (result < 0) {
@@ -43,7 +47,8 @@ static int map_file(struct spawn *spawn, const char *path, const struct elf_info
         interpose_patch_mapping(slot, mapping->bias + segment->vaddr - skew, segment->filesz + skew,
                                 fd, (long)(segment->offset - skew), kind);
     }
-    atomic_store(&slot->interpose.files_next, mapping->base + mapping->size);
+    if (place == next_place(slot, info->align))
+        atomic_store(&slot->interpose.files_next, mapping->base + mapping->size);
     return fd;
 }
 
@@ -71,7 +76,8 @@ static int map_extension(struct spawn *spawn, int fd, struct images *images)
 static int map_program(struct spawn *spawn, struct images *images)
 {
     const struct elf_info *info = &spawn->program.info;
-    int fd = map_file(spawn, spawn->program.path, info, CODE_PROGRAM, &images->program);
+    int fd = map_file(spawn, spawn->program.path, info, next_place(spawn->slot, info->align),
+                      CODE_PROGRAM, &images->program);
     if (fd < 0)
         return fd;
     images->phdr = images->program.phdr;
@@ -92,9 +98,11 @@ static int map_loader(struct spawn *spawn, struct elf_mapping *mapping)
         loader_image_map(spawn->space, spawn->slot, &spawn->program, mapping) == 0)
         return 0;
     int result = (int)spawn->space->operations.prepare(spawn->space, spawn->slot);
+    const struct elf_info *info = &spawn->program.interpreter_info;
     int fd = result < 0 ? result
-                        : map_file(spawn, path, &spawn->program.interpreter_info, loader_kind(path),
-                                   mapping);
+                        : map_file(spawn, path, info,
+                                   loader_place(spawn->slot, info->high - info->low, info->align),
+                                   loader_kind(path), mapping);
     if (fd >= 0)
         close(fd);
     return fd < 0 ? fd : 0;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/code/patch.h"
 #include "arch/trampoline.h"
 #include "base/file_identity.h"
 #include "base/page.h"
@@ -198,7 +199,19 @@ static void relocate(const struct loader_image *image, uintptr_t base, struct sp
     atomic_store(&slot->interpose.trampoline_count, image->trampoline_count);
     slot->interpose.cpuid_count = image->cpuid_count;
     slot->child_record = (uintptr_t)data + ARCH_PAGE;
-    atomic_store(&slot->interpose.files_next, base + image->size);
+    if (base == atomic_load(&slot->interpose.files_next))
+        atomic_store(&slot->interpose.files_next, base + image->size);
+}
+
+uintptr_t loader_place(const struct space_slot *slot, size_t size, size_t align)
+{
+    uintptr_t range = layout_range(space_slot_index(space_registry(), slot));
+    uint64_t next = atomic_load(&slot->interpose.files_next);
+    if (ARCH_PATCH_REACH < LAYOUT_MAPPINGS || size > LAYOUT_MAPPINGS / 8)
+        return round_up(next, align);
+    /* So aligned the kernel maps as many of its pages by one fault as it can. */
+    align = align < ARCH_HUGE_PAGE ? ARCH_HUGE_PAGE : align;
+    return (range + LAYOUT_MAPPINGS - size) & -(uintptr_t)align;
 }
 
 int loader_image_map(struct space *space, struct space_slot *slot,
@@ -206,12 +219,14 @@ int loader_image_map(struct space *space, struct space_slot *slot,
 {
     const struct elf_info *info = &program->interpreter_info;
     int result;
+    uintptr_t base = 0;
     interpose_begin(space, slot);
-    uintptr_t base = atomic_load(&slot->interpose.files_next);
     pthread_mutex_lock(&lock);
     const struct loader_image *image = find(program, space_is_thread(slot), &result);
-    if (image)
+    if (image) {
+        base = loader_place(slot, image->size, image->loader);
         result = map_at(image, base);
+    }
     if (image && result == 0) {
         relocate(image, base, slot);
         uintptr_t bias = base + image->loader - info->low;

@@ -23,6 +23,11 @@
  * root: the files are its descriptors. 0, or -errno with nothing mapped: then use those three. */
 int loader_image_map(struct space *space, struct space_slot *slot,
                      const struct elf_program *program, struct elf_mapping *mapping);
+/* Where an interpreter of so many bytes goes in the slot's range: at the end of the area for files,
+ * if the trampolines are in reach from everywhere in it. As in a process it lies above the program
+ * then: programs take writable memory below their end for their own (Open MPI's OpenSHMEM). Else it
+ * is the first file. */
+uintptr_t loader_place(const struct space_slot *slot, size_t size, size_t align);
 /* As which kind of code the interpreter with that path is patched: musl's is the libc itself. */
 enum interpose_code loader_kind(const char *path);
 /* Closes the files. No other thread may be spawning. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -138,10 +139,105 @@ static int play_errors(int argc, char **argv)
     return 0;
 }
 
+/* ---- Mappings ---- */
+
+static void *block; /* of the heap */
+static int counts_lower;
+
+/* What a file lists, of the addresses that the scene knows. */
+struct listed {
+    int main_code, stack, heap, mapping, vdso, other, lower, count;
+    long rss_kib;
+};
+
+static void look_at(struct listed *listed, const char *line, uintptr_t other, char *mapping)
+{
+    unsigned long from, to;
+    int place = 0;
+    if (sscanf(line, "%lx-%lx %n", &from, &to, &place) != 2)
+        return;
+#define HAS(address) ((uintptr_t)(address) >= from && (uintptr_t)(address) < to)
+    listed->count++;
+    listed->main_code += HAS(look_at);
+    listed->stack += HAS(listed) && strstr(line, "[stack]");
+    listed->heap += HAS(block) && strstr(line, "[heap]");
+    listed->mapping += HAS(mapping);
+    listed->lower += counts_lower && from < (uintptr_t)look_at && strstr(line, " rw-p ");
+    listed->vdso += strstr(line, "[vdso]") != NULL;
+    listed->other += other && HAS(other);
+#undef HAS
+}
+
+/* Reads by pieces, which end anywhere in a line. */
+static struct listed read_mappings(int fd, uintptr_t other, char *mapping)
+{
+    struct listed listed = {0};
+    ssize_t size = 0, got;
+    long kib;
+    while ((got = read(fd, bytes + size, 997)) > 0)
+        size += got;
+    bytes[size < (ssize_t)sizeof(bytes) ? size : (ssize_t)sizeof(bytes) - 1] = 0;
+    for (char *line = bytes, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        look_at(&listed, line, other, mapping);
+        if (sscanf(line, "Rss: %ld kB", &kib) == 1)
+            listed.rss_kib += kib;
+    }
+    return listed;
+}
+
+/* mappings ADDRESS [lower]: what the files say of this program's memory, and of that address,
+ * another one's; with `lower` also how many writable mappings lie below its code. A static program
+ * has some there as a process, too. */
+static int play_mappings(int argc, char **argv)
+{
+    static const char *const names[] = {"self/maps",         "thread-self/maps", "%d/maps",
+                                        "self/task/%d/maps", "%d/task/%d/maps",  "self/smaps"};
+    uintptr_t other = argc > 1 ? strtoul(argv[1], NULL, 16) : 0;
+    char *mapping = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long counts[6] = {0};
+    block = malloc(16);
+    counts_lower = argc > 2;
+    memset(bytes, 1, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[64] = "/proc/", name[64];
+        snprintf(name, sizeof(name), names[i], getpid(), getpid());
+        int fd = open(strcat(path, name), O_RDONLY);
+        struct listed is = read_mappings(fd, other, mapping);
+        printf("%s: main %d stack %d heap %d mapping %d vdso %d other %d lower %d", names[i],
+               is.main_code, is.stack, is.heap, is.mapping, is.vdso, is.other, is.lower);
+        lseek(fd, 0, SEEK_SET);
+        printf(" again %d\n", read_mappings(fd, other, mapping).main_code);
+        counts[i] = is.count;
+        close(fd);
+    }
+    printf("as many in smaps %d\n", labs(counts[5] - counts[0]) < 3);
+    long rss = read_mappings(open("/proc/self/smaps", O_RDONLY), 0, mapping).rss_kib;
+    long sum = read_mappings(open("/proc/self/smaps_rollup", O_RDONLY), 0, mapping).rss_kib;
+    long lines = 0;
+    FILE *numa = fopen("/proc/self/numa_maps", "r"); /* as the kernel was configured */
+    for (int c; numa && (c = getc(numa)) != EOF;)
+        lines += c == '\n';
+    printf("as many in numa_maps %d\n", !numa || labs(lines - counts[0]) < 5);
+    printf("rolled up %d\n", rss > 1024 && labs(rss - sum) < 512);
+    return 0;
+}
+
+/* serve: memory of another program. */
+static int play_serve(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    printf("%lx\n", (unsigned long)(uintptr_t)malloc(100000));
+    while (getchar() != EOF)
+        ;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"strings", play_strings}, {"child", play_child},
-                                          {"auxv", play_auxv},       {"auxv-call", play_auxv_call},
-                                          {"exe", play_exe},         {"errors", play_errors}};
+    static const struct scene scenes[] = {
+        {"strings", play_strings},     {"child", play_child}, {"auxv", play_auxv},
+        {"auxv-call", play_auxv_call}, {"exe", play_exe},     {"errors", play_errors},
+        {"mappings", play_mappings},   {"serve", play_serve}};
     return CHOOSE(scenes, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/mman.h>
@@ -287,16 +288,79 @@ static int play_segments(int argc, char **argv)
     return 0;
 }
 
-/* seal: a page that nothing can unmap, between others. */
+enum { MSEAL = 462 };
+
+/* seal: a page that nothing can unmap, between others: by an instruction that is not interposed. */
 static int play_seal(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    enum { CALL = 462, SIZE = 256 * PAGE };
+    enum { SIZE = 256 * PAGE };
+    volatile long number = MSEAL;
     char *at = map(SIZE, PROT_READ | PROT_WRITE, 0);
     memset(at, 1, SIZE);
-    if (syscall(CALL, at + SIZE / 2, PAGE, 0) != 0)
+    if (system_call(number, (long)(at + SIZE / 2), PAGE, 0, 0, 0, 0) != 0)
         return printf("none\n"), 0;
     printf("%lx\n", (unsigned long)at);
+    return 0;
+}
+
+static void say_result(const char *what, int failed)
+{
+    printf("%s: %s\n", what, failed ? strerror(errno) : "done");
+}
+
+/* Whether the kernel lists the mapping of that address as sealed. */
+static int is_listed_as_sealed(const char *address)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[512];
+    int is_it = 0, found = 0;
+    for (unsigned long from, to; file && fgets(line, sizeof(line), file);) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            is_it = (unsigned long)address >= from && (unsigned long)address < to;
+        found |= is_it && strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " sl");
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* sealed: what can be done with memory that the program has sealed. */
+static int play_sealed(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    char *at = map(16 * PAGE, PROT_READ | PROT_WRITE, 0), *writable = at + 8 * PAGE;
+    memset(at, 7, 16 * PAGE);
+    mprotect(at, 4 * PAGE, PROT_READ);
+    munmap(at + 6 * PAGE, PAGE);
+    if (syscall(MSEAL, at, 0L, 1L) == 0 || errno == ENOSYS)
+        return printf("none\n"), 0;
+    say_result("flags", syscall(MSEAL, at, 4L * PAGE, 1L) != 0);
+    say_result("unaligned", syscall(MSEAL, at + 1, 1L * PAGE, 0L) != 0);
+    say_result("nothing", syscall(MSEAL, at, 0L, 0L) != 0);
+    say_result("wraps", syscall(MSEAL, at, -1L, 0L) != 0);
+    say_result("a hole", syscall(MSEAL, at + 4 * PAGE, 4L * PAGE, 0L) != 0);
+    say_result("read-only", syscall(MSEAL, at, 2L * PAGE + 1, 0L) != 0);
+    say_result("again", syscall(MSEAL, at, 1L * PAGE, 0L) != 0);
+    say_result("writable", syscall(MSEAL, writable, 2L * PAGE, 0L) != 0);
+    say_result("munmap", munmap(at, PAGE) != 0);
+    say_result("munmap of more", munmap(at - PAGE, 8 * PAGE) != 0);
+    say_result("munmap behind", munmap(at + 3 * PAGE, PAGE) != 0);
+    say_result("munmap of nothing", munmap(at, 0) != 0);
+    say_result("mprotect", mprotect(at + PAGE, PAGE, PROT_READ | PROT_WRITE) != 0);
+    say_result("mprotect to the same", mprotect(at + PAGE, PAGE, PROT_READ) != 0);
+    say_result("mremap", mremap(writable, PAGE, 4 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED);
+    say_result("mremap to less", mremap(writable, 2 * PAGE, PAGE, 0) == MAP_FAILED);
+    say_result("mmap over it", mmap(writable + PAGE, PAGE, PROT_READ,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED);
+    char *other = map(PAGE, PROT_READ, 0);
+    say_result("mremap onto it",
+               mremap(other, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, writable) == MAP_FAILED);
+    say_result("discard read-only", madvise(at, PAGE, MADV_DONTNEED) != 0);
+    say_result("discard writable", madvise(writable, PAGE, MADV_DONTNEED) != 0);
+    say_result("other advice", madvise(at, PAGE, MADV_WILLNEED) != 0);
+    printf("%d %d %d\n", at[0], writable[0], writable[PAGE]);
+    printf("listed %d %d\n", is_listed_as_sealed(at), is_listed_as_sealed(at + 5 * PAGE));
     return 0;
 }
 
@@ -318,11 +382,41 @@ static int play_mdwe_unseen(int argc, char **argv)
     return 0;
 }
 
+/* marks [ADDRESS]: a page of its own or of another task, which it says; then by the letters of its
+ * input: marks it for no forked child, unmarks it, replaces it, or forks and says whether the child
+ * has it. */
+static int play_marks(int argc, char **argv)
+{
+    void *page = NULL;
+    if (argc < 2 || sscanf(argv[1], "%p", &page) != 1)
+        page = map(PAGE, PROT_READ | PROT_WRITE, 0);
+    printf("%p\n", page);
+    for (int letter; (letter = getchar()) != EOF;) {
+        unsigned char resident;
+        int status = 0;
+        if (letter == 'm' || letter == 'u')
+            status = madvise(page, PAGE, letter == 'm' ? MADV_DONTFORK : MADV_DOFORK);
+        else if (letter == 'r')
+            status = mmap(page, PAGE, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page;
+        else if (letter != 'f')
+            continue;
+        pid_t child = letter == 'f' ? fork() : -1;
+        if (child == 0)
+            _exit(mincore(page, PAGE, &resident) != 0);
+        if (child > 0)
+            waitpid(child, &status, 0);
+        printf("%s\n", letter != 'f' ? status ? "failed" : "done" : status ? "missing" : "there");
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
         {"mremap", play_mremap},     {"ring", play_ring},
         {"huge", play_huge},         {"gib", play_gib},
+        {"sealed", play_sealed},     {"marks", play_marks},
         {"gib-left", play_gib_left}, {"short-left", play_short_left},
         {"left", play_left},         {"wrap", play_wrap},
         {"holes", play_holes},       {"unseen", play_unseen},

@@ -6,7 +6,7 @@
 
 #include "programs/choose.h"
 
-enum { PATCH_SITES = 200, PAGE = 65536, RANGE_GIB = 28, FIXED = 300 };
+enum { PATCH_SITES = 200, PAGE = 65536, RANGE_GIB = 28 };
 
 /* PATCH_SITES calls of mmap, each by an instruction of its own. */
 static void map_everywhere(unsigned char *mapped[PATCH_SITES])
@@ -72,18 +72,19 @@ static int play_many(int argc, char **argv)
     return 0;
 }
 
-/* Not in any range, and not side by side. With a further argument, stays until its input ends. */
+/* As many as the argument says, not in any range, and not side by side. With a further argument,
+ * stays until its input ends. */
 static int play_fixed(int argc, char **argv)
 {
-    (void)argv;
-    for (uintptr_t i = 0; i < FIXED; i++) {
+    uintptr_t count = strtoul(argv[1], NULL, 10);
+    for (uintptr_t i = 0; i < count; i++) {
         void *wanted = (void *)(UINT64_C(0x150000000000) + i * 16 * PAGE);
         if (mmap(wanted, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
                  0) != wanted)
             return 1;
     }
-    printf("mapped %d\n", FIXED);
-    while (argc > 1 && getchar() != EOF)
+    printf("mapped %ju\n", (uintmax_t)count);
+    while (argc > 2 && getchar() != EOF)
         ;
     return 0;
 }

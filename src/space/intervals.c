@@ -1,0 +1,323 @@
+/* src/space/intervals.c: see intervals.h. */
+#include "space/intervals.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/raw.h"
+
+static struct space_intervals *table_of(const struct space_slot *slot,
+                                        enum space_interval_kind kind)
+{
+    return &((struct space_slot *)slot)->interpose.intervals[kind];
+}
+
+uint32_t intervals_used(const struct space_slot *slot, enum space_interval_kind kind)
+{
+    return atomic_load_explicit(&table_of(slot, kind)->used, memory_order_acquire);
+}
+
+_Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_interval_kind kind,
+                                 uint32_t index)
+{
+    if (index < INTERVALS_IN_SLOT)
+        return &table_of(slot, kind)->words[index];
+    uintptr_t spill = intervals_spill(space_slot_index(space_registry(), slot), kind);
+    return (_Atomic uint64_t *)spill + (index - INTERVALS_IN_SLOT);
+}
+
+static uint64_t load(const struct space_slot *slot, enum space_interval_kind kind, uint32_t index)
+{
+    return atomic_load(intervals_word(slot, kind, index));
+}
+
+static uint64_t make_word(uintptr_t start, uintptr_t end, uint64_t doubt)
+{
+    return (uint64_t)(start / ARCH_PAGE_LEAST) << INTERVAL_START_SHIFT |
+           (uint64_t)((end - start) / ARCH_PAGE_LEAST) << 1 | doubt;
+}
+
+/* ---- New entries ---- */
+
+/* The memory stays for the slot's next task, which finds it mapped. */
+static int map_spill(struct space_slot *slot, enum space_interval_kind kind)
+{
+    struct space_intervals *table = table_of(slot, kind);
+    if (atomic_load_explicit(&table->has_spill, memory_order_acquire))
+        return 0;
+    uintptr_t spill = intervals_spill(space_slot_index(space_registry(), slot), kind);
+    long result = raw(__NR_mmap, spill, INTERVALS_SPILL_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw_failed(result) && result != -EEXIST)
+        return -1;
+    atomic_store_explicit(&table->has_spill, 1, memory_order_release);
+    return 0;
+}
+
+/* One more word: its index, or -1. */
+static int extend_table(struct space_slot *slot, enum space_interval_kind kind)
+{
+    struct space_intervals *table = table_of(slot, kind);
+    uint32_t used = atomic_load_explicit(&table->used, memory_order_acquire);
+    do
+        if (used == INTERVALS_MOST || (used >= INTERVALS_IN_SLOT && map_spill(slot, kind) != 0))
+            return -1;
+    while (!atomic_compare_exchange_weak_explicit(&table->used, &used, used + 1,
+                                                  memory_order_release, memory_order_acquire));
+    return (int)used;
+}
+
+/* Stores a word where none is: 0, or -1 if the table is full. */
+static int put(struct space_slot *slot, enum space_interval_kind kind, uint64_t word)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0;; i++) {
+        uint64_t unused = 0;
+        int index = i < used ? (int)i : extend_table(slot, kind);
+        if (index < 0)
+            return -1;
+        if (load(slot, kind, (uint32_t)index) == 0 &&
+            atomic_compare_exchange_strong(intervals_word(slot, kind, (uint32_t)index), &unused,
+                                           word))
+            return 0;
+    }
+}
+
+static void take_out(struct space_slot *slot, enum space_interval_kind kind, uint64_t word)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t expected = word;
+        if (load(slot, kind, i) == word &&
+            atomic_compare_exchange_strong(intervals_word(slot, kind, i), &expected, 0))
+            return;
+    }
+}
+
+/* Lengthens an entry that [start, end) touches or overlaps: whether there is one. */
+static int lengthen(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                    uintptr_t end)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        uintptr_t low = interval_start(word), high = interval_end(word);
+        if (!interval_is_certain(word) || high < start || low > end)
+            continue;
+        low = start < low ? start : low;
+        high = end > high ? end : high;
+        if ((high - low) / ARCH_PAGE_LEAST <= INTERVAL_PAGES_MOST &&
+            atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
+                                           make_word(low, high, 0)))
+            return 1;
+    }
+    return 0;
+}
+
+/* The entries inside [start, end), but for the one that is exactly that, are not needed any more.
+ */
+static void absorb(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                   uintptr_t end)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        if (interval_is_certain(word) && interval_start(word) >= start &&
+            interval_end(word) <= end && word != make_word(start, end, 0))
+            atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word, 0);
+    }
+}
+
+/* Entries that touch become one: with the one that was lengthened, its neighbours. */
+static void join_neighbours(struct space_slot *slot, enum space_interval_kind kind,
+                            uintptr_t address)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        uintptr_t low = interval_start(word), high = interval_end(word);
+        if (!interval_is_certain(word) || address < low || address >= high)
+            continue;
+        for (uint32_t k = 0; k < used; k++) {
+            uint64_t other = load(slot, kind, k);
+            uintptr_t from = interval_start(other), to = interval_end(other);
+            if (k == i || !interval_is_certain(other) || to < low || from > high)
+                continue;
+            from = from < low ? from : low;
+            to = to > high ? to : high;
+            if ((to - from) / ARCH_PAGE_LEAST > INTERVAL_PAGES_MOST ||
+                !atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
+                                                make_word(from, to, 0)))
+                continue;
+            absorb(slot, kind, from, to);
+            word = make_word(from, to, 0);
+            low = from;
+            high = to;
+        }
+        return;
+    }
+}
+
+int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                  uintptr_t end)
+{
+    const uintptr_t most = INTERVAL_PAGES_MOST * ARCH_PAGE_LEAST;
+    int result = end > INTERVAL_ADDRESSES ? -1 : 0;
+    while (result == 0 && start < end) {
+        uintptr_t next = end - start > most ? start + most : end;
+        if (!intervals_contain(slot, kind, start, next)) {
+            if (lengthen(slot, kind, start, next))
+                join_neighbours(slot, kind, start);
+            else
+                result = put(slot, kind, make_word(start, next, 0));
+        }
+        start = next;
+    }
+    return result;
+}
+
+/* ---- Removing ---- */
+
+/* Takes [start, end) out of one entry: 0; 1: it has changed meanwhile, to be tried again. */
+static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uint32_t index,
+                     uint64_t word, uintptr_t start, uintptr_t end, uint64_t doubt, unsigned *lost)
+{
+    uintptr_t low = interval_start(word), high = interval_end(word);
+    uintptr_t from = low < start ? start : low, to = high > end ? end : high;
+    uint64_t left = low < from ? make_word(low, from, 0) : 0;
+    uint64_t right = high > to ? make_word(to, high, 0) : 0;
+    uint64_t middle = doubt ? make_word(from, to, doubt) : 0, expected = word;
+    if (!left) { /* the word itself can become one of the others */
+        left = right ? right : middle;
+        right = right ? middle : 0;
+        middle = 0;
+    }
+    int has_right = right && put(slot, kind, right) == 0;
+    int has_middle = middle && put(slot, kind, middle) == 0;
+    if (!atomic_compare_exchange_strong(intervals_word(slot, kind, index), &expected, left)) {
+        if (has_right)
+            take_out(slot, kind, right);
+        if (has_middle)
+            take_out(slot, kind, middle);
+        return 1;
+    }
+    *lost += right && !(right & INTERVAL_DOUBT) && !has_right;
+    return 0;
+}
+
+unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                       uintptr_t end, uint64_t doubt)
+{
+    unsigned lost = 0;
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word;
+        do
+            word = load(slot, kind, i);
+        while (interval_is_certain(word) && interval_start(word) < end &&
+               interval_end(word) > start &&
+               cut_entry(slot, kind, i, word, start, end, doubt, &lost) != 0);
+    }
+    return lost;
+}
+
+void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
+                      int (*is_gone)(uintptr_t start))
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        if (word & INTERVAL_DOUBT)
+            atomic_store(intervals_word(slot, kind, i),
+                         is_gone(interval_start(word)) ? 0 : word & ~(uint64_t)INTERVAL_DOUBT);
+    }
+}
+
+void intervals_take(struct space *space, const struct space_slot *owner, uintptr_t start,
+                    uintptr_t end)
+{
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        if (slot != owner && intervals_used(slot, INTERVALS_OUT_OF_RANGE))
+            (void)intervals_cut(slot, INTERVALS_OUT_OF_RANGE, start, end, 0);
+    }
+}
+
+long intervals_unmark_dontfork(struct space *space, const struct space_slot *owner, uintptr_t start,
+                               uintptr_t end)
+{
+    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
+    long result = 0;
+    while (start < end) {
+        uintptr_t low, high, next = end, after = end;
+        for (uint32_t i = 1; i <= highest; i++)
+            if (&space->slots[i] != owner &&
+                intervals_find(&space->slots[i], INTERVALS_DONTFORK, start, end, &low, &high) &&
+                low < next) {
+                next = low;
+                after = high;
+            }
+        if (next > start) {
+            long failed = raw(__NR_madvise, start, next - start, MADV_DOFORK);
+            result = result ? result : failed;
+        }
+        start = after;
+    }
+    return result;
+}
+
+void intervals_clear(struct space_slot *slot)
+{
+    for (enum space_interval_kind kind = 0; kind < INTERVALS_KINDS; kind++) {
+        uint32_t used = intervals_used(slot, kind);
+        for (uint32_t i = 0; i < used; i++)
+            atomic_store(intervals_word(slot, kind, i), 0);
+        atomic_store(&table_of(slot, kind)->used, 0);
+    }
+}
+
+/* ---- Questions ---- */
+
+int intervals_find(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                   uintptr_t end, uintptr_t *found_start, uintptr_t *found_end)
+{
+    uint32_t used = intervals_used(slot, kind);
+    *found_start = *found_end = end;
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        uintptr_t low = interval_start(word), high = interval_end(word);
+        if (!interval_is_certain(word) || high <= start || low >= end)
+            continue;
+        low = low < start ? start : low;
+        if (low < *found_start) {
+            *found_start = low;
+            *found_end = high < end ? high : end;
+        }
+    }
+    return *found_start < end;
+}
+
+int intervals_overlap(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                      uintptr_t end)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        if (interval_is_certain(word) && interval_start(word) < end && interval_end(word) > start)
+            return 1;
+    }
+    return 0;
+}
+
+int intervals_contain(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                      uintptr_t end)
+{
+    uintptr_t low, high;
+    while (start < end) {
+        if (!intervals_find(slot, kind, start, end, &low, &high) || low > start)
+            return 0;
+        start = high;
+    }
+    return 1;
+}
