@@ -156,6 +156,22 @@ template <member Member> class engine
         rounds_.wait();
     }
 
+    // In place of any operation but a barrier, whichever the others call: the caller's arguments
+    // are wrong, so that it cannot take part. The others' operations end, those that need anything
+    // of the caller without a result.
+    void fail()
+    {
+        slots_.begin();
+        slots_.fail();
+        slots_.end(false);
+    }
+    // Of the last operation that was not a barrier: the rank because of which it has no result on
+    // the caller, or that passed this on; -1: it has one.
+    int failed_by() const
+    {
+        return slots_.failed_by();
+    }
+
     // What each rank gives, at most `share_max` bytes, to all: in rank order, and valid until the
     // next call but `barrier`.
     static constexpr std::size_t share_max = 32;

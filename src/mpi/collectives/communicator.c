@@ -37,6 +37,16 @@ static int disagrees(void *context, int rank)
     return MPI_ERR_TRUNCATE;
 }
 
+static int peer_failed(void *context, int rank)
+{
+    const struct communicator *communicator = context;
+    layer_message(communicator->group->rank,
+                  "this rank's collective operation has no result, because rank %d could not take "
+                  "part: see the error there",
+                  rank);
+    return MPI_ERR_OTHER;
+}
+
 /* The others' memory is read in place, so it must stay while this rank may read it. */
 static int hold_members(const struct group *group)
 {
@@ -121,6 +131,7 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
                                        .is_guarded = space_is_guarded(),
                                        .await = await,
                                        .disagrees = disagrees,
+                                       .peer_failed = peer_failed,
                                        .context = communicator};
     int32_t holds = hold_members(group) == MPI_SUCCESS;
     communicator->engine = engine_new(&ranks, communicator->memory);
@@ -143,6 +154,7 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
     if (communicator->engine)
         give_up(communicator, 1);
     nodes_free(communicator->nodes);
+    free(communicator->rooms);
     free(communicator);
     return MPI_SUCCESS;
 }
@@ -186,6 +198,13 @@ static int is_agreed(MPI_Comm comm)
     }
     real()->Group_free(&world);
     return is_inside && size > 0;
+}
+
+struct rooms *communicator_rooms(struct communicator *communicator)
+{
+    if (!communicator->rooms)
+        communicator->rooms = aligned_alloc(SCRATCH_LINE, sizeof(struct rooms));
+    return communicator->rooms;
 }
 
 /* Without a locked instruction, which would wait until the others have this rank's flags: threads

@@ -4,6 +4,7 @@
 
 #include "mpi/collectives/engine.h"
 #include "mpi/collectives/nodes.h"
+#include "mpi/collectives/scratch.h"
 #include "mpi/group/group.h"
 #include "mpi/real/real.h"
 
@@ -13,9 +14,13 @@ struct communicator {
     struct group *group;   /* if there is an engine */
     MPI_Comm comm;
     void *memory;              /* of the engines of all ranks, in rank 0's; shared.h */
+    struct rooms *rooms;       /* NULL until a call needs them: communicator_rooms */
     _Atomic uint64_t *counter; /* if there is an engine: of all communicators' operations */
     int calls_to_come; /* of wrapped operations, until the engine is made; 0: that is decided */
 };
+
+/* NULL: out of memory. */
+struct rooms *communicator_rooms(struct communicator *communicator);
 
 /* Counts an operation that is done. */
 void communicator_count(const struct communicator *communicator);

@@ -31,10 +31,20 @@ struct engine {
     algorithms run;
 };
 
-static auto combine_by(const engine_operation *operation)
+// A call that reads messages of others has ended.
+static int result_of(const engine *engine)
 {
-    // MPI's predefined operations give the same bits whichever operand comes first.
-    return [operation](void *into, const void *from, std::size_t bytes, bool from_is_first) {
+    int failed_by = engine->run.failed_by();
+    if (engine->shared.error || failed_by < 0)
+        return engine->shared.error;
+    return engine->shared.ranks.peer_failed(engine->shared.ranks.context, failed_by);
+}
+
+static auto combine_by(const engine *engine, const engine_operation *operation)
+{
+    return [=](void *into, const void *from, std::size_t bytes, bool from_is_first) {
+        if (engine->run.failed_by() >= 0)
+            return; // `from` may be no operand, which a function of the program must not get
         if (operation->loop)
             operation->loop(into, from, bytes / operation->element);
         else
@@ -82,6 +92,12 @@ int engine_barrier(struct engine *engine)
 int engine_share(struct engine *engine, const void *mine, size_t bytes, const void **all)
 {
     *all = engine->run.share(mine, bytes);
+    return result_of(engine);
+}
+
+int engine_fail(struct engine *engine)
+{
+    engine->run.fail();
     return engine->shared.error;
 }
 
@@ -94,25 +110,25 @@ int engine_disagree(struct engine *engine, int rank)
 int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes,
                   const struct engine_operation *operation, int root)
 {
-    auto combine = combine_by(operation);
+    auto combine = combine_by(engine, operation);
     engine->run.reduce(in, out, bytes, operation->element, combine, operation->commutes, root);
-    return engine->shared.error;
+    return result_of(engine);
 }
 
 int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, void *out,
                           size_t begin, size_t end, const struct engine_operation *operation)
 {
-    auto combine = combine_by(operation);
+    auto combine = combine_by(engine, operation);
     engine->run.reduce_scatter(in, bytes, out, begin, end, operation->element, combine);
-    return engine->shared.error;
+    return result_of(engine);
 }
 
 int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
                 const struct engine_operation *operation, int is_exclusive)
 {
-    auto combine = combine_by(operation);
+    auto combine = combine_by(engine, operation);
     engine->run.scan(in, out, bytes, operation->element, combine, is_exclusive);
-    return engine->shared.error;
+    return result_of(engine);
 }
 
 int engine_exchange(struct engine *engine, enum engine_call call, int from, int to,
@@ -121,13 +137,13 @@ int engine_exchange(struct engine *engine, enum engine_call call, int from, int 
     static constexpr kind kinds[] = {kind::gather, kind::scatter, kind::alltoall};
     engine->run.exchange(kinds[call], from, to, reinterpret_cast<const offer *>(mine),
                          taken_by(take, context));
-    return engine->shared.error;
+    return result_of(engine);
 }
 
 int engine_broadcast(struct engine *engine, int root, const struct engine_offer *mine,
                      engine_take *take, void *context)
 {
     engine->run.broadcast(*reinterpret_cast<const offer *>(mine), root, taken_by(take, context));
-    return engine->shared.error;
+    return result_of(engine);
 }
 }

@@ -116,6 +116,18 @@ const struct real *real(void)
     return &functions;
 }
 
+int real_is_open_mpi(void)
+{
+    static _Atomic int is_open_mpi = -1; /* all threads find the same */
+    int found = is_open_mpi, length;
+    if (found < 0) {
+        char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+        real()->Get_library_version(version, &length);
+        is_open_mpi = found = strncmp(version, "Open MPI", strlen("Open MPI")) == 0;
+    }
+    return found;
+}
+
 void *real_symbol(const char *name)
 {
     pthread_once(&once, find_functions);

@@ -30,6 +30,7 @@
     X(Comm_split)                                                                                  \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
+    X(Get_library_version)                                                                         \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_difference)                                                                            \
@@ -99,6 +100,10 @@ static inline size_t real_hash(uintptr_t handle, unsigned bits)
 {
     return (size_t)((handle * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
 }
+
+/* Whether the library is Open MPI, whichever binary interface it offers. MPICH and its derivatives
+ * check arguments alike; Open MPI differs from them. */
+int real_is_open_mpi(void);
 
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
 void *real_symbol(const char *name);

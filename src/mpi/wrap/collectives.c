@@ -94,7 +94,7 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm com
 {
     int result;
     const struct one data = {buffer, count, type};
-    return root >= 0 && collective_broadcast(comm, &data, root, &result)
+    return collective_broadcast(comm, &data, collective_root(root), &result)
                ? result
                : real()->Bcast(buffer, count, type, root, comm);
 }
@@ -117,7 +117,7 @@ int MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *r
     int result;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    return root >= 0 && collective_gather(comm, &from, &to, root, &result)
+    return collective_gather(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Gather(send, send_count, send_type, receive, receive_count, receive_type,
                                 root, comm);
@@ -131,7 +131,7 @@ int MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *
     int result;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {0, counts, places, 0, 1}, receive_type, NULL};
-    return root >= 0 && collective_gather(comm, &from, &to, root, &result)
+    return collective_gather(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Gatherv(send, send_count, send_type, receive, counts, places, receive_type,
                                  root, comm);
@@ -143,7 +143,7 @@ int MPI_Reduce(const void *send, void *receive, int count, MPI_Datatype type, MP
 {
     int result;
     const struct reduction call = {send, receive, count, type, op, comm};
-    return root >= 0 && collective_reduce(&call, root, &result)
+    return collective_reduce(&call, collective_root(root), &result)
                ? result
                : real()->Reduce(send, receive, count, type, op, root, comm);
 }
@@ -189,7 +189,7 @@ int MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *
     int result;
     const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    return root >= 0 && collective_scatter(comm, &from, &to, root, &result)
+    return collective_scatter(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Scatter(send, send_count, send_type, receive, receive_count, receive_type,
                                  root, comm);
@@ -203,7 +203,7 @@ int MPI_Scatterv(const void *send, const int counts[], const int places[], MPI_D
     int result;
     const struct many from = {(void *)send, {0, counts, places, 0, 1}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    return root >= 0 && collective_scatter(comm, &from, &to, root, &result)
+    return collective_scatter(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Scatterv(send, counts, places, send_type, receive, receive_count,
                                   receive_type, root, comm);

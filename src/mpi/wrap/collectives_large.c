@@ -173,7 +173,7 @@ int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_
 {
     int result = MPI_SUCCESS;
     const struct one data = {buffer, count, type};
-    if (root >= 0 && collective_broadcast(comm, &data, root, &result))
+    if (collective_broadcast(comm, &data, collective_root(root), &result))
         return result;
     if (real()->Bcast_c)
         return real()->Bcast_c(buffer, count, type, root, comm);
@@ -189,7 +189,7 @@ int MPI_Gather_c(const void *send, MPI_Count send_count, MPI_Datatype send_type,
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
+    if (collective_gather(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Gather_c)
         return real()->Gather_c(send, send_count, send_type, receive, receive_count, receive_type,
@@ -210,7 +210,7 @@ int MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {0, counts, places, 1, 1}, receive_type, NULL};
-    if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
+    if (collective_gather(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Gatherv_c)
         return real()->Gatherv_c(send, send_count, send_type, receive, counts, places, receive_type,
@@ -234,7 +234,7 @@ int MPI_Reduce_c(const void *send, void *receive, MPI_Count count, MPI_Datatype 
 {
     int result = MPI_SUCCESS;
     const struct reduction call = {send, receive, count, type, op, comm};
-    if (root >= 0 && collective_reduce(&call, root, &result))
+    if (collective_reduce(&call, collective_root(root), &result))
         return result;
     if (real()->Reduce_c)
         return real()->Reduce_c(send, receive, count, type, op, root, comm);
@@ -269,7 +269,7 @@ int MPI_Scatter_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     int result = MPI_SUCCESS;
     const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
+    if (collective_scatter(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Scatter_c)
         return real()->Scatter_c(send, send_count, send_type, receive, receive_count, receive_type,
@@ -290,7 +290,7 @@ int MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint pl
     int result = MPI_SUCCESS;
     const struct many from = {(void *)send, {0, counts, places, 1, 1}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
+    if (collective_scatter(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Scatterv_c)
         return real()->Scatterv_c(send, counts, places, send_type, receive, receive_count,
