@@ -14,6 +14,10 @@ ON = [*RUN, "--collectives", "on"]
 NAMED = "rank 0 gives 8192 bytes in a collective operation in which this rank expects 4096"
 
 
+FORCED = "ONESPACE_COLLECTIVES_ALGORITHM"
+ALGORITHMS = ["flat", "doubling", "tree", "large"]
+
+
 def right(ranks):
     return [f"rank {i}: 0 wrong" for i in range(ranks)]
 
@@ -25,6 +29,19 @@ def test_results_are_right(job, guests, stock_mpi, source, ranks):
     for seed in SEEDS:
         result = job.run(stock_mpi.command(ranks, [*ON, program, ROUNDS, seed]), timeout=TIME, env=stock_mpi.env)
         assert result.code == 0 and result.lines == right(ranks), str(result)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("source, which", [("mpi_collectives_random", "1"), ("mpi_collectives_moves", "1"),
+                                           ("mpi_collectives_functions", "layer"), ("mpi_collectives_pairs", "")])
+def test_results_of_each_algorithm_are_right(job, guests, stock_mpi, source, which, algorithm):
+    """Forced, because the layer chooses some of them for more than eight ranks with a CPU each only."""
+    program, rounds = guests.mpi(stock_mpi, source), str(int(ROUNDS) // 4)
+    arguments = [rounds, which] if which.isdigit() else [rounds, SEEDS[0], which]
+    for ranks in (2, 3, 5, 8) if LONG else (5,):
+        result = job.run(stock_mpi.command(ranks, [*ON, program, *arguments]), timeout=TIME,
+                         env={**stock_mpi.env, FORCED: algorithm})
+        assert result.code == 0 and sorted(result.lines) == right(ranks), str(result)
 
 
 def counted(result):

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from jobs import RUN
-from test_collectives import LONG, ON, counted, right
+from test_collectives import ALGORITHMS, FORCED, LONG, ON, counted, right
 
 OFF = [*RUN, "--collectives", "off"]
 MPIS = ["mpich", "openmpi"] if LONG else ["mpich"]
@@ -60,20 +60,41 @@ def classes_of(lines):
 
 
 @pytest.mark.parametrize("wrong_rank", [0, 1, 2])
-@pytest.mark.parametrize("name, other", [("mpich", 15), ("openmpi", 16)])
-def test_wrong_arguments_of_one_rank_are_an_error_of_that_rank(job, guests, mpi_named, name, other, wrong_rank):
+@pytest.mark.parametrize("name, other, algorithm", [("mpich", 15, "automatic"), ("openmpi", 16, "automatic"),
+                                                    *(("mpich", 15, algorithm) for algorithm in ALGORITHMS)])
+def test_wrong_arguments_of_one_rank_are_an_error_of_that_rank(job, guests, mpi_named, name, other, algorithm, wrong_rank):
     """The library's. No other rank waits: it succeeds, or has an error of class MPI_ERR_OTHER, and the next operation
     works."""
     mpi = mpi_named(name)
     program = guests.mpi(mpi, "mpi_collectives_limits")
     library = classes_of(lines_of(job, mpi, 3, [*OFF, program]))
-    layer = classes_of(lines_of(job, mpi, 3, [*ON, program, str(wrong_rank)]))
+    forced = job.run(mpi.command(3, [*ON, program, str(wrong_rank)]), timeout=60, env={**mpi.env, FORCED: algorithm})
+    layer = classes_of(forced.lines)
+    assert forced.code == 0, str(forced)
     assert len(layer) > 100 and any(other in classes for classes in layer.values())
     for call, classes in layer.items():
         own = classes.pop(wrong_rank)
         if call in library and "than expected" not in call and "on one rank" not in call:
             assert own == library[call][wrong_rank], call
             assert set(classes) <= {0, other}, call
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_results_that_depend_on_the_order_are_the_same_on_all_ranks(job, guests, mpi_named, name, algorithm):
+    """NaNs, the sign of zero, the index of equal values."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_collectives_order")
+    for ranks in 2, 5:
+        result = job.run(mpi.command(ranks, [*ON, program]), timeout=60, env={**mpi.env, FORCED: algorithm})
+        assert result.code == 0 and sorted(result.lines) == right(ranks), str(result)
+
+
+def test_algorithms_that_do_not_exist_are_named(job, guests, mpi_named):
+    mpi = mpi_named("mpich")
+    result = job.run(mpi.command(2, [*ON, guests.mpi(mpi, "mpi_collectives_progress")]), timeout=60,
+                     env={**mpi.env, FORCED: "fast"})
+    assert result.code == 0 and "ONESPACE_COLLECTIVES_ALGORITHM is fast: use automatic, flat" in result.err, str(result)
 
 
 @pytest.mark.parametrize("name, ranks", [(name, ranks) for name in MPIS for ranks in (2, 5)] if LONG else

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mpi/group/agreement.h"
 #include "mpi/group/hold.h"
@@ -67,18 +68,50 @@ static void release_members(const struct group *group)
             hold_release(group->members[i]);
 }
 
-/* Where rank 0's memory for all lies; NULL: it has none. */
-static int share_memory(struct communicator *communicator, struct agreement *agreement)
+/* The algorithms that the user forces, for tests: ENGINE_AUTOMATIC if none. */
+static enum engine_algorithm forced_algorithm(int rank)
+{
+    static const char *const names[] = {[ENGINE_AUTOMATIC] = "automatic",
+                                        [ENGINE_FLAT] = "flat",
+                                        [ENGINE_DOUBLING] = "doubling",
+                                        [ENGINE_TREE] = "tree",
+                                        [ENGINE_LARGE] = "large"};
+    const char *wanted = getenv("ONESPACE_COLLECTIVES_ALGORITHM");
+    if (!wanted || !*wanted)
+        return ENGINE_AUTOMATIC;
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(wanted, names[i]) == 0)
+            return (enum engine_algorithm)i;
+    layer_message(rank,
+                  "ONESPACE_COLLECTIVES_ALGORITHM is %s: use automatic, flat, doubling, tree or "
+                  "large",
+                  wanted);
+    return ENGINE_AUTOMATIC;
+}
+
+/* What rank 0 decides for all. */
+struct offered {
+    void *memory; /* of the engines of all ranks; NULL: it has none */
+    enum engine_algorithm algorithm;
+};
+
+static int share_memory(struct communicator *communicator, struct agreement *agreement,
+                        enum engine_algorithm *algorithm)
 {
     const struct group *group = communicator->group;
     const void *all;
-    size_t each = engine_memory(group->ranks, group->is_oversubscribed);
-    void *memory =
-        group->rank == 0 ? shared_new((size_t)group->ranks * each, group->ranks - 1) : NULL;
-    int result = agreement_gather(agreement, &memory, sizeof(memory), &all);
-    communicator->memory = result == MPI_SUCCESS ? *(void *const *)all : NULL;
+    struct offered mine = {NULL, ENGINE_AUTOMATIC};
+    if (group->rank == 0) {
+        size_t each = engine_memory(group->ranks, group->is_oversubscribed);
+        mine.memory = shared_new((size_t)group->ranks * each, group->ranks - 1);
+        mine.algorithm = forced_algorithm(group->rank);
+    }
+    int result = agreement_gather(agreement, &mine, sizeof(mine), &all);
+    const struct offered *offered = all;
+    communicator->memory = result == MPI_SUCCESS ? offered->memory : NULL;
+    *algorithm = result == MPI_SUCCESS ? offered->algorithm : ENGINE_AUTOMATIC;
     if (result != MPI_SUCCESS)
-        shared_free(memory);
+        shared_free(mine.memory);
     return result;
 }
 
@@ -120,13 +153,15 @@ static int may_use_gpu(void)
 static int make_engine(struct communicator *communicator, struct agreement *agreement)
 {
     struct group *group = communicator->group = group_hold(agreement->group);
-    int result = share_memory(communicator, agreement);
+    enum engine_algorithm algorithm;
+    int result = share_memory(communicator, agreement, &algorithm);
     if (result != MPI_SUCCESS || !communicator->memory) {
         group_release(group);
         return result;
     }
     const struct engine_ranks ranks = {.rank = group->rank,
                                        .size = group->ranks,
+                                       .algorithm = algorithm,
                                        .is_oversubscribed = group->is_oversubscribed,
                                        .is_guarded = space_is_guarded(),
                                        .await = await,

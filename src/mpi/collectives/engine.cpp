@@ -1,6 +1,7 @@
 // src/mpi/collectives/engine.cpp: see engine.h.
 #include "onespace/sync/engine.hpp"
 
+#include <cstring>
 #include <new>
 
 #include "mpi/collectives/engine.h"
@@ -14,6 +15,9 @@ using onespace::sync::detail::kind;
 using onespace::sync::detail::offer;
 using onespace::sync::detail::part;
 
+using onespace::sync::algorithm;
+static_assert(ENGINE_FLAT == static_cast<int>(algorithm::flat));
+static_assert(ENGINE_LARGE == static_cast<int>(algorithm::large));
 static_assert(ENGINE_EVERYBODY == algorithms::everybody);
 static_assert(ENGINE_SHARE_MAX == algorithms::share_max);
 static_assert(sizeof(part) == sizeof(engine_part) && sizeof(offer) == sizeof(engine_offer));
@@ -24,7 +28,7 @@ struct engine {
     engine(const engine_ranks &ranks, void *memory)
         : shared{ranks, static_cast<std::byte *>(memory),
                  engine_memory(ranks.size, ranks.is_oversubscribed)},
-          run(member(shared), onespace::sync::algorithm::automatic, 0)
+          run(member(shared), static_cast<algorithm>(ranks.algorithm), 0)
     {
     }
     state shared;
@@ -40,12 +44,25 @@ static int result_of(const engine *engine)
     return engine->shared.ranks.peer_failed(engine->shared.ranks.context, failed_by);
 }
 
+// A loop puts op(into, from) into `into`. Which operand is first decides bits of the result: of two
+// NaNs, of a NaN or a zero and the largest or smallest. Both partners must compute the same.
+static void combine_before(const engine_operation *operation, void *into, const void *from,
+                           std::size_t bytes)
+{
+    alignas(std::max_align_t) std::byte first[onespace::sync::flag::payload_size];
+    std::memcpy(first, from, bytes); // in a slot: no more than its payload
+    operation->loop(first, into, bytes / operation->element);
+    std::memcpy(into, first, bytes);
+}
+
 static auto combine_by(const engine *engine, const engine_operation *operation)
 {
     return [=](void *into, const void *from, std::size_t bytes, bool from_is_first) {
         if (engine->run.failed_by() >= 0)
             return; // `from` may be no operand, which a function of the program must not get
-        if (operation->loop)
+        if (operation->loop && from_is_first)
+            combine_before(operation, into, from, bytes);
+        else if (operation->loop)
             operation->loop(into, from, bytes / operation->element);
         else
             operation->combine(operation->context, into, from, bytes, from_is_first);

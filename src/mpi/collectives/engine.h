@@ -25,8 +25,18 @@ typedef int engine_disagrees(void *context, int rank);
 /* Rank `rank` has failed in this call, or has passed on a failure: the error to return. */
 typedef int engine_peer_failed(void *context, int rank);
 
+/* Which algorithms; those of onespace/sync's `algorithm`. The same on all ranks. */
+enum engine_algorithm {
+    ENGINE_AUTOMATIC,
+    ENGINE_FLAT,
+    ENGINE_DOUBLING,
+    ENGINE_TREE,
+    ENGINE_LARGE,
+};
+
 struct engine_ranks {
     int rank, size;
+    enum engine_algorithm algorithm;
     int is_oversubscribed;
     int is_guarded; /* the caller: others may not write to its own memory */
     engine_await *await;
