@@ -1,7 +1,7 @@
 /* src/mpi/collectives/communicator.c: see communicator.h. */
 #include "mpi/collectives/communicator.h"
 
-#include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,22 +131,49 @@ static void give_up(struct communicator *communicator, int holds)
     group_release(group);
 }
 
-/* A program that has the library of a GPU loaded may give addresses that only the GPU can read.
- * With
- * --collectives on the user knows that it does not. */
-static int may_use_gpu(void)
+/* What is loaded, as found last. */
+struct loaded {
+    unsigned long long known; /* objects that had been loaded at the last look */
+    unsigned long long adds;  /* that have been loaded by now */
+    int has_gpu;
+};
+
+static int look_at_object(struct dl_phdr_info *object, size_t size, void *context)
 {
-    static const char *const libraries[] = {"libcuda.so.1", "libamdhip64.so.5", "libamdhip64.so.6",
-                                            "libamdhip64.so.7", "libze_loader.so.1"};
+    static const char *const libraries[] = {"/libcuda.so.1", "/libamdhip64.so.5",
+                                            "/libamdhip64.so.6", "/libamdhip64.so.7",
+                                            "/libze_loader.so.1"};
+    struct loaded *loaded = context;
+    (void)size;
+    loaded->adds = object->dlpi_adds;
+    if (loaded->adds == loaded->known)
+        return 1;
     for (unsigned i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-        void *library =
-            space_wants_collectives() == 1 ? NULL : dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (library) {
-            dlclose(library);
-            return 1;
-        }
+        size_t name = strlen(object->dlpi_name), ending = strlen(libraries[i]);
+        if (name >= ending && strcmp(object->dlpi_name + name - ending, libraries[i]) == 0)
+            loaded->has_gpu = 1;
     }
     return 0;
+}
+
+/* dlopen would search the file system for each library, which takes 20 us. */
+static int has_gpu_loaded(void)
+{
+    /* At the last look, which found no library of a GPU. Any thread writes; an older value only
+     * makes the next look longer. */
+    static _Atomic unsigned long long known;
+    struct loaded loaded = {.known = known};
+    dl_iterate_phdr(look_at_object, &loaded);
+    if (!loaded.has_gpu)
+        known = loaded.adds;
+    return loaded.has_gpu;
+}
+
+/* A program that has the library of a GPU loaded may give addresses that only the GPU can read.
+ * `--collectives on` asserts that it does not. */
+static int may_use_gpu(void)
+{
+    return space_wants_collectives() != COLLECTIVES_AT_ONCE && has_gpu_loaded();
 }
 
 /* An engine on all ranks, or on none. */
@@ -215,7 +242,7 @@ static int is_agreed(MPI_Comm comm)
     static _Atomic int is_whole = -1; /* all threads find the same */
     int ranks = 0, size = 0, is_inside = 1;
     MPI_Group world, members;
-    if (space_wants_collectives() == 1)
+    if (space_wants_collectives() == COLLECTIVES_AT_ONCE)
         return 1;
     if (is_whole < 0)
         is_whole =
@@ -250,11 +277,16 @@ void communicator_count(const struct communicator *communicator)
     atomic_store_explicit(communicator->counter, before + 1, memory_order_relaxed);
 }
 
+/* Setting up a communicator takes about 5 us, an operation at least 0.2 us: so many of them take
+ * eighty times as long. */
+enum { OPERATIONS_BEFORE_SET_UP = 2048 };
+
 static struct communicator *new_communicator(MPI_Comm comm, int *error)
 {
-    int has_world = 0, wanted = space_wants_collectives();
-    if (comm == MPI_COMM_NULL || !wanted || real()->Initialized(&has_world) != MPI_SUCCESS ||
-        !has_world)
+    int has_world = 0;
+    enum collectives_wanted wanted = space_wants_collectives();
+    if (comm == MPI_COMM_NULL || wanted == COLLECTIVES_NEVER ||
+        real()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
         return NULL;
     finalize_watch();
     struct communicator *communicator = calloc(1, sizeof(*communicator));
@@ -263,7 +295,8 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
         return NULL;
     }
     communicator->comm = comm;
-    communicator->calls_to_come = wanted;
+    communicator->calls_to_come =
+        wanted == COLLECTIVES_AT_ONCE || comm == MPI_COMM_WORLD ? 1 : OPERATIONS_BEFORE_SET_UP;
     communicator->counter = space_collectives_counter();
     *error = add(communicator);
     if (*error == MPI_SUCCESS)
@@ -272,17 +305,24 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
     return NULL;
 }
 
-struct communicator *communicator_of(MPI_Comm comm, int *error)
+/* All ranks make it, in the same call. */
+static void set_up(struct communicator *communicator, int *error)
+{
+    MPI_Comm comm = communicator->comm;
+    communicator->calls_to_come = 0;
+    struct agreement *agreement = is_agreed(comm) ? agreement_of(comm, error) : NULL;
+    if (agreement && agreement->table)
+        *error = make_engine(communicator, agreement);
+    else if (agreement)
+        communicator->nodes = nodes_new(comm, agreement->group, error);
+}
+
+struct communicator *communicator_of(MPI_Comm comm, int is_reduction, int *error)
 {
     struct communicator *communicator = handles_find(&communicators, (uintptr_t)comm);
     if (!communicator && !(communicator = new_communicator(comm, error)))
         return NULL;
-    if (communicator->calls_to_come && --communicator->calls_to_come == 0) {
-        struct agreement *agreement = is_agreed(comm) ? agreement_of(comm, error) : NULL;
-        if (agreement && agreement->table)
-            *error = make_engine(communicator, agreement);
-        else if (agreement)
-            communicator->nodes = nodes_new(comm, agreement->group, error);
-    }
+    if (communicator->calls_to_come && (is_reduction || --communicator->calls_to_come == 0))
+        set_up(communicator, error);
     return communicator->engine || communicator->nodes ? communicator : NULL;
 }

@@ -16,7 +16,8 @@ struct communicator {
     void *memory;              /* of the engines of all ranks, in rank 0's; shared.h */
     struct rooms *rooms;       /* NULL until a call needs them: communicator_rooms */
     _Atomic uint64_t *counter; /* if there is an engine: of all communicators' operations */
-    int calls_to_come; /* of wrapped operations, until the engine is made; 0: that is decided */
+    int calls_to_come; /* of wrapped operations that are no reductions, until the engine is made;
+                          0: that is decided */
 };
 
 /* NULL: out of memory. */
@@ -26,8 +27,10 @@ struct rooms *communicator_rooms(struct communicator *communicator);
 void communicator_count(const struct communicator *communicator);
 
 /* Called once by each wrapped operation. Collective when it makes the engine, which all ranks do in
- * the same call. NULL with *error set: out of memory, or MPI failed. NULL without an error: left to
- * the MPI library. */
-struct communicator *communicator_of(MPI_Comm comm, int *error);
+ * the same call: in the first of MPI_COMM_WORLD; of another communicator in the first reduction,
+ * because the library's sums may have other bits, or when the communicator was used so often that
+ * the set-up costs little beside. NULL with *error set: out of memory, or MPI failed. NULL without
+ * an error: left to the MPI library. */
+struct communicator *communicator_of(MPI_Comm comm, int is_reduction, int *error);
 
 #endif

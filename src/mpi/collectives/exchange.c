@@ -10,7 +10,7 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described 
 {
     int root = what->root;
     *call = (struct exchange){.root = root, .result = MPI_SUCCESS};
-    call->communicator = communicator_of(comm, &call->result);
+    call->communicator = communicator_of(comm, what->is_reduction, &call->result);
     if (!call->communicator)
         return call->result != MPI_SUCCESS;
     call->nodes = call->communicator->nodes;

@@ -209,8 +209,12 @@ static size_t bytes_of(const struct combining *combining, MPI_Count count)
 
 static struct described described(const char *name, const struct reduction *call, int root)
 {
-    return (struct described){
-        .name = name, .root = root, .count = call->count, .type = call->type, .op = call->op};
+    return (struct described){.name = name,
+                              .root = root,
+                              .count = call->count,
+                              .type = call->type,
+                              .op = call->op,
+                              .is_reduction = 1};
 }
 
 static int begin(struct combining *combining, const struct reduction *call,
