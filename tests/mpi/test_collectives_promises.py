@@ -32,6 +32,13 @@ def test_waiting_ranks_make_the_librarys_progress(job, guests, stock_mpi):
     assert sorted(lines) == right(2)
 
 
+def test_operations_need_little_stack(job, guests, distributions_mpi):
+    """User-level threads have small ones."""
+    lines = lines_of(job, distributions_mpi, 2, [*ON, guests.mpi(distributions_mpi, "mpi_collectives_stack")])
+    used = {line.rsplit(": ", 1)[0]: int(line.rsplit(": ", 1)[1]) for line in lines}
+    assert len(used) == 18 and max(used.values()) < 6000, used
+
+
 @pytest.mark.parametrize("messages, allowed", [(1, 0), (10, 100)])
 def test_one_poll_after_an_operation_finds_what_was_sent_before(job, guests, distributions_mpi, messages, allowed):
     """As it does after the library's own operation. Of several queued messages MPICH receives two at a time: without
