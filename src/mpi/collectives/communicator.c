@@ -15,7 +15,8 @@
 #include "mpi/real/handles.h"
 #include "mpi/real/message.h"
 
-static struct handles communicators = HANDLES_INIT;
+struct handles communicator_table = HANDLES_INIT;
+struct handle_entry *_Atomic communicator_last;
 
 static int await(void *context, const uint64_t *word, uint64_t value)
 {
@@ -212,7 +213,7 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct communicator *communicator = value;
     (void)key, (void)extra;
-    handles_remove(&communicators, (uintptr_t)comm);
+    handles_remove(&communicator_table, (uintptr_t)comm);
     if (communicator->engine)
         give_up(communicator, 1);
     nodes_free(communicator->nodes);
@@ -226,12 +227,12 @@ static int add(struct communicator *communicator)
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
     int error = real_make_keyval(&keyval, free_communicator);
     if (error == MPI_SUCCESS)
-        error = handles_add(&communicators, (uintptr_t)communicator->comm, communicator);
+        error = handles_add(&communicator_table, (uintptr_t)communicator->comm, communicator);
     if (error != MPI_SUCCESS)
         return error;
     error = real()->Comm_set_attr(communicator->comm, keyval, communicator);
     if (error != MPI_SUCCESS)
-        handles_remove(&communicators, (uintptr_t)communicator->comm);
+        handles_remove(&communicator_table, (uintptr_t)communicator->comm);
     return error;
 }
 
@@ -319,7 +320,7 @@ static void set_up(struct communicator *communicator, int *error)
 
 struct communicator *communicator_of(MPI_Comm comm, int is_reduction, int *error)
 {
-    struct communicator *communicator = handles_find(&communicators, (uintptr_t)comm);
+    struct communicator *communicator = handles_find(&communicator_table, (uintptr_t)comm);
     if (!communicator && !(communicator = new_communicator(comm, error)))
         return NULL;
     if (communicator->calls_to_come && (is_reduction || --communicator->calls_to_come == 0))

@@ -6,6 +6,7 @@
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/scratch.h"
 #include "mpi/group/group.h"
+#include "mpi/real/handles.h"
 #include "mpi/real/real.h"
 
 struct communicator {
@@ -19,6 +20,35 @@ struct communicator {
     int calls_to_come; /* of wrapped operations that are no reductions, until the engine is made;
                           0: that is decided */
 };
+
+/* All that are known, by handle; and the entry that was found last, which any thread writes and
+ * reads (relaxed): entries are never freed, and its handle is compared. */
+extern struct handles communicator_table;
+extern struct handle_entry *_Atomic communicator_last;
+
+/* The first thing in a wrapper, since it is all that it costs where the library does the operation:
+ * 1: the communicator is the library's, for this call at least. 0: that is not known, or it is not.
+ * Depends on what is equal on all ranks. */
+static inline int communicator_is_left(MPI_Comm comm, int is_reduction)
+{
+    uintptr_t handle = (uintptr_t)comm;
+    struct handle_entry *entry = atomic_load_explicit(&communicator_last, memory_order_relaxed);
+    if (!entry || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle) {
+        entry = handles_entry(&communicator_table, handle);
+        if (!entry)
+            return 0;
+        atomic_store_explicit(&communicator_last, entry, memory_order_relaxed);
+    }
+    struct communicator *communicator = atomic_load_explicit(&entry->value, memory_order_relaxed);
+    if (communicator->engine || communicator->nodes)
+        return 0;
+    if (communicator->calls_to_come == 0)
+        return 1;
+    if (is_reduction || communicator->calls_to_come == 1)
+        return 0;
+    communicator->calls_to_come--;
+    return 1;
+}
 
 /* NULL: out of memory. */
 struct rooms *communicator_rooms(struct communicator *communicator);

@@ -6,6 +6,7 @@
 #define ONESPACE_MPI_REAL_REAL_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,9 +86,18 @@ struct real {
 #undef MEMBER
 };
 
-/* The functions, looked up at the first use. Ends the program with a message when there is no MPI
- * library: no caller can go on without one. */
-const struct real *real(void);
+/* NULL until the functions were looked up. Written once (release), by any thread; read with
+ * acquire: the functions are there. */
+extern const struct real *_Atomic real_found;
+/* Looks them up. Ends the program with a message when there is no MPI library: no caller can go on
+ * without one. */
+const struct real *real_find(void);
+/* The functions. */
+static inline const struct real *real(void)
+{
+    const struct real *found = atomic_load_explicit(&real_found, memory_order_acquire);
+    return found ? found : real_find();
+}
 /* A copy callback for attributes that a duplicate does not inherit. */
 int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
 /* The key of an attribute of communicators that duplicates do not inherit, made at the first use:
