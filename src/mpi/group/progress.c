@@ -147,7 +147,7 @@ int progress_make(void)
  * another reason, such as cold caches, costs a few short steps. A short step among those that
  * receive is no proof that all is there: MPICH sometimes finds a queued message at the second look.
  */
-enum { STEPS_MAX = 256, LONG_FACTOR = 2, SHORT_STEPS = 8 };
+enum { STEPS_MAX = 256, SHORT_STEPS = 8 };
 
 /* Sixteen times the ticks of a step that finds nothing: a moving average of short steps; 0:
  * unknown. Under `busy`. No minimum, which a clock of coarse steps would make too small. */
@@ -157,7 +157,7 @@ static int is_long(uint64_t ticks)
 {
     if (idle_ticks_16 == 0)
         idle_ticks_16 = 16 * (ticks < 4 * ARCH_TICKS_NOISE ? ticks : 4 * ARCH_TICKS_NOISE) + 1;
-    if (ticks > LONG_FACTOR * idle_ticks_16 / 16 + ARCH_TICKS_NOISE)
+    if (ticks > 2 * idle_ticks_16 / 16 + ARCH_TICKS_NOISE)
         return 1;
     idle_ticks_16 += ticks - idle_ticks_16 / 16; /* may wrap around, and back */
     return 0;
