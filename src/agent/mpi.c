@@ -60,18 +60,28 @@ static void say(const char *what, const char *name, const char *why)
     raw(__NR_writev, 2, pieces, 7);
 }
 
-/* The MPI library that the program has, and the layer's name for it. */
+/* The MPI library that the program has, and the layer's name for it. Once found it stays loaded, by
+ * the reference taken here; a name that is not loaded is searched for in the file system, which
+ * takes 20 us. The caller has locked. */
 static void *find_library(const char **layer_name)
 {
+    static void *found;
+    static const char *found_layer;
+    if (found) {
+        *layer_name = found_layer;
+        return found;
+    }
     static const char libraries[] =
 #define LIBRARY(soname, file) soname "\0" file "\0"
         MPI_LIBRARIES(LIBRARY);
     const char *soname = libraries;
     for (; *soname; soname = *layer_name + text_length(*layer_name) + 1) {
         *layer_name = soname + text_length(soname) + 1;
-        void *library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
-        if (library)
-            return library;
+        found = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+        if (found) {
+            found_layer = *layer_name;
+            return found;
+        }
     }
     return NULL;
 }

@@ -1,8 +1,10 @@
 """What docs/launchers.md promises of the collective operations beside their results."""
+import re
+
 import pytest
 
 from jobs import RUN
-from test_collectives import LONG, ON, counted, right
+from test_collectives import ALGORITHMS, FORCED, LONG, ON, counted, right
 
 OFF = [*RUN, "--collectives", "off"]
 MPIS = ["mpich", "openmpi"] if LONG else ["mpich"]
@@ -30,6 +32,13 @@ def test_waiting_ranks_make_the_librarys_progress(job, guests, stock_mpi):
     assert sorted(lines) == right(2)
 
 
+def test_operations_need_little_stack(job, guests, distributions_mpi):
+    """User-level threads have small ones."""
+    lines = lines_of(job, distributions_mpi, 2, [*ON, guests.mpi(distributions_mpi, "mpi_collectives_stack")])
+    used = {line.rsplit(": ", 1)[0]: int(line.rsplit(": ", 1)[1]) for line in lines}
+    assert len(used) == 18 and max(used.values()) < 6000, used
+
+
 @pytest.mark.parametrize("messages, allowed", [(1, 0), (10, 100)])
 def test_one_poll_after_an_operation_finds_what_was_sent_before(job, guests, distributions_mpi, messages, allowed):
     """As it does after the library's own operation. Of several queued messages MPICH receives two at a time: without
@@ -40,14 +49,59 @@ def test_one_poll_after_an_operation_finds_what_was_sent_before(job, guests, dis
     assert len(missed) == 2 and sum(missed) <= allowed, lines
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", MPIS)
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
 def test_what_the_library_refuses_is_refused_alike(job, guests, mpi_named, name):
     """With the same class of error, by one call of the handler; and calls that move nothing change nothing."""
     mpi = mpi_named(name)
     program = guests.mpi(mpi, "mpi_collectives_limits")
     off, on = (lines_of(job, mpi, 3, [*how, program]) for how in (OFF, ON))
     assert sorted(on) == sorted(off) and len(off) > 100
+
+
+CLASSES = re.compile(r"(\w+, .*?):((?: \d+ \(\d+ times\))+)$")
+
+
+def classes_of(lines):
+    found = (CLASSES.match(line) for line in lines)
+    return {match[1]: [int(word) for word in match[2].split()[::3]] for match in found if match}
+
+
+@pytest.mark.parametrize("wrong_rank", [0, 1, 2])
+@pytest.mark.parametrize("name, other, algorithm", [("mpich", 15, "automatic"), ("openmpi", 16, "automatic"),
+                                                    *(("mpich", 15, algorithm) for algorithm in ALGORITHMS)])
+def test_wrong_arguments_of_one_rank_are_an_error_of_that_rank(job, guests, mpi_named, name, other, algorithm, wrong_rank):
+    """The library's. No other rank waits: it succeeds, or has an error of class MPI_ERR_OTHER, and the next operation
+    works."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_collectives_limits")
+    library = classes_of(lines_of(job, mpi, 3, [*OFF, program]))
+    forced = job.run(mpi.command(3, [*ON, program, str(wrong_rank)]), timeout=60, env={**mpi.env, FORCED: algorithm})
+    layer = classes_of(forced.lines)
+    assert forced.code == 0, str(forced)
+    assert len(layer) > 100 and any(other in classes for classes in layer.values())
+    for call, classes in layer.items():
+        own = classes.pop(wrong_rank)
+        if call in library and "than expected" not in call and "on one rank" not in call:
+            assert own == library[call][wrong_rank], call
+            assert set(classes) <= {0, other}, call
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_results_that_depend_on_the_order_are_the_same_on_all_ranks(job, guests, mpi_named, name, algorithm):
+    """NaNs, the sign of zero, the index of equal values."""
+    mpi = mpi_named(name)
+    program = guests.mpi(mpi, "mpi_collectives_order")
+    for ranks in 2, 5:
+        result = job.run(mpi.command(ranks, [*ON, program]), timeout=60, env={**mpi.env, FORCED: algorithm})
+        assert result.code == 0 and sorted(result.lines) == right(ranks), str(result)
+
+
+def test_algorithms_that_do_not_exist_are_named(job, guests, mpi_named):
+    mpi = mpi_named("mpich")
+    result = job.run(mpi.command(2, [*ON, guests.mpi(mpi, "mpi_collectives_progress")]), timeout=60,
+                     env={**mpi.env, FORCED: "fast"})
+    assert result.code == 0 and "ONESPACE_COLLECTIVES_ALGORITHM is fast: use automatic, flat" in result.err, str(result)
 
 
 @pytest.mark.parametrize("name, ranks", [(name, ranks) for name in MPIS for ranks in (2, 5)] if LONG else
@@ -62,13 +116,15 @@ def test_rounded_sums_have_the_same_bits_in_each_run(job, guests, mpi_named, nam
 
 @pytest.mark.parametrize("name", MPIS)
 def test_all_operations_on_all_types_give_the_librarys_results(job, guests, mpi_named, name):
-    """What the library refuses may be done."""
+    """And what the library computes, the layer computes: sums of MPI_CHAR, too."""
     mpi = mpi_named(name)
     program = guests.mpi(mpi, "mpi_collectives_types")
-    off, on = (lines_of(job, mpi, 3, [*how, program]) for how in (OFF, ON))
-    is_done = [index for index, line in enumerate(off) if not line.endswith(": refused")]
-    assert len(on) == len(off) and len(is_done) > 1000
-    assert [on[index] for index in is_done] == [off[index] for index in is_done]
+    off = lines_of(job, mpi, 3, [*OFF, program])
+    result = job.run(mpi.command(3, [*ON, "--stats", program]), timeout=60, env=mpi.env)
+    done = [line for line in off if not line.endswith(": refused")]
+    assert len(done) > 1000 and any(line.startswith("MPI_SUM of 1 MPI_CHAR:") for line in done)
+    assert result.code == 0 and result.lines == off, str(result)
+    assert counted(result) >= 3 * len(done)
 
 
 @pytest.mark.parametrize("source", ["mpi_collectives_f08", "mpi_collectives_mpif"])

@@ -21,12 +21,13 @@
 namespace onespace::sync
 {
 
-// The algorithm of small allreduces, reduces and broadcasts. All ranks must choose the same.
+// The algorithms, for all numbers of ranks. All ranks must choose the same.
 enum class algorithm {
     automatic, // flat if the ranks are few or share CPUs; else doubling or tree
     flat,      // each rank reads all others: one step
     doubling,  // recursive doubling, ceil(log2 n) steps
     tree,      // the paper's algorithm 3: up and down a tree that follows the machine's topology
+    large,     // as flat, but short data is treated like long: read in place, in slices
 };
 
 namespace detail
@@ -70,7 +71,8 @@ template <member Member> class engine
     // Collective. `piece`: bytes of each of two shared buffers per rank for large data; allocated
     // at the first large one, and never by ranks whose addresses are valid in one another.
     engine(const Member &of, algorithm how, std::size_t piece)
-        : member_(of), slots_(of, channels_for(of.size())), rounds_(of), how_(choose(how, of)),
+        : member_(of), slots_(of, channels_for(of.size())), rounds_(of, radix_for(how, of.size())),
+          how_(choose(how, of)), is_large_(how == algorithm::large),
           piece_(std::max(piece, line_size))
     {
     }
@@ -156,6 +158,22 @@ template <member Member> class engine
         rounds_.wait();
     }
 
+    // In place of any operation but a barrier, whichever the others call: the caller's arguments
+    // are wrong, so that it cannot take part. The others' operations end, those that need anything
+    // of the caller without a result.
+    void fail()
+    {
+        slots_.begin();
+        slots_.fail();
+        slots_.end(false);
+    }
+    // Of the last operation that was not a barrier: the rank because of which it has no result on
+    // the caller, or that passed this on; -1: it has one.
+    int failed_by() const
+    {
+        return slots_.failed_by();
+    }
+
     // What each rank gives, at most `share_max` bytes, to all: in rank order, and valid until the
     // next call but `barrier`.
     static constexpr std::size_t share_max = 32;
@@ -187,8 +205,18 @@ template <member Member> class engine
     {
         return doubling_channel + 2 + std::bit_width(static_cast<unsigned>(ranks));
     }
+    // Of the barrier's rounds; 0: rounds chooses.
+    static int radix_for(algorithm how, int size)
+    {
+        return how == algorithm::automatic                         ? 0
+               : how == algorithm::flat || how == algorithm::large ? std::max(size, 2)
+               : how == algorithm::doubling                        ? 2
+                                                                   : 4;
+    }
     static algorithm choose(algorithm how, const Member &of)
     {
+        if (how == algorithm::large)
+            return algorithm::flat;
         if (how != algorithm::automatic)
             return how;
         return of.oversubscribed() || of.size() <= 8 ? algorithm::flat : algorithm::doubling;
@@ -221,6 +249,8 @@ template <member Member> class engine
     bool is_small(std::size_t bytes) const
     {
         std::size_t all = bytes * member_.size(), most = member_.oversubscribed() ? 32768 : 4096;
+        if (is_large_)
+            return false;
         return bytes <= slots<Member>::room ||
                (how_ == algorithm::flat && bytes <= slots<Member>::long_room && all <= most);
     }
@@ -253,6 +283,8 @@ template <member Member> class engine
     // (measured). Where ranks share CPUs a wait costs most.
     std::size_t copied_max() const
     {
+        if (is_large_)
+            return 0;
         return member_.oversubscribed() ? slots_.longest() : slots_.medium_room;
     }
     static std::uint32_t call_of(kind what, int from, int to)
@@ -286,7 +318,8 @@ template <member Member> class engine
     Member member_;
     slots<Member> slots_;
     rounds<Member> rounds_;
-    algorithm how_;
+    algorithm how_; // not `large`
+    bool is_large_;
     std::size_t piece_;
     std::optional<typename Member::region> pieces_;
     typename Member::buffer peers_, sum_;

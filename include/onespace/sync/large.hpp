@@ -29,7 +29,7 @@ template <member Member> class engine<Member>::exposed
             peers_ = reinterpret_cast<addresses *>(
                 of_.peers_.get(of_.member_.size() * sizeof(addresses)));
             of_.gather(&mine, peers_, sizeof(mine), everybody);
-            for (int i = 0; i < of_.member_.size(); i++) {
+            for (int i = 0; i < of_.member_.size() && of_.failed_by() < 0; i++) {
                 if (peers_[i].call != mine.call)
                     of_.member_.disagrees(i); // what it wrote may not be addresses
                 guarded_ |= peers_[i].guarded;
@@ -41,6 +41,8 @@ template <member Member> class engine<Member>::exposed
     // Advances to the next piece, if any; `offers`: others read the caller's `in`.
     bool next(bool offers)
     {
+        if (of_.failed_by() >= 0) // which all have read, with the addresses
+            return false;
         if (begun_) {
             of_.rounds_.wait(); // everybody has read, or copied what it wanted of the last piece
             start_ += size_;

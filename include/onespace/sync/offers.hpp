@@ -110,6 +110,8 @@ void engine<Member>::take_from(int peer, std::uint32_t call, Take &take)
 {
     const std::byte *slot = slots_.read(peer, flat_channel, 0);
     const auto *theirs = reinterpret_cast<const posted *>(slot);
+    if (slots_.is_failure() && !member_.lost())
+        return slots_.tell_end(); // it may have passed on what it offers in place
     if (!member_.lost() && theirs->call != call)
         member_.disagrees(peer); // what it wrote may not be addresses
     if (member_.lost())

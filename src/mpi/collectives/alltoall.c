@@ -1,13 +1,15 @@
 /* src/mpi/collectives/alltoall.c: see operations.h. */
 #include "mpi/collectives/exchange.h"
 
+/* MPI_SUCCESS, or an error before anything was exchanged. */
 static int turn(struct exchange *call, const struct many *from, const struct shape *shape,
                 int in_place, struct getting_each *taking)
 {
     struct giving giving;
     struct piece own = {0};
-    if (exchange_give(call, from, shape, in_place, &giving) != 0)
-        return -1;
+    int error = exchange_give(call, from, shape, in_place, &giving);
+    if (error != MPI_SUCCESS)
+        return error;
     if (!in_place)
         exchange_piece(from, shape, call->rank, &own);
     struct engine_part part = piece_part(&own);
@@ -15,7 +17,7 @@ static int turn(struct exchange *call, const struct many *from, const struct sha
     exchange_run(call, ENGINE_ALLTOALL, ENGINE_EVERYBODY, ENGINE_EVERYBODY, &giving.offer,
                  exchange_get_each, taking);
     exchange_give_end(&giving);
-    return 0;
+    return MPI_SUCCESS;
 }
 
 /* Of MPI_Alltoall, each gives the same to each. */
@@ -46,11 +48,16 @@ int collective_alltoall(MPI_Comm comm, const struct many *from, const struct man
         int in_place = from->buffer == MPI_IN_PLACE;
         const struct many *given = in_place ? to : from;
         struct shape shape;
-        if (exchange_many(&call, to, &taking.shape) != 0 ||
-            exchange_many(&call, given, &shape) != 0 ||
-            exchange_is_aliased(from->buffer, to->buffer, &call, &to->places) ||
-            turn(&call, given, &shape, in_place, &taking) != 0)
-            return 0;
+        int error = exchange_many(&call, to, USE_RECEIVES, &taking.shape);
+        if (error == MPI_SUCCESS)
+            error = exchange_many(&call, given, in_place ? USE_RECEIVES : USE_SENDS, &shape);
+        if (error == MPI_SUCCESS &&
+            exchange_is_aliased(from->buffer, to->buffer, &call, &to->places))
+            error = MPI_ERR_BUFFER;
+        if (error == MPI_SUCCESS)
+            error = turn(&call, given, &shape, in_place, &taking);
+        if (error != MPI_SUCCESS)
+            exchange_fail(&call, error);
     }
     return exchange_end(&call, comm, result);
 }

@@ -10,7 +10,7 @@ static void take(void *context, int from, const struct engine_part *part)
     if (from == call->rank)
         return;
     exchange_take(context, from, part);
-    if (MAY_ALIAS || call->result != MPI_SUCCESS || part->bytes >= expected)
+    if (real_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
         return;
     exchange_tell_sizes(call, from, part->bytes, expected);
     call->result = MPI_ERR_OTHER;
@@ -19,9 +19,9 @@ static void take(void *context, int from, const struct engine_part *part)
 /* Ranks pass on what they got, so each has a small derived type packed. */
 static void broadcast(struct exchange *call, const struct piece *piece)
 {
-    char room[PACK_MAX];
     size_t bytes = piece_bytes(piece);
-    int is_packed = piece->shape.form && bytes <= PACK_MAX;
+    char *room = exchange_room(call, piece->shape.form != NULL, bytes);
+    int is_packed = room != NULL;
     struct piece packed = piece_of_bytes(room, bytes);
     if (is_packed && call->is_root)
         call->result = piece_pack(piece, room);
@@ -48,9 +48,11 @@ int collective_broadcast(MPI_Comm comm, const struct one *data, int root, int *r
         return call.nodes && nodes_broadcast(call.nodes, data, root, &call.result) &&
                exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS) {
-        if (exchange_one(data, &piece) != 0)
-            return 0;
-        broadcast(&call, &piece);
+        int error = exchange_one(data, data->count ? USE_SENDS : USE_BROADCASTS, &piece);
+        if (error == MPI_SUCCESS)
+            broadcast(&call, &piece);
+        else
+            exchange_fail(&call, error);
     }
     return exchange_end(&call, comm, result);
 }

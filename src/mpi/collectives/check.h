@@ -12,6 +12,7 @@ struct described {
     MPI_Count count; /* of items; -1: ranks may give different ones */
     MPI_Datatype type;
     MPI_Op op; /* MPI_OP_NULL: none */
+    int is_reduction;
     /* In place of count, where MPI has all ranks name the counts of all; else NULL. */
     const struct places *places;
 };

@@ -1,9 +1,10 @@
 /* src/mpi/collectives/communicator.c: see communicator.h. */
 #include "mpi/collectives/communicator.h"
 
-#include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mpi/group/agreement.h"
 #include "mpi/group/hold.h"
@@ -14,7 +15,8 @@
 #include "mpi/real/handles.h"
 #include "mpi/real/message.h"
 
-static struct handles communicators = HANDLES_INIT;
+struct handles communicator_table = HANDLES_INIT;
+struct handle_entry *_Atomic communicator_last;
 
 static int await(void *context, const uint64_t *word, uint64_t value)
 {
@@ -37,6 +39,16 @@ static int disagrees(void *context, int rank)
     return MPI_ERR_TRUNCATE;
 }
 
+static int peer_failed(void *context, int rank)
+{
+    const struct communicator *communicator = context;
+    layer_message(communicator->group->rank,
+                  "this rank's collective operation has no result, because rank %d could not take "
+                  "part: see the error there",
+                  rank);
+    return MPI_ERR_OTHER;
+}
+
 /* The others' memory is read in place, so it must stay while this rank may read it. */
 static int hold_members(const struct group *group)
 {
@@ -57,18 +69,50 @@ static void release_members(const struct group *group)
             hold_release(group->members[i]);
 }
 
-/* Where rank 0's memory for all lies; NULL: it has none. */
-static int share_memory(struct communicator *communicator, struct agreement *agreement)
+/* The algorithms that the user forces, for tests: ENGINE_AUTOMATIC if none. */
+static enum engine_algorithm forced_algorithm(int rank)
+{
+    static const char *const names[] = {[ENGINE_AUTOMATIC] = "automatic",
+                                        [ENGINE_FLAT] = "flat",
+                                        [ENGINE_DOUBLING] = "doubling",
+                                        [ENGINE_TREE] = "tree",
+                                        [ENGINE_LARGE] = "large"};
+    const char *wanted = getenv("ONESPACE_COLLECTIVES_ALGORITHM");
+    if (!wanted || !*wanted)
+        return ENGINE_AUTOMATIC;
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(wanted, names[i]) == 0)
+            return (enum engine_algorithm)i;
+    layer_message(rank,
+                  "ONESPACE_COLLECTIVES_ALGORITHM is %s: use automatic, flat, doubling, tree or "
+                  "large",
+                  wanted);
+    return ENGINE_AUTOMATIC;
+}
+
+/* What rank 0 decides for all. */
+struct offered {
+    void *memory; /* of the engines of all ranks; NULL: it has none */
+    enum engine_algorithm algorithm;
+};
+
+static int share_memory(struct communicator *communicator, struct agreement *agreement,
+                        enum engine_algorithm *algorithm)
 {
     const struct group *group = communicator->group;
     const void *all;
-    size_t each = engine_memory(group->ranks, group->is_oversubscribed);
-    void *memory =
-        group->rank == 0 ? shared_new((size_t)group->ranks * each, group->ranks - 1) : NULL;
-    int result = agreement_gather(agreement, &memory, sizeof(memory), &all);
-    communicator->memory = result == MPI_SUCCESS ? *(void *const *)all : NULL;
+    struct offered mine = {NULL, ENGINE_AUTOMATIC};
+    if (group->rank == 0) {
+        size_t each = engine_memory(group->ranks, group->is_oversubscribed);
+        mine.memory = shared_new((size_t)group->ranks * each, group->ranks - 1);
+        mine.algorithm = forced_algorithm(group->rank);
+    }
+    int result = agreement_gather(agreement, &mine, sizeof(mine), &all);
+    const struct offered *offered = all;
+    communicator->memory = result == MPI_SUCCESS ? offered->memory : NULL;
+    *algorithm = result == MPI_SUCCESS ? offered->algorithm : ENGINE_AUTOMATIC;
     if (result != MPI_SUCCESS)
-        shared_free(memory);
+        shared_free(mine.memory);
     return result;
 }
 
@@ -88,39 +132,69 @@ static void give_up(struct communicator *communicator, int holds)
     group_release(group);
 }
 
-/* A program that has the library of a GPU loaded may give addresses that only the GPU can read.
- * With
- * --collectives on the user knows that it does not. */
-static int may_use_gpu(void)
+/* What is loaded, as found last. */
+struct loaded {
+    unsigned long long known; /* objects that had been loaded at the last look */
+    unsigned long long adds;  /* that have been loaded by now */
+    int has_gpu;
+};
+
+static int look_at_object(struct dl_phdr_info *object, size_t size, void *context)
 {
-    static const char *const libraries[] = {"libcuda.so.1", "libamdhip64.so.5", "libamdhip64.so.6",
-                                            "libamdhip64.so.7", "libze_loader.so.1"};
+    static const char *const libraries[] = {"/libcuda.so.1", "/libamdhip64.so.5",
+                                            "/libamdhip64.so.6", "/libamdhip64.so.7",
+                                            "/libze_loader.so.1"};
+    struct loaded *loaded = context;
+    (void)size;
+    loaded->adds = object->dlpi_adds;
+    if (loaded->adds == loaded->known)
+        return 1;
     for (unsigned i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-        void *library =
-            space_wants_collectives() == 1 ? NULL : dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (library) {
-            dlclose(library);
-            return 1;
-        }
+        size_t name = strlen(object->dlpi_name), ending = strlen(libraries[i]);
+        if (name >= ending && strcmp(object->dlpi_name + name - ending, libraries[i]) == 0)
+            loaded->has_gpu = 1;
     }
     return 0;
+}
+
+/* dlopen would search the file system for each library, which takes 20 us. */
+static int has_gpu_loaded(void)
+{
+    /* At the last look, which found no library of a GPU. Any thread writes; an older value only
+     * makes the next look longer. */
+    static _Atomic unsigned long long known;
+    struct loaded loaded = {.known = known};
+    dl_iterate_phdr(look_at_object, &loaded);
+    if (!loaded.has_gpu)
+        known = loaded.adds;
+    return loaded.has_gpu;
+}
+
+/* A program that has the library of a GPU loaded may give addresses that only the GPU can read.
+ * `--collectives on` asserts that it does not. */
+static int may_use_gpu(void)
+{
+    return space_wants_collectives() != COLLECTIVES_AT_ONCE && has_gpu_loaded();
 }
 
 /* An engine on all ranks, or on none. */
 static int make_engine(struct communicator *communicator, struct agreement *agreement)
 {
     struct group *group = communicator->group = group_hold(agreement->group);
-    int result = share_memory(communicator, agreement);
+    enum engine_algorithm algorithm;
+    int result = share_memory(communicator, agreement, &algorithm);
     if (result != MPI_SUCCESS || !communicator->memory) {
         group_release(group);
         return result;
     }
     const struct engine_ranks ranks = {.rank = group->rank,
                                        .size = group->ranks,
+                                       .algorithm = algorithm,
                                        .is_oversubscribed = group->is_oversubscribed,
                                        .is_guarded = space_is_guarded(),
                                        .await = await,
                                        .disagrees = disagrees,
+                                       .peer_failed = peer_failed,
                                        .context = communicator};
     int32_t holds = hold_members(group) == MPI_SUCCESS;
     communicator->engine = engine_new(&ranks, communicator->memory);
@@ -139,10 +213,11 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct communicator *communicator = value;
     (void)key, (void)extra;
-    handles_remove(&communicators, (uintptr_t)comm);
+    handles_remove(&communicator_table, (uintptr_t)comm);
     if (communicator->engine)
         give_up(communicator, 1);
     nodes_free(communicator->nodes);
+    free(communicator->rooms);
     free(communicator);
     return MPI_SUCCESS;
 }
@@ -152,12 +227,12 @@ static int add(struct communicator *communicator)
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
     int error = real_make_keyval(&keyval, free_communicator);
     if (error == MPI_SUCCESS)
-        error = handles_add(&communicators, (uintptr_t)communicator->comm, communicator);
+        error = handles_add(&communicator_table, (uintptr_t)communicator->comm, communicator);
     if (error != MPI_SUCCESS)
         return error;
     error = real()->Comm_set_attr(communicator->comm, keyval, communicator);
     if (error != MPI_SUCCESS)
-        handles_remove(&communicators, (uintptr_t)communicator->comm);
+        handles_remove(&communicator_table, (uintptr_t)communicator->comm);
     return error;
 }
 
@@ -168,7 +243,7 @@ static int is_agreed(MPI_Comm comm)
     static _Atomic int is_whole = -1; /* all threads find the same */
     int ranks = 0, size = 0, is_inside = 1;
     MPI_Group world, members;
-    if (space_wants_collectives() == 1)
+    if (space_wants_collectives() == COLLECTIVES_AT_ONCE)
         return 1;
     if (is_whole < 0)
         is_whole =
@@ -188,6 +263,13 @@ static int is_agreed(MPI_Comm comm)
     return is_inside && size > 0;
 }
 
+struct rooms *communicator_rooms(struct communicator *communicator)
+{
+    if (!communicator->rooms)
+        communicator->rooms = aligned_alloc(SCRATCH_LINE, sizeof(struct rooms));
+    return communicator->rooms;
+}
+
 /* Without a locked instruction, which would wait until the others have this rank's flags: threads
  * that end operations at the same time, on communicators of their own, may count one of two. */
 void communicator_count(const struct communicator *communicator)
@@ -196,11 +278,16 @@ void communicator_count(const struct communicator *communicator)
     atomic_store_explicit(communicator->counter, before + 1, memory_order_relaxed);
 }
 
+/* Setting up a communicator takes about 5 us, an operation at least 0.2 us: so many of them take
+ * eighty times as long. */
+enum { OPERATIONS_BEFORE_SET_UP = 2048 };
+
 static struct communicator *new_communicator(MPI_Comm comm, int *error)
 {
-    int has_world = 0, wanted = space_wants_collectives();
-    if (comm == MPI_COMM_NULL || !wanted || real()->Initialized(&has_world) != MPI_SUCCESS ||
-        !has_world)
+    int has_world = 0;
+    enum collectives_wanted wanted = space_wants_collectives();
+    if (comm == MPI_COMM_NULL || wanted == COLLECTIVES_NEVER ||
+        real()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
         return NULL;
     finalize_watch();
     struct communicator *communicator = calloc(1, sizeof(*communicator));
@@ -209,7 +296,8 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
         return NULL;
     }
     communicator->comm = comm;
-    communicator->calls_to_come = wanted;
+    communicator->calls_to_come =
+        wanted == COLLECTIVES_AT_ONCE || comm == MPI_COMM_WORLD ? 1 : OPERATIONS_BEFORE_SET_UP;
     communicator->counter = space_collectives_counter();
     *error = add(communicator);
     if (*error == MPI_SUCCESS)
@@ -218,17 +306,24 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
     return NULL;
 }
 
-struct communicator *communicator_of(MPI_Comm comm, int *error)
+/* All ranks make it, in the same call. */
+static void set_up(struct communicator *communicator, int *error)
 {
-    struct communicator *communicator = handles_find(&communicators, (uintptr_t)comm);
+    MPI_Comm comm = communicator->comm;
+    communicator->calls_to_come = 0;
+    struct agreement *agreement = is_agreed(comm) ? agreement_of(comm, error) : NULL;
+    if (agreement && agreement->table)
+        *error = make_engine(communicator, agreement);
+    else if (agreement)
+        communicator->nodes = nodes_new(comm, agreement->group, error);
+}
+
+struct communicator *communicator_of(MPI_Comm comm, int is_reduction, int *error)
+{
+    struct communicator *communicator = handles_find(&communicator_table, (uintptr_t)comm);
     if (!communicator && !(communicator = new_communicator(comm, error)))
         return NULL;
-    if (communicator->calls_to_come && --communicator->calls_to_come == 0) {
-        struct agreement *agreement = is_agreed(comm) ? agreement_of(comm, error) : NULL;
-        if (agreement && agreement->table)
-            *error = make_engine(communicator, agreement);
-        else if (agreement)
-            communicator->nodes = nodes_new(comm, agreement->group, error);
-    }
+    if (communicator->calls_to_come && (is_reduction || --communicator->calls_to_come == 0))
+        set_up(communicator, error);
     return communicator->engine || communicator->nodes ? communicator : NULL;
 }

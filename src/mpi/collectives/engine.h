@@ -22,14 +22,27 @@ struct engine;
 typedef int engine_await(void *context, const uint64_t *word, uint64_t value);
 /* Rank `rank` is in another call, or gave another size or root: the error to return. */
 typedef int engine_disagrees(void *context, int rank);
+/* Rank `rank` has failed in this call, or has passed on a failure: the error to return. */
+typedef int engine_peer_failed(void *context, int rank);
+
+/* Which algorithms; those of onespace/sync's `algorithm`. The same on all ranks. */
+enum engine_algorithm {
+    ENGINE_AUTOMATIC,
+    ENGINE_FLAT,
+    ENGINE_DOUBLING,
+    ENGINE_TREE,
+    ENGINE_LARGE,
+};
 
 struct engine_ranks {
     int rank, size;
+    enum engine_algorithm algorithm;
     int is_oversubscribed;
     int is_guarded; /* the caller: others may not write to its own memory */
     engine_await *await;
     engine_disagrees *disagrees;
-    void *context; /* of both */
+    engine_peer_failed *peer_failed;
+    void *context; /* of all three */
 };
 
 enum { ENGINE_EVERYBODY = -1 }; /* in place of a root */
@@ -76,6 +89,10 @@ int engine_barrier(struct engine *engine);
 /* What each rank gives to all, at most ENGINE_SHARE_MAX bytes: *all, in rank order, valid until the
  * next call but engine_barrier. */
 int engine_share(struct engine *engine, const void *mine, size_t bytes, const void **all);
+/* In place of any call but engine_barrier, whichever the other ranks make: the caller's arguments
+ * are wrong. The others do not wait for it; those that need anything of the caller get the error of
+ * engine_peer_failed, and the engine stays usable. 0, or the error of an await. */
+int engine_fail(struct engine *engine);
 /* `rank` has shared what no rank can in the caller's call. The error, which every later call
  * returns, too. */
 int engine_disagree(struct engine *engine, int rank);

@@ -10,7 +10,7 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described 
 {
     int root = what->root;
     *call = (struct exchange){.root = root, .result = MPI_SUCCESS};
-    call->communicator = communicator_of(comm, &call->result);
+    call->communicator = communicator_of(comm, what->is_reduction, &call->result);
     if (!call->communicator)
         return call->result != MPI_SUCCESS;
     call->nodes = call->communicator->nodes;
@@ -22,7 +22,15 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described 
     call->rank = call->communicator->group->rank;
     call->ranks = call->communicator->group->ranks;
     call->is_root = root == call->rank;
-    return root == ENGINE_EVERYBODY || (root >= 0 && root < call->ranks);
+    if (root != ENGINE_EVERYBODY && (root < 0 || root >= call->ranks))
+        exchange_fail(call, MPI_ERR_ROOT);
+    return 1;
+}
+
+void exchange_fail(struct exchange *call, int error)
+{
+    call->result = error;
+    engine_fail(call->communicator->engine); /* a lost peer's error would hide this one */
 }
 
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
@@ -34,6 +42,13 @@ int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
     else if (!call->nodes) /* there each space counts its own */
         communicator_count(call->communicator);
     return 1;
+}
+
+char *exchange_room(const struct exchange *call, int has_form, size_t bytes)
+{
+    struct rooms *rooms =
+        has_form && bytes <= SHORT_MAX ? communicator_rooms(call->communicator) : NULL;
+    return rooms ? rooms->given : NULL;
 }
 
 void exchange_tell_sizes(const struct exchange *call, int from, size_t given, size_t expected)
@@ -80,33 +95,62 @@ void exchange_run(struct exchange *call, enum engine_call what, int from, int to
         call->result = result;
 }
 
-int exchange_one(const struct one *one, struct piece *piece)
+static int find_shape(MPI_Datatype type, enum use use, struct shape *shape)
 {
-    *piece = (struct piece){.address = one->buffer, .count = one->count};
-    if (one->count < 0 || shape_find(one->type, &piece->shape) != 0)
-        return -1;
-    return one->buffer || !one->count || piece->shape.form ? 0 : -1;
+    int result = shape_find(type, shape);
+    int is_checked = real_is_open_mpi() ? use != USE_RECEIVES : use != USE_BROADCASTS;
+    return result == MPI_SUCCESS && is_checked ? shape_check_committed(type) : result;
 }
 
-int exchange_many(const struct exchange *call, const struct many *many, struct shape *shape)
+int exchange_one(const struct one *one, enum use use, struct piece *piece)
 {
-    if (many->buffer == MPI_IN_PLACE || !places_are_valid(&many->places, call->ranks))
-        return -1;
-    *shape = (struct shape){0};
-    if (!many->types && shape_find(many->type, shape) != 0)
-        return -1;
-    if (!many->types)
-        return many->buffer || shape->form || many->places.counts || !many->places.count ? 0 : -1;
+    *piece = (struct piece){.address = one->buffer, .count = one->count};
+    if (one->count < 0)
+        return MPI_ERR_COUNT;
+    int result = find_shape(one->type, use, &piece->shape);
+    if (result != MPI_SUCCESS)
+        return result;
+    if (one->buffer == MPI_IN_PLACE)
+        return exchange_in_place_error();
+    return one->buffer || !one->count || piece->shape.form ? MPI_SUCCESS : MPI_ERR_BUFFER;
+}
+
+/* Whether the data has no address although there is some. An address in its types may be absolute,
+ * so that MPI_BOTTOM, which is NULL in some libraries, is one. */
+static int is_nowhere(const struct exchange *call, const struct many *many, int has_form)
+{
+    if (many->buffer || has_form)
+        return 0;
     for (int i = 0; i < call->ranks; i++)
-        if (shape_find(many->types[i], shape) != 0)
-            return -1;
+        if (places_count(&many->places, i))
+            return 1;
     return 0;
+}
+
+int exchange_many(const struct exchange *call, const struct many *many, enum use use,
+                  struct shape *shape)
+{
+    int result = MPI_SUCCESS, has_form = 0;
+    *shape = (struct shape){0};
+    if (many->buffer == MPI_IN_PLACE)
+        return exchange_in_place_error();
+    if (!places_are_valid(&many->places, call->ranks))
+        return MPI_ERR_COUNT;
+    for (int i = 0; result == MPI_SUCCESS && i < (many->types ? call->ranks : 1); i++) {
+        MPI_Datatype type = many->types ? many->types[i] : many->type;
+        int is_nothing = many->types && !places_count(&many->places, i) && !real_is_open_mpi();
+        result = find_shape(type, is_nothing ? USE_BROADCASTS : use, shape);
+        has_form |= shape->form != NULL;
+    }
+    if (result == MPI_SUCCESS && is_nowhere(call, many, has_form))
+        result = MPI_ERR_BUFFER;
+    return result;
 }
 
 int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
                         const struct places *places)
 {
-    if (from != to || MAY_ALIAS)
+    if (from != to || exchange_may_alias())
         return 0;
     for (int i = 0; i < call->ranks; i++)
         if (places_count(places, i))
@@ -118,7 +162,7 @@ int exchange_is_own_place(const struct exchange *call, const struct one *one,
                           const struct many *all, const struct shape *shape)
 {
     MPI_Count count = places_count(&all->places, call->rank);
-    if (MAY_ALIAS || one->type != all->type || !one->count || !count)
+    if (exchange_may_alias() || one->type != all->type || !one->count || !count)
         return 0;
     if (!all->places.vary && one->count != count)
         return 0;
@@ -131,11 +175,12 @@ int exchange_piece(const struct many *many, const struct shape *shape, int rank,
 {
     ptrdiff_t step = many->types ? 1 : shape->extent;
     piece->shape = *shape;
-    if (many->types && shape_find(many->types[rank], &piece->shape) != 0)
-        return -1;
+    int result = many->types ? shape_find(many->types[rank], &piece->shape) : MPI_SUCCESS;
+    if (result != MPI_SUCCESS)
+        return result;
     piece->count = places_count(&many->places, rank);
     piece->address = (char *)many->buffer + places_at(&many->places, rank) * step;
-    return 0;
+    return MPI_SUCCESS;
 }
 
 /* Data in the order of the ranks is offered where it is, or packed as a whole. */
@@ -146,10 +191,9 @@ static void give_regular(const struct exchange *call, const struct many *from,
     struct piece each = {from->buffer, count, *shape},
                  all = {from->buffer, count * call->ranks, *shape};
     size_t bytes = piece_bytes(&each);
-    if (shape->form && piece_bytes(&all) <= PACK_MAX &&
-        piece_pack(&all, giving->room) == MPI_SUCCESS)
-        giving->offer =
-            (struct engine_offer){.base = giving->room, .bytes = bytes, .stride = bytes};
+    char *room = exchange_room(call, shape->form != NULL, piece_bytes(&all));
+    if (room && piece_pack(&all, room) == MPI_SUCCESS)
+        giving->offer = (struct engine_offer){.base = room, .bytes = bytes, .stride = bytes};
     else
         giving->offer = (struct engine_offer){.base = from->buffer,
                                               .bytes = bytes,
@@ -162,11 +206,12 @@ static int give_parts(const struct exchange *call, const struct many *from,
 {
     for (int i = 0; i < call->ranks; i++) {
         struct piece piece;
-        if (exchange_piece(from, shape, i, &piece) != 0)
-            return -1;
+        int result = exchange_piece(from, shape, i, &piece);
+        if (result != MPI_SUCCESS)
+            return result;
         giving->parts[i] = piece_part(&piece);
     }
-    return 0;
+    return MPI_SUCCESS;
 }
 
 /* Packs all parts one after another, and gives these. */
@@ -190,7 +235,7 @@ static int copy_parts(const struct exchange *call, struct giving *giving)
     return MPI_SUCCESS;
 }
 
-int exchange_give(struct exchange *call, const struct many *from, const struct shape *shape,
+int exchange_give(const struct exchange *call, const struct many *from, const struct shape *shape,
                   int is_copied, struct giving *giving)
 {
     giving->copy = NULL;
@@ -198,19 +243,16 @@ int exchange_give(struct exchange *call, const struct many *from, const struct s
     giving->offer = (struct engine_offer){0};
     if (!is_copied && !from->places.counts && !from->types) {
         give_regular(call, from, shape, giving);
-        return 0;
+        return MPI_SUCCESS;
     }
     if (call->ranks > FEW_RANKS &&
-        !(giving->parts = malloc((size_t)call->ranks * sizeof(*giving->parts)))) {
-        call->result = MPI_ERR_NO_MEM;
-        return 0;
-    }
+        !(giving->parts = malloc((size_t)call->ranks * sizeof(*giving->parts))))
+        return MPI_ERR_NO_MEM;
     int result = give_parts(call, from, shape, giving);
-    if (result == 0 && is_copied)
-        call->result = copy_parts(call, giving);
-    if (result == 0 && call->result == MPI_SUCCESS)
-        giving->offer.parts = giving->parts;
-    if (result != 0)
+    if (result == MPI_SUCCESS && is_copied)
+        result = copy_parts(call, giving);
+    giving->offer.parts = giving->parts;
+    if (result != MPI_SUCCESS)
         exchange_give_end(giving);
     return result;
 }

@@ -9,17 +9,19 @@
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/operations.h"
 
-/* Send and receive buffer may be the same: Open MPI does not mind, but in MPI_Reduce and
+/* Whether send and receive buffer may be the same: Open MPI accepts it except in MPI_Reduce and
  * MPI_Allreduce. */
-#ifdef OPEN_MPI
-enum { MAY_ALIAS = 1 };
-#else
-enum { MAY_ALIAS = 0 };
-#endif
+static inline int exchange_may_alias(void)
+{
+    return real_is_open_mpi();
+}
+/* The class of the error where MPI does not allow MPI_IN_PLACE. */
+static inline int exchange_in_place_error(void)
+{
+    return real_is_open_mpi() ? MPI_ERR_ARG : MPI_ERR_BUFFER;
+}
 
-/* Data of a derived type that is no larger is packed first: the copy spares the giver the wait for
- * its readers. */
-enum { PACK_MAX = 4096, FEW_RANKS = 64 };
+enum { FEW_RANKS = 64 };
 
 /* One rank's call. */
 struct exchange {
@@ -31,8 +33,12 @@ struct exchange {
     const struct engine_part *own; /* what this rank gets from itself; NULL: nothing */
 };
 
-/* 1: the call is the layer's, within one space. */
+/* 1: the call is the layer's, within one space, on every rank; exchange_end ends it. This depends
+ * on the communicator alone. call->result: an error, after which there is nothing to do. */
 int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what);
+/* This rank's arguments are wrong, which no other rank can know: in place of the call's operation.
+ * Ranks that need anything of this one get MPI_ERR_OTHER. */
+void exchange_fail(struct exchange *call, int error);
 /* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. has_form:
  * their type may say where they are, so that their address is MPI_BOTTOM. may_alias: they may be
  * the same. */
@@ -49,6 +55,10 @@ static inline int exchange_may_give(const void *send, int has_form)
 }
 /* Calls the error handler after an error. Returns 1. */
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);
+
+/* Where data of a derived type is packed first if it is short: the copy spares the giver the wait
+ * for its readers. NULL: it is not to be packed. */
+char *exchange_room(const struct exchange *call, int has_form, size_t bytes);
 
 /* Says that `from` gives other sizes than this rank expects. */
 void exchange_tell_sizes(const struct exchange *call, int from, size_t given, size_t expected);
@@ -72,16 +82,20 @@ engine_take exchange_get_each; /* context: a struct getting_each */
 void exchange_run(struct exchange *call, enum engine_call what, int from, int to,
                   const struct engine_offer *mine, engine_take *take, void *context);
 
-/* 0, or -1: the MPI library has to say what is wrong. */
-int exchange_one(const struct one *one, struct piece *piece);
+/* Which types the library wants committed: Open MPI those whose data is sent, MPICH all, except in
+ * a broadcast of nothing. */
+enum use { USE_SENDS, USE_RECEIVES, USE_BROADCASTS };
+
+/* MPI_SUCCESS, or the class of what is wrong with the arguments. */
+int exchange_one(const struct one *one, enum use use, struct piece *piece);
 /* *shape: of all of `many` but Alltoallw's, which has one for each rank. */
-int exchange_many(const struct exchange *call, const struct many *many, struct shape *shape);
+int exchange_many(const struct exchange *call, const struct many *many, enum use use,
+                  struct shape *shape);
 /* Whether a rank may not give to each and get from each so: with some data, at the same address. */
 int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
                         const struct places *places);
 /* Whether a rank that gathers gives what lies where it is gathered, or one that scatters gets it
- * where it lies: what MPICH refuses, and just that. What it takes on this rank alone must not be
- * left to it, since the others are in the layer's operation. */
+ * where it lies: the cases that MPICH refuses. */
 int exchange_is_own_place(const struct exchange *call, const struct one *one,
                           const struct many *all, const struct shape *shape);
 int exchange_piece(const struct many *many, const struct shape *shape, int rank,
@@ -91,12 +105,11 @@ int exchange_piece(const struct many *many, const struct shape *shape, int rank,
 struct giving {
     struct engine_offer offer;
     struct engine_part few[FEW_RANKS], *parts;
-    char room[PACK_MAX];
     void *copy;
 };
-/* 0, or -1 as above. A rank without memory gives nothing, so that the others need not wait for it,
- * and has call->result. is_copied: of a copy, since this rank gets where it gives. */
-int exchange_give(struct exchange *call, const struct many *from, const struct shape *shape,
+/* MPI_SUCCESS, or an error, after which there is nothing to end. is_copied: of a copy, since this
+ * rank gets where it gives. */
+int exchange_give(const struct exchange *call, const struct many *from, const struct shape *shape,
                   int is_copied, struct giving *giving);
 void exchange_give_end(struct giving *giving);
 

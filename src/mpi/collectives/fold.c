@@ -152,7 +152,8 @@ static int begin(struct folding *folding, const struct fold *fold, size_t count,
     folding->ranks = group->ranks;
     folding->count = count;
     folding->call = call;
-    folding->result = scratch_new(&folding->scratch, of->type, &fold->shape, count, 1);
+    folding->result = scratch_new(&folding->scratch, communicator_rooms(fold->communicator),
+                                  of->type, &fold->shape, count, 1);
     int fails = folding->result != MPI_SUCCESS || lacks_memory;
     const struct published mine = {of->send == MPI_IN_PLACE ? of->receive : of->send, of->receive,
                                    fold->shape.form, fails ? NO_MEMORY : call};

@@ -11,7 +11,7 @@
 #include "mpi/collectives/operations.h"
 
 struct fold {
-    const struct communicator *communicator;
+    struct communicator *communicator;
     const struct reduction *call;
     struct shape shape;    /* of its type */
     reduce_function *loop; /* of a predefined operation; NULL: call->op is a function */

@@ -5,9 +5,9 @@
 static void gather(struct exchange *call, const struct piece *mine, int keeps,
                    struct getting_each *taking)
 {
-    char room[PACK_MAX];
     struct engine_part own = piece_part(mine), part = own;
-    if (part.form && part.bytes <= PACK_MAX && piece_pack(mine, room) == MPI_SUCCESS)
+    char *room = exchange_room(call, part.form != NULL, part.bytes);
+    if (room && piece_pack(mine, room) == MPI_SUCCESS)
         part = (struct engine_part){room, part.bytes, NULL};
     struct engine_offer offer = {.base = part.data, .bytes = part.bytes, .form = part.form};
     call->own = keeps ? &own : NULL;
@@ -34,6 +34,24 @@ static struct described described(const struct one *from, const struct many *to,
     return what;
 }
 
+/* MPI_SUCCESS, or the class of what is wrong with this rank's arguments. gets: this rank gathers.
+ */
+static int find_buffers(const struct one *from, int gets, struct piece *mine,
+                        struct getting_each *taking)
+{
+    const struct exchange *call = taking->call;
+    int in_place = from->buffer == MPI_IN_PLACE;
+    int error = gets ? exchange_many(call, taking->to, USE_RECEIVES, &taking->shape) : MPI_SUCCESS;
+    if (error != MPI_SUCCESS)
+        return error;
+    if (in_place)
+        return gets ? exchange_piece(taking->to, &taking->shape, call->rank, mine)
+                    : exchange_in_place_error();
+    if (gets && exchange_is_own_place(call, from, taking->to, &taking->shape))
+        return MPI_ERR_BUFFER;
+    return exchange_one(from, USE_SENDS, mine);
+}
+
 int collective_gather(MPI_Comm comm, const struct one *from, const struct many *to, int root,
                       int *result)
 {
@@ -46,14 +64,11 @@ int collective_gather(MPI_Comm comm, const struct one *from, const struct many *
                exchange_end(&call, comm, result);
     if (call.result == MPI_SUCCESS) {
         int gets = root == ENGINE_EVERYBODY || call.is_root;
-        if (gets && (exchange_many(&call, to, &taking.shape) != 0 ||
-                     exchange_is_own_place(&call, from, to, &taking.shape)))
-            return 0;
-        int in_place = from->buffer == MPI_IN_PLACE;
-        if (in_place ? !gets || exchange_piece(to, &taking.shape, call.rank, &mine) != 0
-                     : exchange_one(from, &mine) != 0)
-            return 0;
-        gather(&call, &mine, gets && !in_place, &taking);
+        int error = find_buffers(from, gets, &mine, &taking);
+        if (error == MPI_SUCCESS)
+            gather(&call, &mine, gets && from->buffer != MPI_IN_PLACE, &taking);
+        else
+            exchange_fail(&call, error);
     }
     return exchange_end(&call, comm, result);
 }

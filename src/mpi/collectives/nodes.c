@@ -110,7 +110,7 @@ static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first, int *err
     if (*error == MPI_SUCCESS)
         *error = split(nodes, comm, first[nodes->rank]);
     const struct communicator *here =
-        *error == MPI_SUCCESS ? communicator_of(nodes->here, error) : NULL;
+        *error == MPI_SUCCESS ? communicator_of(nodes->here, 1, error) : NULL;
     return all_have(comm, nodes_size(nodes, nodes_own(nodes)) == 1 || (here && here->engine),
                     error);
 }

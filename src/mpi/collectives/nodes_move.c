@@ -171,17 +171,18 @@ static void divide(const struct nodes *nodes)
 
 /* The data of this rank where it may be in place, of the rank's own type then. */
 static int find_mine(const struct nodes *nodes, const struct one *from, const struct many *to,
-                     const struct shape *shape, struct piece *mine)
+                     enum use use, const struct shape *shape, struct piece *mine)
 {
     return from->buffer == MPI_IN_PLACE ? exchange_piece(to, shape, nodes->rank, mine)
-                                        : exchange_one(from, mine);
+                                        : exchange_one(from, use, mine);
 }
 
 static int may_move(const struct nodes *nodes, const struct one *one, const struct many *all,
                     struct shape *shape)
 {
     const struct exchange call = {.rank = nodes->rank, .ranks = nodes->ranks};
-    return exchange_many(&call, all, shape) == 0 && !exchange_is_own_place(&call, one, all, shape);
+    return exchange_many(&call, all, USE_RECEIVES, shape) == 0 &&
+           !exchange_is_own_place(&call, one, all, shape);
 }
 
 /* ---- The operations ---- */
@@ -211,7 +212,7 @@ int nodes_gather(const struct nodes *nodes, const struct one *from, const struct
     if (root >= nodes->ranks || (to->places.vary && root != ENGINE_EVERYBODY) ||
         (from->buffer == MPI_IN_PLACE && !gets) ||
         (gets && !may_move(nodes, from, to, &reading.shape)) ||
-        find_mine(nodes, from, to, &reading.shape, &mine) != 0)
+        find_mine(nodes, from, to, USE_SENDS, &reading.shape, &mine) != 0)
         return 0;
     each = piece_bytes(&mine);
     if (lay_out(nodes, to->places.vary ? &to->places : NULL, reading.shape.size, each, &bytes) !=
@@ -301,7 +302,7 @@ int nodes_scatter(const struct nodes *nodes, const struct many *from, const stru
     int is_root = nodes->rank == root, is_kept = to->buffer == MPI_IN_PLACE;
     if (root >= nodes->ranks || from->places.vary || (is_kept && !is_root) ||
         (is_root && !may_move(nodes, to, from, &shape)) ||
-        find_mine(nodes, to, from, &shape, &mine) != 0)
+        find_mine(nodes, to, from, USE_RECEIVES, &shape, &mine) != 0)
         return 0;
     size_t each = piece_bytes(&mine), ranks = (size_t)nodes->ranks;
     if (each == 0 || each > MOVE_MAX / ranks)
@@ -353,8 +354,8 @@ int nodes_alltoall(const struct nodes *nodes, const struct many *from, const str
     struct reading reading = {.nodes = nodes, .to = to};
     const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
     const struct exchange call = {.ranks = nodes->ranks};
-    if (to->places.vary || exchange_many(&call, to, &reading.shape) != 0 ||
-        exchange_many(&call, given, &shape) != 0 ||
+    if (to->places.vary || exchange_many(&call, to, USE_RECEIVES, &reading.shape) != 0 ||
+        exchange_many(&call, given, USE_SENDS, &shape) != 0 ||
         exchange_is_aliased(from->buffer, to->buffer, &call, &to->places))
         return 0;
     const struct piece all = {given->buffer, given->places.count * nodes->ranks, shape};

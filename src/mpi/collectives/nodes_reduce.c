@@ -73,7 +73,7 @@ static int find_operation(struct combining *combining)
     const struct basic *basic = types_basic(call->type);
     int is_predefined = reduce_is_predefined(call->op);
     combining->commutes = 1;
-    if (is_predefined ? !basic || !reduce_find_standard(call->op, basic)
+    if (is_predefined ? !basic || !reduce_is_computed(call->op, basic)
                       : real()->Op_commutative(call->op, &combining->commutes) != MPI_SUCCESS)
         return -1;
     const struct shape *shape = &combining->shape;
@@ -95,7 +95,8 @@ static int may_combine(const struct combining *combining, int gets, int may_alia
 static int get_scratch(struct combining *combining)
 {
     size_t count = (size_t)combining->call->count;
-    return scratch_new(&combining->scratch, combining->call->type, &combining->shape, count, count);
+    return scratch_new(&combining->scratch, NULL, combining->call->type, &combining->shape, count,
+                       count);
 }
 
 /* ---- The operations ---- */
@@ -185,7 +186,7 @@ int nodes_scan(const struct nodes *nodes, const struct reduction *call, int is_e
     combining.nodes = nodes;
     combining.call = call;
     if (!nodes->is_in_order || find_operation(&combining) != 0 ||
-        !may_combine(&combining, gets, MAY_ALIAS))
+        !may_combine(&combining, gets, exchange_may_alias()))
         return 0;
     *result = get_scratch(&combining);
     if (*result == MPI_SUCCESS) {

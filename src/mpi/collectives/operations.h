@@ -1,10 +1,13 @@
 /* src/mpi/collectives/operations.h: MPI's collective operations, on communicators of one space.
  *
  * Each function returns 1 when the operation is done, with *result; or 0 when the MPI library has
- * to do it, or to say what is wrong. Which of these may depend only on what is equal on all ranks;
- * what is wrong with the arguments of one rank alone is left to the library on that rank. */
+ * to do it. Which of these depends only on what is equal on all ranks: the communicator, the amount
+ * of data, the operation. A rank whose own arguments are wrong returns 1 with the class of the
+ * error, and the ranks that need anything of it get MPI_ERR_OTHER. */
 #ifndef ONESPACE_MPI_COLLECTIVES_OPERATIONS_H
 #define ONESPACE_MPI_COLLECTIVES_OPERATIONS_H
+
+#include <limits.h>
 
 #include "mpi/collectives/shape.h"
 
@@ -24,6 +27,12 @@ struct many {
 
 int collective_barrier(MPI_Comm comm, int *result);
 int collective_broadcast(MPI_Comm comm, const struct one *data, int root, int *result);
+/* A root that the program gives. A negative one is none, and must not be taken for
+ * ENGINE_EVERYBODY. */
+static inline int collective_root(int root)
+{
+    return root < 0 ? INT_MAX : root;
+}
 /* root: a rank, or ENGINE_EVERYBODY. */
 int collective_gather(MPI_Comm comm, const struct one *from, const struct many *to, int root,
                       int *result);

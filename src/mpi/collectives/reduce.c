@@ -8,7 +8,9 @@
  *
  * Ranks decide by what MPI has them give alike: the operation, the count, and the type's signature,
  * so whether it is predefined, where the operation is, and its size. Not by where the data lies in
- * an item: that may differ where the operation is the program's own. */
+ * an item: that may differ where the operation is the program's own. A predefined operation that
+ * has no loop here, but that the library computes, is done by its MPI_Reduce_local like a function
+ * of the program. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +18,6 @@
 #include "mpi/collectives/fold.h"
 #include "mpi/collectives/scratch.h"
 #include "mpi/types/reduce.h"
-
-enum { SHORT_MAX = 4096 }; /* bytes of data that a function gets at once, or that may have gaps */
 
 /* One rank's call. */
 struct combining {
@@ -29,8 +29,12 @@ struct combining {
     struct shape moved; /* the items as the engine gets them */
     int is_moved;       /* by way of given and got; else they are the program's buffers */
     struct scratch scratch;
-    _Alignas(SCRATCH_LINE) char given[SHORT_MAX], got[SHORT_MAX];
+    struct rooms *rooms; /* if is_moved */
 };
+
+/* What find_operation returns beside MPI_SUCCESS and the classes of errors: the library's, on all
+ * ranks. */
+enum { LEFT = -1 };
 
 static void note(struct combining *combining, int result)
 {
@@ -66,46 +70,50 @@ static void combine(void *context, void *into, const void *from, size_t bytes, i
     copy(combining, &result, &next);
 }
 
-static void combine_nothing(void *context, void *into, const void *from, size_t bytes,
-                            int from_is_first)
-{
-    (void)context, (void)into, (void)from, (void)bytes, (void)from_is_first;
-}
-
 /* ---- Which way ---- */
 
-/* A rank without memory takes part all the same, or the others would wait for it. */
+static int get_rooms(struct combining *combining)
+{
+    combining->rooms = communicator_rooms(combining->exchange.communicator);
+    return combining->rooms ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
 static int find_function(struct combining *combining, size_t count)
 {
-    int commutes, result;
+    int commutes;
     const struct reduction *call = combining->call;
     const struct shape *shape = &combining->shape;
-    if (shape_find(call->type, &combining->shape) != 0 || shape->size == 0 ||
-        real()->Op_commutative(call->op, &commutes) != MPI_SUCCESS)
-        return -1;
+    int result = shape_find(call->type, &combining->shape);
+    if (result == MPI_SUCCESS)
+        result = shape_check_committed(call->type);
+    if (result == MPI_SUCCESS && shape->size == 0)
+        return LEFT;
+    if (result == MPI_SUCCESS)
+        result = real()->Op_commutative(call->op, &commutes);
+    if (result != MPI_SUCCESS)
+        return result;
     combining->operation.loop = NULL;
     combining->is_folded = count * shape->size > SHORT_MAX;
     if (combining->is_folded)
-        return 0;
-    result = scratch_new(&combining->scratch, call->type, shape, count, count);
-    note(combining, result);
+        return MPI_SUCCESS;
+    result = get_rooms(combining);
+    if (result == MPI_SUCCESS)
+        result =
+            scratch_new(&combining->scratch, combining->rooms, call->type, shape, count, count);
     combining->is_moved = shape->form != NULL;
     combining->moved = (struct shape){shape->size, (ptrdiff_t)shape->size, NULL};
-    combining->operation =
-        (struct engine_operation){.combine = result == MPI_SUCCESS ? combine : combine_nothing,
-                                  .context = combining,
-                                  .element = count * shape->size,
-                                  .commutes = commutes};
-    return 0;
+    combining->operation = (struct engine_operation){.combine = combine,
+                                                     .context = combining,
+                                                     .element = count * shape->size,
+                                                     .commutes = commutes};
+    return result;
 }
 
 /* Pairs may have gaps, which the loops want: short data is copied for the engine with them, since
  * those of the program's buffers are nobody's to read or write. */
-static int find_predefined(struct combining *combining, const struct basic *basic, size_t count)
+static int find_predefined(struct combining *combining, const struct basic *basic,
+                           reduce_function *loop, size_t count)
 {
-    reduce_function *loop = reduce_find_standard(combining->call->op, basic);
-    if (!loop)
-        return -1;
     combining->is_moved = !types_is_dense(basic);
     combining->is_folded = combining->is_moved && count * basic->extent > SHORT_MAX;
     combining->shape.size = basic->size;
@@ -114,38 +122,52 @@ static int find_predefined(struct combining *combining, const struct basic *basi
     combining->moved = combining->shape;
     combining->operation =
         (struct engine_operation){.loop = loop, .element = basic->extent, .commutes = 1};
-    return 0;
+    return combining->is_moved && !combining->is_folded ? get_rooms(combining) : MPI_SUCCESS;
 }
 
-/* 0: the layer combines `count` items in all. The same on all ranks. */
+/* Of `count` items in all. MPI_SUCCESS: the layer combines them; LEFT, which depends on the number
+ * of items alone; or the class of what is wrong with this rank's arguments. */
 static int find_operation(struct combining *combining, MPI_Count count)
 {
     const struct reduction *call = combining->call;
-    if (count <= 0 || call->type == MPI_DATATYPE_NULL || call->op == MPI_OP_NULL)
-        return -1;
-    const struct basic *basic = types_basic(call->type);
-    if (basic && find_predefined(combining, basic, (size_t)count) == 0)
-        return 0;
-    return reduce_is_predefined(call->op) ? -1 : find_function(combining, (size_t)count);
+    if (count <= 0)
+        return count == 0 ? LEFT : MPI_ERR_COUNT;
+    if (call->op == MPI_OP_NULL)
+        return MPI_ERR_OP;
+    if (!reduce_is_predefined(call->op))
+        return find_function(combining, (size_t)count);
+    const struct basic *basic = call->type == MPI_DATATYPE_NULL ? NULL : types_basic(call->type);
+    if (!basic || !reduce_is_computed(call->op, basic))
+        return MPI_ERR_OP;
+    reduce_function *loop = reduce_find(call->op, basic);
+    return loop ? find_predefined(combining, basic, loop, (size_t)count)
+                : find_function(combining, (size_t)count);
 }
 
-static int may_combine(const struct combining *combining, int may_alias)
+/* Which buffers a rank uses, and whether they may be the same. */
+struct use_of_buffers {
+    int gets; /* else it only gives */
+    int must_differ;
+    int error; /* the class of the library's error for MPI_IN_PLACE or equal buffers */
+};
+
+/* MPI_SUCCESS, or the class of what is wrong with this rank's buffers. */
+static int check_buffers(const struct combining *combining, const struct use_of_buffers *use)
 {
-    return exchange_may_combine(combining->call->send, combining->call->receive,
-                                combining->shape.form != NULL, may_alias);
+    const struct reduction *call = combining->call;
+    int has_form = combining->shape.form != NULL;
+    if (use->gets ? call->receive == MPI_IN_PLACE : call->send == MPI_IN_PLACE)
+        return use->error;
+    if (!has_form && (!call->send || (use->gets && !call->receive)))
+        return MPI_ERR_BUFFER;
+    return use->must_differ && call->send == call->receive ? use->error : MPI_SUCCESS;
 }
 
-/* Of a rank that only gives. */
-static int may_give(const struct combining *combining)
+/* Of an operation without a root: ranks that get nothing are refused what the others are. */
+static struct use_of_buffers use_without_root(const struct reduction *call, int gets)
 {
-    return exchange_may_give(combining->call->send, combining->shape.form != NULL);
-}
-
-/* Of one that gets nothing of an operation that has no root: what the others may not do is refused
- * to it, too. */
-static int may_give_alike(const struct combining *combining)
-{
-    return may_give(combining) && (combining->call->send != combining->call->receive || MAY_ALIAS);
+    return (struct use_of_buffers){gets || call->send == MPI_IN_PLACE, !exchange_may_alias(),
+                                   exchange_in_place_error()};
 }
 
 /* ---- What the engine gets in place of the program's buffers ---- */
@@ -157,23 +179,24 @@ static const void *given(struct combining *combining, MPI_Count count)
     if (!combining->is_moved)
         return data;
     const struct piece from = {(char *)data, count, combining->shape},
-                       to = {combining->given, count, combining->moved};
+                       to = {combining->rooms->given, count, combining->moved};
     copy(combining, &to, &from);
-    return combining->given;
+    return combining->rooms->given;
 }
 
 static void *got(struct combining *combining)
 {
-    return combining->is_moved ? combining->got : combining->call->receive;
+    return combining->is_moved ? combining->rooms->got : combining->call->receive;
 }
 
 /* `done`: of the engine. */
 static int put(struct combining *combining, MPI_Count count, int done)
 {
-    const struct piece from = {combining->got, count, combining->moved},
+    if (!combining->is_moved || done != MPI_SUCCESS)
+        return done;
+    const struct piece from = {combining->rooms->got, count, combining->moved},
                        to = {combining->call->receive, count, combining->shape};
-    if (combining->is_moved && done == MPI_SUCCESS)
-        copy(combining, &to, &from);
+    copy(combining, &to, &from);
     return done;
 }
 
@@ -186,8 +209,12 @@ static size_t bytes_of(const struct combining *combining, MPI_Count count)
 
 static struct described described(const char *name, const struct reduction *call, int root)
 {
-    return (struct described){
-        .name = name, .root = root, .count = call->count, .type = call->type, .op = call->op};
+    return (struct described){.name = name,
+                              .root = root,
+                              .count = call->count,
+                              .type = call->type,
+                              .op = call->op,
+                              .is_reduction = 1};
 }
 
 static int begin(struct combining *combining, const struct reduction *call,
@@ -206,11 +233,11 @@ static int end(struct combining *combining, int done, int *result)
     return exchange_end(&combining->exchange, combining->call->comm, result);
 }
 
-/* The MPI library does it, or says what is wrong. */
-static int leave(struct combining *combining)
+/* This rank's arguments are wrong. */
+static int fail(struct combining *combining, int error, int *result)
 {
-    scratch_free(&combining->scratch);
-    return 0;
+    exchange_fail(&combining->exchange, error);
+    return end(combining, MPI_SUCCESS, result);
 }
 
 static struct fold fold_of(const struct combining *combining)
@@ -259,10 +286,16 @@ int collective_reduce(const struct reduction *call, int root, int *result)
         return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
                exchange_end(exchange, call->comm, result);
     if (exchange->result == MPI_SUCCESS) {
-        int gets = root == ENGINE_EVERYBODY || exchange->is_root;
-        if (find_operation(&combining, call->count) != 0 ||
-            !(gets ? may_combine(&combining, 0) : may_give(&combining)))
-            return leave(&combining);
+        int to_all = root == ENGINE_EVERYBODY, gets = to_all || exchange->is_root;
+        const struct use_of_buffers use = {gets, gets,
+                                           to_all ? MPI_ERR_BUFFER : exchange_in_place_error()};
+        int found = find_operation(&combining, call->count);
+        if (found == LEFT)
+            return 0;
+        if (found == MPI_SUCCESS)
+            found = check_buffers(&combining, &use);
+        if (found != MPI_SUCCESS)
+            return fail(&combining, found, result);
         done = reduce(&combining, root, gets);
     }
     return end(&combining, done, result);
@@ -294,26 +327,33 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
     if (exchange->result == MPI_SUCCESS) {
         /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
         int gets = !is_exclusive || exchange->rank > 0;
-        if (find_operation(&combining, call->count) != 0 ||
-            !(gets || call->send == MPI_IN_PLACE ? may_combine(&combining, MAY_ALIAS)
-                                                 : may_give_alike(&combining)))
-            return leave(&combining);
+        const struct use_of_buffers use = use_without_root(call, gets);
+        int found = find_operation(&combining, call->count);
+        if (found == LEFT)
+            return 0;
+        if (found == MPI_SUCCESS)
+            found = check_buffers(&combining, &use);
+        if (found != MPI_SUCCESS)
+            return fail(&combining, found, result);
         done = scan(&combining, is_exclusive, gets);
     }
     return end(&combining, done, result);
 }
 
 /* In place the result lies in memory that the others read meanwhile. */
-static int scatter_in_place(const struct combining *combining, size_t all, size_t begin, size_t end)
+static int scatter_in_place(struct combining *combining, size_t all, size_t begin, size_t end)
 {
     void *receive = combining->call->receive, *out = malloc(end - begin + 1);
-    /* A rank without memory takes part all the same, or the others would wait for it. */
+    if (!out) {
+        exchange_fail(&combining->exchange, MPI_ERR_NO_MEM);
+        return MPI_ERR_NO_MEM;
+    }
     int result = engine_reduce_scatter(combining->exchange.communicator->engine, receive, all, out,
-                                       begin, out ? end : begin, &combining->operation);
-    if (out && result == MPI_SUCCESS)
+                                       begin, end, &combining->operation);
+    if (result == MPI_SUCCESS)
         memcpy(receive, out, end - begin);
     free(out);
-    return out ? result : MPI_ERR_NO_MEM;
+    return result;
 }
 
 static int reduce_scatter(struct combining *combining, MPI_Count all, MPI_Count first,
@@ -336,7 +376,7 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
                               int *result)
 {
     struct combining combining;
-    const struct exchange *exchange = &combining.exchange;
+    struct exchange *exchange = &combining.exchange;
     struct described what = described(
         places->vary ? "MPI_Reduce_scatter" : "MPI_Reduce_scatter_block", call, ENGINE_EVERYBODY);
     what.count = places->count;
@@ -346,16 +386,20 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
         return 0;
     if (exchange->result == MPI_SUCCESS) {
         if (!places_are_valid(places, exchange->ranks))
-            return 0;
+            return fail(&combining, MPI_ERR_COUNT, result);
         MPI_Count before = 0, all = 0, mine = places_count(places, exchange->rank);
         for (int i = 0; i < exchange->ranks; i++) {
             before += i < exchange->rank ? places_count(places, i) : 0;
             all += places_count(places, i);
         }
-        if (find_operation(&combining, all) != 0 ||
-            !(mine || call->send == MPI_IN_PLACE ? may_combine(&combining, MAY_ALIAS)
-                                                 : may_give_alike(&combining)))
-            return leave(&combining);
+        const struct use_of_buffers use = use_without_root(call, mine != 0);
+        int found = find_operation(&combining, all);
+        if (found == LEFT)
+            return 0;
+        if (found == MPI_SUCCESS)
+            found = check_buffers(&combining, &use);
+        if (found != MPI_SUCCESS)
+            return fail(&combining, found, result);
         done = reduce_scatter(&combining, all, before, mine);
     }
     return end(&combining, done, result);

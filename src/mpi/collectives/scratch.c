@@ -42,8 +42,8 @@ static char *place(const char *from, int64_t low)
     return (char *)((item + SCRATCH_LINE - 1) & -(uintptr_t)SCRATCH_LINE);
 }
 
-int scratch_new(struct scratch *scratch, MPI_Datatype type, const struct shape *shape, size_t items,
-                size_t least)
+int scratch_new(struct scratch *scratch, struct rooms *rooms, MPI_Datatype type,
+                const struct shape *shape, size_t items, size_t least)
 {
     struct span span;
     scratch->memory = NULL;
@@ -55,9 +55,11 @@ int scratch_new(struct scratch *scratch, MPI_Datatype type, const struct shape *
     int64_t each = bytes_of(&span, shape->extent, scratch->items);
     if (each < 0)
         return MPI_ERR_NO_MEM;
-    char *room = scratch->room;
+    char *room = rooms ? rooms->operands : NULL;
     size_t step = ((size_t)each + 2 * SCRATCH_LINE - 1) & -(size_t)SCRATCH_LINE;
-    if (2 * step > sizeof(scratch->room) && !(room = scratch->memory = malloc(2 * step)))
+    if (!room || 2 * step > sizeof(rooms->operands))
+        room = scratch->memory = malloc(2 * step);
+    if (!room)
         return MPI_ERR_NO_MEM;
     scratch->sum = place(room, span.low);
     scratch->next = scratch->sum + step;

@@ -15,13 +15,21 @@ struct scratch {
     char *sum, *next; /* two operands: the addresses of their first items, aligned for any type */
     size_t items;     /* room in each */
     void *memory;     /* of malloc, or NULL */
-    _Alignas(SCRATCH_LINE) char room[2 * (SCRATCH_ROOM + SCRATCH_LINE)];
 };
 
-/* Room for `items` items or, if they are too many for `room`, for as many as it has; but for at
- * least `least`. MPI_SUCCESS or an error class, and nothing to free. */
-int scratch_new(struct scratch *scratch, MPI_Datatype type, const struct shape *shape, size_t items,
-                size_t least);
+/* Memory of a communicator for the call in progress. Too much for a stack: threads may have small
+ * ones. */
+enum { SHORT_MAX = 4096 }; /* bytes of short data */
+struct rooms {
+    _Alignas(SCRATCH_LINE) char given[SHORT_MAX], got[SHORT_MAX]; /* for the engine; packed data */
+    _Alignas(SCRATCH_LINE) char operands[2 * (SCRATCH_ROOM + SCRATCH_LINE)];
+};
+
+/* Room for `items` items or, if they are too many for `rooms`, for as many as it has; but for at
+ * least `least`. `rooms`: NULL to get all memory from malloc. MPI_SUCCESS or an error class, and
+ * nothing to free. */
+int scratch_new(struct scratch *scratch, struct rooms *rooms, MPI_Datatype type,
+                const struct shape *shape, size_t items, size_t least);
 void scratch_free(struct scratch *scratch);
 
 #endif

@@ -53,17 +53,27 @@ int shape_find(MPI_Datatype type, struct shape *shape)
 {
     const struct layouts *layouts;
     if (type == MPI_DATATYPE_NULL)
-        return -1;
+        return MPI_ERR_TYPE;
     const struct basic *basic = types_basic(type);
     if (types_is_dense(basic)) {
         *shape = (struct shape){basic->size, (ptrdiff_t)basic->extent, NULL};
-        return 0;
+        return MPI_SUCCESS;
     }
-    if (layouts_find(type, &layouts) != MPI_SUCCESS)
-        return -1;
+    int result = layouts_find(type, &layouts);
+    if (result != MPI_SUCCESS)
+        return result;
     const struct layout *found = &layouts->bytes;
     *shape = (struct shape){found->size, (ptrdiff_t)found->extent, is_dense(found) ? NULL : found};
-    return 0;
+    return MPI_SUCCESS;
+}
+
+int shape_check_committed(MPI_Datatype type)
+{
+    const struct layouts *layouts;
+    if (types_known(type))
+        return MPI_SUCCESS;
+    int result = layouts_find(type, &layouts);
+    return result == MPI_SUCCESS ? layouts_check_committed(type, layouts) : result;
 }
 
 static struct side side_of(const void *address, size_t size, const struct layout *form)

@@ -31,8 +31,10 @@ ptrdiff_t places_at(const struct places *places, int rank);
 /* Whether no count is negative. */
 int places_are_valid(const struct places *places, int ranks);
 
-/* 0, or -1: the MPI library has to say what is wrong with the type. */
+/* MPI_SUCCESS, or the class of what is wrong with the type. */
 int shape_find(MPI_Datatype type, struct shape *shape);
+/* The same of a type whose shape was found: MPI_ERR_TYPE if the program has not committed it. */
+int shape_check_committed(MPI_Datatype type);
 
 /* Data in memory. */
 struct piece {

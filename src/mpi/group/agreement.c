@@ -62,21 +62,32 @@ static int delete_agreement(MPI_Comm comm, int key, void *value, void *extra)
 /* Distinguishes machines on which the same root pid created a space at the same time since boot. */
 static uint64_t hash_boot(void)
 {
+    static _Atomic uint64_t known; /* all threads find the same; 0: not yet */
     char text[64] = "";
+    if (known)
+        return known;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file && !fgets(text, sizeof(text), file))
         text[0] = 0;
     if (file)
         fclose(file);
-    return hash_text(HASH_SEED, text);
+    return known = hash_text(HASH_SEED, text);
+}
+
+/* The inode of this process's PID namespace, in which it stays; 0: unknown. */
+static uint64_t pid_namespace(void)
+{
+    static _Atomic uint64_t known; /* all threads find the same; 0: not yet */
+    struct stat pids;
+    if (!known && stat("/proc/self/ns/pid", &pids) == 0)
+        known = pids.st_ino;
+    return known;
 }
 
 static struct identity identity_of_self(void)
 {
-    struct stat pids = {0};
-    struct identity self = {.id = onespace_self(), .boot = hash_boot(), .pid = getpid()};
-    if (stat("/proc/self/ns/pid", &pids) == 0)
-        self.pids = pids.st_ino;
+    struct identity self = {
+        .id = onespace_self(), .boot = hash_boot(), .pids = pid_namespace(), .pid = getpid()};
     if (self.id < 0 || hold_offer() < 0) {
         self.id = -1;
         return self;

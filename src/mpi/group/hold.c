@@ -23,8 +23,13 @@ static struct hold *holds;
 int hold_offer(void)
 {
     static int offered;
-    int result = onespace_export(EXPORT_NAME, &offered, sizeof(offered));
-    return result == -EEXIST ? 0 : result;
+    static _Atomic int is_done; /* set by any thread that has found it done; relaxed would do */
+    int result = is_done ? 0 : onespace_export(EXPORT_NAME, &offered, sizeof(offered));
+    if (result == -EEXIST)
+        result = 0;
+    if (result == 0)
+        is_done = 1;
+    return result;
 }
 
 static struct hold **find(int id)

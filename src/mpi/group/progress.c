@@ -147,32 +147,35 @@ int progress_make(void)
  * another reason, such as cold caches, costs a few short steps. A short step among those that
  * receive is no proof that all is there: MPICH sometimes finds a queued message at the second look.
  */
-enum { STEPS_MAX = 256, LONG_FACTOR = 2, SHORT_STEPS = 8 };
+enum { STEPS_MAX = 256, SHORT_STEPS = 8 };
 
-/* Ticks of a step that finds nothing, which is the shortest one so far; under `busy`. */
-static uint64_t idle_ticks = UINT64_MAX / (2 * LONG_FACTOR);
+/* Sixteen times the ticks of a step that finds nothing: a moving average of short steps; 0:
+ * unknown. Under `busy`. No minimum, which a clock of coarse steps would make too small. */
+static uint64_t idle_ticks_16;
 
 static int is_long(uint64_t ticks)
 {
-    if (ticks < idle_ticks)
-        idle_ticks = ticks;
-    return ticks > LONG_FACTOR * idle_ticks + ARCH_TICKS_NOISE;
+    if (idle_ticks_16 == 0)
+        idle_ticks_16 = 16 * (ticks < 4 * ARCH_TICKS_NOISE ? ticks : 4 * ARCH_TICKS_NOISE) + 1;
+    if (ticks > 2 * idle_ticks_16 / 16 + ARCH_TICKS_NOISE)
+        return 1;
+    idle_ticks_16 += ticks - idle_ticks_16 / 16; /* may wrap around, and back */
+    return 0;
 }
 
 /* Makes steps until SHORT_STEPS in a row were short. */
 static int step_until_idle(void)
 {
     int result = MPI_SUCCESS, steps = 0, idle_steps = 0;
-    uint64_t before = arch_ticks(), shortest = UINT64_MAX;
+    uint64_t first = arch_ticks(), before = first;
     for (; result == MPI_SUCCESS && idle_steps < SHORT_STEPS && steps < STEPS_MAX; steps++) {
         result = step();
-        uint64_t now = arch_ticks(), ticks = now - before;
-        idle_steps = is_long(ticks) ? 0 : idle_steps + 1;
-        shortest = ticks < shortest ? ticks : shortest;
+        uint64_t now = arch_ticks();
+        idle_steps = is_long(now - before) ? 0 : idle_steps + 1;
         before = now;
     }
     if (steps == STEPS_MAX) /* the library has more to look at than before, or the CPU is slower */
-        idle_ticks = shortest;
+        idle_ticks_16 = (before - first) * 16 / STEPS_MAX + 1;
     return result;
 }
 

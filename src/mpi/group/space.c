@@ -35,14 +35,12 @@ int space_layer_is_off(void)
     return (flags() & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
 }
 
-int space_wants_collectives(void)
+enum collectives_wanted space_wants_collectives(void)
 {
-    /* What all calls before have lost to a faster way is then about what setting it up costs. */
-    enum { OFTEN = 32 };
     unsigned wanted = flags();
-    return !(wanted & ONESPACE_SPAWN_COLLECTIVES)        ? 0
-           : wanted & ONESPACE_SPAWN_COLLECTIVES_AT_ONCE ? 1
-                                                         : OFTEN;
+    return !(wanted & ONESPACE_SPAWN_COLLECTIVES)        ? COLLECTIVES_NEVER
+           : wanted & ONESPACE_SPAWN_COLLECTIVES_AT_ONCE ? COLLECTIVES_AT_ONCE
+                                                         : COLLECTIVES_AUTO;
 }
 
 _Atomic uint64_t *space_collectives_counter(void)

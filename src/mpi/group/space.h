@@ -13,8 +13,9 @@ int space_is_guarded(void);
 /* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
 int space_layer_is_off(void);
 
-/* At which call of a communicator its collective operations become the layer's; 0: never. */
-int space_wants_collectives(void);
+/* When a communicator's collective operations become the layer's. */
+enum collectives_wanted { COLLECTIVES_NEVER, COLLECTIVES_AT_ONCE, COLLECTIVES_AUTO };
+enum collectives_wanted space_wants_collectives(void);
 
 /* Where a task counts the layer's collective operations; only if it wants them. */
 _Atomic uint64_t *space_collectives_counter(void);

@@ -9,6 +9,7 @@
 
 #include "mpi/group/progress.h"
 #include "mpi/lifetime/free.h"
+#include "mpi/real/private.h"
 #include "mpi/storage/memory.h"
 
 static int leave(struct window *window)
@@ -43,6 +44,7 @@ static int free_left(MPI_Comm comm, int key, void *value, void *extra)
         result = windows_each(destroy);
     int freed = storage_memory_end();
     progress_end();
+    private_communicator_end();
     return result == MPI_SUCCESS ? freed : result;
 }
 

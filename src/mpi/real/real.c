@@ -110,10 +110,25 @@ static void find_functions(void)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-const struct real *real(void)
+const struct real *_Atomic real_found;
+
+const struct real *real_find(void)
 {
     pthread_once(&once, find_functions);
+    atomic_store_explicit(&real_found, &functions, memory_order_release);
     return &functions;
+}
+
+int real_is_open_mpi(void)
+{
+    static _Atomic int is_open_mpi = -1; /* all threads find the same */
+    int found = is_open_mpi, length;
+    if (found < 0) {
+        char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+        real()->Get_library_version(version, &length);
+        is_open_mpi = found = strncmp(version, "Open MPI", strlen("Open MPI")) == 0;
+    }
+    return found;
 }
 
 void *real_symbol(const char *name)

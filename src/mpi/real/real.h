@@ -6,6 +6,7 @@
 #define ONESPACE_MPI_REAL_REAL_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@
     X(Comm_split)                                                                                  \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
+    X(Get_library_version)                                                                         \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_difference)                                                                            \
@@ -84,9 +86,18 @@ struct real {
 #undef MEMBER
 };
 
-/* The functions, looked up at the first use. Ends the program with a message when there is no MPI
- * library: no caller can go on without one. */
-const struct real *real(void);
+/* NULL until the functions were looked up. Written once (release), by any thread; read with
+ * acquire: the functions are there. */
+extern const struct real *_Atomic real_found;
+/* Looks them up. Ends the program with a message when there is no MPI library: no caller can go on
+ * without one. */
+const struct real *real_find(void);
+/* The functions. */
+static inline const struct real *real(void)
+{
+    const struct real *found = atomic_load_explicit(&real_found, memory_order_acquire);
+    return found ? found : real_find();
+}
 /* A copy callback for attributes that a duplicate does not inherit. */
 int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
 /* The key of an attribute of communicators that duplicates do not inherit, made at the first use:
@@ -99,6 +110,10 @@ static inline size_t real_hash(uintptr_t handle, unsigned bits)
 {
     return (size_t)((handle * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
 }
+
+/* Whether the library is Open MPI, whichever binary interface it offers. MPICH and its derivatives
+ * check arguments alike; Open MPI differs from them. */
+int real_is_open_mpi(void);
 
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
 void *real_symbol(const char *name);

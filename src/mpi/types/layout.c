@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "mpi/real/handles.h"
+#include "mpi/real/private.h"
 #include "mpi/types/build.h"
 
 /* The layouts of all derived types that were asked for and not freed since, each with a reference.
@@ -186,6 +187,21 @@ int layouts_find(MPI_Datatype type, const struct layouts **layouts)
         remember(type, found, now);
     *layouts = basic ? basic->layouts : found;
     return error;
+}
+
+int layouts_check_committed(MPI_Datatype type, const struct layouts *layouts)
+{
+    _Atomic int *is_committed = &((struct layouts *)layouts)->is_committed;
+    if (atomic_load_explicit(is_committed, memory_order_relaxed))
+        return MPI_SUCCESS;
+    MPI_Comm comm = private_communicator();
+    if (comm == MPI_COMM_NULL)
+        return MPI_SUCCESS;
+    /* No function tells, but both libraries check the type of a gather of nothing. */
+    if (real()->Gather(NULL, 0, type, NULL, 0, type, 0, comm) != MPI_SUCCESS)
+        return MPI_ERR_TYPE;
+    atomic_store_explicit(is_committed, 1, memory_order_relaxed);
+    return MPI_SUCCESS;
 }
 
 void layouts_forget(MPI_Datatype type)

@@ -37,6 +37,9 @@ struct layouts {
     struct layout bytes;         /* the data only */
     struct layout whole;         /* elements with the gaps in them; the same when they have none */
     _Atomic unsigned references; /* of the table and of threads; not used for predefined types */
+    /* Set by any thread that has found the type committed, which it then stays; relaxed: it guards
+     * no other data. */
+    _Atomic int is_committed;
 };
 
 /* Adds `count` repetitions, `stride` bytes apart, to a loop whose children need no new parent. Not
@@ -62,6 +65,9 @@ static inline int loop_repeat(struct loop *loop, size_t count, int64_t stride)
 /* *layouts: of a predefined or derived type, valid during this call of the program's; NULL with an
  * error, whose class is the result. */
 int layouts_find(MPI_Datatype type, const struct layouts **layouts);
+/* MPI_SUCCESS if the library takes the type for communication; MPI_ERR_TYPE: the program has not
+ * committed it. */
+int layouts_check_committed(MPI_Datatype type, const struct layouts *layouts);
 /* The program frees the type. To be called before MPI frees it. */
 void layouts_forget(MPI_Datatype type);
 /* Of a predefined type; types_basic() keeps them in `basic`. NULL: out of memory. */

@@ -1,6 +1,8 @@
 /* src/mpi/types/reduce.c: see reduce.h. */
 #include "mpi/types/reduce.h"
 
+#include "mpi/real/private.h"
+
 static const struct reduce_table *best_table(void)
 {
 #if defined(__x86_64__) && !defined(__clang__) && __GNUC__ >= 12
@@ -62,40 +64,6 @@ int reduce_is_predefined(MPI_Op op)
     return operation_of(op) < OPERATIONS || op == MPI_REPLACE || op == MPI_NO_OP;
 }
 
-enum {
-    ARITHMETIC = 1u << SUM | 1u << PRODUCT,
-    EXTREMES = 1u << MAXIMUM | 1u << MINIMUM,
-    LOGICAL = 1u << AND | 1u << OR | 1u << XOR,
-    BITWISE = 1u << BIT_AND | 1u << BIT_OR | 1u << BIT_XOR,
-    PAIRS = 1u << MAX_AT | 1u << MIN_AT
-};
-
-static unsigned standard_of(const struct basic *element)
-{
-    MPI_Datatype type = element->type;
-    if (type == MPI_BYTE)
-        return BITWISE;
-    if (type == MPI_CHAR || type == MPI_CHARACTER || type == MPI_PACKED)
-        return 0;
-    if (type == MPI_C_BOOL || type == MPI_CXX_BOOL || type == MPI_LOGICAL)
-        return LOGICAL;
-    switch (element->class) {
-    case TYPE_SIGNED:
-    case TYPE_UNSIGNED:
-        return ARITHMETIC | EXTREMES | LOGICAL | BITWISE;
-    case TYPE_FLOATING:
-        return ARITHMETIC | EXTREMES;
-    case TYPE_COMPLEX:
-        return ARITHMETIC;
-    case TYPE_LOGICAL:
-        return LOGICAL;
-    case TYPE_BYTES:
-        return 0;
-    default:
-        return PAIRS;
-    }
-}
-
 static reduce_function *find(enum operation operation, const struct basic *element)
 {
     const struct reduce_table *table = best_table();
@@ -112,9 +80,23 @@ reduce_function *reduce_find(MPI_Op op, const struct basic *element)
     return find(operation_of(op), element);
 }
 
-reduce_function *reduce_find_standard(MPI_Op op, const struct basic *element)
+/* An operation on a communicator of one rank, which combines nothing but checks its arguments. */
+static int ask(MPI_Op op, const struct basic *element)
 {
-    enum operation operation = operation_of(op);
-    int is_standard = operation < OPERATIONS && (standard_of(element) & 1u << operation);
-    return is_standard ? find(operation, element) : NULL;
+    _Alignas(16) char give[64] = {0}, get[64];
+    MPI_Comm comm = private_communicator();
+    return comm != MPI_COMM_NULL && element->extent <= sizeof(give) &&
+           real()->Allreduce(give, get, 1, element->type, op, comm) == MPI_SUCCESS;
+}
+
+int reduce_is_computed(MPI_Op op, const struct basic *element)
+{
+    struct basic *basic = (struct basic *)element;
+    unsigned bit = 1u << (op == MPI_NO_OP ? OPERATIONS + 1 : operation_of(op));
+    if (!(atomic_load_explicit(&basic->asked, memory_order_acquire) & bit)) {
+        if (ask(op, element))
+            atomic_fetch_or_explicit(&basic->computed, bit, memory_order_relaxed);
+        atomic_fetch_or_explicit(&basic->asked, bit, memory_order_release);
+    }
+    return (atomic_load_explicit(&basic->computed, memory_order_relaxed) & bit) != 0;
 }

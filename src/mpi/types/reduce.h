@@ -8,9 +8,10 @@
 /* The loop of an operation; NULL: it is not defined for the type. MPI_REPLACE and MPI_NO_OP have
  * none. */
 reduce_function *reduce_find(MPI_Op op, const struct basic *element);
-/* The same where the MPI standard defines the operation for the type: libraries compute more than
- * that in one-sided operations, and refuse it in collective ones. */
-reduce_function *reduce_find_standard(MPI_Op op, const struct basic *element);
+/* Whether the library's collective operations compute one of MPI's own operations on the type. That
+ * is more than the MPI standard defines, such as sums of MPI_CHAR, and less than one-sided
+ * operations accept. Asks the library, once for each pair. */
+int reduce_is_computed(MPI_Op op, const struct basic *element);
 /* For messages. */
 const char *reduce_name(MPI_Op op);
 /* Whether the operation is one of MPI's own, these two included. */

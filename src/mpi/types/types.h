@@ -2,6 +2,7 @@
 #ifndef ONESPACE_MPI_TYPES_TYPES_H
 #define ONESPACE_MPI_TYPES_TYPES_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,10 @@ struct basic {
     size_t size;   /* bytes of data */
     size_t extent; /* from one element to the next: larger for some pairs */
     const struct layouts *layouts;
+    /* Operations, one bit each, of which it is known whether the library computes them on the type,
+     * and those that it computes: written by any thread, `computed` first (release), read in the
+     * other order (acquire). All threads find the same. */
+    _Atomic unsigned asked, computed;
     struct basic *next; /* in types_basic's table; set before the entry is published */
 };
 

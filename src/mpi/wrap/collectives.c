@@ -1,4 +1,5 @@
 /* src/mpi/wrap/collectives.c: wraps MPI's collective operations. */
+#include "mpi/collectives/communicator.h"
 #include "mpi/collectives/operations.h"
 #include "mpi/wrap/wrap.h"
 
@@ -9,7 +10,8 @@ int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void
     int result;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    return collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
                ? result
                : real()->Allgather(send, send_count, send_type, receive, receive_count,
                                    receive_type, comm);
@@ -22,7 +24,8 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
     int result;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {0, counts, places, 0, 1}, receive_type, NULL};
-    return collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
                ? result
                : real()->Allgatherv(send, send_count, send_type, receive, counts, places,
                                     receive_type, comm);
@@ -34,7 +37,7 @@ int MPI_Allreduce(const void *send, void *receive, int count, MPI_Datatype type,
 {
     int result;
     const struct reduction call = {send, receive, count, type, op, comm};
-    return collective_reduce(&call, ENGINE_EVERYBODY, &result)
+    return !communicator_is_left(comm, 1) && collective_reduce(&call, ENGINE_EVERYBODY, &result)
                ? result
                : real()->Allreduce(send, receive, count, type, op, comm);
 }
@@ -46,7 +49,7 @@ int MPI_Alltoall(const void *send, int send_count, MPI_Datatype send_type, void 
     int result;
     const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    return collective_alltoall(comm, &from, &to, &result)
+    return !communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result)
                ? result
                : real()->Alltoall(send, send_count, send_type, receive, receive_count, receive_type,
                                   comm);
@@ -60,7 +63,7 @@ int MPI_Alltoallv(const void *send, const int send_counts[], const int send_plac
     int result;
     const struct many from = {(void *)send, {0, send_counts, send_places, 0, 1}, send_type, NULL};
     const struct many to = {receive, {0, receive_counts, receive_places, 0, 1}, receive_type, NULL};
-    return collective_alltoall(comm, &from, &to, &result)
+    return !communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result)
                ? result
                : real()->Alltoallv(send, send_counts, send_places, send_type, receive,
                                    receive_counts, receive_places, receive_type, comm);
@@ -76,7 +79,7 @@ int MPI_Alltoallw(const void *send, const int send_counts[], const int send_plac
         (void *)send, {0, send_counts, send_places, 0, 1}, MPI_DATATYPE_NULL, send_types};
     const struct many to = {
         receive, {0, receive_counts, receive_places, 0, 1}, MPI_DATATYPE_NULL, receive_types};
-    return collective_alltoall(comm, &from, &to, &result)
+    return !communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result)
                ? result
                : real()->Alltoallw(send, send_counts, send_places, send_types, receive,
                                    receive_counts, receive_places, receive_types, comm);
@@ -86,7 +89,9 @@ WRAP(Barrier)
 int MPI_Barrier(MPI_Comm comm)
 {
     int result;
-    return collective_barrier(comm, &result) ? result : real()->Barrier(comm);
+    return !communicator_is_left(comm, 0) && collective_barrier(comm, &result)
+               ? result
+               : real()->Barrier(comm);
 }
 
 WRAP(Bcast)
@@ -94,7 +99,8 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm com
 {
     int result;
     const struct one data = {buffer, count, type};
-    return root >= 0 && collective_broadcast(comm, &data, root, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_broadcast(comm, &data, collective_root(root), &result)
                ? result
                : real()->Bcast(buffer, count, type, root, comm);
 }
@@ -105,7 +111,7 @@ int MPI_Exscan(const void *send, void *receive, int count, MPI_Datatype type, MP
 {
     int result;
     const struct reduction call = {send, receive, count, type, op, comm};
-    return collective_scan(&call, 1, &result)
+    return !communicator_is_left(comm, 1) && collective_scan(&call, 1, &result)
                ? result
                : real()->Exscan(send, receive, count, type, op, comm);
 }
@@ -117,7 +123,8 @@ int MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *r
     int result;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    return root >= 0 && collective_gather(comm, &from, &to, root, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_gather(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Gather(send, send_count, send_type, receive, receive_count, receive_type,
                                 root, comm);
@@ -131,7 +138,8 @@ int MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *
     int result;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {0, counts, places, 0, 1}, receive_type, NULL};
-    return root >= 0 && collective_gather(comm, &from, &to, root, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_gather(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Gatherv(send, send_count, send_type, receive, counts, places, receive_type,
                                  root, comm);
@@ -143,7 +151,8 @@ int MPI_Reduce(const void *send, void *receive, int count, MPI_Datatype type, MP
 {
     int result;
     const struct reduction call = {send, receive, count, type, op, comm};
-    return root >= 0 && collective_reduce(&call, root, &result)
+    return !communicator_is_left(comm, 1) &&
+                   collective_reduce(&call, collective_root(root), &result)
                ? result
                : real()->Reduce(send, receive, count, type, op, root, comm);
 }
@@ -155,7 +164,7 @@ int MPI_Reduce_scatter(const void *send, void *receive, const int counts[], MPI_
     int result;
     const struct reduction call = {send, receive, 0, type, op, comm};
     const struct places places = {.counts = counts, .vary = 1};
-    return collective_reduce_scatter(&call, &places, &result)
+    return !communicator_is_left(comm, 1) && collective_reduce_scatter(&call, &places, &result)
                ? result
                : real()->Reduce_scatter(send, receive, counts, type, op, comm);
 }
@@ -167,7 +176,7 @@ int MPI_Reduce_scatter_block(const void *send, void *receive, int count, MPI_Dat
     int result;
     const struct reduction call = {send, receive, 0, type, op, comm};
     const struct places places = {.count = count};
-    return collective_reduce_scatter(&call, &places, &result)
+    return !communicator_is_left(comm, 1) && collective_reduce_scatter(&call, &places, &result)
                ? result
                : real()->Reduce_scatter_block(send, receive, count, type, op, comm);
 }
@@ -178,8 +187,9 @@ int MPI_Scan(const void *send, void *receive, int count, MPI_Datatype type, MPI_
 {
     int result;
     const struct reduction call = {send, receive, count, type, op, comm};
-    return collective_scan(&call, 0, &result) ? result
-                                              : real()->Scan(send, receive, count, type, op, comm);
+    return !communicator_is_left(comm, 1) && collective_scan(&call, 0, &result)
+               ? result
+               : real()->Scan(send, receive, count, type, op, comm);
 }
 
 WRAP(Scatter)
@@ -189,7 +199,8 @@ int MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *
     int result;
     const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    return root >= 0 && collective_scatter(comm, &from, &to, root, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_scatter(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Scatter(send, send_count, send_type, receive, receive_count, receive_type,
                                  root, comm);
@@ -203,7 +214,8 @@ int MPI_Scatterv(const void *send, const int counts[], const int places[], MPI_D
     int result;
     const struct many from = {(void *)send, {0, counts, places, 0, 1}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    return root >= 0 && collective_scatter(comm, &from, &to, root, &result)
+    return !communicator_is_left(comm, 0) &&
+                   collective_scatter(comm, &from, &to, collective_root(root), &result)
                ? result
                : real()->Scatterv(send, counts, places, send_type, receive, receive_count,
                                   receive_type, root, comm);

@@ -2,6 +2,7 @@
  * library lacks them, its functions with int counts are called if the counts fit. */
 #include <stdlib.h>
 
+#include "mpi/collectives/communicator.h"
 #include "mpi/collectives/operations.h"
 #include "mpi/wrap/narrow.h"
 #include "mpi/wrap/wrap.h"
@@ -20,7 +21,7 @@ static int finish(MPI_Comm comm, int error)
     {                                                                                              \
         int result = MPI_SUCCESS;                                                                  \
         const struct reduction call = {send, receive, count, type, op, comm};                      \
-        if (ours)                                                                                  \
+        if (!communicator_is_left(comm, 1) && (ours))                                              \
             return result;                                                                         \
         if (real()->name##_c)                                                                      \
             return real()->name##_c(send, receive, count, type, op, comm);                         \
@@ -41,7 +42,8 @@ int MPI_Allgather_c(const void *send, MPI_Count send_count, MPI_Datatype send_ty
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    if (collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
         return result;
     if (real()->Allgather_c)
         return real()->Allgather_c(send, send_count, send_type, receive, receive_count,
@@ -61,7 +63,8 @@ int MPI_Allgatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_t
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {0, counts, places, 1, 1}, receive_type, NULL};
-    if (collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
         return result;
     if (real()->Allgatherv_c)
         return real()->Allgatherv_c(send, send_count, send_type, receive, counts, places,
@@ -84,7 +87,7 @@ int MPI_Alltoall_c(const void *send, MPI_Count send_count, MPI_Datatype send_typ
     int result = MPI_SUCCESS;
     const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    if (collective_alltoall(comm, &from, &to, &result))
+    if (!communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result))
         return result;
     if (real()->Alltoall_c)
         return real()->Alltoall_c(send, send_count, send_type, receive, receive_count, receive_type,
@@ -117,7 +120,7 @@ int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_A
     int result = MPI_SUCCESS;
     const struct many from = {(void *)send, {0, send_counts, send_places, 1, 1}, send_type, NULL};
     const struct many to = {receive, {0, receive_counts, receive_places, 1, 1}, receive_type, NULL};
-    if (collective_alltoall(comm, &from, &to, &result))
+    if (!communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result))
         return result;
     if (real()->Alltoallv_c)
         return real()->Alltoallv_c(send, send_counts, send_places, send_type, receive,
@@ -148,7 +151,7 @@ int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_A
         (void *)send, {0, send_counts, send_places, 1, 1}, MPI_DATATYPE_NULL, send_types};
     const struct many to = {
         receive, {0, receive_counts, receive_places, 1, 1}, MPI_DATATYPE_NULL, receive_types};
-    if (collective_alltoall(comm, &from, &to, &result))
+    if (!communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result))
         return result;
     if (real()->Alltoallw_c)
         return real()->Alltoallw_c(send, send_counts, send_places, send_types, receive,
@@ -173,7 +176,8 @@ int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_
 {
     int result = MPI_SUCCESS;
     const struct one data = {buffer, count, type};
-    if (root >= 0 && collective_broadcast(comm, &data, root, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_broadcast(comm, &data, collective_root(root), &result))
         return result;
     if (real()->Bcast_c)
         return real()->Bcast_c(buffer, count, type, root, comm);
@@ -189,7 +193,8 @@ int MPI_Gather_c(const void *send, MPI_Count send_count, MPI_Datatype send_type,
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
-    if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_gather(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Gather_c)
         return real()->Gather_c(send, send_count, send_type, receive, receive_count, receive_type,
@@ -210,7 +215,8 @@ int MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     int result = MPI_SUCCESS;
     const struct one from = {(void *)send, send_count, send_type};
     const struct many to = {receive, {0, counts, places, 1, 1}, receive_type, NULL};
-    if (root >= 0 && collective_gather(comm, &from, &to, root, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_gather(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Gatherv_c)
         return real()->Gatherv_c(send, send_count, send_type, receive, counts, places, receive_type,
@@ -234,7 +240,7 @@ int MPI_Reduce_c(const void *send, void *receive, MPI_Count count, MPI_Datatype 
 {
     int result = MPI_SUCCESS;
     const struct reduction call = {send, receive, count, type, op, comm};
-    if (root >= 0 && collective_reduce(&call, root, &result))
+    if (!communicator_is_left(comm, 1) && collective_reduce(&call, collective_root(root), &result))
         return result;
     if (real()->Reduce_c)
         return real()->Reduce_c(send, receive, count, type, op, root, comm);
@@ -250,7 +256,7 @@ int MPI_Reduce_scatter_c(const void *send, void *receive, const MPI_Count counts
     int result = MPI_SUCCESS;
     const struct reduction call = {send, receive, 0, type, op, comm};
     const struct places places = {.counts = counts, .are_large = 1, .vary = 1};
-    if (collective_reduce_scatter(&call, &places, &result))
+    if (!communicator_is_left(comm, 1) && collective_reduce_scatter(&call, &places, &result))
         return result;
     if (real()->Reduce_scatter_c)
         return real()->Reduce_scatter_c(send, receive, counts, type, op, comm);
@@ -269,7 +275,8 @@ int MPI_Scatter_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     int result = MPI_SUCCESS;
     const struct many from = {(void *)send, {.count = send_count}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_scatter(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Scatter_c)
         return real()->Scatter_c(send, send_count, send_type, receive, receive_count, receive_type,
@@ -290,7 +297,8 @@ int MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint pl
     int result = MPI_SUCCESS;
     const struct many from = {(void *)send, {0, counts, places, 1, 1}, send_type, NULL};
     const struct one to = {receive, receive_count, receive_type};
-    if (root >= 0 && collective_scatter(comm, &from, &to, root, &result))
+    if (!communicator_is_left(comm, 0) &&
+        collective_scatter(comm, &from, &to, collective_root(root), &result))
         return result;
     if (real()->Scatterv_c)
         return real()->Scatterv_c(send, counts, places, send_type, receive, receive_count,

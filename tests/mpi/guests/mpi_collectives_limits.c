@@ -1,7 +1,8 @@
 /* mpi_collectives_limits: calls of collective operations that the MPI library refuses, and such as
- * move nothing. Rank 0 prints the class of each rank's error and how often its error handler was
- * called, which must be the same whoever does the operations. Where all ranks were refused the
- * communicator must be as good as before. Exit status 1: something was wrong. */
+ * move nothing. With an argument, a rank, only that rank's arguments are wrong. Rank 0 prints the
+ * class of each rank's error and how often its error handler was called, which must be the same
+ * whoever does the operations. Where all ranks were refused the communicator must be as good as
+ * before. Exit status 1: something was wrong. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 enum { MOST_RANKS = 8, ITEMS = 4, GAP = 0x5a };
 
-static int rank, ranks, wrong, handled;
+static int rank, ranks, wrong, handled, wrong_rank = -1 /* all */;
 
 struct call {
     MPI_Comm comm;
@@ -17,6 +18,7 @@ struct call {
     MPI_Datatype type;
     MPI_Op op;
     void *send, *receive;
+    int last_count; /* of the forms with one for each rank; 0: like the others */
 };
 
 /* ---- The operations ---- */
@@ -34,6 +36,8 @@ static void set_each(const struct call *call)
         each.places[i] = i * ITEMS;
         each.types[i] = call->type;
     }
+    if (call->last_count)
+        each.counts[ranks - 1] = call->last_count;
 }
 
 #define CALL(name, ...)                                                                            \
@@ -108,6 +112,56 @@ static void no_type(struct call *call)
 {
     call->type = MPI_DATATYPE_NULL;
 }
+static void uncommitted_type(struct call *call)
+{
+    static MPI_Datatype items = MPI_DATATYPE_NULL;
+    if (items == MPI_DATATYPE_NULL)
+        MPI_Type_contiguous(ITEMS, MPI_DOUBLE, &items);
+    call->count = 1;
+    call->type = items;
+}
+static void add(void *from, void *into, int *count, MPI_Datatype *type)
+{
+    (void)from, (void)into, (void)count, (void)type;
+}
+static void uncommitted_type_by_function(struct call *call)
+{
+    static MPI_Op function = MPI_OP_NULL;
+    if (function == MPI_OP_NULL)
+        MPI_Op_create(add, 1, &function);
+    uncommitted_type(call);
+    call->op = function;
+}
+static void uncommitted_nothing(struct call *call)
+{
+    uncommitted_type(call);
+    call->count = 0;
+}
+static void nowhere(struct call *call)
+{
+    call->send = call->receive = NULL;
+}
+static void from_nowhere(struct call *call)
+{
+    call->send = NULL;
+}
+static void to_nowhere(struct call *call)
+{
+    call->receive = NULL;
+}
+static void to_in_place(struct call *call)
+{
+    call->receive = MPI_IN_PLACE;
+}
+static void from_in_place_on_others(struct call *call)
+{
+    if (rank != call->root)
+        call->send = MPI_IN_PLACE;
+}
+static void last_count_below(struct call *call)
+{
+    call->last_count = -1;
+}
 static void no_operation(struct call *call)
 {
     call->op = MPI_OP_NULL;
@@ -171,6 +225,15 @@ static const struct way {
     {"a root too large", root_beyond, ROOTED, 0},
     {"count -1", count_below, 0, 0},
     {"no type", no_type, 0, 0},
+    {"a type that is not committed", uncommitted_type, 0, 0},
+    {"a type that is not committed, by a function", uncommitted_type_by_function, REDUCES, 0},
+    {"nothing of a type that is not committed", uncommitted_nothing, 0, 1},
+    {"nowhere", nowhere, 0, 0},
+    {"from nowhere", from_nowhere, MOVES_BETWEEN, 0},
+    {"to nowhere", to_nowhere, MOVES_BETWEEN, 0},
+    {"to the place of the data", to_in_place, MOVES_BETWEEN, 0},
+    {"in place on ranks that are not the root", from_in_place_on_others, ROOTED | MOVES_BETWEEN, 0},
+    {"the last rank's count -1", last_count_below, MOVES_BETWEEN, 0},
     {"no operation", no_operation, REDUCES, 0},
     {"an operation not for the type", wrong_operation, REDUCES, 0},
     {"both in place", both_in_place, MOVES_BETWEEN, 0},
@@ -213,20 +276,39 @@ static void report(const struct operation *operation, const struct way *way, int
     fflush(stdout);
 }
 
+static int is_one_of(int (*call)(const struct call *), const char *names)
+{
+    for (unsigned i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+        if (operations[i].call == call)
+            return strstr(names, operations[i].name) != NULL;
+    return 0;
+}
+
 /* What crashes the library itself, as processes too (Open MPI 4.1, MPICH 4.0), or never ends in it
  * (Open MPI 4.1), is refused on some ranks alone, for which the others wait, or is refused without
- * a reason: MPICH takes two buffers at NULL, of nothing, for one. */
+ * a reason: MPICH takes two buffers at NULL, of nothing, for one, and wants a buffer of rank 0 for
+ * MPI_Exscan. Open MPI's MPI_Allgatherv accepts a negative count. */
 static int is_left_out(const struct operation *operation, const struct way *way)
 {
+    int is_rooted = operation->kind & ROOTED;
+    if (way->change == from_in_place_on_others || way->change == last_count_below)
+        return !is_one_of(operation->call, "Alltoallv Alltoallw Reduce_scatter") || is_rooted ||
+               way->change == from_in_place_on_others;
 #ifdef OPEN_MPI
     return (way->change == both_in_place && operation->call == Exscan) ||
-           way->change == root_gives_less || way->change == root_gives_more;
+           way->change == root_gives_less || way->change == root_gives_more ||
+           way->change == nowhere || way->change == from_nowhere || way->change == to_nowhere ||
+           (way->change == uncommitted_type && operation->call == Scatterv) ||
+           (way->change == uncommitted_nothing && operation->call == Scatterv) ||
+           (way->change == to_in_place && is_one_of(operation->call, "Scan Exscan"));
 #else
-    return (way->change == both_in_place && (operation->kind & ROOTED)) ||
-           (way->change == same_buffer && (operation->kind & (ROOTED | GATHERS))) ||
+    return (way->change == both_in_place && is_rooted) ||
+           (way->change == same_buffer && (is_rooted || (operation->kind & GATHERS))) ||
            (way->change == count_below && (operation->kind & REDUCES)) ||
-           (way->change == nothing_nowhere &&
-            (operation->call == Alltoallv || operation->call == Alltoallw));
+           (way->change == from_nowhere && is_rooted) ||
+           ((way->change == to_in_place || way->change == to_nowhere) &&
+            (is_rooted || operation->call == Exscan)) ||
+           (way->change == nothing_nowhere && is_one_of(operation->call, "Alltoallv Alltoallw"));
 #endif
 }
 
@@ -243,12 +325,13 @@ static int is_untouched(const char *buffer, size_t bytes)
 static void try(const struct operation *operation, const struct way *way, MPI_Errhandler handler)
 {
     static double give[ITEMS * MOST_RANKS], get[ITEMS * MOST_RANKS];
-    struct call call = {MPI_COMM_NULL, 0, ITEMS, MPI_DOUBLE, MPI_SUM, give, get};
+    struct call call = {MPI_COMM_NULL, 0, ITEMS, MPI_DOUBLE, MPI_SUM, give, get, 0};
     int class, all_refused = 0;
     MPI_Comm_dup(MPI_COMM_WORLD, &call.comm);
     MPI_Comm_set_errhandler(call.comm, handler);
     memset(get, GAP, sizeof(get));
-    way->change(&call);
+    if (wrong_rank < 0 || rank == wrong_rank)
+        way->change(&call);
     handled = 0;
     MPI_Error_class(operation->call(&call), &class);
     int refused = class != MPI_SUCCESS;
@@ -256,7 +339,7 @@ static void try(const struct operation *operation, const struct way *way, MPI_Er
         printf("rank %d: %s of nothing has changed memory\n", rank, operation->name);
     report(operation, way, class);
     MPI_Allreduce(&refused, &all_refused, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (all_refused || way->is_empty)
+    if (all_refused || way->is_empty || wrong_rank >= 0)
         expect_sum(call.comm, operation->name, way->name);
     expect_sum(MPI_COMM_WORLD, operation->name, way->name);
     MPI_Comm_free(&call.comm);
@@ -268,12 +351,14 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 1)
+        wrong_rank = atoi(argv[1]);
     MPI_Comm_create_errhandler(handle, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler); /* Open MPI calls it for a few errors */
     for (unsigned i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
         for (unsigned k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)
             if ((!ways[k].kind || (ways[k].kind & operations[i].kind)) &&
-                !is_left_out(&operations[i], &ways[k]))
+                (wrong_rank >= 0 ? !ways[k].is_empty : !is_left_out(&operations[i], &ways[k])))
                 try(&operations[i], &ways[k], handler);
     MPI_Errhandler_free(&handler);
     printf("rank %d: %d wrong\n", rank, wrong);

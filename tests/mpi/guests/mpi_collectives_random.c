@@ -3,7 +3,8 @@
  * wrong.
  *
  * mpi_collectives_random die: rank 1 exits while the others wait for it.
- * mpi_collectives_random disagree [BARRIERS]: rank 1 gives another count than the others. */
+ * mpi_collectives_random disagree [world|copy [BARRIERS [SUMS]]]: rank 1 gives another count than
+ * the others, on MPI_COMM_WORLD or a copy of it, after so many barriers and sums. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,14 +193,19 @@ static int die(int rank)
     _exit(result == MPI_SUCCESS);
 }
 
-static int disagree(int rank, int barriers)
+static int disagree(int rank, const char *of, int barriers, int sums)
 {
     static char data[8192];
+    int one = 1, sum;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    if (strcmp(of, "copy") == 0)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     while (barriers--)
-        MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int class = MPI_SUCCESS,
-        result = MPI_Bcast(data, rank == 1 ? 4096 : 8192, MPI_BYTE, 0, MPI_COMM_WORLD);
+        MPI_Barrier(comm);
+    while (sums--)
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int class = MPI_SUCCESS, result = MPI_Bcast(data, rank == 1 ? 4096 : 8192, MPI_BYTE, 0, comm);
     MPI_Error_class(result, &class);
     fprintf(stderr, "rank %d: %s\n", rank, class == MPI_ERR_TRUNCATE ? "truncated" : "no error");
     MPI_Finalize(); /* a launcher kills the others when a rank ends without it */
@@ -214,7 +220,8 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "100";
     int result = strcmp(what, "die") == 0 ? die(rank)
                  : strcmp(what, "disagree") == 0
-                     ? disagree(rank, argc > 2 ? atoi(argv[2]) : 0)
+                     ? disagree(rank, argc > 2 ? argv[2] : "world", argc > 3 ? atoi(argv[3]) : 0,
+                                argc > 4 ? atoi(argv[4]) : 0)
                      : play(atoi(what), argc > 2 ? (unsigned)atoi(argv[2]) : 1);
     MPI_Finalize();
     return result;
