@@ -66,6 +66,13 @@ def test_layer_off_leaves_windows_to_mpi(job, guests, stock_mpi):
     assert "addresses[i] == mine" in result.out, str(result)
 
 
+def test_one_poll_after_synchronisation_finds_what_was_sent_before(job, guests, stock_mpi):
+    """As after the library's own calls, of MPICH in each case."""
+    command = stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, "mpi_window_polls")])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
 def test_failure_says_why(job, guests, stock_mpi):
     result = run_cases(job, guests, stock_mpi, ["failure_is_everybodys"])
     assert "cannot allocate the" in result.err and "displacement unit of 0" in result.err, str(result)

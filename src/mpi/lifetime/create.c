@@ -227,7 +227,7 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     if (result == MPI_SUCCESS && *is_ours) {
         *(void **)base = window->base;
         *handle = window->handle;
-        return result;
+        return window->direct ? direct_poll(window) : result;
     }
     window_discard(window);
     if (result != MPI_SUCCESS)

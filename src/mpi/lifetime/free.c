@@ -86,8 +86,10 @@ int window_await_others(struct window *window)
     struct wait wait = direct_wait(window);
     wait.is_for_io =
         window->provider->close != NULL; /* a provider with close may flush to a device */
-    return window->direct ? barrier_await(&window->direct->barrier, window->ticket, &wait)
-                          : MPI_SUCCESS;
+    if (!window->direct)
+        return MPI_SUCCESS;
+    int result = barrier_await(&window->direct->barrier, window->ticket, &wait);
+    return result == MPI_SUCCESS ? direct_poll(window) : result;
 }
 
 void window_close(struct window *window)

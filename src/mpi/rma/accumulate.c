@@ -176,6 +176,8 @@ static int accumulate(struct window *window, const struct transfer *origin,
     if (!element)
         return error;
     direct_count(window, rank, DIRECT_ACCUMULATE, op == MPI_NO_OP ? result : origin);
+    if (result)
+        direct_note_read(window);
     if (op == MPI_NO_OP)
         origin = NULL;
     else if (op != MPI_REPLACE && !(reduce = reduce_find(op, element)))
@@ -223,6 +225,7 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
         return MPI_ERR_TYPE;
     struct transfer one = {(void *)origin, 1, type};
     direct_count(window, rank, DIRECT_ACCUMULATE, &one);
+    direct_note_read(window);
     uint32_t lines = direct_lines(address, element->size);
     if ((error = direct_acquire(window, rank, lines)) != MPI_SUCCESS)
         return error;

@@ -35,6 +35,8 @@ static int copy(struct window *window, enum direct_use way, const struct transfe
     if (result != MPI_SUCCESS)
         return result;
     direct_count(window, rank, way, origin);
+    if (way == DIRECT_GET)
+        direct_note_read(window);
     const struct transfer *to = way == DIRECT_PUT ? &target : origin;
     const struct transfer *from = way == DIRECT_PUT ? origin : &target;
     size_t size = bulk_size(window, to, from);

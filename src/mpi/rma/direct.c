@@ -42,11 +42,18 @@ char *direct_base(const struct window *window, int rank)
     return window->bases ? window->bases[rank] : direct_part(window, rank)->base;
 }
 
+int direct_poll(struct window *window)
+{
+    atomic_store_explicit(&window->has_read, 0, memory_order_relaxed);
+    return progress_poll();
+}
+
 int direct_fence(struct window *window)
 {
     struct barrier *barrier = &window->direct->barrier;
     struct wait wait = direct_wait(window);
-    return barrier_await(barrier, barrier_arrive(barrier, window->group->ranks), &wait);
+    int result = barrier_await(barrier, barrier_arrive(barrier, window->group->ranks), &wait);
+    return result == MPI_SUCCESS ? direct_poll(window) : result;
 }
 
 /* Other ranks see stores in any case; this only orders them. A program may loop over a flush until
@@ -55,6 +62,8 @@ int direct_fence(struct window *window)
 int direct_flush(struct window *window)
 {
     atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&window->has_read, memory_order_relaxed))
+        return direct_poll(window);
     /* Load and store, not an atomic increment, which costs as much as the fence: a count lost to
      * another thread does no harm. */
     uint32_t flushes = atomic_load_explicit(&window->flushes, memory_order_relaxed) + 1;

@@ -71,6 +71,16 @@ static inline struct wait direct_wait(const struct window *window)
     return (struct wait)WAIT_INIT(window->group);
 }
 
+/* Notes a get, whose value may tell the program what another rank has done. */
+static inline void direct_note_read(struct window *window)
+{
+    if (!atomic_load_explicit(&window->has_read, memory_order_relaxed))
+        atomic_store_explicit(&window->has_read, 1, memory_order_relaxed);
+}
+/* Ends a call after which the program may know what another rank did before: one MPI_Iprobe then
+ * finds what that rank had sent, as after the library's own call. */
+int direct_poll(struct window *window);
+
 /* direct.c, lock.c, post.c: the MPI functions of these names. */
 int direct_fence(struct window *window);
 int direct_lock(struct window *window, int type, int rank, int assertion);

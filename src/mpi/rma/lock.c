@@ -98,7 +98,7 @@ int direct_unlock(struct window *window, int rank)
         atomic_store_explicit(word, 0, memory_order_release);
         leave_everybody(window, ONE_EXCLUSIVE);
     }
-    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : MPI_SUCCESS;
+    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : direct_poll(window);
 }
 
 int direct_lock_all(struct window *window, int assertion)
@@ -119,5 +119,5 @@ int direct_unlock_all(struct window *window)
     window->locked_all = HOLDS_NONE;
     if (held == HOLDS_SHARED)
         leave_everybody(window, 1);
-    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : MPI_SUCCESS;
+    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : direct_poll(window);
 }

@@ -60,7 +60,7 @@ int direct_start(struct window *window, MPI_Group group)
             result = wait_round(&wait);
         window->starts[target]++;
     }
-    return result;
+    return result == MPI_SUCCESS ? direct_poll(window) : result;
 }
 
 int direct_complete(struct window *window)
@@ -89,7 +89,7 @@ int direct_test(struct window *window, int *flag)
     if (*flag) {
         window->completes += (uint32_t)window->exposure.count;
         end(&window->exposure);
-        return MPI_SUCCESS;
+        return direct_poll(window);
     }
     return progress_make(); /* for a program that loops over MPI_Win_test */
 }

@@ -45,9 +45,13 @@ struct window {
     uint32_t completes; /* completed access epochs to this rank that MPI_Win_wait has used */
     struct window_epoch access, exposure;
     _Atomic uint32_t flushes; /* any thread of this process, relaxed: paces progress_make */
-    MPI_Errhandler handler;   /* kept while the window is freed, when its handle is gone */
-    int closed;               /* result of freeing the handle */
-    struct window *next;      /* list of all (table.c) */
+    /* A get since the last flush may have told the program that another rank has sent a message.
+     * Any thread of this process, relaxed: the program orders gets and the flush that completes
+     * them. */
+    _Atomic int has_read;
+    MPI_Errhandler handler; /* kept while the window is freed, when its handle is gone */
+    int closed;             /* result of freeing the handle */
+    struct window *next;    /* list of all (table.c) */
 };
 
 /* The window behind a handle; NULL: the layer did not create it. Lock-free. */
