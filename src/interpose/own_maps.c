@@ -185,7 +185,7 @@ static void put_mapping(struct view *view, uintptr_t low, uintptr_t high, const 
 /* The line that begins a mapping of `maps` or `smaps`; without its newline. */
 static void begin_mapping(struct view *view, int is_whole_line)
 {
-    uintptr_t start, end, low, high;
+    uintptr_t start, end, low, high, next_low, next_high;
     const char *rest = read_address(view->line, &start);
     rest = read_address(*rest == '-' ? rest + 1 : rest, &end);
     const char *name = find_name(view->line);
@@ -194,6 +194,10 @@ static void begin_mapping(struct view *view, int is_whole_line)
     view->end = end;
     view->is_shown = 0;
     while (start < end && find_own(view, start, end, name, &low, &high)) {
+        /* Of what was mapped piece by piece there may be an entry for each. */
+        while (high < end && find_own(view, high, end, name, &next_low, &next_high) &&
+               next_low == high)
+            high = next_high;
         view->low = low < view->low ? low : view->low;
         view->high = high > view->high ? high : view->high;
         view->is_shown = 1;
