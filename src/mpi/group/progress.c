@@ -141,42 +141,37 @@ int progress_make(void)
     return result;
 }
 
-/* A step receives one or two messages in MPICH, and no function says whether it has received any.
- * Its duration does: a step that finds nothing takes 10 to 40 ns, one that receives a message at
- * least three times as long (measured with MPICH 4.0, Open MPI 4.1). A step that is long for
- * another reason, such as cold caches, costs a few short steps. A short step among those that
- * receive is no proof that all is there: MPICH sometimes finds a queued message at the second look.
- */
-enum { STEPS_MAX = 256, SHORT_STEPS = 8 };
+/* A step receives at most two messages in MPICH, and no function says whether it has received any.
+ * The duration tells: a step that finds nothing takes 10 to 40 ns, one that receives a message at
+ * least two and a half times as long (measured with MPICH 4.0, Open MPI 4.1). Every eighth step of
+ * Open MPI does more and takes longer, and a clock may advance by as much as a step takes, so steps
+ * are compared by groups. A group that is long for another reason, such as cold caches, costs one
+ * more. */
+enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8 };
 
-/* Sixteen times the ticks of a step that finds nothing: a moving average of short steps; 0:
- * unknown. Under `busy`. No minimum, which a clock of coarse steps would make too small. */
-static uint64_t idle_ticks_16;
+/* Ticks of a group that finds nothing: the smallest that was seen. Under `busy`, as `polls`, which
+ * counts to CALIBRATION_POLLS. */
+static uint64_t idle_ticks = UINT64_MAX / 4;
+static unsigned polls;
 
-static int is_long(uint64_t ticks)
-{
-    if (idle_ticks_16 == 0)
-        idle_ticks_16 = 16 * (ticks < 4 * ARCH_TICKS_NOISE ? ticks : 4 * ARCH_TICKS_NOISE) + 1;
-    if (ticks > 2 * idle_ticks_16 / 16 + ARCH_TICKS_NOISE)
-        return 1;
-    idle_ticks_16 += ticks - idle_ticks_16 / 16; /* may wrap around, and back */
-    return 0;
-}
-
-/* Makes steps until SHORT_STEPS in a row were short. */
+/* Makes groups of steps until one finds nothing. */
 static int step_until_idle(void)
 {
-    int result = MPI_SUCCESS, steps = 0, idle_steps = 0;
-    uint64_t first = arch_ticks(), before = first;
-    for (; result == MPI_SUCCESS && idle_steps < SHORT_STEPS && steps < STEPS_MAX; steps++) {
-        result = step();
-        uint64_t now = arch_ticks();
-        idle_steps = is_long(now - before) ? 0 : idle_steps + 1;
-        before = now;
+    uint64_t ticks = 0;
+    for (int groups = 0; groups < GROUPS_MAX; groups++) {
+        uint64_t before = arch_ticks();
+        for (int i = 0; i < GROUP_STEPS; i++) {
+            int result = step();
+            if (result != MPI_SUCCESS)
+                return result;
+        }
+        ticks = arch_ticks() - before;
+        idle_ticks = ticks < idle_ticks ? ticks : idle_ticks;
+        if (ticks <= idle_ticks + idle_ticks / 2)
+            return MPI_SUCCESS;
     }
-    if (steps == STEPS_MAX) /* the library has more to look at than before, or the CPU is slower */
-        idle_ticks_16 = (before - first) * 16 / STEPS_MAX + 1;
-    return result;
+    idle_ticks = ticks; /* the library has more to look at than before, or the CPU is slower */
+    return MPI_SUCCESS;
 }
 
 int progress_poll(void)
@@ -186,7 +181,10 @@ int progress_poll(void)
     if (exists) {
         uint64_t before = arch_ticks();
         result = step();
-        if (is_long(arch_ticks() - before) && result == MPI_SUCCESS)
+        int is_long = arch_ticks() - before > 2 * idle_ticks / GROUP_STEPS + ARCH_TICKS_NOISE;
+        int is_calibrated = polls == CALIBRATION_POLLS;
+        polls += !is_calibrated;
+        if ((is_long || !is_calibrated) && result == MPI_SUCCESS)
             result = step_until_idle();
     }
     unlock();
