@@ -134,8 +134,8 @@ def test_gathers_of_sizes_that_differ_end(job, guests, stock_mpi):
 @pytest.mark.parametrize("before, are_ours", [(("world",), True), (("copy",), False), (("copy", "100"), False),
                                               (("copy", "2100"), True), (("copy", "0", "1"), True)])
 def test_auto_begins_where_it_pays(job, guests, mpi_named, before, are_ours):
-    """With MPI_COMM_WORLD's first operation, and another communicator's first sum or many operations: the set-up takes as
-    long as some dozens of them, but sums must not change their bits in between."""
+    """With MPI_COMM_WORLD's first operation, and another communicator's first sum or many operations: the set-up takes
+    as long as some dozens of them, but sums must not change their bits in between."""
     mpi = mpi_named("mpich")
     program = guests.mpi(mpi, "mpi_collectives_random")
     result = job.run(mpi.command(2, [*RUN, "--collectives", "auto", program, "disagree", *before]), timeout=60)
