@@ -56,7 +56,7 @@ def test_producers_death_reaches_an_analysis_that_joined(job, insitu):
     producer = start(job, insitu, "produce", "data", WAIT, "1", "1")
     producer.wait_for("published")
     consumer = start(job, insitu, "consume", "data", EVERY)
-    consumer.wait_for("open")
+    consumer.wait_for("has had a step")
     producer.process.kill()
     result = consumer.finish()
     assert "1 steps, the last 1: Owner died" in result.out, result
