@@ -53,7 +53,7 @@ void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Com
                                int root)
 {
     const auto &links = member_.links_from(root);
-    alignas(std::max_align_t) std::byte sum[slots<Member>::room];
+    alignas(std::max_align_t) std::byte sum[slots<Member>::medium_room];
     copy(sum, in, bytes);
     // Children with the smallest subtrees are ready first.
     for (auto child = links.children.rbegin(); child != links.children.rend(); ++child)
@@ -65,13 +65,13 @@ void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Com
 }
 
 template <member Member>
-void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root)
+void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root, longer which)
 {
     const auto &links = member_.links_from(root);
     if (links.parent >= 0)
-        fetch(data, bytes, links.parent, down_channel);
+        copy(data, slots_.read(links.parent, down_channel, bytes, which), bytes);
     if (!links.children.empty())
-        slots_.write(down_channel, data, bytes);
+        slots_.write(down_channel, data, bytes, which);
 }
 
 } // namespace onespace::sync::detail
