@@ -136,7 +136,7 @@ static int is_targets(const struct remote *remote, const struct iovec *entry)
            is_reachable(remote->space, remote->target, begin, begin + entry->iov_len);
 }
 
-/* Bytes that a vector names, at most SSIZE_MAX; what is wrong with it the kernel shall say. */
+/* Bytes that a vector names, at most LONG_MAX; what is wrong with it the kernel shall say. */
 static size_t total_of(const struct iovec *vector, unsigned long count)
 {
     size_t total = 0;
@@ -144,8 +144,8 @@ static size_t total_of(const struct iovec *vector, unsigned long count)
         struct iovec entry;
         if (interpose_read(&entry, vector + i, sizeof(entry)) != 0)
             break;
-        if (entry.iov_len > SSIZE_MAX - total)
-            return SSIZE_MAX;
+        if (entry.iov_len > LONG_MAX - total)
+            return LONG_MAX;
         total += entry.iov_len;
     }
     return total;

@@ -71,7 +71,9 @@ static uint64_t hash_boot(void)
         text[0] = 0;
     if (file)
         fclose(file);
-    return known = hash_text(HASH_SEED, text);
+    uint64_t found = hash_text(HASH_SEED, text);
+    known = found;
+    return found;
 }
 
 /* The inode of this process's PID namespace, in which it stays; 0: unknown. */
