@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    snprintf(offset, sizeof(offset), "%lld", (long long)(rank * size));
+    snprintf(offset, sizeof(offset), "%lld", (long long)rank * (long long)size);
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_type", "storage");
     MPI_Info_set(info, "storage_alloc_filename", argc > 1 ? argv[1] : "field");

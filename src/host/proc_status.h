@@ -7,7 +7,7 @@
 /* The text of /proc/PID/status or another file, 0 for the caller's; to be freed. NULL with errno.
  */
 char *proc_status_read(int pid);
-char *proc_text_read(int pid, const char *file);
+char *proc_text_read(int pid, const char *name);
 /* The rest of the line that begins with `field`, as in "Uid:", or NULL. Not for Name, the first
  * line. */
 const char *proc_status_field(const char *status, const char *field);

@@ -28,8 +28,8 @@ static uint64_t with_one_more(uint64_t group)
 /* The id 0 stands for no group. */
 static uint64_t next_group(uint64_t group, uint32_t ntasks)
 {
-    uint32_t id = id_of(group) + 1;
-    return (uint64_t)(id ? id : 1) << 32 | ntasks << 16;
+    uint64_t id = id_of(group) == UINT32_MAX ? 1 : id_of(group) + 1;
+    return id << 32 | ntasks << 16;
 }
 
 /* Looks at the slots: a counter would stay wrong if a spawner were killed between changing a slot

@@ -69,7 +69,7 @@ static void read_children(void *context, int thread, int directory)
         if (size <= 0)
             break;
         text[kept + (size_t)size] = 0;
-        const char *at = text, *rest = text;
+        const char *at = text, *rest;
         for (uint64_t pid; *(rest = numbers_read(at, &pid)) == ' '; at = rest + 1) {
             adopted->hash = hash_bytes(adopted->hash, &pid, sizeof(pid));
             note_if_vforked(adopted->space, (int)pid, -1);

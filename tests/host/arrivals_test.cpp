@@ -116,7 +116,7 @@ class Arrivals : public ::testing::Test
         request.argc = 1;
         request.text_size = 5;
         return std::string(reinterpret_cast<const char *>(&request), sizeof(request)) +
-               std::string("true", 5);
+               std::string("true").append(1, '\0');
     }
 
     static void send(int fd, const std::string &bytes)

@@ -77,6 +77,7 @@ static int fill_entry(struct storage_entry *entry, int at, const char *path)
 int storage_entry_find(struct storage_entry *entry, const char *path, const char **refusal)
 {
     char target[PATH_MAX];
+    target[0] = 0;
     *refusal = NULL;
     int result = fill_entry(entry, AT_FDCWD, path);
     for (int links = 0; result == 0; links++) {
@@ -84,6 +85,7 @@ int storage_entry_find(struct storage_entry *entry, const char *path, const char
         result = read_link(&link, target, refusal);
         if (result == 0)
             return 0;
+        *entry = (struct storage_entry){-1, NULL};
         if (result == 1)
             result = links == LINKS_MAX ? -ELOOP : fill_entry(entry, link.directory, target);
         storage_entry_close(&link);
