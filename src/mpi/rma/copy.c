@@ -1,5 +1,6 @@
 /* src/mpi/rma/copy.c: MPI_Put and MPI_Get. */
 #include "mpi/rma/count.h"
+#include "mpi/types/layout.h"
 
 static int check(const struct transfer *origin, MPI_Count count)
 {
@@ -9,18 +10,51 @@ static int check(const struct transfer *origin, MPI_Count count)
 /* From how many bytes on the provider's own copy is used. */
 enum { MANY = 64 << 10, LARGEST_ELEMENT = 32 };
 
-/* The size of a large transfer of plain data for which the provider has a copy of its own; else 0.
- */
-static size_t bulk_size(const struct window *window, const struct transfer *to,
-                        const struct transfer *from)
+/* The size of a large transfer for which the provider has a copy of its own; else 0. */
+static size_t bulk_size(const struct window *window, const struct transfer *target,
+                        const struct basic *theirs, const struct transfer *origin,
+                        const struct basic *own, enum direct_use way)
 {
-    if (from->count < MANY / LARGEST_ELEMENT || !window->provider->copy)
+    MPI_Count count = way == DIRECT_PUT ? origin->count : target->count;
+    if (count < MANY / LARGEST_ELEMENT || !window->provider->copy)
         return 0;
-    const struct basic *target = types_basic(to->type), *origin = types_basic(from->type);
-    if (!types_is_dense(target) || !types_is_dense(origin))
-        return 0;
-    size_t size = (size_t)from->count * origin->size;
-    return size >= MANY && size <= (size_t)to->count * target->size ? size : 0;
+    size_t at_target = (size_t)target->count * theirs->size,
+           at_origin = (size_t)origin->count * own->size;
+    size_t size = way == DIRECT_PUT ? at_origin : at_target;
+    return size >= MANY && size <= (way == DIRECT_PUT ? at_target : at_origin) ? size : 0;
+}
+
+static void note(struct window *window, enum direct_use way, const struct transfer *origin,
+                 int rank)
+{
+    direct_count(window, rank, way, origin);
+    if (way == DIRECT_GET)
+        direct_note_read(window);
+}
+
+static int copy_derived(struct window *window, enum direct_use way, const struct transfer *origin,
+                        int rank, MPI_Aint displacement, MPI_Count count, MPI_Datatype type)
+{
+    const struct layouts *theirs, *own;
+    int64_t lower, upper;
+    int result = layouts_find(type, &theirs);
+    own = theirs;
+    if (result == MPI_SUCCESS && type != origin->type)
+        result = layouts_find(origin->type, &own);
+    if (result == MPI_SUCCESS)
+        result = layouts_bounds(theirs, count, &lower, &upper);
+    if (result != MPI_SUCCESS)
+        return result;
+    char *address = direct_target(window, rank, displacement, lower, upper, &result);
+    const struct transfer target = {address, count, type};
+    if (result != MPI_SUCCESS)
+        return result;
+    note(window, way, origin, rank);
+    result = way == DIRECT_PUT ? layouts_copy(&target, theirs, origin, own)
+                               : layouts_copy(origin, own, &target, theirs);
+    if (way == DIRECT_PUT)
+        direct_count_end(window, rank);
+    return result;
 }
 
 /* `way` is DIRECT_PUT or DIRECT_GET. */
@@ -28,22 +62,27 @@ static int copy(struct window *window, enum direct_use way, const struct transfe
                 MPI_Aint displacement, MPI_Count count, MPI_Datatype type)
 {
     int result = check(origin, count);
+    int64_t bytes;
     if (rank == MPI_PROC_NULL || result != MPI_SUCCESS)
         return result;
-    char *address = direct_target(window, rank, displacement, &result);
-    struct transfer target = {address, count, type};
+    const struct basic *theirs = types_known(type);
+    const struct basic *own = origin->type == type ? theirs : types_known(origin->type);
+    if (!types_is_dense(theirs) || !types_is_dense(own))
+        return copy_derived(window, way, origin, rank, displacement, count, type);
+    if (__builtin_mul_overflow((int64_t)count, (int64_t)theirs->size, &bytes))
+        return MPI_ERR_COUNT;
+    char *address = direct_target(window, rank, displacement, 0, bytes, &result);
+    const struct transfer target = {address, count, type};
     if (result != MPI_SUCCESS)
         return result;
-    direct_count(window, rank, way, origin);
-    if (way == DIRECT_GET)
-        direct_note_read(window);
-    const struct transfer *to = way == DIRECT_PUT ? &target : origin;
-    const struct transfer *from = way == DIRECT_PUT ? origin : &target;
-    size_t size = bulk_size(window, to, from);
+    note(window, way, origin, rank);
+    size_t size = bulk_size(window, &target, theirs, origin, own, way);
     if (size)
         window->provider->copy(window, rank, way == DIRECT_PUT, address, origin->address, size);
+    else if (way == DIRECT_PUT)
+        result = types_copy_dense(&target, theirs, origin, own);
     else
-        result = types_copy(to, from);
+        result = types_copy_dense(origin, own, &target, theirs);
     if (way == DIRECT_PUT)
         direct_count_end(window, rank);
     return result;

@@ -71,6 +71,17 @@ static inline struct wait direct_wait(const struct window *window)
     return (struct wait)WAIT_INIT(window->group);
 }
 
+static inline void direct_open(struct window *window, uint32_t epoch)
+{
+    if (atomic_load_explicit(&window->epochs, memory_order_relaxed) & WINDOW_EPOCH_FENCE)
+        atomic_fetch_and_explicit(&window->epochs, ~WINDOW_EPOCH_FENCE, memory_order_relaxed);
+    atomic_fetch_add_explicit(&window->epochs, epoch, memory_order_relaxed);
+}
+static inline void direct_close(struct window *window, uint32_t epoch)
+{
+    atomic_fetch_sub_explicit(&window->epochs, epoch, memory_order_relaxed);
+}
+
 /* Notes a get, whose value may tell the program what another rank has done. */
 static inline void direct_note_read(struct window *window)
 {
@@ -82,7 +93,7 @@ static inline void direct_note_read(struct window *window)
 int direct_poll(struct window *window);
 
 /* direct.c, lock.c, post.c: the MPI functions of these names. */
-int direct_fence(struct window *window);
+int direct_fence(struct window *window, int assertion);
 int direct_lock(struct window *window, int type, int rank, int assertion);
 int direct_unlock(struct window *window, int rank);
 int direct_lock_all(struct window *window, int assertion);
@@ -95,6 +106,8 @@ int direct_test(struct window *window, int *flag);
 /* MPI_Win_flush and its variants: every operation is complete when its call returns, so only order
  * remains. */
 int direct_flush(struct window *window);
+/* MPI_Win_sync: as a flush, outside of epochs, too. */
+int direct_sync(struct window *window);
 
 /* copy.c: MPI_Put and MPI_Get. `displacement` is in units of the target. */
 int direct_put(struct window *window, const struct transfer *origin, int rank,
@@ -108,7 +121,9 @@ int direct_accumulate(struct window *window, const struct transfer *origin,
 int direct_compare_and_swap(struct window *window, const void *origin, const void *compare,
                             void *result, MPI_Datatype type, int rank, MPI_Aint displacement);
 
-/* The address in the target's part; NULL: *error is an error class. */
-char *direct_target(struct window *window, int rank, MPI_Aint displacement, int *error);
+/* The address of a target whose data lies between these bytes from it; NULL: *error says that no
+ * epoch is open for the rank, or that the data is not in its part. */
+char *direct_target(struct window *window, int rank, MPI_Aint displacement, int64_t lower,
+                    int64_t upper, int *error);
 
 #endif

@@ -69,6 +69,7 @@ int direct_lock(struct window *window, int type, int rank, int assertion)
     int exclusive = type == MPI_LOCK_EXCLUSIVE, result = MPI_SUCCESS;
     if (assertion & MPI_MODE_NOCHECK) {
         window->locked[rank] = HOLDS_UNCHECKED;
+        direct_open(window, 1);
         return result;
     }
     if (exclusive)
@@ -76,10 +77,12 @@ int direct_lock(struct window *window, int type, int rank, int assertion)
     if (result != MPI_SUCCESS)
         return result;
     result = enter_part(window, rank, exclusive);
-    if (result == MPI_SUCCESS)
+    if (result == MPI_SUCCESS) {
         window->locked[rank] = exclusive ? HOLDS_EXCLUSIVE : HOLDS_SHARED;
-    else if (exclusive)
+        direct_open(window, 1);
+    } else if (exclusive) {
         leave_everybody(window, ONE_EXCLUSIVE);
+    }
     return result;
 }
 
@@ -98,7 +101,10 @@ int direct_unlock(struct window *window, int rank)
         atomic_store_explicit(word, 0, memory_order_release);
         leave_everybody(window, ONE_EXCLUSIVE);
     }
-    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : direct_poll(window);
+    if (held == HOLDS_NONE)
+        return MPI_ERR_RMA_SYNC;
+    direct_close(window, 1);
+    return direct_poll(window);
 }
 
 int direct_lock_all(struct window *window, int assertion)
@@ -108,8 +114,10 @@ int direct_lock_all(struct window *window, int assertion)
     int unchecked = (assertion & MPI_MODE_NOCHECK) != 0, result = MPI_SUCCESS;
     if (!unchecked)
         result = enter_everybody(window, 1, ~(uint64_t)UINT32_MAX);
-    if (result == MPI_SUCCESS)
+    if (result == MPI_SUCCESS) {
         window->locked_all = unchecked ? HOLDS_UNCHECKED : HOLDS_SHARED;
+        direct_open(window, 1);
+    }
     return result;
 }
 
@@ -119,5 +127,8 @@ int direct_unlock_all(struct window *window)
     window->locked_all = HOLDS_NONE;
     if (held == HOLDS_SHARED)
         leave_everybody(window, 1);
-    return held == HOLDS_NONE ? MPI_ERR_RMA_SYNC : direct_poll(window);
+    if (held == HOLDS_NONE)
+        return MPI_ERR_RMA_SYNC;
+    direct_close(window, 1);
+    return direct_poll(window);
 }

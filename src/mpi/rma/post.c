@@ -59,7 +59,10 @@ int direct_start(struct window *window, MPI_Group group)
                atomic_load_explicit(posted, memory_order_acquire) == window->starts[target])
             result = wait_round(&wait);
         window->starts[target]++;
+        atomic_store_explicit(&window->started[target], 1, memory_order_relaxed);
     }
+    if (window->access.ranks && result == MPI_SUCCESS)
+        direct_open(window, WINDOW_EPOCH_START);
     return result == MPI_SUCCESS ? direct_poll(window) : result;
 }
 
@@ -67,9 +70,13 @@ int direct_complete(struct window *window)
 {
     if (!window->access.ranks)
         return MPI_ERR_RMA_SYNC;
-    for (int i = 0; i < window->access.count; i++)
-        atomic_fetch_add_explicit(&window->direct->rank[window->access.ranks[i]].completed, 1,
-                                  memory_order_release);
+    for (int i = 0; i < window->access.count; i++) {
+        int target = window->access.ranks[i];
+        atomic_store_explicit(&window->started[target], 0, memory_order_relaxed);
+        atomic_fetch_add_explicit(&window->direct->rank[target].completed, 1, memory_order_release);
+    }
+    if (atomic_load_explicit(&window->epochs, memory_order_relaxed) & WINDOW_EPOCH_START)
+        direct_close(window, WINDOW_EPOCH_START);
     end(&window->access);
     return MPI_SUCCESS;
 }

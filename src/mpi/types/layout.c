@@ -95,12 +95,17 @@ static int describe(MPI_Datatype type, struct layouts *layouts)
 {
     const struct basic *element;
     MPI_Count size;
+    MPI_Aint lower = 0, extent = 0;
     int result = real()->Type_size_x(type, &size);
+    if (result == MPI_SUCCESS)
+        result = real()->Type_get_true_extent(type, &lower, &extent);
     if (result == MPI_SUCCESS)
         result = build_layout(type, 0, &layouts->bytes, &element);
     if (result != MPI_SUCCESS)
         return result;
     layouts->element = element;
+    layouts->lower = lower;
+    layouts->upper = lower + extent;
     layouts->bytes.size = (size_t)size;
     layouts->whole = layouts->bytes;
     if (!has_gaps(element))
@@ -220,12 +225,16 @@ void layouts_forget(MPI_Datatype type)
 
 struct layouts *layouts_of_basic(const struct basic *basic)
 {
+    MPI_Aint lower = 0, extent = 0;
     struct layouts *layouts = calloc(1, sizeof(*layouts));
-    if (!layouts || build_basic(basic, 0, &layouts->bytes) != MPI_SUCCESS) {
+    if (!layouts || real()->Type_get_true_extent(basic->type, &lower, &extent) != MPI_SUCCESS ||
+        build_basic(basic, 0, &layouts->bytes) != MPI_SUCCESS) {
         free(layouts);
         return NULL;
     }
     layouts->element = basic;
+    layouts->lower = lower;
+    layouts->upper = lower + extent;
     layouts->bytes.size = basic->size;
     layouts->whole = layouts->bytes;
     if (has_gaps(basic) && build_basic(basic, 1, &layouts->whole) != MPI_SUCCESS) {

@@ -36,6 +36,7 @@ struct layouts {
     const struct basic *element; /* that all elements have in common, or NULL */
     struct layout bytes;         /* the data only */
     struct layout whole;         /* elements with the gaps in them; the same when they have none */
+    int64_t lower, upper;        /* bytes from an item's address between which its data lies */
     _Atomic unsigned references; /* of the table and of threads; not used for predefined types */
     /* Set by any thread that has found the type committed, which it then stays; relaxed: it guards
      * no other data. */
@@ -65,6 +66,12 @@ static inline int loop_repeat(struct loop *loop, size_t count, int64_t stride)
 /* *layouts: of a predefined or derived type, valid during this call of the program's; NULL with an
  * error, whose class is the result. */
 int layouts_find(MPI_Datatype type, const struct layouts **layouts);
+/* Between which bytes from their address the data of `count` items lies; both 0 if there is none.
+ * MPI_SUCCESS, or MPI_ERR_COUNT: more bytes than an address space has. */
+int layouts_bounds(const struct layouts *layouts, MPI_Count count, int64_t *lower, int64_t *upper);
+/* types_copy(), of types that the caller has looked up. */
+int layouts_copy(const struct transfer *to, const struct layouts *sink, const struct transfer *from,
+                 const struct layouts *source);
 /* MPI_SUCCESS if the library takes the type for communication; MPI_ERR_TYPE: the program has not
  * committed it. */
 int layouts_check_committed(MPI_Datatype type, const struct layouts *layouts);

@@ -7,7 +7,6 @@
 
 #include "mpi/types/layout.h"
 #include "mpi/types/walk.h"
-#include "onespace/sync/copy.h"
 
 enum { BUCKETS_BITS = 8 };
 
@@ -185,12 +184,25 @@ const struct basic *types_basic(MPI_Datatype type)
     return add(bucket_of(type), basic);
 }
 
-static int copy_items(const struct transfer *to, const struct layout *sink,
-                      const struct transfer *from, const struct layout *source)
+int layouts_bounds(const struct layouts *layouts, MPI_Count count, int64_t *lower, int64_t *upper)
 {
-    struct side target = {to->address, (size_t)to->count, sink};
-    struct side origin = {from->address, (size_t)from->count, source};
-    if (origin.items * source->size > target.items * sink->size)
+    int64_t last;
+    *lower = *upper = 0;
+    if (count == 0 || layouts->bytes.size == 0)
+        return MPI_SUCCESS;
+    if (__builtin_mul_overflow((int64_t)count - 1, layouts->bytes.extent, &last) ||
+        __builtin_add_overflow(layouts->lower, last < 0 ? last : 0, lower) ||
+        __builtin_add_overflow(layouts->upper, last > 0 ? last : 0, upper))
+        return MPI_ERR_COUNT;
+    return MPI_SUCCESS;
+}
+
+int layouts_copy(const struct transfer *to, const struct layouts *sink, const struct transfer *from,
+                 const struct layouts *source)
+{
+    struct side target = {to->address, (size_t)to->count, &sink->bytes};
+    struct side origin = {from->address, (size_t)from->count, &source->bytes};
+    if (origin.items * source->bytes.size > target.items * sink->bytes.size)
         return MPI_ERR_TRUNCATE;
     return walk_copy(&target, &origin);
 }
@@ -198,17 +210,12 @@ static int copy_items(const struct transfer *to, const struct layout *sink,
 int types_copy(const struct transfer *to, const struct transfer *from)
 {
     const struct basic *target = types_known(to->type), *origin = types_known(from->type);
-    if (types_is_dense(target) && types_is_dense(origin)) {
-        size_t size = (size_t)from->count * origin->size;
-        if (size > (size_t)to->count * target->size)
-            return MPI_ERR_TRUNCATE;
-        onespace_copy(to->address, from->address, size);
-        return MPI_SUCCESS;
-    }
+    if (types_is_dense(target) && types_is_dense(origin))
+        return types_copy_dense(to, target, from, origin);
     const struct layouts *sink, *source;
     int error = layouts_find(to->type, &sink);
     source = sink;
     if (error == MPI_SUCCESS && from->type != to->type)
         error = layouts_find(from->type, &source);
-    return error == MPI_SUCCESS ? copy_items(to, &sink->bytes, from, &source->bytes) : error;
+    return error == MPI_SUCCESS ? layouts_copy(to, sink, from, source) : error;
 }

@@ -8,6 +8,7 @@
 
 #include "mpi/real/real.h"
 #include "mpi/types/class.h"
+#include "onespace/sync/copy.h"
 
 struct layouts;
 
@@ -41,6 +42,16 @@ struct transfer {
     MPI_Datatype type;
 };
 
+/* Copies between two dense types. MPI_SUCCESS or MPI_ERR_TRUNCATE. */
+static inline int types_copy_dense(const struct transfer *to, const struct basic *target,
+                                   const struct transfer *from, const struct basic *origin)
+{
+    size_t size = (size_t)from->count * origin->size;
+    if (size > (size_t)to->count * target->size)
+        return MPI_ERR_TRUNCATE;
+    onespace_copy(to->address, from->address, size);
+    return MPI_SUCCESS;
+}
 /* Copies between any two types with the same signature. MPI_SUCCESS or an error class. */
 int types_copy(const struct transfer *to, const struct transfer *from);
 

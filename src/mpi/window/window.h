@@ -17,6 +17,13 @@ struct window_epoch {
     int count;
 };
 
+/* The access epochs of this process that are open: how many locks it holds, in the low bits, and
+ * these. UNCHECKED: the library would not check either. */
+#define WINDOW_EPOCH_FENCE     (1u << 31)
+#define WINDOW_EPOCH_START     (1u << 30)
+#define WINDOW_EPOCH_UNCHECKED (1u << 29)
+#define WINDOW_EPOCH_LOCKS     (WINDOW_EPOCH_UNCHECKED - 1)
+
 struct window {
     MPI_Win handle;
     const struct window_provider *provider;
@@ -44,7 +51,11 @@ struct window {
     uint32_t *starts;              /* by rank: its exposure epochs that MPI_Win_start has used */
     uint32_t completes; /* completed access epochs to this rank that MPI_Win_wait has used */
     struct window_epoch access, exposure;
-    _Atomic uint32_t flushes; /* any thread of this process, relaxed: paces progress_make */
+    /* Synchronisation calls write both, puts and gets of any thread read them. Relaxed: the program
+     * orders such calls. */
+    _Atomic uint32_t epochs;        /* WINDOW_EPOCH_... */
+    _Atomic unsigned char *started; /* by rank: whether it is in `access` */
+    _Atomic uint32_t flushes;       /* any thread of this process, relaxed: paces progress_make */
     /* A get since the last flush may have told the program that another rank has sent a message.
      * Any thread of this process, relaxed: the program orders gets and the flush that completes
      * them. */

@@ -47,7 +47,7 @@ int MPI_Win_fence(int assertion, MPI_Win win)
 {
     struct window *window = window_find(win);
     if (window && window->direct)
-        return window_result(window, direct_fence(window));
+        return window_result(window, direct_fence(window, assertion));
     return window && window->intra_node ? intra_node_fence(window, assertion)
                                         : real()->Win_fence(assertion, win);
 }
@@ -92,7 +92,7 @@ int MPI_Win_sync(MPI_Win win)
         return sync_other(win);
     int result = MPI_SUCCESS;
     if (window->direct)
-        result = direct_flush(window);
+        result = direct_sync(window);
     else if (window->provider->sync)
         atomic_thread_fence(
             memory_order_seq_cst); /* MPICH's MPI_Win_sync fails outside of an epoch */
