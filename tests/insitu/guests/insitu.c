@@ -150,8 +150,8 @@ static int check(struct onespace_insitu *channel, const struct onespace_insitu_s
     return TORN;
 }
 
-/* consume NAME MODE: all steps until the end; says "open", "has had a step" after the first, how
- * many there were, which was the last, and how it ended. */
+/* consume NAME MODE: all steps until the end; says how many, which was the last, and how it ended.
+ */
 static int play_consume(int argc, char **argv)
 {
     struct onespace_insitu *channel;
@@ -170,8 +170,6 @@ static int play_consume(int argc, char **argv)
         count++;
         if (onespace_insitu_release(channel, &step) < 0)
             wrong = 1;
-        if (count == 1)
-            printf("has had a step\n");
     }
     printf("%d steps, the last %d: %s\n", count, (int)last, wrong ? "wrong" : strerror(-result));
     return wrong ? wrong : onespace_insitu_close(channel, 0);
