@@ -28,8 +28,9 @@ static uint64_t with_one_more(uint64_t group)
 /* The id 0 stands for no group. */
 static uint64_t next_group(uint64_t group, uint32_t ntasks)
 {
-    uint64_t id = id_of(group) == UINT32_MAX ? 1 : id_of(group) + 1;
-    return id << 32 | ntasks << 16;
+    const uint64_t one = UINT64_C(0x100000000);
+    uint64_t next = (group & ~(one - 1)) + one;
+    return (next ? next : one) | ntasks << 16;
 }
 
 /* Looks at the slots: a counter would stay wrong if a spawner were killed between changing a slot
