@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 unsigned output_width(FILE *out)
 {
     struct winsize size;
@@ -23,7 +25,7 @@ unsigned output_width(FILE *out)
 static unsigned control_bytes(const char *text, size_t at, size_t size)
 {
     unsigned char byte = (unsigned char)text[at];
-    if (byte < ' ' || byte == 0x7f)
+    if (text_is_control(text[at]))
         return 1;
     unsigned char next = at + 1 < size ? (unsigned char)text[at + 1] : 0;
     return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : 0;
@@ -247,7 +249,7 @@ static void print_string(FILE *out, const char *text)
             fputs("\\ufffd", out);
         else if (*at == '"' || *at == '\\')
             fprintf(out, "\\%c", *at);
-        else if (*at < ' ' || *at == 0x7f)
+        else if (text_is_control((char)*at))
             fprintf(out, "\\u%04x", *at);
         else if (length == 2 && *at == 0xc2 && at[1] < 0xa0) /* C1, which controls terminals, too */
             fprintf(out, "\\u%04x", at[1]);
@@ -263,7 +265,7 @@ void output_xml(FILE *out, const char *text)
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
         unsigned length = utf8_length(at);
-        if (length == 0 || *at < ' ' || *at == 0x7f)
+        if (length == 0 || text_is_control((char)*at))
             fputs("&#xfffd;", out);
         else if (strchr("<>&\"'", *at))
             fprintf(out, "&#%u;", *at);

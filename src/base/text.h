@@ -28,6 +28,12 @@ static inline int text_equal(const char *a, const char *b)
     return *a == *b;
 }
 
+/* Whether a terminal may obey it. */
+static inline int text_is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
 /* What follows the last slash, or the whole path. */
 static inline const char *text_file_name(const char *path)
 {

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #ifndef EM_LOONGARCH /* glibc before 2.35 */
 #define EM_LOONGARCH 258
 #endif
@@ -45,7 +47,7 @@ int elf_refuse(struct elf_problem *problem, int error, const char *fix, const ch
     va_end(arguments);
     snprintf(composed.fix, sizeof(composed.fix), "%s", fix);
     for (char *at = composed.reason; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
+        if (text_is_control(*at))
             *at = '?';
     }
     *problem = composed;

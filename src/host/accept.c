@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "host/protocol.h"
 #include "host/serve.h"
 
@@ -33,7 +34,7 @@ static void text_of_peer(const char *text, char *message, size_t size)
 {
     snprintf(message, size, "%s", text);
     for (char *at = message; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
+        if (text_is_control(*at))
             *at = '?';
 }
 

@@ -66,13 +66,19 @@ def test_reader_on_another_node_is_told(stream):
     assert "start the reader there, since a space is of one node" in result.out, result
 
 
-def test_contact_of_a_killed_writer_is_ignored(stream):
-    writer = stream.start(stream.program, "write", "data", "3")
+def contact_of(stream):
+    """The file that a writer that has been started makes, which is there unless that takes ten seconds."""
     contact = stream.directory / "data.onespace"
     for _ in range(200):
         if contact.exists():
             break
         time.sleep(0.05)
+    return contact
+
+
+def test_contact_of_a_killed_writer_is_ignored(stream):
+    writer = stream.start(stream.program, "write", "data", "3")
+    contact = contact_of(stream)
     writer.process.kill()
     writer.finish()
     assert contact.exists()
@@ -89,11 +95,7 @@ def test_planted_links_are_not_followed(stream):
     for pid in range(os.getpid() + 1, os.getpid() + 4000):
         (stream.directory / f"data.onespace.{pid}").symlink_to(victim)
     writer = stream.start(stream.program, "write", "data", "3")
-    contact = stream.directory / "data.onespace"
-    for _ in range(200):
-        if contact.exists():
-            break
-        time.sleep(0.05)
+    contact = contact_of(stream)
     assert contact.exists() and not contact.is_symlink() and victim.read_text() == "private"
     assert stream.start(stream.program, "read", "data").finish().code == 0
     assert writer.finish().code == 0

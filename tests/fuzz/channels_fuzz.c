@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 1; i < PARTS; i++)
         false_memory_write(parts[i].at + offsetof(struct insitu_channel, state), &live,
                            sizeof(live));
-    false_memory_change(parts, PARTS, data + 1, size - 1);
+    false_parts_change(parts, PARTS, data + 1, size - 1, false_memory_write);
     int count = channels_read(member.pid, &channels);
     require(count <= ONESPACE_INSITU_CHANNELS, "a count of channels");
     for (int i = 0; i < count; i++) {

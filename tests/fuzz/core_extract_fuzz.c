@@ -135,17 +135,7 @@ static void change(const uint8_t *data, size_t size)
         {task_at(), 8192},
         {task_at() + 8192, 16384},
         {task_at() + 24576, 12288}};
-    while (size >= 4) {
-        const struct false_part *part = &parts[data[0] % (sizeof(parts) / sizeof(parts[0]))];
-        size_t offset = (data[1] | (size_t)data[2] << 8) % part->size, length = data[3];
-        data += 4;
-        size -= 4;
-        length = length < size ? length : size;
-        size_t fits = length < part->size - offset ? length : part->size - offset;
-        put(part->at + offset, data, fits);
-        data += length;
-        size -= length;
-    }
+    false_parts_change(parts, sizeof(parts) / sizeof(parts[0]), data, size, put);
 }
 
 static void check_notes(const unsigned char *notes, size_t size)

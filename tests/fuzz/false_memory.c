@@ -59,8 +59,8 @@ void false_memory_clear(const struct false_part *parts, unsigned count)
                            parts[i].size < sizeof(zeroes) ? parts[i].size : sizeof(zeroes));
 }
 
-void false_memory_change(const struct false_part *parts, unsigned count, const uint8_t *data,
-                         size_t size)
+void false_parts_change(const struct false_part *parts, unsigned count, const uint8_t *data,
+                        size_t size, false_writer *write)
 {
     while (size >= 4) {
         const struct false_part *part = &parts[data[0] % count];
@@ -69,7 +69,7 @@ void false_memory_change(const struct false_part *parts, unsigned count, const u
         size -= 4;
         length = length < size ? length : size;
         size_t fits = length < part->size - offset ? length : part->size - offset;
-        false_memory_write(part->at + offset, data, fits);
+        write(part->at + offset, data, fits);
         data += length;
         size -= length;
     }

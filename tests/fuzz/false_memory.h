@@ -20,9 +20,11 @@ int false_file(const char *name);
 int false_memory(void);
 void false_memory_write(uint64_t at, const void *bytes, size_t size);
 void false_memory_clear(const struct false_part *parts, unsigned count);
-/* Applies the changes: the part's number, an offset in two bytes, a length and that many bytes. */
-void false_memory_change(const struct false_part *parts, unsigned count, const uint8_t *data,
-                         size_t size);
+/* Applies the changes: the part's number, an offset in two bytes, a length and that many bytes. To
+ * another file than the memory by `write`. */
+typedef void false_writer(uint64_t at, const void *bytes, size_t size);
+void false_parts_change(const struct false_part *parts, unsigned count, const uint8_t *data,
+                        size_t size, false_writer *write);
 /* This process, as the one member of the space with that memory; ps_copy reads it from now on. */
 struct ps_member false_memory_member(void);
 

@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     false_memory_clear(parts, PARTS);
     false_memory_write(LAYOUT_MARK, &mark, sizeof(mark));
     false_memory_write(LAYOUT_REGISTRY, &header, sizeof(header));
-    false_memory_change(parts, PARTS, data + 1, size - 1);
+    false_parts_change(parts, PARTS, data + 1, size - 1, false_memory_write);
     if (data[0] & 1) /* hardly any input would keep it */
         false_memory_write(LAYOUT_REGISTRY, &header, sizeof(header));
     if (ps_read(&key, &member, 1, &space) != 0)

@@ -16,15 +16,23 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv")
                                 reason="needs root and setpriv(1), to become other users")
 
 
+def as_user(argv, user):
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *argv]
+
+
 def as_nobody(argv):
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
+    return as_user(argv, NOBODY)
+
+
+def needs_open_build(user):
+    if subprocess.run(as_user([ONESPACE, "--version"], user), capture_output=True, cwd="/").returncode != 0:
+        pytest.skip("the build directory is not open to other users")
 
 
 @pytest.fixture
 def nobody(job):
     """A runtime directory of that user's; the build must be readable for it."""
-    if subprocess.run(as_nobody([ONESPACE, "--version"]), capture_output=True, cwd="/").returncode != 0:
-        pytest.skip("the build directory is not open to other users")
+    needs_open_build(NOBODY)
     os.chown(job.runtime, NOBODY, NOBODY)
     return job
 
@@ -159,14 +167,9 @@ USER = 1000000 + os.getpid()  # of this test alone
 PLACE = f"/tmp/onespace-{USER}"
 
 
-def as_user(argv):
-    return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *argv]
-
-
 @pytest.fixture
 def squatter(job):
-    if subprocess.run(as_user([ONESPACE, "--version"]), capture_output=True, cwd="/").returncode != 0:
-        pytest.skip("the build directory is not open to other users")
+    needs_open_build(USER)
     os.mkdir(PLACE, 0o755)  # root's, in a directory from which its user cannot remove it
     yield job
     os.rmdir(PLACE)
@@ -177,7 +180,7 @@ UNSET = ["env", "-u", "XDG_RUNTIME_DIR"]
 
 
 def test_directory_in_tmp_that_another_user_has_made_is_not_used(squatter):
-    result = squatter.run(as_user([*UNSET, *RUN, "--space", "x", "echo", "ran"]), cwd="/")
+    result = squatter.run(as_user([*UNSET, *RUN, "--space", "x", "echo", "ran"], USER), cwd="/")
     assert result.code == 0 and result.out == "ran\n", str(result)
     deadline = time.monotonic() + 20  # until the host has left and removed its directory
     while squatter.hosts() and time.monotonic() < deadline:
@@ -187,7 +190,7 @@ def test_directory_in_tmp_that_another_user_has_made_is_not_used(squatter):
 def test_ranks_agree_on_a_directory_in_tmp(squatter):
     """Started at the same time, without a lock in common: all have the same reaper."""
     count = 8
-    ranks = [squatter.start(as_user([*UNSET, *RUN, "--space", "x", "sh", "-c", "echo $PPID"]), cwd="/",
+    ranks = [squatter.start(as_user([*UNSET, *RUN, "--space", "x", "sh", "-c", "echo $PPID"], USER), cwd="/",
                             env={"PMI_RANK": str(i), "MPI_LOCALRANKID": str(i), "MPI_LOCALNRANKS": str(count)})
              for i in range(count)]
     results = [rank.finish() for rank in ranks]
@@ -204,7 +207,7 @@ def test_tmp_in_which_nothing_can_be_made_is_named(job, tool):
     plain = job.run([tool("unshare"), "-m", "sh", "-c", script, PLACE, "true"], cwd="/")
     if plain.code != 0:
         pytest.skip(f"cannot mount: {plain.err}")
-    result = job.run(["unshare", "-m", "sh", "-c", script, PLACE, *as_user([*UNSET, *RUN, "--space", "x", "true"])],
-                     cwd="/")
+    run = as_user([*UNSET, *RUN, "--space", "x", "true"], USER)
+    result = job.run(["unshare", "-m", "sh", "-c", script, PLACE, *run], cwd="/")
     said = f"{PLACE} is another user's, and no other directory can be made in /tmp: Permission denied: set XDG_RUNTIME"
     assert result.code == 1 and said in result.err and "remove" not in result.err, str(result)

@@ -83,13 +83,13 @@ template <member Member> class engine
     void reduce(const void *in, void *out, std::size_t bytes, std::size_t element, Combine &combine,
                 bool commutes, int root)
     {
-        bool by_tree = commutes && how_ != algorithm::flat;
-        if (!is_small(bytes) && !(by_tree && bytes <= slots<Member>::medium_room))
+        bool climbs = commutes && how_ != algorithm::flat && bytes <= slots<Member>::medium_room;
+        if (!is_small(bytes) && !climbs)
             return large_reduce(bytes_of(in), bytes_of(out), bytes, element, combine, root);
         bool gets = root == everybody || root == member_.rank();
-        // Of what fits a slot each rank can send several messages.
-        if (root == everybody && how_ == algorithm::doubling && bytes <= slots<Member>::room)
-            by_tree = false;
+        // By doubling each rank sends several messages, which must fit slots.
+        bool doubles = root == everybody && how_ == algorithm::doubling && is_small(bytes);
+        bool by_tree = climbs && !doubles;
         slots_.begin();
         if (by_tree)
             reduce_up(in, out, bytes, combine, root == everybody ? 0 : root);
@@ -100,7 +100,7 @@ template <member Member> class engine
         else
             slots_.write(flat_channel, in, bytes);
         if (by_tree && root == everybody)
-            broadcast_down(out, bytes, 0, slots<Member>::second);
+            broadcast_down(out, bytes, 0, slots<Member>::in_longest);
         slots_.end(gets);
     }
     // The bytes from `begin` on of `in` of all ranks, combined, to `out`. Each rank gives `bytes`
@@ -202,7 +202,7 @@ template <member Member> class engine
   private:
     static constexpr std::size_t block_size = 4096; // stays in the first-level cache
     enum { flat_channel, up_channel, down_channel, doubling_channel };
-    using longer = typename slots<Member>::longer;
+    using placement = typename slots<Member>::placement;
 
     static constexpr int channels_for(int ranks)
     {
@@ -268,7 +268,7 @@ template <member Member> class engine
     template <class Combine>
     void reduce_up(const void *in, void *out, std::size_t bytes, Combine &combine, int root);
     void broadcast_down(void *data, std::size_t bytes, int root,
-                        longer which = slots<Member>::first);
+                        placement where = slots<Member>::by_size);
 
     template <class Combine>
     void large_reduce(const std::byte *in, std::byte *out, std::size_t bytes, std::size_t element,

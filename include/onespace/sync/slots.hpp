@@ -36,9 +36,9 @@ template <member Member> class slots
     static constexpr std::size_t long_room = 2048;          // of one in each operation
     // Messages up to here lie closely together, so that a ring of them stays in the cache.
     static constexpr std::size_t medium_room = 512;
-    // The longer messages of a rank in one operation: a second one of up to medium_room bytes is
-    // possible, and lies where those of up to `longest` lie.
-    enum longer { first, second };
+    // Where a message that is longer than `room` lies: in the ring for its size, or, although it is
+    // of at most medium_room bytes, in the ring of the longest. So a rank has two in one operation.
+    enum placement { by_size, in_longest };
 
     // How many slots, and the longest that one message may be.
     struct shape {
@@ -81,20 +81,20 @@ template <member Member> class slots
     {
         return shape_.longest;
     }
-    void write(int channel, const void *data, std::size_t bytes, longer which = first)
+    void write(int channel, const void *data, std::size_t bytes, placement where = by_size)
     {
         if (bytes)
-            std::memcpy(place(member_.rank(), channel, bytes, which), data, bytes);
+            std::memcpy(place(member_.rank(), channel, bytes, where), data, bytes);
         post(channel);
     }
     // The message of so many bytes that `rank` wrote in this operation; valid until `end`. Of a
     // failure the bytes mean nothing.
-    const std::byte *read(int rank, int channel, std::size_t bytes, longer which = first)
+    const std::byte *read(int rank, int channel, std::size_t bytes, placement where = by_size)
     {
         is_failure_ = member_.await(*at(rank, channel), 2 * operation_, rank) == failure();
         if (is_failure_) [[unlikely]]
             failed_by_ = rank;
-        return place(rank, channel, bytes, which);
+        return place(rank, channel, bytes, where);
     }
     // Whether what was read last is a failure.
     bool is_failure() const
@@ -122,12 +122,12 @@ template <member Member> class slots
         return member_.await(*at(rank, channel), 0, rank) >= 2 * operation_;
     }
     // Where a message of the rank lies; its own is written there before `post`.
-    std::byte *place(int rank, int channel, std::size_t bytes, longer which = first) const
+    std::byte *place(int rank, int channel, std::size_t bytes, placement where = by_size) const
     {
         if (bytes <= room)
             return at(rank, channel)->payload;
         std::size_t flags = (channels_ * shape_.depth + 1) * sizeof(flag);
-        return flags_.template at<std::byte>(rank, bytes <= medium_room && which == first
+        return flags_.template at<std::byte>(rank, bytes <= medium_room && where == by_size
                                                        ? flags + index(operation_) * medium_room
                                                        : flags + shape_.depth * medium_room +
                                                              index(operation_) * shape_.longest);

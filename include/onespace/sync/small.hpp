@@ -65,13 +65,13 @@ void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Com
 }
 
 template <member Member>
-void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root, longer which)
+void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root, placement where)
 {
     const auto &links = member_.links_from(root);
     if (links.parent >= 0)
-        copy(data, slots_.read(links.parent, down_channel, bytes, which), bytes);
+        copy(data, slots_.read(links.parent, down_channel, bytes, where), bytes);
     if (!links.children.empty())
-        slots_.write(down_channel, data, bytes, which);
+        slots_.write(down_channel, data, bytes, where);
 }
 
 } // namespace onespace::sync::detail

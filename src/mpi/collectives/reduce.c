@@ -274,6 +274,14 @@ static int reduce(struct combining *combining, int root, int gets)
     return gets ? put(combining, count, done) : done;
 }
 
+/* MPI_SUCCESS, an error of this rank, or LEFT: the operation is the library's, on all ranks. */
+static int check_arguments(struct combining *combining, MPI_Count items,
+                           const struct use_of_buffers *use)
+{
+    int found = find_operation(combining, items);
+    return found == MPI_SUCCESS ? check_buffers(combining, use) : found;
+}
+
 int collective_reduce(const struct reduction *call, int root, int *result)
 {
     struct combining combining;
@@ -289,11 +297,9 @@ int collective_reduce(const struct reduction *call, int root, int *result)
         int to_all = root == ENGINE_EVERYBODY, gets = to_all || exchange->is_root;
         const struct use_of_buffers use = {gets, gets,
                                            to_all ? MPI_ERR_BUFFER : exchange_in_place_error()};
-        int found = find_operation(&combining, call->count);
+        int found = check_arguments(&combining, call->count, &use);
         if (found == LEFT)
             return 0;
-        if (found == MPI_SUCCESS)
-            found = check_buffers(&combining, &use);
         if (found != MPI_SUCCESS)
             return fail(&combining, found, result);
         done = reduce(&combining, root, gets);
@@ -328,11 +334,9 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
         /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
         int gets = !is_exclusive || exchange->rank > 0;
         const struct use_of_buffers use = use_without_root(call, gets);
-        int found = find_operation(&combining, call->count);
+        int found = check_arguments(&combining, call->count, &use);
         if (found == LEFT)
             return 0;
-        if (found == MPI_SUCCESS)
-            found = check_buffers(&combining, &use);
         if (found != MPI_SUCCESS)
             return fail(&combining, found, result);
         done = scan(&combining, is_exclusive, gets);
@@ -393,11 +397,9 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
             all += places_count(places, i);
         }
         const struct use_of_buffers use = use_without_root(call, mine != 0);
-        int found = find_operation(&combining, all);
+        int found = check_arguments(&combining, all, &use);
         if (found == LEFT)
             return 0;
-        if (found == MPI_SUCCESS)
-            found = check_buffers(&combining, &use);
         if (found != MPI_SUCCESS)
             return fail(&combining, found, result);
         done = reduce_scatter(&combining, all, before, mine);

@@ -14,6 +14,18 @@ static inline void check(int holds, const char *what, int line)
 #define CHECK(condition) check((condition) != 0, #condition, __LINE__)
 #define OK(call)         check((call) == MPI_SUCCESS, #call, __LINE__)
 
+/* For a window on storage; each number has a file. */
+static inline MPI_Info storage_info(const char *directory, int number)
+{
+    char path[4096];
+    MPI_Info info;
+    snprintf(path, sizeof(path), "%s/part%d", directory, number);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "alloc_type", "storage");
+    MPI_Info_set(info, "storage_alloc_filename", path);
+    return info;
+}
+
 static inline void attribute(MPI_Win window, int key, long expected)
 {
     void *value = NULL;

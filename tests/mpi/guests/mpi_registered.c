@@ -206,17 +206,6 @@ struct memory {
     size_t size;
 };
 
-static MPI_Info storage_info(void)
-{
-    char path[4096];
-    MPI_Info info;
-    snprintf(path, sizeof(path), "%s/part%d", directory, rank);
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_type", "storage");
-    MPI_Info_set(info, "storage_alloc_filename", path);
-    return info;
-}
-
 static void open_allocate(struct memory *memory)
 {
     OK(MPI_Win_allocate((MPI_Aint)memory->size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory->base,
@@ -231,7 +220,7 @@ static void open_shared(struct memory *memory)
 
 static void open_storage(struct memory *memory)
 {
-    MPI_Info info = storage_info();
+    MPI_Info info = storage_info(directory, rank);
     OK(MPI_Win_allocate((MPI_Aint)memory->size, 1, info, MPI_COMM_WORLD, &memory->base,
                         &memory->window));
     MPI_Info_free(&info);
@@ -244,7 +233,7 @@ static void close_window(struct memory *memory)
 
 static void open_alloc_mem(struct memory *memory)
 {
-    MPI_Info info = storage_info();
+    MPI_Info info = storage_info(directory, rank);
     OK(MPI_Alloc_mem((MPI_Aint)memory->size, info, &memory->base));
     MPI_Info_free(&info);
 }

@@ -18,17 +18,6 @@
 
 static const char *directory;
 
-static MPI_Info storage_info(int number)
-{
-    char path[4096];
-    MPI_Info info;
-    snprintf(path, sizeof(path), "%s/part%d", directory, number);
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_type", "storage");
-    MPI_Info_set(info, "storage_alloc_filename", path);
-    return info;
-}
-
 /* Returns whether the window is on storage. */
 static int use_window(MPI_Comm comm, int asks)
 {
@@ -41,7 +30,7 @@ static int use_window(MPI_Comm comm, int asks)
     MPI_Comm_rank(comm, &own);
     MPI_Comm_size(comm, &all);
     if (asks)
-        info = storage_info(own);
+        info = storage_info(directory, own);
     OK(MPI_Win_allocate(COUNT * sizeof(long), sizeof(long), info, comm, &base, &window));
     if (asks)
         MPI_Info_free(&info);

@@ -68,7 +68,8 @@ static void test(int tag)
         MPI_Win_test(window, &flag);
 }
 
-static void lock(int tag)
+/* The others get their locks after rank 0 has sent. */
+static void send_under_lock(int tag)
 {
     if (rank == 0)
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
@@ -76,11 +77,21 @@ static void lock(int tag)
     send_all(tag);
     if (rank == 0)
         MPI_Win_unlock(0, window);
+}
+
+static void read_and_flush(void)
+{
+    long seen;
+    MPI_Get(&seen, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
+    MPI_Win_flush(0, window);
+}
+
+static void lock(int tag)
+{
+    send_under_lock(tag);
     if (rank) {
-        long seen;
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
-        MPI_Get(&seen, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
-        MPI_Win_flush(0, window);
+        read_and_flush();
     }
 }
 
@@ -92,17 +103,10 @@ static void end_lock(void)
 
 static void lock_all(int tag)
 {
-    if (rank == 0)
-        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
-    MPI_Barrier(MPI_COMM_WORLD);
-    send_all(tag);
-    if (rank == 0)
-        MPI_Win_unlock(0, window);
+    send_under_lock(tag);
     if (rank) {
-        long seen;
         MPI_Win_lock_all(0, window);
-        MPI_Get(&seen, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
-        MPI_Win_flush(0, window);
+        read_and_flush();
     }
 }
 
