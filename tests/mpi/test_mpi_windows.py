@@ -84,6 +84,14 @@ def test_calls_beyond_a_part_or_outside_of_epochs_are_errors(job, guests, mpi_na
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
+def test_origins_in_the_memory_of_a_gpu(job, guests, stock_mpi):
+    """A library in place of CUDA's, which the program loads while an epoch is open."""
+    library = guests.build("cuda_device.c", ("cc",), ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"), "libcuda.so.1")
+    command = stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, "mpi_window_device"), library])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
 def test_failure_says_why(job, guests, stock_mpi):
     result = run_cases(job, guests, stock_mpi, ["failure_is_everybodys"])
     assert "cannot allocate the" in result.err and "displacement unit of 0" in result.err, str(result)
