@@ -184,12 +184,20 @@ long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
     return raw(__NR_mprotect, a[0], a[1], a[2]);
 }
 
+/* The driver's library by which a program gets memory that the CPU cannot read. */
+static int is_gpu_library(const char *path)
+{
+    return text_after(text_file_name(path), "libcuda.so") != NULL;
+}
+
 /* Wherever ld.so looks for libxpmem.so.0, it finds ours: the kernel module's library would make
  * mappings of memory that a pointer reaches. Unlike a preload this costs other programs nothing. */
 long ldso_openat(struct space_slot *self, long nr, const long a[6])
 {
-    (void)self, (void)nr;
+    (void)nr;
     const char *ours = space_registry()->xpmem_library, *path = (const char *)a[1];
+    if (path && is_gpu_library(path))
+        atomic_store_explicit(&self->interpose.gpu_library, 1, memory_order_relaxed);
     if (path && ours[0] && text_equal(text_file_name(path), "libxpmem.so.0")) {
         long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);
         if (fd >= 0) /* else ours cannot be reached from here: chroot */

@@ -108,7 +108,7 @@
     ROW(struct space_slot, guard_rights, 468, 4) \
     ROW(struct space_slot, program, 472, 256) \
     ROW(struct space_slot, stats, 728, 48) \
-    ROW(struct space_slot, interpose, 776, 6360) \
+    ROW(struct space_slot, interpose, 776, 6368) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -130,7 +130,8 @@
     ROW(struct space_interpose, call_fault, 176, 8) \
     ROW(struct space_interpose, peer, 184, 4) \
     ROW(struct space_interpose, break_flags, 188, 4) \
-    ROW(struct space_interpose, intervals, 192, 6168) \
+    ROW(struct space_interpose, gpu_library, 192, 4) \
+    ROW(struct space_interpose, intervals, 200, 6168) \
     ROW(struct space_intervals, used, 0, 4) \
     ROW(struct space_intervals, has_spill, 4, 4) \
     ROW(struct space_intervals, words, 8, 2048) \

@@ -53,6 +53,10 @@ struct space_interpose {
     _Atomic uintptr_t call_fault;    /* interpose_call_fault */
     _Atomic uint32_t peer;           /* slot index of the last copy's peer: a hint */
     _Atomic uint32_t break_flags;    /* SPACE_BREAK_… */
+    /* Set when ld.so opens the library of a GPU, by any thread of the task; the MPI layer in the
+     * same task reads it. Relaxed: the thread that uses the library has loaded it, or was told so.
+     */
+    _Atomic uint32_t gpu_library;
     struct space_intervals intervals[INTERVALS_KINDS];
 };
 

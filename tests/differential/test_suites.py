@@ -95,3 +95,24 @@ def test_jtreg_suite_both_ways(tmp_path):
     assert said in done.stdout, done
     assert "| OpenJDK java/lang | 4 | 2 | 1 | 0 | 1 | 0 |" in done.stdout, done
     assert done.returncode == 1 and not done.stderr, done
+
+
+# Ends alike on both ranks but for one test, which fails in a task.
+MPI4PY = """
+import os, sys
+is_task = "ONESPACE_TASK_ID" in os.environ
+print("testAlike (test_rma.TestRMA.testAlike) ... ok", file=sys.stderr)
+print("testSkipped (test_rma.TestRMA.testSkipped) ... skipped 'a reason'", file=sys.stderr)
+print("testDiffers (test_rma.TestRMA.testDiffers) ...", "FAIL" if is_task else "ok", file=sys.stderr)
+sys.exit("^test_rma\\\\.py$" not in sys.argv)
+"""
+
+
+def test_mpi4py_suite_both_ways(tmp_path):
+    MPIS["mpich"].needed()
+    (tmp_path / "main.py").write_text(MPI4PY)
+    (tmp_path / "test_rma.py").touch()
+    done = suites("mpi4py", tmp_path)
+    assert "differs: testDiffers (test_rma.TestRMA.testDiffers): process ok, task FAIL; again: " in done.stdout, done
+    assert "| mpi4py | 4 | 3 | 2 | 1 | 1 | 0 |" in done.stdout, done
+    assert done.returncode == 1 and not done.stderr, done

@@ -32,6 +32,13 @@ def test_waiting_ranks_make_the_librarys_progress(job, guests, stock_mpi):
     assert sorted(lines) == right(2)
 
 
+@pytest.mark.parametrize("name", ["mpich", "openmpi", "wheel-mpich"])
+def test_one_address_for_both_sides_may_have_data_apart(job, guests, mpi_named, name):
+    """MPI_BOTTOM, and two parts of one array: MPICH refuses one address only with the same counts and types."""
+    mpi = mpi_named(name)
+    assert sorted(lines_of(job, mpi, 2, [*ON, guests.mpi(mpi, "mpi_collectives_bottom")])) == right(2)
+
+
 def test_operations_need_little_stack(job, guests, distributions_mpi):
     """User-level threads have small ones."""
     lines = lines_of(job, distributions_mpi, 2, [*ON, guests.mpi(distributions_mpi, "mpi_collectives_stack")])

@@ -1,6 +1,9 @@
 """MPI windows of ranks that are tasks of one space: one memory, whatever the MPI library (docs/mpi-layer.md)."""
+import collections
 import os
+import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -84,6 +87,14 @@ def test_calls_beyond_a_part_or_outside_of_epochs_are_errors(job, guests, mpi_na
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
+def test_origins_in_the_memory_of_a_gpu(job, guests, stock_mpi):
+    """A library in place of CUDA's, which the program loads while an epoch is open."""
+    library = guests.build("cuda_device.c", ("cc",), ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"), "libcuda.so.1")
+    command = stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, "mpi_window_device"), library])
+    result = job.run(command, timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+
+
 def test_failure_says_why(job, guests, stock_mpi):
     result = run_cases(job, guests, stock_mpi, ["failure_is_everybodys"])
     assert "cannot allocate the" in result.err and "displacement unit of 0" in result.err, str(result)
@@ -103,6 +114,27 @@ def test_preloaded_profiling_tool_sees_windows(job, guests, stock_mpi):
     result = job.run(stock_mpi.command(2, words), timeout=TIME)
     assert result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
     assert result.err.count("tool: a window") == 2, str(result)
+
+
+def traced(job, mpi, program, directory, run):
+    """What EZTrace has recorded: how many calls of each function, messages and ends of operations of each rank."""
+    command = ["eztrace", "-o", directory, "-t", mpi.name, *run, program]
+    result = job.run(mpi.command(2, command), timeout=TIME, env=mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
+    trace, = directory.glob("*/*.otf2")
+    text = subprocess.run(["otf2-print", trace], capture_output=True, text=True, timeout=TIME, check=True).stdout
+    events = re.findall(r'^(ENTER|MPI_\w+) +(\d+) +\d+ +(?:Region: "(\w+)"|(?:Operation: (\w+))?)', text, re.M)
+    return collections.Counter(events)
+
+
+def test_real_profiling_tool_counts_the_same_calls(job, guests, distributions_mpi, tmp_path, tool):
+    """EZTrace is preloaded, also into the shims, and finds the library's functions by dlsym(RTLD_NEXT)."""
+    tool("eztrace", "eztrace")
+    tool("otf2-print", "otf2-tools")
+    program = guests.mpi(distributions_mpi, "mpi_traced")
+    process, task = (traced(job, distributions_mpi, program, tmp_path / name, run)
+                     for name, run in (("process", []), ("task", RUN)))
+    assert process == task and sum(process.values()) > 300, f"processes {process}, tasks {task}"
 
 
 def test_jobs_with_processes_have_mpis_windows(job, guests, stock_mpi):

@@ -51,8 +51,7 @@ int collective_alltoall(MPI_Comm comm, const struct many *from, const struct man
         int error = exchange_many(&call, to, USE_RECEIVES, &taking.shape);
         if (error == MPI_SUCCESS)
             error = exchange_many(&call, given, in_place ? USE_RECEIVES : USE_SENDS, &shape);
-        if (error == MPI_SUCCESS &&
-            exchange_is_aliased(from->buffer, to->buffer, &call, &to->places))
+        if (error == MPI_SUCCESS && exchange_is_aliased(&call, from, to))
             error = MPI_ERR_BUFFER;
         if (error == MPI_SUCCESS)
             error = turn(&call, given, &shape, in_place, &taking);

@@ -147,13 +147,13 @@ int exchange_many(const struct exchange *call, const struct many *many, enum use
     return result;
 }
 
-int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
-                        const struct places *places)
+int exchange_is_aliased(const struct exchange *call, const struct many *from, const struct many *to)
 {
-    if (from != to || exchange_may_alias())
+    if (from->buffer != to->buffer || from->places.counts != to->places.counts ||
+        from->types != to->types || (!to->types && from->type != to->type) || exchange_may_alias())
         return 0;
     for (int i = 0; i < call->ranks; i++)
-        if (places_count(places, i))
+        if (places_count(&to->places, i))
             return 1;
     return 0;
 }

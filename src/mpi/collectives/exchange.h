@@ -91,9 +91,10 @@ int exchange_one(const struct one *one, enum use use, struct piece *piece);
 /* *shape: of all of `many` but Alltoallw's, which has one for each rank. */
 int exchange_many(const struct exchange *call, const struct many *many, enum use use,
                   struct shape *shape);
-/* Whether a rank may not give to each and get from each so: with some data, at the same address. */
-int exchange_is_aliased(const void *from, const void *to, const struct exchange *call,
-                        const struct places *places);
+/* Whether a rank may not give to each and get from each so: with some data, at the same address,
+ * and, as MPICH compares them, with the same counts and types. */
+int exchange_is_aliased(const struct exchange *call, const struct many *from,
+                        const struct many *to);
 /* Whether a rank that gathers gives what lies where it is gathered, or one that scatters gets it
  * where it lies: the cases that MPICH refuses. */
 int exchange_is_own_place(const struct exchange *call, const struct one *one,

@@ -355,8 +355,7 @@ int nodes_alltoall(const struct nodes *nodes, const struct many *from, const str
     const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
     const struct exchange call = {.ranks = nodes->ranks};
     if (to->places.vary || exchange_many(&call, to, USE_RECEIVES, &reading.shape) != 0 ||
-        exchange_many(&call, given, USE_SENDS, &shape) != 0 ||
-        exchange_is_aliased(from->buffer, to->buffer, &call, &to->places))
+        exchange_many(&call, given, USE_SENDS, &shape) != 0 || exchange_is_aliased(&call, from, to))
         return 0;
     const struct piece all = {given->buffer, given->places.count * nodes->ranks, shape};
     size_t ranks = (size_t)nodes->ranks, most = ranks * (size_t)nodes->most_here,

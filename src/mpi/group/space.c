@@ -59,6 +59,13 @@ static int was_started(const struct space *space, int number)
                        atomic_load_explicit(&space->departures, memory_order_acquire) == 0);
 }
 
+const _Atomic uint32_t *space_gpu_library(void)
+{
+    const struct space_slot *slot = own_slot();
+    int is_told = slot && space_has_self() && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE);
+    return is_told ? &slot->interpose.gpu_library : NULL;
+}
+
 int space_lacks_ranks(void)
 {
     static _Atomic int are_missing = -1; /* all threads find the same */

@@ -20,6 +20,9 @@ enum collectives_wanted space_wants_collectives(void);
 /* Where a task counts the layer's collective operations; only if it wants them. */
 _Atomic uint64_t *space_collectives_counter(void);
 
+/* Where a task is told that it has opened the library of a GPU; NULL: this process is not told. */
+const _Atomic uint32_t *space_gpu_library(void);
+
 /* Whether some rank of the job on this node is known to lack the layer: it is a process, not a task
  * of this space, or has --mpi-layer off. All tasks on the node get the same answer after MPI_Init.
  */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mpi/rma/count.h"
+#include "mpi/rma/device.h"
 #include "mpi/rma/update.h"
 #include "mpi/types/reduce.h"
 #include "mpi/types/walk.h"
@@ -201,9 +202,9 @@ static int find_bounds(MPI_Datatype type, MPI_Count count, int64_t *lower, int64
     return error == MPI_SUCCESS ? layouts_bounds(layouts, count, lower, upper) : error;
 }
 
-int direct_accumulate(struct window *window, const struct transfer *origin,
-                      const struct transfer *result, int rank, MPI_Aint displacement,
-                      MPI_Count count, MPI_Datatype type, MPI_Op op)
+static int accumulate_host(struct window *window, const struct transfer *origin,
+                           const struct transfer *result, int rank, MPI_Aint displacement,
+                           MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     if (count < 0 || origin->count < 0)
         return MPI_ERR_COUNT;
@@ -218,6 +219,35 @@ int direct_accumulate(struct window *window, const struct transfer *origin,
     return error == MPI_SUCCESS ? accumulate(window, origin, result, rank, &target, op) : error;
 }
 
+static int accumulate_any(struct window *window, const struct transfer *origin,
+                          const struct transfer *result, int rank, MPI_Aint displacement,
+                          MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+    struct transfer given = *origin, fetched = result ? *result : (struct transfer){0};
+    struct device_copy source = {0}, sink = {0};
+    int has_origin = op != MPI_NO_OP && origin->count > 0, error = MPI_SUCCESS;
+    if (rank == MPI_PROC_NULL || count < 0 || origin->count < 0 || (result && result->count < 0))
+        return accumulate_host(window, origin, result, rank, displacement, count, type, op);
+    if (has_origin)
+        error = device_fetch(&given, &source);
+    if (error == MPI_SUCCESS && result)
+        error = device_fetch(&fetched, &sink);
+    if (error == MPI_SUCCESS)
+        error = accumulate_host(window, &given, result ? &fetched : NULL, rank, displacement, count,
+                                type, op);
+    int returned = device_return(&sink, error == MPI_SUCCESS);
+    (void)device_return(&source, 0);
+    return error != MPI_SUCCESS ? error : returned;
+}
+
+int direct_accumulate(struct window *window, const struct transfer *origin,
+                      const struct transfer *result, int rank, MPI_Aint displacement,
+                      MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+    return (device_is_possible() ? accumulate_any : accumulate_host)(window, origin, result, rank,
+                                                                     displacement, count, type, op);
+}
+
 static inline void swap_if_equal(char *address, const void *origin, const void *compare,
                                  void *result, size_t size)
 {
@@ -226,8 +256,8 @@ static inline void swap_if_equal(char *address, const void *origin, const void *
         memcpy(address, origin, size);
 }
 
-int direct_compare_and_swap(struct window *window, const void *origin, const void *compare,
-                            void *result, MPI_Datatype type, int rank, MPI_Aint displacement)
+static int swap_host(struct window *window, const void *origin, const void *compare, void *result,
+                     MPI_Datatype type, int rank, MPI_Aint displacement)
 {
     int error = MPI_SUCCESS;
     if (rank == MPI_PROC_NULL)
@@ -252,4 +282,31 @@ int direct_compare_and_swap(struct window *window, const void *origin, const voi
     direct_release(window, rank, lines);
     direct_count_end(window, rank);
     return MPI_SUCCESS;
+}
+
+static int swap_any(struct window *window, const void *origin, const void *compare, void *result,
+                    MPI_Datatype type, int rank, MPI_Aint displacement)
+{
+    struct transfer all[3] = {
+        {(void *)origin, 1, type}, {(void *)compare, 1, type}, {result, 1, type}};
+    struct device_copy copies[3] = {0};
+    int error = MPI_SUCCESS;
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    for (int i = 0; i < 3 && error == MPI_SUCCESS; i++)
+        error = device_fetch(&all[i], &copies[i]);
+    if (error == MPI_SUCCESS)
+        error = swap_host(window, all[0].address, all[1].address, all[2].address, type, rank,
+                          displacement);
+    int returned = device_return(&copies[2], error == MPI_SUCCESS);
+    (void)device_return(&copies[0], 0);
+    (void)device_return(&copies[1], 0);
+    return error != MPI_SUCCESS ? error : returned;
+}
+
+int direct_compare_and_swap(struct window *window, const void *origin, const void *compare,
+                            void *result, MPI_Datatype type, int rank, MPI_Aint displacement)
+{
+    return (device_is_possible() ? swap_any : swap_host)(window, origin, compare, result, type,
+                                                         rank, displacement);
 }

@@ -1,5 +1,6 @@
 /* src/mpi/rma/copy.c: MPI_Put and MPI_Get. */
 #include "mpi/rma/count.h"
+#include "mpi/rma/device.h"
 #include "mpi/types/layout.h"
 
 static int check(const struct transfer *origin, MPI_Count count)
@@ -88,14 +89,30 @@ static int copy(struct window *window, enum direct_use way, const struct transfe
     return result;
 }
 
+static int copy_any(struct window *window, enum direct_use way, const struct transfer *origin,
+                    int rank, MPI_Aint displacement, MPI_Count count, MPI_Datatype type)
+{
+    struct transfer host = *origin;
+    struct device_copy device;
+    int result = check(origin, count);
+    if (rank == MPI_PROC_NULL || result != MPI_SUCCESS ||
+        (result = device_fetch(&host, &device)) != MPI_SUCCESS)
+        return result;
+    result = copy(window, way, &host, rank, displacement, count, type);
+    int returned = device_return(&device, way == DIRECT_GET && result == MPI_SUCCESS);
+    return result != MPI_SUCCESS ? result : returned;
+}
+
 int direct_put(struct window *window, const struct transfer *origin, int rank,
                MPI_Aint displacement, MPI_Count count, MPI_Datatype type)
 {
-    return copy(window, DIRECT_PUT, origin, rank, displacement, count, type);
+    return (device_is_possible() ? copy_any : copy)(window, DIRECT_PUT, origin, rank, displacement,
+                                                    count, type);
 }
 
 int direct_get(struct window *window, const struct transfer *origin, int rank,
                MPI_Aint displacement, MPI_Count count, MPI_Datatype type)
 {
-    return copy(window, DIRECT_GET, origin, rank, displacement, count, type);
+    return (device_is_possible() ? copy_any : copy)(window, DIRECT_GET, origin, rank, displacement,
+                                                    count, type);
 }

@@ -4,6 +4,7 @@
 #include "mpi/group/progress.h"
 #include "mpi/group/shared.h"
 #include "mpi/rma/count.h"
+#include "mpi/rma/device.h"
 #include "mpi/rma/intra_node.h"
 
 size_t direct_size(int ranks)
@@ -44,6 +45,7 @@ void direct_join(struct window *window)
     mine->base = window->base;
     mine->size = window->size;
     mine->disp_unit = window->disp_unit;
+    device_look();
     /* MPI knows the epochs of a window that spans nodes. */
     if (!window->direct || !library_checks_epochs(window))
         atomic_store_explicit(&window->epochs, WINDOW_EPOCH_UNCHECKED, memory_order_relaxed);
