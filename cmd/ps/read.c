@@ -364,6 +364,8 @@ static long list_members(struct reading *reading, long error)
 
 void ps_free(struct ps_space *space)
 {
+    for (unsigned i = 0; i < space->task_count; i++)
+        free(space->tasks[i].out_of_range);
     free(space->tasks);
     free(space->channels);
     free(space->shared);

@@ -81,6 +81,12 @@ def test_memory_of_the_gpu_is_shared_between_tasks_of_a_space(job, tmp_path):
     assert result.code == 0 and sorted(result.lines) == ["export: taken", "import: right"], result
 
 
+def test_origins_of_puts_and_gets_in_the_memory_of_the_gpu(job, guests, stock_mpi):
+    command = stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, "mpi_window_device"), PROGRAMS / "gpu-memory.so"])
+    result = job.run(command, timeout=120, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], result
+
+
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_pytorch(job, tasks):
     if job.run(["python3", "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"]).code != 0:

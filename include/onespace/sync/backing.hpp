@@ -49,7 +49,7 @@ namespace detail
 {
 
 inline constexpr std::uint64_t control_magic = 0x31636e7973656e6f; // "onesync1"
-inline constexpr std::uint32_t control_abi = 5;
+inline constexpr std::uint32_t control_abi = 6;
 
 // A rank's state that the rest of its team can see. The offsets of the first three fields must not
 // change in future layouts, so that ranks with different layouts can detect it.

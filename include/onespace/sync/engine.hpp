@@ -83,7 +83,10 @@ template <member Member> class engine
     void reduce(const void *in, void *out, std::size_t bytes, std::size_t element, Combine &combine,
                 bool commutes, int root)
     {
-        bool climbs = commutes && how_ != algorithm::flat && bytes <= slots<Member>::medium_room;
+        // To all ranks the result is a second message, which has room only if the first is short.
+        bool climbs = commutes && how_ != algorithm::flat &&
+                      bytes <= (root == everybody ? slots<Member>::medium_room
+                                                  : slots<Member>::long_room);
         if (!is_small(bytes) && !climbs)
             return large_reduce(bytes_of(in), bytes_of(out), bytes, element, combine, root);
         bool gets = root == everybody || root == member_.rank();

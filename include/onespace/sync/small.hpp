@@ -53,7 +53,7 @@ void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Com
                                int root)
 {
     const auto &links = member_.links_from(root);
-    alignas(std::max_align_t) std::byte sum[slots<Member>::medium_room];
+    alignas(std::max_align_t) std::byte sum[slots<Member>::long_room];
     copy(sum, in, bytes);
     // Children with the smallest subtrees are ready first.
     for (auto child = links.children.rbegin(); child != links.children.rend(); ++child)
