@@ -84,9 +84,9 @@ template <member Member> class engine
                 bool commutes, int root)
     {
         // To all ranks the result is a second message, which has room only if the first is short.
-        bool climbs = commutes && how_ != algorithm::flat &&
-                      bytes <= (root == everybody ? slots<Member>::medium_room
-                                                  : slots<Member>::long_room);
+        bool climbs =
+            commutes && how_ != algorithm::flat &&
+            bytes <= (root == everybody ? slots<Member>::medium_room : slots<Member>::long_room);
         if (!is_small(bytes) && !climbs)
             return large_reduce(bytes_of(in), bytes_of(out), bytes, element, combine, root);
         bool gets = root == everybody || root == member_.rank();
