@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "../lib/workers.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
@@ -40,12 +40,12 @@ static int *map_aligned(const struct array *array, int fd)
     char *room = mmap(NULL, array->size + ARRAY_HUGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
-        crew_fail("no room for the array", errno);
+        worker_fail("no room for the array", errno);
     room += -(uintptr_t)room % ARRAY_HUGE;
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void *memory = mmap(room, array->size, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
     if (memory == MAP_FAILED)
-        crew_fail("the array cannot be mapped", errno);
+        worker_fail("the array cannot be mapped", errno);
     madvise(memory, array->size, array->page == ARRAY_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return memory;
 }
@@ -54,7 +54,7 @@ static int open_shared(const struct array *array, int flags)
 {
     int fd = shm_open(array->name, O_RDWR | flags, 0600);
     if (fd < 0)
-        crew_fail(array->name, errno);
+        worker_fail(array->name, errno);
     return fd;
 }
 
@@ -62,7 +62,7 @@ static int *map_shared(const struct array *array)
 {
     int fd = open_shared(array, O_CREAT | O_EXCL);
     if (ftruncate(fd, (off_t)array->size) != 0)
-        crew_fail("the size of the shared memory", errno);
+        worker_fail("the size of the shared memory", errno);
     int *memory = map_aligned(array, fd);
     close(fd);
     return memory;
@@ -114,7 +114,7 @@ static void *xpmem_function(const char *name)
     void *library = dlopen("libxpmem.so.0", RTLD_NOW);
     void *function = library ? dlsym(library, name) : NULL;
     if (!function)
-        crew_fail(dlerror(), ENOENT);
+        worker_fail(dlerror(), ENOENT);
     return function;
 }
 
@@ -128,7 +128,7 @@ static void make_segment(struct array *array)
     *(void **)&make = xpmem_function("xpmem_make");
     array->segment = make(array->address, array->size, XPMEM_PERMIT_MODE, (void *)(uintptr_t)0600);
     if (array->segment <= 0)
-        crew_fail("xpmem_make", errno);
+        worker_fail("xpmem_make", errno);
 }
 
 static volatile int *attach_segment(const struct array *array)
@@ -140,10 +140,10 @@ static volatile int *attach_segment(const struct array *array)
     struct xpmem_addr address = {
         .apid = get(array->segment, XPMEM_RDWR, XPMEM_PERMIT_MODE, (void *)(uintptr_t)0600)};
     if (address.apid <= 0)
-        crew_fail("xpmem_get", errno);
+        worker_fail("xpmem_get", errno);
     void *memory = attach(address, array->size, NULL);
     if (memory == MAP_FAILED)
-        crew_fail("xpmem_attach", errno);
+        worker_fail("xpmem_attach", errno);
     return memory;
 }
 

@@ -7,7 +7,7 @@
 
 #define ARRAY_HUGE ((size_t)2 << 20)
 
-/* The first three match the kinds of crew.h. */
+/* The first three match the kinds of workers.h. */
 enum array_way { ARRAY_THREADS, ARRAY_TASKS, ARRAY_PROCESSES, ARRAY_XPMEM, ARRAY_WAYS };
 
 struct array { /* visible to both workers; written by the creator before their barrier */

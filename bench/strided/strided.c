@@ -20,15 +20,15 @@
 #include <unistd.h>
 
 #include "array.h"
-#include "crew.h"
-#include "ticks.h"
+#include "../lib/workers.h"
+#include "../lib/bench.h"
 
 #define INTERRUPTED_S 50e-6
 
 enum { STRIDE = 64, PAGE = 4096, WARM_UP = 512, TIMER_ROUNDS = 1000 };
 
 struct block {
-    struct crew crew;
+    struct workers workers;
     struct array array;
     int writes;
     double seconds, span_ticks; /* the same span in both units, for conversion */
@@ -95,18 +95,18 @@ static void access_array(struct block *block, volatile int *array)
     timed_run(block, array, accesses(block));
 }
 
-void crew_work(int number, struct crew *crew)
+void worker_run(int number, struct workers *workers)
 {
-    struct block *block = (struct block *)crew;
-    crew_bind(number);
+    struct block *block = (struct block *)workers;
+    worker_bind(number);
     if (number == 0)
         array_make(&block->array);
-    crew_barrier(crew); /* the array exists */
+    workers_barrier(workers); /* the array exists */
     if (number == 1 && !*block->array.missing) {
         volatile int *array = array_find(&block->array);
         access_array(block, array);
     }
-    crew_barrier(crew); /* the array is no longer needed */
+    workers_barrier(workers); /* the array is no longer needed */
 }
 
 /* Of the selected accesses, without those that the system interrupted. */
@@ -149,7 +149,7 @@ static void print(const struct block *block, long first, long last)
 
 int main(int argc, char **argv)
 {
-    crew_enter(argc, argv);
+    workers_enter(argc, argv);
     struct array array = {0};
     if (argc == 7) {
         array.page = strtoul(argv[3], NULL, 10);
@@ -165,16 +165,17 @@ int main(int argc, char **argv)
         return 2;
     }
     struct block *block =
-        crew_block(sizeof(*block) + array.size / STRIDE * sizeof(block->ticks[0]));
+        workers_allocate(sizeof(*block) + array.size / STRIDE * sizeof(block->ticks[0]));
     block->array = array;
     block->writes = writes;
     snprintf(block->array.name, sizeof(block->array.name), "/onespace-strided-%d", getpid());
-    enum crew_kind kind = array.way == ARRAY_XPMEM ? CREW_PROCESSES : crew_kind_of(argv[1]);
-    crew_start(kind, 2, &block->crew);
-    crew_barrier(&block->crew);
-    crew_barrier(&block->crew);
+    enum worker_kind kind =
+        array.way == ARRAY_XPMEM ? WORKER_PROCESSES : worker_kind_by_name(argv[1]);
+    workers_start(kind, 2, &block->workers);
+    workers_barrier(&block->workers);
+    workers_barrier(&block->workers);
     array_end(&block->array);
-    crew_end();
+    workers_join();
     if (*block->array.missing)
         printf("skip %s\n", block->array.missing);
     else
