@@ -8,8 +8,8 @@
 
 #include "arch/keys.h"
 #include "cmd/lib/commands.h"
-#include "cmd/lib/kernel.h"
 #include "cmd/run/run.h"
+#include "runtime/kernel.h"
 #include "shim/defaults.h"
 #include "shim/launcher.h"
 #include "shim/shim.h"
@@ -154,7 +154,8 @@ int command_run(int argc, char **argv)
     if (check_proc() < 0)
         return EXIT_FAILURE;
     launcher_find(&launcher);
-    if (kernel_check("onespace run", launcher.local_rank <= 0) < 0) /* said once for a job */
+    if (kernel_check(launcher.local_rank <= 0 ? "onespace run" : NULL) <
+        0) /* said once for a job */
         return EXIT_FAILURE;
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;
