@@ -209,6 +209,19 @@ static void unmark_dontfork(struct space *space, struct space_slot *slot)
     }
 }
 
+/* The kernel keeps contexts with the memory of all. Waits for what they have in flight, so that the
+ * turn to change the map must not be held. What the program has destroyed by a call that is not
+ * interposed fails. */
+static void destroy_contexts(struct space_slot *slot)
+{
+    uint32_t used = intervals_used(slot, INTERVALS_AIO);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_AIO, i), 0);
+        for (uintptr_t at = interval_start(word); at < interval_end(word); at += ARCH_PAGE)
+            raw(__NR_io_destroy, at);
+    }
+}
+
 /* PRESENT -> ASKED -> GOING, or back to PRESENT if the memory is held. */
 static void try_reclaim(struct space *space, struct space_slot *owner)
 {
@@ -228,6 +241,8 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
  * fail for all of them: then each by itself. */
 static void unmap_run(struct space *space, struct unmapper_run run)
 {
+    for (unsigned i = run.first; i < run.first + run.count; i++)
+        destroy_contexts(&space->slots[i]);
     uint32_t begun = turn_begin(space);
     for (unsigned i = run.first; i < run.first + run.count; i++) {
         unmark_dontfork(space, &space->slots[i]);

@@ -222,6 +222,49 @@ TEST_F(kernel_places, rings_are_killed_with_requests_in_flight)
     expect_nothing_left();
 }
 
+// The kernel destroys a context with the memory, and the space does when its task has ended: its
+// ring is a mapping, outside of the task's range.
+TEST_F(kernel_places, contexts_of_asynchronous_io_end_with_their_tasks)
+{
+    std::string file = testing::TempDir() + "onespace-aio." + std::to_string(getpid());
+    std::ofstream(file) << std::string(1 << 20, 'x');
+    Outcome outcome = as_task(places("aio-end", file));
+    if (outcome.status == Not_allowed)
+        GTEST_SKIP() << "this kernel has no asynchronous I/O";
+    for (int i = 0; i < 10; i++)
+        EXPECT_EQ(as_task(places("aio-end", file)), exits("reading\n"));
+    for (int round = 0; round < (want_long() ? 100 : 5); round++)
+        kill_all_at_once(places("aio", file), "reading");
+    EXPECT_EQ(as_task(places("aio-destroy", file)), exits("reading\n"));
+    std::filesystem::remove(file);
+    expect_nothing_left();
+}
+
+// Where a context's name was destroyed unseen, by an instruction that is not interposed, the kernel
+// gives it to another task, whose context stays.
+TEST_F(kernel_places, context_under_a_name_that_was_another_tasks_stays)
+{
+    std::string file = testing::TempDir() + "onespace-aio-name." + std::to_string(getpid());
+    std::ofstream(file) << std::string(1 << 20, 'x');
+    {
+        Task first(places("aio-unseen", file));
+        std::string name = first.line();
+        if (name.empty()) {
+            EXPECT_EQ(first.finish().status, Not_allowed);
+            GTEST_SKIP() << "this kernel has no asynchronous I/O";
+        }
+        Task second(places("aio-named", file));
+        EXPECT_EQ(second.line(), name);
+        first.kill();
+        EXPECT_EQ(first.wait(), SIGKILL);
+        EXPECT_TRUE(eventually([] { return probe_slots() == 1; }));
+        second.write_line("");
+        EXPECT_EQ(second.finish(), exits("reading\n"));
+    }
+    std::filesystem::remove(file);
+    expect_nothing_left();
+}
+
 // TSYNC is for the threads of one process, which a task is.
 TEST_F(kernel_places, a_filter_for_all_threads_is_one_tasks)
 {

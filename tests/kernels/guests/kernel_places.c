@@ -11,6 +11,9 @@
  *   balance MS          moves its pages to the node where they are
  *   aio FILE            reads FILE asynchronously until it is killed
  *   aio-end FILE        reads once, and ends without io_destroy
+ *   aio-destroy FILE    reads once, and calls io_destroy
+ *   aio-unseen FILE     makes a context, destroys it by an instruction of its own, says its name
+ *   aio-named FILE      says its context's name, and reads after a line of input
  *   ring ROUNDS         reads a pipe by io_uring, and has reads of an empty one in flight
  *   synchronise         installs a filter in all threads, which denies getppid
  *   unfiltered          whether getppid works
@@ -352,37 +355,66 @@ static int balance(long ms)
 
 /* ---- Asynchronous I/O: a context belongs to the memory, not to the process ---- */
 
-static int read_asynchronously(const char *path, int is_once)
+enum { DEPTH = 8, PIECE = 1 << 16 }; /* requests in flight, bytes each */
+
+static void read_all_pieces(aio_context_t context, int fd, char *memory)
 {
-    enum { DEPTH = 8, PIECE = 1 << 16 };
+    struct iocb requests[DEPTH] = {{0}};
+    struct io_event events[DEPTH];
+    for (int i = 0; i < DEPTH; i++) {
+        struct iocb *request = &requests[i];
+        request->aio_fildes = (unsigned)fd;
+        request->aio_lio_opcode = IOCB_CMD_PREAD;
+        request->aio_buf = (uintptr_t)memory + (unsigned)i * PIECE;
+        request->aio_nbytes = PIECE;
+        check(syscall(SYS_io_submit, context, 1, &request) == 1, "io_submit");
+    }
+    check(syscall(SYS_io_getevents, context, DEPTH, DEPTH, events, NULL) == DEPTH, "io_getevents");
+    for (int i = 0; i < DEPTH; i++)
+        check(events[i].res == PIECE, "a read");
+}
+
+static void destroy_unseen(aio_context_t context)
+{
+#ifdef __x86_64__
+    long result = SYS_io_destroy;
+    __asm__ volatile("nop; syscall" : "+a"(result) : "D"(context) : "rcx", "r11", "memory");
+    check(result == 0, "io_destroy");
+#endif
+}
+
+static int read_asynchronously(const char *path, const char *what)
+{
     aio_context_t context = 0;
     if (syscall(SYS_io_setup, DEPTH, &context) != 0)
         return errno == ENOSYS || errno == EPERM ? NOT_ALLOWED : 1;
     int fd = open(path, O_RDONLY);
     check(fd >= 0, path);
     char *memory = map(DEPTH * PIECE);
-    for (long round = 0; round == 0 || !is_once; round++) {
-        struct iocb requests[DEPTH] = {{0}};
-        struct io_event events[DEPTH];
-        for (int i = 0; i < DEPTH; i++) {
-            struct iocb *request = &requests[i];
-            request->aio_fildes = (unsigned)fd;
-            request->aio_lio_opcode = IOCB_CMD_PREAD;
-            request->aio_buf = (uintptr_t)memory + (unsigned)i * PIECE;
-            request->aio_nbytes = PIECE;
-            check(syscall(SYS_io_submit, context, 1, &request) == 1, "io_submit");
-        }
-        check(syscall(SYS_io_getevents, context, DEPTH, DEPTH, events, NULL) == DEPTH,
-              "io_getevents");
-        for (int i = 0; i < DEPTH; i++)
-            check(events[i].res == PIECE, "a read");
-        if (round == 0)
-            say("reading");
+    int is_named = strcmp(what, "aio-named") == 0, is_unseen = strcmp(what, "aio-unseen") == 0;
+    if (is_unseen)
+        destroy_unseen(context);
+    if (is_named || is_unseen) {
+        printf("%lx\n", (unsigned long)context);
+        fflush(stdout);
+        wait_for_line();
     }
+    if (is_unseen)
+        return 0;
+    read_all_pieces(context, fd, memory);
+    say("reading");
+    while (strcmp(what, "aio") == 0)
+        read_all_pieces(context, fd, memory);
+    if (strcmp(what, "aio-destroy") == 0)
+        check(syscall(SYS_io_destroy, context) == 0 && syscall(SYS_io_destroy, context) == -1 &&
+                  errno == EINVAL,
+              "io_destroy");
     return 0;
 }
 
 /* ---- A ring, mapped by the libc ---- */
+
+enum { RING_ENTRIES = 8 };
 
 struct ring {
     int fd;
@@ -400,9 +432,8 @@ static void *map_ring(const struct ring *ring, size_t size, off_t offset)
 
 static int make_ring(struct ring *ring)
 {
-    enum { DEPTH = 8 };
     memset(ring, 0, sizeof(*ring));
-    ring->fd = (int)syscall(SYS_io_uring_setup, DEPTH, &ring->params);
+    ring->fd = (int)syscall(SYS_io_uring_setup, RING_ENTRIES, &ring->params);
     if (ring->fd < 0 || !(ring->params.features & IORING_FEAT_SINGLE_MMAP))
         return -1;
     const struct io_uring_params *params = &ring->params;
@@ -533,10 +564,8 @@ int main(int argc, char **argv)
         return collapse(number);
     if (strcmp(what, "balance") == 0)
         return balance(number);
-    if (strcmp(what, "aio") == 0)
-        return read_asynchronously(text, 0);
-    if (strcmp(what, "aio-end") == 0)
-        return read_asynchronously(text, 1);
+    if (strncmp(what, "aio", 3) == 0)
+        return read_asynchronously(text, what);
     if (strcmp(what, "ring") == 0)
         return use_ring(number);
     if (strcmp(what, "synchronise") == 0)
