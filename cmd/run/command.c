@@ -28,17 +28,6 @@ static int check_numbers(const struct launcher *launcher)
     return 2;
 }
 
-/* A tool that is preloaded for the program is in this process, too. Tools for MPI programs crash at
- * the end of one that has not used MPI, and the launcher would take that for the rank's end. */
-static int end_without_tools(int status)
-{
-    const char *preloaded = getenv("LD_PRELOAD");
-    if (!preloaded || !*preloaded)
-        return status;
-    fflush(NULL);
-    _exit(status);
-}
-
 static int run_joined(const struct run_options *run, const struct launcher *launcher)
 {
     const struct run_segment *segment = &run->segments[0];
@@ -71,7 +60,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     if (run->verbose && job.number <= 0) /* once for a job on this node */
         verbose_say_job(segment, launcher->is_rank ? launcher->kind : "none", ranks);
     defaults_set(ranks);
-    return end_without_tools(shim_run(&job));
+    return shim_run(&job);
 }
 
 static int refuse_threads(const char *with, const char *why)

@@ -270,11 +270,10 @@ static void finish(struct space *space, struct space_slot *owner)
 }
 
 /* Frees the slots whose memory the unmapper has unmapped. */
-static void finish_unmapped(struct space *space)
+static void finish_run(struct space *space, struct unmapper_run run)
 {
-    for (struct unmapper_run run; (run = unmapper_next_done()).count != 0;)
-        for (unsigned i = run.first; i < run.first + run.count; i++)
-            finish(space, &space->slots[i]);
+    for (unsigned i = run.first; i < run.first + run.count; i++)
+        finish(space, &space->slots[i]);
 }
 
 static int is_going(const struct space_slot *owner)
@@ -293,17 +292,17 @@ void holds_wanted(struct space *space, struct space_slot *const *owners, unsigne
         while (next < count && owners[next] == owners[next - 1] + 1 && is_going(owners[next]))
             next++;
         struct unmapper_run run = {(uint16_t)space_slot_index(space, owners[first]),
-                                   (uint16_t)(next - first)};
-        unmapper_post(space, run, unmap_run);
+                                   (uint16_t)(next - first), unmap_run, finish_run};
+        unmapper_post(space, run);
     }
     /* So that memory is usually gone when a waiter learns of the end. */
     unmapper_await(UNMAP_WAIT_NS);
-    finish_unmapped(space);
+    unmapper_finish(space);
 }
 
 void holds_reclaim(struct space *space)
 {
-    finish_unmapped(space);
+    unmapper_finish(space);
     if (!atomic_load(&space->holds_pending) || !atomic_exchange(&space->holds_changed, 0))
         return;
     atomic_store(&space->holds_pending, 0);
