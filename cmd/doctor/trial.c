@@ -21,8 +21,8 @@
 #include "elf/elf.h"
 #include "host/runtime_dir.h"
 #include "onespace.h"
-#include "registry/layout.h"
-#include "task/spawn/agent_path.h"
+#include "space/layout.h"
+#include "spawn/spawn.h"
 
 static void say_agent(void)
 {

@@ -20,7 +20,8 @@
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
 #include "base/process.h"
-#include "space/shared.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
 
 #define REAPER_NAME "onespace-reaper"
 

@@ -17,8 +17,8 @@
 #include "base/futex.h"
 #include "base/spin.h"
 #include "call/context.h"
-#include "runtime/locking.h"
-#include "space/self.h"
+#include "space/force_locking.h"
+#include "space/member.h"
 
 enum {
     GAP = 64 * 1024,     /* a signal frame with all registers that there are, and its handler */

@@ -11,8 +11,8 @@
 #include "base/raw.h"
 #include "insitu/abi_rows.h"
 #include "onespace.h"
-#include "runtime/locking.h"
-#include "space/self.h"
+#include "space/force_locking.h"
+#include "space/member.h"
 
 INSITU_ROWS(SHARED_ASSERT)
 

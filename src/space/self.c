@@ -1,5 +1,5 @@
 /* src/space/self.c: see self.h. */
-#include "space/self.h"
+#include "space/member.h"
 
 #include <dlfcn.h>
 #include <sys/auxv.h>

@@ -19,7 +19,7 @@ def load():
 WORDS = load()
 
 
-def found(text, path="src/task/spawn/spawn.c"):
+def found(text, path="src/spawn/spawn.c"):
     return [what for _, what, _ in WORDS.find(PurePath(path), text)]
 
 
