@@ -19,9 +19,8 @@
 #include "interpose/thread_mode.h"
 #include "spawn/attach.h"
 #include "api/debugger.h"
-#include "space/force_locking.h"
-#include "api/mappings.h"
 #include "space/member.h"
+#include "api/mappings.h"
 #include "spawn/spawn.h"
 #include "reaper/reaper.h"
 #include "spawn/internal.h"
@@ -144,7 +143,7 @@ int onespace_init(void)
         result = -ENOTSUP;
     else
         result = create_space();
-    if (result >= 0 && locking_begin() < 0)
+    if (result >= 0 && force_libc_locking() < 0)
         result = -EAGAIN;
     pthread_mutex_unlock(&once);
     return (int)result;

@@ -20,7 +20,6 @@
 #include "elf/elf.h"
 #include "space/child.h"
 #include "space/registry.h"
-#include "space/force_locking.h"
 #include "space/member.h"
 
 enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_TIMEOUT_MS = 2000, LOAD_SLICE_MS = 20 };
@@ -276,7 +275,7 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     struct space_slot *slot = space_slot(space, id);
     if (!slot)
         return -ESRCH;
-    int result = locking_begin();
+    int result = force_libc_locking();
     if (result < 0)
         return result;
     if (slot_is_alive(space_state(slot)) && slot != &space->slots[0])

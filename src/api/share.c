@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/futex.h"
-#include "space/force_locking.h"
 #include "space/member.h"
 #include "reaper/reaper.h"
 
@@ -23,7 +22,7 @@ int onespace_export(const char *name, void *address, size_t size)
         return -EPERM;
     int result = check_name(name);
     if (result == 0)
-        result = locking_begin();
+        result = force_libc_locking();
     if (result == 0)
         result = (int)exports_add(space, space_self(), name, address, size);
     if (result == 0)
@@ -69,7 +68,7 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
         return -EPERM;
     int result = !address ? -EINVAL : check_name(name);
     if (result == 0)
-        result = locking_begin();
+        result = force_libc_locking();
     if (result < 0)
         return result;
     uint64_t deadline = futex_deadline(timeout_ms), found_size = 0;

@@ -17,7 +17,6 @@
 #include "base/futex.h"
 #include "base/spin.h"
 #include "call/context.h"
-#include "space/force_locking.h"
 #include "space/member.h"
 
 enum {
@@ -179,7 +178,7 @@ int onespace_call_serve(void)
     if (self->guard_key)
         return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
                                    "without --guard");
-    if (locking_begin() < 0)
+    if (force_libc_locking() < 0)
         return call_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
     int result = call_map_table(space);
     if (result < 0)

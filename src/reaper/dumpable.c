@@ -1,4 +1,5 @@
-/* src/reaper/dumpable.c: see dumpable.h. Freestanding: the reaper runs it, also in a signal handler.
+/* src/reaper/dumpable.c: see dumpable.h. Freestanding: the reaper runs it, also in a signal
+ * handler.
  */
 #include "reaper/reaper.h"
 

@@ -98,7 +98,8 @@ int presence_of_leaving(const struct space *space, int32_t pid);
  * end.
  *
  * Two entries per task, because debuggers skip link maps without a name, and that is what a main
- * program's has: one leads to a link map of ours for the program, the other to those of its ld.so. */
+ * program's has: one leads to a link map of ours for the program, the other to those of its ld.so.
+ */
 
 /* Shows the caller, a task in `slot`, to debuggers: the program `path` (NULL: the link maps name
  * it) loaded at `bias`, its dynamic section, and the first of its ld.so's link maps or 0. All must
@@ -172,7 +173,8 @@ void group_await_loaded(struct space *space, const struct space_slot *self);
  * `reclaim_pending` and then reads the cells. So releasing a living member's memory costs no system
  * call, whatever other members' memory is still held.
  *
- * Calls hold the callee's memory without a cell, by the lender that they have (space/remote_call.h). */
+ * Calls hold the callee's memory without a cell, by the lender that they have
+ * (space/remote_call.h). */
 
 /* Takes a hold of `holder` on `owner`: 0, -EOWNERDEAD when the memory is gone, -EOVERFLOW. */
 long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder);
@@ -254,5 +256,9 @@ void reaper_request(struct space *space, struct space_slot *slot);
 void reaper_kill_survivors(const struct space *space);
 /* 0 if the reaper was killed: the ends of tasks are not reported any more. */
 int reaper_alive(const struct space *space);
+
+/* Makes this program's libc use atomic instructions in its locks: 0, or -EAGAIN if no thread can be
+ * made; it may be called again then. Not from signal handlers. */
+int force_libc_locking(void);
 
 #endif

@@ -335,10 +335,11 @@ struct space {
     _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
     _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
-    _Alignas(64) _Atomic uint32_t map_turn;  /* futex: who may change the map; space/map_throttle.c */
-    _Alignas(64) _Atomic uint64_t barrier;   /* space/member.h has this word and the three below */
-    _Atomic uint64_t group;                  /* by spawners, by compare-and-swap */
-    _Atomic uint64_t group_loaded;           /* members whose libraries are loaded, as `barrier` */
+    _Alignas(
+        64) _Atomic uint32_t map_turn;     /* futex: who may change the map; space/map_throttle.c */
+    _Alignas(64) _Atomic uint64_t barrier; /* space/member.h has this word and the three below */
+    _Atomic uint64_t group;                /* by spawners, by compare-and-swap */
+    _Atomic uint64_t group_loaded;         /* members whose libraries are loaded, as `barrier` */
     /* Id of the last group in which each number was started; by spawners, in group_join. */
     _Atomic uint32_t group_started[LAYOUT_SLOTS];
     char name[64];                             /* of the job, for ps */
@@ -352,10 +353,10 @@ struct space {
     /* The two ends of the chain that debuggers follow (space/member.h). While `onespace gdb` runs
      * it sets the head's `version` below SPACE_NAMESPACES, which hides what follows. */
     struct space_namespace debug_head, debug_tail;
-    _Atomic uint32_t debug_linked;   /* the entries of the slots up to this one are linked */
-    _Atomic uint32_t highest;        /* no slot above this index was ever used */
-    _Atomic uint32_t insitu;         /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls;          /* sticky: the table of lenders is mapped; space/remote_call.h */
+    _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
+    _Atomic uint32_t highest;      /* no slot above this index was ever used */
+    _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
+    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; space/remote_call.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_guard guard;
     struct space_overflows overflows;

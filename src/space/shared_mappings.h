@@ -15,9 +15,9 @@ struct space_slot;
 /* Mappings that several tasks use at one address.
  *
  * A shared mapping of an object that another task has mapped alike is that task's mapping, counted
- * (space/shared_mappings.h has the protocol, docs/memory.md the rules). Each entry has addresses of its own,
- * a window, computed from its index: nothing else is ever placed there, so whatever lies in a
- * window may be unmapped with the entry. */
+ * (space/shared_mappings.h has the protocol, docs/memory.md the rules). Each entry has addresses of
+ * its own, a window, computed from its index: nothing else is ever placed there, so whatever lies
+ * in a window may be unmapped with the entry. */
 
 /* ROW(name, pages of 4 KiB of a window, how many), the smallest first. A mapping goes into the
  * smallest in which it leaves a page free. Windows of less than 2 MiB lie next to one another, so

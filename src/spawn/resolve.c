@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-
 static void find_python_start(void)
 {
     char path[PATH_MAX];

@@ -5,8 +5,8 @@
  * xpmem.h, with -errno for failures, tested in the order of the kernel module. Freestanding and
  * lock-free; only a process's first call makes system calls.
  *
- * A permit holds its segment's owner (space/member.h): an attachment may be used until its permit is
- * released, whatever becomes of the owner. */
+ * A permit holds its segment's owner (space/member.h): an attachment may be used until its permit
+ * is released, whatever becomes of the owner. */
 #ifndef ONESPACE_XPMEM_CALLS_H
 #define ONESPACE_XPMEM_CALLS_H
 
