@@ -24,6 +24,7 @@
 #include "spawn/spawn.h"
 #include "reaper/reaper.h"
 #include "spawn/internal.h"
+#include "api/kernel.h"
 
 #ifndef PR_FUTEX_HASH
 #define PR_FUTEX_HASH           78
@@ -139,7 +140,7 @@ int onespace_init(void)
         result = atomic_load(&slot->id);
     else if (space_was_member())
         result = -EPERM;
-    else if (is_under_valgrind())
+    else if (is_under_valgrind() || kernel_may_stall("onespace"))
         result = -ENOTSUP;
     else
         result = create_space();
