@@ -223,7 +223,7 @@ def test_environment_defaults_are_explained():
     source = (ROOT / "src/shim/defaults.c").read_text()
     defaults = re.findall(r'\{"(\w+)",\s*"([^"]*)"', source)
     assert defaults
-    text = (ROOT / "docs" / "launchers.md").read_text()
+    text = (ROOT / "docs" / "launchers-reference.md").read_text()
     for name, value in defaults:
         assert f"| `{name}` | `{value}` |" in text
 
@@ -274,7 +274,7 @@ def test_layout_is_described_as_it_is():
         "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
         "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",
                                      *[f">{gib[name]} GiB<" for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")]],
-        "README.md": [f"Each has {gib['RANGE']} GiB of addresses"],
+        "README.md": [f"Each reserves {gib['RANGE']} GiB of address space"],
     }
     for name, texts in expected.items():
         content = words((ROOT / name).read_text())
