@@ -282,6 +282,19 @@ def test_layout_is_described_as_it_is():
             assert text in content, f"{name} lacks '{text}'"
 
 
+def test_table_of_patch_sites_knows_every_interposed_call():
+    """Otherwise the table is of an older build: scripts/fetch-libcs, then patch-oracle --markdown writes it anew."""
+    page = (ROOT / "docs/internals/patch-sites.md").read_text()
+    interposed = set(re.findall(r"\bCALL\((\w+), IN_", (ROOT / "src/interpose/calls.h").read_text()))
+    table = page[page.index("| file | found |"):]
+    rows = [row.split(" | ") for row in table[:table.index("\n\n")].splitlines()[2:]]
+    found = {name for row in rows for name in re.findall(r"([a-z_0-9]+) \d+", row[1])} - {"cpuid"}
+    absent, = re.findall(r"None of these files has a call of ([^:]*):", page)
+    assert {"mmap", "seccomp"} <= interposed and len(rows) > 10
+    assert found | set(re.findall(r"`(\w+)`", absent)) == interposed
+    assert not found & set(re.findall(r"`(\w+)`", absent))
+
+
 def test_heap_settings_are_described_as_they_are():
     agent = (ROOT / "src" / "agent" / "agent.c").read_text()
     document = (ROOT / "docs" / "memory.md").read_text()
