@@ -95,7 +95,7 @@ def test_put_with_a_span_is_rejected(stream):
 
 
 def test_selections_that_plugins_do_not_see(stream):
-    """A block of a global array and one of another size are rejected; SetMemorySelection, Min and Max have no effect."""
+    """Block selections that the engine cannot serve are rejected; SetMemorySelection, Min and Max have no effect."""
     stream.configure(writer={"Ranks": "launcher"})
     started = [*stream.start_ranks(2, "write-shapes", "data"), stream.start(stream.program, "read-limits", "data", "2")]
     lines = finish(started)
