@@ -16,7 +16,7 @@
 
 #include "cmd/lib/output.h"
 #include "cmd/lib/patch_sites.h"
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 __attribute__((format(printf, 2, 3))) static void add_note(struct verdict *verdict,
                                                            const char *format, ...)

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "task/spawn/agent_path.h"
+#include "spawn/spawn.h"
 
 /* ---- Launchers ---- */
 

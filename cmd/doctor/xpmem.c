@@ -9,7 +9,7 @@
 
 #include "cmd/lib/patch_sites.h"
 #include "elf/elf.h"
-#include "task/spawn/agent_path.h"
+#include "spawn/spawn.h"
 
 static const char name[] = "libxpmem.so.0";
 

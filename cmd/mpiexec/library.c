@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/doctor/doctor.h"
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 enum { LIST_TIMEOUT_MS = 5000 };
 

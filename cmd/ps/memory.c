@@ -1,5 +1,5 @@
 /* cmd/ps/memory.c: memory by owner. The range of a slot tells the task, and the part of the range
- * tells the use (src/registry/layout.h). Memory in no task's range is the root's, except what a
+ * tells the use (src/space/layout.h). Memory in no task's range is the root's, except what a
  * task mapped there because it asked for the address.
  *
  * One pass over the smaps of any process of the space: all have the same memory. Of what the kernel
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "space/shared.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
 
 struct owners {
     const struct ps_space *space;

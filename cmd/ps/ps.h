@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* A process whose memory holds a registry, as the kernel describes it. */
 struct ps_member {
@@ -43,7 +43,7 @@ struct ps_task {
     double cpu_seconds; /* -1: not known */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
-    uint64_t *out_of_range;      /* its mappings outside its range: registry/intervals.h */
+    uint64_t *out_of_range;      /* its mappings outside its range: space/intervals.h */
     unsigned out_of_range_count; /* words of it */
     unsigned out_of_range_lost;  /* and how many more there were */
 };
@@ -89,7 +89,7 @@ uint64_t ps_registry_of(int directory);
  * open, so that it is neither that of another process nor of another program. */
 int ps_open_memory(const struct ps_key *key, int pid, int flags);
 
-/* open.c: opens the spaces of this user that are undumpable (task/dumpable.h), until this command
+/* open.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
  * ends. */
 void ps_open_spaces(void);
 

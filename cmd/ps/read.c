@@ -20,8 +20,9 @@
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
 #include "base/process.h"
-#include "space/shared.h"
-#include "space/unmapper.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
+#include "space/member.h"
 
 #define REAPER_NAME "onespace-reaper"
 

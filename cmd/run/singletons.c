@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 /* C's names, and those that Fortran compilers make of mpif.h's, mpi's and mpi_f08's. */
 static const char *const initialise[] = {"MPI_Init",

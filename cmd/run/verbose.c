@@ -8,7 +8,7 @@
 
 #include "cmd/run/run.h"
 #include "shim/defaults.h"
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 enum { WORDS = 3 * PATH_MAX };
 

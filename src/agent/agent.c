@@ -14,7 +14,7 @@
 #include "agent/agent.h"
 #include "base/raw.h"
 #include "onespace.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define WEAK     __attribute__((weak))

@@ -9,7 +9,7 @@
  *
  * UCX can leave out single transports since 1.11. What the user has set stays. */
 #include "agent/agent.h"
-#include "registry/layout.h"
+#include "space/layout.h"
 
 extern void *dlopen(const char *, int) WEAK;
 extern int dlclose(void *) WEAK;

@@ -1,9 +1,9 @@
 /* src/call/call.c: call a function in another member's context.
  *
- * In order: take a lender of the callee, which holds its memory (registry/calls.h), or the context
- * of its that waits in this thread, which a lender of another call holds; announce the call to that
- * context; switch. All in the name of the member whose kernel thread this is: it lives as long as
- * the thread runs, while the member whose function makes the call may end meanwhile. */
+ * In order: take a lender of the callee, which holds its memory (space/remote_call.h), or the
+ * context of its that waits in this thread, which a lender of another call holds; announce the call
+ * to that context; switch. All in the name of the member whose kernel thread this is: it lives as
+ * long as the thread runs, while the member whose function makes the call may end meanwhile. */
 #include "onespace/call.h"
 
 #include <errno.h>
@@ -13,9 +13,7 @@
 #include "base/futex.h"
 #include "base/signals.h"
 #include "call/context.h"
-#include "space/holds.h"
-#include "space/self.h"
-#include "space/slots.h"
+#include "space/member.h"
 
 static_assert(CALL_LENDERS == ONESPACE_CALL_LENDERS, "as documented");
 

@@ -5,8 +5,7 @@
 #include "call/table.h"
 
 #include "base/futex.h"
-#include "space/holds.h"
-#include "task/hooks.h"
+#include "space/member.h"
 
 void call_give_up(struct call_lender *lender, enum call_lender_kind kind)
 {

@@ -24,7 +24,7 @@
 #include "arch/entry.h"
 #include "base/raw.h"
 #include "base/signals.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 /* The program's handlers, by signal; kept by interposed sigaction, too. */
 static _Atomic uintptr_t handlers[SIGNALS + 1];

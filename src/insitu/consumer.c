@@ -7,10 +7,7 @@
 #include "insitu/handle.h"
 #include "insitu/table.h"
 #include "insitu/wake.h"
-#include "space/holds.h"
-#include "space/self.h"
-#include "space/slots.h"
-#include "task/reaper.h"
+#include "space/member.h"
 
 /* ---- Opening ---- */
 

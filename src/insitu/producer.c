@@ -8,7 +8,7 @@
 #include "insitu/table.h"
 #include "insitu/wake.h"
 #include "onespace.h"
-#include "space/self.h"
+#include "space/member.h"
 
 int insitu_check_producer(const struct onespace_insitu *handle)
 {

@@ -10,8 +10,7 @@
 
 #include "insitu/handle.h"
 #include "insitu/wake.h"
-#include "space/self.h"
-#include "task/reaper.h"
+#include "space/member.h"
 
 int insitu_check_name(const char *what, const char *name)
 {

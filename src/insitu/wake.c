@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "insitu/handle.h"
-#include "task/reaper.h"
+#include "space/member.h"
 
 /* Spin for as long as a step takes to be passed back and forth, and sleep after that. Waking a
  * sleeper costs the other side a system call, and on a virtual machine much more. */

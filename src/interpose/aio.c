@@ -16,7 +16,7 @@
 #include "interpose/interpose.h"
 #include "interpose/pointers.h"
 #include "space/intervals.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 static void forget(uintptr_t context)
 {

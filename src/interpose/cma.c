@@ -9,7 +9,7 @@
  *
  * The kernel has one memory for all members and would copy to any address of it. As between
  * processes an address must be the target's: memory of its own, or of a member that it holds
- * (space/holds.h), or mapped by several tasks of which it is one. The copy ends before the first
+ * (space/member.h), or mapped by several tasks of which it is one. The copy ends before the first
  * entry that is not. Where the kernel refuses the call as such (a seccomp filter), the answer is
  * the one that it would give without. */
 #include "interpose/calls.h"
@@ -23,11 +23,10 @@
 #include "base/raw.h"
 #include "interpose/pointers.h"
 #include "interpose/signals.h"
-#include "registry/child.h"
-#include "space/holds.h"
+#include "space/child.h"
+#include "space/member.h"
 #include "space/intervals.h"
-#include "space/robust.h"
-#include "space/shared.h"
+#include "space/shared_mappings.h"
 
 static struct space_slot *find_member(struct space *space, struct space_slot *self, int32_t pid)
 {

@@ -13,7 +13,7 @@
 #define ONESPACE_INTERPOSE_INTERPOSE_H
 
 #include "base/raw.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 struct arch_call;
 struct arch_trampoline_data;

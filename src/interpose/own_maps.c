@@ -20,9 +20,10 @@
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
 #include "interpose/pointers.h"
-#include "registry/child.h"
+#include "space/child.h"
 #include "space/intervals.h"
-#include "space/shared.h"
+#include "space/registry.h"
+#include "space/shared_mappings.h"
 
 enum {
     IN_BYTES = 2048,

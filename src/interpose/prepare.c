@@ -10,7 +10,7 @@
 #include "interpose/guard/guard.h"
 #include "interpose/patch/cpuid.h"
 #include "interpose/signals.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *slot)
 {

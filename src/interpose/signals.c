@@ -27,7 +27,7 @@
 #include "interpose/interpose.h"
 #include "interpose/pointers.h"
 #include "interpose/thread_mode.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 static const int fault_signals[2] = {SIGSEGV, SIGBUS};
 

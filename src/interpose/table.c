@@ -7,7 +7,7 @@
 #include "interpose/interpose.h"
 #include "interpose/memory/memory.h"
 #include "space/intervals.h"
-#include "space/turns.h"
+#include "space/locks.h"
 
 #include <errno.h>
 #include <linux/mman.h>

@@ -10,7 +10,7 @@
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
 #include "interpose/pointers.h"
-#include "space/slots.h"
+#include "space/member.h"
 
 /* The handlers of THREAD_MODE_SIGNAL behind ours: the process's own, and those of the tasks' libcs,
  * by slot, for their threads (setuid and the like). In the root's copy of the library. Written with

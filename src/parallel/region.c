@@ -9,8 +9,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "space/self.h"
-#include "space/slots.h"
+#include "space/member.h"
 
 struct search {
     uintptr_t address;

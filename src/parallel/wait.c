@@ -13,8 +13,7 @@
 #include "base/futex.h"
 #include "base/spin.h"
 #include "onespace.h"
-#include "space/self.h"
-#include "space/slots.h"
+#include "space/member.h"
 
 enum { SPINS = 20000, OVERSUBSCRIBED_SPINS = 50, SPINS_PER_LOOK = 4096, SLEEP_MS = 50 };
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "host/room/room.h"
-#include "task/dumpable.h"
-#include "task/spawn/agent_path.h"
+#include "reaper/reaper.h"
+#include "spawn/spawn.h"
 
 /* Only privileged processes may open the descriptors of an undumpable process. */
 static int is_undumpable(unsigned ranks)

@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 #include "host/identity/identity.h"
-#include "task/spawn/inherit.h"
+#include "spawn/spawn.h"
 
 extern char **environ;
 

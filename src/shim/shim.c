@@ -26,7 +26,7 @@
 #include "host/proc_status.h"
 #include "shim/binding.h"
 #include "shim/request.h"
-#include "task/dumpable.h"
+#include "reaper/reaper.h"
 
 #define HOST_GONE                                                                                  \
     "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \

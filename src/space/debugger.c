@@ -1,5 +1,5 @@
 /* src/space/debugger.c: see debugger.h. Freestanding: runs on tasks' threads and in the reaper. */
-#include "space/debugger.h"
+#include "space/member.h"
 
 static uintptr_t address_of(struct space_namespace *entry)
 {

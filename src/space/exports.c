@@ -10,12 +10,12 @@
  * unchanged after; each use of an entry has a number of its own in the state. Only the owner's
  * threads add and remove its names; they exclude one another by the member's lock (lock.h), which
  * dies with them. */
-#include "space/exports.h"
+#include "space/member.h"
 
 #include <errno.h>
 
 #include "base/hash.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 struct probe {
     uint64_t hash;

@@ -1,5 +1,5 @@
 /* src/space/holds.c: see holds.h for the protocol. Freestanding: part of it runs in the reaper. */
-#include "space/holds.h"
+#include "space/member.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -9,13 +9,10 @@
 #include "base/futex.h"
 #include "base/page.h"
 #include "onespace.h"
-#include "registry/calls.h"
-#include "space/exports.h"
+#include "space/remote_call.h"
 #include "space/intervals.h"
-#include "space/shared.h"
-#include "space/slots.h"
-#include "space/turns.h"
-#include "space/unmapper.h"
+#include "space/shared_mappings.h"
+#include "space/locks.h"
 
 enum { ASKED_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
 

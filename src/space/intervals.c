@@ -1,5 +1,6 @@
 /* src/space/intervals.c: see intervals.h. */
 #include "space/intervals.h"
+#include "space/registry.h"
 
 #include <errno.h>
 #include <sys/mman.h>

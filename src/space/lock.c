@@ -1,7 +1,7 @@
 /* src/space/lock.c: see lock.h.
  *
  * A PI futex: the word is 0 or the owner's TID, with bits of the kernel's. */
-#include "space/lock.h"
+#include "space/locks.h"
 
 #include <errno.h>
 #include <linux/futex.h>

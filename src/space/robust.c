@@ -1,5 +1,5 @@
 /* src/space/robust.c: the membership mark of a main thread, in its libc's own robust list. */
-#include "space/robust.h"
+#include "space/member.h"
 
 #include <linux/futex.h>
 

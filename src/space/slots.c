@@ -2,7 +2,7 @@
  *
  * A slot's id grows by the number of slots each time it is used, so slot = id mod slots: an id
  * finds its slot without a search, and a stale id finds nothing. Freestanding. */
-#include "space/slots.h"
+#include "space/member.h"
 
 #include "base/futex.h"
 #include "space/intervals.h"

@@ -1,5 +1,5 @@
 /* src/space/unmapper.c: see unmapper.h. Freestanding. */
-#include "space/unmapper.h"
+#include "space/member.h"
 
 #include <linux/sched.h>
 #include <sys/mman.h>

@@ -4,8 +4,7 @@
 #include <errno.h>
 
 #include "arch/constants.h"
-#include "space/holds.h"
-#include "space/robust.h"
+#include "space/member.h"
 #include "xpmem.h"
 #include "xpmem/entries.h"
 #include "xpmem/permission.h"

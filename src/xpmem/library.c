@@ -8,7 +8,7 @@
 
 #include "base/raw.h"
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 #include "xpmem.h"
 #include "xpmem/device.h"
 

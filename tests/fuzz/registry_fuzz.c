@@ -10,7 +10,8 @@
 #include "cmd/lib/output.h"
 #include "cmd/ps/show.h"
 #include "false_memory.h"
-#include "space/shared.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
 
 #define SLOT(i)                                                                                    \
     {                                                                                              \

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 int probe_slots(void)
 {

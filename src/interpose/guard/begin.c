@@ -11,7 +11,7 @@
 #include "base/raw.h"
 #include "interpose/guard/record.h"
 #include "interpose/memory/area.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 /* Linux 6.12 and later write a signal's frame with the right to all memory. Before, a signal that
  * comes while another one's handler has not yet got the right to its stack ends the process. */

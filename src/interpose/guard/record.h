@@ -3,7 +3,7 @@
 #define ONESPACE_INTERPOSE_GUARD_RECORD_H
 
 #include "base/signals.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum { GUARD_PLACES = 64 };
 

@@ -24,7 +24,7 @@
 #include "interpose/interpose.h"
 #include "interpose/pointers.h"
 #include "interpose/signals.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 /* The end of a step over a violation that is only reported. */
 static int is_always_ours(const struct space_slot *self, int signal)

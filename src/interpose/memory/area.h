@@ -13,7 +13,7 @@
 #ifndef ONESPACE_INTERPOSE_MEMORY_AREA_H
 #define ONESPACE_INTERPOSE_MEMORY_AREA_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum { AREA_TRIES = 64 }; /* places tried before giving up */
 

@@ -20,6 +20,7 @@
 #include "base/raw.h"
 #include "interpose/memory/area.h"
 #include "space/intervals.h"
+#include "space/registry.h"
 
 #define BREAK_STEP (32 * LAYOUT_MIB)
 /* At most this much free memory stays above the break, or a 48th of the heap if that is more: a

@@ -13,7 +13,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "space/intervals.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 static long unmark(struct space_slot *self, uintptr_t start, uintptr_t end)
 {

@@ -14,6 +14,7 @@
 #include "interpose/memory/area.h"
 #include "interpose/patch/patch.h"
 #include "space/intervals.h"
+#include "space/registry.h"
 
 /* mmap in the task's range: the address, or -errno. */
 static long map_in_area(struct space_slot *self, enum area_kind kind, size_t size, size_t align,

@@ -3,7 +3,7 @@
  *
  * An entry that outlived its mapping would unmap another member's memory later. Therefore it is
  * removed before the mapping is, and comes back if the kernel refuses. Changes are made under the
- * member's lock (space/lock.h); the reaper reads the table when all of the task's threads have
+ * member's lock (space/locks.h); the reaper reads the table when all of the task's threads have
  * ended, without the lock. */
 #include "interpose/memory/memory.h"
 
@@ -13,7 +13,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "space/intervals.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 static const enum space_interval_kind OURS = INTERVALS_OUT_OF_RANGE;
 

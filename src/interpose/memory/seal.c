@@ -17,9 +17,9 @@
 
 #include "base/page.h"
 #include "base/raw.h"
-#include "registry/shared.h"
+#include "space/shared_mappings.h"
 #include "space/intervals.h"
-#include "space/lock.h"
+#include "space/locks.h"
 
 /* Newer than some headers. */
 #ifndef MADV_POPULATE_WRITE

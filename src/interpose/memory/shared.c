@@ -22,8 +22,8 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/memory/area.h"
-#include "space/lock.h"
-#include "space/shared.h"
+#include "space/locks.h"
+#include "space/shared_mappings.h"
 
 static int may_share(const struct space_slot *self)
 {

@@ -5,7 +5,7 @@
 #include <sys/auxv.h>
 
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 int space_has_self(void)
 {

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 int main(int argc, char **argv)
 {
