@@ -1,5 +1,5 @@
-"""tests/adios2/conftest.py: runs programs of ADIOS2 with the engine's parameters in adios2.xml. The tests run with PyPI's
-ADIOS2, which has no MPI; they also support one that is built with Open MPI."""
+"""tests/adios2/conftest.py: runs programs of ADIOS2 with the engine's parameters in adios2.xml. The tests run with
+PyPI's ADIOS2, which has no MPI; they also support one that is built with Open MPI."""
 import os
 import pathlib
 import subprocess
@@ -15,7 +15,8 @@ PLUGIN = BUILD / "lib/libonespace-adios2.so"
 def xml(writer, reader):
     def engine(name, parameters):
         merged = {"PluginName": "onespace", "PluginLibrary": "onespace-adios2", "Channel": "data", **parameters}
-        lines = "".join(f'<parameter key="{key}" value="{value}"/>' for key, value in merged.items() if value is not None)
+        given = {key: value for key, value in merged.items() if value is not None}
+        lines = "".join(f'<parameter key="{key}" value="{value}"/>' for key, value in given.items())
         return f'<io name="{name}"><engine type="plugin">{lines}</engine></io>'
     return f'<?xml version="1.0"?><adios-config>{engine("writer", writer)}{engine("reader", reader)}</adios-config>'
 
