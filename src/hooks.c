@@ -6,4 +6,4 @@
 
 /* In this order: callers leave a member before anything that it had ends, and its channels end
  * before its XPMEM segments. */
-const struct layer_hooks *const layer_hooks[] = {&call_hooks, &insitu_hooks, &xpmem_hooks, NULL};
+const struct member_hooks *const member_hooks[] = {&call_hooks, &insitu_hooks, &xpmem_hooks, NULL};

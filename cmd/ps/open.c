@@ -44,7 +44,7 @@ static int is_open(int pid)
 static void open_space(int pid)
 {
     for (int i = 0; i < WAIT_MS; i++) {
-        if (kill(pid, DUMPABLE_OPEN) != 0) /* another user's, or gone */
+        if (kill(pid, DUMPABLE_SIGNAL) != 0) /* another user's, or gone */
             return;
         if (is_open(pid))
             return;

@@ -135,7 +135,7 @@ void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
 /* memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);
-/* Whether the task uses the shared mapping at this address, which shared_holds(). */
+/* Whether the task uses the shared mapping at this address, which shared_windows_contain(). */
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address);
 /* The task that has this address among its out-of-range mappings, or is the first of those that use
  * the shared mapping there; or NULL. */

@@ -20,6 +20,6 @@ int onespace_barrier(int timeout_ms)
     int result = group_arrive(&space->barrier, self, &generation);
     if (result != 0)
         return result < 0 ? result : 0;
-    result = group_await(&space->barrier, generation, deadline);
+    result = group_wait(&space->barrier, generation, deadline);
     return result == -ETIMEDOUT ? group_withdraw(&space->barrier, generation) : result;
 }

@@ -29,7 +29,7 @@ static struct space_namespace *first_namespace(const struct space *space)
 
 /* ld.so appends to its chain under a lock that is not accessible from here: if a thread of the root
  * calls dlmopen during onespace_init, the space's chain may be cut off and remain invisible. */
-void debugger_append(struct space *space)
+void debugger_chain_append(struct space *space)
 {
     struct space_namespace *first = first_namespace(space), *last = first;
     space->debug_head.version = space->debug_tail.version = SPACE_NAMESPACES;
@@ -44,7 +44,7 @@ void debugger_append(struct space *space)
         first->version = SPACE_NAMESPACES;
 }
 
-void debugger_remove(struct space *space)
+void debugger_chain_remove(struct space *space)
 {
     for (struct space_namespace *at = first_namespace(space); at;) {
         uintptr_t next = atomic_load(&at->next);

@@ -8,7 +8,7 @@
  * program; removes it. Called by the root. Do nothing if ld.so has no such chain: glibc
  * before 2.35.
  */
-void debugger_append(struct space *space);
-void debugger_remove(struct space *space);
+void debugger_chain_append(struct space *space);
+void debugger_chain_remove(struct space *space);
 
 #endif

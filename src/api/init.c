@@ -60,19 +60,19 @@ static void fill_registry(struct space *space)
     Dl_info library;
     if (dladdr((void *)fill_registry, &library) && library.dli_fname)
         text_append_some(space->library, library.dli_fname, sizeof(space->library) - 1);
-    space->header = space_header();
+    space->header = registry_header();
     dl_iterate_phdr(note_object, &space->unwind);
-    space->operations.task_attached = task_attached;
+    space->operations.task_loaded = task_loaded;
     space->operations.interpose = interpose_call;
     space->operations.prepare = interpose_prepare;
     space->operations.child_clone = child_clone;
-    agent_path_beside("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
+    agent_sibling_path("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->operations.thread_exit = thread_mode_exit;
-    for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
-        if ((*layer)->space_begins)
-            (*layer)->space_begins(space);
+    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+        if ((*layer)->space_created)
+            (*layer)->space_created(space);
     space->root_pid = getpid();
-    space->reaper_ignored = inherit_ignored_signals() & ~reaper_handled_signals();
+    space->reaper_ignored = ignored_signals_of_process() & ~reaper_handled_signals();
     for (int i = 0; i < SPACE_LIMITS; i++)
         (void)getrlimit(i, &space->reaper_limits[i]);
     space->created_ns = futex_now_ns();
@@ -88,7 +88,7 @@ static void fill_registry(struct space *space)
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
         root->link_map = (uintptr_t)first;
-    debugger_append(space);
+    debugger_chain_append(space);
     atomic_store(&root->memory, MEMORY_PRESENT);
     atomic_store(&root->state, SLOT_RUNNING);
 }
@@ -96,7 +96,7 @@ static void fill_registry(struct space *space)
 static long create_space(void)
 {
     struct space *space = space_registry();
-    long result = mappings_make(space);
+    long result = space_map(space);
     if (result < 0)
         return result;
     /* Fixes the size of the futex hash before the first task, so that no wake-up is lost while the
@@ -107,18 +107,18 @@ static long create_space(void)
     arch_detect();
 #endif
     fill_registry(space);
-    if (dumpable_must_end(getenv("ONESPACE_DUMPABLE")))
-        dumpable_begin();
+    if (must_clear_dumpable(getenv("ONESPACE_DUMPABLE")))
+        dumpable_clear();
     result = reaper_start(space);
     if (result < 0) {
-        dumpable_end();
-        debugger_remove(space);
-        mappings_clear(space);
+        dumpable_restore();
+        debugger_chain_remove(space);
+        space_unmap(space);
         return result;
     }
     space_set_root(space);
     if (getpid() == raw(__NR_gettid))
-        robust_attach(&space->slots[0]);
+        membership_mark_attach(&space->slots[0]);
     return 0;
 }
 
@@ -138,7 +138,7 @@ int onespace_init(void)
     long result = 0;
     if (slot)
         result = atomic_load(&slot->id);
-    else if (space_was_member())
+    else if (forked_from_member())
         result = -EPERM;
     else if (is_under_valgrind() || kernel_may_stall("onespace"))
         result = -ENOTSUP;
@@ -158,15 +158,15 @@ int onespace_fini(void)
     long result = reaper_stop(space);
     if (result < 0)
         return (int)result;
-    for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
-        if ((*layer)->space_ends)
-            (*layer)->space_ends(space);
-    robust_detach(&space->slots[0]);
-    dumpable_end();
+    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+        if ((*layer)->space_ending)
+            (*layer)->space_ending(space);
+    membership_mark_detach(&space->slots[0]);
+    dumpable_restore();
     space_set_root(NULL);
-    loader_image_forget();
-    debugger_remove(space);
-    mappings_clear(space);
+    loader_images_close();
+    debugger_chain_remove(space);
+    space_unmap(space);
     return 0;
 }
 

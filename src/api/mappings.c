@@ -22,7 +22,7 @@ enum { FENCE_TRIES = 16 };
  * space. */
 static long map_registry(void)
 {
-    int fd = memory_file("onespace-space", 0, sizeof(struct space));
+    int fd = memory_file_create("onespace-space", 0, sizeof(struct space));
     if (fd < 0 && fd != -EFBIG)
         return fd;
     void *memory =
@@ -111,7 +111,7 @@ static long check_region(void)
     return is_free ? 0 : -ENOMEM;
 }
 
-long mappings_make(struct space *space)
+long space_map(struct space *space)
 {
     long result = check_region();
     if (result < 0)
@@ -127,16 +127,16 @@ long mappings_make(struct space *space)
     if (result == 0)
         result = fence_break(space);
     if (result < 0)
-        mappings_clear(space);
+        space_unmap(space);
     return result;
 }
 
-void mappings_clear(struct space *space)
+void space_unmap(struct space *space)
 {
     if (space->fence_high)
         munmap((void *)space->fence_low, space->fence_high - space->fence_low);
     if (space->trampoline_page)
         munmap((void *)space->trampoline_page, ARCH_PAGE);
     /* The registry, the mark, and memory of ended tasks that was still held. */
-    (void)holds_unmap(LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
+    (void)memory_unmap(LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
 }

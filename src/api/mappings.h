@@ -6,8 +6,8 @@
 
 /* Maps the registry, the mark and the page of trampolines, and fences the program break. 0, or
  * -errno with nothing mapped; -ENOMEM also if the region is not free. Called by the root. */
-long mappings_make(struct space *space);
+long space_map(struct space *space);
 /* Unmaps all that, and the memory of ended tasks. */
-void mappings_clear(struct space *space);
+void space_unmap(struct space *space);
 
 #endif

@@ -50,7 +50,7 @@ int onespace_task(int number)
     if (number < 0 || (uint32_t)number >= group_ntasks(space))
         return -EINVAL;
     /* Read before the slots: a task that was started by then and is in no slot now has ended. */
-    int started = group_has_had(space, (uint32_t)number);
+    int started = group_has_started(space, (uint32_t)number);
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];
@@ -67,11 +67,11 @@ int onespace_task(int number)
 /* The pid of a live task's process, or 0. */
 static int pid_of(struct space *space, int id)
 {
-    struct space_slot *slot = space_slot(space, id);
+    struct space_slot *slot = slot_find(space, id);
     if (!slot)
         return 0;
-    int pid = atomic_load(&space->pids[space_index(id)]);
-    return space_slot(space, id) ? pid : 0; /* still the same task? */
+    int pid = atomic_load(&space->pids[slot_index_of_id(id)]);
+    return slot_find(space, id) ? pid : 0; /* still the same task? */
 }
 
 int onespace_pid(int id)
@@ -80,7 +80,7 @@ int onespace_pid(int id)
     if (!space)
         return -EPERM;
     int pid = pid_of(space, id);
-    struct space_slot *slot = space_slot(space, id);
+    struct space_slot *slot = slot_find(space, id);
     if (pid && slot && space_is_thread(slot))
         pid = atomic_load(&slot->pid); /* of the process */
     return pid ? pid : -ESRCH;
@@ -94,7 +94,7 @@ int onespace_kill(int id, int signal)
     int pid = pid_of(space, id);
     if (!pid)
         return -ESRCH;
-    struct space_slot *slot = space_slot(space, id);
+    struct space_slot *slot = slot_find(space, id);
     if (slot && space_is_thread(slot))
         return syscall(SYS_tgkill, atomic_load(&slot->pid), pid, signal) == 0 ? 0 : -errno;
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -112,7 +112,7 @@ int onespace_kill(int id, int signal)
 const uint32_t *onespace_watch(int id)
 {
     struct space *space = space_mine();
-    struct space_slot *slot = space ? space_slot(space, id) : NULL;
+    struct space_slot *slot = space ? slot_find(space, id) : NULL;
     return slot ? (const uint32_t *)&slot->ended : NULL;
 }
 

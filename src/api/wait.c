@@ -49,7 +49,7 @@ static int collect(struct space_slot *slot, int32_t me, int id, struct onespace_
     if (state != slot_ended(found.id) ||
         !atomic_compare_exchange_strong(&slot->state, &state, SLOT_COLLECTED))
         return -ECHILD; /* another thread was faster */
-    space_release_slot(slot);
+    slot_free_if_done(slot);
     if (status)
         *status = found;
     return found.id;
@@ -57,7 +57,7 @@ static int collect(struct space_slot *slot, int32_t me, int id, struct onespace_
 
 static int collect_one(struct space *space, int32_t me, int id, struct onespace_status *status)
 {
-    struct space_slot *slot = space_slot(space, id);
+    struct space_slot *slot = slot_find(space, id);
     return !slot || id == ONESPACE_ROOT ? -ECHILD : collect(slot, me, id, status);
 }
 
@@ -91,7 +91,7 @@ int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
             return result;
         if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
             return -ETIMEDOUT;
-        if (!reaper_alive(space)) {
+        if (!reaper_is_alive(space)) {
             if (me == ONESPACE_ROOT)
                 reaper_kill_survivors(space);
             return -EOWNERDEAD;

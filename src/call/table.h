@@ -17,6 +17,6 @@ void call_give_up(struct call_lender *lender, enum call_lender_kind kind);
 void call_space_ends(struct space *space);
 
 /* The hooks of this layer (space/member.h). */
-extern const struct layer_hooks call_hooks;
+extern const struct member_hooks call_hooks;
 
 #endif

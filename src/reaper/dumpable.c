@@ -20,7 +20,7 @@ enum { OPENERS = 64, LOOK_NS = 100000000 };
  * has ended; in between the reaper alone writes the second. */
 static int is_closed, is_open;
 
-/* Relaxed, all by the reaper: its handler adds a PID where there is 0, and dumpable_watch, which
+/* Relaxed, all by the reaper: its handler adds a PID where there is 0, and dumpable_poll, which
  * the handler may interrupt, removes it. When all are taken the memory is dumpable, but it does not
  * wait for the end of any more. */
 static _Atomic int32_t openers[OPENERS];
@@ -33,13 +33,13 @@ static int dump_ends_all(void)
     return version && version < KERNEL_VERSION(5, 16);
 }
 
-int dumpable_must_end(const char *choice)
+int must_clear_dumpable(const char *choice)
 {
     int is_choice = choice && (*choice == '0' || *choice == '1') && !choice[1];
     return is_choice ? *choice == '0' : dump_ends_all();
 }
 
-void dumpable_begin(void)
+void dumpable_clear(void)
 {
     is_open = 0;
     for (unsigned i = 0; i < OPENERS; i++)
@@ -48,14 +48,14 @@ void dumpable_begin(void)
     is_closed = raw(__NR_prctl, PR_GET_DUMPABLE) == 1 && raw(__NR_prctl, PR_SET_DUMPABLE, 0) == 0;
 }
 
-void dumpable_end(void)
+void dumpable_restore(void)
 {
     if (is_closed)
         raw(__NR_prctl, PR_SET_DUMPABLE, 1);
     is_closed = 0;
 }
 
-void dumpable_open(int pid)
+void dumpable_allow(int pid)
 {
     if (!is_closed)
         return;
@@ -93,7 +93,7 @@ static int is_wanted(void)
     return wanted;
 }
 
-uint64_t dumpable_watch(void)
+uint64_t dumpable_poll(void)
 {
     int wanted = is_closed && is_wanted();
     if (wanted != is_open)

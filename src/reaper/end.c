@@ -11,24 +11,24 @@
 
 /* What is left of a task whose spawner has ended: it is the root's, or nobody's. The spawner may
  * have died right after it had collected the status, before it had freed the slot. */
-static void inherit_child(struct space *space, struct space_slot *child)
+static void orphan_child(struct space *space, struct space_slot *child)
 {
     atomic_store(&child->orphan, 1);
     uint32_t ended = slot_ended(atomic_load(&child->id)); /* there is no waiter left */
     atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED);
-    if (space_state(child) == SLOT_BROKEN && atomic_load(&child->memory) == MEMORY_NONE)
-        space_free_slot(space, child);
+    if (space_state(child) == SLOT_ABORTING && atomic_load(&child->memory) == MEMORY_NONE)
+        slot_free(space, child);
     else
-        space_release_slot(child);
+        slot_free_if_done(child);
 }
 
 /* Undoes what the dead member was spawning, and leaves the tasks that it had spawned to the root.
  * Slots that others have CLAIMED meanwhile still have its id: they are left alone. */
-static void inherit_children(struct space *space, struct space_slot *slot)
+static void orphan_children(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&slot->has_spawned))
         return;
-    unsigned index = space_slot_index(space, slot);
+    unsigned index = slot_index(space, slot);
     uint32_t highest = atomic_load(&space->highest);
     int32_t id = atomic_load(&slot->id);
     for (uint32_t i = 1; i <= highest; i++) {
@@ -39,10 +39,10 @@ static void inherit_children(struct space *space, struct space_slot *slot)
             (state == SLOT_STARTING && child->spawner == id && !atomic_load(&space->pids[i]));
         if (not_started) {
             group_leave(space, child);
-            atomic_store(&child->state, SLOT_BROKEN);
-            holds_wanted(space, &child, 1);
-        } else if (kind >= SLOT_STARTING && kind <= SLOT_BROKEN && child->spawner == id) {
-            inherit_child(space, child);
+            atomic_store(&child->state, SLOT_ABORTING);
+            memory_release(space, &child, 1);
+        } else if (kind >= SLOT_STARTING && kind <= SLOT_ABORTING && child->spawner == id) {
+            orphan_child(space, child);
         }
     }
 }
@@ -50,30 +50,31 @@ static void inherit_children(struct space *space, struct space_slot *slot)
 /* Undoes all of its membership except its memory. */
 static void leave_space(struct space *space, struct space_slot *slot)
 {
-    debugger_hide(slot);
-    /* The names of an ended task that its spawner holds stay as long as its memory (holds_wanted).
+    debugger_unlink(slot);
+    /* The names of an ended task that its spawner holds stay as long as its memory
+     * (memory_release).
      */
     if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
-        exports_drop(space, slot);
-    for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
-        if ((*layer)->member_gone)
-            (*layer)->member_gone(space, slot);
-    holds_drop(space, slot);
+        exports_remove_all(space, slot);
+    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+        if ((*layer)->ended)
+            (*layer)->ended(space, slot);
+    hold_release_all(space, slot);
     group_leave(space, slot);
 }
 
-void task_left(struct space *space, struct space_slot *slot)
+void member_left(struct space *space, struct space_slot *slot)
 {
-    threads_gone_with(space, slot, SIGKILL);
+    thread_tasks_end_with_process(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
     leave_space(space, slot);
-    holds_wanted(space, &slot, 1);
+    memory_release(space, &slot, 1);
     futex_bump(&space->names);
 }
 
 /* From ENDED on the slot is the waiter's and may be reused at any time. Everything else is
  * therefore done before; only waking, which is harmless in a reused slot, comes after. */
-static void hand_over(struct space_slot *slot)
+static void publish_status(struct space_slot *slot)
 {
     int32_t unknown = 0; /* it died before it reported whether it entered its program */
     if (atomic_compare_exchange_strong(&slot->child_result, &unknown, -ECHILD))
@@ -84,20 +85,20 @@ static void hand_over(struct space_slot *slot)
     atomic_store(&slot->ended, 1);
     atomic_store(&slot->state, alone ? SLOT_COLLECTED : slot_ended(atomic_load(&slot->id)));
     if (alone)
-        space_release_slot(slot);
+        slot_free_if_done(slot);
     futex_wake(&slot->ended, INT32_MAX);
     futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: either kind of FUTEX_WAIT */
 }
 
-void task_ended(struct space *space, const struct task_end *ends, unsigned count)
+void members_ended(struct space *space, const struct member_end *ends, unsigned count)
 {
-    struct space_slot *members[TASK_ENDS] = {NULL}, *killed[TASK_ENDS] = {NULL};
+    struct space_slot *members[MEMBER_ENDS_MAX] = {NULL}, *killed[MEMBER_ENDS_MAX] = {NULL};
     unsigned member_count = 0, killed_count = 0;
     for (unsigned i = 0; i < count; i++) {
         struct space_slot *slot = ends[i].slot;
         slot->status = ends[i].status;
-        threads_gone_with(space, slot, ends[i].status);
-        atomic_store(&space->pids[space_slot_index(space, slot)], 0);
+        thread_tasks_end_with_process(space, slot, ends[i].status);
+        atomic_store(&space->pids[slot_index(space, slot)], 0);
         if (space_state(slot) == SLOT_LEFT)
             continue;
         leave_space(space, slot);
@@ -105,11 +106,11 @@ void task_ended(struct space *space, const struct task_end *ends, unsigned count
         if (WIFSIGNALED(ends[i].status))
             killed[killed_count++] = slot;
     }
-    vforked_hold(space, killed, killed_count);
-    holds_wanted(space, members, member_count);
+    vfork_children_hold(space, killed, killed_count);
+    memory_release(space, members, member_count);
     for (unsigned i = 0; i < count; i++) {
-        inherit_children(space, ends[i].slot);
-        hand_over(ends[i].slot);
+        orphan_children(space, ends[i].slot);
+        publish_status(ends[i].slot);
     }
     futex_bump(&space->ends);
     futex_bump(&space->names); /* importers that wait for their names find them ended now */

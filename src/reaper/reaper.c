@@ -29,14 +29,14 @@ enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000, CLOSE_WAIT_NS = 1000000
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
-    if (signal == DUMPABLE_OPEN)
-        dumpable_open(info->si_pid);
+    if (signal == DUMPABLE_SIGNAL)
+        dumpable_allow(info->si_pid);
     atomic_fetch_add_explicit(&space_registry()->events, 1, memory_order_release);
 }
 
 uint64_t reaper_handled_signals(void)
 {
-    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) | signal_bit(DUMPABLE_OPEN);
+    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) | signal_bit(DUMPABLE_SIGNAL);
 }
 
 static void set_signals(void)
@@ -81,7 +81,7 @@ static _Noreturn void leave(struct space *space)
 }
 
 /* Makes the children that the root has requested. Requests form a list, newest first; the order
- * does not matter. Acquire, pairs with the release of reaper_request: the child records are
+ * does not matter. Acquire, pairs with the release of reaper_request_clone: the child records are
  * complete. */
 static void make_children(struct space *space)
 {
@@ -96,7 +96,7 @@ static void make_children(struct space *space)
         long pid = child_clone(child, 0);
         if (pid > 0 && child->reaper_announces) {
             atomic_store(&slot->pid, (int32_t)pid);
-            child_announce(slot);
+            child_report_started(slot);
         }
         if (pid < 0) {
             atomic_store(&slot->child_stage, CHILD_CLONE);
@@ -117,19 +117,19 @@ static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
     return NULL;
 }
 
-/* Reaps up to TASK_ENDS tasks. Returns their number. */
-static unsigned collect(struct space *space, struct task_end ends[TASK_ENDS])
+/* Reaps up to MEMBER_ENDS_MAX tasks. Returns their number. */
+static unsigned collect(struct space *space, struct member_end ends[MEMBER_ENDS_MAX])
 {
     struct rusage usage;
     unsigned count = 0;
-    while (count < TASK_ENDS) {
+    while (count < MEMBER_ENDS_MAX) {
         long pid = raw(__NR_wait4, -1, &ends[count].status, WNOHANG | __WALL, &usage);
         if (pid <= 0)
             break;
         ends[count].slot = slot_of_pid(space, (int32_t)pid);
         if (!ends[count].slot)
             continue;
-        space_note_times(ends[count].slot, &usage);
+        slot_set_cpu_times(ends[count].slot, &usage);
         count++;
     }
     return count;
@@ -137,10 +137,10 @@ static unsigned collect(struct space *space, struct task_end ends[TASK_ENDS])
 
 static void reap(struct space *space)
 {
-    struct task_end ends[TASK_ENDS];
+    struct member_end ends[MEMBER_ENDS_MAX];
     unsigned count;
     while ((count = collect(space, ends)) != 0)
-        task_ended(space, ends, count);
+        members_ended(space, ends, count);
 }
 
 /* The number of tasks that are in execve now. */
@@ -157,10 +157,10 @@ static unsigned watch_departures(struct space *space, uint32_t *seen, unsigned l
         int32_t pid = atomic_load(&space->pids[i]);
         if (pid == 0 || space_state(slot) != SLOT_RUNNING || !atomic_load(&slot->leaving))
             continue;
-        if (presence_of_leaving(space, pid))
+        if (still_here_in_exec(space, pid))
             leaving++;
         else
-            task_left(space, slot);
+            member_left(space, slot);
     }
     return leaving;
 }
@@ -180,8 +180,8 @@ static void reaper_main(void *argument)
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGTERM);
     set_robust_word(space);
     set_signals();
-    vforked_begin();
-    unmapper_begin();
+    vfork_children_init();
+    unmapper_init();
     for (;;) {
         /* Acquire pairs with the release of futex_bump: what was announced is seen below. */
         uint32_t seen = atomic_load_explicit(&space->events, memory_order_acquire);
@@ -190,14 +190,14 @@ static void reaper_main(void *argument)
         make_children(space);
         reap(space);
         leaving = watch_departures(space, &departures, leaving);
-        uint64_t look = sooner(threads_watch(space), vforked_watch(space));
-        for (const struct layer_hooks *const *layer = layer_hooks; *layer; layer++)
+        uint64_t look = sooner(thread_tasks_poll(space), vfork_children_poll(space));
+        for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
             if ((*layer)->watch)
                 look = sooner(look, (*layer)->watch(space));
-        look = sooner(look, dumpable_watch());
-        holds_reclaim(space);
+        look = sooner(look, dumpable_poll());
+        memory_reclaim(space);
         if (atomic_load(&space->closing)) {
-            unmapper_await(CLOSE_WAIT_NS);
+            unmapper_wait(CLOSE_WAIT_NS);
             leave(space);
         }
         look = sooner(look, leaving ? EXEC_POLL_NS : 0);
@@ -248,7 +248,7 @@ long reaper_stop(struct space *space)
         if (atomic_load(&space->pids[i]))
             return -EBUSY;
     atomic_store(&space->closing, 1);
-    reaper_poke(space);
+    reaper_wake(space);
     long result;
     do
         result = raw(__NR_wait4, atomic_load(&space->reaper_pid), NULL, __WALL, NULL);

@@ -17,17 +17,17 @@ uint64_t reaper_handled_signals(void);
 
 /* What the reaper does when tasks end or leave. Freestanding. */
 
-struct task_end {
-    struct space_slot *slot; /* its times are noted (space_note_times) */
+struct member_end {
+    struct space_slot *slot; /* its times are noted (slot_set_cpu_times) */
     int status;              /* of wait(2) */
 };
-enum { TASK_ENDS = 32 }; /* of one call */
+enum { MEMBER_ENDS_MAX = 32 }; /* of one call */
 
-/* The tasks, TASK_ENDS at most, have ended: undoes what they had in the registry and hands their
- * status to the waiters. */
-void task_ended(struct space *space, const struct task_end *ends, unsigned count);
+/* The tasks, MEMBER_ENDS_MAX at most, have ended: undoes what they had in the registry and hands
+ * their status to the waiters. */
+void members_ended(struct space *space, const struct member_end *ends, unsigned count);
 /* The task has executed another program: its process lives, but is no longer a member. */
-void task_left(struct space *space, struct space_slot *slot);
+void member_left(struct space *space, struct space_slot *slot);
 
 /* Tasks in thread mode: threads of their spawner's process.
  *
@@ -37,10 +37,10 @@ void task_left(struct space *space, struct space_slot *slot);
 
 /* Called by the reaper: ends such tasks that have no thread left. The time in ns until the next
  * call is due; 0: at the next event. */
-uint64_t threads_watch(struct space *space);
+uint64_t thread_tasks_poll(struct space *space);
 /* Called by the reaper: the process of `owner` has ended or executed another program, and with it
  * all tasks that are its threads have ended. */
-void threads_gone_with(struct space *space, const struct space_slot *owner, int status);
+void thread_tasks_end_with_process(struct space *space, const struct space_slot *owner, int status);
 
 /* Children by vfork or posix_spawn that outlive the task that made them.
  *
@@ -49,12 +49,12 @@ void threads_gone_with(struct space *space, const struct space_slot *owner, int 
  * in this address space; the hold is the task's own (space/member.h). Reaper only; freestanding. */
 
 /* The reaper of a fresh space begins: nothing is held. */
-void vforked_begin(void);
+void vfork_children_init(void);
 /* Holds the memory of these tasks, which were killed, if such a child may be in it. Before
- * holds_wanted, after holds_drop. */
-void vforked_hold(struct space *space, struct space_slot *const *killed, unsigned count);
+ * memory_release, after hold_release_all. */
+void vfork_children_hold(struct space *space, struct space_slot *const *killed, unsigned count);
 /* Releases what nobody uses any more: ns after which to look again, or 0. */
-uint64_t vforked_watch(struct space *space);
+uint64_t vfork_children_poll(struct space *space);
 
 /* Before Linux 5.16, keeps the crash of one task from ending all.
  *
@@ -68,21 +68,21 @@ uint64_t vforked_watch(struct space *space);
 
 /* Whether spaces are to be undumpable: "0" and "1" are the user's choice (ONESPACE_DUMPABLE),
  * without which (NULL or another) the kernel decides. */
-int dumpable_must_end(const char *choice);
+int must_clear_dumpable(const char *choice);
 
 /* By the root, before it has a reaper: makes the memory undumpable, unless it is so already. */
-void dumpable_begin(void);
+void dumpable_clear(void);
 /* By the root, when there are no other members: undoes it. */
-void dumpable_end(void);
+void dumpable_restore(void);
 
 /* By the reaper, on this signal of a process of the same user: the memory is dumpable until that
  * process has ended, or for a minute if its PID is not known: it has none here, or the kernel's
  * queue of signals was full. A real-time signal, because those of several processes are queued,
  * while a standard signal that is pending takes in those that follow. */
-enum { DUMPABLE_OPEN = 64 /* SIGRTMAX */ };
-void dumpable_open(int pid);
+enum { DUMPABLE_SIGNAL = 64 /* SIGRTMAX */ };
+void dumpable_allow(int pid);
 /* By the reaper in each round: opens and closes. How long to wait until the next, ns; 0: for ever.
  */
-uint64_t dumpable_watch(void);
+uint64_t dumpable_poll(void);
 
 #endif

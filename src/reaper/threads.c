@@ -81,7 +81,7 @@ static int is_watched(const struct space_slot *slot)
 static int is_headless(struct space *space, const struct space_slot *slot)
 {
     int32_t process = atomic_load(&slot->pid);
-    int32_t thread = atomic_load(&space->pids[space_slot_index(space, slot)]);
+    int32_t thread = atomic_load(&space->pids[slot_index(space, slot)]);
     return process && thread && raw(__NR_tgkill, process, thread, 0) == -ESRCH;
 }
 
@@ -91,11 +91,11 @@ static int is_headless(struct space *space, const struct space_slot *slot)
 static int is_gone(const struct census *census, struct space_slot *slot)
 {
     int is_sure = census->is_complete && !census->unclear;
-    return !census->counts[space_slot_index(census->space, slot)] &&
+    return !census->counts[slot_index(census->space, slot)] &&
            (is_sure || slot->sweeps++ >= UNSURE_SWEEPS);
 }
 
-uint64_t threads_watch(struct space *space)
+uint64_t thread_tasks_poll(struct space *space)
 {
     static struct census census; /* only the reaper calls this */
     static uint8_t headless[LAYOUT_SLOTS];
@@ -115,7 +115,7 @@ uint64_t threads_watch(struct space *space)
         if ((headless[i] || exited) && census.process != atomic_load(&slot->pid))
             count_threads(&census, atomic_load(&slot->pid));
         if (headless[i] && is_gone(&census, slot)) /* status 0 if its threads made raw exit calls */
-            task_ended(space, &(struct task_end){slot, (int)(exited & 0xff) << 8}, 1);
+            members_ended(space, &(struct member_end){slot, (int)(exited & 0xff) << 8}, 1);
         else if (exited)
             again = SOON_NS;
         else if (!again)
@@ -124,7 +124,7 @@ uint64_t threads_watch(struct space *space)
     return again;
 }
 
-void threads_gone_with(struct space *space, const struct space_slot *owner, int status)
+void thread_tasks_end_with_process(struct space *space, const struct space_slot *owner, int status)
 {
     if (!atomic_load(&space->had_threads) || space_is_thread(owner))
         return;
@@ -132,6 +132,6 @@ void threads_gone_with(struct space *space, const struct space_slot *owner, int 
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         if (is_watched(slot) && atomic_load(&slot->pid) == atomic_load(&owner->pid))
-            task_ended(space, &(struct task_end){slot, status}, 1);
+            members_ended(space, &(struct member_end){slot, status}, 1);
     }
 }

@@ -18,7 +18,7 @@ static int32_t vforked[VFORKED_MAX];
 static unsigned vforked_count, held_count;
 static uint8_t held[LAYOUT_SLOTS];
 
-void vforked_begin(void)
+void vfork_children_init(void)
 {
     vforked_count = held_count = 0;
     for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
@@ -39,7 +39,7 @@ static void note_if_vforked(void *context, int pid, int directory)
     const struct space *space = context;
     (void)directory;
     if (vforked_count < VFORKED_MAX && !is_known(space, pid) &&
-        presence_of(space, pid) == PRESENCE_HERE)
+        process_presence(space, pid) == PRESENCE_HERE)
         vforked[vforked_count++] = pid;
 }
 
@@ -126,7 +126,7 @@ static void drop_departed(const struct space *space)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < vforked_count; i++)
-        if (presence_of(space, vforked[i]) == PRESENCE_HERE)
+        if (process_presence(space, vforked[i]) == PRESENCE_HERE)
             vforked[left++] = vforked[i];
     vforked_count = left;
 }
@@ -136,26 +136,26 @@ static void release_all(struct space *space)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         if (held[i])
-            (void)holds_give(space, &space->slots[i], &space->slots[i]);
+            (void)hold_release(space, &space->slots[i], &space->slots[i]);
         held[i] = 0;
     }
     held_count = 0;
 }
 
-void vforked_hold(struct space *space, struct space_slot *const *killed, unsigned count)
+void vfork_children_hold(struct space *space, struct space_slot *const *killed, unsigned count)
 {
     if (count == 0)
         return;
     find_vforked(space);
     for (unsigned i = 0; vforked_count && i < count; i++) {
-        if (holds_take(space, killed[i], killed[i]) != 0)
+        if (hold_take(space, killed[i], killed[i]) != 0)
             continue;
-        held[space_slot_index(space, killed[i])] = 1;
+        held[slot_index(space, killed[i])] = 1;
         held_count++;
     }
 }
 
-uint64_t vforked_watch(struct space *space)
+uint64_t vfork_children_poll(struct space *space)
 {
     if (held_count == 0)
         return 0;

@@ -12,9 +12,9 @@
  * when they have ended. A vfork child may be killed while it holds the lock: the next one takes it
  * over. In a forked child, which changes none of these records, it locks nothing. Freestanding. */
 
-/* Takes the lock and blocks all signals; the old mask is for space_unlock. */
-uint64_t space_lock(struct space_slot *slot);
-void space_unlock(struct space_slot *slot, uint64_t signals);
+/* Takes the lock and blocks all signals; the old mask is for member_unlock. */
+uint64_t member_lock(struct space_slot *slot);
+void member_unlock(struct space_slot *slot, uint64_t signals);
 
 /* Changes of the memory map take turns where tasks outnumber CPUs.
  *
@@ -30,10 +30,10 @@ void space_unlock(struct space_slot *slot, uint64_t signals);
  * kernel's lock after all. A handler that interrupts its own thread's change does not wait.
  * Freestanding. */
 
-/* Waits for a turn; not 0, for turn_end: the caller's TID. Not in a forked child, whose map is its
- * own.
+/* Waits for a turn; not 0, for map_throttle_end: the caller's TID. Not in a forked child, whose map
+ * is its own.
  */
-uint32_t turn_begin(struct space *space);
-void turn_end(struct space *space, uint32_t begun);
+uint32_t map_throttle_begin(struct space *space);
+void map_throttle_end(struct space *space, uint32_t begun);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/futex.h"
 
-/* What `map_turn` holds: 0, or the TID of the thread that has the turn, with FUTEX_WAITERS if
+/* What `map_throttle` holds: 0, or the TID of the thread that has the turn, with FUTEX_WAITERS if
  * somebody may sleep. All accesses are relaxed: no other memory is handed over by it. Members write
  * it; a futex. */
 enum { LOOK_MS = 50, PATIENCE_MS = 1000 };
@@ -42,17 +42,17 @@ static uint32_t await(_Atomic uint32_t *turn, uint32_t me)
     }
 }
 
-uint32_t turn_begin(struct space *space)
+uint32_t map_throttle_begin(struct space *space)
 {
-    if (!atomic_load_explicit(&space->oversubscribed, memory_order_relaxed) || !space_marked())
+    if (!atomic_load_explicit(&space->oversubscribed, memory_order_relaxed) || !process_in_space())
         return 0;
     uint32_t me = (uint32_t)raw(__NR_gettid);
-    return change(&space->map_turn, 0, me) ? me : await(&space->map_turn, me);
+    return change(&space->map_throttle, 0, me) ? me : await(&space->map_throttle, me);
 }
 
-void turn_end(struct space *space, uint32_t begun)
+void map_throttle_end(struct space *space, uint32_t begun)
 {
-    _Atomic uint32_t *turn = &space->map_turn;
+    _Atomic uint32_t *turn = &space->map_throttle;
     if (begun && !change(turn, begun, 0) && change(turn, begun | FUTEX_WAITERS, 0))
         futex_wake(turn, 1);
 }

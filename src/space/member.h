@@ -7,27 +7,27 @@
 /* What the layers above this one add to the life of a space and of its members.
  *
  * A layer that keeps state of its own for each member has hooks. Each library or program that is
- * linked from the layers lists their hooks in layer_hooks (src/hooks.c), so no layer
+ * linked from the layers lists their hooks in member_hooks (src/hooks.c), so no layer
  * calls one above it. */
 
-struct layer_hooks {
+struct member_hooks {
     /* Called by the root while it fills the registry, before there is a task. NULL: nothing to do.
      */
-    void (*space_begins)(struct space *space);
+    void (*space_created)(struct space *space);
     /* Called by the root in onespace_fini, when the reaper has ended and before anything is
      * unmapped. NULL: nothing to do. */
-    void (*space_ends)(struct space *space);
+    void (*space_ending)(struct space *space);
     /* Called by the reaper when a member has ended or left and none of its threads runs in the
      * space any more: undo what it had in the layer. Its memory is still mapped. Freestanding.
      * NULL: nothing to do. */
-    void (*member_gone)(struct space *space, struct space_slot *slot);
+    void (*ended)(struct space *space, struct space_slot *slot);
     /* Called by the reaper in each of its rounds. Nanoseconds until it must be called again at the
      * latest, 0: when something happens. Freestanding. NULL: nothing to do. */
     uint64_t (*watch)(struct space *space);
 };
 
 /* NULL-terminated. Defined once in each library or program that is made of the layers. */
-extern const struct layer_hooks *const layer_hooks[];
+extern const struct member_hooks *const member_hooks[];
 
 /* Which space the calling program is in, and which member it is. */
 
@@ -38,34 +38,34 @@ void space_set_root(struct space *space);
 struct space *space_mine(void);
 struct space_slot *space_self(void);
 /* Whether the caller's process image descends from a member by fork. */
-int space_was_member(void);
+int forked_from_member(void);
 
 /* Finding, claiming and freeing slots. */
 
 /* The slot that carries `id` now, or NULL. */
-struct space_slot *space_slot(struct space *space, int32_t id);
+struct space_slot *slot_find(struct space *space, int32_t id);
 /* A free slot, CLAIMED for `spawner`, with a fresh id; or NULL when the table is full. */
-struct space_slot *space_claim(struct space *space, int32_t spawner);
+struct space_slot *slot_claim(struct space *space, int32_t spawner);
 
 /* Frees a slot if its status was collected and its memory is unmapped. The collector calls it after
  * setting COLLECTED, the reaper after setting MEMORY_NONE (both sequentially consistent), so the
  * later one sees both; a compare-and-swap lets one of them free it. */
-void space_release_slot(struct space_slot *slot);
+void slot_free_if_done(struct space_slot *slot);
 /* Makes a slot that only the caller refers to free again. */
-void space_free_slot(struct space *space, struct space_slot *slot);
+void slot_free(struct space *space, struct space_slot *slot);
 
 /* Stores the CPU time that the member's process has used, from getrusage or wait4. */
-void space_note_times(struct space_slot *slot, const struct rusage *usage);
+void slot_set_cpu_times(struct space_slot *slot, const struct rusage *usage);
 
 /* A robust futex by which the kernel reports a main thread's end and execve. */
 
 /* Links the slot's node into the calling thread's robust list. Freestanding; by the task itself. */
-void robust_attach(struct space_slot *slot);
+void membership_mark_attach(struct space_slot *slot);
 /* Unlinks it: the slot is about to be unmapped. */
-void robust_detach(struct space_slot *slot);
+void membership_mark_detach(struct space_slot *slot);
 /* Whether the member is certain to be in this address space: it has neither ended nor executed
  * another program, and is not in execve. Freestanding; for any slot, by any member. */
-int robust_is_here(const struct space_slot *slot);
+int member_is_present(const struct space_slot *slot);
 
 /* Which processes are in this address space. Freestanding. */
 
@@ -78,9 +78,9 @@ enum presence {
 
 /* Reads the space's mark and its time of creation through the PID. As long as the process is in
  * this address space that needs no permission. */
-enum presence presence_of(const struct space *space, int32_t pid);
+enum presence process_presence(const struct space *space, int32_t pid);
 /* Whether the process of a task that entered execve is still in this address space. */
-int presence_of_leaving(const struct space *space, int32_t pid);
+int still_here_in_exec(const struct space *space, int32_t pid);
 
 /* What lets a stock debugger find the programs and libraries of all tasks.
  *
@@ -103,11 +103,11 @@ int presence_of_leaving(const struct space *space, int32_t pid);
 
 /* Shows the caller, a task in `slot`, to debuggers: the program `path` (NULL: the link maps name
  * it) loaded at `bias`, its dynamic section, and the first of its ld.so's link maps or 0. All must
- * stay valid until debugger_hide. Called once, by the task itself. Freestanding. */
-void debugger_show(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
+ * stay valid until debugger_unlink. Called once, by the task itself. Freestanding. */
+void debugger_link(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
                    uintptr_t dynamic, uintptr_t first_link_map);
 /* Undoes that. Called by the reaper when the task has ended. Freestanding. */
-void debugger_hide(struct space_slot *slot);
+void debugger_unlink(struct space_slot *slot);
 
 /* The tasks of a space that were started together, and how they wait for one
  * another.
@@ -142,19 +142,19 @@ void group_leave(struct space *space, struct space_slot *slot);
 /* The number of tasks of the current group, 0 before the first one. */
 uint32_t group_ntasks(const struct space *space);
 /* Whether a member with that number was started in the current group. */
-int group_has_had(const struct space *space, uint32_t number);
+int group_has_started(const struct space *space, uint32_t number);
 
 /* Arrives at `word` as a member of its group: 1 if all have arrived now, 0 if the caller must wait,
  * -EOWNERDEAD. *generation is for the functions below. */
 int group_arrive(_Atomic uint64_t *word, const struct space_slot *self, uint32_t *generation);
 /* Waits until all have arrived: 0, -EOWNERDEAD, -ETIMEDOUT: then the caller still counts as
  * arrived. */
-int group_await(_Atomic uint64_t *word, uint32_t generation, uint64_t deadline);
-/* Takes the arrival back: -ETIMEDOUT; or what group_await had returned a moment later. */
+int group_wait(_Atomic uint64_t *word, uint32_t generation, uint64_t deadline);
+/* Takes the arrival back: -ETIMEDOUT; or what group_wait had returned a moment later. */
 int group_withdraw(_Atomic uint64_t *word, uint32_t generation);
 
 /* A member whose libraries are loaded waits for the others (ONESPACE_SPAWN_TOGETHER). */
-void group_await_loaded(struct space *space, const struct space_slot *self);
+void group_wait_loaded(struct space *space, const struct space_slot *self);
 
 /* Who holds whose memory, and unmapping it when nobody does.
  *
@@ -177,33 +177,35 @@ void group_await_loaded(struct space *space, const struct space_slot *self);
  * (space/remote_call.h). */
 
 /* Takes a hold of `holder` on `owner`: 0, -EOWNERDEAD when the memory is gone, -EOVERFLOW. */
-long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder);
+long hold_take(struct space *space, struct space_slot *owner, struct space_slot *holder);
 /* Releases one: 0 or -EINVAL. */
-long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder);
+long hold_release(struct space *space, struct space_slot *owner, struct space_slot *holder);
 
 /* The same for as long as a copy takes: it gives `holder` no right to use the memory. */
-long holds_take_copy(struct space *space, struct space_slot *owner, struct space_slot *holder);
-void holds_give_copy(struct space *space, struct space_slot *owner, struct space_slot *holder);
+long hold_take_for_copy(struct space *space, struct space_slot *owner, struct space_slot *holder);
+void hold_release_after_copy(struct space *space, struct space_slot *owner,
+                             struct space_slot *holder);
 /* Whether `holder` may use the memory of `owner`: it has imported, attached or held it. */
-int holds_has(struct space *space, const struct space_slot *owner, const struct space_slot *holder);
+int hold_exists(struct space *space, const struct space_slot *owner,
+                const struct space_slot *holder);
 
 /* Lets the reaper look again, after something else that held memory has gone. Sequentially
  * consistent after that. */
-void holds_look_again(struct space *space);
+void reaper_recheck(struct space *space);
 
 /* Reaper: the member has ended or left; releases all its holds. */
-void holds_drop(struct space *space, struct space_slot *holder);
+void hold_release_all(struct space *space, struct space_slot *holder);
 /* Reaper: has the memory of these slots unmapped (space/member.h), now or when the last hold is
  * released. Slots in sequence are unmapped by one call, since each call takes the lock of the
  * address space. */
-void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count);
+void memory_release(struct space *space, struct space_slot *const *owners, unsigned count);
 /* Unmaps all that can be unmapped: 0, or -errno if something stays. A sealed mapping (mseal) makes
  * munmap fail for the whole of what it is asked to unmap, so the rest goes in parts, and with the
  * mapping up to 64 KiB around it stay. */
-long holds_unmap(uintptr_t start, size_t size);
+long memory_unmap(uintptr_t start, size_t size);
 /* Reaper, in each round: frees the slots whose memory is unmapped, and tries again to unmap what
  * was held. */
-void holds_reclaim(struct space *space);
+void memory_reclaim(struct space *space);
 
 /* A thread of the reaper that unmaps what ended tasks had.
  *
@@ -226,12 +228,12 @@ struct unmapper_run {
 };
 
 /* The reaper of a fresh space begins: nothing is posted. */
-void unmapper_begin(void);
+void unmapper_init(void);
 /* Has the run unmapped, by the thread, or right now if there can be none. */
 void unmapper_post(struct space *space, struct unmapper_run run);
 /* Waits until all that was posted is done, `ns` at most. Does not wait if an earlier wait has timed
  * out and the thread is still at the same run. */
-void unmapper_await(uint64_t ns);
+void unmapper_wait(uint64_t ns);
 /* Finishes all runs that are unmapped. */
 void unmapper_finish(struct space *space);
 
@@ -246,19 +248,19 @@ long exports_remove(struct space *space, struct space_slot *owner, const char *n
 long exports_find(struct space *space, int32_t owner, const char *name, void **address,
                   uint64_t *size);
 /* Reaper: removes everything that the member exported. Freestanding. */
-void exports_drop(struct space *space, struct space_slot *owner);
+void exports_remove_all(struct space *space, struct space_slot *owner);
 
 /* What members ask of the reaper. */
 
 /* Wakes the reaper: something has changed. */
-void reaper_poke(struct space *space);
+void reaper_wake(struct space *space);
 /* Hands a claimed slot with a child record to the reaper, which makes its kernel task. */
-void reaper_request(struct space *space, struct space_slot *slot);
+void reaper_request_clone(struct space *space, struct space_slot *slot);
 /* When the reaper was killed the kernel kills the tasks, unless they have reset PR_SET_PDEATHSIG:
  * kills those. */
 void reaper_kill_survivors(const struct space *space);
 /* 0 if the reaper was killed: the ends of tasks are not reported any more. */
-int reaper_alive(const struct space *space);
+int reaper_is_alive(const struct space *space);
 
 /* Makes this program's libc use atomic instructions in its locks: 0, or -EAGAIN if no thread can be
  * made; it may be called again then. Not from signal handlers. */

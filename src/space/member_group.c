@@ -82,7 +82,7 @@ uint32_t group_ntasks(const struct space *space)
     return ntasks_of(atomic_load(&space->group));
 }
 
-int group_has_had(const struct space *space, uint32_t number)
+int group_has_started(const struct space *space, uint32_t number)
 {
     return number < LAYOUT_SLOTS &&
            atomic_load(&space->group_started[number]) == id_of(atomic_load(&space->group));
@@ -171,7 +171,7 @@ static int result_of(uint64_t now, uint32_t generation)
     return (now & BROKEN) && generation_of(now) == next ? -EOWNERDEAD : 0;
 }
 
-int group_await(_Atomic uint64_t *word, uint32_t generation, uint64_t deadline)
+int group_wait(_Atomic uint64_t *word, uint32_t generation, uint64_t deadline)
 {
     for (int is_over = 0;;) {
         uint64_t now = atomic_load(word);
@@ -198,10 +198,10 @@ int group_withdraw(_Atomic uint64_t *word, uint32_t generation)
  * spins on its peers would keep the lock's holders off the CPU, so all sleep here until the last
  * one has finished. Correctness does not depend on it: the wait ends early when a member ends or
  * the time is up. */
-void group_await_loaded(struct space *space, const struct space_slot *self)
+void group_wait_loaded(struct space *space, const struct space_slot *self)
 {
     uint32_t generation;
     uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     if (group_arrive(&space->group_loaded, self, &generation) == 0)
-        (void)group_await(&space->group_loaded, generation, deadline);
+        (void)group_wait(&space->group_loaded, generation, deadline);
 }

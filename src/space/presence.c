@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/raw.h"
 
-enum presence presence_of(const struct space *space, int32_t pid)
+enum presence process_presence(const struct space *space, int32_t pid)
 {
     uint32_t mark = 0;
     uint64_t created = 0;
@@ -26,33 +26,33 @@ enum presence presence_of(const struct space *space, int32_t pid)
     return mark && created == space->created_ns ? PRESENCE_HERE : PRESENCE_ELSEWHERE;
 }
 
-int presence_of_leaving(const struct space *space, int32_t pid)
+int still_here_in_exec(const struct space *space, int32_t pid)
 {
     struct process_stat stat;
-    enum presence presence = presence_of(space, pid);
+    enum presence presence = process_presence(space, pid);
     if (presence != PRESENCE_DENIED)
         return presence != PRESENCE_ELSEWHERE;
     if (process_read(pid, &stat) == 0)
         return (stat.flags & PROCESS_NOT_EXECUTED) != 0;
     /* Without /proc: if a filter denies the call for all processes, the task counts as here until
      * it ends. */
-    return presence_of(space, (int32_t)raw(__NR_getpid)) != PRESENCE_HERE;
+    return process_presence(space, (int32_t)raw(__NR_getpid)) != PRESENCE_HERE;
 }
 
-void reaper_poke(struct space *space)
+void reaper_wake(struct space *space)
 {
     futex_bump(&space->events);
 }
 
-void reaper_request(struct space *space, struct space_slot *slot)
+void reaper_request_clone(struct space *space, struct space_slot *slot)
 {
-    int32_t index = (int32_t)space_slot_index(space, slot);
+    int32_t index = (int32_t)slot_index(space, slot);
     int32_t newest = atomic_load(&space->requests);
     do
         atomic_store(&slot->next_request, newest);
     while (!atomic_compare_exchange_weak_explicit(&space->requests, &newest, index,
                                                   memory_order_release, memory_order_relaxed));
-    reaper_poke(space);
+    reaper_wake(space);
 }
 
 void reaper_kill_survivors(const struct space *space)
@@ -62,12 +62,12 @@ void reaper_kill_survivors(const struct space *space)
         int32_t pid = atomic_load(&space->pids[i]);
         /* Nobody takes a PID out of the table any more: it may be another process's by now. */
         if (pid > 0 && !space_is_thread(&space->slots[i]) &&
-            presence_of(space, pid) == PRESENCE_HERE)
+            process_presence(space, pid) == PRESENCE_HERE)
             raw(__NR_kill, pid, SIGKILL);
     }
 }
 
-int reaper_alive(const struct space *space)
+int reaper_is_alive(const struct space *space)
 {
     return !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED);
 }

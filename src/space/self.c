@@ -34,7 +34,7 @@ static void attach(void)
         return;
     const char *file = dladdr((void *)attach, &library) ? library.dli_fname : "libonespace";
     static _Atomic int has_warned; /* a program asks more than once */
-    if (!space_is_ours(space, atomic_exchange(&has_warned, 1) ? NULL : file))
+    if (!registry_matches(space, atomic_exchange(&has_warned, 1) ? NULL : file))
         return;
     publish(space, slot);
 }
@@ -46,7 +46,7 @@ struct space *space_mine(void)
         attach();
         space = atomic_load_explicit(&mine, memory_order_acquire);
     }
-    return space && space_marked() ? space : NULL;
+    return space && process_in_space() ? space : NULL;
 }
 
 struct space_slot *space_self(void)
@@ -54,9 +54,9 @@ struct space_slot *space_self(void)
     return space_mine() ? atomic_load_explicit(&self, memory_order_relaxed) : NULL;
 }
 
-int space_was_member(void)
+int forked_from_member(void)
 {
-    return atomic_load_explicit(&mine, memory_order_relaxed) && !space_marked();
+    return atomic_load_explicit(&mine, memory_order_relaxed) && !process_in_space();
 }
 
 /* Make this program's libc use atomic instructions.

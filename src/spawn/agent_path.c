@@ -63,7 +63,7 @@ const char *agent_path(void)
     return found[0] ? found : NULL;
 }
 
-void agent_path_beside(const char *name, char *path, size_t size)
+void agent_sibling_path(const char *name, char *path, size_t size)
 {
     const char *slash = agent_path() ? strrchr(real_path, '/') : NULL;
     if (!slash ||

@@ -18,16 +18,16 @@ static uintptr_t dynamic_of(const struct link_map *program)
                : (uintptr_t)dynamic;
 }
 
-void task_attached(struct space_slot *self, uintptr_t link_map)
+void task_loaded(struct space_slot *self, uintptr_t link_map)
 {
     const struct link_map *program = (const struct link_map *)link_map;
-    robust_attach(self);
+    membership_mark_attach(self);
     if (program) { /* musl's link map of the program has a name, glibc's has none */
         const char *path = *program->l_name ? NULL : interpose_program(self);
-        debugger_show(space_registry(), self, path, program->l_addr, dynamic_of(program), link_map);
+        debugger_link(space_registry(), self, path, program->l_addr, dynamic_of(program), link_map);
     }
     atomic_store_explicit(&self->loaded, 1, memory_order_release);
     futex_wake(&self->loaded, INT32_MAX);
     if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
-        group_await_loaded(space_registry(), self);
+        group_wait_loaded(space_registry(), self);
 }

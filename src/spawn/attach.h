@@ -6,6 +6,6 @@
 
 /* Called by the agent of each task, on the task's main thread, when its libraries are loaded.
  * `link_map` is the first of its dynamic linker's, 0: none. */
-void task_attached(struct space_slot *self, uintptr_t link_map);
+void task_loaded(struct space_slot *self, uintptr_t link_map);
 
 #endif

@@ -273,17 +273,17 @@ void child_main(void *argument)
     if (ARCH_HAS_KEYS && slot->guard_key)
         guard_install(slot);
     if (child->is_static) /* else the agent does it when ld.so has loaded the program */
-        debugger_show(child->space, slot, child->program, slot->interpreter_bias,
+        debugger_link(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
     if (!child->reaper_announces)
-        child_announce(slot);
+        child_report_started(slot);
     if (ARCH_HAS_KEYS)
         guard_enter(slot);
     signals_set_mask(child->signal_mask);
     arch_enter_program(child->stack_pointer, child->entry);
 }
 
-void child_announce(struct space_slot *slot)
+void child_report_started(struct space_slot *slot)
 {
     uint32_t starting = SLOT_STARTING;
     atomic_compare_exchange_strong(&slot->state, &starting, SLOT_RUNNING);
@@ -313,7 +313,7 @@ long child_clone(struct child *child, int as_sibling)
      * clone. The page has to be there by then: a store that must wait for it is left out when the
      * spawner is killed (api/mappings.c).
      */
-    _Atomic int32_t *pid_word = &child->space->pids[space_slot_index(child->space, slot)];
+    _Atomic int32_t *pid_word = &child->space->pids[slot_index(child->space, slot)];
     atomic_store(pid_word, 0);
     struct clone_args arguments = {
         .flags = flags | CLONE_CLEAR_SIGHAND,

@@ -14,7 +14,7 @@
  */
 static int fits(const struct spawn *spawn, uintptr_t end)
 {
-    return end <= layout_range(space_slot_index(spawn->space, spawn->slot)) + LAYOUT_RANGE;
+    return end <= layout_range(slot_index(spawn->space, spawn->slot)) + LAYOUT_RANGE;
 }
 
 /* Where the task's next file goes. */
@@ -99,8 +99,8 @@ static int map_loader(struct spawn *spawn, struct elf_mapping *mapping)
     const struct elf_info *info = &spawn->program.interpreter_info;
     int fd = result < 0 ? result
                         : map_file(spawn, path, info,
-                                   loader_place(spawn->slot, info->high - info->low, info->align),
-                                   loader_kind(path), mapping);
+                                   loader_address(spawn->slot, info->high - info->low, info->align),
+                                   loader_code_kind(path), mapping);
     if (fd >= 0)
         close(fd);
     return fd < 0 ? fd : 0;

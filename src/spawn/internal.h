@@ -75,11 +75,11 @@ int loader_image_map(struct space *space, struct space_slot *slot,
  * if the trampolines are in reach from everywhere in it. As in a process it lies above the program
  * then: programs take writable memory below their end for their own (Open MPI's OpenSHMEM). Else it
  * is the first file. */
-uintptr_t loader_place(const struct space_slot *slot, size_t size, size_t align);
+uintptr_t loader_address(const struct space_slot *slot, size_t size, size_t align);
 /* As which kind of code the interpreter with that path is patched: musl's is the libc itself. */
-enum interpose_code loader_kind(const char *path);
+enum interpose_code loader_code_kind(const char *path);
 /* Closes the files. No other thread may be spawning. */
-void loader_image_forget(void);
+void loader_images_close(void);
 
 /* A task's main stack, as execve would leave it. */
 
@@ -95,13 +95,13 @@ struct stack_request {
     const char *program; /* AT_EXECFN */
     char *const *argv, *const *envp;
     unsigned name_at, arguments_at; /* indexes in argv: of the program's argv[0] and argv[1] */
-    /* What stack_make gives. */
+    /* What stack_build gives. */
     struct child_strings strings;
     uintptr_t auxv;
 };
 
 /* Maps the stack at the top of the slot's range and fills it. 0, -E2BIG when arguments and
  * environment take more than execve would grant, or -errno; *stack_pointer is where to start. */
-int stack_make(struct stack_request *request, uintptr_t *stack_pointer);
+int stack_build(struct stack_request *request, uintptr_t *stack_pointer);
 
 #endif

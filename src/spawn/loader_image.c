@@ -53,7 +53,7 @@ static size_t data_offset(const struct elf_info *info)
     return data > info->low ? data - info->low : 0;
 }
 
-enum interpose_code loader_kind(const char *path)
+enum interpose_code loader_code_kind(const char *path)
 {
     return strstr(path, "/ld-linux") ? CODE_LDSO : CODE_LIBC;
 }
@@ -79,7 +79,7 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
             interpose_patch_writable(
                 scratch, (uintptr_t)memory + image->loader + (segment->vaddr - skew - info->low),
                 segment->filesz + skew, source, (long)(segment->offset - skew),
-                loader_kind(program->interpreter_path));
+                loader_code_kind(program->interpreter_path));
     }
     image->built_at = (uintptr_t)memory;
     image->trampoline_count = atomic_load(&scratch->interpose.trampoline_count);
@@ -98,7 +98,7 @@ static int build(struct loader_image *image, int source, const struct elf_progra
     image->code_size = image->loader + data;
     image->data = image->loader + (info->high - info->low);
     image->size = image->data + DATA_PAGES * ARCH_PAGE;
-    int fd = memory_file("onespace-loader", MFD_ALLOW_SEALING, image->size),
+    int fd = memory_file_create("onespace-loader", MFD_ALLOW_SEALING, image->size),
         result = fd < 0 ? fd : 0;
     if (result < 0)
         return result;
@@ -203,9 +203,9 @@ static void relocate(const struct loader_image *image, uintptr_t base, struct sp
         atomic_store(&slot->interpose.files_next, base + image->size);
 }
 
-uintptr_t loader_place(const struct space_slot *slot, size_t size, size_t align)
+uintptr_t loader_address(const struct space_slot *slot, size_t size, size_t align)
 {
-    uintptr_t range = layout_range(space_slot_index(space_registry(), slot));
+    uintptr_t range = layout_range(slot_index(space_registry(), slot));
     uint64_t next = atomic_load(&slot->interpose.files_next);
     if (ARCH_PATCH_REACH < LAYOUT_MAPPINGS || size > LAYOUT_MAPPINGS / 8)
         return round_up(next, align);
@@ -224,7 +224,7 @@ int loader_image_map(struct space *space, struct space_slot *slot,
     pthread_mutex_lock(&lock);
     const struct loader_image *image = find(program, space_is_thread(slot), &result);
     if (image) {
-        base = loader_place(slot, image->size, image->loader);
+        base = loader_address(slot, image->size, image->loader);
         result = map_at(image, base);
     }
     if (image && result == 0) {
@@ -240,7 +240,7 @@ int loader_image_map(struct space *space, struct space_slot *slot,
     return result;
 }
 
-void loader_image_forget(void)
+void loader_images_close(void)
 {
     for (unsigned i = 0; i < IMAGES; i++) {
         if (images[i].is_made && is_intact(&images[i]))

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-int memory_file(const char *name, unsigned flags, size_t size)
+int memory_file_create(const char *name, unsigned flags, size_t size)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)

@@ -138,7 +138,7 @@ static int build_stack(struct spawn *spawn, const struct images *images)
         .name_at = name_at,
         .arguments_at = arguments_at,
     };
-    int result = stack_make(&request, &spawn->child->stack_pointer);
+    int result = stack_build(&request, &spawn->child->stack_pointer);
     spawn->child->strings = request.strings;
     spawn->child->auxv = request.auxv;
     if (images->is_command)
@@ -182,7 +182,7 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     child->space = spawn->space;
     child->slot = spawn->slot;
     child->entry = entry;
-    child->signal_mask = attr->signal_mask ? inherit_signals_of(attr->signal_mask)
+    child->signal_mask = attr->signal_mask                     ? signal_set_bits(attr->signal_mask)
                          : attr->flags & ONESPACE_SPAWN_THREAD ? ~fault_signals()
                                                                : signal_mask;
     child->reaper_pid = atomic_load(&spawn->space->reaper_pid);
@@ -198,7 +198,7 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
     strcpy(child->program, elf_program_name(&spawn->program));
     /* A task's child inherits from it through clone; the parent of the root's child is the reaper.
      */
-    inherit_fill(child, attr, spawn->self);
+    child_inherit(child, attr, spawn->self);
     child->before = attr->before;
     child->before_argument = attr->before_argument;
     child->thread_pointer = arch_thread_pointer();
@@ -255,7 +255,7 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     struct space_slot *slot = spawn->slot;
     atomic_store(&slot->memory, MEMORY_PRESENT);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
-        (void)holds_take(spawn->space, slot, spawn->self);
+        (void)hold_take(spawn->space, slot, spawn->self);
     if (!spawn->program.interpreter_path[0] || !agent_path()) { /* there is no agent to store it */
         atomic_store(&slot->loaded, 1);
         atomic_store(&slot->called_exit, 1);
@@ -266,9 +266,9 @@ int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     store_program(slot, elf_program_name(&spawn->program));
     /* A task's own calls take turns one by one, and would wait here for this one. */
     int is_root = spawn->self == &spawn->space->slots[0];
-    uint32_t begun = is_root ? turn_begin(spawn->space) : 0;
+    uint32_t begun = is_root ? map_throttle_begin(spawn->space) : 0;
     int result = make_memory(spawn, &images);
-    turn_end(spawn->space, begun);
+    map_throttle_end(spawn->space, begun);
     if (result == 0)
         fill_child(spawn, images.entry, signal_mask);
     if (ARCH_HAS_KEYS && result == 0 && slot->guard_key)

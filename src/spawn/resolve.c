@@ -6,12 +6,12 @@
 static void find_python_start(void)
 {
     char path[PATH_MAX];
-    agent_path_beside("onespace/python", path, sizeof(path));
+    agent_sibling_path("onespace/python", path, sizeof(path));
     elf_use_python_start(path);
 }
 
-int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,
-                 struct elf_program *program, struct elf_problem *problem)
+int resolve_program(int dirfd, const char *file, char *const argv[], const char *path,
+                    struct elf_program *program, struct elf_problem *problem)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_python_start);

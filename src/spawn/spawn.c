@@ -146,14 +146,14 @@ static void undo(struct spawn *spawn)
 {
     group_leave(spawn->space, spawn->slot);
     if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
-        (void)holds_give(spawn->space, spawn->slot, spawn->self);
-    uintptr_t range = layout_range(space_slot_index(spawn->space, spawn->slot));
-    int is_unmapped = holds_unmap(range, LAYOUT_RANGE) == 0;
+        (void)hold_release(spawn->space, spawn->slot, spawn->self);
+    uintptr_t range = layout_range(slot_index(spawn->space, spawn->slot));
+    int is_unmapped = memory_unmap(range, LAYOUT_RANGE) == 0;
     atomic_store(&spawn->slot->memory, is_unmapped ? MEMORY_NONE : MEMORY_STUCK);
     if (is_unmapped)
-        space_free_slot(spawn->space, spawn->slot);
+        slot_free(spawn->space, spawn->slot);
     else
-        atomic_store(&spawn->slot->state, SLOT_BROKEN);
+        atomic_store(&spawn->slot->state, SLOT_ABORTING);
 }
 
 static const char *stage_name(int stage)
@@ -175,7 +175,7 @@ static int await_child(struct spawn *spawn)
     struct space_slot *slot = spawn->slot;
     int32_t child;
     while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0) {
-        if (!reaper_alive(spawn->space)) {
+        if (!reaper_is_alive(spawn->space)) {
             if (spawn->self == &spawn->space->slots[0])
                 reaper_kill_survivors(spawn->space); /* the child may be one by now */
             return -EOWNERDEAD;
@@ -190,14 +190,14 @@ static int await_child(struct spawn *spawn)
     } else {
         /* The child exits, the reaper reaps it, and we collect its status. */
         if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
-            (void)holds_give(spawn->space, slot, spawn->self);
-        while (space_state(slot) != SLOT_ENDED && reaper_alive(spawn->space)) {
+            (void)hold_release(spawn->space, slot, spawn->self);
+        while (space_state(slot) != SLOT_ENDED && reaper_is_alive(spawn->space)) {
             uint32_t seen = atomic_load(&spawn->space->ends);
             if (space_state(slot) != SLOT_ENDED)
                 futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
         }
         atomic_store(&slot->state, SLOT_COLLECTED);
-        space_release_slot(slot);
+        slot_free_if_done(slot);
     }
     char what[128];
     snprintf(what, sizeof(what), "%s (%s)",
@@ -212,7 +212,7 @@ static int start(struct spawn *spawn)
         group_join(spawn->space, spawn->slot);
     int is_thread = (spawn->attr.flags & ONESPACE_SPAWN_THREAD) != 0;
     if (spawn->self == &spawn->space->slots[0] && !is_thread) {
-        reaper_request(spawn->space, spawn->slot);
+        reaper_request_clone(spawn->space, spawn->slot);
         return await_child(spawn);
     }
     uint32_t rights = guard_open(&spawn->space->guard); /* to the child's stack */
@@ -228,7 +228,7 @@ static int start(struct spawn *spawn)
 static int spawn_resolved(struct spawn *spawn)
 {
     atomic_store(&spawn->self->has_spawned, 1);
-    spawn->slot = space_claim(spawn->space, atomic_load(&spawn->self->id));
+    spawn->slot = slot_claim(spawn->space, atomic_load(&spawn->self->id));
     if (!spawn->slot)
         return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
                     "wait for tasks to end; one space holds 2047");
@@ -260,7 +260,7 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     spawn.envp = envp ? envp : environ;
     const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
-    int result = task_resolve(directory, file, argv, path, &spawn.program, &problem);
+    int result = resolve_program(directory, file, argv, path, &spawn.program, &problem);
     if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
         (result = elf_check_thread(&spawn.program, &problem)) < 0)
         elf_program_free(&spawn.program);

@@ -223,9 +223,9 @@ static size_t room_for_strings(const struct stack_request *request)
     return room > request->size / 4 * 3 ? request->size / 4 * 3 : room;
 }
 
-int stack_make(struct stack_request *request, uintptr_t *stack_pointer)
+int stack_build(struct stack_request *request, uintptr_t *stack_pointer)
 {
-    uintptr_t end = layout_range(space_slot_index(request->space, request->slot)) + LAYOUT_RANGE;
+    uintptr_t end = layout_range(slot_index(request->space, request->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */
     uintptr_t low = page_floor(top - request->size);
     int result = map_guard(request, low);
