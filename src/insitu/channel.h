@@ -12,7 +12,7 @@
  *   RECLAIMED -> COMPLETE   the same rank, if a consumer came first; or -> FREE
  *
  * A consumer holds a step by a bit in its own word `holding`. Bit and state are sequentially
- * consistent and decide together, as in space/holds.h:
+ * consistent and decide together, as in space/member.h:
  *
  *   consumer:  sets its bit                      producer:  COMPLETE -> RECLAIMED
  *              state COMPLETE of this step?                 any bit? back to COMPLETE
@@ -25,7 +25,7 @@
 
 #include "base/shared_header.h"
 #include "onespace/insitu.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum {
     INSITU_NAME = ONESPACE_INSITU_NAME_MAX + 1,
@@ -120,8 +120,8 @@ enum { CHANNEL_KIND_MASK = 0xff, CHANNEL_SLOT_SHIFT = 8, CHANNEL_USE_SHIFT = 32 
 struct insitu_channel {
     /* enum insitu_kind, above it (CLAIMED, FREEING) the slot of the member that makes or frees it,
      * above that how often the place was used. FREE -> CLAIMED -> LIVE by the maker, who has the
-     * lock; CLAIMED -> FREE by the reaper, if the maker died; LIVE -> FREEING -> FREE or LIVE by
-     * the member that left last (ends.c). */
+     * lock; CLAIMED -> FREEING -> FREE by the reaper, if the maker died; LIVE -> FREEING -> FREE or
+     * LIVE by the member that left last, or by the reaper for it, as slot 0 (ends.c). */
     _Alignas(64) _Atomic uint64_t state;
     /* Constant while LIVE. */
     uint32_t policy, depth, ranks, consumers_wanted;
