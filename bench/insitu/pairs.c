@@ -192,7 +192,7 @@ static int get_from_buffer(struct shared_buffer *buffer, struct atoms *atoms)
     }
     *atoms = (struct atoms){.count = buffer->atoms, .x = x, .tag = tag};
     memcpy(x, buffer->positions, (size_t)buffer->atoms * 3 * sizeof(*x));
-    memcpy(tag, buffer_tags(shared_buffer), (size_t)buffer->atoms * sizeof(*tag));
+    memcpy(tag, buffer_tags(buffer), (size_t)buffer->atoms * sizeof(*tag));
     memcpy(atoms->low, buffer->low, sizeof(buffer->low));
     memcpy(atoms->high, buffer->high, sizeof(buffer->high));
     sem_post(&buffer->is_free);

@@ -116,10 +116,10 @@ class Workplace:
         return self.compile(source, f"{pathlib.Path(source).stem}-{mpi.name}", mpi.compiler, early=early,
                             late=[*late, *mpi.late], env=mpi.env)
 
-    def compile_workers(self, source, *others):
+    def compile_workers(self, source):
         """A program whose workers are threads, tasks or processes: see lib/workers.h."""
         return self.compile(source, pathlib.Path(source).stem,
-                            late=[*map(str, others), str(BENCH / "lib/workers.c"), *onespace_library(), "-pthread"])
+                            late=[str(BENCH / "lib/workers.c"), *onespace_library(), "-pthread"])
 
     def run(self, command, timeout=180, env=None, **options):
         """Standard output; a command that fails raises Failure with its output."""

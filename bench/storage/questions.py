@@ -14,7 +14,7 @@ import places
 from onespace_bench import KIB, MIB
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = {"dht": ["table.c", "words.c"], "mapreduce": ["one_sided.c", "two_sided.c", "log.c", "words.c"]}
+SOURCES = {"dht": ["words.c"], "mapreduce": ["one_sided.c", "two_sided.c", "log.c", "words.c"]}
 ON_STORAGE = ("storage", "combined")  # kinds of windows that need the layer
 BY_KIND = "{mpi}/{way}/{place}/{column}/{quantity}"
 BY_QUANTITY = "{mpi}/{way}/{place}/{kind}/{column}"

@@ -828,8 +828,7 @@ def test_insitu_measures_each_hand_over(bench):
     need_two_cpus()
     found = bench("insitu", "--sizes", "65536", "--repeats", "1", "--no-plot")
     found.pop("ADIOS2 SST", None)  # where its wheel is installed
-    for name in ("onespace", "shared_memory, with its copy", "shared_memory, after its copy",
-                 "half a cache line's round trip"):
+    for name in ("onespace", "shared_memory, with its copy", "half a cache line's round trip"):
         check_series(found.pop(name), [65536], 1)
     assert not found
 

@@ -28,7 +28,7 @@ TINY = {"rma": ["sizes=8 4096", "times=10", "operations=put,exchange-get"],
         "mapreduce": ["bytes=256K", "part=32K", "vocabulary=2000"]}
 QUESTIONS = [pytest.param(name, marks=[pytest.mark.long] if name in ("hacc", "mapreduce", "mstream") else [])
              for name in TINY]
-SOURCES = {"dht": ["dht.c", "table.c", "words.c", "window.c"], "rma": ["rma.c", "window.c"],
+SOURCES = {"dht": ["dht.c", "words.c", "window.c"], "rma": ["rma.c", "window.c"],
            "mapreduce": ["mapreduce.c", "one_sided.c", "two_sided.c", "log.c", "words.c", "window.c"]}
 
 # What is put arrives with another last byte.
