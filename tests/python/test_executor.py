@@ -309,7 +309,7 @@ def test_worker_that_ends_breaks_the_pool(program, how, told):
             with refused(BrokenProcessPool, {told!r}):
                 lost.submit(add, 1)
             lost.shutdown()
-            os.kill(pool._crew.processes()[0], 9)
+            os.kill(pool._group.processes()[0], 9)
             for future in (*futures, broken):
                 assert type(future.exception(50)) is BrokenProcessPool
         """)
@@ -429,7 +429,7 @@ def test_forked_child_takes_no_lock_of_the_pool(program):
     """Other threads of the parent held them at the fork, and there are no such threads in the child."""
     program(FUNCTIONS + """
 def hold(pool, held, done):
-    with pool._crew._handling, pool._crew._lock, pool._iterations:
+    with pool._group._message_lock, pool._group._state_lock, pool._iterators_changed:
         held.set()
         done.wait()
 
@@ -444,7 +444,7 @@ def in_child(check):
 def interrupt(pool):
     try:
         with onespace.Executor.__new__(onespace.Executor) as other:
-            other._crew = pool._crew
+            other._group = pool._group
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         pass
@@ -460,11 +460,11 @@ def need_parent(call):
         holder = threading.Thread(target=hold, args=(pool, held, done))
         holder.start()
         held.wait()
-        in_child(pool._crew.cancel_waiting)
+        in_child(pool._group.cancel_queued)
         in_child(lambda: interrupt(pool))
         in_child(lambda: (pool.close(), pool.join()))
         in_child(lambda: (pool.terminate(), pool.join()))
-        in_child(lambda: need_parent(lambda: pool._crew.processes()))
+        in_child(lambda: need_parent(lambda: pool._group.processes()))
         in_child(lambda: need_parent(lambda: future.result(5)))
         in_child(lambda: need_parent(lambda: pool.submit(add, (1,))))
         done.set()
@@ -523,7 +523,7 @@ def stubborn(i):
                 futures = [pool.submit(stubborn, i) for i in range(2)]
                 futures[0].result()
         except KeyboardInterrupt:
-            print(len(pool._crew._workers), "left", flush=True)
+            print(len(pool._group._workers), "left", flush=True)
         """)
     command.wait_for("ready", 2)
     os.kill(command.process.pid, signal.SIGINT)

@@ -133,7 +133,7 @@ def test_what_is_missing_or_contradicts_itself_is_told(mesh):
         try_one(ValueError, "5 values for 6 points", arrays={"fields/t/values": np.zeros(5)})
         at = "topologies/mesh/elements/connectivity"
         try_one(ValueError, "names points 0 to 6", arrays={at: np.array([0, 1, 2, 6])})
-        try_one(ValueError, "no whole number", arrays={at: np.array([0, 1, 2])})
+        try_one(ValueError, "not a whole number", arrays={at: np.array([0, 1, 2])})
         try_one(ValueError, "6, 5 coordinates", arrays={"coordsets/coords/values/y": np.zeros(5)})
         """)
 

@@ -152,8 +152,8 @@ def test_killed_worker_is_an_error_not_a_hang(program):
     program(FUNCTIONS, """
         with onespace.Pool(2) as pool:
             result, iterator = pool.map_async(wait_for, ["never"] * 4, 1), pool.imap(wait_for, ["never"])
-            until(lambda: len(pool._crew.processes()) == 2)
-            os.kill(pool._crew.processes()[0], 9)
+            until(lambda: len(pool._group.processes()) == 2)
+            os.kill(pool._group.processes()[0], 9)
             with refused(BrokenProcessPool, "SIGKILL"):
                 result.get(50)
             with refused(BrokenProcessPool, "SIGKILL"):

@@ -166,13 +166,13 @@ def test_results_are_freed_when_their_last_view_is_gone(program):
         """)
 
 
-@pytest.mark.parametrize("end", ["pool.shutdown()", "os.kill(pool._crew.processes()[0], 9)",
+@pytest.mark.parametrize("end", ["pool.shutdown()", "os.kill(pool._group.processes()[0], 9)",
                                  "pool.submit(die).exception(50)", "pool.kill()", "del pool"])
 def test_results_outlive_their_worker(program, end):
     program(FUNCTIONS, f"""
         pool = onespace.Executor(1)
         results = [pool.submit(ones, 1 << 20).result(50) for _ in range(3)]
-        processes = pool._crew.processes()
+        processes = pool._group.processes()
         views = [result[1::2] for result in results]
         before = resident()
         {end}
