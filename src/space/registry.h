@@ -336,7 +336,6 @@ struct space {
     _Alignas(64) _Atomic uint32_t ends;         /* futex: bumped at every end of a task */
     _Alignas(64) _Atomic uint32_t names;        /* futex: bumped at every export and every end */
     _Alignas(64) _Atomic uint32_t map_throttle; /* futex: holder of the throttle; space/locks.c */
-
     _Alignas(64) _Atomic uint64_t barrier; /* space/member.h has this word and the three below */
     _Atomic uint64_t group;                /* by spawners, by compare-and-swap */
     _Atomic uint64_t group_loaded;         /* members whose libraries are loaded, as `barrier` */
