@@ -1,5 +1,5 @@
 /* examples/plate.c: heat on a plate, described by the paths of Conduit's mesh blueprint; parameters
- * come through a channel the other way, and change between two steps.
+ * arrive through a second channel, and change between two steps.
  *
  *   cc plate.c -o plate $(pkg-config --cflags --libs onespace)
  *   onespace run ./plate 200 : python3 plot_mesh.py .   (or control_plate.py 20) */
