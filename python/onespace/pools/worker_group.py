@@ -176,8 +176,8 @@ class WorkerSetup:
         self.pickler, self.delivery, self.import_main = pickler, delivery, import_main
 
     def packed(self) -> tuple[bytes, list]:
-        """The message that worker_main._set_up unpacks: the main module is imported before the initializer, which it may
-        define, is unpickled."""
+        """The message that worker_main._set_up unpacks: the main module, which may define the initializer, is imported
+        before the initializer is unpickled."""
         inner, buffers = messages.dumps((self.initializer, self.initargs, self.calls, self.pickler, self.delivery),
                                         self.pickler)
         return pickle.dumps((describe_main(self.import_main), inner), 5), buffers
