@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mpi/group/progress.h"
-#include "mpi/real/message.h"
-#include "mpi/rma/intra_node.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/rma/rma.h"
 #include "onespace.h"
 
 enum { RANKS = 3, ROUNDS = 30, LATE_NS = 1000000, FAILING_ROUND = 20 };

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "mpi/group/agreement.h"
-#include "mpi/real/message.h"
-#include "mpi/types/reduce.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/types/types.h"
 
 struct record {
     char name[24];  /* without MPI_ */

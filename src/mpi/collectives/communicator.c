@@ -6,14 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/group/agreement.h"
-#include "mpi/group/hold.h"
-#include "mpi/group/shared.h"
-#include "mpi/group/space.h"
-#include "mpi/group/wait.h"
-#include "mpi/lifetime/finalize.h"
-#include "mpi/real/handles.h"
-#include "mpi/real/message.h"
+#include "mpi/group/group.h"
+#include "mpi/lifetime/lifetime.h"
+#include "mpi/pmpi/pmpi.h"
+#include "mpi/pmpi/message.h"
 
 struct handles communicator_table = HANDLES_INIT;
 struct handle_entry *_Atomic communicator_last;

@@ -6,8 +6,7 @@
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/scratch.h"
 #include "mpi/group/group.h"
-#include "mpi/real/handles.h"
-#include "mpi/real/real.h"
+#include "mpi/pmpi/pmpi.h"
 
 struct communicator {
     struct engine *engine; /* of ranks in one space; */

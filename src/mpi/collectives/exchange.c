@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "mpi/group/progress.h"
-#include "mpi/real/message.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
 
 int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "mpi/collectives/scratch.h"
-#include "mpi/types/reduce.h"
+#include "mpi/types/types.h"
 
 /* One rank's call. */
 struct combining {

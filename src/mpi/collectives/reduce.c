@@ -17,7 +17,7 @@
 #include "mpi/collectives/exchange.h"
 #include "mpi/collectives/fold.h"
 #include "mpi/collectives/scratch.h"
-#include "mpi/types/reduce.h"
+#include "mpi/types/types.h"
 
 /* One rank's call. */
 struct combining {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "mpi/types/walk.h"
+#include "mpi/types/types.h"
 #include "onespace/sync/copy.h"
 
 /* Single bytes, one after another. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "mpi/collectives/engine.h"
-#include "mpi/types/layout.h"
+#include "mpi/types/types.h"
 
 /* Of a datatype. */
 struct shape {

@@ -1,9 +1,17 @@
-/* src/mpi/group/group.h: the ranks that use windows together. */
+/* src/mpi/group/group.h: the ranks of a communicator: who they are, how they wait for one another,
+ * share memory, and agree. */
 #ifndef ONESPACE_MPI_GROUP_GROUP_H
 #define ONESPACE_MPI_GROUP_GROUP_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "mpi/pmpi/pmpi.h"
+
+/* ---- The ranks ---- */
+
+/* the ranks that use windows together. */
 
 /* The ranks of a communicator. Reference-counted, since windows outlive their communicator. */
 struct group {
@@ -34,5 +42,207 @@ static inline int group_in_space(const struct group *group, int rank)
 
 struct group *group_hold(struct group *group);
 void group_release(struct group *group);
+
+/* ---- This process as a task, and the ranks of its job ---- */
+
+/* this process and its space. */
+
+/* Whether this process is a task of a space (or its root). */
+int space_has_self(void);
+
+/* Whether this is a guarded task: what other ranks are to write to is then mapped MAP_SHARED. */
+int space_is_guarded(void);
+
+/* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
+int space_layer_is_off(void);
+
+/* When a communicator's collective operations become the layer's. */
+enum collectives_wanted { COLLECTIVES_NEVER, COLLECTIVES_AT_ONCE, COLLECTIVES_AUTO };
+enum collectives_wanted space_wants_collectives(void);
+
+/* Where a task counts the layer's collective operations; only if it wants them. */
+_Atomic uint64_t *space_collectives_counter(void);
+
+/* Where a task is told that it has opened the library of a GPU; NULL: this process is not told. */
+const _Atomic uint32_t *space_gpu_library(void);
+
+/* Whether some rank of the job on this node is known to lack the layer: it is a process, not a task
+ * of this space, or has --mpi-layer off. All tasks on the node get the same answer after MPI_Init.
+ */
+int space_lacks_ranks(void);
+
+/* Whether all ranks of the job, so many, are tasks of this space that want that. All get the same
+ * answer after MPI_Init. */
+int space_has_whole_job(int ranks);
+
+/* ---- Holds on other tasks' memory ---- */
+
+/* keeps the memory of other tasks while this process uses windows in it.
+ *
+ * The memory of a rank that ends without freeing its windows must stay mapped: the other ranks
+ * would fault. A hold lasts until it is released or this process ends. */
+
+/* Lets others hold this task; to be called before any of them tries. 0 or -errno. */
+int hold_offer(void);
+/* Holds task `id`; calls nest. Nothing to do for the task itself. 0 or -errno. */
+int hold_acquire(int id);
+void hold_release(int id);
+
+/* ---- Memory of rank 0 that all ranks use ---- */
+
+/* memory of rank 0 that other tasks use, too.
+ *
+ * No rank waits to free it: rank 0 retires a block, which is freed when the last of the others has
+ * left. Their holds (hold.h) keep the memory while rank 0 itself ends. */
+
+enum { SHARED_LINE = 128 }; /* what CPUs transfer at once: a pair of cache lines */
+
+/* Zeroed and aligned to SHARED_LINE, for the caller and `others` ranks; NULL: no memory. */
+void *shared_new(size_t size, int others);
+/* Called by one of the others: it will not touch the block again. */
+void shared_leave(void *block);
+/* Called by the owner; the others may still use the block. */
+void shared_retire(void *block);
+/* Called by the owner: frees a block whose address the others never got. */
+void shared_free(void *block);
+
+/* ---- Progress of MPI ---- */
+
+/* lets MPI make progress while the layer waits.
+ *
+ * MPI requires that a send to a rank proceeds while that rank blocks in any MPI call. The call that
+ * makes progress in every library is MPI_Test on an incomplete request (MPI_Iprobe does not when
+ * there is a message to find), so one such request is kept as long as anything may wait. */
+
+/* Bracket all waits; calls are counted. MPI_SUCCESS or an error. */
+int progress_hold(void);
+void progress_release(void);
+
+/* MPI_Finalize: no function of MPI is called from here on. */
+void progress_end(void);
+
+/* One step of progress, by any thread that is inside an MPI call. Does nothing while another thread
+ * makes progress. MPI_SUCCESS or an error. */
+int progress_make(void);
+
+/* Progress at the end of an operation of the layer: steps until one finds nothing. The library's
+ * own operation would have received what other ranks sent before they entered it, so that one
+ * MPI_Iprobe finds it. Waits for another thread's step, which may have looked too early. */
+int progress_poll(void);
+
+/* A generalised request: it completes by MPI_Grequest_complete, and its status is empty. */
+int progress_request(MPI_Request *request);
+
+/* ---- Waiting ---- */
+
+/* waits for another rank in shared memory, while MPI makes progress. */
+
+/* One wait. Fill with WAIT_INIT. */
+struct wait {
+    const struct group *group;
+    uint32_t rounds;
+    uint64_t look_at; /* ns: when to check next that all ranks are alive; 0: not set yet */
+    uint64_t pause;   /* ns, from that check to the next one */
+    /* The others may be waiting for a device, whose kernel threads need this CPU. So the wait soon
+     * sleeps: yielding would give the CPU to ranks of this program only. */
+    int is_for_io;
+};
+#define WAIT_INIT(group_)                                                                          \
+    {                                                                                              \
+        (group_), 0, 0, 0, 0                                                                       \
+    }
+
+/* One round of a wait: spins, yields or sleeps. MPI_SUCCESS, or an error class after a message when
+ * a rank of the group has ended: the wait might never end. */
+int wait_round(struct wait *wait);
+
+/* How many rounds ranks spin before they yield: many when each can have a CPU, since yielding may
+ * cost a time slice; few when the CPUs are oversubscribed. */
+uint32_t wait_spins(int is_oversubscribed);
+
+/* ---- Barrier ---- */
+
+/* a barrier of ranks that share memory. */
+
+/* In memory that all ranks share; zeroed memory is a valid barrier. */
+struct barrier {
+    _Atomic uint32_t
+        arrived; /* all ranks add; the last resets it before it opens the next generation */
+    _Atomic uint32_t generation; /* the last adds one (release); the others wait for it (acquire) */
+    /* Set by a rank that gave up, after which the count means nothing. Relaxed: a rank that does
+     * not see it yet gives up by itself. */
+    _Atomic uint32_t is_broken;
+};
+
+/* Writes before any rank's barrier_arrive are visible after barrier_await. barrier_arrive returns
+ * the ticket for barrier_await. */
+uint32_t barrier_arrive(struct barrier *barrier, int ranks);
+int barrier_await(struct barrier *barrier, uint32_t ticket, struct wait *wait);
+
+/* ---- Agreement ---- */
+
+/* how the ranks of a communicator exchange what they have to agree on.
+ *
+ * Set up once per communicator and kept as an attribute of it: which ranks share this one's space
+ * and node and, when all are in one space (or there is only one rank), a table in shared memory
+ * through which they exchange records without MPI. */
+
+enum { AGREEMENT_RECORD_MAX = 64 };
+
+struct agreement {
+    struct group *group;
+    MPI_Comm comm;
+    struct agreement_table *table; /* in rank 0's memory; NULL: records go through MPI */
+    uint32_t gathers;              /* so far, by this rank */
+    unsigned char *records;        /* without a table: room for all records */
+};
+
+/* Whether all ranks of comm have the layer, so that agreement_of can be called: a rank without it
+ * would not answer. Decided by what each rank knows, which the others know, too:
+ *
+ *   an agreement exists, or comm has this rank only         1
+ *   ONESPACE_MPI_LAYER=all, by which the user says so        1
+ *   some rank of the job on this node lacks the layer        0
+ *   comm has ranks that are not in MPI_COMM_WORLD: spawned   0
+ *   or connected processes
+ *   else                                                     1
+ *
+ * Not known is whether ranks on other nodes are processes. */
+int agreement_is_possible(MPI_Comm comm);
+
+/* The agreement of comm's ranks. Collective; lives as long as the communicator. NULL with *error
+ * set: out of memory, or MPI failed. NULL without an error: no communicator to create windows on,
+ * which MPI itself will report. */
+struct agreement *agreement_of(MPI_Comm comm, int *error);
+
+/* Gives every rank the records of all, `size` bytes each (at most AGREEMENT_RECORD_MAX), in rank
+ * order and valid until the next call. Collective; what a rank wrote before the call is visible to
+ * those that return. MPI_SUCCESS or an error class, which may differ between ranks: a rank has
+ * ended, or MPI failed. */
+int agreement_gather(struct agreement *agreement, const void *mine, size_t size, const void **all);
+
+/* ---- Agreement over MPI that survives the death of a rank ---- */
+
+/* Ranks that agree with one another on values. */
+struct storage_ranks {
+    MPI_Comm comm;              /* of these ranks, for collective calls */
+    const struct group *group;  /* the window's, whose ranks have to be alive; NULL: not begun */
+    int rank, count;            /* in comm */
+    struct storage_word *words; /* NULL after a rank did not answer */
+    MPI_Request pending;        /* of the words */
+};
+
+/* Local; the caller sets `comm`, which storage_ranks_end frees. 0 or -ENOMEM. */
+int storage_ranks_begin(struct storage_ranks *ranks, const struct group *group, int rank,
+                        int count);
+void storage_ranks_end(struct storage_ranks *ranks);
+/* The least value of these ranks. Collective; 0, or -EIO when a rank did not answer. Also in two
+ * steps: the first waits for no rank, and the second follows when it returned 0. */
+int storage_least(struct storage_ranks *ranks, int64_t mine, int64_t *least);
+int storage_least_begin(struct storage_ranks *ranks, int64_t mine);
+int storage_least_end(struct storage_ranks *ranks, int64_t *least);
+/* Sends up to 256 bytes of rank 0 to all. Collective; 0, or -EIO when a rank did not answer. A rank
+ * that rank 0 did not reach may have other bytes: the ranks agree afterwards. */
+int storage_send(struct storage_ranks *ranks, void *data, size_t size);
 
 #endif

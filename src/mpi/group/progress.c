@@ -1,5 +1,5 @@
-/* src/mpi/group/progress.c: see progress.h. */
-#include "mpi/group/progress.h"
+/* src/mpi/group/progress.c: lets MPI make progress while the layer waits. */
+#include "mpi/group/group.h"
 
 #include <pthread.h>
 #include <sched.h>

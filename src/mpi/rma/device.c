@@ -1,5 +1,5 @@
-/* src/mpi/rma/device.c: see device.h. */
-#include "mpi/rma/device.h"
+/* src/mpi/rma/device.c: origins of transfers in a GPU's memory. */
+#include "mpi/rma/rma.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/group/space.h"
-#include "mpi/real/message.h"
-#include "mpi/types/layout.h"
+#include "mpi/pmpi/message.h"
 
 /* The part of CUDA's driver interface that is used here, by its binary interface. */
 enum { ATTRIBUTE_CONTEXT = 1, ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_IS_MANAGED = 8 };

@@ -1,5 +1,5 @@
-/* src/mpi/rma/intra_node.c: see intra_node.h. */
-#include "mpi/rma/intra_node.h"
+/* src/mpi/rma/intra_node.c: puts and gets within a node, on a window that spans nodes. */
+#include "mpi/rma/rma.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,9 +1,5 @@
-/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window.
- *
- * The ranks that asked for storage have versions; those in memory have named no file that could
- * hold theirs. These take part in the agreements before and after, since they store into the
- * others' parts and learn the outcome. */
-#include "mpi/storage/versions.h"
+/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window. */
+#include "mpi/storage/storage_window.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +7,7 @@
 #include <string.h>
 
 #include "base/futex.h"
-#include "mpi/real/message.h"
-#include "mpi/storage/written.h"
+#include "mpi/pmpi/message.h"
 #include "storage/versions/versions.h"
 
 /* ---- The ranks ---- */

@@ -1,13 +1,9 @@
-/* src/mpi/types/layout.c: see layout.h. */
-#include "mpi/types/layout.h"
+/* src/mpi/types/layout.c: keeps the layouts of the types that were used. */
+#include "mpi/types/types.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#include "mpi/real/handles.h"
-#include "mpi/real/private.h"
-#include "mpi/types/build.h"
 
 /* The layouts of all derived types that were asked for and not freed since, each with a reference.
  * The mutex orders lookups with what takes them away; it is never held across a call of MPI. */

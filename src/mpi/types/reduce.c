@@ -1,7 +1,5 @@
-/* src/mpi/types/reduce.c: see reduce.h. */
-#include "mpi/types/reduce.h"
-
-#include "mpi/real/private.h"
+/* src/mpi/types/reduce.c: finds the loop of a reduction. */
+#include "mpi/types/types.h"
 
 static const struct reduce_table *best_table(void)
 {

@@ -1,13 +1,12 @@
-/* src/mpi/wrap/onespace_window.c: the calls of onespace/window.h. */
+/* src/mpi/wrap/onespace_window.c: the functions of onespace/window.h. */
+#include "mpi/wrap/wrap.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/futex.h"
-#include "mpi/real/message.h"
-#include "mpi/rma/count.h"
-#include "mpi/storage/request.h"
-#include "mpi/storage/versions.h"
-#include "mpi/wrap/wrap.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/storage/storage_window.h"
 
 /* The window on storage; NULL: the handle's error handler was called. */
 static struct storage_window *need(const char *call, MPI_Win win)

@@ -1,9 +1,7 @@
 /* src/mpi/wrap/rma.c: wraps MPI's functions that communicate through windows. */
-#include <limits.h>
-
-#include "mpi/group/progress.h"
-#include "mpi/rma/intra_node.h"
 #include "mpi/wrap/wrap.h"
+
+#include <limits.h>
 
 #define ORIGIN                                                                                     \
     {                                                                                              \

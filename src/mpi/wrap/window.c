@@ -1,11 +1,65 @@
-/* src/mpi/wrap/window.c: wraps MPI's functions that create, free and describe windows. */
+/* src/mpi/wrap/window.c: wraps MPI's functions that allocate memory, and that create, describe,
+ * synchronise and free windows. */
+#include "mpi/wrap/wrap.h"
+
 #include <limits.h>
 
-#include "mpi/lifetime/create.h"
-#include "mpi/lifetime/free.h"
-#include "mpi/rma/count.h"
-#include "mpi/storage/memory.h"
-#include "mpi/wrap/wrap.h"
+#include "mpi/lifetime/lifetime.h"
+#include "mpi/storage/storage_window.h"
+
+/* ---- Memory ---- */
+
+/* wraps MPI's functions that allocate memory and attach it to windows. */
+
+WRAP(Alloc_mem)
+int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
+{
+    void *found = NULL;
+    if (info == MPI_INFO_NULL || size <= 0 || space_layer_is_off())
+        return real()->Alloc_mem(size, info, base);
+    int class = storage_memory_allocate((size_t)size, info, &found);
+    if (class != MPI_SUCCESS) {
+        real()->Comm_call_errhandler(MPI_COMM_WORLD, class);
+        return class;
+    }
+    if (!found)
+        return real()->Alloc_mem(size, info, base);
+    finalize_watch();
+    *(void **)base = found;
+    return MPI_SUCCESS;
+}
+
+WRAP(Free_mem)
+int MPI_Free_mem(void *base)
+{
+    int is_ours, class = storage_memory_free(base, &is_ours);
+    if (!is_ours)
+        return real()->Free_mem(base);
+    if (class != MPI_SUCCESS)
+        real()->Comm_call_errhandler(MPI_COMM_WORLD, class);
+    return class;
+}
+
+WRAP(Win_attach)
+int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
+{
+    int result = real()->Win_attach(win, base, size);
+    if (result == MPI_SUCCESS)
+        storage_memory_attach(win, base);
+    return result;
+}
+
+WRAP(Win_detach)
+int MPI_Win_detach(MPI_Win win, const void *base)
+{
+    if (base)
+        storage_memory_detach(win, base);
+    return real()->Win_detach(win, base);
+}
+
+/* ---- Windows ---- */
+
+/* wraps MPI's functions that create, free and describe windows. */
 
 /* For a library without large counts. What does not fit becomes 0, which the library refuses. */
 static int small_unit(MPI_Aint unit)
@@ -217,4 +271,120 @@ int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp
     if (result == MPI_SUCCESS)
         *disp_unit = unit;
     return result;
+}
+
+/* ---- Synchronisation ---- */
+
+/* wraps MPI's functions that synchronise windows. */
+
+/* MPI_NAME(arguments) evaluates `ours` on a window of the layer. Otherwise it calls MPI's function;
+ * a window that spans nodes does `before` and, if that call succeeded, `after`. */
+#define SYNC_INTRA_NODE(name, parameters, arguments, ours, before, after)                          \
+    WRAP(name)                                                                                     \
+    int MPI_##name parameters                                                                      \
+    {                                                                                              \
+        struct window *window = window_find(win);                                                  \
+        struct intra_node *node = window ? window->intra_node : NULL;                              \
+        if (window && window->direct)                                                              \
+            return window_result(window, ours);                                                    \
+        if (node)                                                                                  \
+            before;                                                                                \
+        int result = real()->name arguments;                                                       \
+        if (node && result == MPI_SUCCESS)                                                         \
+            after;                                                                                 \
+        return result;                                                                             \
+    }
+#define NOTHING (void)node
+#define ORDER   atomic_thread_fence(memory_order_seq_cst)
+#define SYNC(name, parameters, arguments, ours)                                                    \
+    SYNC_INTRA_NODE(name, parameters, arguments, ours, ORDER, NOTHING)
+
+SYNC_INTRA_NODE(Win_lock, (int type, int rank, int assertion, MPI_Win win),
+                (type, rank, assertion, win), direct_lock(window, type, rank, assertion), NOTHING,
+                intra_node_lock(node, rank, assertion))
+SYNC_INTRA_NODE(Win_unlock, (int rank, MPI_Win win), (rank, win), direct_unlock(window, rank),
+                intra_node_unlock(node, rank, window->group->ranks), NOTHING)
+SYNC_INTRA_NODE(Win_lock_all, (int assertion, MPI_Win win), (assertion, win),
+                direct_lock_all(window, assertion), NOTHING, intra_node_lock_all(node, assertion))
+SYNC_INTRA_NODE(Win_unlock_all, (MPI_Win win), (win), direct_unlock_all(window),
+                intra_node_unlock_all(node, window->group->ranks), NOTHING)
+SYNC(Win_flush, (int rank, MPI_Win win), (rank, win), direct_flush(window))
+SYNC(Win_flush_all, (MPI_Win win), (win), direct_flush(window))
+SYNC(Win_flush_local, (int rank, MPI_Win win), (rank, win), direct_flush(window))
+SYNC(Win_flush_local_all, (MPI_Win win), (win), direct_flush(window))
+SYNC(Win_complete, (MPI_Win win), (win), direct_complete(window))
+SYNC(Win_wait, (MPI_Win win), (win), direct_await(window))
+SYNC(Win_test, (MPI_Win win, int *flag), (win, flag), direct_test(window, flag))
+
+WRAP(Win_fence)
+int MPI_Win_fence(int assertion, MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (window && window->direct)
+        return window_result(window, direct_fence(window, assertion));
+    return window && window->intra_node ? intra_node_fence(window, assertion)
+                                        : real()->Win_fence(assertion, win);
+}
+
+WRAP(Win_post)
+int MPI_Win_post(MPI_Group group, int assertion, MPI_Win win)
+{
+    struct window *window = wrap_direct(win);
+    return window ? window_result(window, direct_post(window, group))
+                  : real()->Win_post(group, assertion, win);
+}
+
+WRAP(Win_start)
+int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (window && window->direct)
+        return window_result(window, direct_start(window, group));
+    if (window && window->intra_node)
+        intra_node_start(window->intra_node);
+    return real()->Win_start(group, assertion, win);
+}
+
+/* A window of MPI's, perhaps with memory that is on storage. */
+static int sync_other(MPI_Win win)
+{
+    int is_ours = 0, result = MPI_SUCCESS;
+    if (storage_memory_is_used())
+        result = storage_memory_sync(win, &is_ours);
+    if (!is_ours)
+        return real()->Win_sync(win);
+    if (result != MPI_SUCCESS)
+        real()->Win_call_errhandler(win, result);
+    return result;
+}
+
+WRAP(Win_sync)
+int MPI_Win_sync(MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (!window)
+        return sync_other(win);
+    int result = MPI_SUCCESS;
+    if (window->direct)
+        result = direct_sync(window);
+    else if (window->provider->sync)
+        atomic_thread_fence(
+            memory_order_seq_cst); /* MPICH's MPI_Win_sync fails outside of an epoch */
+    else
+        result = real()->Win_sync(win);
+    if (result == MPI_SUCCESS && window->provider->sync)
+        result = window->provider->sync(window);
+    return window_result(window, result);
+}
+
+/* ---- Types ---- */
+
+/* wraps MPI_Type_free, since the layer keeps what it found out about types. */
+
+WRAP(Type_free)
+int MPI_Type_free(MPI_Datatype *type)
+{
+    if (type)
+        layouts_forget(*type);
+    return real()->Type_free(type);
 }

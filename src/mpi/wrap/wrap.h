@@ -2,7 +2,7 @@
 #ifndef ONESPACE_MPI_WRAP_WRAP_H
 #define ONESPACE_MPI_WRAP_WRAP_H
 
-#include "mpi/rma/direct.h"
+#include "mpi/rma/rma.h"
 
 /* Exports MPI_NAME, whose definition follows, and PMPI_NAME as its alias. */
 #define WRAP(name)                                                                                 \
