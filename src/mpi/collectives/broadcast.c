@@ -10,7 +10,7 @@ static void take(void *context, int from, const struct engine_part *part)
     if (from == call->rank)
         return;
     exchange_take(context, from, part);
-    if (real_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
+    if (pmpi_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
         return;
     exchange_tell_sizes(call, from, part->bytes, expected);
     call->result = MPI_ERR_OTHER;

@@ -10,9 +10,9 @@
 
 /* Of a datatype. */
 struct shape {
-    size_t size;               /* bytes of data in an item */
-    ptrdiff_t extent;          /* from one item to the next */
-    const struct layout *form; /* NULL: items are dense, one after another */
+    size_t size;                  /* bytes of data in an item */
+    ptrdiff_t extent;             /* from one item to the next */
+    const struct loop_nest *form; /* NULL: items are dense, one after another */
 };
 
 /* Where in a buffer the data from or for each rank is. */

@@ -40,40 +40,40 @@ static inline int group_in_space(const struct group *group, int rank)
     return group->members[rank] >= 0;
 }
 
-struct group *group_hold(struct group *group);
-void group_release(struct group *group);
+struct group *group_ref(struct group *group);
+void group_unref(struct group *group);
 
 /* ---- This process as a task, and the ranks of its job ---- */
 
 /* this process and its space. */
 
 /* Whether this process is a task of a space (or its root). */
-int space_has_self(void);
+int task_is_in_space(void);
 
 /* Whether this is a guarded task: what other ranks are to write to is then mapped MAP_SHARED. */
-int space_is_guarded(void);
+int task_is_guarded(void);
 
 /* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
-int space_layer_is_off(void);
+int task_mpi_layer_is_off(void);
 
 /* When a communicator's collective operations become the layer's. */
-enum collectives_wanted { COLLECTIVES_NEVER, COLLECTIVES_AT_ONCE, COLLECTIVES_AUTO };
-enum collectives_wanted space_wants_collectives(void);
+enum collectives_mode { COLLECTIVES_NEVER, COLLECTIVES_AT_ONCE, COLLECTIVES_AUTO };
+enum collectives_mode task_collectives_mode(void);
 
 /* Where a task counts the layer's collective operations; only if it wants them. */
-_Atomic uint64_t *space_collectives_counter(void);
+_Atomic uint64_t *task_collectives_counter(void);
 
 /* Where a task is told that it has opened the library of a GPU; NULL: this process is not told. */
-const _Atomic uint32_t *space_gpu_library(void);
+const _Atomic uint32_t *task_gpu_flag(void);
 
 /* Whether some rank of the job on this node is known to lack the layer: it is a process, not a task
  * of this space, or has --mpi-layer off. All tasks on the node get the same answer after MPI_Init.
  */
-int space_lacks_ranks(void);
+int job_has_ranks_without_layer(void);
 
 /* Whether all ranks of the job, so many, are tasks of this space that want that. All get the same
  * answer after MPI_Init. */
-int space_has_whole_job(int ranks);
+int job_is_in_space(int ranks);
 
 /* ---- Holds on other tasks' memory ---- */
 
@@ -83,7 +83,7 @@ int space_has_whole_job(int ranks);
  * would fault. A hold lasts until it is released or this process ends. */
 
 /* Lets others hold this task; to be called before any of them tries. 0 or -errno. */
-int hold_offer(void);
+int hold_enable(void);
 /* Holds task `id`; calls nest. Nothing to do for the task itself. 0 or -errno. */
 int hold_acquire(int id);
 void hold_release(int id);
@@ -95,16 +95,16 @@ void hold_release(int id);
  * No rank waits to free it: rank 0 retires a block, which is freed when the last of the others has
  * left. Their holds (hold.h) keep the memory while rank 0 itself ends. */
 
-enum { SHARED_LINE = 128 }; /* what CPUs transfer at once: a pair of cache lines */
+enum { SHARED_BLOCK_ALIGN = 128 }; /* what CPUs transfer at once: a pair of cache lines */
 
-/* Zeroed and aligned to SHARED_LINE, for the caller and `others` ranks; NULL: no memory. */
-void *shared_new(size_t size, int others);
+/* Zeroed and aligned to SHARED_BLOCK_ALIGN, for the caller and `others` ranks; NULL: no memory. */
+void *shared_block_alloc(size_t size, int others);
 /* Called by one of the others: it will not touch the block again. */
-void shared_leave(void *block);
+void shared_block_leave(void *block);
 /* Called by the owner; the others may still use the block. */
-void shared_retire(void *block);
+void shared_block_retire(void *block);
 /* Called by the owner: frees a block whose address the others never got. */
-void shared_free(void *block);
+void shared_block_free(void *block);
 
 /* ---- Progress of MPI ---- */
 
@@ -115,23 +115,23 @@ void shared_free(void *block);
  * there is a message to find), so one such request is kept as long as anything may wait. */
 
 /* Bracket all waits; calls are counted. MPI_SUCCESS or an error. */
-int progress_hold(void);
-void progress_release(void);
+int progress_enable(void);
+void progress_disable(void);
 
 /* MPI_Finalize: no function of MPI is called from here on. */
-void progress_end(void);
+void progress_finalize(void);
 
 /* One step of progress, by any thread that is inside an MPI call. Does nothing while another thread
  * makes progress. MPI_SUCCESS or an error. */
-int progress_make(void);
+int progress_step(void);
 
 /* Progress at the end of an operation of the layer: steps until one finds nothing. The library's
  * own operation would have received what other ranks sent before they entered it, so that one
  * MPI_Iprobe finds it. Waits for another thread's step, which may have looked too early. */
-int progress_poll(void);
+int progress_until_idle(void);
 
 /* A generalised request: it completes by MPI_Grequest_complete, and its status is empty. */
-int progress_request(MPI_Request *request);
+int progress_grequest_start(MPI_Request *request);
 
 /* ---- Waiting ---- */
 
@@ -158,7 +158,7 @@ int wait_round(struct wait *wait);
 
 /* How many rounds ranks spin before they yield: many when each can have a CPU, since yielding may
  * cost a time slice; few when the CPUs are oversubscribed. */
-uint32_t wait_spins(int is_oversubscribed);
+uint32_t wait_spin_limit(int is_oversubscribed);
 
 /* ---- Barrier ---- */
 
@@ -197,7 +197,7 @@ struct agreement {
     unsigned char *records;        /* without a table: room for all records */
 };
 
-/* Whether all ranks of comm have the layer, so that agreement_of can be called: a rank without it
+/* Whether all ranks of comm have the layer, so that agreement_get can be called: a rank without it
  * would not answer. Decided by what each rank knows, which the others know, too:
  *
  *   an agreement exists, or comm has this rank only         1
@@ -213,36 +213,37 @@ int agreement_is_possible(MPI_Comm comm);
 /* The agreement of comm's ranks. Collective; lives as long as the communicator. NULL with *error
  * set: out of memory, or MPI failed. NULL without an error: no communicator to create windows on,
  * which MPI itself will report. */
-struct agreement *agreement_of(MPI_Comm comm, int *error);
+struct agreement *agreement_get(MPI_Comm comm, int *error);
 
 /* Gives every rank the records of all, `size` bytes each (at most AGREEMENT_RECORD_MAX), in rank
  * order and valid until the next call. Collective; what a rank wrote before the call is visible to
  * those that return. MPI_SUCCESS or an error class, which may differ between ranks: a rank has
  * ended, or MPI failed. */
-int agreement_gather(struct agreement *agreement, const void *mine, size_t size, const void **all);
+int agreement_allgather(struct agreement *agreement, const void *mine, size_t size,
+                        const void **all);
 
 /* ---- Agreement over MPI that survives the death of a rank ---- */
 
 /* Ranks that agree with one another on values. */
-struct storage_ranks {
-    MPI_Comm comm;              /* of these ranks, for collective calls */
-    const struct group *group;  /* the window's, whose ranks have to be alive; NULL: not begun */
-    int rank, count;            /* in comm */
-    struct storage_word *words; /* NULL after a rank did not answer */
-    MPI_Request pending;        /* of the words */
+struct agreement_comm {
+    MPI_Comm comm;                /* of these ranks, for collective calls */
+    const struct group *group;    /* the window's, whose ranks have to be alive; NULL: not begun */
+    int rank, count;              /* in comm */
+    struct agreement_word *words; /* NULL after a rank did not answer */
+    MPI_Request pending;          /* of the words */
 };
 
-/* Local; the caller sets `comm`, which storage_ranks_end frees. 0 or -ENOMEM. */
-int storage_ranks_begin(struct storage_ranks *ranks, const struct group *group, int rank,
+/* Local; the caller sets `comm`, which agreement_comm_free frees. 0 or -ENOMEM. */
+int agreement_comm_init(struct agreement_comm *ranks, const struct group *group, int rank,
                         int count);
-void storage_ranks_end(struct storage_ranks *ranks);
+void agreement_comm_free(struct agreement_comm *ranks);
 /* The least value of these ranks. Collective; 0, or -EIO when a rank did not answer. Also in two
  * steps: the first waits for no rank, and the second follows when it returned 0. */
-int storage_least(struct storage_ranks *ranks, int64_t mine, int64_t *least);
-int storage_least_begin(struct storage_ranks *ranks, int64_t mine);
-int storage_least_end(struct storage_ranks *ranks, int64_t *least);
+int allreduce_min(struct agreement_comm *ranks, int64_t mine, int64_t *least);
+int allreduce_min_begin(struct agreement_comm *ranks, int64_t mine);
+int allreduce_min_end(struct agreement_comm *ranks, int64_t *least);
 /* Sends up to 256 bytes of rank 0 to all. Collective; 0, or -EIO when a rank did not answer. A rank
  * that rank 0 did not reach may have other bytes: the ranks agree afterwards. */
-int storage_send(struct storage_ranks *ranks, void *data, size_t size);
+int bcast_root0(struct agreement_comm *ranks, void *data, size_t size);
 
 #endif

@@ -13,8 +13,8 @@
 
 /* ---- Shared blocks ---- */
 
-struct shared {                                  /* in front of the block */
-    _Alignas(SHARED_LINE) _Atomic uint32_t left; /* the others add (release); the owner reads
+struct shared {                                         /* in front of the block */
+    _Alignas(SHARED_BLOCK_ALIGN) _Atomic uint32_t left; /* the others add (release); the owner reads
                                                     (acquire) before it frees */
     uint32_t others;
     struct shared *next; /* of the retired */
@@ -34,7 +34,7 @@ static struct shared *head_of(void *block)
 static void *allocate(size_t size, size_t *mapped)
 {
     *mapped = 0;
-    if (!space_is_guarded())
+    if (!task_is_guarded())
         return calloc(1, size);
     *mapped = size;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -66,27 +66,27 @@ static void free_left(void)
 
 /* calloc knows which memory is new, and so zero: each rank is the first to touch its part of it,
  * and what is not used takes no room. */
-void *shared_new(size_t size, int others)
+void *shared_block_alloc(size_t size, int others)
 {
     free_left();
     size_t mapped;
-    void *allocated = allocate(sizeof(struct shared) + size + SHARED_LINE, &mapped);
+    void *allocated = allocate(sizeof(struct shared) + size + SHARED_BLOCK_ALIGN, &mapped);
     if (!allocated)
         return NULL;
-    struct shared *shared =
-        (struct shared *)(((uintptr_t)allocated + SHARED_LINE - 1) & -(uintptr_t)SHARED_LINE);
+    struct shared *shared = (struct shared *)(((uintptr_t)allocated + SHARED_BLOCK_ALIGN - 1) &
+                                              -(uintptr_t)SHARED_BLOCK_ALIGN);
     shared->allocated = allocated;
     shared->mapped = mapped;
     shared->others = (uint32_t)others;
     return shared + 1;
 }
 
-void shared_leave(void *block)
+void shared_block_leave(void *block)
 {
     atomic_fetch_add_explicit(&head_of(block)->left, 1, memory_order_release);
 }
 
-void shared_retire(void *block)
+void shared_block_retire(void *block)
 {
     struct shared *shared = head_of(block);
     pthread_mutex_lock(&retired_mutex);
@@ -96,7 +96,7 @@ void shared_retire(void *block)
     free_left();
 }
 
-void shared_free(void *block)
+void shared_block_free(void *block)
 {
     if (block)
         give_back(head_of(block));
@@ -119,7 +119,7 @@ struct hold {
 static pthread_mutex_t holds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hold *holds;
 
-int hold_offer(void)
+int hold_enable(void)
 {
     static int offered;
     static _Atomic int is_done; /* set by any thread that has found it done; relaxed would do */

@@ -8,7 +8,7 @@
 #include "onespace.h"
 #include "registry/space.h"
 
-int space_has_self(void)
+int task_is_in_space(void)
 {
     return onespace_self() >= 0;
 }
@@ -21,22 +21,22 @@ static struct space_slot *own_slot(void)
 static unsigned flags(void)
 {
     const struct space_slot *slot = own_slot();
-    return slot && space_has_self() ? slot->flags : 0;
+    return slot && task_is_in_space() ? slot->flags : 0;
 }
 
-int space_is_guarded(void)
+int task_is_guarded(void)
 {
     return (flags() & ONESPACE_SPAWN_GUARD) != 0;
 }
 
 /* With --mpi-layer off the agent still loads this library for functions with large counts that the
  * MPI library lacks. */
-int space_layer_is_off(void)
+int task_mpi_layer_is_off(void)
 {
     return (flags() & ONESPACE_SPAWN_NO_MPI_LAYER) != 0;
 }
 
-enum collectives_wanted space_wants_collectives(void)
+enum collectives_mode task_collectives_mode(void)
 {
     unsigned wanted = flags();
     return !(wanted & ONESPACE_SPAWN_COLLECTIVES)        ? COLLECTIVES_NEVER
@@ -44,7 +44,7 @@ enum collectives_wanted space_wants_collectives(void)
                                                          : COLLECTIVES_AUTO;
 }
 
-_Atomic uint64_t *space_collectives_counter(void)
+_Atomic uint64_t *task_collectives_counter(void)
 {
     return &own_slot()->stats.mpi_collectives;
 }
@@ -60,18 +60,18 @@ static int was_started(const struct space *space, int number)
                        atomic_load_explicit(&space->departures, memory_order_acquire) == 0);
 }
 
-const _Atomic uint32_t *space_gpu_library(void)
+const _Atomic uint32_t *task_gpu_flag(void)
 {
     const struct space_slot *slot = own_slot();
-    int is_told = slot && space_has_self() && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE);
+    int is_told = slot && task_is_in_space() && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE);
     return is_told ? &slot->interpose.gpu_library : NULL;
 }
 
-int space_lacks_ranks(void)
+int job_has_ranks_without_layer(void)
 {
     static _Atomic int are_missing = -1; /* all threads find the same */
     if (are_missing < 0) {
-        int missing = 0, count = space_has_self() ? onespace_ntasks() : 0;
+        int missing = 0, count = task_is_in_space() ? onespace_ntasks() : 0;
         for (int number = 0; number < count; number++) {
             int id = onespace_task(number);
             missing |= !was_started(space_registry(), number) ||
@@ -83,9 +83,9 @@ int space_lacks_ranks(void)
     return are_missing;
 }
 
-int space_has_whole_job(int ranks)
+int job_is_in_space(int ranks)
 {
-    const struct space *space = space_has_self() ? space_registry() : NULL;
+    const struct space *space = task_is_in_space() ? space_registry() : NULL;
     for (int number = 0; number < ranks; number++) {
         if (!space || !was_started(space, number))
             return 0;

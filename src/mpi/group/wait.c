@@ -69,7 +69,7 @@ static int check_sometimes(struct wait *wait)
     return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
 }
 
-uint32_t wait_spins(int is_oversubscribed)
+uint32_t wait_spin_limit(int is_oversubscribed)
 {
     return is_oversubscribed ? SPINS_FEW : SPINS_MANY;
 }
@@ -91,7 +91,7 @@ int wait_round(struct wait *wait)
     }
     /* Another rank may be sending to this one, and arrive only after that. */
     int is_due = round < spins || (round - spins) % PROGRESS_YIELDS == PROGRESS_YIELDS - 1;
-    int result = is_due ? progress_make() : MPI_SUCCESS;
+    int result = is_due ? progress_step() : MPI_SUCCESS;
     if (result != MPI_SUCCESS || round < spins)
         return result;
     yield_cpu(wait);

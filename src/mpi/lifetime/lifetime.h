@@ -9,7 +9,7 @@
 /* Creates a window if a provider wants it. *is_ours, the same on all ranks, says so; otherwise
  * nothing was done. Collective. MPI_SUCCESS with *base and *handle set, or an error class, after
  * the communicator's error handler was called. */
-int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+int window_create(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                   int is_shared, void *base, MPI_Win *handle, int *is_ours);
 
 /* the end of a window. */
@@ -29,15 +29,15 @@ void window_discard(struct window *window);
 /* MPI_Finalize frees the windows that the program has left. */
 
 /* To be called before the layer keeps anything; only the first call has an effect. */
-void finalize_watch(void);
+void finalize_hook_install(void);
 
 /* the MPI handle of a window whose communication is the layer's. */
 
 /* An MPI window of this rank alone and without memory. */
-int handle_make_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle);
+int handle_create_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle);
 /* What the layer's own copies need of MPI: the window's group and a communicator. Local. */
-int handle_find_own(struct window *window, const struct window_request *request);
+int find_own_group(struct window *window, const struct window_request *request);
 /* Makes such a window the handle. Local. */
-int handle_make(struct window *window, const struct window_request *request);
+int handle_create(struct window *window, const struct window_request *request);
 
 #endif

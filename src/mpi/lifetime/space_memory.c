@@ -32,7 +32,7 @@ struct memory { /* rank 0's window->memory */
 static int accepts(const struct window_request *request, uint64_t *memory, int *is_ours)
 {
     (void)memory;
-    *is_ours = request->agreement->group->is_one_space && space_has_self();
+    *is_ours = request->agreement->group->is_one_space && task_is_in_space();
     return MPI_SUCCESS;
 }
 
@@ -40,7 +40,7 @@ static int info_is(MPI_Info info, const char *key, char *value)
 {
     int found = 0;
     return info != MPI_INFO_NULL &&
-           real()->Info_get(info, (char *)key, MPI_MAX_INFO_VAL - 1, value, &found) ==
+           pmpi()->Info_get(info, (char *)key, MPI_MAX_INFO_VAL - 1, value, &found) ==
                MPI_SUCCESS &&
            found;
 }
@@ -101,7 +101,7 @@ static int allocate_memory(struct memory *memory, size_t align)
 {
     size_t page = page_size();
     align = align < page ? page : align;
-    if (space_is_guarded())
+    if (task_is_guarded())
         return map_memory(memory, MAP_SHARED, align);
     if (memory->size < MAP_FROM || align != page) {
         memory->size = (memory->size + align) & -align;
@@ -140,7 +140,7 @@ static int allocate_all(struct window *window, const struct window_request *requ
     }
     /* An empty part has a null base, as in MPICH and Open MPI. */
     for (int i = 0; error == 0 && i < ranks; i++)
-        window->direct->rank[i].base =
+        window->rma_shared->rank[i].base =
             request->proposals[i].size ? memory->base + offsets[i] : NULL;
     free(offsets);
     if (error == 0) {
@@ -157,11 +157,11 @@ static int allocate(struct window *window, const struct window_request *request)
     const void *all;
     if (window->group->rank == 0)
         error = allocate_all(window, request);
-    int result = agreement_gather(request->agreement, &error, sizeof(error), &all);
+    int result = agreement_allgather(request->agreement, &error, sizeof(error), &all);
     if (result == MPI_SUCCESS)
         result = *(const int32_t *)all; /* rank 0's */
     if (result == MPI_SUCCESS)
-        window->base = window->direct->rank[window->group->rank].base;
+        window->base = window->rma_shared->rank[window->group->rank].base;
     return result;
 }
 

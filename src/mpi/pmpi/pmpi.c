@@ -11,7 +11,7 @@
 
 /* ---- The library ---- */
 
-static struct real functions;
+static struct pmpi_functions functions;
 static void *library;
 
 /* The binary interface that this layer is built for. */
@@ -99,41 +99,41 @@ static void find_functions(void)
     }
 #define FIND(name)     functions.name = (__typeof__(functions.name))need("PMPI_" #name);
 #define FIND_MAY(name) functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
-    MPI_MAKERS(FIND)
+    MPI_LOADING(FIND)
     MPI_COLLECTIVES(FIND)
-    MPI_USERS(FIND)
-    MPI_CALLED(FIND)
-    MPI_CALLED_ALSO(FIND)
-    MPI_MAKERS_LARGE(FIND_MAY)
+    MPI_FORWARDED(FIND)
+    MPI_NOT_WRAPPED(FIND)
+    MPI_NOT_WRAPPED_OPEN_MPI(FIND)
+    MPI_LOADING_LARGE(FIND_MAY)
     MPI_COLLECTIVES_LARGE(FIND_MAY)
-    MPI_USERS_LARGE(FIND_MAY)
-    MPI_CALLED_LARGE(FIND_MAY)
+    MPI_FORWARDED_LARGE(FIND_MAY)
+    MPI_NOT_WRAPPED_LARGE(FIND_MAY)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-const struct real *_Atomic real_found;
+const struct pmpi_functions *_Atomic pmpi_table;
 
-const struct real *real_find(void)
+const struct pmpi_functions *pmpi_load(void)
 {
     pthread_once(&once, find_functions);
-    atomic_store_explicit(&real_found, &functions, memory_order_release);
+    atomic_store_explicit(&pmpi_table, &functions, memory_order_release);
     return &functions;
 }
 
-int real_is_open_mpi(void)
+int pmpi_is_open_mpi(void)
 {
     static _Atomic int is_open_mpi = -1; /* all threads find the same */
     int found = is_open_mpi, length;
     if (found < 0) {
         char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-        real()->Get_library_version(version, &length);
+        pmpi()->Get_library_version(version, &length);
         is_open_mpi = found = strncmp(version, "Open MPI", strlen("Open MPI")) == 0;
     }
     return found;
 }
 
-void *real_symbol(const char *name)
+void *pmpi_symbol(const char *name)
 {
     pthread_once(&once, find_functions);
     void *found = dlsym(library, name);
@@ -143,27 +143,27 @@ void *real_symbol(const char *name)
     return fortran ? dlsym(fortran, name) : NULL;
 }
 
-void *real_object(const char *name)
+void *pmpi_object(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
-    return found ? found : real_symbol(name);
+    return found ? found : pmpi_symbol(name);
 }
 
-int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
+int pmpi_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
 {
     (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
     *flag = 0;
     return MPI_SUCCESS;
 }
 
-int real_make_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete)
+int pmpi_create_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete)
 {
     int made = MPI_KEYVAL_INVALID, none = MPI_KEYVAL_INVALID;
     if (*keyval != MPI_KEYVAL_INVALID)
         return MPI_SUCCESS;
-    int result = real()->Comm_create_keyval(real_no_copy, delete, &made, NULL);
+    int result = pmpi()->Comm_create_keyval(pmpi_no_copy, delete, &made, NULL);
     if (result == MPI_SUCCESS && !atomic_compare_exchange_strong(keyval, &none, made))
-        real()->Comm_free_keyval(&made); /* another thread was first */
+        pmpi()->Comm_free_keyval(&made); /* another thread was first */
     return result;
 }
 
@@ -179,14 +179,14 @@ static int is_made, has_ended;
 static void make(void)
 {
     communicator = MPI_COMM_NULL;
-    if (real()->Comm_split(MPI_COMM_SELF, 0, 0, &communicator) != MPI_SUCCESS)
+    if (pmpi()->Comm_split(MPI_COMM_SELF, 0, 0, &communicator) != MPI_SUCCESS)
         communicator = MPI_COMM_NULL;
     else
-        real()->Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+        pmpi()->Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     is_made = 1;
 }
 
-MPI_Comm private_communicator(void)
+MPI_Comm pmpi_self_comm(void)
 {
     pthread_mutex_lock(&self_comm_mutex);
     if (!is_made && !has_ended)
@@ -196,20 +196,21 @@ MPI_Comm private_communicator(void)
     return found;
 }
 
-void private_communicator_end(void)
+void pmpi_self_comm_free(void)
 {
     pthread_mutex_lock(&self_comm_mutex);
     if (is_made && !has_ended && communicator != MPI_COMM_NULL)
-        real()->Comm_free(&communicator);
+        pmpi()->Comm_free(&communicator);
     has_ended = 1;
     pthread_mutex_unlock(&self_comm_mutex);
 }
 
 /* ---- State that the layer keeps for an MPI handle ---- */
 
-int handles_add(struct handles *handles, uintptr_t handle, void *value)
+int handle_table_add(struct handle_table *handles, uintptr_t handle, void *value)
 {
-    struct handle_entry *_Atomic *bucket = &handles->buckets[real_hash(handle, HANDLES_BITS)];
+    struct handle_entry *_Atomic *bucket =
+        &handles->buckets[handle_hash(handle, HANDLE_TABLE_BITS)];
     pthread_mutex_lock(&handles->mutex);
     struct handle_entry *entry = atomic_load_explicit(bucket, memory_order_relaxed);
     while (entry && atomic_load_explicit(&entry->handle, memory_order_relaxed))
@@ -227,10 +228,10 @@ int handles_add(struct handles *handles, uintptr_t handle, void *value)
     return entry ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
-void handles_remove(struct handles *handles, uintptr_t handle)
+void handle_table_remove(struct handle_table *handles, uintptr_t handle)
 {
     pthread_mutex_lock(&handles->mutex);
-    struct handle_entry *entry = handles_entry(handles, handle);
+    struct handle_entry *entry = handle_table_entry(handles, handle);
     if (entry)
         atomic_store_explicit(&entry->handle, 0, memory_order_release);
     pthread_mutex_unlock(&handles->mutex);

@@ -21,7 +21,7 @@
  * binary interface, and programs that open their MPI late and locally, as mpi4py does. */
 
 /* What the layer calls besides the functions that it wraps. */
-#define MPI_CALLED(X)                                                                              \
+#define MPI_NOT_WRAPPED(X)                                                                         \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
@@ -70,63 +70,63 @@
     X(Win_create)                                                                                  \
     X(Win_get_errhandler)                                                                          \
     X(Win_set_errhandler)
-#define MPI_CALLED_LARGE(X)                                                                        \
+#define MPI_NOT_WRAPPED_LARGE(X)                                                                   \
     X(Type_get_contents_c)                                                                         \
     X(Type_get_envelope_c)
 
 #ifdef OPEN_MPI /* of MPICH's interface these are macros */
-#define MPI_CALLED_ALSO(X) X(Win_f2c)
+#define MPI_NOT_WRAPPED_OPEN_MPI(X) X(Win_f2c)
 #else
-#define MPI_CALLED_ALSO(X)
+#define MPI_NOT_WRAPPED_OPEN_MPI(X)
 #endif
 
-struct real {
+struct pmpi_functions {
 #define MEMBER(name) __typeof__(PMPI_##name) *name;
-    MPI_MAKERS(MEMBER)
+    MPI_LOADING(MEMBER)
     MPI_COLLECTIVES(MEMBER)
-    MPI_USERS(MEMBER)
-    MPI_CALLED(MEMBER)
-    MPI_CALLED_ALSO(MEMBER)
+    MPI_FORWARDED(MEMBER)
+    MPI_NOT_WRAPPED(MEMBER)
+    MPI_NOT_WRAPPED_OPEN_MPI(MEMBER)
     /* NULL where the library lacks them: */
-    MPI_MAKERS_LARGE(MEMBER)
-    MPI_COLLECTIVES_LARGE(MEMBER) MPI_USERS_LARGE(MEMBER) MPI_CALLED_LARGE(MEMBER)
+    MPI_LOADING_LARGE(MEMBER)
+    MPI_COLLECTIVES_LARGE(MEMBER) MPI_FORWARDED_LARGE(MEMBER) MPI_NOT_WRAPPED_LARGE(MEMBER)
 #undef MEMBER
 };
 
 /* NULL until the functions were looked up. Written once (release), by any thread; read with
  * acquire: the functions are there. */
-extern const struct real *_Atomic real_found;
+extern const struct pmpi_functions *_Atomic pmpi_table;
 /* Looks them up. Ends the program with a message when there is no MPI library: no caller can go on
  * without one. */
-const struct real *real_find(void);
+const struct pmpi_functions *pmpi_load(void);
 /* The functions. */
-static inline const struct real *real(void)
+static inline const struct pmpi_functions *pmpi(void)
 {
-    const struct real *found = atomic_load_explicit(&real_found, memory_order_acquire);
-    return found ? found : real_find();
+    const struct pmpi_functions *found = atomic_load_explicit(&pmpi_table, memory_order_acquire);
+    return found ? found : pmpi_load();
 }
 /* A copy callback for attributes that a duplicate does not inherit. */
-int real_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
+int pmpi_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
 /* The key of an attribute of communicators that duplicates do not inherit, made at the first use:
  * *keyval is MPI_KEYVAL_INVALID before, and then the same for all threads. MPI_SUCCESS or an
  * error. */
-int real_make_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete);
+int pmpi_create_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete);
 /* The bucket of a handle in a table of 2^bits. Handles are small integers or aligned addresses:
  * their high bits differ only after the multiplication. */
-static inline size_t real_hash(uintptr_t handle, unsigned bits)
+static inline size_t handle_hash(uintptr_t handle, unsigned bits)
 {
     return (size_t)((handle * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
 }
 
 /* Whether the library is Open MPI, whichever binary interface it offers. MPICH and its derivatives
  * check arguments alike; Open MPI differs from them. */
-int real_is_open_mpi(void);
+int pmpi_is_open_mpi(void);
 
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
-void *real_symbol(const char *name);
+void *pmpi_symbol(const char *name);
 /* An object of the MPI library, where the program sees it: a copy relocation may have moved it into
  * the program. */
-void *real_object(const char *name);
+void *pmpi_object(const char *name);
 
 /* Open MPI's handles are addresses of objects in the library. They are looked up like its
  * functions, once per place that names one; all threads find the same address. */
@@ -137,7 +137,7 @@ void *real_object(const char *name);
         static _Atomic(void *) object##_cache;                                                     \
         void *object##_place = object##_cache;                                                     \
         if (!object##_place)                                                                       \
-            object##_cache = object##_place = real_object(#object);                                \
+            object##_cache = object##_place = pmpi_object(#object);                                \
         (type) object##_place;                                                                     \
     }))
 #endif
@@ -149,9 +149,9 @@ void *real_object(const char *name);
 
 /* Made at the first call; errors are returned. MPI_COMM_NULL: there is none, because MPI is about
  * to end or is out of resources. For one call that involves no other rank; any thread. */
-MPI_Comm private_communicator(void);
+MPI_Comm pmpi_self_comm(void);
 /* MPI_Finalize: frees it, and from then on there is none. */
-void private_communicator_end(void);
+void pmpi_self_comm_free(void);
 
 /* ---- State that the layer keeps for an MPI handle ---- */
 
@@ -161,7 +161,7 @@ void private_communicator_end(void);
  * reader may be at any entry at any time. An entry cannot be reused while a caller uses its handle:
  * that would be a use after the handle was freed. */
 
-enum { HANDLES_BITS = 10 };
+enum { HANDLE_TABLE_BITS = 10 };
 
 /* handle: written under the mutex, after `value` (release); read with acquire. 0: free. value:
  * relaxed; of a handle that is being freed it may be the next one's. */
@@ -171,35 +171,36 @@ struct handle_entry {
     struct handle_entry *next; /* set before the entry is published by its bucket */
 };
 
-struct handles {
+struct handle_table {
     struct handle_entry
-        *_Atomic buckets[1 << HANDLES_BITS]; /* release by writers, acquire by readers */
-    pthread_mutex_t mutex;                   /* writers; never across a call of MPI */
+        *_Atomic buckets[1 << HANDLE_TABLE_BITS]; /* release by writers, acquire by readers */
+    pthread_mutex_t mutex;                        /* writers; never across a call of MPI */
 };
-#define HANDLES_INIT                                                                               \
+#define HANDLE_TABLE_INIT                                                                          \
     {                                                                                              \
         .mutex = PTHREAD_MUTEX_INITIALIZER                                                         \
     }
 
-static inline struct handle_entry *handles_entry(struct handles *handles, uintptr_t handle)
+static inline struct handle_entry *handle_table_entry(struct handle_table *handles,
+                                                      uintptr_t handle)
 {
     struct handle_entry *entry = atomic_load_explicit(
-        &handles->buckets[real_hash(handle, HANDLES_BITS)], memory_order_acquire);
+        &handles->buckets[handle_hash(handle, HANDLE_TABLE_BITS)], memory_order_acquire);
     while (entry && atomic_load_explicit(&entry->handle, memory_order_acquire) != handle)
         entry = entry->next;
     return entry;
 }
 
 /* NULL: nothing is kept for it. */
-static inline void *handles_find(struct handles *handles, uintptr_t handle)
+static inline void *handle_table_find(struct handle_table *handles, uintptr_t handle)
 {
-    struct handle_entry *entry = handles_entry(handles, handle);
+    struct handle_entry *entry = handle_table_entry(handles, handle);
     return entry && handle ? atomic_load_explicit(&entry->value, memory_order_relaxed) : NULL;
 }
 
 /* 0 or an error class. */
-int handles_add(struct handles *handles, uintptr_t handle, void *value);
+int handle_table_add(struct handle_table *handles, uintptr_t handle, void *value);
 /* To be called before the handle is freed: MPI may reuse it at once. */
-void handles_remove(struct handles *handles, uintptr_t handle);
+void handle_table_remove(struct handle_table *handles, uintptr_t handle);
 
 #endif

@@ -10,24 +10,24 @@
  * One lock per part, and one word for all parts, so that MPI_Win_lock_all is one step whatever the
  * number of ranks:
  *
- *   MPI_Win_lock_all           everybody, low half + 1, while the high half is 0
- *   MPI_Win_lock, exclusive    everybody, high half + 1, while the low half is 0; then
+ *   MPI_Win_lock_all           lock_all_word, low half + 1, while the high half is 0
+ *   MPI_Win_lock, exclusive    lock_all_word, high half + 1, while the low half is 0; then
  *                              part 0 -> LOCK_EXCLUSIVE
  *   MPI_Win_lock, shared       part + 1, while it is not LOCK_EXCLUSIVE
  *
- * Deadlock-free: a rank that owns `everybody` and waits for a part waits for holders of that part,
- * and these never need `everybody` to go on. Locks are acquire, unlocks are release. */
+ * Deadlock-free: a rank that owns `lock_all_word` and waits for a part waits for holders of that
+ * part, and these never need `lock_all_word` to go on. Locks are acquire, unlocks are release. */
 
 #define LOCK_EXCLUSIVE UINT32_MAX
 #define ONE_EXCLUSIVE  (UINT64_C(1) << 32)
 
 enum { HOLDS_NONE, HOLDS_SHARED, HOLDS_EXCLUSIVE, HOLDS_UNCHECKED };
 
-/* Adds `step` to everybody once the half in `against` is zero. */
-static int enter_everybody(struct window *window, uint64_t step, uint64_t against)
+/* Adds `step` to lock_all_word once the half in `against` is zero. */
+static int lock_all_word_enter(struct window *window, uint64_t step, uint64_t against)
 {
-    _Atomic uint64_t *word = &window->direct->everybody;
-    struct wait wait = direct_wait(window);
+    _Atomic uint64_t *word = &window->rma_shared->lock_all_word;
+    struct wait wait = window_wait(window);
     int result = MPI_SUCCESS;
     for (;;) {
         uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
@@ -40,15 +40,15 @@ static int enter_everybody(struct window *window, uint64_t step, uint64_t agains
     }
 }
 
-static void leave_everybody(struct window *window, uint64_t step)
+static void lock_all_word_leave(struct window *window, uint64_t step)
 {
-    atomic_fetch_sub_explicit(&window->direct->everybody, step, memory_order_release);
+    atomic_fetch_sub_explicit(&window->rma_shared->lock_all_word, step, memory_order_release);
 }
 
 static int enter_part(struct window *window, int rank, int exclusive)
 {
-    _Atomic uint32_t *word = &window->direct->rank[rank].lock;
-    struct wait wait = direct_wait(window);
+    _Atomic uint32_t *word = &window->rma_shared->rank[rank].lock;
+    struct wait wait = window_wait(window);
     int result = MPI_SUCCESS;
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_relaxed);
@@ -62,7 +62,7 @@ static int enter_part(struct window *window, int rank, int exclusive)
     }
 }
 
-int direct_lock(struct window *window, int type, int rank, int assertion)
+int win_lock(struct window *window, int type, int rank, int assertion)
 {
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
@@ -75,68 +75,68 @@ int direct_lock(struct window *window, int type, int rank, int assertion)
     int exclusive = type == MPI_LOCK_EXCLUSIVE, result = MPI_SUCCESS;
     if (assertion & MPI_MODE_NOCHECK) {
         window->locked[rank] = HOLDS_UNCHECKED;
-        direct_open(window, 1);
+        epoch_open(window, 1);
         return result;
     }
     if (exclusive)
-        result = enter_everybody(window, ONE_EXCLUSIVE, UINT32_MAX);
+        result = lock_all_word_enter(window, ONE_EXCLUSIVE, UINT32_MAX);
     if (result != MPI_SUCCESS)
         return result;
     result = enter_part(window, rank, exclusive);
     if (result == MPI_SUCCESS) {
         window->locked[rank] = exclusive ? HOLDS_EXCLUSIVE : HOLDS_SHARED;
-        direct_open(window, 1);
+        epoch_open(window, 1);
     } else if (exclusive) {
-        leave_everybody(window, ONE_EXCLUSIVE);
+        lock_all_word_leave(window, ONE_EXCLUSIVE);
     }
     return result;
 }
 
-int direct_unlock(struct window *window, int rank)
+int win_unlock(struct window *window, int rank)
 {
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     if (rank < 0 || rank >= window->group->ranks)
         return MPI_ERR_RANK;
-    _Atomic uint32_t *word = &window->direct->rank[rank].lock;
+    _Atomic uint32_t *word = &window->rma_shared->rank[rank].lock;
     int held = window->locked[rank];
     window->locked[rank] = HOLDS_NONE;
     if (held == HOLDS_SHARED) {
         atomic_fetch_sub_explicit(word, 1, memory_order_release);
     } else if (held == HOLDS_EXCLUSIVE) {
         atomic_store_explicit(word, 0, memory_order_release);
-        leave_everybody(window, ONE_EXCLUSIVE);
+        lock_all_word_leave(window, ONE_EXCLUSIVE);
     }
     if (held == HOLDS_NONE)
         return MPI_ERR_RMA_SYNC;
-    direct_close(window, 1);
-    return direct_poll(window);
+    epoch_close(window, 1);
+    return window_progress(window);
 }
 
-int direct_lock_all(struct window *window, int assertion)
+int win_lock_all(struct window *window, int assertion)
 {
     if (window->locked_all)
         return MPI_ERR_RMA_SYNC;
     int unchecked = (assertion & MPI_MODE_NOCHECK) != 0, result = MPI_SUCCESS;
     if (!unchecked)
-        result = enter_everybody(window, 1, ~(uint64_t)UINT32_MAX);
+        result = lock_all_word_enter(window, 1, ~(uint64_t)UINT32_MAX);
     if (result == MPI_SUCCESS) {
         window->locked_all = unchecked ? HOLDS_UNCHECKED : HOLDS_SHARED;
-        direct_open(window, 1);
+        epoch_open(window, 1);
     }
     return result;
 }
 
-int direct_unlock_all(struct window *window)
+int win_unlock_all(struct window *window)
 {
     int held = window->locked_all;
     window->locked_all = HOLDS_NONE;
     if (held == HOLDS_SHARED)
-        leave_everybody(window, 1);
+        lock_all_word_leave(window, 1);
     if (held == HOLDS_NONE)
         return MPI_ERR_RMA_SYNC;
-    direct_close(window, 1);
-    return direct_poll(window);
+    epoch_close(window, 1);
+    return window_progress(window);
 }
 
 /* ---- Post, start, complete, wait ---- */
@@ -151,7 +151,7 @@ int direct_unlock_all(struct window *window)
 /* Opens an epoch with the group's ranks, translated to the window's. */
 static int begin(struct window *window, struct window_epoch *epoch, MPI_Group group)
 {
-    int count, result = real()->Group_size(group, &count);
+    int count, result = pmpi()->Group_size(group, &count);
     if (result != MPI_SUCCESS || epoch->ranks)
         return result != MPI_SUCCESS ? result : MPI_ERR_RMA_SYNC;
     int *ranks = malloc(((size_t)count * 2 + 1) * sizeof(int));
@@ -159,7 +159,7 @@ static int begin(struct window *window, struct window_epoch *epoch, MPI_Group gr
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < count; i++)
         ranks[count + i] = i;
-    result = real()->Group_translate_ranks(group, count, ranks + count, window->mpi_group, ranks);
+    result = pmpi()->Group_translate_ranks(group, count, ranks + count, window->mpi_group, ranks);
     for (int i = 0; result == MPI_SUCCESS && i < count; i++)
         if (ranks[i] < 0) /* MPI_UNDEFINED: not one of the window's */
             result = MPI_ERR_GROUP;
@@ -177,23 +177,23 @@ static void end(struct window_epoch *epoch)
     *epoch = (struct window_epoch){NULL, 0};
 }
 
-int direct_post(struct window *window, MPI_Group group)
+int win_post(struct window *window, MPI_Group group)
 {
     int result = begin(window, &window->exposure, group);
     for (int i = 0; result == MPI_SUCCESS && i < window->exposure.count; i++)
         atomic_fetch_add_explicit(
-            direct_posted(window->direct, window->group->rank, window->exposure.ranks[i]), 1,
+            rma_posted(window->rma_shared, window->group->rank, window->exposure.ranks[i]), 1,
             memory_order_release);
     return result;
 }
 
-int direct_start(struct window *window, MPI_Group group)
+int win_start(struct window *window, MPI_Group group)
 {
     int result = begin(window, &window->access, group);
-    struct wait wait = direct_wait(window);
+    struct wait wait = window_wait(window);
     for (int i = 0; result == MPI_SUCCESS && i < window->access.count; i++) {
         int target = window->access.ranks[i];
-        _Atomic uint32_t *posted = direct_posted(window->direct, target, window->group->rank);
+        _Atomic uint32_t *posted = rma_posted(window->rma_shared, target, window->group->rank);
         while (result == MPI_SUCCESS &&
                atomic_load_explicit(posted, memory_order_acquire) == window->starts[target])
             result = wait_round(&wait);
@@ -201,33 +201,34 @@ int direct_start(struct window *window, MPI_Group group)
         atomic_store_explicit(&window->started[target], 1, memory_order_relaxed);
     }
     if (window->access.ranks && result == MPI_SUCCESS)
-        direct_open(window, WINDOW_EPOCH_START);
-    return result == MPI_SUCCESS ? direct_poll(window) : result;
+        epoch_open(window, WINDOW_EPOCH_START);
+    return result == MPI_SUCCESS ? window_progress(window) : result;
 }
 
-int direct_complete(struct window *window)
+int win_complete(struct window *window)
 {
     if (!window->access.ranks)
         return MPI_ERR_RMA_SYNC;
     for (int i = 0; i < window->access.count; i++) {
         int target = window->access.ranks[i];
         atomic_store_explicit(&window->started[target], 0, memory_order_relaxed);
-        atomic_fetch_add_explicit(&window->direct->rank[target].completed, 1, memory_order_release);
+        atomic_fetch_add_explicit(&window->rma_shared->rank[target].completed, 1,
+                                  memory_order_release);
     }
     if (atomic_load_explicit(&window->epochs, memory_order_relaxed) & WINDOW_EPOCH_START)
-        direct_close(window, WINDOW_EPOCH_START);
+        epoch_close(window, WINDOW_EPOCH_START);
     end(&window->access);
     return MPI_SUCCESS;
 }
 
 static int is_complete(const struct window *window)
 {
-    uint32_t completed = atomic_load_explicit(&window->direct->rank[window->group->rank].completed,
-                                              memory_order_acquire);
+    uint32_t completed = atomic_load_explicit(
+        &window->rma_shared->rank[window->group->rank].completed, memory_order_acquire);
     return completed - window->completes == (uint32_t)window->exposure.count;
 }
 
-int direct_test(struct window *window, int *flag)
+int win_test(struct window *window, int *flag)
 {
     if (!window->exposure.ranks)
         return MPI_ERR_RMA_SYNC;
@@ -235,19 +236,19 @@ int direct_test(struct window *window, int *flag)
     if (*flag) {
         window->completes += (uint32_t)window->exposure.count;
         end(&window->exposure);
-        return direct_poll(window);
+        return window_progress(window);
     }
-    return progress_make(); /* for a program that loops over MPI_Win_test */
+    return progress_step(); /* for a program that loops over MPI_Win_test */
 }
 
-int direct_await(struct window *window)
+int win_wait(struct window *window)
 {
-    struct wait wait = direct_wait(window);
-    int done = 0, result = direct_test(window, &done);
+    struct wait wait = window_wait(window);
+    int done = 0, result = win_test(window, &done);
     while (result == MPI_SUCCESS && !done) {
         result = wait_round(&wait);
         if (result == MPI_SUCCESS && is_complete(window))
-            result = direct_test(window, &done);
+            result = win_test(window, &done);
     }
     return result;
 }

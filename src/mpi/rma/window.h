@@ -23,9 +23,9 @@
  *
  * Communication and synchronisation are loads and stores (rma/direct.h) when all ranks share one
  * address space, or when the provider has made all parts reachable from every process
- * (window->direct, window->bases). Otherwise MPI serves the window, created by MPI_Win_create on
- * the memory, except for puts and gets to parts that the provider has made reachable on this node
- * (rma/intra_node.h).
+ * (window->rma_shared, window->bases). Otherwise MPI serves the window, created by MPI_Win_create
+ * on the memory, except for puts and gets to parts that the provider has made reachable on this
+ * node (rma/intra_node.h).
  *
  * To add a provider: fill a struct window_provider in a directory of its own and put it into the
  * table in lifetime/providers.c, before those that it takes precedence over. Its functions are
@@ -33,7 +33,7 @@
  *
  *   accepts     by each rank alone, without communication: reads the request, changes nothing
  *   allocate    by all ranks of request->agreement at the same time. It may call
- *               agreement_gather, the same number of times on every rank, including a rank that
+ *               agreement_allgather, the same number of times on every rank, including a rank that
  *               has failed
  *   sync        by one rank alone, at any time (MPI_Win_sync)
  *   close       by all ranks, after all have stopped using the window. It must not wait for
@@ -46,11 +46,11 @@
  * (MPI_THREAD_MULTIPLE), and one window by several threads in sync. They return
  * MPI_SUCCESS or an MPI error class, after layer_message() on the rank that found the error has
  * said what was wrong and how to fix it; the layer then fails the call on all ranks, through the
- * communicator's error handler. MPI functions are called as real()->NAME (real/real.h), and never
+ * communicator's error handler. MPI functions are called as pmpi()->NAME (real/real.h), and never
  * with a lock held. */
 
 struct window;
-struct direct;
+struct rma_shared;
 
 /* Of a part that is memory as far as there is room beside all others' memory. */
 #define WINDOW_MEMORY_FITS UINT64_MAX
@@ -62,8 +62,8 @@ struct window_proposal {
     int32_t
         unfit; /* an error class: size or displacement unit, if any provider serves the window */
     uint64_t size;
-    uint64_t memory;       /* how much of it is memory, or WINDOW_MEMORY_FITS */
-    struct direct *direct; /* rank 0's, in one address space */
+    uint64_t memory;           /* how much of it is memory, or WINDOW_MEMORY_FITS */
+    struct rma_shared *rma_shared; /* rank 0's, in one address space */
 };
 
 /* What one rank asked for. The ranks may differ in size, disp_unit and info. */
@@ -92,7 +92,7 @@ struct window_provider {
     void (*copy)(struct window *window, int rank, int is_put, char *part, char *own, size_t size);
     /* This process is going to store into the part of `rank`: before the first time since
      * MPI_Win_sync, and before its address is given to the program. Any thread. NULL: nothing. */
-    void (*await_stores)(struct window *window, int rank);
+    void (*prepare_stores)(struct window *window, int rank);
     /* Makes stores so far as durable as the provider promises. NULL: nothing to do. */
     int (*sync)(struct window *window);
     /* MPI_Win_get_info: adds the hints that are in force. NULL: none. */
@@ -108,9 +108,9 @@ struct window_provider {
 
 /* a window that the layer created, as one process sees it. */
 
-struct direct;
+struct rma_shared;
 struct intra_node;
-struct window_use;
+struct rma_usage;
 
 /* An access or exposure epoch of this process: from MPI_Win_start or _post to its end. */
 struct window_epoch {
@@ -136,11 +136,11 @@ struct window {
     int flavor, model; /* attributes, as of the call that created the window */
     MPI_Aint size_attribute;
     /* In one address space only: */
-    struct direct *direct;         /* what all ranks share (direct.h), or NULL */
-    size_t direct_mapped;          /* bytes, when this process mapped `direct` itself; else 0 */
+    struct rma_shared *rma_shared;     /* what all ranks share (direct.h), or NULL */
+    size_t rma_shared_mapped;      /* bytes, when this process mapped `direct` itself; else 0 */
     struct intra_node *intra_node; /* of a window that spans nodes (intra_node.h), or NULL */
     char **bases;                  /* by rank: the part's address in this process; or NULL */
-    struct window_use *use;        /* by rank, when use is counted (rma/count.h); or NULL */
+    struct rma_usage *usage;       /* by rank, when use is counted (rma/count.h); or NULL */
     int is_threaded;               /* MPI_THREAD_MULTIPLE */
     int overlaps;                  /* parts share bytes */
     uint32_t ticket;               /* of the barrier in MPI_Win_free */
@@ -156,7 +156,7 @@ struct window {
      * orders such calls. */
     _Atomic uint32_t epochs;        /* WINDOW_EPOCH_... */
     _Atomic unsigned char *started; /* by rank: whether it is in `access` */
-    _Atomic uint32_t flushes;       /* any thread of this process, relaxed: paces progress_make */
+    _Atomic uint32_t flushes;       /* any thread of this process, relaxed: paces progress_step */
     /* A get since the last flush may have told the program that another rank has sent a message.
      * Any thread of this process, relaxed: the program orders gets and the flush that completes
      * them. */
@@ -179,7 +179,7 @@ int windows_each(int (*function)(struct window *window));
 static inline int window_result(struct window *window, int result)
 {
     if (result != MPI_SUCCESS)
-        real()->Win_call_errhandler(window->handle, result);
+        pmpi()->Win_call_errhandler(window->handle, result);
     return result;
 }
 

@@ -34,8 +34,8 @@ int storage_memory_is_used(void)
 static int own_rank(void)
 {
     int rank = 0, is_there = 0;
-    if (real()->Initialized(&is_there) == MPI_SUCCESS && is_there)
-        real()->Comm_rank(MPI_COMM_WORLD, &rank);
+    if (pmpi()->Initialized(&is_there) == MPI_SUCCESS && is_there)
+        pmpi()->Comm_rank(MPI_COMM_WORLD, &rank);
     return rank;
 }
 
@@ -203,8 +203,8 @@ int storage_memory_sync(MPI_Win handle, int *is_ours)
     MPI_Aint *size = NULL;
     int has_base = 0, has_size = 0, result = 0;
     atomic_thread_fence(memory_order_seq_cst);
-    real()->Win_get_attr(handle, MPI_WIN_BASE, &base, &has_base);
-    real()->Win_get_attr(handle, MPI_WIN_SIZE, &size, &has_size);
+    pmpi()->Win_get_attr(handle, MPI_WIN_BASE, &base, &has_base);
+    pmpi()->Win_get_attr(handle, MPI_WIN_SIZE, &size, &has_size);
     if (has_base && has_size && base && *size > 0)
         result = flush_range(base, base + *size, is_ours, &error);
     int attached = flush_attached(handle, is_ours, &error);

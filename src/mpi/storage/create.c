@@ -263,7 +263,7 @@ static int is_noncontig(MPI_Info info)
     char value[MPI_MAX_INFO_VAL];
     int found = 0;
     return info != MPI_INFO_NULL &&
-           real()->Info_get(info, (char *)"alloc_shared_noncontig", MPI_MAX_INFO_VAL - 1, value,
+           pmpi()->Info_get(info, (char *)"alloc_shared_noncontig", MPI_MAX_INFO_VAL - 1, value,
                             &found) == MPI_SUCCESS &&
            found && strcmp(value, "true") == 0;
 }
@@ -327,7 +327,7 @@ static struct storage_window *new_storage(struct window *window)
     storage->group = window->group;
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
-    (void)storage_ranks_begin(&storage->all, storage->group, storage->rank, storage->ranks);
+    (void)agreement_comm_init(&storage->all, storage->group, storage->rank, storage->ranks);
     window->memory = storage;
     return storage;
 }
@@ -349,7 +349,7 @@ int storage_build(struct window *window, const struct window_request *request)
     if (result == 0)
         mine = storage_claim_of(storage, class);
     const void *all = NULL;
-    int outcome = agreement_gather(request->agreement, &mine, sizeof(mine), &all);
+    int outcome = agreement_allgather(request->agreement, &mine, sizeof(mine), &all);
     if (outcome == MPI_SUCCESS)
         outcome = first_error(all, group->ranks);
     if (outcome == MPI_SUCCESS) {
@@ -363,9 +363,9 @@ int storage_build(struct window *window, const struct window_request *request)
     free(sizes);
     free(claims);
     if (outcome == MPI_SUCCESS)
-        outcome = real()->Comm_dup(request->comm, &storage->all.comm);
+        outcome = pmpi()->Comm_dup(request->comm, &storage->all.comm);
     if (outcome == MPI_SUCCESS) /* whose errors are returned, not fatal */
-        outcome = real()->Comm_set_errhandler(storage->all.comm, MPI_ERRORS_RETURN);
+        outcome = pmpi()->Comm_set_errhandler(storage->all.comm, MPI_ERRORS_RETURN);
     if (outcome == MPI_SUCCESS)
         outcome = storage_versions_open(window, request->call);
     if (outcome != MPI_SUCCESS && storage) {
@@ -391,8 +391,8 @@ void storage_dismantle(struct window *window)
     storage_file_close(&file);
     if (storage->memory >= 0)
         close(storage->memory);
-    storage_ranks_end(&storage->versioned);
-    storage_ranks_end(&storage->all);
+    agreement_comm_free(&storage->versioned);
+    agreement_comm_free(&storage->all);
     storage_hints_clear(&storage->hints);
     pthread_mutex_destroy(&storage->mutex);
     free(storage->others);

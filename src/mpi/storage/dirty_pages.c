@@ -69,15 +69,15 @@ static void add_pages(_Atomic uint64_t *map, uint64_t begin, uint64_t end)
 
 /* ---- What is unseen ---- */
 
-static struct direct_rank *shared_part(const struct window *window, int rank)
+static struct rma_part *shared_part(const struct window *window, int rank)
 {
-    return &(window->direct ? window->direct : window->intra_node->shared)->rank[rank];
+    return &(window->rma_shared ? window->rma_shared : window->intra_node->shared)->rank[rank];
 }
 
 /* Whether the processes of the node share memory about this window. */
 static int is_shared(const struct window *window)
 {
-    return window->direct || window->intra_node;
+    return window->rma_shared || window->intra_node;
 }
 
 static void set_unseen(const struct window *window, int rank)

@@ -26,7 +26,7 @@ static const char *look_up(void *context, const char *key)
     struct lookup *lookup = context;
     int found = 0;
     if (lookup->info == MPI_INFO_NULL ||
-        real()->Info_get(lookup->info, (char *)key, MPI_MAX_INFO_VAL, lookup->value, &found) !=
+        pmpi()->Info_get(lookup->info, (char *)key, MPI_MAX_INFO_VAL, lookup->value, &found) !=
             MPI_SUCCESS ||
         !found)
         return NULL;
@@ -50,14 +50,14 @@ static int describe_file(const struct storage_window *storage, MPI_Info info)
         return result;
     snprintf(text, sizeof(text), "%04o", (unsigned)file->mode & 0777);
     if (!file->is_device)
-        result = real()->Info_set(info, "file_perm", text);
+        result = pmpi()->Info_set(info, "file_perm", text);
     if (result == MPI_SUCCESS && file->striping_factor) {
         snprintf(text, sizeof(text), "%u", file->striping_factor);
-        result = real()->Info_set(info, "striping_factor", text);
+        result = pmpi()->Info_set(info, "striping_factor", text);
     }
     if (result == MPI_SUCCESS && file->striping_unit) {
         snprintf(text, sizeof(text), "%llu", (unsigned long long)file->striping_unit);
-        result = real()->Info_set(info, "striping_unit", text);
+        result = pmpi()->Info_set(info, "striping_unit", text);
     }
     return result;
 }
@@ -67,7 +67,7 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
     const struct storage_hints *hints = &storage->hints;
     const struct storage_layout *layout = &storage->own.layout;
     if (!hints->is_storage)
-        return real()->Info_set(info, (char *)"alloc_type", (char *)"memory");
+        return pmpi()->Info_set(info, (char *)"alloc_type", (char *)"memory");
     char offset[32], factor[32], versions[16], style[128];
     snprintf(offset, sizeof(offset), "%llu", (unsigned long long)layout->file_offset);
     snprintf(factor, sizeof(factor), "%.6g",
@@ -94,7 +94,7 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         int result = MPI_SUCCESS;
         if (pairs[i].value[0]) /* access_style may be nothing */
-            result = real()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
+            result = pmpi()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
         if (result != MPI_SUCCESS)
             return result;
     }
@@ -264,8 +264,7 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
 /* A program may compute the addresses of the parts of a shared window without asking for them. */
 static int was_written(struct window *window, int rank)
 {
-    return window->flavor == MPI_WIN_FLAVOR_SHARED ||
-           (window->use && direct_was_written(window, rank));
+    return window->flavor == MPI_WIN_FLAVOR_SHARED || (window->usage && rma_take_dirty(window, rank));
 }
 
 /* Flushes this rank's part and those that it wrote to; goes on after a failure. */
@@ -311,7 +310,7 @@ static void close_storage(struct window *window)
         result = flush_part(&storage->own, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
-    storage->is_closing = storage_least_begin(&storage->all, -class) == 0;
+    storage->is_closing = allreduce_min_begin(&storage->all, -class) == 0;
     if (!storage->is_closing)
         storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
 }
@@ -321,7 +320,7 @@ static int free_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
     int64_t least = -storage->closed;
-    if (storage->is_closing && storage_least_end(&storage->all, &least) < 0) {
+    if (storage->is_closing && allreduce_min_end(&storage->all, &least) < 0) {
         layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
                                      "what it had stored is in its file is not known");
         least = -MPI_ERR_OTHER;
@@ -340,7 +339,7 @@ const struct window_provider provider_storage = {
     .accepts = accepts,
     .allocate = storage_build,
     .copy = storage_copy,
-    .await_stores = storage_written_await,
+    .prepare_stores = storage_written_await,
     .sync = sync_window,
     .describe = describe,
     .close = close_storage,

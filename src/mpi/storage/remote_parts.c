@@ -237,9 +237,9 @@ static void forget_parts(struct window *window)
     storage->others = NULL;
     storage_descriptors_close(storage);
     free(window->bases);
-    free(window->use);
+    free(window->usage);
     window->bases = NULL;
-    window->use = NULL;
+    window->usage = NULL;
     /* No longer the words shared with the other ranks. */
     storage->own.region.failed = &storage->own.region.failed_here;
     storage->whole.failed = &storage->whole.failed_here;
@@ -263,10 +263,10 @@ static int lowest_of_node(const struct group *group)
     return rank;
 }
 
-/* Bytes of it: struct direct, and the maps of what was stored into. */
+/* Bytes of it: struct rma_shared, and the maps of what was stored into. */
 static size_t control_size(const struct group *group, const uint64_t *sizes)
 {
-    return direct_size(group->ranks) + storage_written_size(sizes, group->ranks);
+    return rma_shared_size(group->ranks) + storage_written_size(sizes, group->ranks);
 }
 
 /* Called by the lowest rank of several processes: the descriptor of the shared memory, or -1. */
@@ -287,16 +287,17 @@ static int map_control(struct window *window, const uint64_t *sizes, int control
         control < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
     if (at == MAP_FAILED)
         return -ENOMEM;
-    struct direct *shared = at;
+    struct rma_shared *shared = at;
     shared->ranks = window->group->ranks; /* all ranks store the same */
     if (is_one_node(window->group)) {
-        window->direct = shared;
-        window->direct_mapped = size;
+        window->rma_shared = shared;
+        window->rma_shared_mapped = size;
     } else if (!(window->intra_node = intra_node_new(window->group, shared, size))) {
         munmap(shared, size);
         return -ENOMEM;
     }
-    return storage_written_place(window->memory, sizes, (char *)at + direct_size(shared->ranks));
+    return storage_written_place(window->memory, sizes,
+                                 (char *)at + rma_shared_size(shared->ranks));
 }
 
 static void forget_control(struct window *window)
@@ -304,11 +305,11 @@ static void forget_control(struct window *window)
     struct storage_window *storage = window->memory;
     free(storage->written);
     storage->written = NULL;
-    if (window->direct_mapped)
-        munmap(window->direct, window->direct_mapped);
+    if (window->rma_shared_mapped)
+        munmap(window->rma_shared, window->rma_shared_mapped);
     intra_node_free(window->intra_node);
-    window->direct = NULL;
-    window->direct_mapped = 0;
+    window->rma_shared = NULL;
+    window->rma_shared_mapped = 0;
     window->intra_node = NULL;
 }
 
@@ -340,11 +341,12 @@ static int settle(struct window *window)
     window->overlaps = storage->overlaps;
     int level = MPI_THREAD_MULTIPLE;
     window->is_threaded =
-        real()->Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
-    struct direct *shared = window->direct ? window->direct : window->intra_node->shared;
+        pmpi()->Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
+    struct rma_shared *shared =
+        window->rma_shared ? window->rma_shared : window->intra_node->shared;
     window->bases = calloc((size_t)storage->ranks, sizeof(*window->bases));
-    window->use = calloc((size_t)storage->ranks, sizeof(*window->use));
-    if (!window->bases || !window->use)
+    window->usage = calloc((size_t)storage->ranks, sizeof(*window->usage));
+    if (!window->bases || !window->usage)
         return -ENOMEM;
     for (int i = 0; i < storage->ranks; i++) {
         struct storage_part *part = i == storage->rank ? &storage->own : &storage->others[i];
@@ -371,11 +373,11 @@ static int reach_all(struct window *window, const struct place *all, int *can,
             close(control);
     }
     if (mine == 0)
-        mine = window->direct || window->intra_node ? settle(window) : -ENOMEM;
+        mine = window->rma_shared || window->intra_node ? settle(window) : -ENOMEM;
     if (mine < 0 && error.text[0] && (request->is_shared || group->is_one_space))
         (void)storage_report(group->rank, request->call, mine, &error);
     const void *answers;
-    int result = agreement_gather(request->agreement, &mine, sizeof(mine), &answers);
+    int result = agreement_allgather(request->agreement, &mine, sizeof(mine), &answers);
     *can = result == MPI_SUCCESS;
     for (int i = 0; *can && i < group->ranks; i++)
         *can = !group_is_intra_node(group, i) || ((const int32_t *)answers)[i] == 0;
@@ -393,7 +395,7 @@ int storage_reach(struct window *window, const struct window_request *request,
     struct place mine = place_of(window, error, control);
     const void *gathered;
     struct place *all = calloc((size_t)group->ranks, sizeof(*all));
-    int result = agreement_gather(request->agreement, &mine, sizeof(mine), &gathered);
+    int result = agreement_allgather(request->agreement, &mine, sizeof(mine), &gathered);
     for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
         result = ((const struct place *)gathered)[i].error;
     if (result == MPI_SUCCESS && (is_one_node(group) || !request->is_shared)) {

@@ -46,7 +46,7 @@ struct storage_window {
     int is_leader;               /* the lowest rank of the node with this file */
     int overlaps;                /* parts of the window share bytes of a file */
     int has_memory_ranks;        /* some rank has asked for memory */
-    struct storage_ranks all;    /* of the window */
+    struct agreement_comm all;   /* of the window */
     int is_closing;              /* close has sent its outcome to all ranks */
     int closed;                  /* outcome of close, when it could not be sent */
     pthread_mutex_t mutex;       /* guards `requests` and tracking; never held across MPI */
@@ -56,7 +56,7 @@ struct storage_window {
      * them: `versioned`, if others have not, else `all`. */
     int kept;
     uint64_t newest;
-    struct storage_ranks versioned;
+    struct agreement_comm versioned;
     struct versions *versions; /* NULL: none, or this rank has not asked for storage */
     /* written.c: the map of each rank's part, in memory of the node; NULL: one space, or nothing is
      * shared. How often this process had forked when the window was made. */

@@ -67,20 +67,20 @@ static inline void next_runs(struct cursor *cursor)
     }
 }
 
-static int begin(struct cursor *cursor, const struct side *side)
+static int begin(struct cursor *cursor, const struct typed_items *side)
 {
-    const struct layout *layout = side->layout;
-    cursor->loops = layout->loops;
-    cursor->top = layout->top;
+    const struct loop_nest *nest = side->nest;
+    cursor->loops = nest->loops;
+    cursor->top = nest->top;
     cursor->depth = 0;
     cursor->count = 0;
-    int has_item = !loop_repeat(&cursor->top, side->items, layout->extent);
+    int has_item = !loop_repeat(&cursor->top, side->items, nest->extent);
     if (has_item) {
-        cursor->item = layout->top;
-        cursor->top = (struct loop){.stride = layout->extent,
+        cursor->item = nest->top;
+        cursor->top = (struct loop){.stride = nest->extent,
                                     .count = side->items,
                                     .children = 1,
-                                    .depth = layout->top.depth + 1};
+                                    .depth = nest->top.depth + 1};
     }
     cursor->frames = cursor->few;
     if (cursor->top.depth > FEW &&
@@ -143,11 +143,11 @@ static inline void advance(struct cursor *cursor, size_t size, size_t count)
         next_runs(cursor);
 }
 
-static void walk_both(struct cursor *to, struct cursor *from, walk_function *function,
+static void walk_both(struct cursor *to, struct cursor *from, items_visitor *function,
                       void *context)
 {
     while (to->count && from->count) {
-        struct blocks blocks = {.to = to->run + to->done, .from = from->run + from->done};
+        struct strided_blocks blocks = {.to = to->run + to->done, .from = from->run + from->done};
         size_t left = left_of(to), other = left_of(from), size = left < other ? left : other;
         size_t most = is_whole_run(to, size)     ? to->count
                       : is_whole_run(from, size) ? from->count
@@ -163,7 +163,8 @@ static void walk_both(struct cursor *to, struct cursor *from, walk_function *fun
     }
 }
 
-int walk(const struct side *to, const struct side *from, walk_function *function, void *context)
+int items_walk(const struct typed_items *to, const struct typed_items *from,
+               items_visitor *function, void *context)
 {
     struct cursor sink, source;
     int result = begin(&sink, to);
@@ -183,7 +184,7 @@ int walk(const struct side *to, const struct side *from, walk_function *function
 /* copies between two sides of a transfer.
  *
  * Nearly always one side is a single run, or both have the same layout; then the loops of one
- * layout tell all. Otherwise walk() goes along both. */
+ * layout tell all. Otherwise items_walk() goes along both. */
 
 static inline __attribute__((always_inline)) void part(char *to, const char *from, size_t at)
 {
@@ -218,7 +219,7 @@ static inline void copy_short(char *to, const char *from, size_t size)
 }
 
 /* The compiler makes one load and one store of each block: `size` is a constant. */
-static inline __attribute__((always_inline)) void copy_equal(const struct blocks *blocks,
+static inline __attribute__((always_inline)) void copy_equal(const struct strided_blocks *blocks,
                                                              size_t size)
 {
     char *to = blocks->to;
@@ -239,7 +240,7 @@ static inline void copy_one(char *to, const char *from, size_t size)
         onespace_copy(to, from, size);
 }
 
-static inline void copy_others(const struct blocks *blocks)
+static inline void copy_others(const struct strided_blocks *blocks)
 {
     char *to = blocks->to;
     const char *from = blocks->from;
@@ -250,7 +251,7 @@ static inline void copy_others(const struct blocks *blocks)
     }
 }
 
-static inline void copy(const struct blocks *blocks)
+static inline void copy(const struct strided_blocks *blocks)
 {
     switch (blocks->size) {
     case 4:
@@ -280,7 +281,7 @@ struct move {
 
 static inline void move_runs(struct move *move, const struct loop *runs, char *first)
 {
-    struct blocks blocks = {.size = runs->size, .count = runs->count};
+    struct strided_blocks blocks = {.size = runs->size, .count = runs->count};
     int64_t size = (int64_t)runs->size;
     blocks.to = move->way == GATHER ? move->packed : first;
     blocks.to_stride = move->way == GATHER ? size : runs->stride;
@@ -331,28 +332,28 @@ static void move_loop(struct move *move, const struct loop *loop, char *base)
         }
 }
 
-static void move_items(struct move *move, const struct side *side)
+static void move_items(struct move *move, const struct typed_items *side)
 {
-    struct loop all = side->layout->top;
-    move->loops = side->layout->loops;
-    if (loop_repeat(&all, side->items, side->layout->extent)) {
+    struct loop all = side->nest->top;
+    move->loops = side->nest->loops;
+    if (loop_repeat(&all, side->items, side->nest->extent)) {
         move_loop(move, &all, side->address);
         return;
     }
     for (size_t i = 0; i < side->items; i++)
-        move_loop(move, &side->layout->top, side->address + (int64_t)i * side->layout->extent);
+        move_loop(move, &side->nest->top, side->address + (int64_t)i * side->nest->extent);
 }
 
 /* The address of all data of a side that is a single run; else NULL. */
-static char *single_run(const struct side *side)
+static char *single_run(const struct typed_items *side)
 {
-    struct loop all = side->layout->top;
+    struct loop all = side->nest->top;
     int is_single =
-        !all.children && loop_repeat(&all, side->items, side->layout->extent) && all.count == 1;
+        !all.children && loop_repeat(&all, side->items, side->nest->extent) && all.count == 1;
     return is_single ? side->address + all.offset : NULL;
 }
 
-static int copy_function(void *context, const struct blocks *blocks)
+static int copy_function(void *context, const struct strided_blocks *blocks)
 {
     (void)context;
     copy(blocks);
@@ -360,7 +361,7 @@ static int copy_function(void *context, const struct blocks *blocks)
 }
 
 /* Types without nested loops are often the same: pairs, vectors, the same type made twice. */
-static int are_alike(const struct layout *one, const struct layout *other)
+static int are_alike(const struct loop_nest *one, const struct loop_nest *other)
 {
     const struct loop *a = &one->top, *b = &other->top;
     return one == other ||
@@ -368,11 +369,11 @@ static int are_alike(const struct layout *one, const struct layout *other)
             a->count == b->count && a->size == b->size && one->extent == other->extent);
 }
 
-int walk_copy(const struct side *to, const struct side *from)
+int items_copy(const struct typed_items *to, const struct typed_items *from)
 {
     struct move move = {.way = ALIKE, .further = from->address - to->address};
-    int is_alike = to->items == from->items && are_alike(to->layout, from->layout);
-    int has_same_size = to->items * to->layout->size == from->items * from->layout->size;
+    int is_alike = to->items == from->items && are_alike(to->nest, from->nest);
+    int has_same_size = to->items * to->nest->size == from->items * from->nest->size;
     if (is_alike) {
         move_items(&move, to);
         return MPI_SUCCESS;
@@ -387,5 +388,5 @@ int walk_copy(const struct side *to, const struct side *from)
         move_items(&move, from);
         return MPI_SUCCESS;
     }
-    return walk(to, from, copy_function, NULL);
+    return items_walk(to, from, copy_function, NULL);
 }

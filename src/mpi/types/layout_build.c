@@ -27,11 +27,11 @@ void contents_free(struct contents *contents);
 static int read_envelope(MPI_Datatype type, struct contents *contents)
 {
     int integers, addresses, types, result;
-    if (real()->Type_get_envelope_c)
-        return real()->Type_get_envelope_c(type, &contents->integers, &contents->addresses,
+    if (pmpi()->Type_get_envelope_c)
+        return pmpi()->Type_get_envelope_c(type, &contents->integers, &contents->addresses,
                                            &contents->counts, &contents->types,
                                            &contents->combiner);
-    result = real()->Type_get_envelope(type, &integers, &addresses, &types, &contents->combiner);
+    result = pmpi()->Type_get_envelope(type, &integers, &addresses, &types, &contents->combiner);
     contents->integers = integers;
     contents->addresses = addresses;
     contents->counts = 0;
@@ -49,11 +49,11 @@ struct given {
 static int get_contents(MPI_Datatype type, const struct contents *contents,
                         const struct given *given)
 {
-    if (real()->Type_get_contents_c)
-        return real()->Type_get_contents_c(type, contents->integers, contents->addresses,
+    if (pmpi()->Type_get_contents_c)
+        return pmpi()->Type_get_contents_c(type, contents->integers, contents->addresses,
                                            contents->counts, contents->types, given->integer,
                                            given->address, given->count, contents->type);
-    return real()->Type_get_contents(type, (int)contents->integers, (int)contents->addresses,
+    return pmpi()->Type_get_contents(type, (int)contents->integers, (int)contents->addresses,
                                      (int)contents->types, given->integer, given->address,
                                      contents->type);
 }
@@ -134,8 +134,8 @@ int contents_read(MPI_Datatype type, struct contents *contents)
 void contents_free(struct contents *contents)
 {
     for (MPI_Count i = 0; i < contents->types; i++)
-        if (!types_basic(contents->type[i]))
-            real()->Type_free(&contents->type[i]);
+        if (!predefined_type_of(contents->type[i]))
+            pmpi()->Type_free(&contents->type[i]);
     free_lists(contents);
 }
 
@@ -148,7 +148,7 @@ struct builder {
     struct loop *loops;
     uint32_t count, room;
     int is_whole;
-    const struct basic *element; /* of all leaves so far */
+    const struct predefined_type *element; /* of all leaves so far */
     int is_mixed;
     int error; /* the first */
 };
@@ -285,16 +285,16 @@ struct inner {
 
 static struct inner inner_of(struct builder *builder, MPI_Datatype type);
 
-static struct loop leaf(struct builder *builder, const struct basic *basic)
+static struct loop leaf(struct builder *builder, const struct predefined_type *predefined)
 {
-    struct loop run = {.count = basic->size > 0, .size = basic->size};
-    if (basic->size == 0)
+    struct loop run = {.count = predefined->size > 0, .size = predefined->size};
+    if (predefined->size == 0)
         return empty;
-    builder->is_mixed |= builder->element && builder->element != basic;
-    builder->element = basic;
+    builder->is_mixed |= builder->element && builder->element != predefined;
+    builder->element = predefined;
     if (builder->is_whole)
-        run.size = basic->extent;
-    else if (basic->class == TYPE_PAIR_SHORT) {
+        run.size = predefined->extent;
+    else if (predefined->class == TYPE_PAIR_SHORT) {
         struct loop pair[2] = {{.count = 1, .size = sizeof(short)},
                                {.offset = sizeof(int), .count = 1, .size = sizeof(int)}};
         return parent_of(builder, pair, 2);
@@ -465,12 +465,12 @@ static struct loop loop_of(struct builder *builder, const struct contents *conte
 
 static struct inner inner_of(struct builder *builder, MPI_Datatype type)
 {
-    const struct basic *basic = types_basic(type);
+    const struct predefined_type *predefined = predefined_type_of(type);
     struct contents contents;
     MPI_Aint lower, extent = 0;
-    if (basic)
-        return (struct inner){leaf(builder, basic), (int64_t)basic->extent};
-    int result = real()->Type_get_extent(type, &lower, &extent);
+    if (predefined)
+        return (struct inner){leaf(builder, predefined), (int64_t)predefined->extent};
+    int result = pmpi()->Type_get_extent(type, &lower, &extent);
     if (result == MPI_SUCCESS)
         result = contents_read(type, &contents);
     if (result != MPI_SUCCESS) {
@@ -484,28 +484,30 @@ static struct inner inner_of(struct builder *builder, MPI_Datatype type)
 
 /* ---- The layout ---- */
 
-static int finish_layout(struct builder *builder, const struct inner *inner, struct layout *layout)
+static int finish_layout(struct builder *builder, const struct inner *inner, struct loop_nest *nest)
 {
     if (builder->error != MPI_SUCCESS) {
         free(builder->loops);
         return builder->error;
     }
-    *layout = (struct layout){.extent = inner->extent, .top = inner->loop, .loops = builder->loops};
+    *nest =
+        (struct loop_nest){.extent = inner->extent, .top = inner->loop, .loops = builder->loops};
     return MPI_SUCCESS;
 }
 
-int build_layout(MPI_Datatype type, int is_whole, struct layout *layout,
-                 const struct basic **element)
+int loop_nest_build(MPI_Datatype type, int is_whole, struct loop_nest *nest,
+                    const struct predefined_type **element)
 {
     struct builder builder = {.is_whole = is_whole, .error = MPI_SUCCESS};
     struct inner inner = inner_of(&builder, type);
     *element = builder.is_mixed ? NULL : builder.element;
-    return finish_layout(&builder, &inner, layout);
+    return finish_layout(&builder, &inner, nest);
 }
 
-int build_basic(const struct basic *basic, int is_whole, struct layout *layout)
+int loop_nest_build_predefined(const struct predefined_type *predefined, int is_whole,
+                               struct loop_nest *nest)
 {
     struct builder builder = {.is_whole = is_whole, .error = MPI_SUCCESS};
-    struct inner inner = {leaf(&builder, basic), (int64_t)basic->extent};
-    return finish_layout(&builder, &inner, layout);
+    struct inner inner = {leaf(&builder, predefined), (int64_t)predefined->extent};
+    return finish_layout(&builder, &inner, nest);
 }

@@ -103,10 +103,10 @@ static int combiner_of(MPI_Datatype type, int *combiner)
 {
     MPI_Count large[4];
     int few[3];
-    if (real()->Type_get_envelope_c)
-        return real()->Type_get_envelope_c(type, &large[0], &large[1], &large[2], &large[3],
+    if (pmpi()->Type_get_envelope_c)
+        return pmpi()->Type_get_envelope_c(type, &large[0], &large[1], &large[2], &large[3],
                                            combiner);
-    return real()->Type_get_envelope(type, &few[0], &few[1], &few[2], combiner);
+    return pmpi()->Type_get_envelope(type, &few[0], &few[1], &few[2], combiner);
 }
 
 static int is_predefined(MPI_Datatype type, int *combiner)
@@ -116,103 +116,106 @@ static int is_predefined(MPI_Datatype type, int *combiner)
             *combiner == MPI_COMBINER_F90_COMPLEX || *combiner == MPI_COMBINER_F90_INTEGER);
 }
 
-static struct basic *describe(MPI_Datatype type, int combiner)
+static struct predefined_type *describe(MPI_Datatype type, int combiner)
 {
     MPI_Aint lower, extent;
     int size;
-    struct basic *basic = malloc(sizeof(*basic));
-    if (!basic || real()->Type_size(type, &size) != MPI_SUCCESS ||
-        real()->Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) {
-        free(basic);
+    struct predefined_type *predefined = malloc(sizeof(*predefined));
+    if (!predefined || pmpi()->Type_size(type, &size) != MPI_SUCCESS ||
+        pmpi()->Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) {
+        free(predefined);
         return NULL;
     }
-    *basic = (struct basic){.type = type,
-                            .class = class_of(type, combiner),
-                            .size = (size_t)size,
-                            .extent = (size_t)extent};
-    if ((basic->layouts = layouts_of_basic(basic)))
-        return basic;
-    free(basic);
+    *predefined = (struct predefined_type){.type = type,
+                                           .class = class_of(type, combiner),
+                                           .size = (size_t)size,
+                                           .extent = (size_t)extent};
+    if ((predefined->layout = type_layout_of_predefined(predefined)))
+        return predefined;
+    free(predefined);
     return NULL;
 }
 
-static struct basic *find(struct basic *basic, MPI_Datatype type)
+static struct predefined_type *find(struct predefined_type *predefined, MPI_Datatype type)
 {
-    while (basic && basic->type != type)
-        basic = basic->next;
-    return basic;
+    while (predefined && predefined->type != type)
+        predefined = predefined->next;
+    return predefined;
 }
 
 /* The entry of the type: another thread may have added one meanwhile. */
-static struct basic *add(struct basic *_Atomic *bucket, struct basic *basic)
+static struct predefined_type *add(struct predefined_type *_Atomic *bucket,
+                                   struct predefined_type *predefined)
 {
-    basic->next = atomic_load_explicit(bucket, memory_order_acquire);
-    while (!find(basic->next, basic->type))
-        if (atomic_compare_exchange_weak_explicit(bucket, &basic->next, basic, memory_order_release,
-                                                  memory_order_acquire))
-            return basic;
-    struct basic *other = find(basic->next, basic->type);
-    layouts_free((struct layouts *)basic->layouts);
-    free(basic);
+    predefined->next = atomic_load_explicit(bucket, memory_order_acquire);
+    while (!find(predefined->next, predefined->type))
+        if (atomic_compare_exchange_weak_explicit(bucket, &predefined->next, predefined,
+                                                  memory_order_release, memory_order_acquire))
+            return predefined;
+    struct predefined_type *other = find(predefined->next, predefined->type);
+    type_layout_free((struct type_layout *)predefined->layout);
+    free(predefined);
     return other;
 }
 
 /* Predefined types are few, and their handles are never reused for another type, so entries stay.
  * Any thread adds (release) and reads (acquire). */
-static struct basic *_Atomic buckets[1 << BUCKETS_BITS];
+static struct predefined_type *_Atomic buckets[1 << BUCKETS_BITS];
 
-static struct basic *_Atomic *bucket_of(MPI_Datatype type)
+static struct predefined_type *_Atomic *bucket_of(MPI_Datatype type)
 {
-    return &buckets[real_hash((uintptr_t)type, BUCKETS_BITS)];
+    return &buckets[handle_hash((uintptr_t)type, BUCKETS_BITS)];
 }
 
-const struct basic *types_known(MPI_Datatype type)
+const struct predefined_type *predefined_type_known(MPI_Datatype type)
 {
     return find(atomic_load_explicit(bucket_of(type), memory_order_acquire), type);
 }
 
-const struct basic *types_basic(MPI_Datatype type)
+const struct predefined_type *predefined_type_of(MPI_Datatype type)
 {
-    const struct basic *known = types_known(type);
-    struct basic *basic;
+    const struct predefined_type *known = predefined_type_known(type);
+    struct predefined_type *predefined;
     int combiner;
-    if (known || !is_predefined(type, &combiner) || !(basic = describe(type, combiner)))
+    if (known || !is_predefined(type, &combiner) || !(predefined = describe(type, combiner)))
         return known;
-    return add(bucket_of(type), basic);
+    return add(bucket_of(type), predefined);
 }
 
-int layouts_bounds(const struct layouts *layouts, MPI_Count count, int64_t *lower, int64_t *upper)
+int type_layout_bounds(const struct type_layout *layout, MPI_Count count, int64_t *lower,
+                       int64_t *upper)
 {
     int64_t last;
     *lower = *upper = 0;
-    if (count == 0 || layouts->bytes.size == 0)
+    if (count == 0 || layout->bytes.size == 0)
         return MPI_SUCCESS;
-    if (__builtin_mul_overflow((int64_t)count - 1, layouts->bytes.extent, &last) ||
-        __builtin_add_overflow(layouts->lower, last < 0 ? last : 0, lower) ||
-        __builtin_add_overflow(layouts->upper, last > 0 ? last : 0, upper))
+    if (__builtin_mul_overflow((int64_t)count - 1, layout->bytes.extent, &last) ||
+        __builtin_add_overflow(layout->lower, last < 0 ? last : 0, lower) ||
+        __builtin_add_overflow(layout->upper, last > 0 ? last : 0, upper))
         return MPI_ERR_COUNT;
     return MPI_SUCCESS;
 }
 
-int layouts_copy(const struct transfer *to, const struct layouts *sink, const struct transfer *from,
-                 const struct layouts *source)
+int type_layout_copy(const struct buf_desc *to, const struct type_layout *sink,
+                     const struct buf_desc *from, const struct type_layout *source)
 {
-    struct side target = {to->address, (size_t)to->count, &sink->bytes};
-    struct side origin = {from->address, (size_t)from->count, &source->bytes};
+    struct typed_items target = {to->address, (size_t)to->count, &sink->bytes};
+    struct typed_items origin = {from->address, (size_t)from->count, &source->bytes};
     if (origin.items * source->bytes.size > target.items * sink->bytes.size)
         return MPI_ERR_TRUNCATE;
-    return walk_copy(&target, &origin);
+    return items_copy(&target, &origin);
 }
 
-int types_copy(const struct transfer *to, const struct transfer *from)
+int buf_copy(const struct buf_desc *to, const struct buf_desc *from)
 {
-    const struct basic *target = types_known(to->type), *origin = types_known(from->type);
-    if (types_is_dense(target) && types_is_dense(origin))
-        return types_copy_dense(to, target, from, origin);
-    const struct layouts *sink, *source;
-    int error = layouts_find(to->type, &sink);
+    const struct predefined_type *target = predefined_type_known(to->type),
+                                 *origin = predefined_type_known(from->type);
+    if (predefined_type_is_dense(target) && predefined_type_is_dense(origin))
+        return buf_copy_dense(to, target, from, origin);
+    const struct type_layout *sink, *source;
+    int error = type_layout_find(to->type, &sink);
     source = sink;
     if (error == MPI_SUCCESS && from->type != to->type)
-        error = layouts_find(from->type, &source);
-    return error == MPI_SUCCESS ? layouts_copy(to, sink, from, source) : error;
+        error = type_layout_find(from->type, &source);
+    return error == MPI_SUCCESS ? type_layout_copy(to, sink, from, source) : error;
 }

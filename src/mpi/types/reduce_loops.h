@@ -31,7 +31,7 @@ enum type_class {
  * alignment. */
 typedef void reduce_function(void *target, const void *origin, size_t count);
 
-enum operation {
+enum reduce_op {
     SUM,
     PRODUCT,
     MAXIMUM,
@@ -42,8 +42,8 @@ enum operation {
     BIT_AND,
     BIT_OR,
     BIT_XOR,
-    MAX_AT,
-    MIN_AT,
+    MAXLOC,
+    MINLOC,
     OPERATIONS
 };
 

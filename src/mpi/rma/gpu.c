@@ -1,4 +1,4 @@
-/* src/mpi/rma/device.c: origins of transfers in a GPU's memory. */
+/* src/mpi/rma/gpu.c: origins of transfers in a GPU's memory. */
 #include "mpi/rma/rma.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ struct driver {
     int (*pop)(void **context);
 };
 
-const _Atomic uint32_t *_Atomic device_word;
+const _Atomic uint32_t *_Atomic gpu_flag;
 
 /* ---- The driver's library ---- */
 
@@ -77,13 +77,13 @@ static const struct driver *driver_of_program(void)
     return atomic_load_explicit(&driver, memory_order_acquire);
 }
 
-void device_look(void)
+void gpu_detect(void)
 {
     static _Atomic uint32_t is_loaded;
-    const _Atomic uint32_t *word = space_gpu_library();
+    const _Atomic uint32_t *word = task_gpu_flag();
     if (!word && driver_of_program())
         atomic_store_explicit(&is_loaded, 1, memory_order_relaxed);
-    atomic_store_explicit(&device_word, word ? word : &is_loaded, memory_order_relaxed);
+    atomic_store_explicit(&gpu_flag, word ? word : &is_loaded, memory_order_relaxed);
 }
 
 /* ---- Copies ---- */
@@ -114,19 +114,19 @@ static int copy_by(const struct driver *of, void *context, uintptr_t to, uintptr
     return MPI_ERR_OTHER;
 }
 
-int device_fetch(struct transfer *transfer, struct device_copy *copy)
+int gpu_copy_in(struct buf_desc *buf, struct gpu_copy *copy)
 {
     const struct driver *of = driver_of_program();
-    const struct layouts *layouts;
+    const struct type_layout *layout;
     int64_t lower, upper;
     void *context;
-    *copy = (struct device_copy){0};
-    int error = of ? layouts_find(transfer->type, &layouts) : MPI_SUCCESS;
+    *copy = (struct gpu_copy){0};
+    int error = of ? type_layout_find(buf->type, &layout) : MPI_SUCCESS;
     if (of && error == MPI_SUCCESS)
-        error = layouts_bounds(layouts, transfer->count, &lower, &upper);
+        error = type_layout_bounds(layout, buf->count, &lower, &upper);
     if (!of || error != MPI_SUCCESS || lower == upper)
         return error;
-    uintptr_t first = (uintptr_t)transfer->address + (uintptr_t)lower;
+    uintptr_t first = (uintptr_t)buf->address + (uintptr_t)lower;
     size_t size = (size_t)(upper - lower);
     if (!is_on_device(of, first, &context))
         return MPI_SUCCESS;
@@ -136,12 +136,12 @@ int device_fetch(struct transfer *transfer, struct device_copy *copy)
         free(host);
         return error;
     }
-    *copy = (struct device_copy){host, first, size};
-    transfer->address = (void *)((uintptr_t)host - (uintptr_t)lower);
+    *copy = (struct gpu_copy){host, first, size};
+    buf->address = (void *)((uintptr_t)host - (uintptr_t)lower);
     return MPI_SUCCESS;
 }
 
-int device_return(struct device_copy *copy, int is_changed)
+int gpu_copy_out(struct gpu_copy *copy, int is_changed)
 {
     const struct driver *of = driver_of_program();
     void *context;
