@@ -7,7 +7,7 @@
 #include <sys/auxv.h>
 
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* ---- The library ---- */
 

@@ -223,7 +223,7 @@ def test_environment_defaults_are_explained():
     source = (ROOT / "src/shim/defaults.c").read_text()
     defaults = re.findall(r'\{"(\w+)",\s*"([^"]*)"', source)
     assert defaults
-    text = (ROOT / "docs" / "launchers.md").read_text()
+    text = (ROOT / "docs" / "launchers-reference.md").read_text()
     for name, value in defaults:
         assert f"| `{name}` | `{value}` |" in text
 
@@ -256,8 +256,8 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
 
 
 def layout():
-    """The numbers of src/registry/layout.h as the documents write them."""
-    text = (ROOT / "src" / "registry" / "layout.h").read_text()
+    """The numbers of src/space/layout.h as the documents write them."""
+    text = (ROOT / "src" / "space" / "layout.h").read_text()
     gib = {name: int(value) for name, value in re.findall(r"LAYOUT_(\w+)\s+\((\d+) \* LAYOUT_GIB\)", text)}
     start = int(re.search(r"LAYOUT_REGION\s+UINT64_C\((0x[0-9a-f]+)\)", text)[1], 16) >> 30
     slots = int(re.search(r"LAYOUT_SLOTS\s+(\d+)", text)[1])
@@ -274,7 +274,7 @@ def test_layout_is_described_as_it_is():
         "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
         "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",
                                      *[f">{gib[name]} GiB<" for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")]],
-        "README.md": [f"Each has {gib['RANGE']} GiB of addresses"],
+        "README.md": [f"Each reserves {gib['RANGE']} GiB of address space"],
     }
     for name, texts in expected.items():
         content = words((ROOT / name).read_text())

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "mpi/group/cpus.h"
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 struct group *group_ref(struct group *group)
 {

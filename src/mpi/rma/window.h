@@ -62,7 +62,7 @@ struct window_proposal {
     int32_t
         unfit; /* an error class: size or displacement unit, if any provider serves the window */
     uint64_t size;
-    uint64_t memory;           /* how much of it is memory, or WINDOW_MEMORY_FITS */
+    uint64_t memory;               /* how much of it is memory, or WINDOW_MEMORY_FITS */
     struct rma_shared *rma_shared; /* rank 0's, in one address space */
 };
 
@@ -136,7 +136,7 @@ struct window {
     int flavor, model; /* attributes, as of the call that created the window */
     MPI_Aint size_attribute;
     /* In one address space only: */
-    struct rma_shared *rma_shared;     /* what all ranks share (direct.h), or NULL */
+    struct rma_shared *rma_shared; /* what all ranks share (direct.h), or NULL */
     size_t rma_shared_mapped;      /* bytes, when this process mapped `direct` itself; else 0 */
     struct intra_node *intra_node; /* of a window that spans nodes (intra_node.h), or NULL */
     char **bases;                  /* by rank: the part's address in this process; or NULL */

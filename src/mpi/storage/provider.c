@@ -264,7 +264,8 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
 /* A program may compute the addresses of the parts of a shared window without asking for them. */
 static int was_written(struct window *window, int rank)
 {
-    return window->flavor == MPI_WIN_FLAVOR_SHARED || (window->usage && rma_take_dirty(window, rank));
+    return window->flavor == MPI_WIN_FLAVOR_SHARED ||
+           (window->usage && rma_take_dirty(window, rank));
 }
 
 /* Flushes this rank's part and those that it wrote to; goes on after a failure. */
