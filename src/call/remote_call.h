@@ -1,4 +1,4 @@
-/* src/space/remote_call.h: who lends threads for calls (onespace/call.h), in memory of the root's
+/* src/call/remote_call.h: who lends threads for calls (onespace/call.h), in memory of the root's
  * range.
  *
  * A member that serves calls has lenders: threads of its own that sleep while another member's
@@ -33,8 +33,8 @@
  * is read before `owner`, since the next member writes them in the other order.
  *
  * Giving a lender back is a plain store: the reaper looks again while any is LENT (call/ends.c). */
-#ifndef ONESPACE_REGISTRY_CALLS_H
-#define ONESPACE_REGISTRY_CALLS_H
+#ifndef ONESPACE_CALL_REMOTE_CALL_H
+#define ONESPACE_CALL_REMOTE_CALL_H
 
 #include <assert.h>
 #include <stdatomic.h>
