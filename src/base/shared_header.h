@@ -23,7 +23,8 @@ uint64_t shared_abi_tag(void);
 /* The header that this version writes for a structure of `size` bytes. */
 static inline struct shared_header shared_header_of(uint64_t magic, size_t size)
 {
-    return (struct shared_header){.magic = magic, .size = (uint32_t)size, .tag = shared_abi_tag()};
+    struct shared_header header = {magic, 0, (uint32_t)size, shared_abi_tag()};
+    return header;
 }
 
 static inline int shared_matches(const struct shared_header *found, const struct shared_header *own)

@@ -30,21 +30,21 @@ void expect_both_sides(const std::string &text)
 TEST(abi, mismatch_is_reported_with_both_files_and_tags)
 {
     ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
-    change_tag(99);
+    uint64_t tag = change_tag(99);
     Outcome outcome = run_member();
     expect_both_sides(outcome.output);
     EXPECT_NE(outcome.output.find(" made: ABI tag 0x"), std::string::npos) << outcome;
     EXPECT_NE(outcome.output.find(" against ABI tag 0x63: "), std::string::npos) << outcome;
-    restore_tag();
+    change_tag(tag);
 }
 
 TEST(abi, program_of_another_version_is_no_member_and_runs)
 {
     ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
-    change_tag(99);
+    uint64_t tag = change_tag(99);
     Outcome outcome = run_member();
     EXPECT_NE(outcome.output.find("-1 of -1"), std::string::npos) << outcome; // -EPERM
     EXPECT_EQ(as_task({"sh", "-c", "exit 3"}).status, 3 << 8);
-    restore_tag();
+    change_tag(tag);
     EXPECT_EQ(run_member().output.find("another version"), std::string::npos);
 }

@@ -3,12 +3,9 @@
 
 #include "space/registry.h"
 
-void change_tag(uint64_t tag)
+uint64_t change_tag(uint64_t tag)
 {
+    uint64_t old = space_registry()->header.tag;
     space_registry()->header.tag = tag;
-}
-
-void restore_tag(void)
-{
-    change_tag(registry_header().tag);
+    return old;
 }

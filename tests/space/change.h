@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-void change_tag(uint64_t tag);
-void restore_tag(void);
+/* Returns the previous tag. */
+uint64_t change_tag(uint64_t tag);
 
 #ifdef __cplusplus
 }
