@@ -1,5 +1,5 @@
-/* tests/reaper/guests/threads.c: scenes for thread mode. The last argument is the address of a struct
- * report in the spawner, which any task can write to; see threads.h. */
+/* tests/reaper/guests/threads.c: scenes for thread mode. The last argument is the address of a
+ * struct report in the spawner, which any task can write to; see threads.h. */
 #include "threads.h"
 
 #include <errno.h>

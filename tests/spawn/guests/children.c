@@ -1,5 +1,5 @@
-/* tests/spawn/guests/children.c: programs with children and threads of their own, by every way there
- * is. */
+/* tests/spawn/guests/children.c: programs with children and threads of their own, by every way
+ * there is. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
