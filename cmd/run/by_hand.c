@@ -205,7 +205,8 @@ static void say_shortage(void)
 {
     static int is_told;
     char message[1024] = "";
-    if (is_told || !atomic_load_explicit(&space_registry()->refused, memory_order_relaxed))
+    if (is_told ||
+        !atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed))
         return;
     is_told = 1;
     (void)room_say_mappings((unsigned)tasks.alive, (unsigned)tasks.count, message, sizeof(message));

@@ -15,9 +15,9 @@ int agent_file_beside(const char *name, char *path, size_t size)
         return -1;
     long length = raw(__NR_readlinkat, AT_FDCWD, self.dli_fname, path, size - 1);
     if (length < 0 || path[0] != '/')
-        length = text_append_some(path, self.dli_fname, size - 1) - path;
+        length = text_append_max(path, self.dli_fname, size - 1) - path;
     path[length] = 0;
-    char *file = path + (text_file_name(path) - path);
+    char *file = path + (text_basename(path) - path);
     if (file == path || (size_t)(file - path) + text_length(name) >= size)
         return -1;
     text_append(file, name);

@@ -9,10 +9,9 @@
 
 #include "agent/agent.h"
 #include "arch/code/patch.h"
-#include "base/numbers.h"
+#include "base/text.h"
 #include "base/page.h"
 #include "base/raw.h"
-#include "base/text.h"
 
 extern void _exit(int) WEAK;
 
@@ -57,7 +56,7 @@ void agent_divert_exit(void)
     char text[256], *end = text_append(text, "onespace: task ");
     if (divert((uintptr_t)_exit) == 0)
         return;
-    end = numbers_write(end, (uint64_t)atomic_load(&agent_self->id), 10);
+    end = text_append_number(end, (uint64_t)atomic_load(&agent_self->id), 10);
     end = text_append(
         end,
         ": its libc's code cannot be changed here (PR_SET_MDWE or a security module forbids it): "

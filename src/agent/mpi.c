@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 #include "agent/agent.h"
-#include "base/spin.h"
+#include "base/futex.h"
 #include "base/text.h"
 #include "mpi/names/functions.h"
 #include "onespace.h"

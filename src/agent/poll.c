@@ -12,7 +12,7 @@
 
 #include "agent/agent.h"
 #include "arch/constants.h"
-#include "base/spin.h"
+#include "base/futex.h"
 
 typedef int epoll_wait_function(int, struct epoll_event *, int, int);
 

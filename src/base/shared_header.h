@@ -43,7 +43,8 @@ static inline uint64_t shared_layout(const uint32_t *numbers, size_t count)
     return hash;
 }
 
-static inline int shared_matches(const struct shared_header *found, const struct shared_header *own)
+static inline int shared_header_matches(const struct shared_header *found,
+                                        const struct shared_header *own)
 {
     return found->magic == own->magic && found->abi == own->abi && found->size == own->size &&
            found->layout == own->layout;
@@ -52,7 +53,7 @@ static inline int shared_matches(const struct shared_header *found, const struct
 /* For a structure that begins as zeroes and that any member may be the first to use: writes the
  * header, or finds what another one wrote. 0 when that is another version's. `layout` decides, by
  * compare-and-swap; the rest is written by all that agree on it, with the same values. */
-static inline int shared_claim(struct shared_header *place, const struct shared_header *own)
+static inline int shared_header_claim(struct shared_header *place, const struct shared_header *own)
 {
     uint64_t found = 0;
     if (!__atomic_compare_exchange_n(&place->layout, &found, own->layout, 0, __ATOMIC_SEQ_CST,
@@ -68,11 +69,12 @@ static inline int shared_claim(struct shared_header *place, const struct shared_
 /* Appends "magic 0x…, ABI 1, 123 bytes, layout 0x…" to a text that has room for SHARED_TEXT more
  * bytes, and returns its end. */
 enum { SHARED_TEXT = 96 };
-char *shared_describe(char *text, const struct shared_header *header);
+char *shared_header_describe(char *text, const struct shared_header *header);
 
 /* Says on standard error that `own_file` cannot use what `found_file` made: both sides' headers and
  * files. `what` names the structure, as in "registry". */
-void shared_tell(const char *what, const struct shared_header *found, const char *found_file,
-                 const struct shared_header *own, const char *own_file);
+void shared_header_report(const char *what, const struct shared_header *found,
+                          const char *found_file, const struct shared_header *own,
+                          const char *own_file);
 
 #endif

@@ -36,20 +36,20 @@
     ROW(struct call_frame, depth, 164, 4) \
     ROW(struct call_frame, ended_thread, 168, 4) \
     ROW(struct call_frame, detail, 172, 96) \
-    ROW(struct arch_call_frame, own_stack, 0, 8) \
-    ROW(struct arch_call_frame, own_pointer, 8, 8) \
-    ROW(struct arch_call_frame, pointer, 16, 8) \
-    ROW(struct arch_call_frame, stack, 24, 8) \
-    ROW(struct arch_call_frame, boundary, 32, 8) \
-    ROW(struct arch_call_frame, function, 40, 8) \
-    ROW(struct arch_call_frame, arguments, 48, 8) \
-    ROW(struct arch_call_frame, gone, 56, 8) \
-    ROW(struct arch_call_frame, result, 64, 8) \
-    ROW(struct arch_call_frame, leave, 72, 8) \
-    ROW(struct arch_call_frame, armed, 80, 4) \
-    ROW(struct arch_call_frame, by_call, 84, 4) \
-    ROW(struct arch_call_frame, floating, 88, 4) \
-    ROW(struct arch_call_frame, control, 92, 4)
+    ROW(struct arch_remote_call_frame, own_stack, 0, 8) \
+    ROW(struct arch_remote_call_frame, own_pointer, 8, 8) \
+    ROW(struct arch_remote_call_frame, pointer, 16, 8) \
+    ROW(struct arch_remote_call_frame, stack, 24, 8) \
+    ROW(struct arch_remote_call_frame, boundary, 32, 8) \
+    ROW(struct arch_remote_call_frame, function, 40, 8) \
+    ROW(struct arch_remote_call_frame, arguments, 48, 8) \
+    ROW(struct arch_remote_call_frame, gone, 56, 8) \
+    ROW(struct arch_remote_call_frame, result, 64, 8) \
+    ROW(struct arch_remote_call_frame, leave, 72, 8) \
+    ROW(struct arch_remote_call_frame, armed, 80, 4) \
+    ROW(struct arch_remote_call_frame, by_call, 84, 4) \
+    ROW(struct arch_remote_call_frame, floating, 88, 4) \
+    ROW(struct arch_remote_call_frame, control, 92, 4)
 /* clang-format on */
 
 #endif

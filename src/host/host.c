@@ -43,7 +43,8 @@ static void watch_refused(const struct host *host)
     static const struct onespace_status none;
     static uint32_t seen; /* of this one thread */
     static int64_t until;
-    uint32_t refused = atomic_load_explicit(&space_registry()->refused, memory_order_relaxed);
+    uint32_t refused =
+        atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
     if (refused != seen)
         until = host_now_ms() + WATCHED_MS;
     seen = refused;

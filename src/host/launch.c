@@ -30,7 +30,7 @@ static void fail(struct launch *launch, int error, const char *message)
 
 static uint32_t refused(void)
 {
-    return atomic_load_explicit(&space_registry()->refused, memory_order_relaxed);
+    return atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
 }
 
 static struct launch *add(struct host *host, const struct protocol_request *request)

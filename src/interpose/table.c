@@ -60,7 +60,7 @@ static void note_refused(void)
     struct rlimit limit = {0, 0};
     if (take_a_few() == -ENOMEM && raw(__NR_prlimit64, 0, RLIMIT_AS, 0, &limit) == 0 &&
         limit.rlim_cur == RLIM_INFINITY)
-        space_count(&space_registry()->refused, 1);
+        space_count(&space_registry()->mappings_exhausted, 1);
 }
 
 static int changes_map(long nr)
@@ -123,7 +123,7 @@ long interpose_call(struct space_slot *self, long nr, const long arguments[6])
                                             : interpose_plain_call(self, nr, arguments);
 }
 
-long interpose_dispatch(const struct arch_call *call, const long arguments[6])
+long interpose_dispatch(const struct arch_patched_syscall *call, const long arguments[6])
 {
     const struct interposed_call *found = find(call->nr);
     interposed_handler *handler =

@@ -10,7 +10,6 @@
 #include <sched.h>
 
 #include "base/futex.h"
-#include "base/spin.h"
 #include "onespace.h"
 #include "space/self.h"
 #include "space/slots.h"

@@ -24,9 +24,9 @@ struct shared_header space_header(void)
 int space_is_ours(const struct space *space, const char *file)
 {
     struct shared_header own = space_header();
-    if (shared_matches(&space->header, &own))
+    if (shared_header_matches(&space->header, &own))
         return 1;
     if (file)
-        shared_tell("registry", &space->header, space->library, &own, file);
+        shared_header_report("registry", &space->header, space->library, &own, file);
     return 0;
 }

@@ -42,7 +42,7 @@
     ROW(struct space, reaper_ignored, 9064, 8) \
     ROW(struct space, reaper_limits, 9072, 256) \
     ROW(struct space, trampoline_page, 9328, 8) \
-    ROW(struct space, refused, 9336, 4) \
+    ROW(struct space, mappings_exhausted, 9336, 4) \
     ROW(struct space, debug_head, 9344, 48) \
     ROW(struct space, debug_tail, 9392, 48) \
     ROW(struct space, debug_linked, 9440, 4) \
@@ -183,7 +183,7 @@
     ROW(struct space_patch_site, at, 0, 4) \
     ROW(struct space_patch_site, nr, 4, 2) \
     ROW(struct space_patch_site, length, 6, 1) \
-    ROW(struct space_patch_site, lead, 7, 1) \
+    ROW(struct space_patch_site, displaced, 7, 1) \
     ROW(struct file_identity, device, 0, 8) \
     ROW(struct file_identity, inode, 8, 8) \
     ROW(struct file_identity, size, 16, 8) \

@@ -83,7 +83,7 @@ struct space {
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
     /* Calls of tasks that failed because the space had no mappings left. Relaxed, by any task's
      * threads; the root that sees it change looks whether the space recovers. */
-    _Atomic uint32_t refused;
+    _Atomic uint32_t mappings_exhausted;
     /* The two ends of the chain that debuggers follow (space/debugger.h). While `onespace gdb` runs
      * it sets the head's `version` below SPACE_NAMESPACES, which hides what follows. */
     struct space_namespace debug_head, debug_tail;

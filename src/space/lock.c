@@ -7,8 +7,8 @@
 #include <linux/futex.h>
 
 #include "base/delay.h"
-#include "base/signals.h"
-#include "base/spin.h"
+#include "base/raw.h"
+#include "base/futex.h"
 
 static int try_lock(_Atomic uint32_t *lock, uint32_t from, uint32_t to)
 {
@@ -39,7 +39,7 @@ static void lock_contended(_Atomic uint32_t *lock, uint32_t me)
 
 uint64_t space_lock(struct space_slot *slot)
 {
-    uint64_t signals = signals_set_mask(SIGNALS_ALL);
+    uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
     uint32_t me = (uint32_t)raw(__NR_gettid);
     if (space_marked() && !try_lock(&slot->interpose.lock, 0, me))
         lock_contended(&slot->interpose.lock, me);

@@ -5,10 +5,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "arch/entry.h"
+#include "arch/syscall.h"
 #include "base/delay.h"
 #include "base/futex.h"
-#include "base/signals.h"
+#include "base/raw.h"
 
 enum { STACK_SIZE = 32 * 1024 };
 
@@ -65,7 +65,7 @@ static int start_thread(struct space *space)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(stack))
         return 0;
-    uint64_t old = signals_set_mask(SIGNALS_ALL);
+    uint64_t old = signals_set_mask(SIGNAL_MASK_ALL);
     long thread = arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                  CLONE_SYSVSEM | CLONE_PARENT_SETTID,
                              arch_push_call((uintptr_t)stack + STACK_SIZE, unmapper_main, space),

@@ -8,7 +8,7 @@
 
 #include "base/futex.h"
 #include "base/kernel.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "base/raw.h"
 
 enum { OPENERS = 64, LOOK_NS = 100000000 };
@@ -72,10 +72,10 @@ void dumpable_open(int pid)
 /* Zombies too: nobody may ever wait for them. */
 static int has_ended(int pid)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     if (raw(__NR_kill, pid, 0) == -ESRCH)
         return 1;
-    return process_read(pid, &stat) == 0 && (stat.state == 'Z' || stat.state == 'X');
+    return proc_read_stat(pid, &stat) == 0 && (stat.state == 'Z' || stat.state == 'X');
 }
 
 static int is_wanted(void)

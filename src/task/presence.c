@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-#include "base/process.h"
+#include "base/proc.h"
 #include "base/raw.h"
 
 enum presence presence_of(const struct space *space, int32_t pid)
@@ -25,12 +25,12 @@ enum presence presence_of(const struct space *space, int32_t pid)
 
 int presence_of_leaving(const struct space *space, int32_t pid)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     enum presence presence = presence_of(space, pid);
     if (presence != PRESENCE_DENIED)
         return presence != PRESENCE_ELSEWHERE;
-    if (process_read(pid, &stat) == 0)
-        return (stat.flags & PROCESS_NOT_EXECUTED) != 0;
+    if (proc_read_stat(pid, &stat) == 0)
+        return (stat.flags & PROC_FORKNOEXEC) != 0;
     /* Without /proc: if a filter denies the call for all processes, the task counts as here until
      * it ends. */
     return presence_of(space, (int32_t)raw(__NR_getpid)) != PRESENCE_HERE;

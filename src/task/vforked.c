@@ -4,10 +4,9 @@
 #include <fcntl.h>
 
 #include "base/hash.h"
-#include "base/numbers.h"
-#include "base/process.h"
-#include "base/raw.h"
 #include "base/text.h"
+#include "base/proc.h"
+#include "base/raw.h"
 #include "space/holds.h"
 #include "task/presence.h"
 
@@ -59,8 +58,8 @@ static void read_children(void *context, int thread, int directory)
     char path[64], text[1024];
     size_t kept = 0; /* the digits of a PID that the last piece has cut */
     (void)directory;
-    char *end = numbers_write(text_append(path, "/proc/"), (uint64_t)adopted->process, 10);
-    end = numbers_write(text_append(end, "/task/"), (uint64_t)thread, 10);
+    char *end = text_append_number(text_append(path, "/proc/"), (uint64_t)adopted->process, 10);
+    end = text_append_number(text_append(end, "/task/"), (uint64_t)thread, 10);
     text_append(end, "/children");
     long fd = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     adopted->is_incomplete |= fd < 0;
@@ -70,7 +69,7 @@ static void read_children(void *context, int thread, int directory)
             break;
         text[kept + (size_t)size] = 0;
         const char *at = text, *rest;
-        for (uint64_t pid; *(rest = numbers_read(at, &pid)) == ' '; at = rest + 1) {
+        for (uint64_t pid; *(rest = text_read_number(at, &pid)) == ' '; at = rest + 1) {
             adopted->hash = hash_bytes(adopted->hash, &pid, sizeof(pid));
             note_if_vforked(adopted->space, (int)pid, -1);
         }
@@ -83,19 +82,19 @@ static void read_children(void *context, int thread, int directory)
 static void read_process(struct adopted *adopted, int process)
 {
     char path[32];
-    text_append(numbers_write(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
+    text_append(text_append_number(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
     adopted->process = process;
-    adopted->is_incomplete |= numbers_each(path, read_children, adopted) < 0;
+    adopted->is_incomplete |= proc_each_number(path, read_children, adopted) < 0;
 }
 
 /* The reaper's ancestors and process 1, which adopts what no ancestor wants. */
 static void read_ancestors(struct adopted *adopted)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     for (int process = atomic_load(&adopted->space->reaper_pid); process > 1;
          process = stat.parent) {
         read_process(adopted, process);
-        if (process_read(process, &stat) < 0) {
+        if (proc_read_stat(process, &stat) < 0) {
             adopted->is_incomplete = 1;
             return;
         }
@@ -120,7 +119,7 @@ static void find_vforked(struct space *space)
         last = adopted.hash;
     }
     vforked_count = 0;
-    (void)numbers_each("/proc", note_if_vforked, space);
+    (void)proc_each_number("/proc", note_if_vforked, space);
 }
 
 static void drop_departed(const struct space *space)

@@ -13,11 +13,11 @@
     ROW(struct arch_trampoline_data, calls, 32, 3200) \
     ROW(struct arch_handlers, call, 0, 8) \
     ROW(struct arch_handlers, fault, 8, 8) \
-    ROW(struct arch_call, self, 0, 8) \
-    ROW(struct arch_call, nr, 8, 8) \
-    ROW(struct arch_call, resume, 16, 8) \
-    ROW(struct arch_call, is_loader, 24, 8) \
-    ROW(struct arch_call, scratch, 32, 8)
+    ROW(struct arch_patched_syscall, self, 0, 8) \
+    ROW(struct arch_patched_syscall, nr, 8, 8) \
+    ROW(struct arch_patched_syscall, resume, 16, 8) \
+    ROW(struct arch_patched_syscall, is_loader, 24, 8) \
+    ROW(struct arch_patched_syscall, scratch, 32, 8)
 /* clang-format on */
 
 #endif

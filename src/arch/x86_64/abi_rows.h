@@ -16,10 +16,10 @@
     ROW(struct arch_handlers, call, 0, 8) \
     ROW(struct arch_handlers, cpuid, 8, 8) \
     ROW(struct arch_handlers, fault, 16, 8) \
-    ROW(struct arch_call, self, 0, 8) \
-    ROW(struct arch_call, nr, 8, 8) \
-    ROW(struct arch_call, resume, 16, 8) \
-    ROW(struct arch_call, is_loader, 24, 8) \
+    ROW(struct arch_patched_syscall, self, 0, 8) \
+    ROW(struct arch_patched_syscall, nr, 8, 8) \
+    ROW(struct arch_patched_syscall, resume, 16, 8) \
+    ROW(struct arch_patched_syscall, is_loader, 24, 8) \
     ROW(struct arch_cpuid, leaf, 0, 4) \
     ROW(struct arch_cpuid, leaf_register, 4, 2) \
     ROW(struct arch_cpuid, subleaf_register, 6, 2) \

@@ -12,7 +12,7 @@ void cpus_add(struct cpus *cpus, int pid)
     if (pid <= 0 || syscall(SYS_sched_getaffinity, pid, sizeof(own), &own) < 0)
         cpus->has_unknown = 1;
     else
-        cpu_mask_join(&cpus->allowed, &own);
+        cpu_mask_or(&cpus->allowed, &own);
 }
 
 int cpus_are_fewer(const struct cpus *cpus)

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_MPI_GROUP_CPUS_H
 #define ONESPACE_MPI_GROUP_CPUS_H
 
-#include "base/cpu_mask.h"
+#include "base/raw.h"
 
 /* Processes of this node and their CPUs; begin with zeros. */
 struct cpus {

@@ -135,7 +135,7 @@ int images_map(struct spawn *spawn, struct images *images)
         return result;
     note_interpreter(spawn->slot, info, images->loader.bias);
     images->entry = images->loader.entry;
-    images->is_command = info->takes_options;
+    images->is_command = info->takes_argv0_preload;
     if (!images->is_command) {
         images->base = images->loader.bias;
         return map_program(spawn, images);

@@ -67,7 +67,7 @@ static int fill(struct loader_image *image, unsigned char *memory, int source,
     if (!scratch)
         return -ENOMEM;
     memset(scratch, 0, sizeof(*scratch));
-    int result = elf_load(source, info, memory + image->loader);
+    int result = elf_read_image(source, info, memory + image->loader);
     arch_write_trampolines(memory, (int32_t)image->data);
     scratch->interpose.trampolines = (uintptr_t)memory;
     scratch->interpose.trampoline_data = (uintptr_t)memory + image->data;
@@ -220,7 +220,7 @@ int loader_image_map(struct space *space, struct space_slot *slot,
     const struct elf_info *info = &program->interpreter_info;
     int result;
     uintptr_t base = 0;
-    interpose_begin(space, slot);
+    interpose_init_slot(space, slot);
     pthread_mutex_lock(&lock);
     const struct loader_image *image = find(program, space_is_thread(slot), &result);
     if (image) {

@@ -19,8 +19,9 @@
 #include "registry/space.h"
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its
- * interposition, in place of interpose_prepare, elf_map and interpose_patch_mapping. Only for the
- * root: the files are its descriptors. 0, or -errno with nothing mapped: then use those three. */
+ * interposition, in place of interpose_map_trampolines, elf_map and interpose_patch_mapping. Only
+ * for the root: the files are its descriptors. 0, or -errno with nothing mapped: then use those
+ * three. */
 int loader_image_map(struct space *space, struct space_slot *slot,
                      const struct elf_program *program, struct elf_mapping *mapping);
 /* Where an interpreter of so many bytes goes in the slot's range: at the end of the area for files,

@@ -9,10 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "arch/call.h"
+#include "arch/remote_call.h"
 #include "arch/keys.h"
 #include "base/page.h"
-#include "base/signals.h"
+#include "base/raw.h"
 #include "interpose/guard/guard.h"
 #include "interpose/memory/area.h"
 #include "space/holds.h"
@@ -217,8 +217,8 @@ static void colour_image(const struct space_slot *slot, const struct elf_info *i
         const struct elf_segment *segment = &info->segments[i];
         uintptr_t start = page_floor(bias + segment->vaddr);
         if (segment->prot & PROT_WRITE)
-            guard_colour(slot, start, bias + segment->vaddr + segment->memsz - start,
-                         PROT_READ | PROT_WRITE);
+            guard_set_key(slot, start, bias + segment->vaddr + segment->memsz - start,
+                          PROT_READ | PROT_WRITE);
     }
 }
 
@@ -232,9 +232,9 @@ static void colour_child(const struct spawn *spawn, const struct images *images)
     if (images->program.size)
         colour_image(slot, &spawn->program.info, images->program.bias);
     if (images->extension_size)
-        guard_colour(slot, images->phdr, images->extension_size, PROT_READ | PROT_WRITE);
-    guard_colour(slot, slot->stack_low, slot->stack_high - slot->stack_low, images->stack_prot);
-    guard_colour_records(slot);
+        guard_set_key(slot, images->phdr, images->extension_size, PROT_READ | PROT_WRITE);
+    guard_set_key(slot, slot->stack_low, slot->stack_high - slot->stack_low, images->stack_prot);
+    guard_set_record_keys(slot);
 }
 
 /* Maps and fills all that the child needs before its program runs. */
@@ -242,13 +242,13 @@ static int make_memory(struct spawn *spawn, struct images *images)
 {
     struct space_slot *slot = spawn->slot;
     int result = ARCH_HAS_KEYS && (slot->flags & ONESPACE_SPAWN_GUARD)
-                     ? (int)guard_prepare(spawn->space, slot)
+                     ? (int)guard_init_slot(spawn->space, slot)
                      : 0;
     if (result == 0)
         result = images_map(spawn, images);
     spawn->child = (struct child *)slot->child_record;
     if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
-        result = (int)area_prepare(slot);
+        result = (int)area_init(slot);
     return result == 0 ? build_stack(spawn, images) : result;
 }
 

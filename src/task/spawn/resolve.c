@@ -9,7 +9,7 @@ static void find_python_start(void)
 {
     char path[PATH_MAX];
     agent_path_beside("onespace/python", path, sizeof(path));
-    elf_use_python_start(path);
+    elf_set_python_start(path);
 }
 
 int task_resolve(int dirfd, const char *file, char *const argv[], const char *path,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/signals.h"
+#include "base/raw.h"
 #include "interpose/guard/guard.h"
 #include "space/group.h"
 #include "space/holds.h"
@@ -136,7 +136,7 @@ static int prepare_guard(struct spawn *spawn)
                     "leave ONESPACE_SPAWN_NO_INTERPOSE, _THREAD and _CALLS out");
     if (spawn->self != &spawn->space->slots[0])
         return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
-    long result = ARCH_HAS_KEYS ? guard_begin(spawn->space) : -ENOTSUP;
+    long result = ARCH_HAS_KEYS ? guard_alloc_keys(spawn->space) : -ENOTSUP;
     if (result == 0)
         guard_open(&spawn->space->guard);
     if (result < 0)
@@ -237,7 +237,7 @@ static int spawn_resolved(struct spawn *spawn)
     if (!spawn->slot)
         return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
                     "wait for tasks to end; one space holds 2047");
-    uint64_t mask = signals_set_mask(SIGNALS_ALL);
+    uint64_t mask = signals_set_mask(SIGNAL_MASK_ALL);
     int result = prepare_child(spawn, mask);
     if (result < 0) {
         undo(spawn);
@@ -267,7 +267,7 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
     int result = task_resolve(directory, file, argv, path, &spawn.program, &problem);
     if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
-        (result = elf_check_thread(&spawn.program, &problem)) < 0)
+        (result = elf_check_thread_mode(&spawn.program, &problem)) < 0)
         elf_program_free(&spawn.program);
     if (result < 0)
         return fail(&spawn.attr, result, file, problem.reason, problem.fix);
