@@ -24,7 +24,7 @@ help:
 	@echo "make matrix   other kernels in virtual machines, other systems in chroots (as root); hours"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
-	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers and words"
+	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers"
 	@echo "make website  build the documentation as web pages, in build/website/html"
 	@echo "make fuzz     feed the readers of files with damaged ones (needs clang)"
 	@echo "make install  install under PREFIX ($(PREFIX)); make uninstall removes it"

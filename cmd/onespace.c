@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "cmd/lib/commands.h"
 #include "cmd/lib/help.h"
@@ -127,7 +128,19 @@ static int say_help(const char *name)
     return 0;
 }
 
-int main(int argc, char **argv)
+/* A tool that is preloaded for the program is in this process, too. Tools for MPI programs crash at
+ * the end of one that has not used MPI, and the launcher, or the shell, would take that for the end
+ * of the program. Commands leave nothing to atexit and destructors but to free their memory. */
+static int end_without_tools(int status)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+    if (!preloaded || !*preloaded)
+        return status;
+    fflush(NULL);
+    _exit(status);
+}
+
+static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -142,4 +155,9 @@ int main(int argc, char **argv)
     }
     const struct command *command = find_command(argv[1]);
     return command ? run(command->function, argc - 1, argv + 1) : 2;
+}
+
+int main(int argc, char **argv)
+{
+    return end_without_tools(run_command(argc, argv));
 }

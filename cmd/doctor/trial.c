@@ -16,12 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/lib/kernel.h"
 #include "cmd/lib/patch_sites.h"
 #include "elf/elf.h"
 #include "host/runtime_dir.h"
 #include "onespace.h"
 #include "registry/layout.h"
+#include "runtime/kernel.h"
 #include "task/spawn/agent_path.h"
 
 static void say_agent(void)
@@ -204,7 +204,7 @@ static void run_trial(int out, void *context)
 
 void doctor_trial(void)
 {
-    if (kernel_check("onespace doctor", 0) < 0) { /* even a few tasks may be too many */
+    if (kernel_may_stall(NULL)) { /* even a few tasks may be too many */
         doctor_say(DOCTOR_WARNING, "trial",
                    "Update the kernel, or set ONESPACE_FAULTY_KERNEL=1 if your distribution has "
                    "fixed what is reported as wrong above.",

@@ -69,8 +69,8 @@ struct ps_space {
     uintptr_t fence_low, fence_high; /* the page above the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;
-    int unmapping;            /* id of the ended task whose memory is being unmapped; 0: none */
-    double unmapping_seconds; /* since when */
+    int unmapping; /* id of the ended task whose memory is being unmapped; -1: of a channel; 0 */
+    double unmapping_seconds;            /* since when */
     struct space_shared_mapping *shared; /* mappings of several tasks, all; NULL: not known */
     struct ps_task *tasks;
     unsigned task_count;

@@ -21,6 +21,7 @@
 #include "base/futex.h"
 #include "base/proc.h"
 #include "space/shared.h"
+#include "space/unmapper.h"
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -257,12 +258,15 @@ static void read_channels(struct reading *reading)
 static void read_unmapping(struct reading *reading, uint64_t now)
 {
     const struct space *head = reading->head;
-    uint32_t slot = atomic_load_explicit(&head->unmapping, memory_order_relaxed);
+    uint32_t first = atomic_load_explicit(&head->unmapping, memory_order_relaxed);
     uint64_t since = atomic_load_explicit(&head->unmapping_since_ns, memory_order_relaxed);
-    int32_t id;
+    int32_t id = -1;
     const uintptr_t ids = LAYOUT_REGISTRY + offsetof(struct space, slots[0].id);
-    if (slot == 0 || slot >= LAYOUT_SLOTS || since > now ||
-        ps_copy(reading->source->pid, ids + slot * sizeof(struct space_slot), &id, sizeof(id)) != 0)
+    if (first == 0 || first >= UNMAPPER_RUNS || since > now)
+        return;
+    if (first < UNMAPPER_CHANNELS &&
+        ps_copy(reading->source->pid, ids + first * sizeof(struct space_slot), &id, sizeof(id)) !=
+            0)
         return;
     reading->space->unmapping = id;
     reading->space->unmapping_seconds = (double)(now - since) / 1e9;

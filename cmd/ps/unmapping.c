@@ -86,8 +86,11 @@ void unmapping_print(FILE *out, unsigned width, const struct ps_space *space)
     if (!space->unmapping || space->unmapping_seconds < LONG_SECONDS)
         return;
     find_place(space, &search);
-    int length = snprintf(text, sizeof(text), "memory of id %d has been unmapped for %s",
-                          space->unmapping, output_seconds(seconds, space->unmapping_seconds));
+    char owner[32] = "a channel";
+    if (space->unmapping > 0)
+        snprintf(owner, sizeof(owner), "id %d", space->unmapping);
+    int length = snprintf(text, sizeof(text), "memory of %s has been unmapped for %s", owner,
+                          output_seconds(seconds, space->unmapping_seconds));
     if (search.place[0])
         length +=
             snprintf(text + length, sizeof(text) - (size_t)length, ", waiting in %s", search.place);
@@ -111,7 +114,10 @@ void unmapping_json(struct output_json *json, const struct ps_space *space)
     }
     find_place(space, &search);
     json_open(json, "unmapping", '{');
-    json_integer(json, "task", space->unmapping);
+    if (space->unmapping > 0)
+        json_integer(json, "task", space->unmapping);
+    else
+        json_null(json, "task");
     json_seconds(json, "time", space->unmapping_seconds);
     json_text(json, "waits_in", search.place[0] ? search.place : NULL);
     json_open(json, "watchers", '[');

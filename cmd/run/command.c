@@ -8,8 +8,8 @@
 
 #include "arch/keys.h"
 #include "cmd/lib/commands.h"
-#include "cmd/lib/kernel.h"
 #include "cmd/run/run.h"
+#include "runtime/kernel.h"
 #include "shim/defaults.h"
 #include "shim/launcher.h"
 #include "shim/shim.h"
@@ -26,17 +26,6 @@ static int check_numbers(const struct launcher *launcher)
                            "another job"
                          : "one space holds 2047 tasks; start fewer ranks on a node");
     return 2;
-}
-
-/* A tool that is preloaded for the program is in this process, too. Tools for MPI programs crash at
- * the end of one that has not used MPI, and the launcher would take that for the rank's end. */
-static int end_without_tools(int status)
-{
-    const char *preloaded = getenv("LD_PRELOAD");
-    if (!preloaded || !*preloaded)
-        return status;
-    fflush(NULL);
-    _exit(status);
 }
 
 static int run_joined(const struct run_options *run, const struct launcher *launcher)
@@ -71,7 +60,7 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     if (run->verbose && job.number <= 0) /* once for a job on this node */
         verbose_say_job(segment, launcher->is_rank ? launcher->kind : "none", ranks);
     defaults_set(ranks);
-    return end_without_tools(shim_run(&job));
+    return shim_run(&job);
 }
 
 static int refuse_threads(const char *with, const char *why)
@@ -154,7 +143,8 @@ int command_run(int argc, char **argv)
     if (check_proc() < 0)
         return EXIT_FAILURE;
     launcher_find(&launcher);
-    if (kernel_check("onespace run", launcher.local_rank <= 0) < 0) /* said once for a job */
+    if (kernel_check(launcher.local_rank <= 0 ? "onespace run" : NULL) <
+        0) /* said once for a job */
         return EXIT_FAILURE;
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;

@@ -120,8 +120,8 @@ enum { CHANNEL_KIND_MASK = 0xff, CHANNEL_SLOT_SHIFT = 8, CHANNEL_USE_SHIFT = 32 
 struct insitu_channel {
     /* enum insitu_kind, above it (CLAIMED, FREEING) the slot of the member that makes or frees it,
      * above that how often the place was used. FREE -> CLAIMED -> LIVE by the maker, who has the
-     * lock; CLAIMED -> FREE by the reaper, if the maker died; LIVE -> FREEING -> FREE or LIVE by
-     * the member that left last (ends.c). */
+     * lock; CLAIMED -> FREEING -> FREE by the reaper, if the maker died; LIVE -> FREEING -> FREE or
+     * LIVE by the member that left last, or by the reaper for it, as slot 0 (ends.c). */
     _Alignas(64) _Atomic uint64_t state;
     /* Constant while LIVE. */
     uint32_t policy, depth, ranks, consumers_wanted;

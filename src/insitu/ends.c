@@ -1,14 +1,20 @@
 /* src/insitu/ends.c: leaving a channel, and what the reaper does for members that died.
  *
- * Freestanding: the reaper runs it. A place (struct insitu_rank, struct insitu_consumer) is given
- * back last of all: if a member dies while it leaves, the reaper finds the place and does all of it
- * again. A channel is freed by the member that finds no place taken: it sets FREEING and looks
- * again. A member that takes a place reads the state afterwards (both sequentially consistent), so
- * at least one of them sees the other and gives way. */
+ * Freestanding: the reaper runs it. The reaper never unmaps by itself, because munmap may wait for
+ * the reader of a userfaultfd: a channel that the reaper frees is FREEING, of slot 0, until the
+ * thread of space/unmapper.h has unmapped its parts. A place (struct insitu_rank, struct
+ * insitu_consumer) is given back last of all: if a member dies while it leaves, the reaper finds
+ * the place and does all of it again. A channel is freed by the member that finds no place taken:
+ * it sets FREEING and looks again. A member that takes a place reads the state afterwards (both
+ * sequentially consistent), so at least one of them sees the other and gives way. */
 #include "insitu/ends.h"
 
 #include "insitu/handle.h"
 #include "insitu/wake.h"
+#include "space/unmapper.h"
+
+static_assert((unsigned)ONESPACE_INSITU_CHANNELS <= UNMAPPER_RUNS - UNMAPPER_CHANNELS,
+              "each channel may be posted");
 
 static uint64_t kind_of(uint64_t state)
 {
@@ -42,20 +48,64 @@ static void unmap_parts(const struct insitu_channel *channel)
     raw(__NR_munmap, insitu_area(channel), INSITU_AREA_BYTES);
 }
 
-void insitu_try_free(struct insitu_channel *channel, unsigned slot)
+/* FREEING -> FREE. Only its caller changes the state of a channel that is FREEING. */
+static void set_free(struct insitu_channel *channel)
+{
+    atomic_store(&channel->state, use_of(atomic_load(&channel->state)) | CHANNEL_FREE);
+}
+
+/* LIVE -> FREEING, if no place is taken. Whether the caller is to unmap the parts. */
+static int start_freeing(struct insitu_channel *channel, unsigned slot)
 {
     uint64_t state = atomic_load(&channel->state);
     while (kind_of(state) == CHANNEL_LIVE && !is_used(channel)) {
         uint64_t freeing = use_of(state) | slot << CHANNEL_SLOT_SHIFT | CHANNEL_FREEING;
         if (!atomic_compare_exchange_strong(&channel->state, &state, freeing))
             continue;
-        if (!is_used(channel)) {
-            unmap_parts(channel);
-            atomic_store(&channel->state, use_of(state) | CHANNEL_FREE);
-            return;
-        }
+        if (!is_used(channel))
+            return 1;
         atomic_store(&channel->state, state); /* and look again: who came may have left */
     }
+    return 0;
+}
+
+void insitu_try_free(struct insitu_channel *channel, unsigned slot)
+{
+    if (!start_freeing(channel, slot))
+        return;
+    unmap_parts(channel);
+    set_free(channel);
+}
+
+static struct insitu_channel *channel_of(struct unmapper_run run)
+{
+    return &insitu_table()->channels[run.first - UNMAPPER_CHANNELS];
+}
+
+static void unmap_run(struct space *space, struct unmapper_run run)
+{
+    (void)space;
+    unmap_parts(channel_of(run));
+}
+
+static void finish_run(struct space *space, struct unmapper_run run)
+{
+    (void)space;
+    set_free(channel_of(run));
+}
+
+/* Reaper: the channel is FREEING, of slot 0. */
+static void post(struct space *space, const struct insitu_channel *channel)
+{
+    unsigned index = (unsigned)(channel - insitu_table()->channels);
+    struct unmapper_run run = {(uint16_t)(UNMAPPER_CHANNELS + index), 1, unmap_run, finish_run};
+    unmapper_post(space, run);
+}
+
+static void try_free_by_reaper(struct space *space, struct insitu_channel *channel)
+{
+    if (start_freeing(channel, 0))
+        post(space, channel);
 }
 
 void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consumer *place)
@@ -79,7 +129,7 @@ static void leave_rank(struct insitu_channel *channel, struct insitu_rank *rank)
     insitu_ring(&channel->freed);
 }
 
-static void drop_places(struct insitu_channel *channel, uint32_t owner)
+static void drop_places(struct space *space, struct insitu_channel *channel, uint32_t owner)
 {
     for (unsigned i = 0; i < channel->ranks; i++)
         if (atomic_load(&channel->rank[i].owner) == owner)
@@ -88,23 +138,23 @@ static void drop_places(struct insitu_channel *channel, uint32_t owner)
     for (unsigned i = 0; i < high; i++)
         if (atomic_load(&channel->consumers[i].owner) == owner)
             insitu_leave_consumer(channel, &channel->consumers[i]);
-    insitu_try_free(channel, 0); /* it may have died between leaving and freeing, too */
+    try_free_by_reaper(space, channel); /* it may have died between leaving and freeing, too */
 }
 
 /* Completes what the dead member was making or freeing. */
-static void finish(struct insitu_channel *channel, unsigned slot)
+static void finish(struct space *space, struct insitu_channel *channel, unsigned slot)
 {
     uint64_t state = atomic_load(&channel->state);
     if (slot_of(state) != slot)
         return;
     if (kind_of(state) == CHANNEL_CLAIMED) {
-        unmap_parts(channel);
         for (unsigned i = 0; i < channel->ranks; i++)
             atomic_store(&channel->rank[i].owner, 0);
-        atomic_store(&channel->state, use_of(state) | CHANNEL_FREE);
+        atomic_store(&channel->state, use_of(state) | CHANNEL_FREEING);
+        post(space, channel);
     } else if (kind_of(state) == CHANNEL_FREEING) {
         atomic_store(&channel->state, use_of(state) | CHANNEL_LIVE);
-        insitu_try_free(channel, 0);
+        try_free_by_reaper(space, channel);
     }
 }
 
@@ -117,9 +167,9 @@ static void drop(struct space *space, struct space_slot *slot)
     for (unsigned i = 0; i < high; i++) {
         uint64_t kind = kind_of(atomic_load(&table->channels[i].state));
         if (kind == CHANNEL_CLAIMED || kind == CHANNEL_FREEING)
-            finish(&table->channels[i], space_slot_index(space, slot));
+            finish(space, &table->channels[i], space_slot_index(space, slot));
         if (kind != CHANNEL_FREE)
-            drop_places(&table->channels[i], owner);
+            drop_places(space, &table->channels[i], owner);
     }
     uint32_t locked = owner;
     if (atomic_compare_exchange_strong(&table->lock, &locked, 0))

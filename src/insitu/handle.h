@@ -44,8 +44,7 @@ struct onespace_insitu *insitu_new_handle(unsigned ranks);
 int insitu_check_name(const char *what, const char *name);
 
 /* ends.c, freestanding */
-/* Frees the channel if no place in it is taken any more. Called by the member in that slot; 0: the
- * reaper. */
+/* Frees the channel if no place in it is taken any more. Called by the member in that slot. */
 void insitu_try_free(struct insitu_channel *channel, unsigned slot);
 /* Gives a consumer's place back, with all it holds. */
 void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consumer *place);

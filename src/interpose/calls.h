@@ -55,6 +55,9 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
          "PR_SET_MDWE, which would act on all tasks, is refused; before a filter is set, what the program break may " \
          "need is mapped, as the filter may forbid `mmap`; PR_GET_AUXV gives the task's auxiliary vector") \
     CALL(seccomp, IN_LIBC | IN_PROGRAM, interpose_seccomp, NULL, "as `prctl`, for filters") \
+    CALL(io_setup, IN_LIBC | IN_PROGRAM, interpose_io_setup, NULL, \
+         "noted, since a context is the memory's: it is destroyed when the task has ended") \
+    CALL(io_destroy, IN_LIBC | IN_PROGRAM, interpose_io_destroy, NULL, "the note goes first") \
     CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
          "in thread mode: ends the task, not the process") \
     INTERPOSED_CALLS_WITHOUT_AT(CALL)
@@ -73,6 +76,7 @@ interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose
 interposed_handler interpose_shmat, interpose_shmdt, interpose_shmctl, interpose_sigaction,
     interpose_readlink;
 interposed_handler interpose_open, interpose_execve, interpose_copy, interpose_exit_group;
+interposed_handler interpose_io_setup, interpose_io_destroy;
 interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect, interpose_madvise,
     interpose_mseal;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;

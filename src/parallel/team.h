@@ -16,10 +16,12 @@
 #include "onespace/parallel.h"
 
 #define TEAM_MAGIC UINT64_C(0x6d616574316f6e65)
-#define TEAM_ABI   1u
+#define TEAM_ABI   2u
 #define TEAM_NAME  "onespace.parallel" /* of exports: then the kind and number of the team */
 
 enum { TEAM_SMALL = 64, TEAM_EXPORT_NAME = 48 };
+
+enum { TEAM_BROKEN = 1, TEAM_GENERATION = 2 }; /* of team_block.generation: a flag, a step */
 
 #define TEAM_LEFT (-1) /* in place of an id: the member uses the block no more */
 
@@ -74,11 +76,13 @@ struct team_block {
      */
     _Atomic uint32_t lost;
     /* The barrier. `arrived` counts; the last member sets it and `next_chunk` to 0 and then
-     * increments `generation` (sequentially consistent, as are the waiters' loads: all that was
-     * written before any arrival is seen after any wait). */
+     * adds TEAM_GENERATION to `generation` (sequentially consistent, as are the waiters' loads: all
+     * that was written before any arrival is seen after any wait). A member that has seen
+     * `lost` sets TEAM_BROKEN in it: the word on which members sleep changes then, too. Both are
+     * read-modify-writes. */
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t generation; /* futex */
-    /* A sleeper increments `sleepers` and then reads `generation`; the last member increments
+    /* A sleeper increments `sleepers` and then reads `generation`; the last member changes
      * `generation` and then reads `sleepers`: at least one sees the other. A killed sleeper leaves
      * it too high, which costs only system calls. */
     _Atomic uint32_t sleepers;
@@ -91,9 +95,9 @@ struct team_block {
     struct team_instance instances[ONESPACE_PARALLEL_SHARED_MAX];
     struct team_member members[];
 };
-static_assert(sizeof(struct team_member) == 192, "ABI 1: members may bring their own library");
-static_assert(offsetof(struct team_block, instances) == 400, "ABI 1");
-static_assert(sizeof(struct team_instance) == 72, "ABI 1");
+static_assert(sizeof(struct team_member) == 192, "ABI 2: members may bring their own library");
+static_assert(offsetof(struct team_block, instances) == 400, "ABI 2");
+static_assert(sizeof(struct team_instance) == 72, "ABI 2");
 
 struct onespace_parallel {
     struct team_block *block;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "base/delay.h"
 #include "base/futex.h"
 #include "onespace.h"
 #include "space/self.h"
@@ -44,15 +45,25 @@ int team_look(struct onespace_parallel *team)
     }
     if (!atomic_load(&block->lost))
         return 0;
+    atomic_fetch_or(&block->generation, TEAM_BROKEN);
     futex_wake(&block->generation, INT32_MAX);
     return -EOWNERDEAD;
 }
 
+/* Whether the barrier that began with this word is complete; a broken team completes none. */
+static int is_complete(const struct team_block *block, uint32_t generation)
+{
+    return (atomic_load(&block->generation) | TEAM_BROKEN) != (generation | TEAM_BROKEN);
+}
+
+/* `generation` has no TEAM_BROKEN, so that a broken team changes the word. */
 static void sleep_while(struct team_block *block, uint32_t generation)
 {
     atomic_fetch_add(&block->sleepers, 1);
-    if (atomic_load(&block->generation) == generation && !atomic_load(&block->lost))
+    if (atomic_load(&block->generation) == generation) {
+        DELAY("team.sleep");
         futex_wait(&block->generation, generation, futex_deadline(SLEEP_MS));
+    }
     atomic_fetch_sub(&block->sleepers, 1);
 }
 
@@ -61,7 +72,7 @@ static int await(struct onespace_parallel *team, uint32_t generation)
     struct team_block *block = team->block;
     struct spin spin = {0};
     const unsigned limit = team->is_oversubscribed ? OVERSUBSCRIBED_SPINS : SPINS;
-    while (atomic_load(&block->generation) == generation) {
+    while (!is_complete(block, generation)) {
         int is_spinning = spin_pause(&spin, limit);
         if (!is_spinning)
             sleep_while(block, generation);
@@ -69,7 +80,7 @@ static int await(struct onespace_parallel *team, uint32_t generation)
             continue;
         /* A barrier that was completed counts, even if a member has ended since. */
         if (team_look(team) < 0)
-            return atomic_load(&block->generation) == generation ? -EOWNERDEAD : 0;
+            return is_complete(block, generation) ? 0 : -EOWNERDEAD;
     }
     return 0;
 }
@@ -79,12 +90,12 @@ int team_barrier(struct onespace_parallel *team)
     struct team_block *block = team->block;
     if (atomic_load(&block->lost))
         return -EOWNERDEAD;
-    uint32_t generation = atomic_load(&block->generation);
+    uint32_t generation = atomic_load(&block->generation) & ~(uint32_t)TEAM_BROKEN;
     if (atomic_fetch_add(&block->arrived, 1) + 1 < (uint32_t)team->count)
         return await(team, generation);
     atomic_store(&block->arrived, 0);
     atomic_store(&block->next_chunk, 0);
-    atomic_store(&block->generation, generation + 1);
+    atomic_fetch_add(&block->generation, TEAM_GENERATION);
     if (atomic_load(&block->sleepers) != 0)
         futex_wake(&block->generation, INT32_MAX);
     return 0;

@@ -62,8 +62,8 @@
     ROW(struct space, xpmem_library, 5645328, 4096) \
     ROW(struct space, xpmem_slots, 5649424, 8388608) \
     ROW(struct space, holds, 14038032, 16777216) \
-    ROW(struct space, slots, 30815296, 14680064) \
-    ROW(struct space, pids, 45547520, 8192) \
+    ROW(struct space, slots, 30815296, 18874368) \
+    ROW(struct space, pids, 49741824, 8192) \
     ROW(struct space_slot, state, 0, 4) \
     ROW(struct space_slot, id, 4, 4) \
     ROW(struct space_slot, ended, 8, 4) \
@@ -108,7 +108,7 @@
     ROW(struct space_slot, guard_rights, 468, 4) \
     ROW(struct space_slot, program, 472, 256) \
     ROW(struct space_slot, stats, 728, 48) \
-    ROW(struct space_slot, interpose, 776, 6368) \
+    ROW(struct space_slot, interpose, 776, 8424) \
     ROW(struct space_interpose, files_next, 0, 8) \
     ROW(struct space_interpose, mappings_next, 8, 8) \
     ROW(struct space_interpose, trampoline_count, 16, 4) \
@@ -131,7 +131,7 @@
     ROW(struct space_interpose, peer, 184, 4) \
     ROW(struct space_interpose, break_flags, 188, 4) \
     ROW(struct space_interpose, gpu_library, 192, 4) \
-    ROW(struct space_interpose, intervals, 200, 6168) \
+    ROW(struct space_interpose, intervals, 200, 8224) \
     ROW(struct space_intervals, used, 0, 4) \
     ROW(struct space_intervals, has_spill, 4, 4) \
     ROW(struct space_intervals, words, 8, 2048) \

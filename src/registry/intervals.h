@@ -18,6 +18,7 @@ enum space_interval_kind {
     INTERVALS_OUT_OF_RANGE, /* mappings outside the task's range, because the program asked so */
     INTERVALS_SEALED,       /* what the program has sealed by mseal */
     INTERVALS_DONTFORK,     /* what the program wants no forked child to have (MADV_DONTFORK) */
+    INTERVALS_AIO,          /* contexts of asynchronous I/O: the first page of each one's ring */
     INTERVALS_KINDS
 };
 

@@ -25,7 +25,7 @@
 #include "registry/statistics.h"
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   9u
+#define SPACE_ABI   10u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -62,8 +62,8 @@ struct space {
     _Atomic uint32_t holds_pending;       /* reaper: memory of an ended task is still held */
     _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory was released */
     _Atomic int32_t requests;             /* newest slot whose child the reaper is to make, or -1 */
-    /* For ps, by the thread of space/unmapper.h: its TID; the slot whose memory it unmaps, or 0,
-     * and since when (CLOCK_MONOTONIC). */
+    /* For ps, by the thread of space/unmapper.h: its TID; what it unmaps (`first` of the run: a
+     * slot, or a channel), or 0, and since when (CLOCK_MONOTONIC). */
     _Atomic int32_t unmapper_tid;
     _Atomic uint32_t unmapping;
     _Atomic uint64_t unmapping_since_ns;

@@ -19,6 +19,7 @@
 #include "interpose/thread_mode.h"
 #include "runtime/attach.h"
 #include "runtime/debugger.h"
+#include "runtime/kernel.h"
 #include "runtime/locking.h"
 #include "runtime/mappings.h"
 #include "space/robust.h"
@@ -145,7 +146,7 @@ int onespace_init(void)
         result = atomic_load(&slot->id);
     else if (space_was_member())
         result = -EPERM;
-    else if (is_under_valgrind())
+    else if (is_under_valgrind() || kernel_may_stall("onespace"))
         result = -ENOTSUP;
     else
         result = create_space();

@@ -209,6 +209,19 @@ static void unmark_dontfork(struct space *space, struct space_slot *slot)
     }
 }
 
+/* The kernel keeps contexts with the memory of all. Waits for what they have in flight, so that the
+ * turn to change the map must not be held. What the program has destroyed by a call that is not
+ * interposed fails. */
+static void destroy_contexts(struct space_slot *slot)
+{
+    uint32_t used = intervals_used(slot, INTERVALS_AIO);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_AIO, i), 0);
+        for (uintptr_t at = interval_start(word); at < interval_end(word); at += ARCH_PAGE)
+            raw(__NR_io_destroy, at);
+    }
+}
+
 /* PRESENT -> ASKED -> GOING, or back to PRESENT if the memory is held. */
 static void try_reclaim(struct space *space, struct space_slot *owner)
 {
@@ -228,6 +241,8 @@ static void try_reclaim(struct space *space, struct space_slot *owner)
  * fail for all of them: then each by itself. */
 static void unmap_run(struct space *space, struct unmapper_run run)
 {
+    for (unsigned i = run.first; i < run.first + run.count; i++)
+        destroy_contexts(&space->slots[i]);
     uint32_t begun = turn_begin(space);
     for (unsigned i = run.first; i < run.first + run.count; i++) {
         unmark_dontfork(space, &space->slots[i]);
@@ -255,11 +270,10 @@ static void finish(struct space *space, struct space_slot *owner)
 }
 
 /* Frees the slots whose memory the unmapper has unmapped. */
-static void finish_unmapped(struct space *space)
+static void finish_run(struct space *space, struct unmapper_run run)
 {
-    for (struct unmapper_run run; (run = unmapper_next_done()).count != 0;)
-        for (unsigned i = run.first; i < run.first + run.count; i++)
-            finish(space, &space->slots[i]);
+    for (unsigned i = run.first; i < run.first + run.count; i++)
+        finish(space, &space->slots[i]);
 }
 
 static int is_going(const struct space_slot *owner)
@@ -278,17 +292,17 @@ void holds_wanted(struct space *space, struct space_slot *const *owners, unsigne
         while (next < count && owners[next] == owners[next - 1] + 1 && is_going(owners[next]))
             next++;
         struct unmapper_run run = {(uint16_t)space_slot_index(space, owners[first]),
-                                   (uint16_t)(next - first)};
-        unmapper_post(space, run, unmap_run);
+                                   (uint16_t)(next - first), unmap_run, finish_run};
+        unmapper_post(space, run);
     }
     /* So that memory is usually gone when a waiter learns of the end. */
     unmapper_await(UNMAP_WAIT_NS);
-    finish_unmapped(space);
+    unmapper_finish(space);
 }
 
 void holds_reclaim(struct space *space)
 {
-    finish_unmapped(space);
+    unmapper_finish(space);
     if (!atomic_load(&space->holds_pending) || !atomic_exchange(&space->holds_changed, 0))
         return;
     atomic_store(&space->holds_pending, 0);

@@ -12,13 +12,13 @@
 
 enum { STACK_SIZE = 32 * 1024 };
 
-/* A ring of runs. A slot is in it once at most, so it is never full. The reaper writes a run before
- * it increments `posted`; the thread increments `done` when it has unmapped one. Both counters are
- * sequentially consistent and futexes, of the thread and of a reaper that awaits it. */
-static struct unmapper_run runs[LAYOUT_SLOTS];
-static void (*unmap_run)(struct space *space, struct unmapper_run run);
+/* A ring of runs. A slot or channel is in it once at most, so it is never full. The reaper writes a
+ * run before it increments `posted`; the thread increments `done` when it has unmapped one. Both
+ * counters are sequentially consistent and futexes, of the thread and of a reaper that awaits it.
+ */
+static struct unmapper_run runs[UNMAPPER_RUNS];
 static _Atomic uint32_t posted, done;
-static uint32_t returned;        /* by unmapper_next_done */
+static uint32_t finished;        /* by unmapper_finish */
 static uint32_t late;            /* reaper: a wait at this value of `done` has timed out */
 static _Atomic uint32_t awaited; /* the reaper waits for `done`: it needs no other wake-up */
 static int has_thread;
@@ -34,11 +34,11 @@ static void unmapper_main(void *argument)
             futex_wait(&posted, seen, UINT64_MAX);
             continue;
         }
-        struct unmapper_run run = runs[now % LAYOUT_SLOTS];
+        struct unmapper_run run = runs[now % UNMAPPER_RUNS];
         atomic_store(&space->unmapping_since_ns, futex_now_ns());
         atomic_store(&space->unmapping, run.first);
         DELAY("unmapper.unmap");
-        unmap_run(space, run);
+        run.unmap(space, run);
         atomic_store(&space->unmapping, 0);
         atomic_fetch_add(&done, 1);
         futex_wake(&done, 1);
@@ -52,7 +52,7 @@ void unmapper_begin(void)
     atomic_store(&posted, 0);
     atomic_store(&done, 0);
     atomic_store(&awaited, 0);
-    returned = 0;
+    finished = 0;
     late = UINT32_MAX;
     has_thread = 0;
 }
@@ -76,18 +76,16 @@ static int start_thread(struct space *space)
     return thread >= 0;
 }
 
-void unmapper_post(struct space *space, struct unmapper_run run,
-                   void (*unmap)(struct space *space, struct unmapper_run run))
+void unmapper_post(struct space *space, struct unmapper_run run)
 {
     uint32_t at = atomic_load(&posted);
-    runs[at % LAYOUT_SLOTS] = run;
-    unmap_run = unmap;
+    runs[at % UNMAPPER_RUNS] = run;
     has_thread = has_thread || start_thread(space);
     if (has_thread) {
         futex_bump(&posted);
         return;
     }
-    unmap(space, run);
+    run.unmap(space, run);
     atomic_store(&posted, at + 1);
     atomic_store(&done, at + 1);
 }
@@ -108,9 +106,10 @@ void unmapper_await(uint64_t ns)
     late = atomic_load(&done) == all ? UINT32_MAX : now;
 }
 
-struct unmapper_run unmapper_next_done(void)
+void unmapper_finish(struct space *space)
 {
-    if (returned == atomic_load(&done))
-        return (struct unmapper_run){0};
-    return runs[returned++ % LAYOUT_SLOTS];
+    while (finished != atomic_load(&done)) {
+        struct unmapper_run run = runs[finished++ % UNMAPPER_RUNS];
+        run.finish(space, run);
+    }
 }

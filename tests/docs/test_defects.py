@@ -18,7 +18,7 @@ def named_in(cell):
 
 
 def rows():
-    section = PAGE.read_text().split("### Found by programs that were written to differ")[1].split("\n## ")[0]
+    section = PAGE.read_text().split("### Regression tests")[1].split("\n## ")[0]
     cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return [(row[0].strip(), row[-1]) for row in cells[1:]]
 

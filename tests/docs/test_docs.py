@@ -223,7 +223,7 @@ def test_environment_defaults_are_explained():
     source = (ROOT / "src/shim/defaults.c").read_text()
     defaults = re.findall(r'\{"(\w+)",\s*"([^"]*)"', source)
     assert defaults
-    text = (ROOT / "docs" / "launchers.md").read_text()
+    text = (ROOT / "docs" / "launchers-reference.md").read_text()
     for name, value in defaults:
         assert f"| `{name}` | `{value}` |" in text
 
@@ -274,12 +274,25 @@ def test_layout_is_described_as_it_is():
         "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
         "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",
                                      *[f">{gib[name]} GiB<" for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")]],
-        "README.md": [f"Each has {gib['RANGE']} GiB of addresses"],
+        "README.md": [f"Each reserves {gib['RANGE']} GiB of address space"],
     }
     for name, texts in expected.items():
         content = words((ROOT / name).read_text())
         for text in texts:
             assert text in content, f"{name} lacks '{text}'"
+
+
+def test_table_of_patch_sites_knows_every_interposed_call():
+    """Otherwise the table is of an older build: scripts/fetch-libcs, then patch-oracle --markdown writes it anew."""
+    page = (ROOT / "docs/internals/patch-sites.md").read_text()
+    interposed = set(re.findall(r"\bCALL\((\w+), IN_", (ROOT / "src/interpose/calls.h").read_text()))
+    table = page[page.index("| file | found |"):]
+    rows = [row.split(" | ") for row in table[:table.index("\n\n")].splitlines()[2:]]
+    found = {name for row in rows for name in re.findall(r"([a-z_0-9]+) \d+", row[1])} - {"cpuid"}
+    absent, = re.findall(r"None of these files has a call of ([^:]*):", page)
+    assert {"mmap", "seccomp"} <= interposed and len(rows) > 10
+    assert found | set(re.findall(r"`(\w+)`", absent)) == interposed
+    assert not found & set(re.findall(r"`(\w+)`", absent))
 
 
 def test_heap_settings_are_described_as_they_are():

@@ -102,6 +102,40 @@ def test_process_that_a_task_has_started_is_killed_alone(job, limited, space):
     assert "onespace" not in result.err, str(result)
 
 
+def used_mib(group):
+    name = "memory.current" if (group / "memory.current").exists() else "memory.usage_in_bytes"
+    return int((group / name).read_text()) // MIB
+
+
+def eventually(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_tasks_in_another_group_use_the_roots_and_do_not_outlive_it(job, guests, limited):
+    """The kernel charges memory to the group of the one process that owns it (mm->owner), which is the root. When that
+    is killed the kernel gives the memory to a task that is about to be killed, too."""
+    group, enter = limited
+    other = group.parent / f"{group.name}-other"
+    other.mkdir()
+    try:
+        command = job.start([*RUN, guests("hog"), "8", "64"], preexec_fn=enter)
+        command.wait_for("hog")
+        task = int(command.so_far().out.split()[1])
+        (other / "cgroup.procs").write_text(str(task))
+        assert eventually(lambda: used_mib(group) >= 64), used_mib(group)
+        assert used_mib(other) < 32
+        command.signal(signal.SIGKILL)
+        assert command.finish().code == 128 + signal.SIGKILL
+        assert eventually(lambda: not (other / "cgroup.procs").read_text())
+    finally:
+        job.kill_all()
+        assert eventually(lambda: not (other / "cgroup.procs").read_text())
+        other.rmdir()
+
+
 @pytest.mark.parametrize("program", [["true"], ["sh", "-c", "kill -9 $PPID"], ["sh", "-c", "kill -9 $$"]])
 def test_nothing_is_told_of_other_ends(job, limited, program):
     """The last one is what `kill` and launchers do, too: the same signal, and no counter that went up."""

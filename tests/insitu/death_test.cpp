@@ -1,6 +1,10 @@
 // tests/insitu/death_test.cpp: a producer or consumer is killed, ends, or executes another program.
 #include "ends.hpp"
 
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
 using namespace fixture;
 using namespace ends;
 
@@ -185,6 +189,46 @@ TEST_F(death, of_a_producer_that_waits_in_close_is_no_error)
     EXPECT_EQ(consumer.finish(), exits("whole\n"));
     late.kill();
     EXPECT_EQ(late.wait(), SIGKILL);
+}
+
+// A userfaultfd from which nothing is read: munmap of the page waits until it is closed. -1: the
+// kernel or a filter forbids it.
+static int watch_unmapping(void *page)
+{
+    uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP, .ioctls = 0};
+    uffdio_register range = {
+        .range = {reinterpret_cast<uintptr_t>(page), uint64_t(sysconf(_SC_PAGESIZE))},
+        .mode = UFFDIO_REGISTER_MODE_MISSING,
+        .ioctls = 0};
+    int fd = int(syscall(SYS_userfaultfd, O_CLOEXEC));
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &range) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+// The reaper frees the channel, and must not wait for the reader of the userfaultfd.
+TEST_F(death, of_a_producer_whose_channel_is_watched_keeps_no_other_task_from_ending)
+{
+    Task producer(guest("produce", {Wait, "1", "1"}));
+    EXPECT_EQ(producer.line(), "published");
+    int fd = watch_unmapping(probe_area());
+    producer.kill();
+    EXPECT_EQ(producer.wait(), SIGKILL);
+    if (fd < 0)
+        GTEST_SKIP() << "needs userfaultfd";
+    if (HasFailure()) { // the reaper waits, and so would the next task
+        close(fd);
+        return;
+    }
+    EXPECT_EQ(as_task({"false"}).status, 1 << 8);
+    EXPECT_EQ(probe_channels(), 1); // it is not free yet
+    const Words ps = {ONESPACE_TEST_PROGRAMS "/../../bin/onespace", "ps", std::to_string(getpid())};
+    EXPECT_TRUE(eventually([&] {
+        return as_process(ps).output.find("memory of a channel has been unmapped for") !=
+               std::string::npos;
+    }));
+    close(fd);
 }
 
 TEST_F(death, of_a_forked_child_changes_nothing)

@@ -38,3 +38,14 @@ int probe_areas(void)
         count += mincore((void *)insitu_area(&insitu_table()->channels[i]), 4096, &present) == 0;
     return count;
 }
+
+void *probe_area(void)
+{
+    unsigned char present;
+    for (int i = 0; is_there() && i < ONESPACE_INSITU_CHANNELS; i++) {
+        void *area = (void *)insitu_area(&insitu_table()->channels[i]);
+        if (mincore(area, 4096, &present) == 0)
+            return area;
+    }
+    return NULL;
+}

@@ -9,6 +9,7 @@ extern "C" {
 int probe_channels(void);  /* entries in use */
 int probe_consumers(void); /* consumer slots in use, or not back in their initial state */
 int probe_areas(void);     /* areas for steps that are still mapped */
+void *probe_area(void);    /* the first of them, or NULL */
 
 #ifdef __cplusplus
 }

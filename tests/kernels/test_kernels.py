@@ -2,13 +2,16 @@
 scripts/fetch-kernels has fetched, with ONESPACE_LONG=1. `make matrix` fetches them and makes a table."""
 import os
 import pathlib
+import re
+import subprocess
 
 from guests import PROGRAMS
-from jobs import ONESPACE
+from jobs import BUILD, ONESPACE
 
 ENDS = pathlib.Path(__file__).parent / "ends-alike"
 USER = "setpriv --reuid 1000 --regid 1000 --clear-groups"
 UCX = [name for name in ["/usr/lib/x86_64-linux-gnu/ucx"] if os.path.exists(name)]  # MPICH may be without
+PLACES = BUILD / "tests/kernels/kernels_test"
 HYDRA = ["/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"]
 
 
@@ -38,3 +41,15 @@ def test_jobs_and_their_tools(run_there):
     for status, text in results[3:5]:
         assert status == 0 and text == "intact\nintact\nintact", text
     assert "a task that crashed left the others alone" in " ".join(results[5][1].split()), results[5]
+
+
+def test_places_of_the_kernel(run_there):
+    """places_test.cpp, each test in a process of its own."""
+    listed = subprocess.run([PLACES, "--gtest_list_tests"], capture_output=True, text=True, timeout=60)
+    names = re.findall(r"^  (\w+)", listed.stdout, re.M)
+    results = run_there([f"{PLACES} --gtest_filter=kernel_places.{name}" for name in names],
+                        [PLACES, PROGRAMS / "kernel-places"])
+    failed = [f"{name}: {text}" for name, (status, text) in zip(names, results) if status != 0]
+    assert len(names) > 10 and not failed, "\n".join(failed)
+    skipped = [name for name, (_, text) in zip(names, results) if "SKIPPED" in text]
+    assert len(skipped) <= 4, skipped

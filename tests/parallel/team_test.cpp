@@ -3,6 +3,7 @@
 #include "onespace/parallel.h"
 
 #include "../space/fixture.hpp"
+#include "probe_team.h"
 
 using namespace fixture;
 
@@ -163,6 +164,23 @@ TEST_F(parallel, death_is_noticed_by_those_who_sleep)
     tasks[0].kill();
     for (int i = 1; i < 3; i++)
         EXPECT_EQ(tasks[i].finish(), exits("lost 0\nfini: Owner died\nwrong\n", 1));
+    EXPECT_EQ(tasks[0].wait(), SIGKILL);
+}
+
+// Otherwise a member that has just seen that all live would sleep, and the wake-up would be lost.
+TEST_F(parallel, death_changes_the_word_on_which_members_sleep)
+{
+    void *block = nullptr;
+    Started tasks(3, joined(3, "wait"));
+    EXPECT_EQ(tasks[0].line(), "ready");
+    ASSERT_EQ(onespace_import(tasks[0].id(), "onespace.parallel.joined.0", &block, nullptr, 0), 0);
+    EXPECT_TRUE(eventually([&] { return probe_team_arrived(block) == 2; }));
+    uint32_t word = probe_team_word(block);
+    tasks[0].kill();
+    for (int i = 1; i < 3; i++)
+        EXPECT_EQ(tasks[i].finish(), exits("lost 0\nfini: Owner died\nwrong\n", 1));
+    EXPECT_NE(probe_team_word(block), word);
+    EXPECT_EQ(onespace_release(tasks[0].id()), 0);
     EXPECT_EQ(tasks[0].wait(), SIGKILL);
 }
 

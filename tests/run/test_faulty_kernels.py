@@ -32,6 +32,15 @@ def test_another_value_is_not_insisting(job, kernel, value):
     assert job.run([*RUN, "true"], env=kernel(STALLS, ONESPACE_FAULTY_KERNEL=value)).code == 1
 
 
+@pytest.mark.parametrize("release, variables, code, messages", [
+    (STALLS, {}, 1, 1), (STALLS, {"ONESPACE_FAULTY_KERNEL": 1}, 0, 0), (CRASHES, {}, 0, 0)])
+def test_root_of_the_c_api_is_refused_alike(job, guests, kernel, release, variables, code, messages):
+    result = job.run([guests("observed_root"), "1"], env=kernel(release, **variables))
+    assert result.code == code and ("ready" in result.out) == (code == 0), result
+    assert result.err.count("onespace: Linux 6.19.8 can stall the whole machine") == messages, result
+    assert result.err.count("\n") == messages, result
+
+
 def test_kernel_that_may_crash_is_told_once_and_runs(job, run, kernel):
     result = job.run([*run, "echo", "ran"], env=kernel(CRASHES))
     assert (result.code, result.out) == (0, "ran\n"), result

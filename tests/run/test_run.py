@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -53,6 +54,43 @@ def test_many_tasks_at_once(job):
                                          ("kill -SEGV $$", 139)])
 def test_exit_status_is_the_tasks(job, run, script, code):
     assert job.run([*run, *sh(script)]).code == code
+
+
+# At the end of a process, as tools for MPI programs do in one that has not used MPI; not in tasks, which are `sh`.
+TOOL = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+__attribute__((destructor)) static void end(void)
+{
+    if (getenv("TOOL_ABORTS") && strncmp(program_invocation_short_name, "onespace", 8) == 0)
+        abort();
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["harmless", "aborts"])
+def preloaded(request, tmp_path_factory):
+    """The environment that preloads a library into `onespace run`, its host and its task."""
+    directory = tmp_path_factory.mktemp("tool")
+    (directory / "tool.c").write_text(TOOL)
+    words = ["cc", "-shared", "-fPIC", "-o", directory / "tool.so", directory / "tool.c"]
+    subprocess.run(words, check=True, timeout=60)
+    return {"LD_PRELOAD": str(directory / "tool.so"), **({"TOOL_ABORTS": "1"} if request.param == "aborts" else {})}
+
+
+@pytest.mark.parametrize("script,code", [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143),
+                                         ("kill -KILL $$", 137), ("kill -SEGV $$", 139), ("kill -USR1 $$", 138)])
+def test_exit_status_is_the_tasks_with_a_preloaded_library(job, run, preloaded, script, code):
+    result = job.run([*run, *sh(f"echo written; {script}")], env=preloaded)
+    assert result.code == code and result.out == "written\n", str(result)
+
+
+@pytest.mark.parametrize("argv,code", [(["no-such-program-anywhere"], 127), (["/etc/passwd"], 126), (["--no-such"], 2)])
+def test_exit_status_is_of_what_failed_with_a_preloaded_library(job, run, preloaded, argv, code):
+    result = job.run([*run, *argv], env=preloaded)
+    assert result.code == code and argv[0] in result.err, str(result)
 
 
 def test_exit_status_is_of_the_first_that_failed(job):

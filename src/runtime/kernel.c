@@ -1,5 +1,5 @@
-/* cmd/lib/kernel.c: this machine's kernel and its known faults, before the first task. */
-#include "cmd/lib/kernel.h"
+/* src/runtime/kernel.c: this machine's kernel and its known faults, before the first task. */
+#include "runtime/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,26 +49,35 @@ static int list_faults(struct kernel_release kernel, enum kernel_fault_effect ef
     return count;
 }
 
-int kernel_check(const char *command, int says)
+int kernel_may_stall(const char *speaker)
 {
     struct kernel_release kernel;
     char release[sizeof(((struct utsname *)NULL)->release)], names[512] = "";
-    if (kernel_here(&kernel, release, sizeof(release)) < 0 || kernel_faults_are_accepted())
+    if (kernel_here(&kernel, release, sizeof(release)) < 0 || kernel_faults_are_accepted() ||
+        !list_faults(kernel, KERNEL_FAULT_STALL, names, sizeof(names)))
         return 0;
-    if (list_faults(kernel, KERNEL_FAULT_STALL, names, sizeof(names))) {
-        if (says)
-            fprintf(stderr,
-                    "%s: Linux %s can stall the whole machine while tasks run (%s): nothing was "
-                    "started. Update the kernel (onespace doctor says to what), or set "
-                    "ONESPACE_FAULTY_KERNEL=1 if your distribution has fixed it\n",
-                    command, release, names);
+    if (speaker)
+        fprintf(stderr,
+                "%s: Linux %s can stall the whole machine while tasks run (%s): nothing was "
+                "started. Update the kernel (onespace doctor says to what), or set "
+                "ONESPACE_FAULTY_KERNEL=1 if your distribution has fixed it\n",
+                speaker, release, names);
+    return 1;
+}
+
+int kernel_check(const char *speaker)
+{
+    struct kernel_release kernel;
+    char release[sizeof(((struct utsname *)NULL)->release)], names[512] = "";
+    if (kernel_may_stall(speaker))
         return -1;
-    }
-    if (says && list_faults(kernel, KERNEL_FAULT_CORRUPT, names, sizeof(names)))
+    if (speaker && kernel_here(&kernel, release, sizeof(release)) == 0 &&
+        !kernel_faults_are_accepted() &&
+        list_faults(kernel, KERNEL_FAULT_CORRUPT, names, sizeof(names)))
         fprintf(stderr,
                 "%s: Linux %s can crash the machine while tasks run (%s): update the kernel "
                 "(onespace doctor says to what), or set ONESPACE_FAULTY_KERNEL=1 to leave this "
                 "message out\n",
-                command, release, names);
+                speaker, release, names);
     return 0;
 }
