@@ -56,7 +56,7 @@ long proc_read_stat(int pid, struct proc_stat *stat)
         return -EINVAL;
     unsigned length = (unsigned)(close - open - 1);
     text_append_max(stat->name, open + 1,
-                     length < sizeof(stat->name) ? length : sizeof(stat->name) - 1);
+                    length < sizeof(stat->name) ? length : sizeof(stat->name) - 1);
     const char *rest = close + 2;
     stat->state = *rest;
     stat->parent = (int)field(rest, 4);
