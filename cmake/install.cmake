@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 # What tasks load lies beside the agent: in the library directory, or, since none of it has a version in its name, in
-# that directory's own `onespace` for a distribution that keeps such files out of there (src/task/spawn/agent_path.c).
+# that directory's own `onespace` for a distribution that keeps such files out of there (src/spawn/agent_path.c).
 option(ONESPACE_PRIVATE_LIBRARIES "Install what only tasks load into a directory of its own" OFF)
 set(ONESPACE_TASK_LIBDIR ${CMAKE_INSTALL_LIBDIR})
 if(ONESPACE_PRIVATE_LIBRARIES)

@@ -1,7 +1,7 @@
 /* cmd/check/verdict.c: see verdict.h.
  *
- * The verdict is task_resolve's, which onespace_spawn uses too, so that the two cannot differ. This
- * file adds notes: what really runs, and what will be different. */
+ * The verdict is resolve_program's, which onespace_spawn uses too, so that the two cannot differ.
+ * This file adds notes: what really runs, and what will be different. */
 #include "cmd/check/verdict.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #include "cmd/lib/output.h"
 #include "cmd/lib/patch_sites.h"
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 __attribute__((format(printf, 2, 3))) static void add_note(struct verdict *verdict,
                                                            const char *format, ...)
@@ -209,8 +209,8 @@ void verdict_find(const char *name, struct verdict *verdict)
 {
     char *argv[] = {(char *)name, NULL};
     verdict->name = name;
-    verdict->can = task_resolve(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
-                                &verdict->problem) == 0;
+    verdict->can = resolve_program(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
+                                   &verdict->problem) == 0;
     if (!verdict->can) {
         fix_for_language(verdict);
         return;

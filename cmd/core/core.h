@@ -13,7 +13,7 @@
 #include "cmd/map/map.h"
 #include "cmd/ps/code.h"
 #include "cmd/ps/ps.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 /* ---- threads.c: stops the threads of one task and reads their registers ---- */
 

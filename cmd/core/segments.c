@@ -172,7 +172,7 @@ static int is_code(const struct core_memory *memory, const struct map_region *re
 static int is_its_own(const struct ps_space *space, const struct core_memory *memory,
                       const struct map_region *region, const struct ps_task *task)
 {
-    if (shared_holds(region->start))
+    if (shared_windows_contain(region->start))
         return ps_uses_shared(space, task, region->start);
     if (region->name && strcmp(region->name, "[vdso]") == 0)
         return 1;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "arch/keys.h"
-#include "runtime/kernel.h"
+#include "api/kernel.h"
 
 static void say_crashes(struct kernel_release kernel, const char *release)
 {

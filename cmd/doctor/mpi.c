@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "task/spawn/agent_path.h"
+#include "spawn/spawn.h"
 
 /* ---- Launchers ---- */
 
@@ -155,7 +155,7 @@ static void say_open_mpi(const char *path, const char *text)
               neighbour_names(path, "openmpi*/mca_btl_vader.so", call) ||
               neighbour_names(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
     char component[PATH_MAX]; /* src/smsc knows these releases */
-    agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
+    agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
     int knows = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
     if (cma)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,

@@ -20,9 +20,9 @@
 #include "elf/elf.h"
 #include "host/runtime_dir.h"
 #include "onespace.h"
-#include "registry/layout.h"
-#include "runtime/kernel.h"
-#include "task/spawn/agent_path.h"
+#include "space/layout.h"
+#include "spawn/spawn.h"
+#include "api/kernel.h"
 
 static void say_agent(void)
 {

@@ -9,7 +9,7 @@
 
 #include "cmd/lib/patch_sites.h"
 #include "elf/elf.h"
-#include "task/spawn/agent_path.h"
+#include "spawn/spawn.h"
 
 static const char name[] = "libxpmem.so.0";
 
@@ -50,7 +50,7 @@ void doctor_xpmem(void)
     char ours[PATH_MAX], installed[PATH_MAX], interpreter[PATH_MAX];
     const char *module = access("/dev/xpmem", F_OK) == 0 ? "loaded" : "not loaded";
     find_installed(installed, sizeof(installed));
-    agent_path_beside(name, ours, sizeof(ours));
+    agent_sibling_path(name, ours, sizeof(ours));
     if (!ours[0])
         doctor_say(DOCTOR_WARNING, "XPMEM", "Install libxpmem.so.0 with the command.",
                    "%s was not found beside the agent: MPI libraries that use XPMEM find in tasks "

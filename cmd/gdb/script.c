@@ -2,7 +2,7 @@
  *
  * Each member becomes an inferior with symbols of its own: gdb is given a task's program and its
  * load address, and finds the task's libraries, later ones too, through the program's own DT_DEBUG
- * entry. The root's inferior would see all tasks through the chain of space/debugger.h; that chain
+ * entry. The root's inferior would see all tasks through the chain of space/member.h; that chain
  * is hidden meanwhile, because each code address must belong to one inferior only. gdb inserts a
  * breakpoint into the memory of each inferior; here that is the same memory, so it would take the
  * first breakpoint for the original code of the second and leave it behind. The code of the space
@@ -21,7 +21,7 @@
 #include "cmd/lib/output.h"
 #include "cmd/ps/access.h"
 #include "cmd/ps/code.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 /* In quotes. The path may be one that a program of another user has put into the memory of its
  * space. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cmd/lib/output.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* A line for each kind that occurred, with the consequence. Returns how many. `prefix`
  * comes before each line, which is wrapped at `width`. */

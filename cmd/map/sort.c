@@ -90,7 +90,7 @@ static int is_onespace(const struct map *map, const struct map_region *region)
            (region->start < space->fence_high && region->end > space->fence_low);
 }
 
-/* A task's ld.so is mapped from a file in memory (src/task/spawn/loader_image.h). */
+/* A task's ld.so is mapped from a file in memory (src/spawn/internal.h). */
 static int is_shared_memory(const struct map_region *region)
 {
     if (starts_with(region->name, "/memfd:onespace-loader"))

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/doctor/doctor.h"
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 enum { LIST_TIMEOUT_MS = 5000 };
 
@@ -96,7 +96,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
     struct elf_problem problem;
     char *argv[] = {(char *)program, NULL};
     *library = (struct mpiexec_library){.family = MPI_FAMILY_UNKNOWN};
-    int status = task_resolve(AT_FDCWD, program, argv, getenv("PATH"), &found, &problem);
+    int status = resolve_program(AT_FDCWD, program, argv, getenv("PATH"), &found, &problem);
     if (status == -ENOEXEC) {
         snprintf(message, (size_t)size, "%s: %s: %s", program, problem.reason, problem.fix);
         return status;

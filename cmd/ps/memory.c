@@ -1,5 +1,5 @@
 /* cmd/ps/memory.c: memory by owner. The range of a slot tells the task, and the part of the range
- * tells the use (src/registry/layout.h). Memory in no task's range is the root's, except what a
+ * tells the use (src/space/layout.h). Memory in no task's range is the root's, except what a
  * task mapped there because it asked for the address.
  *
  * One pass over the smaps of any process of the space: all have the same memory. Of what the kernel
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "space/shared.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
 
 struct owners {
     const struct ps_space *space;
@@ -46,15 +47,16 @@ static uint64_t *part_of_root(struct ps_memory *memory, const struct mapping *ma
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address)
 {
     return space->shared &&
-           (atomic_load_explicit(&space->shared[shared_index_of(address)].users[task->slot / 64],
-                                 memory_order_relaxed) >>
+           (atomic_load_explicit(
+                &space->shared[shared_window_index(address)].users[task->slot / 64],
+                memory_order_relaxed) >>
                 task->slot % 64 &
             1);
 }
 
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address)
 {
-    for (unsigned i = 0; shared_holds(address) && i < space->task_count; i++)
+    for (unsigned i = 0; shared_windows_contain(address) && i < space->task_count; i++)
         if (ps_uses_shared(space, &space->tasks[i], address))
             return &space->tasks[i];
     for (unsigned i = 0; i < space->task_count; i++)

@@ -1,6 +1,6 @@
 /* cmd/ps/open.c: undumpable spaces are opened to this command.
  *
- * Before Linux 5.16 a space is undumpable (task/dumpable.h), and only privileged processes may look
+ * Before Linux 5.16 a space is undumpable (reaper/reaper.h), and only privileged processes may look
  * at its members, though all of it is this user's. Its reaper, which is known by its name, opens it
  * on a signal, and closes it when this process has ended, however that happens. */
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/ps/ps.h"
-#include "task/dumpable.h"
+#include "reaper/reaper.h"
 
 enum { WAIT_MS = 1000 };
 
@@ -44,7 +44,7 @@ static int is_open(int pid)
 static void open_space(int pid)
 {
     for (int i = 0; i < WAIT_MS; i++) {
-        if (kill(pid, DUMPABLE_OPEN) != 0) /* another user's, or gone */
+        if (kill(pid, DUMPABLE_SIGNAL) != 0) /* another user's, or gone */
             return;
         if (is_open(pid))
             return;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* A process whose memory holds a registry, as the kernel describes it. */
 struct ps_member {
@@ -43,7 +43,7 @@ struct ps_task {
     double cpu_seconds; /* -1: not known */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
-    uint64_t *out_of_range;      /* its mappings outside its range: registry/intervals.h */
+    uint64_t *out_of_range;      /* its mappings outside its range: space/intervals.h */
     unsigned out_of_range_count; /* words of it */
     unsigned out_of_range_lost;  /* and how many more there were */
 };
@@ -89,7 +89,7 @@ uint64_t ps_registry_of(int directory);
  * open, so that it is neither that of another process nor of another program. */
 int ps_open_memory(const struct ps_key *key, int pid, int flags);
 
-/* open.c: opens the spaces of this user that are undumpable (task/dumpable.h), until this command
+/* open.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
  * ends. */
 void ps_open_spaces(void);
 
@@ -135,7 +135,7 @@ void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
 /* memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);
-/* Whether the task uses the shared mapping at this address, which shared_holds(). */
+/* Whether the task uses the shared mapping at this address, which shared_windows_contain(). */
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address);
 /* The task that has this address among its out-of-range mappings, or is the first of those that use
  * the shared mapping there; or NULL. */

@@ -20,8 +20,9 @@
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
 #include "base/proc.h"
-#include "space/shared.h"
-#include "space/unmapper.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
+#include "space/member.h"
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -99,8 +100,8 @@ static int is_ours(struct reading *reading)
 {
     const struct space *head = reading->head;
     char found[SHARED_TEXT], known[SHARED_TEXT];
-    struct shared_header own = space_header();
-    if (space_is_ours(head, NULL))
+    struct shared_header own = registry_header();
+    if (registry_matches(head, NULL))
         return 1;
     if (head->header.magic == 0) /* about to be filled */
         return 0;
@@ -181,7 +182,7 @@ static void read_out_of_range(const struct reading *reading, struct ps_task *tas
 {
     const struct space_intervals *table = &slot->interpose.intervals[INTERVALS_OUT_OF_RANGE];
     uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
-    used = used < INTERVALS_MOST ? used : INTERVALS_MOST;
+    used = used < INTERVALS_MAX ? used : INTERVALS_MAX;
     uint32_t inside = used < INTERVALS_IN_SLOT ? used : INTERVALS_IN_SLOT, beyond = used - inside;
     if (!used || !(task->out_of_range = calloc(used, sizeof(*task->out_of_range))))
         return;
@@ -283,7 +284,7 @@ static void read_shared(struct reading *reading)
         !(space->shared = calloc(SPACE_SHARED_MAX, sizeof(*space->shared))))
         return;
     for (int s = 0; s < SPACE_SHARED_SIZES; s++) {
-        int first, count = shared_entries(s, &first);
+        int first, count = shared_window_class(s, &first);
         size_t used = reach[s] < (uint32_t)count ? reach[s] : (uint32_t)count;
         if (used && ps_copy(reading->source->pid,
                             shared + offsetof(struct space_shared, mappings) +

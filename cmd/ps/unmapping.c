@@ -1,6 +1,6 @@
 /* cmd/ps/unmapping.c: memory of an ended task whose unmapping takes long, and what it waits for.
  *
- * The reaper's thread that unmaps (space/unmapper.h) waits where munmap does: usually for the
+ * The reaper's thread that unmaps (space/member.h) waits where munmap does: usually for the
  * reader of a userfaultfd that watches the memory, or for a device's driver. */
 #include <fcntl.h>
 #include <limits.h>

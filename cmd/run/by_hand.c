@@ -16,7 +16,7 @@
 #include "host/room/room.h"
 #include "shim/binding.h"
 #include "shim/defaults.h"
-#include "task/reaper.h"
+#include "reaper/reaper.h"
 
 enum { GRACE_MS = 3000 };
 

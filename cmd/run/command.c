@@ -9,7 +9,7 @@
 #include "arch/keys.h"
 #include "cmd/lib/commands.h"
 #include "cmd/run/run.h"
-#include "runtime/kernel.h"
+#include "api/kernel.h"
 #include "shim/defaults.h"
 #include "shim/launcher.h"
 #include "shim/shim.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 /* C's names, and those that Fortran compilers make of mpif.h's, mpi's and mpi_f08's. */
 static const char *const initialise[] = {"MPI_Init",
@@ -26,7 +26,8 @@ static const char *const initialise[] = {"MPI_Init",
 static int calls_mpi(const struct run_segment *segment)
 {
     static struct elf_program program;
-    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+    if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
+        0)
         return 0; /* the spawn will say why */
     int fd = open(program.path, O_RDONLY | O_CLOEXEC);
     int result = fd >= 0 && elf_imports(fd, initialise) == 1;

@@ -8,7 +8,7 @@
 
 #include "cmd/run/run.h"
 #include "shim/defaults.h"
-#include "task/spawn/resolve.h"
+#include "spawn/spawn.h"
 
 enum { WORDS = 3 * PATH_MAX };
 
@@ -30,7 +30,8 @@ static void python_words(const struct run_segment *segment, char words[WORDS])
 {
     static struct elf_program program;
     words[0] = 0;
-    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+    if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
+        0)
         return; /* the spawn will say why */
     if (program.requested_path[0])
         snprintf(words, WORDS, "; %s is non-PIE: its tasks run the same Python from %s",

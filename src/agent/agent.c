@@ -14,7 +14,7 @@
 #include "agent/agent.h"
 #include "base/raw.h"
 #include "onespace.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;
@@ -66,12 +66,12 @@ static int find_space(void)
         return agent_space != NULL;
     struct space *space = (struct space *)getauxval(SPACE_AT_REGISTRY);
     struct space_slot *self = (struct space_slot *)getauxval(SPACE_AT_SLOT);
-    if (!space || !self || !space_is_ours(space, agent_file()))
+    if (!space || !self || !registry_matches(space, agent_file()))
         return 0;
     agent_self = self;
     agent_space = space;
     if (!(self->flags & ONESPACE_SPAWN_NO_INTERPOSE))
-        agent_low = layout_range(space_slot_index(space, self));
+        agent_low = layout_range(slot_index(space, self));
     return 1;
 }
 
@@ -107,17 +107,17 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
         return;
     note_auxv(&_r_debug ? envp : &environ ? environ : NULL);
     if (space_is_thread(agent_self))
-        agent_divert_exit();
-    agent_space->operations.task_attached(agent_self, first_link_map());
+        divert_exit();
+    agent_space->operations.task_loaded(agent_self, first_link_map());
     tune_heap();
-    agent_find_free();
+    find_libc_free();
     clear_errno();
 }
 
 /* exit runs destructors, the agent's last; _exit runs none. */
 __attribute__((destructor)) static void note_exit(void)
 {
-    if (agent_space && space_marked() && /* not in a forked child or a vfork child */
+    if (agent_space && process_in_space() && /* not in a forked child or a vfork child */
         raw(__NR_getpid) == atomic_load_explicit(&agent_self->pid, memory_order_relaxed))
         atomic_store_explicit(&agent_self->called_exit, 1, memory_order_relaxed);
 }
@@ -164,13 +164,13 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     const struct child *child =
         find_space() ? (const struct child *)agent_self->child_record : NULL;
     if (child) {
-        agent_choose_transports();
-        agent_place_symmetric_heap();
+        disable_ucx_sysv();
+        place_symmetric_heap();
     }
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
     if (main && child && (agent_self->flags & ONESPACE_SPAWN_CALLS))
-        main = agent_serve_calls_before(main);
+        main = main_with_call_donors(main);
     if (!real || !main)
         for (;;)
             raw(__NR_exit_group, 127);

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define WEAK     __attribute__((weak))
@@ -23,22 +23,22 @@ extern uintptr_t agent_low;
 
 /* free.c: looks for the allocator's own functions. Called at the task's start, since a filter of
  * the program's own may forbid the system calls that this makes; an earlier free calls it, too. */
-void agent_find_free(void);
+void find_libc_free(void);
 
 typedef int main_function(int, char **, char **);
 
 /* calls.c: a main that makes the task serve calls, and then runs the given one. */
-main_function *agent_serve_calls_before(main_function *main);
+main_function *main_with_call_donors(main_function *main);
 
 /* Writes the path of a file beside the agent: 0 or -1. */
-int agent_file_beside(const char *name, char *path, size_t size);
+int sibling_path(const char *name, char *path, size_t size);
 
 /* ucx.c: called before main, when the libraries that the program is linked with are loaded. */
-void agent_choose_transports(void);
-void agent_place_symmetric_heap(void);
+void disable_ucx_sysv(void);
+void place_symmetric_heap(void);
 
 /* exit.c: in thread mode, before the program: its end will be that of the task alone. Without that,
  * ends the task. */
-void agent_divert_exit(void);
+void divert_exit(void);
 
 #endif

@@ -8,10 +8,10 @@
 extern int dladdr(const void *, Dl_info *) WEAK; /* libc's */
 
 /* The agent itself may have been named through a descriptor. */
-int agent_file_beside(const char *name, char *path, size_t size)
+int sibling_path(const char *name, char *path, size_t size)
 {
     Dl_info self;
-    if (!dladdr || !dladdr((void *)&agent_file_beside, &self) || !self.dli_fname)
+    if (!dladdr || !dladdr((void *)&sibling_path, &self) || !self.dli_fname)
         return -1;
     long length = raw(__NR_readlinkat, AT_FDCWD, self.dli_fname, path, size - 1);
     if (length < 0 || path[0] != '/')

@@ -28,7 +28,7 @@ static void refuse(const char *what, const char *why)
 static void serve(void)
 {
     char path[PATH_MAX];
-    if (!dlopen || !dlsym || agent_file_beside("libonespace.so.0", path, sizeof(path)) < 0) {
+    if (!dlopen || !dlsym || sibling_path("libonespace.so.0", path, sizeof(path)) < 0) {
         refuse("its libc cannot load libonespace.so.0", "");
         return;
     }
@@ -50,7 +50,7 @@ static int serve_and_run(int argc, char **argv, char **envp)
     return real_main(argc, argv, envp);
 }
 
-main_function *agent_serve_calls_before(main_function *main)
+main_function *main_with_call_donors(main_function *main)
 {
     real_main = main;
     return serve_and_run;

@@ -51,7 +51,7 @@ static int divert(uintptr_t at)
     return failed;
 }
 
-void agent_divert_exit(void)
+void divert_exit(void)
 {
     char text[256], *end = text_append(text, "onespace: task ");
     if (divert((uintptr_t)_exit) == 0)

@@ -35,7 +35,7 @@ static void (*_Atomic real_free)(void *);
 static void *(*_Atomic real_realloc)(void *, size_t);
 
 /* The TID of the thread that looks for them, 0: none. Other threads wait for it; it enters
- * agent_find_free again if dlsym calls free. In a forked child that thread may not exist: then the
+ * find_libc_free again if dlsym calls free. In a forked child that thread may not exist: then the
  * child looks. */
 static _Atomic int32_t finder;
 
@@ -49,7 +49,7 @@ static int waits_for_finder(int32_t thread)
     return 1;
 }
 
-void agent_find_free(void)
+void find_libc_free(void)
 {
     int32_t found = 0, mine = (int32_t)raw(__NR_gettid);
     if (!dlsym) { /* a libc without it has no other allocator beside it */
@@ -69,7 +69,7 @@ static void give(void *block)
 {
     void (*function)(void *) = atomic_load_explicit(&real_free, memory_order_acquire);
     if (!function) {
-        agent_find_free();
+        find_libc_free();
         function = atomic_load(&real_free);
     }
     if (function)
@@ -86,7 +86,7 @@ static unsigned other_owner(const void *block)
 {
     unsigned index = layout_slot_of((uintptr_t)block);
     uintptr_t below = agent_space->fence_low - (uintptr_t)block;
-    if (!space_marked())
+    if (!process_in_space())
         return LAYOUT_SLOTS;
     return index == LAYOUT_SLOTS && below - 1 < BELOW_BREAK ? 0 : index;
 }
@@ -122,7 +122,7 @@ static void push_to_owner(struct space_slot *owner, void *block)
 
 static void free_returned(void)
 {
-    if (!space_marked())
+    if (!process_in_space())
         return;
     uintptr_t block = atomic_exchange_explicit(&agent_self->returned, 0, memory_order_acquire);
     while (block) {
@@ -166,7 +166,7 @@ EXPORTED void *realloc(void *block, size_t size)
     if (owner != LAYOUT_SLOTS)
         refuse("realloc", owner, ", whose malloc alone knows its size: allocate, copy, free\n");
     if (!atomic_load(&real_realloc))
-        agent_find_free();
+        find_libc_free();
     void *(*function)(void *, size_t) = atomic_load(&real_realloc);
     return function ? function(block, size) : NULL;
 }

@@ -142,7 +142,7 @@ static void load_layer(const char *name)
 {
     char path[PATH_MAX];
     layer_failed = 1;
-    if (agent_file_beside(name, path, sizeof(path)) < 0 ||
+    if (sibling_path(name, path, sizeof(path)) < 0 ||
         raw(__NR_faccessat, AT_FDCWD, path, 4 /* R_OK */) < 0)
         return; /* this MPI's layer is not installed: see `onespace doctor` */
     layer = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -161,7 +161,7 @@ static void join_components(void *library)
     char path[PATH_MAX];
     if (!dlsym(library, "opal_smsc_base_framework") ||
         dlsym(library, "mca_base_component_repository_item_t_class") ||
-        agent_file_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path)) < 0 ||
+        sibling_path("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path)) < 0 ||
         raw(__NR_faccessat, AT_FDCWD, path, 4 /* R_OK */) < 0)
         return;
     void *component = dlopen(path, RTLD_NOW | RTLD_LOCAL);

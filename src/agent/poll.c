@@ -50,7 +50,7 @@ EXPORTED int epoll_wait(int epoll, struct epoll_event *events, int most, int tim
 {
     int result = get_events(epoll, events, most, timeout);
     /* Not in a forked child, whose copy of the flag is never updated. */
-    if (result == 0 && timeout == 0 && agent_space && space_marked() &&
+    if (result == 0 && timeout == 0 && agent_space && process_in_space() &&
         atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed))
         spin_yield();
     return result;

@@ -9,7 +9,7 @@
  *
  * UCX can leave out single transports since 1.11. What the user has set stays. */
 #include "agent/agent.h"
-#include "registry/layout.h"
+#include "space/layout.h"
 
 extern void *dlopen(const char *, int) WEAK;
 extern int dlclose(void *) WEAK;
@@ -27,7 +27,7 @@ static int can_leave_out(void *ucx)
     return major > 1 || (major == 1 && minor >= 11);
 }
 
-void agent_choose_transports(void)
+void disable_ucx_sysv(void)
 {
     if (!agent_low || !dlopen || !dlsym || !dlclose || !getenv || !setenv || getenv("UCX_TLS"))
         return;
@@ -42,7 +42,7 @@ void agent_choose_transports(void)
 /* Open MPI's OpenSHMEM maps its symmetric heap over whatever is at one address, 0xff000000, in each
  * process. In one address space the heap of the last task would be that of all: each gets a place
  * in its own range, half way through its mappings. The addresses may differ. */
-void agent_place_symmetric_heap(void)
+void place_symmetric_heap(void)
 {
     static const char setting[] = "OMPI_MCA_sshmem_base_start_address";
     uintptr_t place = agent_low + (LAYOUT_MAPPINGS + LAYOUT_BREAK) / 2;

@@ -5,8 +5,7 @@
 #include "call/table.h"
 
 #include "base/futex.h"
-#include "space/holds.h"
-#include "task/hooks.h"
+#include "space/member.h"
 
 void call_give_up(struct call_lender *lender, enum call_lender_kind kind)
 {
@@ -53,7 +52,7 @@ static uint64_t watch(struct space *space)
     }
     rounds = found ? rounds - 1 : 0;
     if (!found)
-        atomic_store(&space->holds_changed, 1); /* holds_reclaim is next */
+        atomic_store(&space->holds_changed, 1); /* memory_reclaim is next */
     return rounds == 0 ? 0 : rounds > ROUNDS - SOON ? SOON_NS : LATER_NS;
 }
 
@@ -84,9 +83,9 @@ static void stop_calling(struct space *space, unsigned index)
     atomic_store(&space->holds_changed, 1); /* some may be of members that have ended */
 }
 
-static void member_gone(struct space *space, struct space_slot *slot)
+static void ended(struct space *space, struct space_slot *slot)
 {
-    unsigned index = space_slot_index(space, slot);
+    unsigned index = slot_index(space, slot);
     /* Acquire, pairs with the release of who mapped the table. */
     if (!atomic_load_explicit(&space->calls, memory_order_acquire))
         return;
@@ -97,5 +96,5 @@ static void member_gone(struct space *space, struct space_slot *slot)
         stop_calling(space, index);
 }
 
-const struct layer_hooks call_hooks = {
-    .space_ends = call_space_ends, .member_gone = member_gone, .watch = watch};
+const struct member_hooks call_hooks = {
+    .space_ending = call_space_ends, .ended = ended, .watch = watch};

@@ -16,8 +16,7 @@
 #include "arch/constants.h"
 #include "base/futex.h"
 #include "call/context.h"
-#include "runtime/locking.h"
-#include "space/self.h"
+#include "space/member.h"
 
 enum {
     GAP = 64 * 1024,     /* a signal frame with all registers that there are, and its handler */
@@ -178,14 +177,14 @@ int onespace_call_serve(void)
     if (self->guard_key)
         return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
                                    "without --guard");
-    if (locking_begin() < 0)
+    if (force_libc_locking() < 0)
         return call_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
     int result = call_map_table(space);
     if (result < 0)
         return result;
     pthread_mutex_lock(&lock);
     if (served_in != space->created_ns)
-        result = begin(&call_table()->members[space_slot_index(space, self)], owner);
+        result = begin(&call_table()->members[slot_index(space, self)], owner);
     if (result == 0)
         served_in = space->created_ns;
     pthread_mutex_unlock(&lock);

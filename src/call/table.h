@@ -1,9 +1,9 @@
-/* src/call/table.h: what callers, servers and the reaper do with lenders (registry/calls.h). */
+/* src/call/table.h: what callers, servers and the reaper do with lenders (space/remote_call.h). */
 #ifndef ONESPACE_CALL_TABLE_H
 #define ONESPACE_CALL_TABLE_H
 
-#include "registry/calls.h"
-#include "registry/space.h"
+#include "space/remote_call.h"
+#include "space/registry.h"
 
 enum {
     CALL_SIGNAL = 33, /* glibc reserves it and lets no program block it; also ends threads of
@@ -16,7 +16,7 @@ void call_give_up(struct call_lender *lender, enum call_lender_kind kind);
 /* By the root at the end of the space (serve.c). */
 void call_space_ends(struct space *space);
 
-/* The hooks of this layer (task/hooks.h). */
-extern const struct layer_hooks call_hooks;
+/* The hooks of this layer (space/member.h). */
+extern const struct member_hooks call_hooks;
 
 #endif

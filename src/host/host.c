@@ -25,7 +25,7 @@
 #include "host/runtime_dir.h"
 #include "host/serve.h"
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300 };
 

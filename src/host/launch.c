@@ -15,7 +15,7 @@
 #include "host/room/room.h"
 #include "host/serve.h"
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum { GRACE_MS = 2000, FORGET_MS = 5000 };
 

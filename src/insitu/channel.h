@@ -12,7 +12,7 @@
  *   RECLAIMED -> COMPLETE   the same rank, if a consumer came first; or -> FREE
  *
  * A consumer holds a step by a bit in its own word `holding`. Bit and state are sequentially
- * consistent and decide together, as in space/holds.h:
+ * consistent and decide together, as in space/member.h:
  *
  *   consumer:  sets its bit                      producer:  COMPLETE -> RECLAIMED
  *              state COMPLETE of this step?                 any bit? back to COMPLETE
@@ -25,7 +25,7 @@
 
 #include "base/shared_header.h"
 #include "onespace/insitu.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum {
     INSITU_NAME = ONESPACE_INSITU_NAME_MAX + 1,

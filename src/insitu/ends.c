@@ -2,7 +2,7 @@
  *
  * Freestanding: the reaper runs it. The reaper never unmaps by itself, because munmap may wait for
  * the reader of a userfaultfd: a channel that the reaper frees is FREEING, of slot 0, until the
- * thread of space/unmapper.h has unmapped its parts. A place (struct insitu_rank, struct
+ * thread of space/member.h has unmapped its parts. A place (struct insitu_rank, struct
  * insitu_consumer) is given back last of all: if a member dies while it leaves, the reaper finds
  * the place and does all of it again. A channel is freed by the member that finds no place taken:
  * it sets FREEING and looks again. A member that takes a place reads the state afterwards (both
@@ -11,7 +11,7 @@
 
 #include "insitu/handle.h"
 #include "insitu/wake.h"
-#include "space/unmapper.h"
+#include "space/member.h"
 
 static_assert((unsigned)ONESPACE_INSITU_CHANNELS <= UNMAPPER_RUNS - UNMAPPER_CHANNELS,
               "each channel may be posted");
@@ -167,7 +167,7 @@ static void drop(struct space *space, struct space_slot *slot)
     for (unsigned i = 0; i < high; i++) {
         uint64_t kind = kind_of(atomic_load(&table->channels[i].state));
         if (kind == CHANNEL_CLAIMED || kind == CHANNEL_FREEING)
-            finish(space, &table->channels[i], space_slot_index(space, slot));
+            finish(space, &table->channels[i], slot_index(space, slot));
         if (kind != CHANNEL_FREE)
             drop_places(space, &table->channels[i], owner);
     }
@@ -177,4 +177,4 @@ static void drop(struct space *space, struct space_slot *slot)
     futex_bump(&table->names);
 }
 
-const struct layer_hooks insitu_hooks = {.member_gone = drop};
+const struct member_hooks insitu_hooks = {.ended = drop};

@@ -2,10 +2,10 @@
 #ifndef ONESPACE_INSITU_ENDS_H
 #define ONESPACE_INSITU_ENDS_H
 
-#include "task/hooks.h"
+#include "space/member.h"
 
 /* When a member has ended, the steps that it held are released, and the channels that it produced
  * for end. */
-extern const struct layer_hooks insitu_hooks;
+extern const struct member_hooks insitu_hooks;
 
 #endif

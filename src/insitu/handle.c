@@ -11,8 +11,7 @@
 #include "base/raw.h"
 #include "insitu/abi_rows.h"
 #include "onespace.h"
-#include "runtime/locking.h"
-#include "space/self.h"
+#include "space/member.h"
 
 INSITU_ROWS(SHARED_ASSERT)
 
@@ -53,7 +52,7 @@ int insitu_prepare(void)
     struct space *space = space_mine();
     if (!space)
         return insitu_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
-    if (locking_begin() < 0)
+    if (force_libc_locking() < 0)
         return insitu_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
     return map_table(space);
 }

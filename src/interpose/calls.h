@@ -5,7 +5,7 @@
 #ifndef ONESPACE_INTERPOSE_CALLS_H
 #define ONESPACE_INTERPOSE_CALLS_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* Where the instructions of a call are looked for and become patch sites. */
 enum {

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/pointers.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 const char *interpose_program(const struct space_slot *self)
 {

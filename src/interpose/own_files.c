@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 /* Entries of an auxiliary vector. */
 enum { AUXV_MAX = 256 };

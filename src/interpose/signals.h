@@ -2,7 +2,7 @@
 #ifndef ONESPACE_INTERPOSE_SIGNALS_H
 #define ONESPACE_INTERPOSE_SIGNALS_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the child itself, before its program. */
 void interpose_install_fault_handlers(struct space_slot *self);

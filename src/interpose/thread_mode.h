@@ -1,11 +1,11 @@
 /* src/interpose/thread_mode.h: the end of a task that is a thread of its spawner's process.
  *
  * Its exit must not end the process, and must end the task's remaining threads: a signal ends them.
- * The reaper detects when none is left (task/threads.h). */
+ * The reaper detects when none is left (reaper/reaper.h). */
 #ifndef ONESPACE_INTERPOSE_THREAD_MODE_H
 #define ONESPACE_INTERPOSE_THREAD_MODE_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* The signal that ends a task's remaining threads. glibc reserves it for setuid in programs with
  * threads and lets no program block or handle it; glibc's own uses are passed on to its handler. */

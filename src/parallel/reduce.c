@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 static int combine_small(struct onespace_parallel *team, char *values, size_t count, size_t size,
                          onespace_parallel_combine_function *combine)

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "onespace.h"
-#include "space/self.h"
+#include "space/member.h"
 #include "parallel/abi_rows.h"
 
 enum { POLL_NS = 200000 }; /* between two tests whether a member has started or left */

@@ -12,8 +12,7 @@
 #include "base/delay.h"
 #include "base/futex.h"
 #include "onespace.h"
-#include "space/self.h"
-#include "space/slots.h"
+#include "space/member.h"
 
 enum { SPINS = 20000, OVERSUBSCRIBED_SPINS = 50, SPINS_PER_LOOK = 4096, SLEEP_MS = 50 };
 
@@ -21,7 +20,7 @@ int team_has_ended(int id)
 {
     if (id == ONESPACE_ROOT)
         return 0; /* its end would have been the caller's */
-    const struct space_slot *slot = space_slot(space_mine(), id);
+    const struct space_slot *slot = slot_find(space_mine(), id);
     return !slot || !slot_is_alive(space_state(slot));
 }
 

@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "host/room/room.h"
-#include "task/dumpable.h"
-#include "task/spawn/agent_path.h"
+#include "reaper/reaper.h"
+#include "spawn/spawn.h"
 
 /* Only privileged processes may open the descriptors of an undumpable process. */
 static int is_undumpable(unsigned ranks)
 {
     (void)ranks;
-    return dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
+    return must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
 }
 
 /* Files that the drivers make of cards that compute: the first render node of DRI, NVIDIA's, AMD's
@@ -81,7 +81,7 @@ static char *component_path(void)
 {
     char path[PATH_MAX], *added;
     const char *given = getenv(COMPONENT_PATH), *rest;
-    agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path));
+    agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path));
     if (!path[0] || strchr(path, ':'))
         return NULL;
     *strrchr(path, '/') = 0;

@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 #include "host/identity/identity.h"
-#include "task/spawn/inherit.h"
+#include "spawn/spawn.h"
 
 extern char **environ;
 
@@ -66,8 +66,8 @@ static int hydra_socket(void)
 static void fill_request(struct protocol_request *request, const struct shim_job *job,
                          const sigset_t *mask)
 {
-    request->signal_mask = inherit_signals_of(mask);
-    request->ignored = inherit_ignored_signals();
+    request->signal_mask = signal_set_bits(mask);
+    request->ignored = ignored_signals_of_process();
     request->header = protocol_header();
     identity_tell(&request->told);
     request->flags = job->flags;

@@ -26,7 +26,7 @@
 #include "host/proc_status.h"
 #include "shim/binding.h"
 #include "shim/request.h"
-#include "task/dumpable.h"
+#include "reaper/reaper.h"
 
 #define HOST_GONE                                                                                  \
     "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
@@ -278,7 +278,7 @@ static int find_host(const struct shim_job *job)
     char message[1024];
     struct protocol_greeting greeting;
     struct shared_header own = protocol_header();
-    int is_undumpable = dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
+    int is_undumpable = must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)

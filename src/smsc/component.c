@@ -7,7 +7,7 @@
 #include <sys/auxv.h>
 
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 #include "smsc/agreement.h"
 #include "smsc/module.h"
 #include "smsc/openmpi.h"

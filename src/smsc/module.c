@@ -10,7 +10,7 @@
 
 #include "onespace.h"
 #include "onespace/sync/copy.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 static struct openmpi
     openmpi; /* written by module_begin, before any other function here is called */

@@ -1,5 +1,5 @@
 /* src/space/debugger.c: see debugger.h. Freestanding: runs on tasks' threads and in the reaper. */
-#include "space/debugger.h"
+#include "space/member.h"
 
 static uintptr_t address_of(struct space_namespace *entry)
 {
@@ -32,11 +32,11 @@ static void link_up_to(struct space *space, uint32_t index)
         ;
 }
 
-void debugger_show(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
+void debugger_link(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
                    uintptr_t dynamic, uintptr_t first_link_map)
 {
     struct space_debug *debug = &slot->debug;
-    link_up_to(space, space_slot_index(space, slot));
+    link_up_to(space, slot_index(space, slot));
     debug->map = (struct space_link_map){.bias = bias, .name = path, .dynamic = dynamic};
     /* Release: a debugger that sees the entry sees what it leads to. */
     if (path)
@@ -44,7 +44,7 @@ void debugger_show(struct space *space, struct space_slot *slot, const char *pat
     atomic_store_explicit(&debug->libraries.maps, first_link_map, memory_order_release);
 }
 
-void debugger_hide(struct space_slot *slot)
+void debugger_unlink(struct space_slot *slot)
 {
     atomic_store_explicit(&slot->debug.libraries.maps, 0, memory_order_release);
     atomic_store_explicit(&slot->debug.program.maps, 0, memory_order_release);

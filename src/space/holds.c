@@ -1,5 +1,5 @@
 /* src/space/holds.c: see holds.h for the protocol. Freestanding: part of it runs in the reaper. */
-#include "space/holds.h"
+#include "space/member.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -9,13 +9,10 @@
 #include "base/futex.h"
 #include "base/page.h"
 #include "onespace.h"
-#include "registry/calls.h"
-#include "space/exports.h"
+#include "space/remote_call.h"
 #include "space/intervals.h"
-#include "space/shared.h"
-#include "space/slots.h"
-#include "space/turns.h"
-#include "space/unmapper.h"
+#include "space/shared_mappings.h"
+#include "space/locks.h"
 
 enum { ASKED_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
 
@@ -24,16 +21,16 @@ enum { ASKED_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
 static int is_present(const struct space *space, const struct space_slot *owner)
 {
     uint32_t memory;
-    while ((memory = atomic_load(&owner->memory)) == MEMORY_ASKED &&
+    while ((memory = atomic_load(&owner->memory)) == MEMORY_CHECKING &&
            !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED))
-        futex_wait(&owner->memory, MEMORY_ASKED, futex_now_ns() + ASKED_NS);
+        futex_wait(&owner->memory, MEMORY_CHECKING, futex_now_ns() + ASKED_NS);
     return memory == MEMORY_PRESENT;
 }
 
 static _Atomic uint32_t *cell_of(struct space *space, const struct space_slot *owner,
                                  const struct space_slot *holder)
 {
-    return &space->holds[space_slot_index(space, owner)][space_slot_index(space, holder)];
+    return &space->holds[slot_index(space, owner)][slot_index(space, holder)];
 }
 
 /* `unit` is 1 or SPACE_HOLDS_COPY, `most` its counter at its largest. */
@@ -51,7 +48,7 @@ static long take(struct space *space, struct space_slot *owner, struct space_slo
             return -EOVERFLOW;
         DELAY("holds.take");
     } while (!atomic_compare_exchange_weak(cell, &count, count + unit));
-    if (space_slot_index(space, owner) == 0 || is_present(space, owner))
+    if (slot_index(space, owner) == 0 || is_present(space, owner))
         return 0;
     atomic_fetch_sub(cell, unit);
     return -EOWNERDEAD;
@@ -68,36 +65,38 @@ static long give(struct space *space, struct space_slot *owner, struct space_slo
     while (!atomic_compare_exchange_weak(cell, &count, count - unit));
     DELAY("holds.give");
     if (count == unit && atomic_load(&owner->reclaim_pending))
-        holds_look_again(space);
+        reaper_recheck(space);
     return 0;
 }
 
-long holds_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
+long hold_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
     return take(space, owner, holder, 1, SPACE_HOLDS_IMPORTS);
 }
 
-long holds_give(struct space *space, struct space_slot *owner, struct space_slot *holder)
+long hold_release(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
     return give(space, owner, holder, 1, SPACE_HOLDS_IMPORTS);
 }
 
-long holds_take_copy(struct space *space, struct space_slot *owner, struct space_slot *holder)
+long hold_take_for_copy(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
     return take(space, owner, holder, SPACE_HOLDS_COPY, ~(uint32_t)SPACE_HOLDS_IMPORTS);
 }
 
-void holds_give_copy(struct space *space, struct space_slot *owner, struct space_slot *holder)
+void hold_release_after_copy(struct space *space, struct space_slot *owner,
+                             struct space_slot *holder)
 {
     (void)give(space, owner, holder, SPACE_HOLDS_COPY, ~(uint32_t)SPACE_HOLDS_IMPORTS);
 }
 
-int holds_has(struct space *space, const struct space_slot *owner, const struct space_slot *holder)
+int hold_exists(struct space *space, const struct space_slot *owner,
+                const struct space_slot *holder)
 {
     return (atomic_load(cell_of(space, owner, holder)) & SPACE_HOLDS_IMPORTS) != 0;
 }
 
-void holds_look_again(struct space *space)
+void reaper_recheck(struct space *space)
 {
     if (!atomic_load(&space->holds_pending))
         return;
@@ -105,11 +104,11 @@ void holds_look_again(struct space *space)
     futex_bump(&space->events);
 }
 
-void holds_drop(struct space *space, struct space_slot *holder)
+void hold_release_all(struct space *space, struct space_slot *holder)
 {
     if (!atomic_load(&holder->has_imported))
         return;
-    unsigned index = space_slot_index(space, holder);
+    unsigned index = slot_index(space, holder);
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t owner = 0; owner <= highest; owner++)
         if (atomic_load(&space->holds[owner][index]))
@@ -145,7 +144,7 @@ static int is_held(struct space *space, struct space_slot *owner)
     atomic_store(&space->holds_pending, 1);
     atomic_store(&owner->reclaim_pending, 1);
     DELAY("holds.look");
-    unsigned index = space_slot_index(space, owner);
+    unsigned index = slot_index(space, owner);
     return (was_imported && is_imported(space, index)) || (was_called && is_lent(index));
 }
 
@@ -158,7 +157,7 @@ static size_t first_part(size_t size)
     return (size_t)1 << (63 - __builtin_clzll(size - 1));
 }
 
-long holds_unmap(uintptr_t start, size_t size)
+long memory_unmap(uintptr_t start, size_t size)
 {
     long result = raw(__NR_munmap, start, size);
     if (result == 0)
@@ -168,7 +167,7 @@ long holds_unmap(uintptr_t start, size_t size)
         return result;
     }
     size_t part = first_part(size);
-    long low = holds_unmap(start, part), high = holds_unmap(start + part, size - part);
+    long low = memory_unmap(start, part), high = memory_unmap(start + part, size - part);
     return low ? low : high;
 }
 
@@ -181,7 +180,7 @@ static void unmap_entry(uintptr_t start, uintptr_t end)
     for (uint64_t huge = LAYOUT_MIB / 16; result == -EINVAL && huge <= 16 * LAYOUT_GIB; huge *= 2)
         result = raw(__NR_munmap, start, round_up(end, huge) - start);
     if (result != 0)
-        holds_unmap(start, end - start);
+        memory_unmap(start, end - start);
 }
 
 /* Of each entry the word first: once unmapped, the addresses may be another member's. A task that
@@ -193,7 +192,7 @@ static void unmap_out_of_range(struct space *space, struct space_slot *slot)
         uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_OUT_OF_RANGE, i), 0);
         if (!interval_is_certain(word))
             continue;
-        intervals_take(space, slot, interval_start(word), interval_end(word));
+        intervals_remove_from_others(space, slot, interval_start(word), interval_end(word));
         unmap_entry(interval_start(word), interval_end(word));
     }
 }
@@ -204,7 +203,7 @@ static void unmark_dontfork(struct space *space, struct space_slot *slot)
     uint32_t used = intervals_used(slot, INTERVALS_DONTFORK);
     for (uint32_t i = 0; i < used; i++) {
         uint64_t word = atomic_exchange(intervals_word(slot, INTERVALS_DONTFORK, i), 0);
-        if (word && layout_slot_of(interval_start(word)) != space_slot_index(space, slot))
+        if (word && layout_slot_of(interval_start(word)) != slot_index(space, slot))
             (void)intervals_unmark_dontfork(space, slot, interval_start(word), interval_end(word));
     }
 }
@@ -225,16 +224,16 @@ static void destroy_contexts(struct space_slot *slot)
 /* PRESENT -> ASKED -> GOING, or back to PRESENT if the memory is held. */
 static void try_reclaim(struct space *space, struct space_slot *owner)
 {
-    atomic_store(&owner->memory, MEMORY_ASKED);
+    atomic_store(&owner->memory, MEMORY_CHECKING);
     int held = is_held(space, owner);
-    atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_GOING);
+    atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_UNMAPPING);
     if (held)
         return;
     if ((owner->flags & ONESPACE_SPAWN_HOLD) || atomic_load(&owner->was_called))
-        exports_drop(space, owner);
+        exports_remove_all(space, owner);
     /* Threads of callers ran in its context until they had noticed its end. */
     if (atomic_load(&owner->was_called))
-        holds_drop(space, owner);
+        hold_release_all(space, owner);
 }
 
 /* By the unmapper. Adjacent ranges go in one call. A mapping that cannot be unmapped makes that
@@ -243,30 +242,30 @@ static void unmap_run(struct space *space, struct unmapper_run run)
 {
     for (unsigned i = run.first; i < run.first + run.count; i++)
         destroy_contexts(&space->slots[i]);
-    uint32_t begun = turn_begin(space);
+    uint32_t begun = map_throttle_begin(space);
     for (unsigned i = run.first; i < run.first + run.count; i++) {
         unmark_dontfork(space, &space->slots[i]);
         unmap_out_of_range(space, &space->slots[i]);
-        shared_drop(space, &space->slots[i]);
+        shared_mappings_release_all(space, &space->slots[i]);
     }
     int all = raw(__NR_munmap, layout_range(run.first), run.count * LAYOUT_RANGE) == 0;
     for (unsigned i = run.first; i < run.first + run.count; i++)
-        if (!all && holds_unmap(layout_range(i), LAYOUT_RANGE) != 0)
+        if (!all && memory_unmap(layout_range(i), LAYOUT_RANGE) != 0)
             atomic_store(&space->slots[i].memory, MEMORY_STUCK);
-    turn_end(space, begun);
+    map_throttle_end(space, begun);
 }
 
 /* Whether it is BROKEN is read before the memory is NONE: from then on a collector may free it. */
 static void finish(struct space *space, struct space_slot *owner)
 {
-    int is_broken = space_state(owner) == SLOT_BROKEN;
+    int is_broken = space_state(owner) == SLOT_ABORTING;
     if (atomic_load(&owner->memory) == MEMORY_STUCK)
         return;
     atomic_store(&owner->memory, MEMORY_NONE);
     if (is_broken)
-        space_free_slot(space, owner);
+        slot_free(space, owner);
     else
-        space_release_slot(owner);
+        slot_free_if_done(owner);
 }
 
 /* Frees the slots whose memory the unmapper has unmapped. */
@@ -278,10 +277,10 @@ static void finish_run(struct space *space, struct unmapper_run run)
 
 static int is_going(const struct space_slot *owner)
 {
-    return atomic_load(&owner->memory) == MEMORY_GOING;
+    return atomic_load(&owner->memory) == MEMORY_UNMAPPING;
 }
 
-void holds_wanted(struct space *space, struct space_slot *const *owners, unsigned count)
+void memory_release(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         try_reclaim(space, owners[i]);
@@ -291,16 +290,16 @@ void holds_wanted(struct space *space, struct space_slot *const *owners, unsigne
             continue;
         while (next < count && owners[next] == owners[next - 1] + 1 && is_going(owners[next]))
             next++;
-        struct unmapper_run run = {(uint16_t)space_slot_index(space, owners[first]),
+        struct unmapper_run run = {(uint16_t)slot_index(space, owners[first]),
                                    (uint16_t)(next - first), unmap_run, finish_run};
         unmapper_post(space, run);
     }
     /* So that memory is usually gone when a waiter learns of the end. */
-    unmapper_await(UNMAP_WAIT_NS);
+    unmapper_wait(UNMAP_WAIT_NS);
     unmapper_finish(space);
 }
 
-void holds_reclaim(struct space *space)
+void memory_reclaim(struct space *space)
 {
     unmapper_finish(space);
     if (!atomic_load(&space->holds_pending) || !atomic_exchange(&space->holds_changed, 0))
@@ -310,8 +309,8 @@ void holds_reclaim(struct space *space)
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
-        int gone = state >= SLOT_LEFT && state <= SLOT_BROKEN;
+        int gone = state >= SLOT_LEFT && state <= SLOT_ABORTING;
         if (gone && atomic_load(&slot->memory) == MEMORY_PRESENT)
-            holds_wanted(space, &slot, 1);
+            memory_release(space, &slot, 1);
     }
 }

@@ -1,7 +1,7 @@
 /* src/space/lock.c: see lock.h.
  *
  * A PI futex: the word is 0 or the owner's TID, with bits of the kernel's. */
-#include "space/lock.h"
+#include "space/locks.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -12,7 +12,7 @@
 
 static int try_lock(_Atomic uint32_t *lock, uint32_t from, uint32_t to)
 {
-    /* Acquire pairs with the release in space_unlock. */
+    /* Acquire pairs with the release in member_unlock. */
     return atomic_compare_exchange_strong_explicit(lock, &from, to, memory_order_acquire,
                                                    memory_order_relaxed);
 }
@@ -37,21 +37,21 @@ static void lock_contended(_Atomic uint32_t *lock, uint32_t me)
     }
 }
 
-uint64_t space_lock(struct space_slot *slot)
+uint64_t member_lock(struct space_slot *slot)
 {
     uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
     uint32_t me = (uint32_t)raw(__NR_gettid);
-    if (space_marked() && !try_lock(&slot->interpose.lock, 0, me))
+    if (process_in_space() && !try_lock(&slot->interpose.lock, 0, me))
         lock_contended(&slot->interpose.lock, me);
     return signals;
 }
 
-void space_unlock(struct space_slot *slot, uint64_t signals)
+void member_unlock(struct space_slot *slot, uint64_t signals)
 {
     _Atomic uint32_t *lock = &slot->interpose.lock;
     uint32_t me = atomic_load_explicit(lock, memory_order_relaxed) & FUTEX_TID_MASK;
-    if (space_marked() && !atomic_compare_exchange_strong_explicit(
-                              lock, &me, 0, memory_order_release, memory_order_relaxed))
+    if (process_in_space() && !atomic_compare_exchange_strong_explicit(
+                                  lock, &me, 0, memory_order_release, memory_order_relaxed))
         raw(__NR_futex, lock, FUTEX_UNLOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
     signals_set_mask(signals);
 }

@@ -1,5 +1,5 @@
 /* src/space/robust.c: the membership mark of a main thread, in its libc's own robust list. */
-#include "space/robust.h"
+#include "space/member.h"
 
 #include <linux/futex.h>
 
@@ -15,7 +15,7 @@ static int word_index(const struct space_robust *robust, long offset)
     return (int)(at / 4);
 }
 
-void robust_attach(struct space_slot *slot)
+void membership_mark_attach(struct space_slot *slot)
 {
     struct space_robust *robust = &slot->robust;
     struct robust_list_head *head = NULL;
@@ -37,7 +37,7 @@ void robust_attach(struct space_slot *slot)
     atomic_store_explicit(&robust->at, (uint32_t)index + 1, memory_order_release);
 }
 
-void robust_detach(struct space_slot *slot)
+void membership_mark_detach(struct space_slot *slot)
 {
     struct space_robust *robust = &slot->robust;
     struct robust_list_head *head = NULL;
@@ -55,7 +55,7 @@ void robust_detach(struct space_slot *slot)
     atomic_store(&robust->at, 0);
 }
 
-int robust_is_here(const struct space_slot *slot)
+int member_is_present(const struct space_slot *slot)
 {
     if (space_state(slot) != SLOT_RUNNING ||
         atomic_load_explicit(&slot->leaving, memory_order_acquire))

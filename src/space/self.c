@@ -1,7 +1,11 @@
 /* src/space/self.c: see self.h. */
-#include "space/self.h"
+#include "space/member.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <sys/auxv.h>
 
 /* Set once, by attach() or space_set_root; several threads may ask first at once, and then store
@@ -30,7 +34,7 @@ static void attach(void)
         return;
     const char *file = dladdr((void *)attach, &library) ? library.dli_fname : "libonespace";
     static _Atomic int has_warned; /* a program asks more than once */
-    if (!space_is_ours(space, atomic_exchange(&has_warned, 1) ? NULL : file))
+    if (!registry_matches(space, atomic_exchange(&has_warned, 1) ? NULL : file))
         return;
     publish(space, slot);
 }
@@ -42,7 +46,7 @@ struct space *space_mine(void)
         attach();
         space = atomic_load_explicit(&mine, memory_order_acquire);
     }
-    return space && space_marked() ? space : NULL;
+    return space && process_in_space() ? space : NULL;
 }
 
 struct space_slot *space_self(void)
@@ -50,7 +54,45 @@ struct space_slot *space_self(void)
     return space_mine() ? atomic_load_explicit(&self, memory_order_relaxed) : NULL;
 }
 
-int space_was_member(void)
+int forked_from_member(void)
 {
-    return atomic_load_explicit(&mine, memory_order_relaxed) && !space_marked();
+    return atomic_load_explicit(&mine, memory_order_relaxed) && !process_in_space();
+}
+
+/* Make this program's libc use atomic instructions.
+ *
+ * As long as a program has made no thread, its libc omits atomic instructions: glibc in mutexes
+ * that are not process-shared and in malloc, libstdc++ in the counts of std::shared_ptr. Tasks
+ * share memory without being threads of one another, so two such programs could both acquire a
+ * lock. Making one thread ends that for good: the libc then uses atomic instructions even when the
+ * thread has ended. */
+
+/* glibc 2.32 and later; others have no such shortcut. */
+extern char __libc_single_threaded __attribute__((weak));
+
+static void *nothing(void *argument)
+{
+    return argument;
+}
+
+int force_libc_locking(void)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all, mask;
+    if (!&__libc_single_threaded || !__libc_single_threaded)
+        return 0;
+    /* The program's signals must not be delivered to this thread. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 128 * 1024);
+    int error = pthread_create(&thread, &attr, nothing, NULL);
+    if (error == 0)
+        pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    /* Where threads are forbidden (a filter that answers clone3 with EPERM) this is no failure: the
+     * program cannot have threads of its own either. */
+    return error && error != EPERM ? -EAGAIN : 0;
 }

@@ -2,18 +2,18 @@
  *
  * A slot's id grows by the number of slots each time it is used, so slot = id mod slots: an id
  * finds its slot without a search, and a stale id finds nothing. Freestanding. */
-#include "space/slots.h"
+#include "space/member.h"
 
 #include "base/futex.h"
 #include "space/intervals.h"
 
-struct space_slot *space_slot(struct space *space, int32_t id)
+struct space_slot *slot_find(struct space *space, int32_t id)
 {
     if (id < 0)
         return NULL;
-    struct space_slot *slot = &space->slots[space_index(id)];
+    struct space_slot *slot = &space->slots[slot_index_of_id(id)];
     uint32_t state = space_state(slot);
-    if (state == SLOT_FREE || state == SLOT_CLAIMED || state == SLOT_BROKEN)
+    if (state == SLOT_FREE || state == SLOT_CLAIMED || state == SLOT_ABORTING)
         return NULL;
     return atomic_load_explicit(&slot->id, memory_order_relaxed) == id ? slot : NULL;
 }
@@ -81,14 +81,14 @@ static struct space_slot *claim_slot(struct space *space, uint32_t claimed)
     return NULL;
 }
 
-struct space_slot *space_claim(struct space *space, int32_t spawner)
+struct space_slot *slot_claim(struct space *space, int32_t spawner)
 {
     /* Should the spawner die between here and STARTING, the reaper finds the slot by the index of
      * the spawner's slot in it. */
-    struct space_slot *slot = claim_slot(space, SLOT_CLAIMED | space_index(spawner) << 8);
+    struct space_slot *slot = claim_slot(space, SLOT_CLAIMED | slot_index_of_id(spawner) << 8);
     if (!slot)
         return NULL;
-    uint32_t index = space_slot_index(space, slot);
+    uint32_t index = slot_index(space, slot);
     int32_t last = atomic_load(&slot->id);
     slot->spawner = spawner;
     atomic_store(&slot->id,
@@ -98,21 +98,21 @@ struct space_slot *space_claim(struct space *space, int32_t spawner)
     return slot;
 }
 
-void space_free_slot(struct space *space, struct space_slot *slot)
+void slot_free(struct space *space, struct space_slot *slot)
 {
-    uint32_t index = space_slot_index(space, slot), hint = atomic_load(&space->free_hint);
+    uint32_t index = slot_index(space, slot), hint = atomic_load(&space->free_hint);
     atomic_store(&slot->state, SLOT_FREE);
     while (index < hint && !atomic_compare_exchange_weak(&space->free_hint, &hint, index))
         ;
 }
 
-void space_release_slot(struct space_slot *slot)
+void slot_free_if_done(struct space_slot *slot)
 {
     uint32_t expected = SLOT_COLLECTED;
     if (atomic_load(&slot->memory) != MEMORY_NONE ||
-        !atomic_compare_exchange_strong(&slot->state, &expected, SLOT_BROKEN))
+        !atomic_compare_exchange_strong(&slot->state, &expected, SLOT_ABORTING))
         return;
-    space_free_slot(space_registry(), slot);
+    slot_free(space_registry(), slot);
 }
 
 static uint64_t microseconds(struct timeval time)
@@ -120,7 +120,7 @@ static uint64_t microseconds(struct timeval time)
     return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
 
-void space_note_times(struct space_slot *slot, const struct rusage *usage)
+void slot_set_cpu_times(struct space_slot *slot, const struct rusage *usage)
 {
     slot->user_us = microseconds(usage->ru_utime);
     slot->system_us = microseconds(usage->ru_stime);

@@ -1,5 +1,5 @@
 /* src/space/unmapper.c: see unmapper.h. Freestanding. */
-#include "space/unmapper.h"
+#include "space/member.h"
 
 #include <linux/sched.h>
 #include <sys/mman.h>
@@ -47,7 +47,7 @@ static void unmapper_main(void *argument)
     }
 }
 
-void unmapper_begin(void)
+void unmapper_init(void)
 {
     atomic_store(&posted, 0);
     atomic_store(&done, 0);
@@ -90,7 +90,7 @@ void unmapper_post(struct space *space, struct unmapper_run run)
     atomic_store(&done, at + 1);
 }
 
-void unmapper_await(uint64_t ns)
+void unmapper_wait(uint64_t ns)
 {
     uint32_t all = atomic_load(&posted), now = atomic_load(&done);
     uint64_t deadline = 0;

@@ -5,15 +5,15 @@
  * xpmem.h, with -errno for failures, tested in the order of the kernel module. Freestanding and
  * lock-free; only a process's first call makes system calls.
  *
- * A permit holds its segment's owner (space/holds.h): an attachment may be used until its permit is
- * released, whatever becomes of the owner. */
+ * A permit holds its segment's owner (space/member.h): an attachment may be used until its permit
+ * is released, whatever becomes of the owner. */
 #ifndef ONESPACE_XPMEM_CALLS_H
 #define ONESPACE_XPMEM_CALLS_H
 
-#include "task/hooks.h"
+#include "space/member.h"
 
 /* Put the operations into the registry, and empty a member's tables when it ends. */
-extern const struct layer_hooks xpmem_hooks;
+extern const struct member_hooks xpmem_hooks;
 
 int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int permit_type,
                   uintptr_t permit_value);

@@ -14,7 +14,7 @@
 #ifndef ONESPACE_XPMEM_ENTRIES_H
 #define ONESPACE_XPMEM_ENTRIES_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum entry_kind { ENTRY_SEGMENT, ENTRY_PERMIT };
 

@@ -6,7 +6,7 @@
 #ifndef ONESPACE_XPMEM_PERMISSION_H
 #define ONESPACE_XPMEM_PERMISSION_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* At the caller's first call: records its identity, and the slot of its process for look-ups. */
 void permission_introduce(struct space *space, struct space_slot *self);

@@ -256,8 +256,8 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
 
 
 def layout():
-    """The numbers of src/registry/layout.h as the documents write them."""
-    text = (ROOT / "src" / "registry" / "layout.h").read_text()
+    """The numbers of src/space/layout.h as the documents write them."""
+    text = (ROOT / "src" / "space" / "layout.h").read_text()
     gib = {name: int(value) for name, value in re.findall(r"LAYOUT_(\w+)\s+\((\d+) \* LAYOUT_GIB\)", text)}
     start = int(re.search(r"LAYOUT_REGION\s+UINT64_C\((0x[0-9a-f]+)\)", text)[1], 16) >> 30
     slots = int(re.search(r"LAYOUT_SLOTS\s+(\d+)", text)[1])

@@ -72,7 +72,7 @@ def test_every_layer_is_described():
 
 def test_every_header_of_the_registry_is_described():
     described = (ROOT / "docs/internals/registry.md").read_text()
-    for header in (ROOT / "src/registry").glob("*.h"):
+    for header in (ROOT / "src/space").glob("*.h"):
         assert f"`{relative(header)}`" in described, f"registry.md lacks {relative(header)}"
 
 

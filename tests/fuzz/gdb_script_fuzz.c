@@ -16,7 +16,7 @@
 #include "cmd/lib/output.h"
 #include "cmd/ps/show.h"
 #include "false_memory.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 enum { SLOT = 1 };
 #define SLOT_AT (LAYOUT_REGISTRY + offsetof(struct space, slots) + SLOT * sizeof(struct space_slot))

@@ -10,7 +10,8 @@
 #include "cmd/lib/output.h"
 #include "cmd/ps/show.h"
 #include "false_memory.h"
-#include "space/shared.h"
+#include "space/shared_mappings.h"
+#include "space/registry.h"
 
 #define SLOT(i)                                                                                    \
     {                                                                                              \
@@ -70,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const uint32_t mark = 1;
     struct ps_member member = false_memory_member();
     const struct ps_key key = {member.space, member.user, member.group};
-    struct shared_header header = space_header();
+    struct shared_header header = registry_header();
     struct ps_space space;
     if (size == 0)
         return 0;

@@ -1,4 +1,4 @@
-/* tests/models/group.pml: the group of numbered tasks and its barrier (src/space/group.h).
+/* tests/models/group.pml: the group of numbered tasks and its barrier (src/space/member.h).
  *
  * The default: two members wait in the barrier, one of them may be killed at any step, and the
  * reaper then takes it out of the group. Checked: each wait ends, with success only if all arrived.

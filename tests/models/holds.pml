@@ -1,4 +1,4 @@
-/* tests/models/holds.pml: holding an ended member's memory (src/space/holds.h), by N - 1 holders and the reaper.
+/* tests/models/holds.pml: holding an ended member's memory (src/space/member.h), by N - 1 holders and the reaper.
  * The first has a hold from the start and takes another; each gives back what it got, and the reaper looks again
  * whenever it is told so. Checked: memory is not unmapped while it is held, who holds it gets another hold, and in
  * the end, when nobody holds it, it is unmapped.

@@ -1,4 +1,4 @@
-/* tests/models/shared.pml: one entry of the table of shared mappings (src/space/shared.h). Tasks make it,
+/* tests/models/shared.pml: one entry of the table of shared mappings (src/space/shared_mappings.h). Tasks make it,
  * join it, make it their own and release it; DEATHS of them are killed between any two accesses to memory,
  * and a reaper goes on from there. Checked: what a living task uses is mapped, and when all tasks have
  * ended nothing is left. WITHOUT=1: nobody looks for users again after GOING; 2: who joins does not look at

@@ -1,7 +1,7 @@
 /* tests/registry/change.c: see change.h. */
 #include "change.h"
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 void change_abi(uint32_t abi)
 {

@@ -34,7 +34,7 @@
 
 #include "../lib/long.hpp"
 #include "onespace.h"
-#include "registry/layout.h"
+#include "space/layout.h"
 
 extern char **environ;
 

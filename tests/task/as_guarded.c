@@ -2,7 +2,7 @@
 #include "as_guarded.h"
 
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 void begin_as_guarded(void)
 {

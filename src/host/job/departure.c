@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 int departure_say(int id, const char *program, char *text, size_t size)
 {

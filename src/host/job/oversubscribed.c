@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/raw.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 static struct cpu_mask allowed; /* that some task may run on */
 static int tasks, cpu_count;

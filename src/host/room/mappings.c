@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "registry/layout.h"
+#include "space/layout.h"
 
 uint64_t mappings_allowed(void)
 {

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "host/room/cgroup.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* Looked at from three quarters of the limit on, and again when a sixteenth more is in use: reading
  * the sizes of all mappings of a large space takes a while. */

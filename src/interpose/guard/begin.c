@@ -11,7 +11,7 @@
 #include "base/raw.h"
 #include "interpose/guard/record.h"
 #include "interpose/memory/area.h"
-#include "registry/child.h"
+#include "space/child.h"
 
 /* Linux 6.12 and later write a signal's frame with the right to all memory. Before, a signal that
  * comes while another one's handler has not yet got the right to its stack ends the process. */
@@ -56,7 +56,7 @@ long guard_alloc_keys(struct space *space)
 long guard_init_slot(struct space *space, struct space_slot *slot)
 {
     const struct space_guard *guard = &space->guard;
-    unsigned index = space_slot_index(space, slot);
+    unsigned index = slot_index(space, slot);
     slot->guard_key = guard->keys[(index - 1) % atomic_load(&guard->count)];
     slot->guard_rights = (ARCH_RIGHTS_INITIAL & ~guard->no_access) |
                          (guard->no_write & ~ARCH_NO_WRITE(slot->guard_key));
@@ -74,7 +74,7 @@ void guard_set_key(const struct space_slot *slot, uintptr_t start, size_t size, 
 void guard_set_record_keys(const struct space_slot *slot)
 {
     enum { BOTH = PROT_READ | PROT_WRITE };
-    uintptr_t range = layout_range(space_slot_index(space_registry(), slot));
+    uintptr_t range = layout_range(slot_index(space_registry(), slot));
     guard_set_key(slot, slot->interpose.trampoline_data, ARCH_PAGE, BOTH);
     guard_set_key(slot, slot->child_record, CHILD_PAGES * ARCH_PAGE, BOTH);
     guard_set_key(slot, range + LAYOUT_GUARD, sizeof(struct guard_record), BOTH);

@@ -1,9 +1,10 @@
 /* src/interpose/guard/guard.h: guard mode: a task cannot write to another's memory by mistake.
  *
  * The task's own memory gets its protection key as it is mapped, its threads the rights for that
- * (registry/guard.h). The kernel enters every signal handler with the right to key 0 alone, which
- * not even the handler's stack has: so the kernel has our handler for all signals, and that gives
- * the task's rights before the program's runs. docs/internals/guard.md has what the kernel does.
+ * (space/interposition.h). The kernel enters every signal handler with the right to key 0 alone,
+ * which not even the handler's stack has: so the kernel has our handler for all signals, and that
+ * gives the task's rights before the program's runs. docs/internals/guard.md has what the kernel
+ * does.
  *
  * A task that is not guarded never runs any of this: a guarded one's trampolines name other
  * handlers (interpose_init_data). Where the CPU is of a kind without keys (ARCH_HAS_KEYS) none of
@@ -13,7 +14,7 @@
 
 #include <stddef.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 struct arch_patched_syscall;
 

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_INTERPOSE_GUARD_PLACE_H
 #define ONESPACE_INTERPOSE_GUARD_PLACE_H
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 enum { PLACE_NAME = 48 };
 

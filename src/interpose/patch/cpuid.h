@@ -3,7 +3,7 @@
 #define ONESPACE_INTERPOSE_CPUID_H
 
 #include "arch/trampoline.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 struct arch_cpuid;
 struct patch_sites;

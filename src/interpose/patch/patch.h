@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 /* What kind of code is patched, which decides what is looked for there (calls.h). */
 enum interpose_code { CODE_LDSO, CODE_LIBC, CODE_PROGRAM };

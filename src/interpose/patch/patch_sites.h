@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "registry/space.h"
+#include "space/registry.h"
 
 struct patch_sites {
     uint16_t count, left_out; /* kept; those that found the list full */

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "mpi/collectives/scratch.h"
-#include "registry/guard.h"
-#include "registry/space.h"
+#include "space/interposition.h"
+#include "space/registry.h"
 
 enum what { REDUCE, REDUCE_SCATTER, SCAN, EXSCAN };
 

@@ -19,7 +19,7 @@
 #include "mpi/group/shared.h"
 #include "mpi/group/space.h"
 #include "onespace.h"
-#include "registry/space.h"
+#include "space/registry.h"
 
 struct agreement_table { /* shared.h */
     struct barrier barrier;

@@ -9,7 +9,7 @@
 #include "mpi/types/types.h"
 
 /* The word that says that the program has opened CUDA's library: a task's own
- * (registry/interpose.h), else one that device_look has set. Written once; relaxed, like the word.
+ * (space/interposition.h), else one that device_look has set. Written once; relaxed, like the word.
  */
 extern const _Atomic uint32_t *_Atomic device_word;
 /* Finds the word. To be called when a window is created. Outside of a space, where no loading of

@@ -82,7 +82,7 @@ static size_t lay_out(const struct window_request *request, size_t *offsets)
     return at;
 }
 
-/* `sharing`: of guarded tasks MAP_SHARED, to which all may write (registry/guard.h). */
+/* `sharing`: of guarded tasks MAP_SHARED, to which all may write (space/interposition.h). */
 static int map_memory(struct memory *memory, int sharing, size_t align)
 {
     memory->mapped = memory->size + (sharing == MAP_SHARED ? align : 0);

@@ -1,0 +1,286 @@
+/* src/api/lookup.c: find a symbol of another task by reading its ELF tables.
+ *
+ * Never calls the task's own dlsym: that would run its ld.so on our thread, with our thread
+ * pointer. The tables may change or be unmapped while they are read, so every read is a system call
+ * on our own address space, which fails where a load would fault. */
+#include "onespace.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "base/raw.h"
+#include "elf/elf.h"
+#include "space/child.h"
+#include "space/registry.h"
+#include "space/member.h"
+
+enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_TIMEOUT_MS = 2000, LOAD_SLICE_MS = 20 };
+
+static int peek(uintptr_t from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)from, size};
+    return raw(__NR_process_vm_readv, getpid(), &local, 1, &remote, 1, 0) == (long)size ? 0
+                                                                                        : -EFAULT;
+}
+
+static int peek_string(uintptr_t from, char *to, size_t size)
+{
+    for (size_t done = 0; done + 1 < size;) {
+        size_t part = 256 - (from + done) % 256; /* never crosses a page */
+        if (part > size - 1 - done)
+            part = size - 1 - done;
+        if (peek(from + done, to + done, part) != 0)
+            return -EFAULT;
+        if (memchr(to + done, 0, part))
+            return 0;
+        done += part;
+    }
+    to[size - 1] = 0;
+    return 0;
+}
+
+struct object {
+    uintptr_t bias;
+    uintptr_t symbols, strings, gnu_hash, hash, versions;
+};
+
+/* ld.so has relocated the addresses in a dynamic section, or (read-only ones, and musl) not. */
+static uintptr_t absolute(uintptr_t bias, uintptr_t value)
+{
+    return value < bias ? bias + value : value;
+}
+
+static int read_object(uintptr_t bias, uintptr_t dynamic, struct object *object)
+{
+    Elf64_Dyn entry;
+    memset(object, 0, sizeof(*object));
+    object->bias = bias;
+    for (unsigned i = 0; i < 512; i++) {
+        if (peek(dynamic + i * sizeof(entry), &entry, sizeof(entry)) != 0)
+            return -EFAULT;
+        uintptr_t value = absolute(bias, entry.d_un.d_ptr);
+        if (entry.d_tag == DT_NULL)
+            return object->symbols && object->strings ? 0 : -ENOENT;
+        else if (entry.d_tag == DT_SYMTAB)
+            object->symbols = value;
+        else if (entry.d_tag == DT_STRTAB)
+            object->strings = value;
+        else if (entry.d_tag == DT_GNU_HASH)
+            object->gnu_hash = value;
+        else if (entry.d_tag == DT_HASH)
+            object->hash = value;
+        else if (entry.d_tag == DT_VERSYM)
+            object->versions = value;
+    }
+    return -ENOENT;
+}
+
+/* Whether symbol `index` is a definition, of the default version, of `name`. */
+static int matches(const struct object *object, uint32_t index, const char *name, Elf64_Sym *symbol)
+{
+    char text[512];
+    uint16_t version = 0;
+    if (peek(object->symbols + index * sizeof(*symbol), symbol, sizeof(*symbol)) != 0 ||
+        symbol->st_shndx == SHN_UNDEF ||
+        peek_string(object->strings + symbol->st_name, text, sizeof(text)) != 0 ||
+        strcmp(text, name) != 0)
+        return 0;
+    if (object->versions && peek(object->versions + index * 2, &version, 2) != 0)
+        return 0;
+    return !(version & 0x8000); /* hidden: an old version kept for old programs */
+}
+
+static uint32_t gnu_hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+static int find_gnu(const struct object *object, const char *name, Elf64_Sym *symbol)
+{
+    uint32_t head[4], index, chain,
+        hash = gnu_hash_of(name); /* buckets, first, bloom words, shift */
+    if (peek(object->gnu_hash, head, sizeof(head)) != 0 || head[0] == 0)
+        return 0;
+    uintptr_t buckets = object->gnu_hash + sizeof(head) + head[2] * sizeof(uint64_t);
+    uintptr_t chains = buckets + head[0] * sizeof(uint32_t);
+    if (peek(buckets + hash % head[0] * sizeof(uint32_t), &index, sizeof(index)) != 0 ||
+        index < head[1])
+        return 0;
+    for (unsigned steps = 0; steps < CHAIN_MAX; steps++, index++) {
+        if (peek(chains + (uintptr_t)(index - head[1]) * sizeof(chain), &chain, sizeof(chain)) != 0)
+            return 0;
+        if ((chain | 1) == (hash | 1) && matches(object, index, name, symbol))
+            return 1;
+        if (chain & 1)
+            return 0;
+    }
+    return 0;
+}
+
+static int find_sysv(const struct object *object, const char *name, Elf64_Sym *symbol)
+{
+    uint32_t head[2], hash = 0, index; /* buckets, chains */
+    for (const unsigned char *at = (const unsigned char *)name; *at; at++) {
+        hash = (hash << 4) + *at;
+        hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    if (peek(object->hash, head, sizeof(head)) != 0 || head[0] == 0)
+        return 0;
+    uintptr_t at = object->hash + sizeof(head) + hash % head[0] * sizeof(uint32_t);
+    for (uint32_t steps = 0; steps <= head[1]; steps++) {
+        if (peek(at, &index, sizeof(index)) != 0 || index == 0)
+            return 0;
+        if (matches(object, index, name, symbol))
+            return 1;
+        at = object->hash + sizeof(head) + (head[0] + (uintptr_t)index) * sizeof(uint32_t);
+    }
+    return 0;
+}
+
+static int result_of(uintptr_t bias, uint64_t value, uint64_t size, unsigned type, void **address,
+                     size_t *out_size)
+{
+    if (type == STT_TLS || type == STT_GNU_IFUNC)
+        return -ENOTSUP;
+    *address = (void *)(bias + value);
+    if (out_size)
+        *out_size = size;
+    return 0;
+}
+
+static int find_in_object(uintptr_t bias, uintptr_t dynamic, const char *name, void **address,
+                          size_t *size)
+{
+    struct object object;
+    Elf64_Sym symbol;
+    if (read_object(bias, dynamic, &object) != 0)
+        return -ENOENT;
+    if (!(object.gnu_hash && find_gnu(&object, name, &symbol)) &&
+        !(object.hash && find_sysv(&object, name, &symbol)))
+        return -ENOENT;
+    return result_of(bias, symbol.st_value, symbol.st_size, ELF64_ST_TYPE(symbol.st_info), address,
+                     size);
+}
+
+static int find_in_file(const char *path, uintptr_t bias, const char *name, void **address,
+                        size_t *size)
+{
+    uint64_t value, length;
+    unsigned type;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -ENOENT;
+    int result = elf_symbol(fd, name, &value, &length, &type);
+    close(fd);
+    return result < 0 ? -ENOENT : result_of(bias, value, length, type, address, size);
+}
+
+/* The first of the link maps that the task's ld.so publishes for debuggers, or 0. */
+static uintptr_t first_link_map(const struct space_slot *slot)
+{
+    void *found;
+    uintptr_t at = 0;
+    struct r_debug debug;
+    if (slot->link_map)
+        return slot->link_map;
+    uintptr_t bias = slot->interpreter_bias, dynamic = slot->interpreter_dynamic;
+    if (find_in_object(bias, dynamic, "_r_debug", &found, NULL) == 0)
+        at = (uintptr_t)found; /* glibc */
+    else if (find_in_object(bias, dynamic, "_dl_debug_addr", &found, NULL) == 0 &&
+             peek((uintptr_t)found, &at, sizeof(at)) != 0) /* musl: a pointer to it */
+        return 0;
+    if (!at || peek(at, &debug, sizeof(debug)) != 0)
+        return 0;
+    return (uintptr_t)debug.r_map;
+}
+
+static void name_program(const struct space_slot *slot, char *path, size_t size)
+{
+    const struct child *child = (const struct child *)slot->child_record;
+    path[0] = 0;
+    if (child)
+        (void)peek_string((uintptr_t)child->program, path, size); /* it may be unmapped by now */
+    else
+        snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
+}
+
+static int find_in_task(const struct space_slot *slot, const char *name, void **address,
+                        size_t *size)
+{
+    char path[PATH_MAX], program[PATH_MAX];
+    name_program(slot, program, sizeof(program));
+    int result = -ENOENT;
+    uintptr_t first = first_link_map(slot), at = first;
+    struct link_map map;
+    if (!first) /* a static program */
+        return find_in_file(program, slot->interpreter_bias, name, address, size);
+    for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT;
+         i++, at = (uintptr_t)map.l_next) {
+        if (peek(at, &map, sizeof(map)) != 0)
+            break;
+        result = find_in_object(map.l_addr, (uintptr_t)map.l_ld, name, address, size);
+    }
+    /* Programs export few symbols; their files often name the rest. */
+    at = first;
+    for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT;
+         i++, at = (uintptr_t)map.l_next) {
+        if (peek(at, &map, sizeof(map)) != 0 ||
+            peek_string((uintptr_t)map.l_name, path, sizeof(path)) != 0)
+            break;
+        result = find_in_file(at == first ? program : path, map.l_addr, name, address, size);
+    }
+    return result;
+}
+
+/* Waits until the task has loaded its libraries, or ended. Acquire, pairs with the agent's release
+ * store: the link maps that were complete for it are complete for us. */
+static void await_loaded(struct space *space, struct space_slot *slot, int id)
+{
+    uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
+    while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
+           slot_find(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
+           futex_now_ns() < deadline)
+        futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
+}
+
+/* The memory of a task that has ended stays mapped while it is held; we hold it while we look. */
+static int find_in_ended(struct space *space, struct space_slot *slot, int id, const char *symbol,
+                         void **address, size_t *size)
+{
+    if (slot == &space->slots[0] || hold_take(space, slot, space_self()) != 0)
+        return -ESRCH;
+    int result = slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
+    (void)hold_release(space, slot, space_self());
+    return result;
+}
+
+int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    if (!symbol || !*symbol || !address)
+        return -EINVAL;
+    struct space_slot *slot = slot_find(space, id);
+    if (!slot)
+        return -ESRCH;
+    int result = force_libc_locking();
+    if (result < 0)
+        return result;
+    if (slot_is_alive(space_state(slot)) && slot != &space->slots[0])
+        await_loaded(space, slot, id); /* half loaded, a later library's symbol might be found */
+    if (!slot_is_alive(space_state(slot)))
+        return find_in_ended(space, slot, id, symbol, address, size);
+    return slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
+}

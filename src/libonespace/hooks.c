@@ -1,9 +1,0 @@
-/* src/libonespace/hooks.c: the layers that take part in the life of a member. */
-#include "call/table.h"
-#include "insitu/ends.h"
-#include "task/hooks.h"
-#include "xpmem/calls.h"
-
-/* In this order: callers leave a member before anything that it had ends, and its channels end
- * before its XPMEM segments. */
-const struct layer_hooks *const layer_hooks[] = {&call_hooks, &insitu_hooks, &xpmem_hooks, NULL};

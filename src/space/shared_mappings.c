@@ -1,0 +1,349 @@
+/* src/space/shared_mappings.c: see shared.h for the protocol. Part of it runs in the reaper. */
+#include "space/shared_mappings.h"
+#include "space/registry.h"
+
+#include "base/hash.h"
+#include "base/page.h"
+#include "base/raw.h"
+
+struct window_size {
+    int first, count; /* entries */
+    uintptr_t start;
+    size_t size;
+};
+
+#define WINDOW_SIZE(name, pages, count)                                                            \
+    {SPACE_SHARED_##name, count, SHARED_START + SHARED_AT_##name * 2 * LAYOUT_MIB,                 \
+     (uint64_t)(pages)*ARCH_PAGE_MIN},
+
+static const struct window_size window_sizes[SPACE_SHARED_SIZES] = {SHARED_WINDOWS(WINDOW_SIZE)};
+
+static_assert(512 * ARCH_PAGE_MIN == 2 * LAYOUT_MIB, "as SHARED_WINDOWS has it");
+
+static struct space_shared_mapping *entry_of(struct space *space, int index)
+{
+    return &space->shared.mappings[index];
+}
+
+static const struct window_size *size_of(int index)
+{
+    const struct window_size *size = window_sizes;
+    while (index >= size->first + size->count)
+        size++;
+    return size;
+}
+
+uintptr_t shared_window_start(int index)
+{
+    const struct window_size *size = size_of(index);
+    return size->start + (size_t)(index - size->first) * size->size;
+}
+
+uintptr_t shared_window_end(int index)
+{
+    return shared_window_start(index) + size_of(index)->size;
+}
+
+int shared_window_index(uintptr_t address)
+{
+    const struct window_size *size = window_sizes;
+    while (address >= size->start + (size_t)size->count * size->size)
+        size++;
+    return size->first + (int)((address - size->start) / size->size);
+}
+
+int shared_window_class(int size, int *first)
+{
+    *first = window_sizes[size].first;
+    return window_sizes[size].count;
+}
+
+/* Where mappings of that size may lie: behind them a page stays free, as no program expects that
+ * another mapping follows. Where pages are larger than 4 KiB only larger windows begin with a page.
+ * SPACE_SHARED_SIZES: nowhere. */
+static int smallest_for(size_t size)
+{
+    int s = 0;
+    while (s < SPACE_SHARED_SIZES &&
+           (window_sizes[s].size % ARCH_PAGE || size > window_sizes[s].size - ARCH_PAGE))
+        s++;
+    return s;
+}
+
+/* Behind the last entry of a size that was ever used. */
+static int end_of(const struct space *space, int size)
+{
+    return window_sizes[size].first + (int)atomic_load(&space->shared.reach[size]);
+}
+
+static uint64_t hash_of(const struct space_shared_key *key)
+{
+    return hash_bytes(HASH_SEED, key, sizeof(*key)) | 1; /* 0 is nobody's */
+}
+
+static int is_same(const struct space_shared_key *a, const struct space_shared_key *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->offset == b->offset &&
+           a->size == b->size && a->prot == b->prot && a->may_write == b->may_write;
+}
+
+static _Atomic uint64_t *word_of(struct space_shared_mapping *entry, unsigned slot)
+{
+    return &entry->users[slot / 64];
+}
+
+static uint64_t bit_of(unsigned slot)
+{
+    return UINT64_C(1) << slot % 64;
+}
+
+static unsigned count_users(const struct space_shared_mapping *entry)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < LAYOUT_SLOTS / 64; i++)
+        for (uint64_t word = atomic_load(&entry->users[i]); word; word &= word - 1)
+            count++;
+    return count;
+}
+
+static uint32_t state_by(enum shared_state state, unsigned slot)
+{
+    return (uint32_t)state | slot << SHARED_STATE_BITS;
+}
+
+/* The whole window: of a task's own entry anything may lie there. */
+static void unmap_window(struct space *space, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    atomic_store(&space->shared.hashes[index], 0);
+    long result = raw(__NR_munmap, shared_window_start(index), size_of(index)->size);
+    atomic_store(&entry->state, result == 0 ? SHARED_FREE : SHARED_STUCK);
+}
+
+static void unmap_if_unused(struct space *space, int index, unsigned slot)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    while (count_users(entry) == 0) {
+        uint32_t live = SHARED_LIVE;
+        if (!atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_UNMAPPING, slot)))
+            return; /* another is about it, or there is nothing to unmap */
+        if (count_users(entry) == 0) {
+            unmap_window(space, index);
+            return;
+        }
+        atomic_store(&entry->state, SHARED_LIVE);
+    }
+}
+
+static void clear_user(struct space *space, unsigned slot, int index)
+{
+    atomic_fetch_and(word_of(entry_of(space, index), slot), ~bit_of(slot));
+    unmap_if_unused(space, index, slot);
+}
+
+static int try_join(struct space *space, unsigned slot, int index,
+                    const struct space_shared_key *key)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    if (atomic_fetch_or(word_of(entry, slot), bit_of(slot)) & bit_of(slot))
+        return 0;
+    if (atomic_load(&entry->state) == SHARED_LIVE && is_same(&entry->key, key))
+        return 1;
+    clear_user(space, slot, index);
+    return 0;
+}
+
+/* The first entry from `from` on whose mapping has that key's hash, or -1. */
+static int next_alike(const struct space *space, const struct space_shared_key *key, int from)
+{
+    uint64_t hash = hash_of(key);
+    for (int s = smallest_for(key->size); s < SPACE_SHARED_SIZES; s++) {
+        int i = from > window_sizes[s].first ? from : window_sizes[s].first;
+        for (int end = end_of(space, s); i < end; i++)
+            if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash)
+                return i;
+    }
+    return -1;
+}
+
+static int join_below(struct space *space, unsigned slot, int end,
+                      const struct space_shared_key *key)
+{
+    for (int i = next_alike(space, key, 0); i >= 0 && i < end; i = next_alike(space, key, i + 1))
+        if (try_join(space, slot, i, key))
+            return i;
+    return -1;
+}
+
+/* Before its first bit or entry: the reaper looks for them only then. */
+static void note_use(struct space_slot *self)
+{
+    if (!atomic_load(&self->has_shared))
+        atomic_store(&self->has_shared, 1);
+}
+
+uintptr_t shared_mapping_join(struct space *space, struct space_slot *self,
+                              const struct space_shared_key *key)
+{
+    note_use(self);
+    int index = join_below(space, slot_index(space, self), SPACE_SHARED_MAX, key);
+    return index < 0 ? 0 : shared_window_start(index);
+}
+
+static void raise_reach(_Atomic uint32_t *reach, uint32_t to)
+{
+    uint32_t seen = atomic_load(reach);
+    while (seen < to && !atomic_compare_exchange_weak(reach, &seen, to))
+        ;
+}
+
+/* The reaper looks for the claims of a dead task below the reach, so this is raised first. */
+static int try_claim(struct space *space, unsigned slot, int size, int number)
+{
+    int index = window_sizes[size].first + number;
+    _Atomic uint32_t *state = &entry_of(space, index)->state;
+    uint32_t unused = SHARED_FREE;
+    if (atomic_load_explicit(&space->shared.hashes[index], memory_order_relaxed) ||
+        atomic_load_explicit(state, memory_order_relaxed) != SHARED_FREE)
+        return -1;
+    raise_reach(&space->shared.reach[size], (uint32_t)number + 1);
+    return atomic_compare_exchange_strong(state, &unused, state_by(SHARED_FILLING, slot)) ? index
+                                                                                          : -1;
+}
+
+static int claim(struct space *space, unsigned slot, size_t size)
+{
+    int index = -1;
+    for (int s = smallest_for(size); index < 0 && s < SPACE_SHARED_SIZES; s++)
+        for (int i = 0; index < 0 && i < window_sizes[s].count; i++)
+            index = try_claim(space, slot, s, i);
+    return index;
+}
+
+static int count_alike(const struct space *space, const struct space_slot *self,
+                       const struct space_shared_key *key)
+{
+    int count = 0;
+    for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1))
+        count += shared_mapping_has_user(space, self, i);
+    return count;
+}
+
+int shared_mapping_create(struct space *space, struct space_slot *self,
+                          const struct space_shared_key *key, uintptr_t *start)
+{
+    note_use(self);
+    if (count_alike(space, self, key) >= SHARED_MAX_DUPLICATES)
+        return -1;
+    int index = claim(space, slot_index(space, self), key->size);
+    if (index < 0)
+        return -1;
+    entry_of(space, index)->key = *key;
+    *start = shared_window_start(index);
+    return index;
+}
+
+void shared_mapping_cancel(struct space *space, int index)
+{
+    atomic_store(&entry_of(space, index)->state, SHARED_FREE);
+}
+
+uintptr_t shared_mapping_publish(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    struct space_shared_key key = entry->key;
+    unsigned slot = slot_index(space, self);
+    atomic_fetch_or(word_of(entry, slot), bit_of(slot));
+    atomic_store(&space->shared.hashes[index], hash_of(&key));
+    atomic_store(&entry->state, SHARED_LIVE);
+    /* Of two that were published at the same time, the later sees the earlier; if both see one
+     * another, the first in the table stays. */
+    int other = join_below(space, slot, index, &key);
+    if (other < 0)
+        return shared_window_start(index);
+    clear_user(space, slot, index);
+    return shared_window_start(other);
+}
+
+int shared_mapping_has_user(const struct space *space, const struct space_slot *slot, int index)
+{
+    unsigned number = slot_index(space, slot);
+    return (atomic_load(&space->shared.mappings[index].users[number / 64]) & bit_of(number)) != 0;
+}
+
+unsigned extra_attachments(const struct space *space, const struct space_shared_key *key)
+{
+    unsigned more = 0;
+    for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1)) {
+        unsigned users = count_users(&space->shared.mappings[i]);
+        more += users ? users - 1 : 0;
+    }
+    return more;
+}
+
+int shared_mapping_is_exclusive(const struct space *space, int index)
+{
+    uint32_t state = atomic_load(&space->shared.mappings[index].state);
+    return (state & ((1u << SHARED_STATE_BITS) - 1)) == SHARED_EXCLUSIVE;
+}
+
+int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    unsigned slot = slot_index(space, self);
+    uint32_t live = SHARED_LIVE, own = state_by(SHARED_EXCLUSIVE, slot);
+    if (atomic_load(&entry->state) == own)
+        return 1;
+    if (count_users(entry) != 1 ||
+        !atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_UNMAPPING, slot)))
+        return 0;
+    if (count_users(entry) != 1) {
+        atomic_store(&entry->state, SHARED_LIVE);
+        return 0;
+    }
+    atomic_store(&space->shared.hashes[index], 0);
+    atomic_store(&entry->state, own);
+    return 1;
+}
+
+void shared_mapping_release(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    unsigned slot = slot_index(space, self);
+    uint32_t own = state_by(SHARED_EXCLUSIVE, slot);
+    if (!atomic_compare_exchange_strong(&entry->state, &own, state_by(SHARED_UNMAPPING, slot))) {
+        clear_user(space, slot, index);
+        return;
+    }
+    atomic_fetch_and(word_of(entry, slot), ~bit_of(slot));
+    unmap_window(space, index);
+}
+
+/* Ends what the task was doing with an entry when it died, but for unmapping one that is unused. */
+static void finish_dead(struct space *space, unsigned slot, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    uint32_t state = atomic_load(&entry->state);
+    if (state == state_by(SHARED_UNMAPPING, slot) && atomic_load(&space->shared.hashes[index])) {
+        atomic_store(&entry->state, SHARED_LIVE); /* nothing was unmapped yet */
+    } else if (state == state_by(SHARED_FILLING, slot) ||
+               state == state_by(SHARED_EXCLUSIVE, slot) ||
+               state == state_by(SHARED_UNMAPPING, slot)) {
+        atomic_fetch_and(word_of(entry, slot), ~bit_of(slot));
+        unmap_window(space, index);
+    }
+}
+
+void shared_mappings_release_all(struct space *space, struct space_slot *slot)
+{
+    if (!atomic_load(&slot->has_shared))
+        return;
+    unsigned number = slot_index(space, slot);
+    for (int s = 0; s < SPACE_SHARED_SIZES; s++)
+        for (int i = window_sizes[s].first, end = end_of(space, s); i < end; i++) {
+            finish_dead(space, number, i);
+            if (shared_mapping_has_user(space, slot, i))
+                atomic_fetch_and(word_of(entry_of(space, i), number), ~bit_of(number));
+            unmap_if_unused(space, i, number); /* it may have died between its bit and this */
+        }
+}

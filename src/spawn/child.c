@@ -1,0 +1,334 @@
+/* src/spawn/child.c: the first steps of a task, before its program.
+ *
+ * Freestanding. Until it enters its program, the child runs the root's or the spawner's code
+ * without a thread pointer of its own. All signals are blocked, so that no other program's handler
+ * runs here. */
+#include "spawn/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "arch/remote_call.h"
+#include "arch/syscall.h"
+#include "arch/keys.h"
+#include "base/raw.h"
+#include "base/futex.h"
+#include "base/proc.h"
+#include "interpose/guard/guard.h"
+#include "interpose/signals.h"
+#include "interpose/thread_mode.h"
+#include "onespace.h"
+#include "space/member.h"
+
+#ifndef CLONE_CLEAR_SIGHAND
+#define CLONE_CLEAR_SIGHAND 0x100000000ULL
+#endif
+
+static _Noreturn void fail(struct child *child, enum child_stage stage, long error)
+{
+    atomic_store(&child->slot->child_stage, stage);
+    atomic_store_explicit(&child->slot->child_result, (int32_t)error, memory_order_release);
+    futex_wake(&child->slot->child_result, INT32_MAX);
+    if (child->flags & ONESPACE_SPAWN_THREAD)
+        thread_mode_exit(child->slot, 127);
+    for (;;)
+        raw(__NR_exit_group, 127);
+}
+
+static void default_handlers(void)
+{
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
+        struct space_sigaction action, none = {.handler = (uintptr_t)SIG_DFL};
+        if (raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) == 0 &&
+            action.handler > (uintptr_t)SIG_IGN)
+            raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
+    }
+}
+
+static void set_ignored(const struct child *child)
+{
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
+        uint64_t bit = signal_bit(signal);
+        struct space_sigaction action = {.handler =
+                                             (uintptr_t)(child->ignore & bit ? SIG_IGN : SIG_DFL)};
+        if ((child->ignore | child->unignore) & bit)
+            raw(__NR_rt_sigaction, signal, &action, NULL, ARCH_SIGNAL_SET_BYTES);
+    }
+}
+
+/* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
+static void close_on_exec_by_number(void)
+{
+    unsigned end = descriptors_limit();
+    for (unsigned fd = 0; fd < end; fd++)
+        if (raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
+            raw(__NR_close, fd);
+}
+
+static void close_if_marked(void *context, int fd, int directory)
+{
+    (void)context;
+    if (fd != directory && raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
+        raw(__NR_close, fd);
+}
+
+/* How many descriptors are open, or 0 where the kernel does not say (before Linux 6.2). */
+static long count_descriptors(void)
+{
+    struct stat status;
+    return raw(__NR_newfstatat, AT_FDCWD, "/proc/self/fd", &status, 0) == 0 ? status.st_size : 0;
+}
+
+/* Trying the numbers is cheaper than reading the directory, unless they are sparse. */
+static void close_on_exec(void)
+{
+    enum { TRIES = 256 };
+    long left = count_descriptors();
+    for (int fd = 0; left > 0 && fd < TRIES; fd++) {
+        long flags = raw(__NR_fcntl, fd, F_GETFD);
+        left -= flags >= 0;
+        if (flags == FD_CLOEXEC)
+            raw(__NR_close, fd);
+        if (left == 0)
+            return;
+    }
+    if (proc_each_number("/proc/self/fd", close_if_marked, NULL) != 0)
+        close_on_exec_by_number();
+}
+
+static int is_target(const struct child *child, int fd)
+{
+    for (uint32_t i = 0; i < child->fd_count; i++)
+        if (child->fds[i].target == fd)
+            return 1;
+    return 0;
+}
+
+/* Copies a source to a free number that is no target, the lowest from *next on. */
+static int copy_aside(struct child *child, int source, int *next)
+{
+    for (;;) {
+        long copy = raw(__NR_fcntl, source, F_DUPFD_CLOEXEC, *next);
+        if (copy < 0)
+            fail(child, CHILD_DESCRIPTORS, copy);
+        *next = (int)copy + 1;
+        if (!is_target(child, (int)copy))
+            return (int)copy;
+        raw(__NR_close, copy);
+    }
+}
+
+/* Copies first what a target would overwrite: no number above the targets need be free, since a
+ * program may have a descriptor right below its limit. */
+static void map_descriptors(struct child *child)
+{
+    int next = 0;
+    for (uint32_t i = 0; i < child->fd_count; i++)
+        if (is_target(child, child->fds[i].source))
+            child->fds[i].source = copy_aside(child, child->fds[i].source, &next);
+    if (child->directory >= 0) {
+        long result = raw(__NR_fchdir, child->directory);
+        if (result < 0)
+            fail(child, CHILD_DIRECTORY, result);
+    }
+    for (uint32_t i = 0; i < child->fd_count; i++) {
+        long result = raw(__NR_dup3, child->fds[i].source, child->fds[i].target, 0);
+        if (result < 0)
+            fail(child, CHILD_DESCRIPTORS, result);
+    }
+}
+
+/* The lowest target from `fd` on, or ~0u. */
+static unsigned next_target(const struct child *child, unsigned fd)
+{
+    unsigned next = ~0u;
+    for (uint32_t i = 0; i < child->fd_count; i++)
+        if ((unsigned)child->fds[i].target >= fd && (unsigned)child->fds[i].target < next)
+            next = (unsigned)child->fds[i].target;
+    return next;
+}
+
+static void close_unlisted(const struct child *child)
+{
+    for (unsigned fd = 0, target;; fd = target + 1) {
+        target = next_target(child, fd);
+        if (target > fd)
+            descriptors_close_range(fd, target == ~0u ? target : target - 1);
+        if (target == ~0u)
+            return;
+    }
+}
+
+static void set_descriptors(struct child *child)
+{
+    if (child->fd_count || child->directory >= 0)
+        map_descriptors(child);
+    if (child->flags & ONESPACE_SPAWN_CLOSE_FDS)
+        close_unlisted(child);
+    else if (!child->before) /* `before` may use them: see run_before */
+        close_on_exec();
+}
+
+static void set_limits(struct child *child)
+{
+    for (unsigned i = 0; i < CHILD_LIMITS; i++) {
+        if (!(child->limit_mask & 1u << i))
+            continue;
+        long result = raw(__NR_prlimit64, 0, i, &child->limits[i], NULL);
+        if (result < 0)
+            fail(child, CHILD_LIMIT, result);
+    }
+}
+
+static void set_scheduling(struct child *child)
+{
+    if (child->nice != INT32_MIN)
+        raw(__NR_setpriority, PRIO_PROCESS, 0, child->nice); /* as nice(1): best effort */
+    if (child->cpu_bytes) {
+        long result = raw(__NR_sched_setaffinity, 0, child->cpu_bytes, child->cpus);
+        if (result < 0)
+            fail(child, CHILD_AFFINITY, result);
+    }
+    if (child->policy_mode >= 0)
+        raw(__NR_set_mempolicy, child->policy_mode, child->policy_nodes, 1024);
+}
+
+static void set_group(struct child *child)
+{
+    long result = 0;
+    if (child->flags & ONESPACE_SPAWN_SESSION)
+        result = raw(__NR_setsid);
+    else if (child->flags & ONESPACE_SPAWN_GROUP)
+        result = raw(__NR_setpgid, 0, 0);
+    if (result < 0)
+        fail(child, CHILD_GROUP, result);
+}
+
+static void set_thread_pointer(uintptr_t pointer)
+{
+    arch_set_thread_pointer(pointer, 1);
+}
+
+/* An error number of either sign as -errno; -ECANCELED for what is no error number. */
+static long error_of(long error)
+{
+    return raw_failed(error) ? error : raw_failed(-error) ? -error : -ECANCELED;
+}
+
+/* Calls the spawner's function with the thread pointer of the spawning thread, which waits for us
+ * with all signals blocked. Of its changes to signals and descriptors those remain that remain
+ * across execve. */
+static void run_before(struct child *child)
+{
+    signals_set_mask(child->signal_mask);
+    set_thread_pointer(child->thread_pointer);
+    int error = child->before(child->before_argument);
+    set_thread_pointer(0);
+    child->signal_mask = signals_set_mask(SIGNAL_MASK_ALL);
+    if (error)
+        fail(child, CHILD_BEFORE, error_of(error));
+    if (child->flags & ONESPACE_SPAWN_THREAD)
+        return; /* handlers and descriptors are the process's */
+    default_handlers();
+    close_on_exec();
+}
+
+/* Sets what a process does not share with its parent. */
+static void become_process(struct child *child)
+{
+    raw(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
+    if (raw(__NR_getppid) != child->reaper_pid) /* the reaper died before prctl */
+        fail(child, CHILD_CLONE, -EOWNERDEAD);
+    if (child->default_handlers)
+        default_handlers();
+    set_ignored(child);
+    set_group(child);
+    set_descriptors(child);
+    if (child->umask >= 0)
+        raw(__NR_umask, child->umask);
+    set_limits(child);
+}
+
+void child_main(void *argument)
+{
+    struct child *child = argument;
+    struct space_slot *slot = child->slot;
+    atomic_store(&slot->pid, (int32_t)raw(__NR_getpid));
+    set_thread_pointer(0); /* the spawner's until now */
+    raw(__NR_prctl, PR_SET_NAME, child->name);
+    if (child->flags & ONESPACE_SPAWN_THREAD)
+        thread_mode_install_handler();
+    else
+        become_process(child);
+    set_scheduling(child);
+    if (child->before)
+        run_before(child);
+    if (!(child->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD)))
+        interpose_install_fault_handlers(slot);
+    if (ARCH_HAS_KEYS && slot->guard_key)
+        guard_install_handlers(slot);
+    if (child->is_static) /* else the agent does it when ld.so has loaded the program */
+        debugger_link(child->space, slot, child->program, slot->interpreter_bias,
+                      slot->interpreter_dynamic, 0);
+    if (!child->reaper_announces)
+        child_report_started(slot);
+    if (ARCH_HAS_KEYS)
+        guard_apply_rights(slot);
+    signals_set_mask(child->signal_mask);
+    arch_enter_program(child->stack_pointer, child->entry);
+}
+
+void child_report_started(struct space_slot *slot)
+{
+    uint32_t starting = SLOT_STARTING;
+    atomic_compare_exchange_strong(&slot->state, &starting, SLOT_RUNNING);
+    atomic_store_explicit(&slot->child_result, 1, memory_order_release);
+    futex_wake(&slot->child_result, INT32_MAX);
+}
+
+/* A thread of the caller's process. */
+static long clone_thread(const struct child *child, void *stack, int32_t *pid_word)
+{
+    atomic_store(&child->space->had_threads, 1);
+    futex_bump(&child->space->events); /* the reaper watches from now on */
+    return arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                          CLONE_SYSVSEM | CLONE_PARENT_SETTID,
+                      stack, pid_word);
+}
+
+long child_clone(struct child *child, int as_sibling)
+{
+    struct space_slot *slot = child->slot;
+    uint64_t flags = CLONE_VM | CLONE_PARENT_SETTID | (as_sibling ? CLONE_PARENT : 0);
+    uint64_t exit_signal = as_sibling ? 0 : SIGCHLD; /* a sibling inherits the spawner's */
+    void *stack = arch_push_call(child->stack_pointer, child_main, child);
+    uintptr_t stack_low = (uintptr_t)stack - CHILD_FREE;
+    /* The kernel stores the pid before the child can run or die, so the reaper always finds the
+     * slot of a process that it reaps. STARTING without a pid means that the spawner died before
+     * clone. The page has to be there by then: a store that must wait for it is left out when the
+     * spawner is killed (api/mappings.c).
+     */
+    _Atomic int32_t *pid_word = &child->space->pids[slot_index(child->space, slot)];
+    atomic_store(pid_word, 0);
+    struct clone_args arguments = {
+        .flags = flags | CLONE_CLEAR_SIGHAND,
+        .parent_tid = (uint64_t)(uintptr_t)pid_word,
+        .exit_signal = exit_signal,
+        .stack = stack_low,
+        .stack_size = CHILD_FREE,
+    };
+    child->default_handlers = 0;
+    atomic_store_explicit(&slot->state, SLOT_STARTING, memory_order_release);
+    if (child->flags & ONESPACE_SPAWN_THREAD)
+        return clone_thread(child, stack, (int32_t *)pid_word);
+    long pid = arch_clone3(&arguments, sizeof(arguments));
+    if (pid == -ENOSYS || pid == -EINVAL || pid == -EPERM || pid == -E2BIG) {
+        child->default_handlers = 1; /* before Linux 5.5, or forbidden in a container */
+        pid = arch_clone(flags | exit_signal, stack, (int32_t *)pid_word);
+    }
+    return pid;
+}

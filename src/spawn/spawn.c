@@ -1,0 +1,279 @@
+/* src/spawn/spawn.c: onespace_spawn, from the program's name to a task that runs it.
+ *
+ * The caller does everything that can fail before the kernel task exists (prepare.c); until then
+ * undo() reverts all of it. Then the caller (a task) or the reaper (for the root) clones, and the
+ * caller waits until the child has entered the program or reported why it could not. */
+#include "onespace.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "base/raw.h"
+#include "interpose/guard/guard.h"
+#include "space/member.h"
+#include "spawn/spawn.h"
+#include "spawn/internal.h"
+
+extern char **environ;
+
+#define ALL_FLAGS                                                                                  \
+    (ONESPACE_SPAWN_DETACHED | ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP |                   \
+     ONESPACE_SPAWN_HEAP_TUNED | ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_TOGETHER |           \
+     ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
+     ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS | ONESPACE_SPAWN_COLLECTIVES |      \
+     ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD |            \
+     ONESPACE_SPAWN_GUARD_REPORT)
+
+/* What a guarded task cannot be. A program that is not interposed maps memory without its key, a
+ * thread has its process's handlers, and a call needs the rights of two members. */
+#define UNGUARDED_FLAGS (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_CALLS)
+
+/* Writes the message, if the caller wants one, and returns `error`. */
+static int fail(const struct onespace_spawn_attr *attr, int error, const char *file,
+                const char *what, const char *fix)
+{
+    if (attr->message && attr->message_size)
+        snprintf(attr->message, attr->message_size, "%s: %s%s%s", file, what,
+                 fix && *fix ? ": " : "", fix ? fix : "");
+    return error;
+}
+
+/* What a thread shares with its process cannot be set for the thread alone. */
+static int check_thread_attr(const struct onespace_spawn_attr *attr)
+{
+    unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |
+                          ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_CALLS;
+    return (attr->flags & impossible) || attr->fd_count || attr->directory >= 0 ||
+                   attr->umask >= 0 || attr->limits || attr->ignored_signals
+               ? -EINVAL
+               : 0;
+}
+
+static int check_attr(const struct onespace_spawn_attr *given, struct onespace_spawn_attr *attr)
+{
+    static const struct onespace_spawn_attr defaults = ONESPACE_SPAWN_ATTR_INIT;
+    *attr = defaults;
+    if (given && given->size != sizeof(*given))
+        return -EINVAL;
+    if (given)
+        *attr = *given;
+    if ((attr->flags & ~ALL_FLAGS) || attr->fd_count > CHILD_FDS_MAX ||
+        (attr->fd_count && !attr->fds) || attr->number < -1 ||
+        (attr->number >= 0 && attr->number >= attr->ntasks) || attr->ntasks > ONESPACE_TASKS_MAX ||
+        attr->stack_size > LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD)
+        return -EINVAL;
+    for (size_t i = 0; i < attr->fd_count; i++)
+        if (attr->fds[i].source < 0 || attr->fds[i].target < 0)
+            return -EINVAL;
+    if ((attr->flags & ONESPACE_SPAWN_GUARD_REPORT) && !(attr->flags & ONESPACE_SPAWN_GUARD))
+        return -EINVAL;
+    if ((attr->flags & ONESPACE_SPAWN_GUARD) && (attr->flags & UNGUARDED_FLAGS))
+        return -EINVAL;
+    return attr->flags & ONESPACE_SPAWN_THREAD ? check_thread_attr(attr) : 0;
+}
+
+/* Only the agent can make a task serve calls. */
+static int check_calls(const struct spawn *spawn, struct elf_problem *problem)
+{
+    if (!(spawn->attr.flags & ONESPACE_SPAWN_CALLS) ||
+        (spawn->program.interpreter_path[0] && agent_path()))
+        return 0;
+    strcpy(problem->reason, "cannot serve calls");
+    strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
+    return -ENOTSUP;
+}
+
+/* Finds the function that is to run in place of main, before there is anything to undo. */
+static int find_start(struct spawn *spawn, struct elf_problem *problem)
+{
+    const char *name = spawn->attr.start;
+    uint64_t size;
+    unsigned type = 0;
+    if (!name)
+        return check_calls(spawn, problem);
+    int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);
+    int result = fd < 0 ? -errno : elf_symbol(fd, name, &spawn->start, &size, &type);
+    if (fd >= 0)
+        close(fd);
+    if (result == 0 && type != STT_FUNC)
+        result = -ENOSYS;
+    snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
+    strcpy(problem->fix, "name a function of the program itself, and do not strip it or link it "
+                         "with -rdynamic");
+    if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
+        result = -ENOSYS;
+        strcpy(problem->reason, "cannot start at a function");
+        strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
+    }
+    if (result == 0)
+        result = check_calls(spawn, problem);
+    return result == -ENOENT ? -ENOSYS : result;
+}
+
+/* A guarded task's children are guarded as it is. The root allocates the keys for its first such
+ * task, and may write to all of them from then on, on the threads that spawn them. 0 or -errno. */
+static int prepare_guard(struct spawn *spawn)
+{
+    unsigned both = ONESPACE_SPAWN_GUARD | ONESPACE_SPAWN_GUARD_REPORT;
+    if (spawn->self->guard_key)
+        spawn->attr.flags |= spawn->self->flags & both;
+    if (!(spawn->attr.flags & ONESPACE_SPAWN_GUARD))
+        return 0;
+    if (spawn->attr.flags & UNGUARDED_FLAGS) /* check_attr has seen what the caller itself asked */
+        return fail(&spawn->attr, -EINVAL, spawn->program.path,
+                    "would be guarded, since the task that spawns it is",
+                    "leave ONESPACE_SPAWN_NO_INTERPOSE, _THREAD and _CALLS out");
+    if (spawn->self != &spawn->space->slots[0])
+        return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
+    long result = ARCH_HAS_KEYS ? guard_alloc_keys(spawn->space) : -ENOTSUP;
+    if (result == 0)
+        guard_open(&spawn->space->guard);
+    if (result < 0)
+        return fail(&spawn->attr, (int)result, spawn->program.path, "cannot be guarded",
+                    result == -ENOTSUP  ? "this CPU has no protection keys"
+                    : result == -ENOSYS ? "the kernel does not use the CPU's protection keys"
+                                        : "this program has all protection keys");
+    return 0;
+}
+
+static void undo(struct spawn *spawn)
+{
+    group_leave(spawn->space, spawn->slot);
+    if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+        (void)hold_release(spawn->space, spawn->slot, spawn->self);
+    uintptr_t range = layout_range(slot_index(spawn->space, spawn->slot));
+    int is_unmapped = memory_unmap(range, LAYOUT_RANGE) == 0;
+    atomic_store(&spawn->slot->memory, is_unmapped ? MEMORY_NONE : MEMORY_STUCK);
+    if (is_unmapped)
+        slot_free(spawn->space, spawn->slot);
+    else
+        atomic_store(&spawn->slot->state, SLOT_ABORTING);
+}
+
+static const char *stage_name(int stage)
+{
+    static const char *const names[] = {"",
+                                        "cannot make a kernel task",
+                                        "cannot set its descriptors",
+                                        "cannot enter its working directory",
+                                        "cannot set its limits",
+                                        "cannot set its CPU affinity",
+                                        "cannot make a process group",
+                                        "was refused by the spawner's function"};
+    return names[stage > 0 && stage <= CHILD_BEFORE ? stage : 0];
+}
+
+/* Waits until the child has entered its program: its id, or -errno. */
+static int await_child(struct spawn *spawn)
+{
+    struct space_slot *slot = spawn->slot;
+    int32_t child;
+    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0) {
+        if (!reaper_is_alive(spawn->space)) {
+            if (spawn->self == &spawn->space->slots[0])
+                reaper_kill_survivors(spawn->space); /* the child may be one by now */
+            return -EOWNERDEAD;
+        }
+        futex_wait(&slot->child_result, 0, futex_deadline(1000));
+    }
+    if (child == 1)
+        return atomic_load(&slot->id);
+    int stage = atomic_load(&slot->child_stage);
+    if (space_state(slot) == SLOT_CLAIMED) { /* clone failed */
+        undo(spawn);
+    } else {
+        /* The child exits, the reaper reaps it, and we collect its status. */
+        if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+            (void)hold_release(spawn->space, slot, spawn->self);
+        while (space_state(slot) != SLOT_ENDED && reaper_is_alive(spawn->space)) {
+            uint32_t seen = atomic_load(&spawn->space->ends);
+            if (space_state(slot) != SLOT_ENDED)
+                futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
+        }
+        atomic_store(&slot->state, SLOT_COLLECTED);
+        slot_free_if_done(slot);
+    }
+    char what[128];
+    snprintf(what, sizeof(what), "%s (%s)",
+             child == -ECHILD ? "was killed while it started" : stage_name(stage),
+             strerror(-child));
+    return fail(&spawn->attr, child == -ECHILD ? -EAGAIN : child, spawn->program.path, what, "");
+}
+
+static int start(struct spawn *spawn)
+{
+    if (spawn->attr.number >= 0)
+        group_join(spawn->space, spawn->slot);
+    int is_thread = (spawn->attr.flags & ONESPACE_SPAWN_THREAD) != 0;
+    if (spawn->self == &spawn->space->slots[0] && !is_thread) {
+        reaper_request_clone(spawn->space, spawn->slot);
+        return await_child(spawn);
+    }
+    uint32_t rights = guard_open(&spawn->space->guard); /* to the child's stack */
+    long pid = spawn->space->operations.child_clone(spawn->child, 1);
+    guard_close(&spawn->space->guard, rights);
+    if (pid > 0)
+        return await_child(spawn);
+    undo(spawn);
+    return fail(&spawn->attr, (int)pid, spawn->program.path, "cannot make a kernel task",
+                strerror((int)-pid));
+}
+
+static int spawn_resolved(struct spawn *spawn)
+{
+    atomic_store(&spawn->self->has_spawned, 1);
+    spawn->slot = slot_claim(spawn->space, atomic_load(&spawn->self->id));
+    if (!spawn->slot)
+        return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
+                    "wait for tasks to end; one space holds 2047");
+    uint64_t mask = signals_set_mask(SIGNAL_MASK_ALL);
+    int result = prepare_child(spawn, mask);
+    if (result < 0) {
+        undo(spawn);
+        result = fail(&spawn->attr, result, spawn->program.path, "cannot be mapped",
+                      result == -ENOMEM
+                          ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
+                          : strerror(-result));
+    } else {
+        result = start(spawn);
+    }
+    signals_set_mask(mask);
+    return result;
+}
+
+int onespace_spawn(const char *file, char *const argv[], char *const envp[],
+                   const struct onespace_spawn_attr *given)
+{
+    struct spawn spawn = {.space = space_mine(), .self = space_self()};
+    struct elf_problem problem = {0};
+    if (!spawn.space)
+        return -EPERM;
+    if (!file || !argv || check_attr(given, &spawn.attr) < 0)
+        return -EINVAL;
+    spawn.file = file;
+    spawn.envp = envp ? envp : environ;
+    const char *path = spawn.attr.path ? spawn.attr.path : getenv("PATH");
+    int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
+    int result = resolve_program(directory, file, argv, path, &spawn.program, &problem);
+    if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
+        (result = elf_check_thread_mode(&spawn.program, &problem)) < 0)
+        elf_program_free(&spawn.program);
+    if (result < 0)
+        return fail(&spawn.attr, result, file, problem.reason, problem.fix);
+    result = prepare_guard(&spawn);
+    if (result < 0) {
+        elf_program_free(&spawn.program);
+        return result;
+    }
+    result = find_start(&spawn, &problem);
+    result = result < 0 ? fail(&spawn.attr, result, file, problem.reason, problem.fix)
+                        : spawn_resolved(&spawn);
+    elf_program_free(&spawn.program);
+    return result;
+}
