@@ -42,7 +42,7 @@ static void say_defaults(void)
         return;
     if (answer[0])
         doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
-                   "under a launcher, `onespace run` sets %s (docs/launchers.md says why)", answer);
+                   "under a launcher, `onespace run` sets %s (docs/launchers-reference.md says why)", answer);
     else
         doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
                    "under a launcher, `onespace run` sets nothing: your environment has it all");

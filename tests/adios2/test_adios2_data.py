@@ -1,5 +1,5 @@
-"""tests/adios2/test_adios2.py: ADIOS2's programs over the engine `onespace` (docs/adios2.md), which adios2.xml alone
-chooses. Where several ranks write one stream and ADIOS2 has no MPI, the launcher numbers them."""
+"""tests/adios2/test_adios2_data.py: programs of ADIOS2 exchange all kinds of data over the engine `onespace`
+(docs/adios2.md), which only adios2.xml chooses. With an ADIOS2 without MPI the launcher numbers the ranks."""
 import pathlib
 
 import pytest
@@ -10,7 +10,7 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
 def finish(commands):
-    """What they have printed, all together."""
+    """The output of all commands."""
     results = [command.finish() for command in commands]
     for result in results:
         assert result.code == 0, result
@@ -51,20 +51,15 @@ def test_readers_of_one_group_count_as_one(stream):
     assert finish(started).count("3 steps, then the end") == 2
 
 
-def test_spans_are_the_memory_of_the_step(stream):
-    result = stream.run(stream.program, "spans", "data", "6", ":", stream.program, "check-spans", "data")
-    assert result.code == 0 and "6 steps" in result.out, result
-
-
 @pytest.mark.parametrize("puts", [{}, LENT], ids=["copied", "lent"])
-def test_local_joined_and_framed_arrays(stream, puts):
+def test_local_and_joined_arrays(stream, puts):
     stream.configure(writer={"Ranks": "launcher", **puts})
-    started = [*stream.start_ranks(3, "shapes", "data"), stream.start(stream.program, "check-shapes", "data", "3")]
+    started = [*stream.start_ranks(3, "write-shapes", "data"), stream.start(stream.program, "read-shapes", "data", "3")]
     assert "shapes are right" in finish(started)
 
 
 def test_every_type(stream):
-    result = stream.run(stream.program, "types", "data", ":", stream.program, "check-types", "data")
+    result = stream.run(stream.program, "write-types", "data", ":", stream.program, "read-types", "data")
     assert result.code == 0 and "15 types" in result.out, result
 
 
@@ -80,7 +75,7 @@ def test_ranks_that_mpiexec_started_write_one_stream(stream, mpi_named, without_
     assert "4 steps, then the end" in reader.so_far().out
 
 
-def test_one_program_reads_what_another_has_named_otherwise(stream):
+def test_channel_replaces_the_opened_name(stream):
     stream.configure(Channel="coupling")
     result = stream.run(stream.program, "write", "out.bp", "2", ":", stream.program, "read", "in.bp")
     assert result.code == 0 and "2 steps, then the end" in result.out, result
@@ -89,3 +84,20 @@ def test_one_program_reads_what_another_has_named_otherwise(stream):
 def test_programs_in_python(stream, python):
     result = stream.run(python, PROGRAMS / "write.py", "4", ":", python, PROGRAMS / "read.py")
     assert result.code == 0 and "step 3" in result.out and "the end" in result.out, result
+
+
+# ---- Limits of the interface for plug-ins ----
+
+def test_put_with_a_span_is_rejected(stream):
+    stream.configure(RendezvousReaderCount=0)
+    result = stream.run(stream.program, "put-span", "data")
+    assert result.code == 3 and 'Put of "grid" with a span: ADIOS2 does not let plug-ins provide' in result.out, result
+
+
+def test_selections_that_plugins_do_not_see(stream):
+    """Block selections that the engine cannot serve are rejected; SetMemorySelection, Min and Max have no effect."""
+    stream.configure(writer={"Ranks": "launcher"})
+    started = [*stream.start_ranks(2, "write-shapes", "data"), stream.start(stream.program, "read-limits", "data", "2")]
+    lines = finish(started)
+    assert lines.count('block 3 of variable "local" has 4 elements and the selection 2') == 3, lines
+    assert lines.count("ADIOS2 does not pass SetBlockSelection of a global array to plug-ins") == 3, lines

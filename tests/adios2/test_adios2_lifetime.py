@@ -1,4 +1,4 @@
-"""tests/adios2/test_adios2_ends.py: queues, latecomers, and ends of a stream that die in every phase."""
+"""tests/adios2/test_adios2_lifetime.py: full queues, late readers, and writers and readers that die in each phase."""
 import pytest
 
 
@@ -98,8 +98,8 @@ def phases(stream, guests):
     return stream
 
 
-def goes_on_afterwards(stream):
-    """The stream's name is free, and its channel works."""
+def verify_stream_is_reusable(stream):
+    """A new writer and reader exchange steps under the same name."""
     writer = stream.start(stream.phases, "write", "data")
     reader = stream.start(stream.phases, "read", "data")
     assert "3 steps, then the end" in reader.finish().out
@@ -117,7 +117,7 @@ def test_writer_dies_after_each_phase(phases, phase):
     else:
         steps = 1 if phase == "end" else 0
         assert result.code == 0 and f"{steps} steps, then an error" in result.out and "has died" in result.err, result
-    goes_on_afterwards(phases)
+    verify_stream_is_reusable(phases)
 
 
 def test_writer_is_killed_in_close(phases):
@@ -129,7 +129,7 @@ def test_writer_is_killed_in_close(phases):
     writer.finish()
     result = reader.finish()
     assert result.code == 0 and "3 steps, then" in result.out, result
-    goes_on_afterwards(phases)
+    verify_stream_is_reusable(phases)
 
 
 @pytest.mark.parametrize("phase, puts", [*[(phase, "lend") for phase in PHASES], ("move", "wait")])
@@ -140,7 +140,7 @@ def test_reader_dies_after_each_phase(phases, phase, puts):
     assert reader.finish().code == 137
     result = writer.finish()
     assert result.code == 0 and "closed" in result.out, result
-    goes_on_afterwards(phases)
+    verify_stream_is_reusable(phases)
 
 
 @pytest.mark.parametrize("side, other", [("write", "read"), ("read", "write")])
@@ -151,7 +151,7 @@ def test_one_end_is_killed_while_it_waits_for_the_other(phases, side, other):
     waiting.wait_for("begin" if side == "write" else "open")
     waiting.process.kill()
     waiting.finish()
-    goes_on_afterwards(phases)
+    verify_stream_is_reusable(phases)
 
 
 def test_readers_come_and_die_one_after_another(stream):

@@ -1,4 +1,4 @@
-"""tests/adios2/test_layouts.py: what a reader keeps of a step for the next one, whose variables are the same or not
+"""tests/adios2/test_adios2_layouts.py: steps whose variables are, or are not, those of the last step
 (guests/adios2_layouts)."""
 import pytest
 

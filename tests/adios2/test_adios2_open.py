@@ -1,4 +1,4 @@
-"""tests/adios2/test_outside.py: programs that are not in the writer's space, the engines that serve them instead, and
+"""tests/adios2/test_adios2_open.py: Open: fallback engines of programs outside the writer's space, other versions, and
 errors in adios2.xml."""
 import os
 import shutil
@@ -13,7 +13,7 @@ from jobs import BUILD, RUN
 
 def test_other_engine_serves_programs_outside_a_space(stream):
     writer = stream.outside(stream.program, "write", "data", "3")
-    result = stream.outside(stream.program, "read-plain", "data").finish()
+    result = stream.outside(stream.program, "read-sst", "data").finish()
     assert result.code == 0 and "3 steps, then the end" in result.out, result
     assert 'stream "data": this process is in no space' in result.err, result
     assert result.err.count("SST is used instead") == 1, result
@@ -21,7 +21,7 @@ def test_other_engine_serves_programs_outside_a_space(stream):
 
 
 def test_reader_in_a_space_follows_a_writer_outside(stream):
-    reader = stream.start(stream.program, "read-plain", "data")
+    reader = stream.start(stream.program, "read-sst", "data")
     time.sleep(0.3)
     writer = stream.outside(stream.program, "write", "data", "3")
     result = reader.finish()
@@ -35,7 +35,7 @@ def test_engine_to_fall_back_to_is_chosen(stream):
     writer = stream.outside(stream.program, "write", "data", "3").finish()
     assert writer.code == 0 and writer.err.count("BP5 is used instead") == 1, writer
     assert (stream.directory / "data/md.0").exists()
-    result = stream.outside(stream.program, "read-plain", "data").finish()
+    result = stream.outside(stream.program, "read-sst", "data").finish()
     assert result.code == 0 and "3 steps, then the end" in result.out, result
 
 
@@ -53,7 +53,7 @@ def test_reader_outside_the_writers_space_is_told(stream):
             break
         time.sleep(0.05)
     result = stream.outside(stream.program, "read", "data").finish()
-    assert result.code == 3 and "start the reader in that space too" in result.out, result
+    assert result.code == 3 and "start the reader in that space, too" in result.out, result
     assert stream.start(stream.program, "read", "data").finish().code == 0
     assert writer.finish().code == 0
     assert not (stream.directory / "data.onespace").exists()
@@ -63,11 +63,11 @@ def test_reader_on_another_node_is_told(stream):
     (stream.directory / "data.onespace").write_text("another-node 4711 4711\n")
     result = stream.outside(stream.program, "read", "data").finish()
     assert result.code == 3 and "process 4711 on another-node writes it in the space" in result.out, result
-    assert "start the reader there, since a space is of one node" in result.out, result
+    assert "start the reader on that node, because a space does not span nodes" in result.out, result
 
 
 def contact_of(stream):
-    """The file that a writer that has been started makes, which is there unless that takes ten seconds."""
+    """The contact file of a writer, for whose creation this waits up to ten seconds."""
     contact = stream.directory / "data.onespace"
     for _ in range(200):
         if contact.exists():
@@ -83,7 +83,7 @@ def test_contact_of_a_killed_writer_is_ignored(stream):
     writer.finish()
     assert contact.exists()
     serving = stream.outside(stream.program, "write", "data", "3")
-    result = stream.outside(stream.program, "read-plain", "data").finish()
+    result = stream.outside(stream.program, "read-sst", "data").finish()
     assert result.code == 0 and "SST is used instead" in result.err, result
     assert serving.finish().code == 0
 
@@ -104,16 +104,16 @@ def test_planted_links_are_not_followed(stream):
 def test_contact_that_is_a_fifo_is_ignored(stream):
     os.mkfifo(stream.directory / "data.onespace")
     serving = stream.outside(stream.program, "write", "data", "3")
-    result = stream.outside(stream.program, "read-plain", "data").finish()
+    result = stream.outside(stream.program, "read-sst", "data").finish()
     assert result.code == 0 and "SST is used instead" in result.err, result
     assert serving.finish().code == 0
 
 
 def test_ranks_on_several_nodes_cannot_use_the_space(stream, without_mpi):
-    """The engine to fall back to is MPI's then, which this ADIOS2 is built without."""
+    """The fallback engine needs MPI for them, which this ADIOS2 is built without."""
     stream.configure(Ranks="launcher")
     result = stream.run("env", "MPI_LOCALNRANKS=1", stream.program, "0/2", "write", "data")
-    assert result.code == 3 and "its 2 ranks are on several nodes" in result.out, result
+    assert result.code == 3 and "its 2 ranks run on several nodes" in result.out, result
     assert "SST of an ADIOS2 without MPI cannot write one stream from 2 ranks" in result.out, result
 
 
@@ -129,13 +129,13 @@ def test_writer_of_another_version(stream, guests):
     impostor = stream.start(guests("adios2_impostor"), stdin=subprocess.PIPE)
     impostor.wait_for("ready")
     result = stream.start(stream.program, "read", "data").finish()
-    assert result.code == 3 and "build both from the same onespace" in result.out, result
+    assert result.code == 3 and "build both from the same version of onespace" in result.out, result
     impostor.process.stdin.close()
     assert impostor.finish().code == 0
 
 
 def test_library_that_is_older_than_the_plugin(stream):
-    """One that lacks a function is refused when ADIOS2 loads the plug-in, not in the middle of a step."""
+    """A libonespace that lacks a function fails when ADIOS2 loads the plug-in, not in the middle of a step."""
     old = stream.directory / "old"
     old.mkdir()
     shutil.copy(BUILD / "lib/libonespace-adios2.so", old)
@@ -152,15 +152,16 @@ def test_library_that_is_older_than_the_plugin(stream):
 # ---- adios2.xml ----
 
 @pytest.mark.parametrize("parameters, says", [
-    ({"QueueLimit": "many"}, 'engine parameter QueueLimit="many": it is a number from 0 to 15'),
-    ({"QueueFullPolicy": "Explode"}, 'it is "discard" or "block"'),
-    ({"Spin": "fast"}, 'engine parameter Spin="fast": it is "auto" or a number'),
-    ({"QueLimit": "1"}, "there is no engine parameter QueLimit: there are Channel, QueueLimit"),
-    ({"Puts": "wait", "QueueLimit": "2"}, "leave QueueLimit and QueueFullPolicy out"),
-    ({"Puts": "sometimes"}, 'engine parameter Puts="sometimes": it is "lend", "copy" or "wait"'),
-    ({"StatsLevel": "2"}, 'engine parameter StatsLevel="2": it is a number from 0 to 1'),
-    ({"ReserveQueueLimit": "1"}, "is for SST alone"),
-    ({"StepDistributionMode": "RoundRobin"}, "is for SST alone"),
+    ({"QueueLimit": "many"}, 'engine parameter QueueLimit="many": must be a number from 0 to 15'),
+    ({"QueueFullPolicy": "Explode"}, 'must be "discard" or "block"'),
+    ({"Spin": "fast"}, 'engine parameter Spin="fast": must be "auto" or a number'),
+    ({"QueLimit": "1"}, "unknown engine parameter QueLimit: must be Channel, QueueLimit"),
+    ({"Puts": "wait", "QueueLimit": "2"}, "remove QueueLimit and QueueFullPolicy"),
+    ({"Puts": "sometimes"}, 'engine parameter Puts="sometimes": must be "lend", "copy" or "wait"'),
+    ({"StatsLevel": "2"}, 'engine parameter StatsLevel="2": must be a number from 0 to 1'),
+    ({"Channel": None}, "engine parameter Channel is missing"),
+    ({"ReserveQueueLimit": "1"}, "is supported by SST only"),
+    ({"StepDistributionMode": "RoundRobin"}, "is supported by SST only"),
 ])
 def test_wrong_parameter(stream, parameters, says):
     stream.configure(writer=parameters)
@@ -183,7 +184,7 @@ def test_reader_that_spins(stream, spin):
 
 
 def test_reader_that_spins_shares_its_cpu_with_the_writer(stream):
-    """A reader that has lost its CPU to others meanwhile does not spin for some steps."""
+    """A reader that lost its CPU while it polled does not poll for some steps."""
     cpu = str(min(os.sched_getaffinity(0)))
     result = stream.run(stream.program, "write", "data", "60", "1", ":", stream.program, "read", "data",
                         command=("taskset", "-c", cpu, *RUN))
@@ -204,4 +205,4 @@ def test_verbose_says_which_space_serves(stream):
 
 def test_stream_cannot_be_appended_to(stream):
     result = stream.run(stream.program, "append", "data")
-    assert result.code == 3 and "a stream is opened with Mode::Write or Mode::Read" in result.out, result
+    assert result.code == 3 and "a stream must be opened with Mode::Write or Mode::Read" in result.out, result
