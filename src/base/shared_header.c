@@ -1,15 +1,18 @@
 /* src/base/shared_header.c: see shared_header.h. */
 #include "base/shared_header.h"
 
+#include "abi_tag.h"
 #include "base/text.h"
 #include "base/raw.h"
 
+uint64_t shared_abi_tag(void)
+{
+    return ONESPACE_ABI_TAG;
+}
+
 char *shared_header_describe(char *text, const struct shared_header *header)
 {
-    text = text_append_number(text_append(text, "magic "), header->magic, 16);
-    text = text_append_number(text_append(text, ", ABI "), header->abi, 10);
-    text = text_append_number(text_append(text, ", "), header->size, 10);
-    return text_append_number(text_append(text, " bytes, layout "), header->layout, 16);
+    return text_append_number(text_append(text, "ABI tag "), header->tag, 16);
 }
 
 void shared_header_report(const char *what, const struct shared_header *found,
