@@ -1,4 +1,4 @@
-/* src/call/context.h: calls of one thread, and in which program's context it is.
+/* src/remote_call/context.h: calls of one thread, and in which program's context it is.
  *
  * A kernel thread begins in its own program's context. A call takes it into a lender's context of
  * the callee, where it may make further calls. A call back into a program that waits in the same
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "arch/call.h"
-#include "call/table.h"
+#include "remote_call/table.h"
 
 enum { CALL_DETAIL = 96 };
 
