@@ -1,4 +1,4 @@
-// tests/call/guests/callee.cpp: functions that are called, and the program that serves them.
+// tests/remote_call/guests/callee.cpp: functions that are called, and the program that serves them.
 #include "callee.hpp"
 
 #include <onespace/call.h>

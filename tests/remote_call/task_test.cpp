@@ -1,4 +1,4 @@
-// tests/call/task_test.cpp: tasks as callers, whose handlers interposition keeps apart.
+// tests/remote_call/task_test.cpp: tasks as callers, whose handlers interposition keeps apart.
 #include "caller.hpp"
 
 using namespace fixture;

@@ -1,4 +1,4 @@
-// tests/call/cxx_test.cpp: <onespace/call.hpp>.
+// tests/remote_call/cxx_test.cpp: <onespace/call.hpp>.
 #include "caller.hpp"
 #include "onespace/call.hpp"
 

@@ -1,4 +1,4 @@
-// tests/call/guests/callee_scenes.cpp: what a task does as the caller.
+// tests/remote_call/guests/callee_scenes.cpp: what a task does as the caller.
 #include "callee.hpp"
 
 #include <onespace/call.h>

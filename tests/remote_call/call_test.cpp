@@ -1,4 +1,4 @@
-// tests/call/call_test.cpp: calls into another member: what is whose, recursion, threads.
+// tests/remote_call/call_test.cpp: calls into another member: what is whose, recursion, threads.
 #include "caller.hpp"
 
 #include <atomic>

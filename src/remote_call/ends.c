@@ -1,8 +1,8 @@
-/* src/call/ends.c: what the reaper does for calls when a member has ended. Freestanding.
+/* src/remote_call/ends.c: what the reaper does for calls when a member has ended. Freestanding.
  *
  * A member may be both sides: others are in calls into it, which must be left (see table.h), and
  * its threads may have died in calls into others, whose lenders cannot be used again. */
-#include "call/table.h"
+#include "remote_call/table.h"
 
 #include "base/futex.h"
 #include "space/member.h"

@@ -1,9 +1,9 @@
-/* src/call/function.c: whether an address is code of a member.
+/* src/remote_call/function.c: whether an address is code of a member.
  *
  * Once for each function and member: a call takes less time than to ask. Ids are never used again
  * in a space, so what was found stays true, but for a library that the callee closes: then a call
  * to its functions is an error as it is within one program. */
-#include "call/context.h"
+#include "remote_call/context.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* src/call/signals.c: signals of a thread that is in another program's context.
+/* src/remote_call/signals.c: signals of a thread that is in another program's context.
  *
  * The handlers are those of the thread's own process, which need its own thread pointer. So the
  * first call of a task puts a handler of ours before each handler of the program, and interposed
@@ -13,7 +13,7 @@
  * Freestanding: until the thread pointer is restored, no thread-local storage may be used. What is
  * read in the table's memory and, while the thread is in its context, in the callee's, is mapped.
  */
-#include "call/context.h"
+#include "remote_call/context.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
-/* src/call/message.c: the message about the calling thread's last failure. */
+/* src/remote_call/message.c: the message about the calling thread's last failure. */
 #include "onespace/call.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "call/context.h"
+#include "remote_call/context.h"
 
 static _Thread_local char text[384];
 

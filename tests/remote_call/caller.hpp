@@ -1,4 +1,4 @@
-// tests/call/caller.hpp: a task that serves, and calls into it.
+// tests/remote_call/caller.hpp: a task that serves, and calls into it.
 #ifndef ONESPACE_TESTS_CALL_CALLER_HPP
 #define ONESPACE_TESTS_CALL_CALLER_HPP
 

@@ -1,4 +1,4 @@
-// tests/call/end_test.cpp: calls that do not return, and members that end.
+// tests/remote_call/end_test.cpp: calls that do not return, and members that end.
 #include "caller.hpp"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// tests/call/error_test.cpp: calls that cannot be made: one error each.
+// tests/remote_call/error_test.cpp: calls that cannot be made: one error each.
 #include "caller.hpp"
 
 using namespace fixture;

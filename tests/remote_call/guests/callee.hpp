@@ -1,4 +1,4 @@
-// tests/call/guests/callee.hpp: what the test and the guest agree on.
+// tests/remote_call/guests/callee.hpp: what the test and the guest agree on.
 #ifndef ONESPACE_TESTS_CALL_CALLEE_HPP
 #define ONESPACE_TESTS_CALL_CALLEE_HPP
 

@@ -1,10 +1,10 @@
-/* src/call/unwind.c: the end of unwinding in a called function: see arch/call.h.
+/* src/remote_call/unwind.c: the end of unwinding in a called function: see arch/call.h.
  *
  * Runs in the callee's context, in its own copy of the library. An exception is caught as a
  * handler would, so that it is destroyed and the callee's C++ library counts right; its type goes
  * to the caller's message. A thread that ends (pthread_exit, cancellation) stays marked as such, so
  * the lender is retired. */
-#include "call/context.h"
+#include "remote_call/context.h"
 
 #include <dlfcn.h>
 #include <errno.h>

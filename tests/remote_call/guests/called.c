@@ -1,4 +1,4 @@
-/* tests/call/guests/called.c: a program without onespace, whose functions are called. */
+/* tests/remote_call/guests/called.c: a program without onespace, whose functions are called. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* src/call/serve.c: lend threads.
+/* src/remote_call/serve.c: lend threads.
  *
  * A serving program has a maker, a thread that creates lenders when callers find none idle: only a
  * thread of the program's own process can. All of them block signals: what comes to the process is
@@ -15,7 +15,7 @@
 
 #include "arch/constants.h"
 #include "base/futex.h"
-#include "call/context.h"
+#include "remote_call/context.h"
 #include "space/member.h"
 
 enum {

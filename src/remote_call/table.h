@@ -1,8 +1,9 @@
-/* src/call/table.h: what callers, servers and the reaper do with lenders (call/remote_call.h). */
+/* src/remote_call/table.h: what callers, servers and the reaper do with lenders
+ * (remote_call/remote_call.h). */
 #ifndef ONESPACE_CALL_TABLE_H
 #define ONESPACE_CALL_TABLE_H
 
-#include "call/remote_call.h"
+#include "remote_call/remote_call.h"
 #include "space/registry.h"
 
 enum {

@@ -1,5 +1,5 @@
-/* src/call/context.c: the mapping of the table, and each thread's part. */
-#include "call/context.h"
+/* src/remote_call/context.c: the mapping of the table, and each thread's part. */
+#include "remote_call/context.h"
 
 #include <errno.h>
 #include <string.h>

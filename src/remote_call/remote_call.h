@@ -1,5 +1,5 @@
-/* src/call/remote_call.h: who lends threads for calls (onespace/call.h), in memory of the root's
- * range.
+/* src/remote_call/remote_call.h: who lends threads for calls (onespace/call.h), in memory of the
+ * root's range.
  *
  * A member that serves calls has lenders: threads of its own that sleep while another member's
  * thread uses their thread pointer and the rest of their stack. The table lies at a fixed address,
@@ -8,16 +8,14 @@
  *
  * States of a lender, and who changes them:
  *
- *   FREE   -> MAKING   the member's maker thread (call/serve.c), which then creates the thread
- *   MAKING -> IDLE     the thread itself; -> FREE the maker, if it cannot be created
- *   IDLE   -> LENT     a caller, by compare-and-swap, with its slot and thread in the same word
- *   LENT   -> IDLE     the caller, when the function has returned or was left
- *   LENT   -> RETIRED  the caller, when the function has ended the thread
- *   LENT   -> LOST     the caller, when an earlier call of its thread was abandoned by a jump; the
- *                      reaper, when the caller has died
- *   RETIRED -> FREE    the thread, which ends as threads end
- *   LOST   -> FREE     the thread, which ends without a word to its libc: what the function left
- *                      half done may be anything, so no destructor may run
+ *   FREE   -> MAKING   the member's maker thread (remote_call/serve.c), which then creates the
+ * thread MAKING -> IDLE     the thread itself; -> FREE the maker, if it cannot be created IDLE   ->
+ * LENT     a caller, by compare-and-swap, with its slot and thread in the same word LENT   -> IDLE
+ * the caller, when the function has returned or was left LENT   -> RETIRED  the caller, when the
+ * function has ended the thread LENT   -> LOST     the caller, when an earlier call of its thread
+ * was abandoned by a jump; the reaper, when the caller has died RETIRED -> FREE    the thread,
+ * which ends as threads end LOST   -> FREE     the thread, which ends without a word to its libc:
+ * what the function left half done may be anything, so no destructor may run
  *
  * A lender that is LENT holds the member's memory, as an import does (space/member.h):
  *
@@ -28,11 +26,12 @@
  *
  * The left three words and the right two are sequentially consistent, so at least one of the two
  * sees the other: the call is not made, or its thread gets the signal, whose handler leaves the
- * call (call/signals.c), and the memory stays until it has. Who is too late may find the lender of
- * the next member in that slot, and gives back only what is still LENT to itself. The word `gone`
- * is read before `owner`, since the next member writes them in the other order.
+ * call (remote_call/signals.c), and the memory stays until it has. Who is too late may find the
+ * lender of the next member in that slot, and gives back only what is still LENT to itself. The
+ * word `gone` is read before `owner`, since the next member writes them in the other order.
  *
- * Giving a lender back is a plain store: the reaper looks again while any is LENT (call/ends.c). */
+ * Giving a lender back is a plain store: the reaper looks again while any is LENT
+ * (remote_call/ends.c). */
 #ifndef ONESPACE_CALL_REMOTE_CALL_H
 #define ONESPACE_CALL_REMOTE_CALL_H
 

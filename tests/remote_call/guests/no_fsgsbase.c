@@ -1,5 +1,5 @@
-/* tests/call/guests/no_fsgsbase.c: preloaded: the machine seems to have no FSGSBASE, so that the
- * thread pointer is changed by system calls. */
+/* tests/remote_call/guests/no_fsgsbase.c: preloaded: the machine seems to have no FSGSBASE, so that
+ * the thread pointer is changed by system calls. */
 #include <dlfcn.h>
 #include <sys/auxv.h>
 

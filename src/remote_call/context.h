@@ -1,4 +1,4 @@
-/* src/call/context.h: calls of one thread, and in which program's context it is.
+/* src/remote_call/context.h: calls of one thread, and in which program's context it is.
  *
  * A kernel thread begins in its own program's context. A call takes it into a lender's context of
  * the callee, where it may make further calls. A call back into a program that waits in the same
@@ -11,14 +11,14 @@
 #include <stdint.h>
 
 #include "arch/remote_call.h"
-#include "call/table.h"
+#include "remote_call/table.h"
 
 enum { CALL_DETAIL = 96 };
 
 /* A call that has not returned. Lies on the caller's stack; the callee's copy of the library, the
  * caller's signal handlers and nested calls of the same thread use it. */
 struct call_frame {
-    struct arch_remote_call_frame arch; /* first: arch.leave gets it */
+    struct arch_remote_call_frame arch;        /* first: arch.leave gets it */
     struct call_frame *prev;            /* the call that the caller's context runs, or NULL */
     struct call_frame *outer;           /* the call that the callee's context ran before, or NULL */
     struct call_lender *lender;         /* the callee's context; NULL: the thread's own */
