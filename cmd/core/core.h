@@ -11,7 +11,6 @@
 
 #include "arch/registers.h"
 #include "cmd/map/map.h"
-#include "cmd/ps/code.h"
 #include "cmd/ps/ps.h"
 #include "space/child.h"
 

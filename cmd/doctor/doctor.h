@@ -1,9 +1,13 @@
-/* cmd/doctor/doctor.h: the parts of `onespace doctor`. Each looks at one side of the machine and
- * says what it found; none changes anything. */
+/* cmd/doctor/doctor.h: TODO */
 #ifndef ONESPACE_CMD_DOCTOR_DOCTOR_H
 #define ONESPACE_CMD_DOCTOR_DOCTOR_H
 
 #include <stddef.h>
+
+/* ---- doctor ---- */
+
+/* the parts of `onespace doctor`. Each looks at one side of the machine and
+ * says what it found; none changes anything. */
 
 enum doctor_status {
     DOCTOR_GOOD,
@@ -40,5 +44,47 @@ int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms
 
 /* The text of a small file without the newline: 0 or -errno, and then text is empty. */
 int doctor_read(const char *path, char *text, size_t size);
+
+/* ---- mpi_launchers ---- */
+
+/* what a launcher says that it is. */
+
+/* Launchers that have their options in common. */
+enum mpi_family {
+    MPI_FAMILY_UNKNOWN,
+    MPI_FAMILY_HYDRA,   /* MPICH, Intel MPI, and others with MPICH's binary interface */
+    MPI_FAMILY_OPENMPI, /* Open MPI's mpirun, PRRTE's prterun */
+};
+
+enum { MPI_KIND_SIZE = 128 };
+
+/* Copies the word after `before` in text, up to a blank or one of ",)". 0 or -1. */
+int word_after(const char *text, const char *before, char *word, size_t size);
+
+/* The kind of launcher that printed this with --version, for people. */
+enum mpi_family mpi_name_launcher(const char *output, char kind[MPI_KIND_SIZE]);
+
+/* Runs it with --version. 0, -ETIMEDOUT, or -EIO when it fails; then kind is what it said. */
+int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KIND_SIZE]);
+
+enum { MPI_VERSION_TIMEOUT_MS = 5000 };
+
+/* ---- mpi_files ---- */
+
+/* finds the MPI launchers and libraries of this machine. */
+
+enum { MPI_FILES_MAX = 64 };
+
+struct mpi_files { /* files by their real paths, each once */
+    unsigned count;
+    char *names[MPI_FILES_MAX]; /* as found */
+    char *paths[MPI_FILES_MAX]; /* real */
+};
+
+/* Both add to *found, which starts as {0} and is freed with mpi_files_free. Launchers: along PATH.
+ * Libraries: those beside the launchers come first, then those that ldconfig knows. */
+void mpi_find_launchers(struct mpi_files *found);
+void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launchers);
+void mpi_files_free(struct mpi_files *found);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "cmd/doctor/mpi_launchers.h"
+#include "cmd/doctor/doctor.h"
 
 /* ---- words.c: where the launcher's options end ---- */
 

@@ -5,7 +5,7 @@
  * do, perhaps from its own peer; so it yields the CPU, as other libraries do by sched_yield. If
  * CPUs are not oversubscribed nothing changes.
  *
- * The space's `oversubscribed` is written by the host (src/host/job/oversubscribed.c) and read here
+ * The space's `oversubscribed` is written by the host (src/launch/capacity.c) and read here
  * as a hint, relaxed. */
 #include <stddef.h>
 #include <sys/epoll.h>

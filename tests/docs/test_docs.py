@@ -220,7 +220,7 @@ def test_files_that_documents_name_exist():
 
 
 def test_environment_defaults_are_explained():
-    source = (ROOT / "src/shim/defaults.c").read_text()
+    source = (ROOT / "src/launch/mpi_defaults.c").read_text()
     defaults = re.findall(r'\{"(\w+)",\s*"([^"]*)"', source)
     assert defaults
     text = (ROOT / "docs" / "launchers-reference.md").read_text()
