@@ -1,4 +1,7 @@
-/* cmd/check/check.c: TODO */
+/* cmd/check/check.c: onespace check: can a program be a task; if not, why, and what to do.
+ *
+ * The verdict is that of resolve_program, which onespace_spawn uses, too, so that the two agree.
+ * This file adds notes: which program really runs, and what will differ. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,10 +19,6 @@
 #include "elf/elf.h"
 #include "spawn/spawn.h"
 
-/* ---- verdict ---- */
-
-/* what `onespace check` finds out about a program. */
-
 enum { NOTES_MAX = 6, NOTE_SIZE = 2 * PATH_MAX };
 
 struct verdict {
@@ -32,16 +31,7 @@ struct verdict {
     char notes[NOTES_MAX][NOTE_SIZE];
 };
 
-/* Fills a zeroed verdict on the program of that name. verdict->program is the caller's to free if
- * it can be a task. */
-void verdict_find(const char *name, struct verdict *verdict);
-
-/* ---- verdict ---- */
-
-/* see verdict.h.
- *
- * The verdict is task_resolve's, which onespace_spawn uses too, so that the two cannot differ. This
- * file adds notes: what really runs, and what will be different. */
+/* ---- The verdict ---- */
 
 __attribute__((format(printf, 2, 3))) static void add_note(struct verdict *verdict,
                                                            const char *format, ...)
@@ -230,12 +220,14 @@ static void fix_for_language(struct verdict *verdict)
         snprintf(problem->fix, sizeof(problem->fix), "Build it with go build -buildmode=pie.");
 }
 
-void verdict_find(const char *name, struct verdict *verdict)
+/* Fills a zeroed verdict on the program of that name. The caller frees verdict->program if it can
+ * be a task. */
+static void find_verdict(const char *name, struct verdict *verdict)
 {
     char *argv[] = {(char *)name, NULL};
     verdict->name = name;
-    verdict->can = task_resolve(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
-                                &verdict->problem) == 0;
+    verdict->can = resolve_program(AT_FDCWD, name, argv, getenv("PATH"), &verdict->program,
+                                   &verdict->problem) == 0;
     if (!verdict->can) {
         fix_for_language(verdict);
         return;
@@ -247,9 +239,7 @@ void verdict_find(const char *name, struct verdict *verdict)
     note_interposition(verdict);
 }
 
-/* ---- command ---- */
-
-/* onespace check: can a program be a task, and if not why and what to do. */
+/* ---- Printing ---- */
 
 const char check_help[] =
     "usage: onespace check [--json] PROGRAM...\n"
@@ -338,7 +328,7 @@ int command_check(int argc, char **argv)
     for (int i = optind; i < argc; i++) {
         static struct verdict verdict;
         memset(&verdict, 0, sizeof(verdict));
-        verdict_find(argv[i], &verdict);
+        find_verdict(argv[i], &verdict);
         if (as_json)
             write_verdict(&json, &verdict);
         else

@@ -182,7 +182,7 @@ static int read_registry(struct extraction *x)
     x->head = ps_allocate_head();
     if (!x->head)
         return -ENOMEM;
-    if (read_some(x, x->head, head) != head || !space_is_ours(x->head, NULL))
+    if (read_some(x, x->head, head) != head || !registry_matches(x->head, NULL))
         return -ESRCH;
     if (slot < head) /* the slots begin within what was read */
         memcpy(&x->record.slot, (const char *)x->head + slot, sizeof(x->record.slot));

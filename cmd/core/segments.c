@@ -1,4 +1,14 @@
-/* cmd/core/segments.c: TODO */
+/* cmd/core/segments.c: which memory of a task its core contains, and the file itself.
+ *
+ * A core contains the mappings of the task: its range, its mappings elsewhere, and the vDSO. Like
+ * the kernel's cores it holds the contents that /proc/PID/coredump_filter selects: by default
+ * memory that is in no file, and the first page of ELF files. Debuggers read the rest from the
+ * files.
+ *
+ * Private pages that were never touched are zero, and holes in the core. Of shared memory the
+ * kernel shows only the pages that this process has touched, without allocating the others. So the
+ * others are not in the core at all: a debugger reports them as missing, where zeroes would be
+ * wrong. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,18 +22,7 @@
 #include "cmd/core/core.h"
 #include "onespace.h"
 
-/* ---- segments ---- */
-
-/* which memory of a task goes into its core.
- *
- * The mappings that are the task's: its range, and what it mapped elsewhere. And the vDSO, which
- * all have. Of these the contents that /proc/PID/coredump_filter asks for, as in the kernel's
- * cores: by default what is in no file, and the first page of ELF files. What is in a file
- * debuggers read from there.
- *
- * Private pages that were never touched are zero, and holes in the core. Of shared memory only what
- * this place has touched is known without allocating pages, so the rest is not in the core at all:
- * a debugger says so, where zeroes would be a lie. */
+/* ---- Segments ---- */
 
 enum {
     PRIVATE_ANONYMOUS = 1,
@@ -179,7 +178,7 @@ static int is_code(const struct core_memory *memory, const struct map_region *re
 static int is_its_own(const struct ps_space *space, const struct core_memory *memory,
                       const struct map_region *region, const struct ps_task *task)
 {
-    if (shared_holds(region->start))
+    if (shared_windows_contain(region->start))
         return ps_uses_shared(space, task, region->start);
     if (region->name && strcmp(region->name, "[vdso]") == 0)
         return 1;
@@ -226,15 +225,13 @@ void core_forget(struct core_memory *memory)
     *memory = (struct core_memory){.memory = -1, .page_map = -1};
 }
 
-/* ---- chain ---- */
-
-/* lets a debugger find the code of the space in the core of a task.
+/* ---- The code of the space, for debuggers ----
  *
  * A thread in a system call that onespace handles runs code of the root's library, which is in no
- * list of the task: a debugger knows no tables for going up from there, and its backtrace ends. The
- * core, and it alone, gets one more entry at the end of the task's list of libraries. The entry
- * lies where the space keeps nothing of the task's, and the last entry of the list is changed to
- * lead there. */
+ * list of the task. Without unwind tables for that code a debugger's backtrace ends there. So the
+ * core, and only the core, gets one more entry at the end of the task's list of libraries. The
+ * entry lies at an address where the space keeps nothing of the task's, and the last entry of the
+ * list is changed to lead to it. */
 
 enum { LIBRARIES_MAX = 65536 };
 
@@ -363,12 +360,10 @@ int core_add_code(const struct space_slot *slot, struct core_memory *memory)
     return 0;
 }
 
-/* ---- write ---- */
-
-/* the file: ELF header, program headers, notes, memory.
+/* ---- The file: ELF header, program headers, notes, memory ----
  *
- * With 65,535 program headers or more their number is in the first section header, which exists for
- * that only (elf(5), PN_XNUM). */
+ * With 65,535 program headers or more, their number is in the first section header, which exists
+ * for that purpose only (elf(5), PN_XNUM). */
 
 enum { BUFFER = 1 << 20 };
 

@@ -1,4 +1,4 @@
-/* cmd/doctor/doctor.c: TODO */
+/* cmd/doctor/doctor.c: onespace doctor: checks this machine and says what to fix. */
 #include "cmd/doctor/doctor.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 
-/* ---- child ---- */
+/* ---- Checks in a child process, and files ---- */
 
 static long now_ms(void)
 {
@@ -122,9 +122,7 @@ int doctor_read(const char *path, char *text, size_t size)
     return 0;
 }
 
-/* ---- command ---- */
-
-/* onespace doctor: looks at this machine and says what to fix. */
+/* ---- The report ---- */
 
 const char doctor_help[] =
     "usage: onespace doctor [--json] [--ranks N]\n"

@@ -1,13 +1,11 @@
-/* cmd/doctor/doctor.h: TODO */
+/* cmd/doctor/doctor.h: the parts of `onespace doctor`. Each checks one aspect of the machine and
+ * reports what it found; none changes anything. */
 #ifndef ONESPACE_CMD_DOCTOR_DOCTOR_H
 #define ONESPACE_CMD_DOCTOR_DOCTOR_H
 
 #include <stddef.h>
 
-/* ---- doctor ---- */
-
-/* the parts of `onespace doctor`. Each looks at one side of the machine and
- * says what it found; none changes anything. */
+/* ---- The report ---- */
 
 enum doctor_status {
     DOCTOR_GOOD,
@@ -21,18 +19,18 @@ __attribute__((format(printf, 4, 5))) void doctor_say(enum doctor_status status,
                                                       const char *finding, ...);
 
 void doctor_kernel(void);          /* kernel.c */
+void doctor_calls(void);           /* kernel.c: system calls that may be forbidden */
 void doctor_memory(void);          /* memory.c */
-void doctor_limits(void);          /* limits.c */
-void doctor_calls(void);           /* calls.c */
-void doctor_install(void);         /* trial.c: agent, address region, interposition, sockets */
-void doctor_trial(void);           /* trial.c */
-void doctor_xpmem(void);           /* xpmem.c */
+void doctor_limits(void);          /* memory.c: resource limits */
+void doctor_ranks(unsigned ranks); /* memory.c: whether so many ranks fit */
+void doctor_install(void);         /* install.c: agent, address region, interposition, sockets */
+void doctor_trial(void);           /* install.c */
+void doctor_xpmem(void);           /* install.c */
 void doctor_mpi(void);             /* mpi.c: launchers and libraries */
+void doctor_settings(void);        /* mpi.c: environment variables */
 void doctor_storage(void);         /* storage.c */
-void doctor_settings(void);        /* settings.c: environment */
-void doctor_ranks(unsigned ranks); /* ranks.c: whether so many fit */
 
-/* ---- child.c: checks that may hang, crash or leave something behind run in a child ---- */
+/* ---- doctor.c: checks that may hang, crash or leave something behind run in a child ---- */
 
 /* Runs function in a child, which may write an answer to its descriptor and whose standard output
  * and error are discarded. Its wait status, or -errno (-ETIMEDOUT: it was killed). answer is always
@@ -45,9 +43,7 @@ int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms
 /* The text of a small file without the newline: 0 or -errno, and then text is empty. */
 int doctor_read(const char *path, char *text, size_t size);
 
-/* ---- mpi_launchers ---- */
-
-/* what a launcher says that it is. */
+/* ---- mpi.c: which kind of launcher a program is ---- */
 
 /* Launchers that have their options in common. */
 enum mpi_family {
@@ -69,9 +65,7 @@ int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KI
 
 enum { MPI_VERSION_TIMEOUT_MS = 5000 };
 
-/* ---- mpi_files ---- */
-
-/* finds the MPI launchers and libraries of this machine. */
+/* ---- mpi.c: the MPI launchers and libraries of this machine ---- */
 
 enum { MPI_FILES_MAX = 64 };
 

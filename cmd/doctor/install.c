@@ -1,4 +1,5 @@
-/* cmd/doctor/install.c: TODO */
+/* cmd/doctor/install.c: onespace's own parts, libxpmem, and a trial: starts tasks, one of which
+ * crashes. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -22,11 +23,7 @@
 #include "space/layout.h"
 #include "spawn/spawn.h"
 
-/* ---- trial ---- */
-
-/* onespace's own parts, and a trial: tasks are made, one crashes.
- *
- * The trial's space is made in a child process, so that this process keeps nothing of it. */
+/* ---- The installation ---- */
 
 static void say_agent(void)
 {
@@ -246,9 +243,7 @@ void doctor_trial(void)
                    "a task that crashed took the space with it");
 }
 
-/* ---- xpmem ---- */
-
-/* which libxpmem.so.0 programs find, in tasks and elsewhere. */
+/* ---- The libxpmem.so.0 that programs find, in tasks and elsewhere ---- */
 
 static const char xpmem_library[] = "libxpmem.so.0";
 
@@ -290,7 +285,7 @@ void doctor_xpmem(void)
     char ours[PATH_MAX], installed[PATH_MAX], interpreter[PATH_MAX];
     const char *module = access("/dev/xpmem", F_OK) == 0 ? "loaded" : "not loaded";
     find_installed(installed, sizeof(installed));
-    agent_path_beside(xpmem_library, ours, sizeof(ours));
+    agent_sibling_path(xpmem_library, ours, sizeof(ours));
     if (!ours[0])
         doctor_say(DOCTOR_WARNING, "XPMEM", "Install libxpmem.so.0 with the command.",
                    "%s was not found beside the agent: MPI libraries that use XPMEM find in tasks "

@@ -1,4 +1,4 @@
-/* cmd/doctor/kernel.c: TODO */
+/* cmd/doctor/kernel.c: the kernel: its version, and the system calls that it allows. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@
 #include "api/kernel.h"
 #include "arch/keys.h"
 
-/* ---- kernel ---- */
-
-/* what depends on the kernel's version. Versions are those of kernel.org. A
- * distribution may have backported a fix, so an old version is a warning and the trial decides. */
+/* ---- The version ----
+ *
+ * Versions are those of kernel.org. A distribution may have backported a fix, so an old version is
+ * a warning, and the trial decides. */
 
 static void say_crashes(struct kernel_release kernel, const char *release)
 {
@@ -139,10 +139,10 @@ void doctor_kernel(void)
     say_faults(kernel, release);
 }
 
-/* ---- calls ---- */
-
-/* system calls that a container or a security module may forbid. Each is tried
- * in a child: a seccomp filter may kill the process instead of returning an error. */
+/* ---- System calls that a container or a security module may forbid ----
+ *
+ * Each is tried in a child process, because a seccomp filter may kill the process instead of
+ * returning an error. */
 
 static int call_memfd_create(void)
 {

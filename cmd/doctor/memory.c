@@ -1,4 +1,4 @@
-/* cmd/doctor/memory.c: TODO */
+/* cmd/doctor/memory.c: memory and resource limits, and whether a number of ranks fits. */
 #include "cmd/doctor/doctor.h"
 
 #include <ctype.h>
@@ -15,9 +15,7 @@
 #include "launch/capacity.h"
 #include "onespace.h"
 
-/* ---- memory ---- */
-
-/* mappings, overcommit, huge pages, memory cgroups, shared memory. */
+/* ---- Mappings, overcommit, huge pages, control groups, shared memory ---- */
 
 /* Mappings of one MPI rank: about 100 with MPICH, 165 with Open MPI. */
 enum { RANK_MAPPINGS = 170 };
@@ -141,10 +139,9 @@ void doctor_memory(void)
     say_shared_memory();
 }
 
-/* ---- limits ---- */
-
-/* resource limits (ulimit). Those on memory count the whole space, because the
- * kernel counts per address space. */
+/* ---- Resource limits (ulimit) ----
+ *
+ * The kernel counts memory per address space, so a limit on memory applies to the whole space. */
 
 /* The registry, the command and one small task. */
 #define LEAST_SPACE (UINT64_C(256) << 20)

@@ -1,4 +1,5 @@
-/* cmd/doctor/mpi.c: TODO */
+/* cmd/doctor/mpi.c: the MPI launchers and libraries of this machine, how each library copies large
+ * messages between tasks, and the environment variables that change this. */
 #include "cmd/doctor/doctor.h"
 
 #include <dlfcn.h>
@@ -17,7 +18,7 @@
 #include "launch/launch.h"
 #include "spawn/spawn.h"
 
-/* ---- mpi_launchers ---- */
+/* ---- Which kind of launcher a program is ---- */
 
 int word_after(const char *text, const char *before, char *word, size_t size)
 {
@@ -71,7 +72,7 @@ int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KI
     return 0;
 }
 
-/* ---- mpi_files ---- */
+/* ---- Finding launchers and libraries ---- */
 
 enum { LDCONFIG_TIMEOUT_MS = 5000 };
 
@@ -158,11 +159,6 @@ void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launche
             add_found(found, path + 3);
     }
 }
-
-/* ---- mpi ---- */
-
-/* the MPI launchers and libraries of this machine, and how each library will copy
- * large messages between tasks. */
 
 /* ---- Launchers ---- */
 
@@ -300,7 +296,7 @@ static void say_open_mpi(const char *path, const char *text)
               neighbour_names(path, "openmpi*/mca_btl_vader.so", call) ||
               neighbour_names(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
     char component[PATH_MAX]; /* src/smsc knows these releases */
-    agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
+    agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
     int knows = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
     if (cma)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
@@ -376,10 +372,7 @@ void doctor_mpi(void)
     mpi_files_free(&launchers);
 }
 
-/* ---- settings ---- */
-
-/* environment variables: those that `onespace run` sets for MPI libraries,
- * and the user's own that switch single copies off. */
+/* ---- Environment variables ---- */
 
 extern char **environ;
 
@@ -413,8 +406,10 @@ static void say_defaults(void)
     if (doctor_child(list_defaults, NULL, answer, sizeof(answer), 5000) != 0)
         return;
     if (answer[0])
-        doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
-                   "under a launcher, `onespace run` sets %s (docs/launchers.md says why)", answer);
+        doctor_say(
+            DOCTOR_GOOD, "MPI settings", NULL,
+            "under a launcher, `onespace run` sets %s (docs/launchers-reference.md says why)",
+            answer);
     else
         doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
                    "under a launcher, `onespace run` sets nothing: your environment has it all");

@@ -1,4 +1,13 @@
-/* cmd/gdb/script.c: TODO */
+/* cmd/gdb/script.c: the commands that attach gdb to the members of a space.
+ *
+ * Each member becomes an inferior with symbols of its own: gdb is given a task's program and its
+ * load address, and finds the task's libraries, later ones too, through the program's own DT_DEBUG
+ * entry. The root's inferior would see all tasks through the chain of debugger namespaces
+ * (space/member.h). That chain is hidden meanwhile, because each code address must belong to one
+ * inferior only: gdb inserts a breakpoint into the memory of each inferior, and all of them have
+ * the same memory. It would take the first breakpoint for the original code of the second one and
+ * leave it behind. The code of the space itself belongs to all inferiors, because all run it;
+ * marked as read-only it gets hardware breakpoints, which are per thread. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +25,12 @@
 #include "cmd/ps/ps.h"
 #include "space/child.h"
 
-/* ---- program ---- */
-
-/* copies a program so that gdb can tell it from the original.
+/* ---- Copying a program so that gdb can tell it from the original ----
  *
- * Whatever process of a space gdb attaches to, the kernel reports the root's program headers. gdb
- * compares them with those of the file that it was given; if they agree, it assumes that the file
- * is loaded where the root's program is. For a task that runs the root's file this is wrong. A copy
- * with another p_align of PT_GNU_STACK, which has no effect, makes them differ. */
+ * For every process of a space the kernel reports the root's program headers. gdb compares them
+ * with those of the file that it was given. If they agree, it assumes that the file is loaded where
+ * the root's program is, which is wrong for a task that runs the root's file. In a copy, another
+ * p_align of PT_GNU_STACK, which has no effect, makes them differ. */
 
 static int copy_bytes(int from, int to)
 {
@@ -76,18 +83,7 @@ int gdb_copy_program(const char *path, const char *directory, int pid, char copy
     return result;
 }
 
-/* ---- script ---- */
-
-/* the commands that attach gdb to the members of a space.
- *
- * Each member becomes an inferior with symbols of its own: gdb is given a task's program and its
- * load address, and finds the task's libraries, later ones too, through the program's own DT_DEBUG
- * entry. The root's inferior would see all tasks through the chain of space/member.h; that chain
- * is hidden meanwhile, because each code address must belong to one inferior only. gdb inserts a
- * breakpoint into the memory of each inferior; here that is the same memory, so it would take the
- * first breakpoint for the original code of the second and leave it behind. The code of the space
- * itself belongs to all inferiors, since all run it; marked as read-only it gets hardware
- * breakpoints, which are per thread. */
+/* ---- Scripts ---- */
 
 /* In quotes. The path may be one that a program of another user has put into the memory of its
  * space. */

@@ -1,4 +1,4 @@
-/* cmd/insitu/insitu.c: TODO */
+/* cmd/insitu/insitu.c: onespace insitu: its options, the space of a channel, and `dump`. */
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -15,9 +15,7 @@
 #include "onespace.h"
 #include "onespace/insitu.h"
 
-/* ---- join ---- */
-
-/* find the space of a channel, and become a task of it. */
+/* ---- Joining the space of a channel ---- */
 
 int insitu_is_task(void)
 {
@@ -123,10 +121,7 @@ int insitu_become_task(const struct insitu_request *request, char *const *progra
     return 1;
 }
 
-/* ---- dump ---- */
-
-/* onespace insitu dump: starts onespace.dump, of the Python package, which takes
- * the steps of a channel and writes them to files. */
+/* ---- dump: starts onespace.dump of the Python package, which writes the steps to files ---- */
 
 extern char **environ;
 
@@ -220,9 +215,7 @@ int insitu_dump(const struct insitu_request *request)
     return insitu_become_task(request, (char *const *)words);
 }
 
-/* ---- command ---- */
-
-/* onespace insitu: its options, and the choice of what it does. */
+/* ---- The command ---- */
 
 const char insitu_help[] =
     "usage: onespace insitu watch [--interval SECONDS] [-n N] [--space NAME] [--wait SECONDS] "

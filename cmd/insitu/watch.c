@@ -1,4 +1,5 @@
-/* cmd/insitu/watch.c: TODO */
+/* cmd/insitu/watch.c: onespace insitu watch: the steps of a channel as they come, with the smallest
+ * and the largest element of each array. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -14,19 +15,12 @@
 #include "insitu/handle.h"
 #include "onespace/insitu.h"
 
-/* ---- extent ---- */
-
-/* the smallest and the largest element of arrays. */
+/* ---- The smallest and the largest element of arrays ---- */
 
 struct extent {
     double low, high; /* of those that are numbers, if there are any */
     uint64_t numbers, nans;
 };
-
-/* Reads all elements of the array, in place. extent: zeroed before the first array. */
-void extent_add(struct extent *extent, const struct onespace_insitu_array *array);
-
-/* ---- extent ---- */
 
 static void add_value(struct extent *extent, double value)
 {
@@ -84,15 +78,11 @@ static void add_from(struct extent *extent, const struct onespace_insitu_array *
         add_from(extent, array, d + 1, at);
 }
 
-void extent_add(struct extent *extent, const struct onespace_insitu_array *array)
+/* Reads all elements of the array, in place. extent: zeroed before the first array. */
+static void add_array(struct extent *extent, const struct onespace_insitu_array *array)
 {
     add_from(extent, array, 0, array->address);
 }
-
-/* ---- watch ---- */
-
-/* onespace insitu watch: the steps of a channel as they come, and the smallest
- * and the largest elements of their arrays. */
 
 /* An array of all ranks that have one of that name. */
 struct row {
@@ -142,7 +132,7 @@ static int read_step(struct watching *watching, const struct onespace_insitu_ste
             if (!row)
                 return -ENOMEM;
             row->parts++;
-            extent_add(&row->extent, &array);
+            add_array(&row->extent, &array);
         }
     return 0;
 }

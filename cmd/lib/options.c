@@ -1,4 +1,4 @@
-/* cmd/lib/options.c: TODO */
+/* cmd/lib/options.c: options, help texts and Python programs of subcommands: see options.h. */
 #include "cmd/lib/options.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "cmd/lib/output.h"
 
-/* ---- help ---- */
+/* ---- Help texts ---- */
 
 enum { LINE_MAX_BYTES = 1024, COLUMN_MAX = 26, USAGE_INDENT = 11, WORD_MAX = 40 };
 
@@ -147,7 +147,7 @@ const char *help_most_like(const char *given, const char *(*next)(const void *na
     return best;
 }
 
-/* ---- options ---- */
+/* ---- Options ---- */
 
 static const char *name_at(const void *options, int index)
 {
@@ -197,9 +197,7 @@ int options_next(int argc, char **argv, const char *letters, const struct option
     return '?';
 }
 
-/* ---- driver ---- */
-
-/* subcommands that are Python programs: finds the program and executes it. */
+/* ---- Subcommands that are Python programs ---- */
 
 /* The installed program, beside the command's directory; else that of the source tree around the
  * build. */

@@ -1,14 +1,13 @@
-/* cmd/lib/options.h: TODO */
+/* cmd/lib/options.h: the subcommands of `onespace`, their options and help texts. */
 #ifndef ONESPACE_CMD_LIB_OPTIONS_H
 #define ONESPACE_CMD_LIB_OPTIONS_H
 
 #include <getopt.h>
 #include <stdio.h>
 
-/* ---- commands ---- */
-
-/* the subcommands of `onespace`. Each gets its own name as argv[0] and returns
- * an exit status. */
+/* ---- Subcommands ----
+ *
+ * Each gets its own name as argv[0] and returns an exit status. */
 
 int command_run(int argc, char **argv);
 int command_mpiexec(int argc, char **argv);
@@ -40,14 +39,13 @@ struct command {
 /* Ends with an entry without a name. */
 extern const struct command commands[];
 
-/* ---- help ---- */
-
-/* the help of a subcommand, from which its completions in shells are made, too.
+/* ---- Help texts ----
  *
- * A text of lines: those of the synopsis, which begin with "usage: "; paragraphs; and rows, which
- * begin with a blank, and have two blanks between what is explained and the explanation. Lines are
- * as long as they are: printing wraps and aligns them. The names of an option are followed by its
- * argument: a word in capitals, or its values in small letters with "|" between. */
+ * A help text consists of lines: the synopsis, which begins with "usage: "; paragraphs; and rows,
+ * which begin with a blank and have two blanks between the names and the explanation. Lines may
+ * have any length: printing wraps and aligns them. The names of an option are followed by its
+ * argument: a word in capitals, or its values in small letters with "|" between. Shell completions
+ * are made from these texts. */
 
 enum { HELP_WIDTH = 80 };
 
@@ -69,18 +67,14 @@ const char *help_next_option(const char *text, struct help_option *option);
 const char *help_most_like(const char *given, const char *(*next)(const void *names, int index),
                            const void *names);
 
-/* ---- options ---- */
-
-/* options of subcommands. */
+/* ---- Options ---- */
 
 /* As getopt_long, but a long option must be written in full: an abbreviation would get another
  * meaning with the next version's options. It is refused as an unknown option is, by '?' and a
  * message. One that is much like an option is said, and -np is --np. */
 int options_next(int argc, char **argv, const char *letters, const struct option *options);
 
-/* ---- driver ---- */
-
-/* subcommands that are Python programs, installed beside the command. */
+/* ---- Subcommands that are Python programs, installed beside the command ---- */
 
 /* Executes the program at `path` below share/onespace/bench, or, from the build tree, below its
  * source tree's bench. words: room for the interpreter and the program, then the program's

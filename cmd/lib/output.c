@@ -1,4 +1,4 @@
-/* cmd/lib/output.c: TODO */
+/* cmd/lib/output.c: text, tables, XML and JSON, once or repeatedly: see output.h. */
 #include "cmd/lib/output.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-/* ---- output ---- */
+/* ---- Text ---- */
 
 unsigned output_width(FILE *out)
 {
@@ -344,7 +344,7 @@ void json_boolean(struct output_json *json, const char *key, int value)
     fputs(value ? "true" : "false", json->out);
 }
 
-/* ---- watch ---- */
+/* ---- Repeating the output, like watch(1) ---- */
 
 double watch_seconds(const char *command, const char *argument)
 {

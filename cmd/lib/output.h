@@ -1,4 +1,9 @@
-/* cmd/lib/output.h: TODO */
+/* cmd/lib/output.h: what the reporting subcommands print: JSON for programs, aligned text for
+ * people.
+ *
+ * Texts may come from hostile sources (paths, the memory of other users' processes): JSON stays
+ * valid UTF-8, and no control character reaches a terminal. The command ends when it is out of
+ * memory. */
 #ifndef ONESPACE_CMD_LIB_OUTPUT_H
 #define ONESPACE_CMD_LIB_OUTPUT_H
 
@@ -6,13 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- output ---- */
-
-/* what the reporting subcommands print: JSON for programs, aligned text for
- * people.
- *
- * Texts may come from hostile places (paths, other people's processes): JSON stays valid UTF-8, and
- * nothing that could control a terminal reaches one. Running out of memory ends the command. */
+/* ---- Text ---- */
 
 /* Columns of the terminal that `out` is; 0, without limit, when it is not one. */
 unsigned output_width(FILE *out);
@@ -70,9 +69,7 @@ void json_integer(struct output_json *json, const char *key, int64_t value);
 void json_seconds(struct output_json *json, const char *key, double value); /* to 1 ms */
 void json_boolean(struct output_json *json, const char *key, int value);
 
-/* ---- watch ---- */
-
-/* repeats what a command shows, like watch(1). */
+/* ---- Repeating the output, like watch(1) ---- */
 
 /* Seconds from the argument of `--watch`, NULL: 2. -1 after a message when it is no number from 0.1
  * to 86400. */

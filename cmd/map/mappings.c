@@ -1,4 +1,4 @@
-/* cmd/map/mappings.c: TODO */
+/* cmd/map/mappings.c: the mappings of a space, with the owner and the kind of each. */
 #include "cmd/map/map.h"
 
 #include <ctype.h>
@@ -12,13 +12,11 @@
 
 #include "onespace.h"
 
-/* ---- read ---- */
-
-/* the mappings of a space, from /proc/PID/smaps of one of its processes: all have
- * the same memory.
+/* ---- Reading ----
  *
- * A process may end while its file is read. Then the file ends early, or gives an error, and
- * another process is tried. */
+ * /proc/PID/smaps of any process of the space will do: all have the same memory. A process may end
+ * while its file is read. Then the file ends early or gives an error, and another process is tried.
+ */
 
 static struct map_region *append(struct map *map)
 {
@@ -152,14 +150,12 @@ void map_free(struct map *map)
     map->count = map->room = 0;
 }
 
-/* ---- sort ---- */
-
-/* the owner and the kind of each mapping.
+/* ---- Classification ----
  *
  * The owner follows from the address: the range that contains it, or a task's list of out-of-range
  * mappings. The kind follows from the part of the range (src/space/layout.h), from the mapping's
- * name and, for mappings without a name, from the neighbour below. A thread's stack is found
- * through the kernel: the thread's libc has registered an address in it. */
+ * name and, for mappings without a name, from the mapping below. The kernel helps to find a
+ * thread's stack: the thread's libc has registered an address in it. */
 
 static int starts_with(const char *text, const char *prefix)
 {

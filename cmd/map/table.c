@@ -1,13 +1,11 @@
-/* cmd/map/table.c: TODO */
+/* cmd/map/table.c: the sums by owner and kind, as tables for people and as JSON for programs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/lib/output.h"
 #include "cmd/map/map.h"
 
-/* ---- rows ---- */
-
-/* the sums by owner and kind, and how they are named. */
+/* ---- Sums ---- */
 
 static const char *const kind_names[MAP_KINDS] = {
     [MAP_PROGRAM] = "program",     [MAP_LIBRARY] = "library", [MAP_HEAP] = "heap",
@@ -157,10 +155,6 @@ size_t map_group(struct map_row *rows, size_t count)
     }
     return groups;
 }
-
-/* ---- print ---- */
-
-/* the memory of a space as tables for people and as JSON for programs. */
 
 /* More owners than MANY are summed up. */
 enum { MANY = 8, FIRST = 8 };

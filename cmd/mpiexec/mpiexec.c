@@ -1,4 +1,5 @@
-/* cmd/mpiexec/mpiexec.c: TODO */
+/* cmd/mpiexec/mpiexec.c: onespace mpiexec: executes a launcher's command line with `onespace run`
+ * before each program, so that signals, output and exit status are the launcher's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,11 +14,10 @@
 #include "cmd/run/run.h"
 #include "spawn/spawn.h"
 
-/* ---- library ---- */
-
-/* the MPI library that a program needs. Its own dynamic linker says which
- * file that is, with all that RUNPATH and LD_LIBRARY_PATH do, and does not run the program for it.
- */
+/* ---- The MPI library that a program needs ----
+ *
+ * The program's own dynamic linker tells which file that is, with all effects of RUNPATH and
+ * LD_LIBRARY_PATH, without running the program. */
 
 enum { LIST_TIMEOUT_MS = 5000 };
 
@@ -101,7 +101,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
     struct elf_problem problem;
     char *argv[] = {(char *)program, NULL};
     *library = (struct mpiexec_library){.family = MPI_FAMILY_UNKNOWN};
-    int status = task_resolve(AT_FDCWD, program, argv, getenv("PATH"), &found, &problem);
+    int status = resolve_program(AT_FDCWD, program, argv, getenv("PATH"), &found, &problem);
     if (status == -ENOEXEC) {
         snprintf(message, (size_t)size, "%s: %s: %s", program, problem.reason, problem.fix);
         return status;
@@ -115,9 +115,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
     return 0;
 }
 
-/* ---- launcher ---- */
-
-/* which launcher starts the ranks of a program. */
+/* ---- The launcher that starts the ranks of a program ---- */
 
 static const char *const names[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec.openmpi",
                                     "mpiexec",       "mpirun",        NULL};
@@ -255,10 +253,7 @@ int mpiexec_choose(const struct mpiexec_library *library, struct mpiexec_launche
     return -ENOENT;
 }
 
-/* ---- command ---- */
-
-/* onespace mpiexec: a launcher's command line with `onespace run` before
- * each program, executed, so that signals, output and exit status are the launcher's. */
+/* ---- The command ---- */
 
 const char mpiexec_help[] =
     "usage: onespace mpiexec [--launcher PATH] [--onespace OPTIONS] [--print]\n"

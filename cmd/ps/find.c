@@ -1,4 +1,8 @@
-/* cmd/ps/find.c: TODO */
+/* cmd/ps/find.c: finds the processes that have a space's registry in their memory, and visits
+ * their spaces.
+ *
+ * The registry is a mapping with a name of its own at a fixed address, low in the address space. It
+ * is an early line of /proc/PID/maps, so a large process costs no more than a small one. */
 #include "cmd/ps/ps.h"
 
 #include <ctype.h>
@@ -19,7 +23,7 @@
 #include "cmd/lib/user.h"
 #include "reaper/reaper.h"
 
-/* ---- access ---- */
+/* ---- Whether this user may trace a process ---- */
 
 int access_tracer(int pid)
 {
@@ -84,13 +88,11 @@ int access_check(const char *command, int pid)
     return 1;
 }
 
-/* ---- open ---- */
-
-/* undumpable spaces are opened to this command.
+/* ---- Making undumpable spaces readable ----
  *
- * Before Linux 5.16 a space is undumpable (reaper/reaper.h), and only privileged processes may look
- * at its members, though all of it is this user's. Its reaper, which is known by its name, opens it
- * on a signal, and closes it when this process has ended, however that happens. */
+ * Before Linux 5.16 a space is undumpable (reaper/reaper.h): only privileged processes may read its
+ * members, though all of it is this user's. Its reaper, known by its name, makes it dumpable when
+ * it gets a signal, and undumpable again when this process has ended, for whatever reason. */
 
 enum { WAIT_MS = 1000 };
 
@@ -120,7 +122,7 @@ static int is_open(int pid)
 static void open_space(int pid)
 {
     for (int i = 0; i < WAIT_MS; i++) {
-        if (kill(pid, DUMPABLE_OPEN) != 0) /* another user's, or gone */
+        if (kill(pid, DUMPABLE_SIGNAL) != 0) /* another user's, or gone */
             return;
         if (is_open(pid))
             return;
@@ -142,12 +144,7 @@ void ps_open_spaces(void)
         closedir(processes);
 }
 
-/* ---- find ---- */
-
-/* finds the processes that have a space's registry in their memory.
- *
- * The registry is a mapping with a name of its own at a fixed address, low in the address space: an
- * early line of /proc/PID/maps, so a large process costs no more than a small one. */
+/* ---- Members ---- */
 
 #define REGISTRY_NAME "/memfd:onespace-space"
 

@@ -1,4 +1,5 @@
-/* cmd/ps/memory.c: TODO */
+/* cmd/ps/memory.c: the memory of a space: by task, whether it is short, whether unmapping takes
+ * long. */
 #include "cmd/ps/ps.h"
 
 #include <fcntl.h>
@@ -15,15 +16,15 @@
 #include "space/registry.h"
 #include "space/shared_mappings.h"
 
-/* ---- memory ---- */
-
-/* memory by owner. The range of a slot tells the task, and the part of the range
- * tells the use (src/space/layout.h). Memory in no task's range is the root's, except what a
- * task mapped there because it asked for the address.
+/* ---- Memory by task ----
  *
- * One pass over the smaps of any process of the space: all have the same memory. Of what the kernel
- * offers, only smaps tells private pages everywhere; reading the page tables by pagemap takes three
- * quarters of the time and does not tell swapped shared memory. */
+ * The range of a slot tells the task, and the part of the range tells the use (src/space/layout.h).
+ * Memory in no task's range is the root's, except mappings that a task made there because it asked
+ * for the address.
+ *
+ * One pass over the smaps of any process of the space is enough: all have the same memory. Only
+ * smaps shows private pages on every kernel. Reading the page tables by pagemap takes three
+ * quarters of the time and does not show swapped shared memory. */
 
 struct owners {
     const struct ps_space *space;
@@ -57,15 +58,16 @@ static uint64_t *part_of_root(struct ps_memory *memory, const struct mapping *ma
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address)
 {
     return space->shared &&
-           (atomic_load_explicit(&space->shared[shared_index_of(address)].users[task->slot / 64],
-                                 memory_order_relaxed) >>
+           (atomic_load_explicit(
+                &space->shared[shared_window_index(address)].users[task->slot / 64],
+                memory_order_relaxed) >>
                 task->slot % 64 &
             1);
 }
 
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address)
 {
-    for (unsigned i = 0; shared_holds(address) && i < space->task_count; i++)
+    for (unsigned i = 0; shared_windows_contain(address) && i < space->task_count; i++)
         if (ps_uses_shared(space, &space->tasks[i], address))
             return &space->tasks[i];
     for (unsigned i = 0; i < space->task_count; i++)
@@ -157,11 +159,9 @@ void ps_memory(struct ps_space *space)
         space->tasks[i].memory.known = any;
 }
 
-/* ---- shortage ---- */
-
-/* whether memory is short where a space runs, and which of its tasks uses most.
+/* ---- Whether memory is short, and which task uses most ----
  *
- * The kernel charges what a task touches to the control group of the process that owns the memory:
+ * The kernel charges what a task touches to the control group of the process that owns the memory,
  * the root, whichever group the task is in. */
 
 enum { SHORT_PERCENT = 90 };
@@ -245,12 +245,10 @@ void shortage_json(struct output_json *json, const struct ps_space *space)
     json_close(json, '}');
 }
 
-/* ---- unmapping ---- */
-
-/* memory of an ended task whose unmapping takes long, and what it waits for.
+/* ---- Memory of an ended task whose unmapping takes long ----
  *
- * The reaper's thread that unmaps (space/member.h) waits where munmap does: usually for the
- * reader of a userfaultfd that watches the memory, or for a device's driver. */
+ * The reaper's thread that unmaps (space/member.h) waits in munmap: usually for the reader of a
+ * userfaultfd that watches the memory, or for a device's driver. */
 
 #define UNMAPPER_NAME "onespace-unmap"
 

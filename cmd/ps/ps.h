@@ -1,4 +1,5 @@
-/* cmd/ps/ps.h: TODO */
+/* cmd/ps/ps.h: what `onespace ps` and the other commands find out about spaces, from outside and
+ * without their cooperation. */
 #ifndef ONESPACE_CMD_PS_PS_H
 #define ONESPACE_CMD_PS_PS_H
 
@@ -12,10 +13,7 @@
 #include "insitu/channel.h"
 #include "space/registry.h"
 
-/* ---- ps ---- */
-
-/* what `onespace ps` finds out about spaces, from outside and without their
- * cooperation. */
+/* ---- Spaces, tasks and their memory ---- */
 
 /* A process whose memory holds a registry, as the kernel describes it. */
 struct ps_member {
@@ -96,7 +94,7 @@ uint64_t ps_registry_of(int directory);
  * open, so that it is neither that of another process nor of another program. */
 int ps_open_memory(const struct ps_key *key, int pid, int flags);
 
-/* open.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
+/* find.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
  * ends. */
 void ps_open_spaces(void);
 
@@ -142,15 +140,13 @@ void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
 /* memory.c: fills the memory of the tasks, as far as /proc tells. */
 void ps_memory(struct ps_space *space);
-/* Whether the task uses the shared mapping at this address, which shared_holds(). */
+/* Whether the task uses the shared mapping at this address, which shared_windows_contain(). */
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address);
 /* The task that has this address among its out-of-range mappings, or is the first of those that use
  * the shared mapping there; or NULL. */
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address);
 
-/* ---- access ---- */
-
-/* whether this user may trace a process. */
+/* ---- find.c: whether this user may trace a process ---- */
 
 enum { YAMA_NOBODY = 3 }; /* the scope in which root may not trace either, and which stays */
 
@@ -163,9 +159,7 @@ int access_yama_scope(void);
 /* 0 when it may be traced or has ended; 1 after a message that begins with the command's name. */
 int access_check(const char *command, int pid);
 
-/* ---- code ---- */
-
-/* the code of the space: the root's copy of onespace, which all members run. */
+/* ---- read.c: the code of the space, the root's copy of onespace, which all members run ---- */
 
 struct code { /* the file that holds the code of the space */
     char path[PATH_MAX];
@@ -175,9 +169,7 @@ struct code { /* the file that holds the code of the space */
 /* Where the root has that code, by an address in it. 0, or -1 when the space has ended. */
 int code_find(const struct ps_space *space, struct code *code);
 
-/* ---- channels ---- */
-
-/* what `onespace ps` shows of the channels of a space (onespace/insitu.h). */
+/* ---- channels.c: the channels of a space (onespace/insitu.h) ---- */
 
 /* Copies the channels out of the memory of a process: their count, or -errno. *channels is the
  * caller's to free. Called for a space that has a table of channels. */
@@ -187,9 +179,7 @@ void channels_print(FILE *out, const struct insitu_channel *channels, unsigned c
 /* The same as an array named "channels". */
 void channels_json(struct output_json *json, const struct insitu_channel *channels, unsigned count);
 
-/* ---- show ---- */
-
-/* what `onespace ps` prints, and in which order. */
+/* ---- table.c: what `onespace ps` prints, and in which order ---- */
 
 enum show_order { SHOW_BY_ID, SHOW_BY_MEMORY, SHOW_BY_TIME };
 
@@ -206,26 +196,25 @@ struct show_group {
     uint64_t copied_bytes;
 };
 
-/* order.c: sorts the tasks, those with most first; the root stays the first. */
+/* Sorts the tasks, those with most first; the root stays the first. */
 void show_sort(struct ps_space *space, enum show_order order);
-/* order.c: the groups, the root's first; NULL: out of memory. The caller frees them. */
+/* The groups, the root's first; NULL: out of memory. The caller frees them. */
 struct show_group *show_groups(const struct ps_space *space, enum show_order order,
                                unsigned *count);
 /* What the task uses that would be free without it, swapped pages included. */
 uint64_t show_used(const struct ps_task *task);
 
-/* table.c, json.c */
 void show_table(FILE *out, unsigned width, const struct ps_space *space, enum show_order order,
                 int all);
 struct output_json;
 void show_json(struct output_json *json, const struct ps_space *space);
 
-/* shortage.c: says whether the memory that the space may use is nearly full, and which task uses
+/* memory.c: says whether the memory that the space may use is nearly full, and which task uses
  * most of it: a line, or nothing; an object named "shortage", or null. */
 void shortage_print(FILE *out, unsigned width, const struct ps_space *space);
 void shortage_json(struct output_json *json, const struct ps_space *space);
 
-/* unmapping.c: says what the unmapping of an ended task's memory waits for, if it has taken longer
+/* memory.c: says what the unmapping of an ended task's memory waits for, if it has taken longer
  * than a second: a line, or nothing; an object named "unmapping", or null. */
 void unmapping_print(FILE *out, unsigned width, const struct ps_space *space);
 void unmapping_json(struct output_json *json, const struct ps_space *space);

@@ -1,4 +1,8 @@
-/* cmd/ps/read.c: TODO */
+/* cmd/ps/read.c: copies the registry of a space out of the memory of one of its processes.
+ *
+ * The space continues to run, and its memory may contain anything: a copied value is checked before
+ * it is used as an index or a text. A process may end between any two steps; then another member is
+ * tried. */
 #include "cmd/ps/ps.h"
 
 #include <errno.h>
@@ -18,13 +22,7 @@
 #include "space/registry.h"
 #include "space/shared_mappings.h"
 
-/* ---- read ---- */
-
-/* copies the registry of a space out of the memory of one of its processes.
- *
- * The space runs on meanwhile, and its memory may contain anything: what was copied is checked
- * before it is used as an index or a text. A process may end between any two steps; then another
- * member is tried. */
+/* ---- Copying memory ---- */
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -102,8 +100,8 @@ static int is_ours(struct reading *reading)
 {
     const struct space *head = reading->head;
     char found[SHARED_TEXT], known[SHARED_TEXT];
-    struct shared_header own = space_header();
-    if (space_is_ours(head, NULL))
+    struct shared_header own = registry_header();
+    if (registry_matches(head, NULL))
         return 1;
     if (head->header.magic == 0) /* about to be filled */
         return 0;
@@ -184,7 +182,7 @@ static void read_out_of_range(const struct reading *reading, struct ps_task *tas
 {
     const struct space_intervals *table = &slot->interpose.intervals[INTERVALS_OUT_OF_RANGE];
     uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
-    used = used < INTERVALS_MOST ? used : INTERVALS_MOST;
+    used = used < INTERVALS_MAX ? used : INTERVALS_MAX;
     uint32_t inside = used < INTERVALS_IN_SLOT ? used : INTERVALS_IN_SLOT, beyond = used - inside;
     if (!used || !(task->out_of_range = calloc(used, sizeof(*task->out_of_range))))
         return;
@@ -286,7 +284,7 @@ static void read_shared(struct reading *reading)
         !(space->shared = calloc(SPACE_SHARED_MAX, sizeof(*space->shared))))
         return;
     for (int s = 0; s < SPACE_SHARED_SIZES; s++) {
-        int first, count = shared_entries(s, &first);
+        int first, count = shared_window_class(s, &first);
         size_t used = reach[s] < (uint32_t)count ? reach[s] : (uint32_t)count;
         if (used && ps_copy(reading->source->pid,
                             shared + offsetof(struct space_shared, mappings) +
@@ -412,7 +410,7 @@ int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned 
     return (int)result;
 }
 
-/* ---- code ---- */
+/* ---- The code of the space ---- */
 
 int code_find(const struct ps_space *space, struct code *code)
 {

@@ -1,4 +1,5 @@
-/* cmd/ps/table.c: TODO */
+/* cmd/ps/table.c: spaces and their tasks, as tables for people and as JSON for programs: a line for
+ * each task, or for each group of tasks. */
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,9 +11,7 @@
 #include "cmd/lib/overflows.h"
 #include "cmd/ps/ps.h"
 
-/* ---- order ---- */
-
-/* sorts the tasks of a space, and groups those with one program and state. */
+/* ---- Order ---- */
 
 uint64_t show_used(const struct ps_task *task)
 {
@@ -136,10 +135,7 @@ struct show_group *show_groups(const struct ps_space *space, enum show_order ord
     return groups;
 }
 
-/* ---- table ---- */
-
-/* spaces and their tasks for people: a line for each task, or for each group of
- * tasks. */
+/* ---- Tables ---- */
 
 enum { GROUPS_MOST = 12, TASKS_MOST = 8 }; /* lines of a summary */
 
@@ -339,9 +335,7 @@ void show_table(FILE *out, unsigned width, const struct ps_space *space, enum sh
         print_forgotten(out, space);
 }
 
-/* ---- json ---- */
-
-/* spaces and their tasks for programs. */
+/* ---- JSON ---- */
 
 static void integer_or_null(struct output_json *json, const char *key, int value, int least)
 {

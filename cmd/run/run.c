@@ -1,4 +1,4 @@
-/* cmd/run/run.c: TODO */
+/* cmd/run/run.c: onespace run: its options, and the choice between a shim and a standalone run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "mpi/names/functions.h"
 #include "spawn/spawn.h"
 
-/* ---- collectives ---- */
+/* ---- --collectives off=NAMES ---- */
 
 static const char *const operations[] = {
 #define NAME(name) #name,
@@ -51,9 +51,7 @@ static int collectives_leave(const char *names)
     return setenv(MPI_COLLECTIVES_LEFT, names, 1);
 }
 
-/* ---- options ---- */
-
-/* the options of onespace run, and its programs. */
+/* ---- Options and programs ---- */
 
 const char run_help[] =
     "usage: onespace run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM "
@@ -281,9 +279,7 @@ int run_parse(int argc, char **argv, struct run_options *run)
     return 0;
 }
 
-/* ---- verbose ---- */
-
-/* what --verbose says: a line for each rank, and one for the whole job. */
+/* ---- --verbose: a line for each rank, and one for the whole job ---- */
 
 enum { WORDS = 3 * PATH_MAX };
 
@@ -305,7 +301,8 @@ static void python_words(const struct run_segment *segment, char words[WORDS])
 {
     static struct elf_program program;
     words[0] = 0;
-    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+    if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
+        0)
         return; /* the spawn will say why */
     if (program.stands_in_for[0])
         snprintf(words, WORDS, "; %s is non-PIE: its tasks run the same Python from %s",
@@ -346,11 +343,11 @@ static void verbose_say_job(const struct run_segment *segment, const char *launc
         settings);
 }
 
-/* ---- singletons ---- */
-
-/* tells who starts several tasks of an MPI program by hand which command was
- * meant. Each such task is an MPI job of its own, rank 0 of 1: the MPI library cannot know better,
- * and most programs do not say so. Once, by the root, before the tasks start. */
+/* ---- Several MPI programs without a launcher ----
+ *
+ * Each such task is an MPI job of its own, rank 0 of 1. The MPI library cannot know better, and
+ * most programs do not report it. So the root says once, before the tasks start, which command was
+ * probably meant. */
 
 /* C's names, and those that Fortran compilers make of mpif.h's, mpi's and mpi_f08's. */
 static const char *const initialise[] = {"MPI_Init",
@@ -368,7 +365,8 @@ static const char *const initialise[] = {"MPI_Init",
 static int calls_mpi(const struct run_segment *segment)
 {
     static struct elf_program program;
-    if (task_resolve(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) < 0)
+    if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
+        0)
         return 0; /* the spawn will say why */
     int fd = open(program.path, O_RDONLY | O_CLOEXEC);
     int result = fd >= 0 && elf_imports(fd, initialise) == 1;
@@ -402,10 +400,7 @@ static void run_say_singletons(const struct run_options *run)
     fprintf(stderr, "`\n");
 }
 
-/* ---- command ---- */
-
-/* onespace run: the choice between running by hand and joining a
- * job. */
+/* ---- The command ---- */
 
 /* 0, or 2 with a message. */
 static int check_numbers(const struct launcher *launcher)

@@ -1,4 +1,5 @@
-/* cmd/windows/windows.c: TODO */
+/* cmd/windows/windows.c: onespace windows: lists, checks and repairs the versions of windows on
+ * storage. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,9 +15,7 @@
 #include "cmd/lib/user.h"
 #include "storage/versions/slots.h"
 
-/* ---- windows ---- */
-
-/* what `onespace windows` finds in the version directories of some files. */
+/* ---- Versions in the directories of some files ---- */
 
 /* One rank's part of a version. */
 struct windows_part {
@@ -52,25 +51,7 @@ struct windows_list {
     unsigned files;
 };
 
-/* Reads all files. verify: reads every part of complete versions. lock: jobs cannot open them until
- * windows_free. 0, or -errno with the error's text set; windows_free in both cases. */
-int windows_read(struct windows_list *list, char **files, unsigned count, int verify, int lock,
-                 struct storage_error *error);
-void windows_free(struct windows_list *list);
-
-/* Gives up versions that are damaged or unfinished, so that the newest good one is taken, and marks
- * every part of a complete one. Says what it does on standard output. Never gives up the only
- * version of a file that is complete. -errno: the error's text is set. */
-int windows_repair(struct windows_list *list, struct storage_error *error);
-
-/* "complete", "elsewhere", "unfinished", "damaged" */
-const char *windows_state_name(enum windows_state state);
-
-/* ---- read ---- */
-
-/* finds, checks and repairs the versions of windows on storage. */
-
-const char *windows_state_name(enum windows_state state)
+static const char *state_name(enum windows_state state)
 {
     static const char *const names[] = {"complete", "elsewhere", "unfinished", "damaged"};
     return names[state];
@@ -174,8 +155,12 @@ static void verify_part(struct windows_part *part)
         close(fd);
 }
 
-int windows_read(struct windows_list *list, char **files, unsigned count, int verify, int lock,
-                 struct storage_error *error)
+/* Reads all files. verify: reads every part of complete versions. lock: jobs cannot open the files
+ * until free_list. 0, or -errno with the error's text set; the caller calls free_list in both
+ * cases.
+ */
+static int read_files(struct windows_list *list, char **files, unsigned count, int verify, int lock,
+                      struct storage_error *error)
 {
     *list = (struct windows_list){.files = count};
     list->directories = malloc(count * sizeof(int));
@@ -199,7 +184,7 @@ int windows_read(struct windows_list *list, char **files, unsigned count, int ve
     return result;
 }
 
-void windows_free(struct windows_list *list)
+static void free_list(struct windows_list *list)
 {
     for (unsigned i = 0; list->directories && list->locks && i < list->files; i++) {
         if (list->directories[i] >= 0)
@@ -261,7 +246,10 @@ static int change(const struct windows_version *version, int gives_up, struct st
     return result;
 }
 
-int windows_repair(struct windows_list *list, struct storage_error *error)
+/* Invalidates versions that are damaged or unfinished, so that the newest good one is used, and
+ * marks every part of a complete one. Reports each change on standard output. Never invalidates the
+ * only complete version of a file. -errno: the error's text is set. */
+static int repair_versions(struct windows_list *list, struct storage_error *error)
 {
     int result = 0;
     for (size_t i = 0; result == 0 && i < list->version_count; i++) {
@@ -280,15 +268,12 @@ int windows_repair(struct windows_list *list, struct storage_error *error)
         result = change(version, 1, error);
         if (result == 0)
             printf("version %" PRIu64 " was %s: given up\n", record->version,
-                   windows_state_name(version->state));
+                   state_name(version->state));
     }
     return result;
 }
 
-/* ---- command ---- */
-
-/* onespace windows: lists, checks and repairs the versions of windows on
- * storage. */
+/* ---- The command ---- */
 
 const char windows_help[] =
     "usage: onespace windows [--verify | --repair] [--json] FILE...\n"
@@ -348,7 +333,7 @@ static void print_versions(const struct windows_list *list)
         const struct windows_version *version = &list->versions[i];
         const struct version_record *record = &version->part->slot.record;
         output_cell(&table, "%" PRIu64, record->version);
-        output_cell(&table, "%s", windows_state_name(version->state));
+        output_cell(&table, "%s", state_name(version->state));
         output_cell(&table, "%u/%u", version->present, record->ranks);
         output_cell(&table, "%s", output_bytes(size, version->bytes));
         output_cell(&table, "%s", output_bytes(size, version->disk_bytes));
@@ -395,7 +380,7 @@ static void write_versions(const struct windows_list *list)
         const struct version_record *record = &version->part->slot.record;
         json_open(&json, NULL, '{');
         json_integer(&json, "version", (int64_t)record->version);
-        json_text(&json, "state", windows_state_name(version->state));
+        json_text(&json, "state", state_name(version->state));
         json_integer(&json, "ranks", record->ranks);
         json_integer(&json, "ranks_present", version->present);
         json_integer(&json, "bytes", (int64_t)version->bytes);
@@ -427,7 +412,7 @@ static int status_of(const struct windows_list *list)
 static int report_error(const struct windows_list *list, struct storage_error *error)
 {
     fprintf(stderr, "onespace windows: %s\n", output_clean(error->text));
-    windows_free((struct windows_list *)list);
+    free_list((struct windows_list *)list);
     return 1;
 }
 
@@ -435,7 +420,7 @@ static int show(char **files, unsigned count, const struct request *request)
 {
     struct windows_list list;
     struct storage_error error = {""};
-    if (windows_read(&list, files, count, request->verify, 0, &error) != 0)
+    if (read_files(&list, files, count, request->verify, 0, &error) != 0)
         return report_error(&list, &error);
     if (request->as_json)
         write_versions(&list);
@@ -447,7 +432,7 @@ static int show(char **files, unsigned count, const struct request *request)
                 "all were given up\n",
                 files[0]);
     int status = status_of(&list);
-    windows_free(&list);
+    free_list(&list);
     return status;
 }
 
@@ -455,9 +440,9 @@ static int repair(char **files, unsigned count)
 {
     struct windows_list list;
     struct storage_error error = {""};
-    if (windows_read(&list, files, count, 1, 1, &error) != 0 || windows_repair(&list, &error) != 0)
+    if (read_files(&list, files, count, 1, 1, &error) != 0 || repair_versions(&list, &error) != 0)
         return report_error(&list, &error);
-    windows_free(&list);
+    free_list(&list);
     return 0;
 }
 
@@ -472,7 +457,7 @@ static int become_owner(char **files, unsigned count)
         int has_directory = name && stat(name, &status) == 0;
         free(name);
         if (!has_directory)
-            continue; /* windows_read will say so */
+            continue; /* read_files will say so */
         if (known++ == 0)
             owner = status;
         if (status.st_uid != owner.st_uid) {

@@ -249,7 +249,7 @@ static void await_loaded(struct space *space, struct space_slot *slot, int id)
 {
     uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
-           space_slot(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
+           slot_find(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
            futex_now_ns() < deadline)
         futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
 }
@@ -258,10 +258,10 @@ static void await_loaded(struct space *space, struct space_slot *slot, int id)
 static int find_in_ended(struct space *space, struct space_slot *slot, int id, const char *symbol,
                          void **address, size_t *size)
 {
-    if (slot == &space->slots[0] || holds_take(space, slot, space_self()) != 0)
+    if (slot == &space->slots[0] || hold_take(space, slot, space_self()) != 0)
         return -ESRCH;
-    int result = space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
-    (void)holds_give(space, slot, space_self());
+    int result = slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
+    (void)hold_release(space, slot, space_self());
     return result;
 }
 
@@ -272,7 +272,7 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
         return -EPERM;
     if (!symbol || !*symbol || !address)
         return -EINVAL;
-    struct space_slot *slot = space_slot(space, id);
+    struct space_slot *slot = slot_find(space, id);
     if (!slot)
         return -ESRCH;
     int result = force_libc_locking();
@@ -282,5 +282,5 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
         await_loaded(space, slot, id); /* half loaded, a later library's symbol might be found */
     if (!slot_is_alive(space_state(slot)))
         return find_in_ended(space, slot, id, symbol, address, size);
-    return space_slot(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
+    return slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
 }

@@ -45,11 +45,11 @@ static int import_now(struct space *space, struct space_slot *owner, int id, con
                       void **address, uint64_t *size)
 {
     struct space_slot *self = space_self();
-    long result = holds_take(space, owner, self);
+    long result = hold_take(space, owner, self);
     if (result < 0)
         return (int)result;
     uint32_t state = space_state(owner);
-    if (space_slot(space, id) != owner)
+    if (slot_find(space, id) != owner)
         result = -ESRCH;
     else if (slot_is_alive(state))
         result = exports_find(space, id, name, address, size);
@@ -57,7 +57,7 @@ static int import_now(struct space *space, struct space_slot *owner, int id, con
              exports_find(space, id, name, address, size) != 0)
         result = -EOWNERDEAD;
     if (result < 0)
-        (void)holds_give(space, owner, self);
+        (void)hold_release(space, owner, self);
     return (int)result;
 }
 
@@ -76,7 +76,7 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
     for (;;) {
         /* Acquire, pairs with futex_bump after an export or an end. */
         uint32_t seen = atomic_load_explicit(&space->names, memory_order_acquire);
-        struct space_slot *owner = space_slot(space, id);
+        struct space_slot *owner = slot_find(space, id);
         if (!owner)
             return -ESRCH;
         result = import_now(space, owner, id, name, &found, &found_size);
@@ -86,7 +86,7 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
             break;
         if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
             return -ETIMEDOUT;
-        if (!reaper_alive(space)) {
+        if (!reaper_is_alive(space)) {
             if (space_self() == &space->slots[0])
                 reaper_kill_survivors(space);
             return -EOWNERDEAD;
@@ -107,10 +107,10 @@ int onespace_hold(int id)
     struct space *space = space_mine();
     if (!space)
         return -EPERM;
-    struct space_slot *owner = space_slot(space, id);
-    long result = owner ? holds_take(space, owner, space_self()) : -ESRCH;
-    if (result == 0 && space_slot(space, id) != owner) { /* it ended before it was held */
-        (void)holds_give(space, owner, space_self());
+    struct space_slot *owner = slot_find(space, id);
+    long result = owner ? hold_take(space, owner, space_self()) : -ESRCH;
+    if (result == 0 && slot_find(space, id) != owner) { /* it ended before it was held */
+        (void)hold_release(space, owner, space_self());
         result = -ESRCH;
     }
     return (int)result;
@@ -121,8 +121,8 @@ int onespace_release(int id)
     struct space *space = space_mine();
     if (!space)
         return -EPERM;
-    struct space_slot *owner = &space->slots[space_index(id)];
+    struct space_slot *owner = &space->slots[slot_index_of_id(id)];
     if (id < 0 || atomic_load(&owner->id) != id)
         return -EINVAL;
-    return (int)holds_give(space, owner, space_self());
+    return (int)hold_release(space, owner, space_self());
 }

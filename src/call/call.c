@@ -1,6 +1,6 @@
 /* src/call/call.c: call a function in another member's context.
  *
- * In order: take a lender of the callee, which holds its memory (space/remote_call.h), or the
+ * In order: take a lender of the callee, which holds its memory (call/remote_call.h), or the
  * context of its that waits in this thread, which a lender of another call holds; announce the call
  * to that context; switch. All in the name of the member whose kernel thread this is: it lives as
  * long as the thread runs, while the member whose function makes the call may end meanwhile. */
@@ -50,7 +50,7 @@ static int is_in_chain(const struct call_frame *at, const struct call_lender *le
 static void abandon(const struct sides *sides, struct call_lender *lender)
 {
     call_give_up(lender, LENDER_LOST);
-    holds_look_again(sides->space);
+    reaper_recheck(sides->space);
 }
 
 /* A jump has left a call back into this context, whose frames lay below those of now. The frames
@@ -76,8 +76,7 @@ static void drop_abandoned_calls_back(const struct sides *sides, uintptr_t stack
 
 static uint64_t lent_to(const struct sides *sides)
 {
-    return LENDER_LENT |
-           (uint64_t)space_slot_index(sides->space, sides->native) << LENDER_SLOT_SHIFT |
+    return LENDER_LENT | (uint64_t)slot_index(sides->space, sides->native) << LENDER_SLOT_SHIFT |
            (uint64_t)(uint32_t)sides->tid << LENDER_THREAD_SHIFT;
 }
 
@@ -178,7 +177,7 @@ static void fill(struct call_frame *frame, const struct sides *sides, uintptr_t 
     frame->caller_boundary = (uintptr_t)arch_call_boundary;
     frame->caller = atomic_load_explicit(&sides->self->id, memory_order_relaxed);
     frame->callee = sides->id;
-    frame->native = (int32_t)space_slot_index(sides->space, sides->native);
+    frame->native = (int32_t)slot_index(sides->space, sides->native);
     frame->depth = thread->current ? thread->current->depth + 1 : 1;
     frame->ended_thread = 0;
     frame->detail[0] = 0;
@@ -217,7 +216,7 @@ static void give_back(const struct sides *sides, struct call_frame *frame)
         atomic_store_explicit(&frame->lender->state, LENDER_IDLE, memory_order_release);
     if (atomic_load_explicit(&sides->member->gone, memory_order_relaxed)) {
         atomic_thread_fence(memory_order_seq_cst);
-        holds_look_again(sides->space);
+        reaper_recheck(sides->space);
     }
 }
 
@@ -227,7 +226,7 @@ static void give_back_unused(const struct sides *sides, struct call_lender *lend
     uint64_t lent = lent_to(sides);
     atomic_compare_exchange_strong(&lender->state, &lent, LENDER_IDLE);
     futex_bump(&sides->member->ready); /* for who has found none meanwhile */
-    holds_look_again(sides->space);
+    reaper_recheck(sides->space);
 }
 
 static int explain(const struct call_frame *frame, long status)
@@ -346,7 +345,7 @@ static int await_service(const struct sides *sides)
     const volatile uint32_t *flags = &sides->callee->flags;
     while (!serves(sides) && (*flags & ONESPACE_SPAWN_CALLS) && futex_now_ns() < deadline &&
            slot_is_alive(space_state(sides->callee)) &&
-           space_slot(sides->space, sides->id) == sides->callee)
+           slot_find(sides->space, sides->id) == sides->callee)
         futex_wait(&sides->callee->ended, 0, futex_deadline(SLICE_MS));
     return serves(sides);
 }
@@ -454,11 +453,11 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
         return call_fail(-EINVAL, "the function is NULL");
     sides.self = space_self();
     sides.thread = call_thread();
-    sides.member = &call_table()->members[space_index(id)];
+    sides.member = &call_table()->members[slot_index_of_id(id)];
     struct call_lender *lender = take_again(&sides, (uintptr_t)function);
     if (lender)
         return call_taken(&sides, lender, NULL, (uintptr_t)function, arguments, result);
-    sides.callee = space_slot(sides.space, id);
+    sides.callee = slot_find(sides.space, id);
     if (!sides.callee)
         return call_fail(-ESRCH, "there is no member %d", id);
     if (sides.callee == sides.self) {

@@ -37,7 +37,7 @@ static int send_to_borrowers(struct space *space, struct call_member *member)
     return found;
 }
 
-static uint64_t watch(struct space *space)
+static uint64_t poll(struct space *space)
 {
     if (rounds == 0 || !atomic_load(&space->calls)) { /* or it is of a space that has ended */
         rounds = 0;
@@ -52,7 +52,7 @@ static uint64_t watch(struct space *space)
     }
     rounds = found ? rounds - 1 : 0;
     if (!found)
-        atomic_store(&space->holds_changed, 1); /* holds_reclaim is next */
+        atomic_store(&space->holds_changed, 1); /* memory_reclaim is next */
     return rounds == 0 ? 0 : rounds > ROUNDS - SOON ? SOON_NS : LATER_NS;
 }
 
@@ -83,9 +83,9 @@ static void stop_calling(struct space *space, unsigned index)
     atomic_store(&space->holds_changed, 1); /* some may be of members that have ended */
 }
 
-static void member_gone(struct space *space, struct space_slot *slot)
+static void ended(struct space *space, struct space_slot *slot)
 {
-    unsigned index = space_slot_index(space, slot);
+    unsigned index = slot_index(space, slot);
     /* Acquire, pairs with the release of who mapped the table. */
     if (!atomic_load_explicit(&space->calls, memory_order_acquire))
         return;
@@ -96,5 +96,18 @@ static void member_gone(struct space *space, struct space_slot *slot)
         stop_calling(space, index);
 }
 
-const struct layer_hooks call_hooks = {
-    .space_ends = call_space_ends, .member_gone = member_gone, .watch = watch};
+/* Whether threads of other members are in the member's context. Callers that come later find that
+ * it has ended. */
+static int holds_memory(struct space *space, const struct space_slot *slot)
+{
+    if (!atomic_load(&slot->was_called) || !atomic_load(&space->calls))
+        return 0;
+    const struct call_member *member = &call_table()->members[slot_index(space, slot)];
+    for (unsigned i = 0; i < CALL_LENDERS; i++)
+        if (call_kind(atomic_load(&member->lenders[i].state)) == LENDER_LENT)
+            return 1;
+    return 0;
+}
+
+const struct member_hooks call_hooks = {
+    .space_ending = call_space_ends, .holds_memory = holds_memory, .ended = ended, .poll = poll};

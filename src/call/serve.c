@@ -185,7 +185,7 @@ int onespace_call_serve(void)
         return result;
     pthread_mutex_lock(&lock);
     if (served_in != space->created_ns)
-        result = begin(&call_table()->members[space_slot_index(space, self)], owner);
+        result = begin(&call_table()->members[slot_index(space, self)], owner);
     if (result == 0)
         served_in = space->created_ns;
     pthread_mutex_unlock(&lock);

@@ -73,7 +73,7 @@ HANDLER static struct call_lender *find_lender(void)
 {
     uintptr_t pointer = arch_thread_pointer();
     unsigned index = layout_slot_of(pointer);
-    if (own_slot && index == space_slot_index(space_registry(), own_slot))
+    if (own_slot && index == slot_index(space_registry(), own_slot))
         return NULL;
     int32_t thread = (int32_t)raw(__NR_gettid);
     if (index != LAYOUT_SLOTS)
@@ -186,12 +186,12 @@ static int is_interposed(const struct space_slot *self)
 int call_prepare_signals(struct space *space, struct space_slot *self, int may_set_pointer)
 {
     static _Atomic int is_ready;
-    _Atomic uint32_t *calls = &call_table()->members[space_slot_index(space, self)].calls;
+    _Atomic uint32_t *calls = &call_table()->members[slot_index(space, self)].calls;
     if (!atomic_load_explicit(calls, memory_order_relaxed)) /* in each space of a root */
         atomic_store(calls, 1);
     if (atomic_load_explicit(&is_ready, memory_order_acquire))
         return !is_interposed(self);
-    uint64_t signals = space_lock(self); /* among the program's threads */
+    uint64_t signals = member_lock(self); /* among the program's threads */
     if (!atomic_load(&is_ready)) {
         by_call = !may_set_pointer;
         own_slot = self;
@@ -206,7 +206,7 @@ int call_prepare_signals(struct space *space, struct space_slot *self, int may_s
         }
         atomic_store_explicit(&is_ready, 1, memory_order_release);
     }
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     /* CALL_SIGNAL again: the mask that was restored may block it. */
     uint64_t bit = signal_bit(CALL_SIGNAL);
     raw(__NR_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, ARCH_SIGNAL_SET_BYTES);

@@ -1,8 +1,8 @@
-/* src/call/table.h: what callers, servers and the reaper do with lenders (space/remote_call.h). */
+/* src/call/table.h: what callers, servers and the reaper do with lenders (call/remote_call.h). */
 #ifndef ONESPACE_CALL_TABLE_H
 #define ONESPACE_CALL_TABLE_H
 
-#include "space/remote_call.h"
+#include "call/remote_call.h"
 #include "space/registry.h"
 
 enum {
@@ -17,6 +17,6 @@ void call_give_up(struct call_lender *lender, enum call_lender_kind kind);
 void call_space_ends(struct space *space);
 
 /* The hooks of this layer (space/member.h). */
-extern const struct layer_hooks call_hooks;
+extern const struct member_hooks call_hooks;
 
 #endif

@@ -15,8 +15,8 @@ static void release_owners(struct onespace_insitu *handle)
 {
     while (handle->owner_count) {
         int id = handle->owners[--handle->owner_count];
-        struct space_slot *owner = &handle->space->slots[space_index(id)];
-        (void)holds_give(handle->space, owner, handle->self);
+        struct space_slot *owner = &handle->space->slots[slot_index_of_id(id)];
+        (void)hold_release(handle->space, owner, handle->self);
     }
 }
 
@@ -26,8 +26,8 @@ static int hold_owners(struct onespace_insitu *handle)
     struct insitu_channel *channel = handle->channel;
     for (unsigned i = 0; i < channel->ranks; i++) {
         uint32_t owner = atomic_load(&channel->rank[i].owner);
-        struct space_slot *slot = owner ? space_slot(handle->space, (int32_t)(owner - 1)) : NULL;
-        if (!slot || holds_take(handle->space, slot, handle->self) < 0)
+        struct space_slot *slot = owner ? slot_find(handle->space, (int32_t)(owner - 1)) : NULL;
+        if (!slot || hold_take(handle->space, slot, handle->self) < 0)
             return -EAGAIN;
         handle->owners[handle->owner_count++] = (int)(owner - 1);
         if (atomic_load(&channel->rank[i].owner) != owner)
@@ -90,7 +90,7 @@ static int enter_channel(struct onespace_insitu *handle)
     }
     release_owners(handle);
     insitu_leave_consumer(channel, handle->place);
-    insitu_try_free(channel, space_slot_index(handle->space, handle->self));
+    insitu_try_free(channel, slot_index(handle->space, handle->self));
     return -EAGAIN;
 }
 
@@ -134,7 +134,7 @@ int onespace_insitu_open(const char *name, int mode, int timeout_ms,
             return -ETIMEDOUT;
         uint64_t slice = futex_deadline(INSITU_SLICE_MS);
         futex_wait(&table->names, seen, deadline < slice ? deadline : slice);
-        if (!reaper_alive(space_registry()))
+        if (!reaper_is_alive(space_registry()))
             return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
     }
 }
@@ -309,7 +309,7 @@ int insitu_close_consumer(struct onespace_insitu *handle)
     struct insitu_channel *channel = handle->channel;
     insitu_leave_consumer(channel, handle->place);
     release_owners(handle);
-    insitu_try_free(channel, space_slot_index(handle->space, handle->self));
+    insitu_try_free(channel, slot_index(handle->space, handle->self));
     free(handle);
     return 0;
 }

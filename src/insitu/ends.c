@@ -167,7 +167,7 @@ static void drop(struct space *space, struct space_slot *slot)
     for (unsigned i = 0; i < high; i++) {
         uint64_t kind = kind_of(atomic_load(&table->channels[i].state));
         if (kind == CHANNEL_CLAIMED || kind == CHANNEL_FREEING)
-            finish(space, &table->channels[i], space_slot_index(space, slot));
+            finish(space, &table->channels[i], slot_index(space, slot));
         if (kind != CHANNEL_FREE)
             drop_places(space, &table->channels[i], owner);
     }
@@ -177,4 +177,4 @@ static void drop(struct space *space, struct space_slot *slot)
     futex_bump(&table->names);
 }
 
-const struct layer_hooks insitu_hooks = {.member_gone = drop};
+const struct member_hooks insitu_hooks = {.ended = drop};

@@ -6,6 +6,6 @@
 
 /* When a member has ended, the steps that it held are released, and the channels that it produced
  * for end. */
-extern const struct layer_hooks insitu_hooks;
+extern const struct member_hooks insitu_hooks;
 
 #endif

@@ -215,7 +215,7 @@ int insitu_close_producer(struct onespace_insitu *handle, int timeout_ms)
         free_copies(handle);
     atomic_store(&channel->rank[handle->rank].owner, 0);
     insitu_ring(&channel->news);
-    insitu_try_free(channel, space_slot_index(handle->space, handle->self));
+    insitu_try_free(channel, slot_index(handle->space, handle->self));
     free(handle);
     return 0;
 }

@@ -48,7 +48,7 @@ static int lock_table(struct insitu_table *table, uint32_t me)
 {
     for (uint32_t seen = 0; !atomic_compare_exchange_strong(&table->lock, &seen, me); seen = 0) {
         futex_wait(&table->lock, seen, futex_deadline(INSITU_SLICE_MS));
-        if (!reaper_alive(space_registry()))
+        if (!reaper_is_alive(space_registry()))
             return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
     }
     return 0;
@@ -168,7 +168,7 @@ static int join(struct insitu_channel *channel, const struct onespace_insitu_opt
                            options->rank, channel->name, owner - 1);
     if (atomic_load(&channel->state) != state || !insitu_is_open(channel)) {
         atomic_store(&rank->owner, 0);
-        insitu_try_free(channel, space_slot_index(space_registry(), space_self()));
+        insitu_try_free(channel, slot_index(space_registry(), space_self()));
         return -EAGAIN;
     }
     atomic_fetch_add(&channel->joined, 1);
@@ -188,8 +188,7 @@ int insitu_make_or_join(const char *name, const struct onespace_insitu_options *
     do {
         struct insitu_channel *found = insitu_find(name);
         result = found ? join(found, options, me)
-                       : make(table, name, options, space_slot_index(space_registry(), self), me,
-                              &found);
+                       : make(table, name, options, slot_index(space_registry(), self), me, &found);
         if (result == 0)
             *channel = found;
     } while (result == -EAGAIN);

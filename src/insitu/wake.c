@@ -23,7 +23,7 @@ static int sleep_a_while(struct insitu_wait *wait, struct insitu_bell *bell)
     futex_wait(&bell->rings, wait->rings, wait->deadline < slice ? wait->deadline : slice);
     /* The caller tests its condition once more after the deadline. */
     wait->is_over = wait->deadline != UINT64_MAX && futex_now_ns() >= wait->deadline;
-    return reaper_alive(space_registry())
+    return reaper_is_alive(space_registry())
                ? 0
                : insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
 }

@@ -32,16 +32,16 @@ static void forget(uintptr_t context)
 long interpose_io_setup(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t context;
-    if (!space_marked())
+    if (!process_in_space())
         return raw(nr, a[0], a[1]);
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     long result = raw(nr, a[0], a[1]);
     if (result == 0 && interpose_read(&context, (const void *)a[1], sizeof(context)) == 0 &&
         page_floor(context) == context) {
         forget(context);
         (void)intervals_add(self, INTERVALS_AIO, context, context + ARCH_PAGE);
     }
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
@@ -50,10 +50,10 @@ long interpose_io_setup(struct space_slot *self, long nr, const long a[6])
 long interpose_io_destroy(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t context = (uintptr_t)a[0];
-    if (space_marked() && context && page_floor(context) == context) {
-        uint64_t signals = space_lock(self);
+    if (process_in_space() && context && page_floor(context) == context) {
+        uint64_t signals = member_lock(self);
         forget(context);
-        space_unlock(self, signals);
+        member_unlock(self, signals);
     }
     return raw(nr, a[0]);
 }

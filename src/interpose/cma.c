@@ -52,7 +52,7 @@ static int is_here(struct space *space, const struct space_slot *target, int32_t
     uint64_t created = 0;
     struct iovec local = {&created, sizeof(created)};
     struct iovec remote = {(void *)&space->created_ns, sizeof(created)};
-    if (!robust_is_here(target))
+    if (!member_is_present(target))
         return 0;
     if (!child || !child->is_static)
         return 1;
@@ -60,18 +60,17 @@ static int is_here(struct space *space, const struct space_slot *target, int32_t
            created == space->created_ns;
 }
 
-/* The other member with that PID, held, or NULL. Its memory stays until holds_give_copy: it may
- * end, and the slot get another task, while the copy is under way. */
+/* The other member with that PID, held, or NULL. Its memory stays until hold_release_after_copy: it
+ * may end, and the slot get another task, while the copy is under way. */
 static struct space_slot *hold_member(struct space *space, struct space_slot *self, int32_t pid)
 {
     struct space_slot *target = find_member(space, self, pid);
-    if (!target || holds_take_copy(space, target, self) != 0)
+    if (!target || hold_take_for_copy(space, target, self) != 0)
         return NULL;
     /* Asked only now: before the hold, both could change. */
-    if (atomic_load(&space->pids[space_slot_index(space, target)]) == pid &&
-        is_here(space, target, pid))
+    if (atomic_load(&space->pids[slot_index(space, target)]) == pid && is_here(space, target, pid))
         return target;
-    holds_give_copy(space, target, self);
+    hold_release_after_copy(space, target, self);
     return NULL;
 }
 
@@ -82,7 +81,7 @@ static int may_use(struct space *space, const struct space_slot *owner,
                    const struct space_slot *target)
 {
     return owner == target || space_is_thread(owner) || space_is_thread(target) ||
-           holds_has(space, owner, target);
+           hold_exists(space, owner, target);
 }
 
 /* Outside of all ranges: not if it is an out-of-range mapping of a member that the target does not
@@ -110,10 +109,11 @@ static int is_reachable(struct space *space, const struct space_slot *target, ui
         return 1; /* the space's own tables */
     if (first < LAYOUT_SLOTS)
         return may_use(space, &space->slots[first], target);
-    if (!shared_holds(begin))
+    if (!shared_windows_contain(begin))
         return is_reachable_outside(space, target, begin, end);
-    return shared_holds(end - 1) && shared_index_of(begin) == shared_index_of(end - 1) &&
-           shared_is_user(space, target, shared_index_of(begin));
+    return shared_windows_contain(end - 1) &&
+           shared_window_index(begin) == shared_window_index(end - 1) &&
+           shared_mapping_has_user(space, target, shared_window_index(begin));
 }
 
 /* Whose memory the remote side must be. The caller reads and writes its own view, and so whatever
@@ -305,7 +305,7 @@ long interpose_copy(struct space_slot *self, long nr, const long a[6])
     struct space *space = space_registry();
     int32_t pid = (int32_t)a[0];
     struct space_slot *target = NULL;
-    if (space_marked() && self->interpose.fault_trampoline && a[5] == 0 &&
+    if (process_in_space() && self->interpose.fault_trampoline && a[5] == 0 &&
         (unsigned long)a[2] <= UIO_MAXIOV && (unsigned long)a[4] <= UIO_MAXIOV)
         target = pid == atomic_load(&self->pid) ? self : hold_member(space, self, pid);
     if (!target) {
@@ -313,7 +313,7 @@ long interpose_copy(struct space_slot *self, long nr, const long a[6])
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     }
     struct remote theirs = {space, target == self ? NULL : target,
-                            layout_range(space_slot_index(space, target))};
+                            layout_range(slot_index(space, target))};
     struct remote ours = {0};
     struct walk local = walk_of(a[1], (unsigned long)a[2]);
     struct walk remote = walk_of(a[3], (unsigned long)a[4]);
@@ -331,6 +331,6 @@ long interpose_copy(struct space_slot *self, long nr, const long a[6])
         count(&self->stats.cma_bytes, (uint64_t)copied);
     }
     if (target != self)
-        holds_give_copy(space, target, self);
+        hold_release_after_copy(space, target, self);
     return result;
 }

@@ -68,7 +68,7 @@ const char *interpose_own_file(const char *path, char text[PATH_PREFIX_MAX]);
 /* Whether the caller is the task itself: not a forked or vforked child of it. */
 static inline int interpose_is_task(const struct space_slot *self)
 {
-    return space_marked() &&
+    return process_in_space() &&
            raw(__NR_getpid) == atomic_load_explicit(&self->pid, memory_order_relaxed);
 }
 

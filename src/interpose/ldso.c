@@ -33,7 +33,7 @@
 
 static int in_files(const struct space_slot *self, uintptr_t address, size_t size)
 {
-    uintptr_t range = layout_range(space_slot_index(space_registry(), self));
+    uintptr_t range = layout_range(slot_index(space_registry(), self));
     return address >= range + LAYOUT_FILES && size <= LAYOUT_GIB &&
            address + size <= range + LAYOUT_MAPPINGS;
 }
@@ -123,7 +123,7 @@ static int shared_cache(const long a[6])
     struct space_cache *cache = &space_registry()->cache;
     struct stat status;
     uint32_t state = atomic_load_explicit(&cache->state, memory_order_acquire);
-    if (state == FILE_FILLING || (a[3] & MAP_DENYWRITE) || !space_marked() ||
+    if (state == FILE_FILLING || (a[3] & MAP_DENYWRITE) || !process_in_space() ||
         raw(__NR_fstat, a[4], &status) != 0 || status.st_size != a[1])
         return 0;
     struct file_identity identity = file_identity_of(&status);

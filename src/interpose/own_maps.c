@@ -130,8 +130,8 @@ static int find_own(const struct view *view, uintptr_t start, uintptr_t end, con
     *high = end;
     if (layout_slot_of(start) != LAYOUT_SLOTS)
         return start >= view->range + LAYOUT_FILES && start < view->range + LAYOUT_RANGE;
-    if (shared_holds(start))
-        return shared_is_user(space, self, shared_index_of(start));
+    if (shared_windows_contain(start))
+        return shared_mapping_has_user(space, self, shared_window_index(start));
     if (text_after(name, "[v") || text_after(name, "[uprobes"))
         return 1;
     if (start < space->unwind.code_high && end > space->unwind.code_low)
@@ -405,7 +405,7 @@ long interpose_own_maps(const struct space_slot *self, long from, const char *fi
         raw(__NR_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0)
         return -1;
     view.self = self;
-    view.range = layout_range(space_slot_index(space_registry(), self));
+    view.range = layout_range(slot_index(space_registry(), self));
     view.to = raw(__NR_memfd_create, "proc", MFD_CLOEXEC);
     view.failed = view.is_shown = view.in_tail = 0;
     view.written = view.out_size = view.line_size = 0;

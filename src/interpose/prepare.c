@@ -27,7 +27,7 @@ void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *s
 
 void interpose_begin(struct space *space, struct space_slot *slot)
 {
-    uintptr_t range = layout_range(space_slot_index(space, slot));
+    uintptr_t range = layout_range(slot_index(space, slot));
     struct space_interpose *interpose = &slot->interpose;
     atomic_store(&interpose->files_next, range + LAYOUT_FILES);
     atomic_store(&interpose->mappings_next, range + LAYOUT_MAPPINGS);
@@ -37,7 +37,7 @@ void interpose_begin(struct space *space, struct space_slot *slot)
 
 long interpose_prepare(struct space *space, struct space_slot *slot)
 {
-    uintptr_t data = layout_range(space_slot_index(space, slot)) + LAYOUT_TRAMPOLINES;
+    uintptr_t data = layout_range(slot_index(space, slot)) + LAYOUT_TRAMPOLINES;
     interpose_begin(space, slot);
     long result = raw(__NR_mmap, data, ARCH_PAGE * (2 + CHILD_PAGES), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

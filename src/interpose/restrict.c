@@ -56,7 +56,7 @@ static long get_auxv(const struct space_slot *self, long nr, const long a[6])
  * that of a kernel without it. A forked child has an address space of its own. */
 long interpose_prctl(struct space_slot *self, long nr, const long a[6])
 {
-    if (a[0] == PR_SET_MDWE && space_marked())
+    if (a[0] == PR_SET_MDWE && process_in_space())
         return -EINVAL;
     if (a[0] == PR_SET_SECCOMP)
         return set_filter(self, nr, a);

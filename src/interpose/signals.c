@@ -98,14 +98,14 @@ void interpose_drop_unknown_flags(struct space_sigaction *wanted, int signal)
  * the record. */
 static int may_record(const struct space_slot *self)
 {
-    return interpose_is_task(self) || (self->guard_key && !space_marked());
+    return interpose_is_task(self) || (self->guard_key && !process_in_space());
 }
 
 /* Both get the old action in *before. */
 static long set_of_task(struct space_slot *self, int signal, const struct space_sigaction *wanted,
                         struct space_sigaction *before)
 {
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     long result = 0;
     *before = *recorded(self, signal);
     if (wanted) {
@@ -115,7 +115,7 @@ static long set_of_task(struct space_slot *self, int signal, const struct space_
         result = install(self, signal);
         interpose_drop_unknown_flags(recorded(self, signal), signal);
     }
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
@@ -142,7 +142,7 @@ static long set_through_calls(struct space_slot *self, const long a[6], uintptr_
     _Atomic uintptr_t *known =
         (_Atomic uintptr_t *)atomic_load(&self->interpose.call_handlers) + signal;
     int is_task = interpose_is_task(self);
-    uint64_t signals = is_task ? space_lock(self) : 0;
+    uint64_t signals = is_task ? member_lock(self) : 0;
     uintptr_t old = atomic_load(known);
     if (a[1] && is_task && wanted.handler > (uintptr_t)SIG_IGN) {
         atomic_store(known, wanted.handler); /* first: the signal may come at once */
@@ -152,7 +152,7 @@ static long set_through_calls(struct space_slot *self, const long a[6], uintptr_
     if (result != 0)
         atomic_store(known, old);
     if (is_task)
-        space_unlock(self, signals);
+        member_unlock(self, signals);
     if (result == 0 && before.handler == ours)
         before.handler = old;
     return result == 0 && a[2] ? interpose_write((void *)a[2], &before, sizeof(before)) : result;

@@ -60,7 +60,7 @@ static void note_refused(void)
     struct rlimit limit = {0, 0};
     if (take_a_few() == -ENOMEM && raw(__NR_prlimit64, 0, RLIMIT_AS, 0, &limit) == 0 &&
         limit.rlim_cur == RLIM_INFINITY)
-        space_count(&space_registry()->refused, 1);
+        counter_add(&space_registry()->mappings_exhausted, 1);
 }
 
 static int changes_map(long nr)
@@ -92,11 +92,11 @@ static long run_on_map(interposed_handler *handler, struct space_slot *self, lon
 {
     if (seal_forbids(self, nr, a))
         return -EPERM;
-    uint32_t begun = changes_map(nr) ? turn_begin(space_registry()) : 0;
+    uint32_t begun = changes_map(nr) ? map_throttle_begin(space_registry()) : 0;
     long result = run_handler(handler, self, nr, a);
-    turn_end(space_registry(), begun);
+    map_throttle_end(space_registry(), begun);
     if (__builtin_expect(intervals_used(self, INTERVALS_DONTFORK) != 0, 0) && !raw_failed(result) &&
-        space_marked())
+        process_in_space())
         dontfork_note(self, nr, a, result);
     return result;
 }

@@ -23,7 +23,7 @@ static int is_own_signal(const siginfo_t *info)
     const struct space_slot *slot = info->si_value.sival_ptr;
     struct space *space = space_registry();
     return info->si_code == SI_QUEUE && slot > space->slots && slot < space->slots + LAYOUT_SLOTS &&
-           layout_slot_of((uintptr_t)&slot) == space_slot_index(space, slot) && /* on its stack */
+           layout_slot_of((uintptr_t)&slot) == slot_index(space, slot) && /* on its stack */
            atomic_load_explicit(&slot->exited, memory_order_acquire);
 }
 
@@ -61,8 +61,8 @@ int thread_mode_took_handler(struct space_slot *self, const long a[6], long *res
     struct space_sigaction wanted;
     *result = interpose_read(&wanted, (const void *)a[1], sizeof(wanted));
     if (*result == 0)
-        atomic_store_explicit(&task_handlers[space_slot_index(space_registry(), self)],
-                              wanted.handler, memory_order_release);
+        atomic_store_explicit(&task_handlers[slot_index(space_registry(), self)], wanted.handler,
+                              memory_order_release);
     return 1;
 }
 
@@ -73,11 +73,11 @@ _Noreturn void thread_mode_exit(struct space_slot *self, int status)
     if (!interpose_is_task(self))
         for (;;)
             raw(__NR_exit_group, status);
-    atomic_store_explicit(&task_handlers[space_slot_index(space_registry(), self)], 0,
+    atomic_store_explicit(&task_handlers[slot_index(space_registry(), self)], 0,
                           memory_order_release);
     thread_mode_prepare(); /* another libc of the process, as musl, may have set a handler since */
     if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
-        space_note_times(self, &usage);
+        slot_set_cpu_times(self, &usage);
     atomic_compare_exchange_strong_explicit(&self->exited, &none,
                                             SLOT_EXITED | ((uint32_t)status & 0xff),
                                             memory_order_release, memory_order_relaxed);

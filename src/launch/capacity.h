@@ -55,7 +55,7 @@ void capacity_explain_error(int error, unsigned started, unsigned ranks, char *m
  * this program would fit, and how to raise the limit. Returns whether mappings are exhausted. */
 int capacity_describe_mappings(unsigned running, unsigned ranks, char *message, size_t size);
 
-/* Tells the tasks whether they outnumber the CPUs that they may use; src/agent/poll.c reads it.
+/* Tells the tasks whether they outnumber the CPUs that they may use; src/agent/mpi.c reads it.
  * Called by one thread of the root, when a task was started that may run on these CPUs (as for
  * sched_setaffinity; size 0: the caller's), and when one has ended. */
 void oversubscription_add(const void *cpus, size_t size);

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- hwloc ---- */
-
-/* hwloc, loaded when a rank is to be bound to a core, and not before: a shim
- * stays in memory beside each task, and hwloc with the libraries that it needs would be a seventh
- * of it.
+/* ---- hwloc ----
  *
- * hwloc's inline functions call the others by name, so these are defined here and pass on. */
+ * hwloc is loaded only when a rank is bound to a core. A shim stays in memory beside each task, and
+ * hwloc with the libraries that it needs would be a seventh of its memory.
+ *
+ * hwloc's inline functions call the others by name, so those are defined here and call the loaded
+ * ones. */
 
 #if HWLOC_API_VERSION < 0x00020000 || HWLOC_API_VERSION >= 0x00030000
 #error "name the library of this version of hwloc"
@@ -132,10 +132,7 @@ int hwloc_bitmap_weight(hwloc_const_bitmap_t bitmap)
     return hwloc.bitmap_weight(bitmap);
 }
 
-/* ---- binding ---- */
-
-/* see binding.h. hwloc tells cores, caches and the CPUs that this process may
- * use. */
+/* ---- Binding ---- */
 
 static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, size_t size)
 {

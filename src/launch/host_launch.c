@@ -37,7 +37,7 @@ static void fail(struct launch *launch, int error, const char *message)
 /* System calls of the space that failed for lack of mappings. */
 static uint32_t refused_calls(void)
 {
-    return atomic_load_explicit(&space_registry()->refused, memory_order_relaxed);
+    return atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
 }
 
 static struct launch *create(struct host *host, const struct protocol_request *head)

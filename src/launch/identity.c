@@ -458,11 +458,11 @@ int identity_check_host(int socket, const struct protocol_self_report *report, i
     return result;
 }
 
-/* ---- assume ---- */
-
-/* a task takes on the identity of its shim. Runs as the new task, with
- * the thread-local storage of the host's thread, which waits: system calls alone, since the libc's
- * setgroups would ask the host's other threads to follow. */
+/* ---- Assuming the shim's identity ----
+ *
+ * Runs as the new task with the thread-local storage of the host's thread, which waits. It makes
+ * system calls directly, because the libc's setgroups would ask the host's other threads to follow.
+ */
 
 static long assume_scheduling(const struct identity *has, const struct identity *wants)
 {

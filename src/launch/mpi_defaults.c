@@ -1,4 +1,4 @@
-/* src/launch/mpi_defaults.c: see defaults.h. docs/launchers.md explains them. */
+/* src/launch/mpi_defaults.c: see defaults.h. docs/launchers-reference.md explains them. */
 #include "launch/launch.h"
 
 #include <limits.h>
@@ -15,7 +15,7 @@
 static int is_undumpable(unsigned ranks)
 {
     (void)ranks;
-    return dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
+    return must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
 }
 
 /* Files that the drivers make of cards that compute: the first render node of DRI, NVIDIA's, AMD's
@@ -81,7 +81,7 @@ static char *component_path(void)
 {
     char path[PATH_MAX], *added;
     const char *given = getenv(COMPONENT_PATH), *rest;
-    agent_path_beside("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path));
+    agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", path, sizeof(path));
     if (!path[0] || strchr(path, ':'))
         return NULL;
     *strrchr(path, '/') = 0;

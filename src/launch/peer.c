@@ -13,8 +13,6 @@
 
 #include "base/process.h"
 
-/* ---- peer ---- */
-
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -73,7 +71,7 @@ int peer_signal_group(int leader, uint64_t start_ticks, int signal)
     return kill(-leader, signal) == 0 ? 0 : -errno;
 }
 
-/* ---- proc_status ---- */
+/* ---- Files in /proc/PID ---- */
 
 char *proc_text_read(int pid, const char *name)
 {

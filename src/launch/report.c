@@ -11,7 +11,7 @@
 
 #include "space/registry.h"
 
-/* ---- report ---- */
+/* ---- --stats ---- */
 
 static void report_task(const char *program, const struct onespace_status *status)
 {
@@ -77,8 +77,6 @@ int report_exit_code(int error)
     }
 }
 
-/* ---- departure ---- */
-
 int report_departure(int id, const char *program, char *text, size_t size)
 {
     const struct space_departure *departure = &space_registry()->departure;
@@ -93,7 +91,7 @@ int report_departure(int id, const char *program, char *text, size_t size)
     return 1;
 }
 
-/* ---- told ---- */
+/* ---- One message per launch ---- */
 
 enum { NOT_SAID = 1, SAID = 2, PATIENCE_MS = 1000 };
 

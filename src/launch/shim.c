@@ -90,8 +90,8 @@ static int hydra_socket(void)
 static void fill_request(struct protocol_request *request, const struct shim_task *job,
                          const sigset_t *mask)
 {
-    request->signal_mask = inherit_signals_of(mask);
-    request->ignored = inherit_ignored_signals();
+    request->signal_mask = signal_set_bits(mask);
+    request->ignored = ignored_signals_of_process();
     request->header = protocol_header();
     identity_report_self(&request->self_report);
     request->flags = job->flags;
@@ -167,7 +167,7 @@ static int request_send_fds(int socket, struct sent_fds *sent)
     return result;
 }
 
-/* ---- shim ---- */
+/* ---- Messages ---- */
 
 #define HOST_GONE                                                                                  \
     "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
@@ -419,7 +419,7 @@ static int find_host(const struct shim_task *job)
     char message[1024];
     struct protocol_greeting greeting;
     struct shared_header own = protocol_header();
-    int is_undumpable = dumpable_must_end(getenv("ONESPACE_DUMPABLE"));
+    int is_undumpable = must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
     for (int tries = 0; tries < 20; tries++) {
         int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
         if (socket < 0)

@@ -19,11 +19,10 @@
 #include "launch/report.h"
 #include "reaper/reaper.h"
 
-/* ---- observer ---- */
-
-/* a process beside a space that was started by hand, which says why the kernel
- * has ended it: the root shares its tasks' memory and is ended with them. Only where a control
- * group limits the memory; elsewhere there is nothing to tell. */
+/* ---- A process outside the space that reports an OOM kill ----
+ *
+ * The root shares its tasks' memory and is killed with them. The observer exists only where a
+ * control group limits the memory. */
 
 enum { LOOK_MS = 1000 };
 
@@ -78,9 +77,7 @@ static void observer_end(void)
     line = -1;
 }
 
-/* ---- by_hand ---- */
-
-/* `onespace run` without a launcher: this process is the root. */
+/* ---- Tasks ---- */
 
 enum { GRACE_MS = 3000 };
 
@@ -269,7 +266,8 @@ static void say_shortage(void)
 {
     static int is_told;
     char message[1024] = "";
-    if (is_told || !atomic_load_explicit(&space_registry()->refused, memory_order_relaxed))
+    if (is_told ||
+        !atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed))
         return;
     is_told = 1;
     (void)capacity_describe_mappings((unsigned)tasks.alive, (unsigned)tasks.count, message,

@@ -145,7 +145,7 @@ int onespace_parallel_serve(struct onespace_parallel *team)
     int result = team_may_meet(team);
     if (result < 0)
         return result;
-    const struct space_slot *leader = space_slot(space_mine(), team->owner_id);
+    const struct space_slot *leader = slot_find(space_mine(), team->owner_id);
     if (team->is_made || team->number == 0 || !leader ||
         strcmp(leader->program, space_self()->program) != 0)
         return -EINVAL;

@@ -21,7 +21,7 @@ int team_has_ended(int id)
 {
     if (id == ONESPACE_ROOT)
         return 0; /* its end would have been the caller's */
-    const struct space_slot *slot = space_slot(space_mine(), id);
+    const struct space_slot *slot = slot_find(space_mine(), id);
     return !slot || !slot_is_alive(space_state(slot));
 }
 

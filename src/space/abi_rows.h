@@ -31,7 +31,7 @@
     ROW(struct space, free_hint, 512, 4) \
     ROW(struct space, ends, 576, 4) \
     ROW(struct space, names, 640, 4) \
-    ROW(struct space, map_turn, 704, 4) \
+    ROW(struct space, map_throttle, 704, 4) \
     ROW(struct space, barrier, 768, 8) \
     ROW(struct space, group, 776, 8) \
     ROW(struct space, group_loaded, 784, 8) \
@@ -42,7 +42,7 @@
     ROW(struct space, reaper_ignored, 9064, 8) \
     ROW(struct space, reaper_limits, 9072, 256) \
     ROW(struct space, trampoline_page, 9328, 8) \
-    ROW(struct space, refused, 9336, 4) \
+    ROW(struct space, mappings_exhausted, 9336, 4) \
     ROW(struct space, debug_head, 9344, 48) \
     ROW(struct space, debug_tail, 9392, 48) \
     ROW(struct space, debug_linked, 9440, 4) \
@@ -232,7 +232,7 @@
     ROW(struct space_shared_key, size, 24, 8) \
     ROW(struct space_shared_key, prot, 32, 4) \
     ROW(struct space_shared_key, may_write, 36, 4) \
-    ROW(struct space_operations, task_attached, 0, 8) \
+    ROW(struct space_operations, task_loaded, 0, 8) \
     ROW(struct space_operations, interpose, 8, 8) \
     ROW(struct space_operations, prepare, 16, 8) \
     ROW(struct space_operations, child_clone, 24, 8) \

@@ -45,7 +45,7 @@ static uint64_t kind_of(uint64_t state)
 }
 
 /* The next state of an entry. One store both claims an entry and names the claimer, so that
- * exports_drop finds exactly the claims of a task that was killed. */
+ * exports_remove_all finds exactly the claims of a task that was killed. */
 static uint64_t state_of(enum export_state kind, unsigned slot, uint64_t use)
 {
     return (uint64_t)kind | (uint64_t)slot << EXPORT_SLOT_SHIFT | use << EXPORT_USE_SHIFT;
@@ -158,7 +158,7 @@ static long add_locked(struct space *space, struct space_slot *owner, const char
     if (find_entry(space, id, name, &old))
         return -EEXIST;
     atomic_store(&owner->has_exported, 1);
-    struct space_export *entry = claim_entry(space, &probe, space_slot_index(space, owner));
+    struct space_export *entry = claim_entry(space, &probe, slot_index(space, owner));
     if (!entry)
         return -ENOSPC;
     fill_entry(entry, id, &probe, name, value);
@@ -169,20 +169,20 @@ long exports_add(struct space *space, struct space_slot *owner, const char *name
                  uint64_t size)
 {
     struct value value = {(uintptr_t)address, size};
-    uint64_t signals = space_lock(owner);
+    uint64_t signals = member_lock(owner);
     long result = add_locked(space, owner, name, &value);
-    space_unlock(owner, signals);
+    member_unlock(owner, signals);
     return result;
 }
 
 long exports_remove(struct space *space, struct space_slot *owner, const char *name)
 {
     struct value value;
-    uint64_t signals = space_lock(owner);
+    uint64_t signals = member_lock(owner);
     struct space_export *entry = find_entry(space, atomic_load(&owner->id), name, &value);
     if (entry)
         set_kind(entry, EXPORT_FREE);
-    space_unlock(owner, signals);
+    member_unlock(owner, signals);
     return entry ? 0 : -ENOENT;
 }
 
@@ -197,11 +197,11 @@ long exports_find(struct space *space, int32_t owner, const char *name, void **a
     return 0;
 }
 
-void exports_drop(struct space *space, struct space_slot *owner)
+void exports_remove_all(struct space *space, struct space_slot *owner)
 {
     if (!atomic_load(&owner->has_exported))
         return;
-    unsigned slot = space_slot_index(space, owner);
+    unsigned slot = slot_index(space, owner);
     for (uint32_t i = 0; i < SPACE_EXPORTS; i++) {
         struct space_export *entry = &space->exports[i];
         /* Acquire: the dead task's last stores to this entry come before ours. */

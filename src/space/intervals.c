@@ -23,7 +23,7 @@ _Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_inter
 {
     if (index < INTERVALS_IN_SLOT)
         return &table_of(slot, kind)->words[index];
-    uintptr_t spill = intervals_spill(space_slot_index(space_registry(), slot), kind);
+    uintptr_t spill = intervals_spill(slot_index(space_registry(), slot), kind);
     return (_Atomic uint64_t *)spill + (index - INTERVALS_IN_SLOT);
 }
 
@@ -46,7 +46,7 @@ static int map_spill(struct space_slot *slot, enum space_interval_kind kind)
     struct space_intervals *table = table_of(slot, kind);
     if (atomic_load_explicit(&table->has_spill, memory_order_acquire))
         return 0;
-    uintptr_t spill = intervals_spill(space_slot_index(space_registry(), slot), kind);
+    uintptr_t spill = intervals_spill(slot_index(space_registry(), slot), kind);
     long result = raw(__NR_mmap, spill, INTERVALS_SPILL_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result) && result != -EEXIST)
@@ -61,7 +61,7 @@ static int extend_table(struct space_slot *slot, enum space_interval_kind kind)
     struct space_intervals *table = table_of(slot, kind);
     uint32_t used = atomic_load_explicit(&table->used, memory_order_acquire);
     do
-        if (used == INTERVALS_MOST || (used >= INTERVALS_IN_SLOT && map_spill(slot, kind) != 0))
+        if (used == INTERVALS_MAX || (used >= INTERVALS_IN_SLOT && map_spill(slot, kind) != 0))
             return -1;
     while (!atomic_compare_exchange_weak_explicit(&table->used, &used, used + 1,
                                                   memory_order_release, memory_order_acquire));
@@ -107,7 +107,7 @@ static int lengthen(struct space_slot *slot, enum space_interval_kind kind, uint
             continue;
         low = start < low ? start : low;
         high = end > high ? end : high;
-        if ((high - low) / ARCH_PAGE_LEAST <= INTERVAL_PAGES_MOST &&
+        if ((high - low) / ARCH_PAGE_LEAST <= INTERVAL_MAX_PAGES &&
             atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
                                            make_word(low, high, 0)))
             return 1;
@@ -146,7 +146,7 @@ static void join_neighbours(struct space_slot *slot, enum space_interval_kind ki
                 continue;
             from = from < low ? from : low;
             to = to > high ? to : high;
-            if ((to - from) / ARCH_PAGE_LEAST > INTERVAL_PAGES_MOST ||
+            if ((to - from) / ARCH_PAGE_LEAST > INTERVAL_MAX_PAGES ||
                 !atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
                                                 make_word(from, to, 0)))
                 continue;
@@ -162,7 +162,7 @@ static void join_neighbours(struct space_slot *slot, enum space_interval_kind ki
 int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                   uintptr_t end)
 {
-    const uintptr_t most = INTERVAL_PAGES_MOST * ARCH_PAGE_LEAST;
+    const uintptr_t most = INTERVAL_MAX_PAGES * ARCH_PAGE_LEAST;
     int result = end > INTERVAL_ADDRESSES ? -1 : 0;
     while (result == 0 && start < end) {
         uintptr_t next = end - start > most ? start + most : end;
@@ -222,8 +222,8 @@ unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, u
     return lost;
 }
 
-void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
-                      int (*is_gone)(uintptr_t start))
+void intervals_resolve_doubts(struct space_slot *slot, enum space_interval_kind kind,
+                              int (*is_gone)(uintptr_t start))
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0; i < used; i++) {
@@ -234,8 +234,8 @@ void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
     }
 }
 
-void intervals_take(struct space *space, const struct space_slot *owner, uintptr_t start,
-                    uintptr_t end)
+void intervals_remove_from_others(struct space *space, const struct space_slot *owner,
+                                  uintptr_t start, uintptr_t end)
 {
     uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
     for (uint32_t i = 1; i <= highest; i++) {

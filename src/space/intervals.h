@@ -30,15 +30,15 @@ enum space_interval_kind {
 enum {
     INTERVALS_IN_SLOT = 256,
     INTERVALS_SPILLED = 16384,
-    INTERVALS_MOST = INTERVALS_IN_SLOT + INTERVALS_SPILLED,
+    INTERVALS_MAX = INTERVALS_IN_SLOT + INTERVALS_SPILLED,
     INTERVALS_SPILL_BYTES = INTERVALS_SPILLED * 8,
 };
 
 /* A word: page number of the start << 28 | pages << 1 | in doubt. 0: unused. Pages of the smallest
  * size: addresses below 2^48, intervals of less than 512 GiB. */
 enum { INTERVAL_DOUBT = 1, INTERVAL_PAGES_BITS = 27, INTERVAL_START_SHIFT = 28 };
-#define INTERVAL_PAGES_MOST ((UINT64_C(1) << INTERVAL_PAGES_BITS) - 1)
-#define INTERVAL_ADDRESSES  (UINT64_C(1) << 48)
+#define INTERVAL_MAX_PAGES ((UINT64_C(1) << INTERVAL_PAGES_BITS) - 1)
+#define INTERVAL_ADDRESSES (UINT64_C(1) << 48)
 
 struct space_intervals {
     /* No word at or above this index was ever used by this task. Raised by compare-and-swap before
@@ -67,7 +67,7 @@ static inline uintptr_t interval_start(uint64_t word)
 
 static inline uintptr_t interval_end(uint64_t word)
 {
-    return interval_start(word) + (word >> 1 & INTERVAL_PAGES_MOST) * ARCH_PAGE_LEAST;
+    return interval_start(word) + (word >> 1 & INTERVAL_MAX_PAGES) * ARCH_PAGE_LEAST;
 }
 
 /* An interval that counts: used, and not in doubt. */
@@ -94,12 +94,12 @@ _Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_inter
 int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                   uintptr_t end);
 /* Removes [start, end). With `doubt` INTERVAL_DOUBT what is removed stays as entries in doubt,
- * until intervals_settle. How many entries could not be kept, because the table is full. */
+ * until intervals_resolve_doubts. How many entries could not be kept, because the table is full. */
 unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                        uintptr_t end, uint64_t doubt);
 /* Ends all doubts: the entries of which `is_gone` says so go, the others count again. */
-void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
-                      int (*is_gone)(uintptr_t start));
+void intervals_resolve_doubts(struct space_slot *slot, enum space_interval_kind kind,
+                              int (*is_gone)(uintptr_t start));
 
 /* An entry that has something of [start, end), at least from *found on: 1, and the common part; 0:
  * none. The lowest one. */
@@ -111,8 +111,8 @@ int intervals_contain(const struct space_slot *slot, enum space_interval_kind ki
                       uintptr_t end);
 
 /* The addresses are `owner`'s out-of-range memory from now on: no other member's. */
-void intervals_take(struct space *space, const struct space_slot *owner, uintptr_t start,
-                    uintptr_t end);
+void intervals_remove_from_others(struct space *space, const struct space_slot *owner,
+                                  uintptr_t start, uintptr_t end);
 
 /* Lets forked children have [start, end) again, but for what other members than `owner` have marked
  * (MADV_DONTFORK): 0, or -errno of the first part that fails. */

@@ -96,7 +96,7 @@ struct space_overflows {
     _Atomic uint32_t mappings;    /* out-of-range mappings that stay when their task ends */
 };
 
-static inline void space_count(_Atomic uint32_t *counter, uint32_t more)
+static inline void counter_add(_Atomic uint32_t *counter, uint32_t more)
 {
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
@@ -143,7 +143,7 @@ struct space_slot;
 struct child;
 struct space_operations {
     /* By the agent, once; the first of its ld.so's link maps, or 0. */
-    void (*task_attached)(struct space_slot *self, uintptr_t link_map);
+    void (*task_loaded)(struct space_slot *self, uintptr_t link_map);
     long (*interpose)(struct space_slot *self, long nr, const long arguments[6]);
     long (*prepare)(struct space *space, struct space_slot *slot);
     long (*child_clone)(struct child *child, int as_sibling);
@@ -187,18 +187,18 @@ enum slot_state {
     SLOT_LEFT,
     SLOT_ENDED,
     SLOT_COLLECTED,
-    SLOT_BROKEN,
+    SLOT_ABORTING,
     SLOT_EXITED = 0x100,    /* in `exited` */
     SLOT_STATE_MASK = 0xff, /* above it, while CLAIMED, the index of the spawner's slot */
     SLOT_STATE_BITS = 8,    /* and while ENDED the use of the slot: id / slots */
 };
 
 enum memory_state {
-    MEMORY_NONE,    /* nothing mapped */
-    MEMORY_PRESENT, /* the task's, or an ended task's that is still held */
-    MEMORY_GOING,   /* it is being unmapped (space/member.h): new holds fail */
-    MEMORY_STUCK,   /* some of it cannot be unmapped: the slot is never used again */
-    MEMORY_ASKED,   /* the reaper looks whether it is held, and then it is PRESENT or GOING */
+    MEMORY_NONE,      /* nothing mapped */
+    MEMORY_PRESENT,   /* the task's, or an ended task's that is still held */
+    MEMORY_UNMAPPING, /* it is being unmapped (space/member.h): new holds fail */
+    MEMORY_STUCK,     /* some of it cannot be unmapped: the slot is never used again */
+    MEMORY_CHECKING,  /* the reaper looks whether it is held, and then it is PRESENT or GOING */
 };
 
 enum { SPACE_PROGRAM_MAX = 256 };
@@ -235,7 +235,7 @@ struct space_slot {
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
     /* Sticky: let the reaper skip tables. Set before the first entry of each. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported, has_shared;
-    /* Sticky, by callers: other members' threads have run in its context (space/remote_call.h). */
+    /* Sticky, by callers: other members' threads have run in its context (call/remote_call.h). */
     _Atomic uint32_t was_called;
     /* The program called exit or returned from main; by the task's agent, relaxed: read when the
      * task has been reaped. The spawner sets it where there is no agent to tell. */
@@ -332,11 +332,10 @@ struct space {
     _Atomic int32_t unmapper_tid;
     _Atomic uint32_t unmapping;
     _Atomic uint64_t unmapping_since_ns;
-    _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
-    _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
-    _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
-    _Alignas(
-        64) _Atomic uint32_t map_turn;     /* futex: who may change the map; space/map_throttle.c */
+    _Alignas(64) _Atomic uint32_t free_hint;    /* a free slot is likely here or above */
+    _Alignas(64) _Atomic uint32_t ends;         /* futex: bumped at every end of a task */
+    _Alignas(64) _Atomic uint32_t names;        /* futex: bumped at every export and every end */
+    _Alignas(64) _Atomic uint32_t map_throttle; /* futex: holder of the throttle; space/locks.c */
     _Alignas(64) _Atomic uint64_t barrier; /* space/member.h has this word and the three below */
     _Atomic uint64_t group;                /* by spawners, by compare-and-swap */
     _Atomic uint64_t group_loaded;         /* members whose libraries are loaded, as `barrier` */
@@ -349,14 +348,14 @@ struct space {
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
     /* Calls of tasks that failed because the space had no mappings left. Relaxed, by any task's
      * threads; the root that sees it change looks whether the space recovers. */
-    _Atomic uint32_t refused;
+    _Atomic uint32_t mappings_exhausted;
     /* The two ends of the chain that debuggers follow (space/member.h). While `onespace gdb` runs
      * it sets the head's `version` below SPACE_NAMESPACES, which hides what follows. */
     struct space_namespace debug_head, debug_tail;
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; space/remote_call.h */
+    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_guard guard;
     struct space_overflows overflows;
@@ -377,7 +376,7 @@ struct space {
     struct space_slot slots[LAYOUT_SLOTS];
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
      * mode the main thread's TID until the task has ended. In pages of their own, which no fork
-     * makes read-only, and which are zero in a forked child (api/mappings.c): the kernel stores
+     * makes read-only, and which are zero in a forked child (api/init.c): the kernel stores
      * a pid here for a spawner that may be killed meanwhile. */
     _Alignas(SPACE_OWN_PAGES) _Atomic int32_t pids[LAYOUT_SLOTS];
 };
@@ -385,29 +384,29 @@ struct space {
 static_assert(sizeof(struct space) < LAYOUT_GIB, "below the mark");
 
 /* What a program of this version writes there. */
-struct shared_header space_header(void);
+struct shared_header registry_header(void);
 /* Whether the registry is of this version; if not, says so on stderr, with both sides: `file` is
  * the caller's library. NULL for `file`: says nothing. Freestanding. */
-int space_is_ours(const struct space *space, const char *file);
+int registry_matches(const struct space *space, const char *file);
 
 static inline struct space *space_registry(void)
 {
     return (struct space *)LAYOUT_REGISTRY;
 }
 
-static inline unsigned space_index(int32_t id)
+static inline unsigned slot_index_of_id(int32_t id)
 {
     return (uint32_t)id % LAYOUT_SLOTS;
 }
 
-static inline unsigned space_slot_index(const struct space *space, const struct space_slot *slot)
+static inline unsigned slot_index(const struct space *space, const struct space_slot *slot)
 {
     return (unsigned)(slot - space->slots);
 }
 
 /* Whether this address space is the space's and not a forked copy of it: the kernel wipes the mark
  * in a forked child. */
-static inline int space_marked(void)
+static inline int process_in_space(void)
 {
     return *(const volatile uint32_t *)LAYOUT_MARK != 0;
 }

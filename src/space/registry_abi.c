@@ -16,14 +16,14 @@
 
 ROWS(SHARED_ASSERT)
 
-struct shared_header space_header(void)
+struct shared_header registry_header(void)
 {
     return SHARED_HEADER(SPACE_MAGIC, SPACE_ABI, struct space, ROWS);
 }
 
-int space_is_ours(const struct space *space, const char *file)
+int registry_matches(const struct space *space, const char *file)
 {
-    struct shared_header own = space_header();
+    struct shared_header own = registry_header();
     if (shared_matches(&space->header, &own))
         return 1;
     if (file)

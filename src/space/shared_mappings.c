@@ -33,18 +33,18 @@ static const struct window_size *size_of(int index)
     return size;
 }
 
-uintptr_t shared_start_of(int index)
+uintptr_t shared_window_start(int index)
 {
     const struct window_size *size = size_of(index);
     return size->start + (size_t)(index - size->first) * size->size;
 }
 
-uintptr_t shared_end_of(int index)
+uintptr_t shared_window_end(int index)
 {
-    return shared_start_of(index) + size_of(index)->size;
+    return shared_window_start(index) + size_of(index)->size;
 }
 
-int shared_index_of(uintptr_t address)
+int shared_window_index(uintptr_t address)
 {
     const struct window_size *size = window_sizes;
     while (address >= size->start + (size_t)size->count * size->size)
@@ -52,7 +52,7 @@ int shared_index_of(uintptr_t address)
     return size->first + (int)((address - size->start) / size->size);
 }
 
-int shared_entries(int size, int *first)
+int shared_window_class(int size, int *first)
 {
     *first = window_sizes[size].first;
     return window_sizes[size].count;
@@ -116,7 +116,7 @@ static void unmap_window(struct space *space, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     atomic_store(&space->shared.hashes[index], 0);
-    long result = raw(__NR_munmap, shared_start_of(index), size_of(index)->size);
+    long result = raw(__NR_munmap, shared_window_start(index), size_of(index)->size);
     atomic_store(&entry->state, result == 0 ? SHARED_FREE : SHARED_STUCK);
 }
 
@@ -125,7 +125,7 @@ static void unmap_if_unused(struct space *space, int index, unsigned slot)
     struct space_shared_mapping *entry = entry_of(space, index);
     while (count_users(entry) == 0) {
         uint32_t live = SHARED_LIVE;
-        if (!atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_GOING, slot)))
+        if (!atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_UNMAPPING, slot)))
             return; /* another is about it, or there is nothing to unmap */
         if (count_users(entry) == 0) {
             unmap_window(space, index);
@@ -182,12 +182,12 @@ static void note_use(struct space_slot *self)
         atomic_store(&self->has_shared, 1);
 }
 
-uintptr_t shared_join(struct space *space, struct space_slot *self,
-                      const struct space_shared_key *key)
+uintptr_t shared_mapping_join(struct space *space, struct space_slot *self,
+                              const struct space_shared_key *key)
 {
     note_use(self);
-    int index = join_below(space, space_slot_index(space, self), SPACE_SHARED_MAX, key);
-    return index < 0 ? 0 : shared_start_of(index);
+    int index = join_below(space, slot_index(space, self), SPACE_SHARED_MAX, key);
+    return index < 0 ? 0 : shared_window_start(index);
 }
 
 static void raise_reach(_Atomic uint32_t *reach, uint32_t to)
@@ -225,34 +225,34 @@ static int count_alike(const struct space *space, const struct space_slot *self,
 {
     int count = 0;
     for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1))
-        count += shared_is_user(space, self, i);
+        count += shared_mapping_has_user(space, self, i);
     return count;
 }
 
-int shared_begin(struct space *space, struct space_slot *self, const struct space_shared_key *key,
-                 uintptr_t *start)
+int shared_mapping_create(struct space *space, struct space_slot *self,
+                          const struct space_shared_key *key, uintptr_t *start)
 {
     note_use(self);
-    if (count_alike(space, self, key) >= SHARED_ALIKE)
+    if (count_alike(space, self, key) >= SHARED_MAX_DUPLICATES)
         return -1;
-    int index = claim(space, space_slot_index(space, self), key->size);
+    int index = claim(space, slot_index(space, self), key->size);
     if (index < 0)
         return -1;
     entry_of(space, index)->key = *key;
-    *start = shared_start_of(index);
+    *start = shared_window_start(index);
     return index;
 }
 
-void shared_abandon(struct space *space, int index)
+void shared_mapping_cancel(struct space *space, int index)
 {
     atomic_store(&entry_of(space, index)->state, SHARED_FREE);
 }
 
-uintptr_t shared_publish(struct space *space, struct space_slot *self, int index)
+uintptr_t shared_mapping_publish(struct space *space, struct space_slot *self, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     struct space_shared_key key = entry->key;
-    unsigned slot = space_slot_index(space, self);
+    unsigned slot = slot_index(space, self);
     atomic_fetch_or(word_of(entry, slot), bit_of(slot));
     atomic_store(&space->shared.hashes[index], hash_of(&key));
     atomic_store(&entry->state, SHARED_LIVE);
@@ -260,18 +260,18 @@ uintptr_t shared_publish(struct space *space, struct space_slot *self, int index
      * another, the first in the table stays. */
     int other = join_below(space, slot, index, &key);
     if (other < 0)
-        return shared_start_of(index);
+        return shared_window_start(index);
     clear_user(space, slot, index);
-    return shared_start_of(other);
+    return shared_window_start(other);
 }
 
-int shared_is_user(const struct space *space, const struct space_slot *slot, int index)
+int shared_mapping_has_user(const struct space *space, const struct space_slot *slot, int index)
 {
-    unsigned number = space_slot_index(space, slot);
+    unsigned number = slot_index(space, slot);
     return (atomic_load(&space->shared.mappings[index].users[number / 64]) & bit_of(number)) != 0;
 }
 
-unsigned shared_more_users(const struct space *space, const struct space_shared_key *key)
+unsigned extra_attachments(const struct space *space, const struct space_shared_key *key)
 {
     unsigned more = 0;
     for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1)) {
@@ -281,21 +281,21 @@ unsigned shared_more_users(const struct space *space, const struct space_shared_
     return more;
 }
 
-int shared_is_own(const struct space *space, int index)
+int shared_mapping_is_exclusive(const struct space *space, int index)
 {
     uint32_t state = atomic_load(&space->shared.mappings[index].state);
-    return (state & ((1u << SHARED_STATE_BITS) - 1)) == SHARED_OWN;
+    return (state & ((1u << SHARED_STATE_BITS) - 1)) == SHARED_EXCLUSIVE;
 }
 
-int shared_own(struct space *space, struct space_slot *self, int index)
+int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
-    unsigned slot = space_slot_index(space, self);
-    uint32_t live = SHARED_LIVE, own = state_by(SHARED_OWN, slot);
+    unsigned slot = slot_index(space, self);
+    uint32_t live = SHARED_LIVE, own = state_by(SHARED_EXCLUSIVE, slot);
     if (atomic_load(&entry->state) == own)
         return 1;
     if (count_users(entry) != 1 ||
-        !atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_GOING, slot)))
+        !atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_UNMAPPING, slot)))
         return 0;
     if (count_users(entry) != 1) {
         atomic_store(&entry->state, SHARED_LIVE);
@@ -306,12 +306,12 @@ int shared_own(struct space *space, struct space_slot *self, int index)
     return 1;
 }
 
-void shared_release(struct space *space, struct space_slot *self, int index)
+void shared_mapping_release(struct space *space, struct space_slot *self, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
-    unsigned slot = space_slot_index(space, self);
-    uint32_t own = state_by(SHARED_OWN, slot);
-    if (!atomic_compare_exchange_strong(&entry->state, &own, state_by(SHARED_GOING, slot))) {
+    unsigned slot = slot_index(space, self);
+    uint32_t own = state_by(SHARED_EXCLUSIVE, slot);
+    if (!atomic_compare_exchange_strong(&entry->state, &own, state_by(SHARED_UNMAPPING, slot))) {
         clear_user(space, slot, index);
         return;
     }
@@ -324,24 +324,25 @@ static void finish_dead(struct space *space, unsigned slot, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     uint32_t state = atomic_load(&entry->state);
-    if (state == state_by(SHARED_GOING, slot) && atomic_load(&space->shared.hashes[index])) {
+    if (state == state_by(SHARED_UNMAPPING, slot) && atomic_load(&space->shared.hashes[index])) {
         atomic_store(&entry->state, SHARED_LIVE); /* nothing was unmapped yet */
-    } else if (state == state_by(SHARED_FILLING, slot) || state == state_by(SHARED_OWN, slot) ||
-               state == state_by(SHARED_GOING, slot)) {
+    } else if (state == state_by(SHARED_FILLING, slot) ||
+               state == state_by(SHARED_EXCLUSIVE, slot) ||
+               state == state_by(SHARED_UNMAPPING, slot)) {
         atomic_fetch_and(word_of(entry, slot), ~bit_of(slot));
         unmap_window(space, index);
     }
 }
 
-void shared_drop(struct space *space, struct space_slot *slot)
+void shared_mappings_release_all(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&slot->has_shared))
         return;
-    unsigned number = space_slot_index(space, slot);
+    unsigned number = slot_index(space, slot);
     for (int s = 0; s < SPACE_SHARED_SIZES; s++)
         for (int i = window_sizes[s].first, end = end_of(space, s); i < end; i++) {
             finish_dead(space, number, i);
-            if (shared_is_user(space, slot, i))
+            if (shared_mapping_has_user(space, slot, i))
                 atomic_fetch_and(word_of(entry_of(space, i), number), ~bit_of(number));
             unmap_if_unused(space, i, number); /* it may have died between its bit and this */
         }

@@ -65,9 +65,10 @@ enum shared_state {
     SHARED_FREE,
     SHARED_FILLING, /* its creator writes the key and maps it */
     SHARED_LIVE,
-    SHARED_GOING, /* somebody found it unused and unmaps it, or finds that it is used after all */
-    SHARED_OWN,   /* of one task alone, which has changed it: nobody joins any more */
-    SHARED_STUCK, /* it could not be unmapped (mseal) */
+    SHARED_UNMAPPING, /* somebody found it unused and unmaps it, or finds that it is used after all
+                       */
+    SHARED_EXCLUSIVE, /* of one task alone, which has changed it: nobody joins any more */
+    SHARED_STUCK,     /* it could not be unmapped (mseal) */
 };
 
 #define SHARED_STATE_BITS 8
@@ -98,7 +99,7 @@ struct space_shared {
     struct space_shared_mapping mappings[SPACE_SHARED_MAX];
 };
 
-static inline int shared_holds(uintptr_t address)
+static inline int shared_windows_contain(uintptr_t address)
 {
     return address >= SHARED_START && address < SHARED_END;
 }
@@ -119,41 +120,41 @@ static inline int shared_holds(uintptr_t address)
 
 /* A program that maps the same memory again gets another address, which the next task's second
  * mapping shares in turn; what it maps more often is its own affair. */
-enum { SHARED_ALIKE = 2 };
+enum { SHARED_MAX_DUPLICATES = 2 };
 
 /* The address of a mapping with this key that the task does not use yet, and from now on uses; 0:
  * there is none. */
-uintptr_t shared_join(struct space *space, struct space_slot *self,
-                      const struct space_shared_key *key);
+uintptr_t shared_mapping_join(struct space *space, struct space_slot *self,
+                              const struct space_shared_key *key);
 
-/* An entry for a mapping of that key: its index, or -1 if none is free or the task has SHARED_ALIKE
- * of that key already. *start is where it is to be mapped. Then shared_publish() or
- * shared_abandon(). */
-int shared_begin(struct space *space, struct space_slot *self, const struct space_shared_key *key,
-                 uintptr_t *start);
-void shared_abandon(struct space *space, int index);
+/* An entry for a mapping of that key: its index, or -1 if none is free or the task has
+ * SHARED_MAX_DUPLICATES of that key already. *start is where it is to be mapped. Then
+ * shared_mapping_publish() or shared_mapping_cancel(). */
+int shared_mapping_create(struct space *space, struct space_slot *self,
+                          const struct space_shared_key *key, uintptr_t *start);
+void shared_mapping_cancel(struct space *space, int index);
 /* It is mapped: others may join. The address: another's if one with that key was published
  * meanwhile. */
-uintptr_t shared_publish(struct space *space, struct space_slot *self, int index);
+uintptr_t shared_mapping_publish(struct space *space, struct space_slot *self, int index);
 
-/* The entry in whose window an address lies, which shared_holds(). */
-int shared_index_of(uintptr_t address);
+/* The entry in whose window an address lies, which shared_windows_contain(). */
+int shared_window_index(uintptr_t address);
 /* Its window, at whose start its mapping begins. */
-uintptr_t shared_start_of(int index);
-uintptr_t shared_end_of(int index);
+uintptr_t shared_window_start(int index);
+uintptr_t shared_window_end(int index);
 /* The entries with windows of one size: *first and those that follow. Their number. */
-int shared_entries(int size, int *first);
-int shared_is_user(const struct space *space, const struct space_slot *slot, int index);
+int shared_window_class(int size, int *first);
+int shared_mapping_has_user(const struct space *space, const struct space_slot *slot, int index);
 /* By how much the users of mappings with this key are more than the mappings. */
-unsigned shared_more_users(const struct space *space, const struct space_shared_key *key);
+unsigned extra_attachments(const struct space *space, const struct space_shared_key *key);
 
 /* The task, a user, alone uses the entry from now on: 0 if it does not. */
-int shared_own(struct space *space, struct space_slot *self, int index);
+int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, int index);
 /* Whether some task has done that. */
-int shared_is_own(const struct space *space, int index);
+int shared_mapping_is_exclusive(const struct space *space, int index);
 /* The task uses it no more. */
-void shared_release(struct space *space, struct space_slot *self, int index);
+void shared_mapping_release(struct space *space, struct space_slot *self, int index);
 /* Reaper: the task has ended. */
-void shared_drop(struct space *space, struct space_slot *slot);
+void shared_mappings_release_all(struct space *space, struct space_slot *slot);
 
 #endif

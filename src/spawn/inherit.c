@@ -1,5 +1,8 @@
-/* src/spawn/inherit.c: see inherit.h. The reaper clones for the root, but has limits, nice
- * value, affinity and memory policy of its own: the root's when the reaper was made. */
+/* src/spawn/inherit.c: the attributes that a task inherits from its spawner, although the reaper
+ * may clone it.
+ *
+ * The reaper clones for the root, but has limits, nice value, affinity and memory policy of its
+ * own: the root's when the reaper was made. */
 #include "spawn/spawn.h"
 
 #include <errno.h>
@@ -63,7 +66,7 @@ static void fill_policy(struct child *child, int from_root)
         child->policy_mode = mode;
 }
 
-uint64_t inherit_signals_of(const sigset_t *set)
+uint64_t signal_set_bits(const sigset_t *set)
 {
     uint64_t bits = 0;
     for (int signal = 1; signal <= SIGNALS; signal++)
@@ -72,7 +75,7 @@ uint64_t inherit_signals_of(const sigset_t *set)
     return bits;
 }
 
-uint64_t inherit_ignored_signals(void)
+uint64_t ignored_signals_of_process(void)
 {
     uint64_t ignored = 0;
     for (int signal = 1; signal <= SIGNALS; signal++) {
@@ -88,15 +91,15 @@ uint64_t inherit_ignored_signals(void)
  * spawner if that is a task. */
 static void fill_ignored(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
-    uint64_t mine = inherit_ignored_signals();
+    uint64_t mine = ignored_signals_of_process();
     uint64_t present = from_root ? child->space->reaper_ignored : mine;
-    uint64_t wanted = attr->ignored_signals ? inherit_signals_of(attr->ignored_signals) : mine;
+    uint64_t wanted = attr->ignored_signals ? signal_set_bits(attr->ignored_signals) : mine;
     child->ignore = wanted & ~present;
     child->unignore = present & ~wanted;
 }
 
-void inherit_fill(struct child *child, const struct onespace_spawn_attr *attr,
-                  const struct space_slot *spawner)
+void child_inherit(struct child *child, const struct onespace_spawn_attr *attr,
+                   const struct space_slot *spawner)
 {
     int is_thread = (child->flags & ONESPACE_SPAWN_THREAD) != 0; /* inherits all from the caller */
     int from_root = spawner == &child->space->slots[0] && !is_thread;

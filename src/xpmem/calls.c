@@ -34,7 +34,7 @@ int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int p
 static int is_of_other(struct space *space, const struct space_slot *self, int64_t id)
 {
     const struct space_slot *process = entry_process(space, id);
-    return process && process != self && robust_is_here(process);
+    return process && process != self && member_is_present(process);
 }
 
 static int is_own(const struct space_slot *self, int64_t id)
@@ -56,7 +56,7 @@ long call_remove(struct space_slot *self, int64_t segid)
 static long read_segment(struct space *space, const struct space_slot *owner, int64_t segid,
                          struct entry_content *segment)
 {
-    if (!robust_is_here(owner) || entry_process(space, segid) != owner)
+    if (!member_is_present(owner) || entry_process(space, segid) != owner)
         return -ENOENT;
     return entry_read(space, owner, ENTRY_SEGMENT, segid, segment);
 }
@@ -73,7 +73,7 @@ static int64_t make_permit(struct space *space, struct space_slot *self, struct 
     if (!permission_granted(self, owner, segment.mode, flags))
         return -EACCES;
     struct entry_content permit = {
-        .first = (uint64_t)segid, .mode = (uint32_t)flags, .owner = space_slot_index(space, owner)};
+        .first = (uint64_t)segid, .mode = (uint32_t)flags, .owner = slot_index(space, owner)};
     return entry_add(space, self, ENTRY_PERMIT, &permit);
 }
 
@@ -87,12 +87,12 @@ int64_t call_get(struct space_slot *self, int64_t segid, int flags, int permit_t
     if (!owner)
         return -ENOENT;
     permission_introduce(space, self);
-    long held = holds_take(space, owner, self);
+    long held = hold_take(space, owner, self);
     if (held < 0)
         return held == -EOVERFLOW ? -ENOMEM : -ENOENT;
     int64_t apid = make_permit(space, self, owner, segid, flags);
     if (apid < 0)
-        (void)holds_give(space, owner, self);
+        (void)hold_release(space, owner, self);
     return apid;
 }
 
@@ -108,7 +108,7 @@ long call_release(struct space_slot *self, int64_t apid)
     if (result == 0)
         result = entry_remove(space, self, ENTRY_PERMIT, apid);
     if (result == 0) /* by the one thread that removed it */
-        (void)holds_give(space, &space->slots[permit.owner], self);
+        (void)hold_release(space, &space->slots[permit.owner], self);
     return result;
 }
 
@@ -151,5 +151,4 @@ static void fill_operations(struct space *space)
                                                               call_release, call_attach};
 }
 
-const struct layer_hooks xpmem_hooks = {.space_begins = fill_operations,
-                                        .member_gone = entry_drop_all};
+const struct member_hooks xpmem_hooks = {.space_created = fill_operations, .ended = entry_drop_all};

@@ -13,7 +13,7 @@
 #include "space/member.h"
 
 /* Put the operations into the registry, and empty a member's tables when it ends. */
-extern const struct layer_hooks xpmem_hooks;
+extern const struct member_hooks xpmem_hooks;
 
 int64_t call_make(struct space_slot *self, uintptr_t address, size_t size, int permit_type,
                   uintptr_t permit_value);

@@ -31,7 +31,7 @@ static_assert(LAYOUT_XPMEM + LAYOUT_SLOTS * 2ul * TABLE_BYTES <= LAYOUT_REGION +
 static struct entry *entries_of(struct space *space, const struct space_slot *slot,
                                 enum entry_kind kind)
 {
-    uintptr_t tables = LAYOUT_XPMEM + space_slot_index(space, slot) * 2ul * TABLE_BYTES;
+    uintptr_t tables = LAYOUT_XPMEM + slot_index(space, slot) * 2ul * TABLE_BYTES;
     return (struct entry *)(tables + (kind == ENTRY_PERMIT ? TABLE_BYTES : 0));
 }
 

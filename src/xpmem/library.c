@@ -27,7 +27,7 @@ static struct space_slot *find_task(void)
 {
     struct space *space = getauxval ? (struct space *)getauxval(SPACE_AT_REGISTRY) : NULL;
     struct space_slot *slot = space ? (struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
-    if (!slot || !space_is_ours(space, atomic_exchange(&has_warned, 1) ? NULL : "libxpmem.so.0"))
+    if (!slot || !registry_matches(space, atomic_exchange(&has_warned, 1) ? NULL : "libxpmem.so.0"))
         return NULL;
     /* Release, pairs with the acquire in member. */
     atomic_store_explicit(&task, slot, memory_order_release);
@@ -42,7 +42,7 @@ static struct space_slot *member(void)
     if (!slot)
         slot = find_task();
     if (slot)
-        return space_marked() ? slot : NULL;
+        return process_in_space() ? slot : NULL;
     return onespace_self && onespace_self() == ONESPACE_ROOT ? &space_registry()->slots[0] : NULL;
 }
 

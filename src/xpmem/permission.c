@@ -24,7 +24,7 @@ void permission_introduce(struct space *space, struct space_slot *self)
     learn_identity(&self->xpmem);
     uint32_t pid = (uint32_t)atomic_load_explicit(&self->pid, memory_order_relaxed);
     if (pid < SPACE_PIDS)
-        atomic_store_explicit(&space->xpmem_slots[pid], (uint16_t)space_slot_index(space, self),
+        atomic_store_explicit(&space->xpmem_slots[pid], (uint16_t)slot_index(space, self),
                               memory_order_relaxed);
     atomic_store_explicit(&self->xpmem.known, 1, memory_order_release);
 }

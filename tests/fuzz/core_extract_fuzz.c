@@ -81,7 +81,7 @@ static void make_core(void)
     Elf64_Phdr program[2] = {{.p_type = PT_LOAD}, {.p_type = PT_DYNAMIC, .p_vaddr = 256}};
     Elf64_Phdr headers[HEADERS] = {{.p_type = PT_NOTE, .p_offset = NOTES_AT}};
     Elf64_Ehdr header = core_header(HEADERS);
-    struct shared_header own = space_header();
+    struct shared_header own = registry_header();
     require(ftruncate(core, 0) == 0, "an empty core");
     headers[0].p_filesz = put_notes();
     headers[1] = (Elf64_Phdr){.p_type = PT_LOAD,

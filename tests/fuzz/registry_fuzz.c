@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const uint32_t mark = 1;
     struct ps_member member = false_memory_member();
     const struct ps_key key = {member.space, member.user, member.group};
-    struct shared_header header = space_header();
+    struct shared_header header = registry_header();
     struct ps_space space;
     if (size == 0)
         return 0;

@@ -65,7 +65,7 @@ active proctype owner()
     } unless {
         killed
     };
-    state = state - KIND(state) + FREE; /* the reaper: exports_drop */
+    state = state - KIND(state) + FREE; /* the reaper: exports_remove_all */
     assert(KIND(state) == FREE);
     ended = true
 }

@@ -16,7 +16,7 @@ from observe import forbid
 NOBODY = 65534
 FIRST_AFTER_4_18 = 424  # pidfd_send_signal; clone3 is 435, close_range 436, process_madvise 440
 UNDUMPABLE = {"ONESPACE_DUMPABLE": "0"}
-OPEN = 64  # src/reaper/reaper.h: DUMPABLE_OPEN
+OPEN = 64  # src/reaper/reaper.h: DUMPABLE_SIGNAL
 
 
 def as_before_5_1():

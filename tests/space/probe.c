@@ -92,12 +92,12 @@ void probe_set_oversubscribed(int oversubscribed)
 
 void probe_take_turn(int thread)
 {
-    atomic_store(&space_registry()->map_turn, (uint32_t)thread);
+    atomic_store(&space_registry()->map_throttle, (uint32_t)thread);
 }
 
 int probe_turn(void)
 {
-    return (int)atomic_load(&space_registry()->map_turn);
+    return (int)atomic_load(&space_registry()->map_throttle);
 }
 
 int probe_arrived(void)
@@ -112,7 +112,7 @@ unsigned probe_events(void)
 
 int probe_is_shared(unsigned long address)
 {
-    return shared_holds(address);
+    return shared_windows_contain(address);
 }
 
 int probe_shared(void)

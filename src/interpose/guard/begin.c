@@ -56,7 +56,7 @@ long guard_begin(struct space *space)
 long guard_prepare(struct space *space, struct space_slot *slot)
 {
     const struct space_guard *guard = &space->guard;
-    unsigned index = space_slot_index(space, slot);
+    unsigned index = slot_index(space, slot);
     slot->guard_key = guard->keys[(index - 1) % atomic_load(&guard->count)];
     slot->guard_rights = (ARCH_RIGHTS_INITIAL & ~guard->no_access) |
                          (guard->no_write & ~ARCH_NO_WRITE(slot->guard_key));
@@ -74,7 +74,7 @@ void guard_colour(const struct space_slot *slot, uintptr_t start, size_t size, i
 void guard_colour_records(const struct space_slot *slot)
 {
     enum { BOTH = PROT_READ | PROT_WRITE };
-    uintptr_t range = layout_range(space_slot_index(space_registry(), slot));
+    uintptr_t range = layout_range(slot_index(space_registry(), slot));
     guard_colour(slot, slot->interpose.trampoline_data, ARCH_PAGE, BOTH);
     guard_colour(slot, slot->child_record, CHILD_PAGES * ARCH_PAGE, BOTH);
     guard_colour(slot, range + LAYOUT_GUARD, sizeof(struct guard_record), BOTH);

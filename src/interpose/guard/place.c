@@ -107,7 +107,7 @@ static int is_of_loader(const struct place *place)
 char *place_say(char *text, const struct place *place, const struct space_slot *owner,
                 uintptr_t address)
 {
-    uintptr_t at = address - layout_range(space_slot_index(space_registry(), owner));
+    uintptr_t at = address - layout_range(slot_index(space_registry(), owner));
     if (is_thread_local(owner, address))
         return text_append(text, "the thread-local storage");
     if (at >= LAYOUT_STACK)

@@ -20,8 +20,7 @@ struct guard_record {
 
 static inline struct guard_record *guard_record(const struct space_slot *self)
 {
-    return (struct guard_record *)(layout_range(space_slot_index(space_registry(), self)) +
-                                   LAYOUT_GUARD);
+    return (struct guard_record *)(layout_range(slot_index(space_registry(), self)) + LAYOUT_GUARD);
 }
 
 #endif

@@ -41,13 +41,13 @@ static struct space_sigaction *action_of(struct space_slot *self, int signal)
 /* Whether the caller may change the record: a vforked child has its parent's. */
 static int may_record(const struct space_slot *self)
 {
-    return !space_marked() || interpose_is_task(self);
+    return !process_in_space() || interpose_is_task(self);
 }
 
 static long set(struct space_slot *self, int signal, const struct space_sigaction *wanted,
                 struct space_sigaction *before)
 {
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     struct space_sigaction *action = action_of(self, signal), old = *action, ours;
     int has_entry = wanted && may_record(self) &&
                     (wanted->handler > (uintptr_t)SIG_IGN || is_always_ours(self, signal));
@@ -64,7 +64,7 @@ static long set(struct space_slot *self, int signal, const struct space_sigactio
         interpose_drop_unknown_flags(action, signal);
     if (result == 0 && before->handler == self->interpose.fault_trampoline)
         *before = old;
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 

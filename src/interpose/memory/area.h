@@ -21,7 +21,7 @@ enum area_kind { AREA_FILES, AREA_MAPPINGS };
 
 static inline uintptr_t range_of(const struct space_slot *self)
 {
-    return layout_range(space_slot_index(space_registry(), self));
+    return layout_range(slot_index(space_registry(), self));
 }
 
 static inline int in_range(const struct space_slot *self, uintptr_t start, size_t size)

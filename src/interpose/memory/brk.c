@@ -75,7 +75,7 @@ static long replace(uintptr_t from, size_t size)
 static long make_zero(uintptr_t from, uintptr_t end)
 {
     static const char zeroes[ARCH_PAGE_LEAST];
-    if (from < end && !space_marked())
+    if (from < end && !process_in_space())
         return replace(from, end - from);
     for (uintptr_t page = from; page < end; page += ARCH_PAGE_LEAST)
         if (arch_guarded_copy((void *)page, zeroes, ARCH_PAGE_LEAST) != 0)
@@ -204,7 +204,7 @@ void brk_note_change(struct space_slot *self, uintptr_t start, size_t size)
 
 long interpose_mprotect(struct space_slot *self, long nr, const long a[6])
 {
-    if (shared_holds((uintptr_t)a[0]))
+    if (shared_windows_contain((uintptr_t)a[0]))
         return shared_mprotect(self, nr, a);
     brk_note_change(self, (uintptr_t)a[0], (size_t)a[1]);
     return raw(nr, a[0], a[1], a[2], a[3]);

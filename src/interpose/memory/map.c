@@ -109,7 +109,8 @@ static long map_at(struct space_slot *self, const long a[6])
 static int may_be_at(const struct space_slot *self, const long a[6])
 {
     return in_range(self, (uintptr_t)a[0], (size_t)a[1]) ||
-           (layout_slot_of((uintptr_t)a[0]) == LAYOUT_SLOTS && !shared_holds((uintptr_t)a[0]));
+           (layout_slot_of((uintptr_t)a[0]) == LAYOUT_SLOTS &&
+            !shared_windows_contain((uintptr_t)a[0]));
 }
 
 /* Below this lie the addresses that a program wants for what other machinery reaches: a GPU's
@@ -161,13 +162,13 @@ long interpose_place(struct space_slot *self, const long a[6])
     long b[6] = {(long)page_floor((uintptr_t)a[0]), a[1], a[2], a[3], a[4], a[5]};
     int is_file = !(a[3] & MAP_ANONYMOUS) && (a[3] & MAP_TYPE) == MAP_PRIVATE;
     if (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE))
-        return shared_holds((uintptr_t)a[0]) ? shared_mmap_at(self, a) : map_at(self, a);
+        return shared_windows_contain((uintptr_t)a[0]) ? shared_mmap_at(self, a) : map_at(self, a);
     if (page_ceiling((size_t)a[1]) < (size_t)a[1])
         return raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (a[0] && !may_be_at(self, a))
         b[0] = 0;
-    long result = b[0] ? SHARED_NOT : shared_mmap(self, a);
-    if (result != SHARED_NOT)
+    long result = b[0] ? NOT_SHARED : shared_mmap(self, a);
+    if (result != NOT_SHARED)
         return result;
     result = -EEXIST;
     /* ld.so passes the linked address even of a position independent program: not a hint. */
@@ -198,7 +199,7 @@ long interpose_munmap(struct space_slot *self, long nr, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     size_t size = page_ceiling((size_t)a[1]);
     (void)nr;
-    if (shared_holds(address))
+    if (shared_windows_contain(address))
         return shared_munmap(self, a);
     if (!in_range(self, address, size))
         return out_of_range_munmap(self, address, (size_t)a[1]);

@@ -27,13 +27,13 @@ void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
 long remap_into_range(struct space_slot *self, const long arguments[6]);
 
 /* shared.c: the calls, where they may be answered with, or change, a mapping that other tasks use
- * too. SHARED_NOT: there is nothing to share; the call is to be made. */
-enum { SHARED_NOT = 0 };
+ * too. NOT_SHARED: there is nothing to share; the call is to be made. */
+enum { NOT_SHARED = 0 };
 long shared_mmap(struct space_slot *self, const long arguments[6]);
 long shared_shmat(struct space_slot *self, long id, long flags, const struct shmid_ds *segment);
 /* Adds the attachments of System V segments that the kernel does not know of. */
 void shared_count_attached(struct shmid_ds *segment, long id);
-/* Of addresses that shared_holds(). */
+/* Of addresses that shared_windows_contain(). */
 long shared_mmap_at(struct space_slot *self, const long arguments[6]);
 /* `size`: of the segment, bytes. */
 long shared_shmat_at(struct space_slot *self, size_t size, const long arguments[6]);

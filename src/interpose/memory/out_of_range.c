@@ -21,8 +21,8 @@ static void count_lost(struct space_slot *self, unsigned lost)
 {
     if (!lost)
         return;
-    space_count(&self->interpose.out_of_range_lost, lost);
-    space_count(&space_registry()->overflows.mappings, lost);
+    counter_add(&self->interpose.out_of_range_lost, lost);
+    counter_add(&space_registry()->overflows.mappings, lost);
 }
 
 /* The addresses are being unmapped, and the entries count again only if that fails. The reaper
@@ -57,62 +57,62 @@ static void add_locked(struct space_slot *self, uintptr_t start, size_t size)
 {
     /* A forked child's mappings end with it. A mapping in another slot's range, which this task
      * makes when it spawns, belongs to that slot's task. */
-    if (!space_marked() || layout_slot_of(start) != LAYOUT_SLOTS)
+    if (!process_in_space() || layout_slot_of(start) != LAYOUT_SLOTS)
         return;
     count_lost(self, intervals_add(self, OURS, start, start + size) != 0);
-    intervals_take(space_registry(), self, start, start + size);
+    intervals_remove_from_others(space_registry(), self, start, start + size);
 }
 
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size)
 {
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     add_locked(self, start, size);
-    space_unlock(self, signals);
+    member_unlock(self, signals);
 }
 
 long out_of_range_mmap(struct space_slot *self, const long a[6])
 {
     /* Locked around the call, with signals blocked: a task that ends between a mapping and its
      * entry leaks the mapping. */
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (!raw_failed(result))
         add_locked(self, (uintptr_t)result, page_ceiling((uintptr_t)a[1]));
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
 long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size)
 {
-    if (!space_marked() || page_floor(start) != start)
+    if (!process_in_space() || page_floor(start) != start)
         return raw(__NR_munmap, start, size);
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     doubt(self, start, start + page_ceiling(size));
     long result = raw(__NR_munmap, start, size);
-    intervals_settle(self, OURS, result == 0 ? is_gone : is_there);
-    space_unlock(self, signals);
+    intervals_resolve_doubts(self, OURS, result == 0 ? is_gone : is_there);
+    member_unlock(self, signals);
     return result;
 }
 
 long out_of_range_mremap(struct space_slot *self, const long a[6], int leaves_old)
 {
-    if (!space_marked())
+    if (!process_in_space())
         return raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
     uintptr_t before = (uintptr_t)a[0], wanted = (uintptr_t)a[4];
     size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     if (!leaves_old)
         doubt(self, before, before + old_size);
     if (a[3] & MREMAP_FIXED)
         doubt(self, wanted, wanted + size);
     long result = raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
     if (raw_failed(result)) {
-        intervals_settle(self, OURS, is_unmapped);
+        intervals_resolve_doubts(self, OURS, is_unmapped);
     } else {
-        intervals_settle(self, OURS, is_gone);
+        intervals_resolve_doubts(self, OURS, is_gone);
         add_locked(self, (uintptr_t)result, size);
     }
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
@@ -121,9 +121,9 @@ long out_of_range_mremap(struct space_slot *self, const long a[6], int leaves_ol
 long out_of_range_shmdt(struct space_slot *self, uintptr_t start)
 {
     uintptr_t low, high, end = start;
-    if (!space_marked())
+    if (!process_in_space())
         return raw(__NR_shmdt, start);
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     int is_known =
         intervals_find(self, OURS, start, INTERVAL_ADDRESSES, &low, &high) && low == start;
     long result = raw(__NR_shmdt, start);
@@ -131,6 +131,6 @@ long out_of_range_shmdt(struct space_slot *self, uintptr_t start)
         end += ARCH_PAGE;
     if (end > start)
         count_lost(self, intervals_cut(self, OURS, start, end, 0));
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }

@@ -69,7 +69,7 @@ static void note(struct space_slot *self, const long a[6], uintptr_t now)
 static long remap_shared(struct space_slot *self, const long a[6], size_t size)
 {
     long result = shared_mremap(self, a);
-    if (raw_failed(result) || shared_holds((uintptr_t)result))
+    if (raw_failed(result) || shared_windows_contain((uintptr_t)result))
         return result;
     if (in_range(self, (uintptr_t)result, size))
         area_use(self, (uintptr_t)result, size);
@@ -86,9 +86,9 @@ long interpose_mremap(struct space_slot *self, long nr, const long a[6])
                    (a[0] | (a[3] & MREMAP_FIXED ? a[4] : 0)) % ARCH_PAGE == 0;
     int is_ours = is_plain && in_range(self, (uintptr_t)a[0], old_size);
     long result = -EEXIST;
-    if ((a[3] & MREMAP_FIXED) && shared_holds((uintptr_t)a[4]) && space_marked())
+    if ((a[3] & MREMAP_FIXED) && shared_windows_contain((uintptr_t)a[4]) && process_in_space())
         return -ENOMEM;
-    if (shared_holds((uintptr_t)a[0]))
+    if (shared_windows_contain((uintptr_t)a[0]))
         return remap_shared(self, a, size);
     brk_note_change(self, (uintptr_t)a[0], old_size);
     if (a[3] & MREMAP_FIXED)

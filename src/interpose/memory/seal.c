@@ -58,7 +58,8 @@ static int forbids_discarding(const struct space_slot *self, uintptr_t start, ui
 {
     uintptr_t low, high;
     for (; intervals_find(self, INTERVALS_SEALED, start, end, &low, &high); start = high)
-        if (!shared_holds(low) && raw(__NR_madvise, low, high - low, MADV_POPULATE_WRITE) != 0)
+        if (!shared_windows_contain(low) &&
+            raw(__NR_madvise, low, high - low, MADV_POPULATE_WRITE) != 0)
             return 1;
     return 0;
 }
@@ -99,7 +100,7 @@ long interpose_mseal(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t start = (uintptr_t)a[0];
     size_t size = page_ceiling((size_t)a[1]);
-    if (!space_marked())
+    if (!process_in_space())
         return raw(nr, a[0], a[1], a[2]);
     long result = check_kernel();
     if (result != 0)
@@ -111,8 +112,8 @@ long interpose_mseal(struct space_slot *self, long nr, const long a[6])
     /* Changes nothing, and finds addresses without memory. */
     if (raw(__NR_msync, start, size, MS_ASYNC) != 0)
         return -ENOMEM;
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     result = intervals_add(self, INTERVALS_SEALED, start, start + size) == 0 ? 0 : -ENOMEM;
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }

@@ -27,7 +27,7 @@
 
 static int may_share(const struct space_slot *self)
 {
-    return space_marked() && !(self->flags & ONESPACE_SPAWN_OWN_MAPPINGS);
+    return process_in_space() && !(self->flags & ONESPACE_SPAWN_OWN_MAPPINGS);
 }
 
 /* The addresses that a mapping of so many bytes of the file takes: of huge pages whole ones. 0: the
@@ -101,23 +101,23 @@ static long create(struct space_slot *self, const struct space_shared_key *key, 
 {
     struct space *space = space_registry();
     uintptr_t start;
-    int index = shared_begin(space, self, key, &start);
+    int index = shared_mapping_create(space, self, key, &start);
     if (index < 0)
-        return SHARED_NOT;
+        return NOT_SHARED;
     if (!raw_failed(make(start, a)))
-        return (long)shared_publish(space, self, index);
-    shared_abandon(space, index);
-    return SHARED_NOT;
+        return (long)shared_mapping_publish(space, self, index);
+    shared_mapping_cancel(space, index);
+    return NOT_SHARED;
 }
 
 static long join_or_create(struct space_slot *self, const struct space_shared_key *key,
                            make_mapping *make, const long a[6])
 {
-    uint64_t signals = space_lock(self);
-    long result = (long)shared_join(space_registry(), self, key);
+    uint64_t signals = member_lock(self);
+    long result = (long)shared_mapping_join(space_registry(), self, key);
     if (!result)
         result = create(self, key, make, a);
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
@@ -125,7 +125,7 @@ long shared_mmap(struct space_slot *self, const long a[6])
 {
     struct space_shared_key key;
     return may_share(self) && find_key(a, &key) ? join_or_create(self, &key, make_mmap, a)
-                                                : SHARED_NOT;
+                                                : NOT_SHARED;
 }
 
 /* Whether the owner's permissions, which are this task's, allow the attachment. */
@@ -151,7 +151,7 @@ static struct space_shared_key segment_key(long id, long flags, size_t size)
 long shared_shmat(struct space_slot *self, long id, long flags, const struct shmid_ds *segment)
 {
     if (!may_share(self) || (flags & ~(long)SHM_RDONLY) || !may_attach(segment, flags))
-        return SHARED_NOT;
+        return NOT_SHARED;
     struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
     return join_or_create(self, &key, make_shmat, (const long[6]){id, 0, flags, (long)key.size});
 }
@@ -159,9 +159,9 @@ long shared_shmat(struct space_slot *self, long id, long flags, const struct shm
 /* Tasks at one address are one attachment to the kernel; to a program each has its own. */
 void shared_count_attached(struct shmid_ds *segment, long id)
 {
-    for (long flags = 0; space_marked() && flags <= SHM_RDONLY; flags += SHM_RDONLY) {
+    for (long flags = 0; process_in_space() && flags <= SHM_RDONLY; flags += SHM_RDONLY) {
         struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
-        segment->shm_nattch += shared_more_users(space_registry(), &key);
+        segment->shm_nattch += extra_attachments(space_registry(), &key);
     }
 }
 
@@ -170,8 +170,8 @@ void shared_count_attached(struct shmid_ds *segment, long id)
 /* The task's own entry at these addresses, or -1. */
 static int find_used(const struct space_slot *self, uintptr_t address)
 {
-    int index = shared_holds(address) ? shared_index_of(address) : -1;
-    return index >= 0 && shared_is_user(space_registry(), self, index) ? index : -1;
+    int index = shared_windows_contain(address) ? shared_window_index(address) : -1;
+    return index >= 0 && shared_mapping_has_user(space_registry(), self, index) ? index : -1;
 }
 
 /* Whether that is all of an entry that nobody has changed. What lies in the window of a task's own
@@ -179,17 +179,17 @@ static int find_used(const struct space_slot *self, uintptr_t address)
 static int is_whole(int index, uintptr_t start, size_t size)
 {
     const struct space *space = space_registry();
-    uintptr_t first = shared_start_of(index);
-    return !shared_is_own(space, index) && start <= first &&
+    uintptr_t first = shared_window_start(index);
+    return !shared_mapping_is_exclusive(space, index) && start <= first &&
            first + space->shared.mappings[index].key.size <= start + size;
 }
 
 /* The task has unmapped something of an entry that is its own: it ends with the last of it. */
 static void release_if_empty(struct space_slot *self, int index)
 {
-    uintptr_t start = shared_start_of(index);
-    if (area_is_free(start, shared_end_of(index) - start))
-        shared_release(space_registry(), self, index);
+    uintptr_t start = shared_window_start(index);
+    if (area_is_free(start, shared_window_end(index) - start))
+        shared_mapping_release(space_registry(), self, index);
 }
 
 /* Of one window, in which the addresses lie. Nothing of this task's: as where nothing is mapped. */
@@ -197,11 +197,11 @@ static long unmap_in_window(struct space_slot *self, int index, uintptr_t start,
 {
     struct space *space = space_registry();
     long result = 0;
-    if (!shared_is_user(space, self, index))
+    if (!shared_mapping_has_user(space, self, index))
         return 0;
     if (is_whole(index, start, end - start)) {
-        shared_release(space, self, index);
-    } else if (shared_own(space, self, index)) {
+        shared_mapping_release(space, self, index);
+    } else if (shared_mapping_make_exclusive(space, self, index)) {
         result = raw(__NR_munmap, start, end - start);
         release_if_empty(self, index);
     }
@@ -211,9 +211,9 @@ static long unmap_in_window(struct space_slot *self, int index, uintptr_t start,
 static long unmap(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
     long result = 0;
-    while (start < end && shared_holds(start)) {
-        int index = shared_index_of(start);
-        uintptr_t next = shared_end_of(index);
+    while (start < end && shared_windows_contain(start)) {
+        int index = shared_window_index(start);
+        uintptr_t next = shared_window_end(index);
         long failed = unmap_in_window(self, index, start, end < next ? end : next);
         result = failed ? failed : result;
         start = next;
@@ -225,29 +225,29 @@ long shared_munmap(struct space_slot *self, const long a[6])
 {
     uintptr_t start = (uintptr_t)a[0];
     size_t size = page_ceiling((size_t)a[1]);
-    if (!space_marked() || start % ARCH_PAGE || !size || start + size < start)
+    if (!process_in_space() || start % ARCH_PAGE || !size || start + size < start)
         return raw(__NR_munmap, a[0], a[1]);
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     long result = unmap(self, start, start + size);
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
 long shared_shmdt(struct space_slot *self, uintptr_t address)
 {
-    if (!space_marked())
+    if (!process_in_space())
         return raw(__NR_shmdt, address);
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     int index = find_used(self, address);
-    int is_attached = index >= 0 && shared_start_of(index) == address;
+    int is_attached = index >= 0 && shared_window_start(index) == address;
     long result = is_attached ? 0 : -EINVAL;
-    if (is_attached && shared_is_own(space_registry(), index)) {
+    if (is_attached && shared_mapping_is_exclusive(space_registry(), index)) {
         result = raw(__NR_shmdt, address);
         release_if_empty(self, index);
     } else if (is_attached) {
-        shared_release(space_registry(), self, index);
+        shared_mapping_release(space_registry(), self, index);
     }
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
@@ -256,26 +256,26 @@ long shared_shmdt(struct space_slot *self, uintptr_t address)
 static long change(struct space_slot *self, uintptr_t address, size_t size, long nr,
                    const long a[6])
 {
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     int index = find_used(self, address);
     long result = -ENOMEM;
-    if (index >= 0 && page_ceiling(size) <= shared_end_of(index) - page_floor(address) &&
-        page_ceiling(size) >= size && shared_own(space_registry(), self, index))
+    if (index >= 0 && page_ceiling(size) <= shared_window_end(index) - page_floor(address) &&
+        page_ceiling(size) >= size && shared_mapping_make_exclusive(space_registry(), self, index))
         result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
 long shared_mmap_at(struct space_slot *self, const long a[6])
 {
-    return space_marked() ? change(self, (uintptr_t)a[0], (size_t)a[1], __NR_mmap, a)
-                          : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return process_in_space() ? change(self, (uintptr_t)a[0], (size_t)a[1], __NR_mmap, a)
+                              : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 long shared_shmat_at(struct space_slot *self, size_t size, const long a[6])
 {
-    return space_marked() ? change(self, (uintptr_t)a[1], size, __NR_shmat, a)
-                          : raw(__NR_shmat, a[0], a[1], a[2]);
+    return process_in_space() ? change(self, (uintptr_t)a[1], size, __NR_shmat, a)
+                              : raw(__NR_shmat, a[0], a[1], a[2]);
 }
 
 /* Whether these pages of the entry have that protection: unless it is the task's own they have
@@ -284,15 +284,16 @@ static int has_protection(int index, const long a[6])
 {
     const struct space *space = space_registry();
     const struct space_shared_key *key = &space->shared.mappings[index].key;
-    uintptr_t start = (uintptr_t)a[0], first = shared_start_of(index);
-    return !shared_is_own(space, index) && key->prot == (uint32_t)a[2] && start % ARCH_PAGE == 0 &&
-           start >= first && (size_t)a[1] <= key->size && start - first <= key->size - (size_t)a[1];
+    uintptr_t start = (uintptr_t)a[0], first = shared_window_start(index);
+    return !shared_mapping_is_exclusive(space, index) && key->prot == (uint32_t)a[2] &&
+           start % ARCH_PAGE == 0 && start >= first && (size_t)a[1] <= key->size &&
+           start - first <= key->size - (size_t)a[1];
 }
 
 long shared_mprotect(struct space_slot *self, long nr, const long a[6])
 {
     int index = find_used(self, (uintptr_t)a[0]);
-    if (!space_marked())
+    if (!process_in_space())
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (index >= 0 && nr == __NR_mprotect && has_protection(index, a))
         return 0;
@@ -320,22 +321,22 @@ static long move(struct space_slot *self, int index, const long a[6])
     return result == -EEXIST ? -ENOMEM : result;
 }
 
-/* SHARED_NOT: others use it too. */
+/* NOT_SHARED: others use it too. */
 static long move_if_own(struct space_slot *self, const long a[6])
 {
-    uint64_t signals = space_lock(self);
+    uint64_t signals = member_lock(self);
     int index = find_used(self, (uintptr_t)a[0]);
-    long result = SHARED_NOT;
-    if (index >= 0 && shared_own(space_registry(), self, index))
+    long result = NOT_SHARED;
+    if (index >= 0 && shared_mapping_make_exclusive(space_registry(), self, index))
         result = move(self, index, a);
-    space_unlock(self, signals);
+    member_unlock(self, signals);
     return result;
 }
 
 long shared_mremap(struct space_slot *self, const long a[6])
 {
     size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
-    if (!space_marked())
+    if (!process_in_space())
         return raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
     if (find_used(self, (uintptr_t)a[0]) < 0)
         return -EFAULT;
@@ -348,7 +349,7 @@ long shared_mremap(struct space_slot *self, const long a[6])
     if (!(a[3] & MREMAP_MAYMOVE))
         return a[3] ? -EINVAL : change(self, (uintptr_t)a[0], size, __NR_mremap, a);
     long result = move_if_own(self, a);
-    if (result != SHARED_NOT)
+    if (result != NOT_SHARED)
         return result;
     result = duplicate(self, a);
     if (!raw_failed(result) && old_size && !(a[3] & MREMAP_DONTUNMAP))

@@ -46,10 +46,10 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     struct shmid_ds segment;
     int is_known = raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0;
     size_t size = is_known ? page_ceiling(segment.shm_segsz) : 0;
-    long result = a[1] == 0 && is_known ? shared_shmat(self, a[0], a[2], &segment) : SHARED_NOT;
-    if (result != SHARED_NOT)
+    long result = a[1] == 0 && is_known ? shared_shmat(self, a[0], a[2], &segment) : NOT_SHARED;
+    if (result != NOT_SHARED)
         return result;
-    if (shared_holds((uintptr_t)a[1]))
+    if (shared_windows_contain((uintptr_t)a[1]))
         return shared_shmat_at(self, size, a);
     result = -ENOMEM;
     /* Without an address SHM_REMAP is refused; with a place of ours it would replace what is there.
@@ -70,7 +70,7 @@ long interpose_shmdt(struct space_slot *self, long nr, const long a[6])
 {
     uintptr_t address = (uintptr_t)a[0];
     (void)nr;
-    if (shared_holds(address))
+    if (shared_windows_contain(address))
         return shared_shmdt(self, address);
     if (!in_range(self, address, ARCH_PAGE))
         return out_of_range_shmdt(self, address);

@@ -40,7 +40,7 @@ static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
         atomic_store_explicit(&entry->state, FILE_READY, memory_order_release);
         return;
     }
-    space_count(&space->overflows.cpuids, 1);
+    counter_add(&space->overflows.cpuids, 1);
     ask_cpu(leaf, subleaf, answer);
 }
 

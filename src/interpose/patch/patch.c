@@ -47,7 +47,7 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
     int index =
         claim_trampoline(&self->interpose, kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_CALLS_MAX);
     if (index < 0) {
-        space_count(&space_registry()->overflows.patch_sites, 1);
+        counter_add(&space_registry()->overflows.patch_sites, 1);
         return;
     }
     struct arch_call *call = &data->calls[index];
@@ -88,7 +88,7 @@ static int find_wanted(const struct space_slot *self, uintptr_t code, size_t siz
 {
     int was_read = patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
     if (list->left_out)
-        space_count(&space_registry()->overflows.patch_sites, list->left_out);
+        counter_add(&space_registry()->overflows.patch_sites, list->left_out);
     uint16_t wanted = 0;
     for (uint16_t i = 0; i < list->count; i++)
         if (is_wanted(self, &list->items[i], kind))
@@ -139,7 +139,7 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     /* What was written to may not be executed (PR_SET_MDWE, SELinux): the file's code again. */
     raw(__NR_mmap, low, high - low, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
         offset + (long)(low - code));
-    space_count(&space_registry()->overflows.patch_sites, list.count);
+    counter_add(&space_registry()->overflows.patch_sites, list.count);
 }
 
 void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size, int fd,

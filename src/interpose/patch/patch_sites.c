@@ -82,7 +82,7 @@ static void remember(struct space *space, const struct searched *searched,
         atomic_store_explicit(&file->state, FILE_READY, memory_order_release);
         return;
     }
-    space_count(&space->overflows.files, 1);
+    counter_add(&space->overflows.files, 1);
 }
 
 /* The list of what was searched before: whether there is one. */

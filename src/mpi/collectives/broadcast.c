@@ -1,19 +1,23 @@
 /* src/mpi/collectives/broadcast.c: see operations.h. */
 #include "mpi/collectives/exchange.h"
 
-/* MPICH refuses a broadcast of less than a rank expects, Open MPI does not mind. */
+int exchange_get_broadcast(struct exchange *call, const struct piece *piece, int from,
+                           const struct engine_part *part)
+{
+    size_t expected = piece_bytes(piece);
+    if (from == call->rank)
+        return call->result;
+    exchange_get(call, piece, from, part);
+    if (real_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
+        return call->result;
+    exchange_tell_sizes(call, from, part->bytes, expected);
+    return call->result = MPI_ERR_OTHER;
+}
+
 static void take(void *context, int from, const struct engine_part *part)
 {
     const struct taking *taking = context;
-    struct exchange *call = taking->call;
-    size_t expected = piece_bytes(taking->piece);
-    if (from == call->rank)
-        return;
-    exchange_take(context, from, part);
-    if (real_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
-        return;
-    exchange_tell_sizes(call, from, part->bytes, expected);
-    call->result = MPI_ERR_OTHER;
+    exchange_get_broadcast(taking->call, taking->piece, from, part);
 }
 
 /* Ranks pass on what they got, so each has a small derived type packed. */

@@ -28,25 +28,35 @@ static int await(void *context, const uint64_t *word, uint64_t value)
     return result;
 }
 
+int communicator_tell_different(int rank, int other)
+{
+    layer_message(
+        rank,
+        "rank %d is in another collective operation than rank %d, or gave another size or "
+        "root: calls, counts, types and roots must match on all ranks",
+        other, rank);
+    return MPI_ERR_TRUNCATE;
+}
+
 static int disagrees(void *context, int rank)
 {
     const struct communicator *communicator = context;
-    layer_message(
-        communicator->group->rank,
-        "rank %d is in another collective operation than rank %d, or gave another size or "
-        "root: calls, counts, types and roots must match on all ranks",
-        rank, communicator->group->rank);
-    return MPI_ERR_TRUNCATE;
+    return communicator_tell_different(communicator->group->rank, rank);
+}
+
+int communicator_tell_failed(int rank, int failed)
+{
+    layer_message(rank,
+                  "this rank's collective operation has no result, because rank %d could not take "
+                  "part: see the error there",
+                  failed);
+    return MPI_ERR_OTHER;
 }
 
 static int peer_failed(void *context, int rank)
 {
     const struct communicator *communicator = context;
-    layer_message(communicator->group->rank,
-                  "this rank's collective operation has no result, because rank %d could not take "
-                  "part: see the error there",
-                  rank);
-    return MPI_ERR_OTHER;
+    return communicator_tell_failed(communicator->group->rank, rank);
 }
 
 /* The others' memory is read in place, so it must stay while this rank may read it. */

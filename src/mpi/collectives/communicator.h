@@ -56,6 +56,12 @@ struct rooms *communicator_rooms(struct communicator *communicator);
 /* Counts an operation that is done. */
 void communicator_count(const struct communicator *communicator);
 
+/* Says that an operation of `rank` has no result because of what is wrong at rank `failed`. Returns
+ * MPI_ERR_OTHER. */
+int communicator_tell_failed(int rank, int failed);
+/* Says that they are in different operations, or give other sizes. Returns MPI_ERR_TRUNCATE. */
+int communicator_tell_different(int rank, int other);
+
 /* Called once by each wrapped operation. Collective when it makes the engine, which all ranks do in
  * the same call: in the first of MPI_COMM_WORLD; of another communicator in the first reduction,
  * because the library's sums may have other bits, or when the communicator was used so often that

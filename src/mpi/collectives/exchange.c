@@ -115,6 +115,16 @@ int exchange_one(const struct one *one, enum use use, struct piece *piece)
     return one->buffer || !one->count || piece->shape.form ? MPI_SUCCESS : MPI_ERR_BUFFER;
 }
 
+int exchange_check_buffers(const struct reduction *call, const struct use_of_buffers *use,
+                           int has_form)
+{
+    if (use->gets ? call->receive == MPI_IN_PLACE : call->send == MPI_IN_PLACE)
+        return use->error;
+    if (!has_form && (!call->send || (use->gets && !call->receive)))
+        return MPI_ERR_BUFFER;
+    return use->must_differ && call->send == call->receive ? use->error : MPI_SUCCESS;
+}
+
 /* Whether the data has no address although there is some. An address in its types may be absolute,
  * so that MPI_BOTTOM, which is NULL in some libraries, is one. */
 static int is_nowhere(const struct exchange *call, const struct many *many, int has_form)

@@ -39,19 +39,28 @@ int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described 
 /* This rank's arguments are wrong, which no other rank can know: in place of the call's operation.
  * Ranks that need anything of this one get MPI_ERR_OTHER. */
 void exchange_fail(struct exchange *call, int error);
-/* Whether the buffers are what MPI allows on a rank that gets the result of a reduction. has_form:
- * their type may say where they are, so that their address is MPI_BOTTOM. may_alias: they may be
- * the same. */
-static inline int exchange_may_combine(const void *send, const void *receive, int has_form,
-                                       int may_alias)
+/* Which buffers of a reduction a rank uses, and whether they may be the same. */
+struct use_of_buffers {
+    int gets; /* else it only gives */
+    int must_differ;
+    int error; /* the class of the library's error for MPI_IN_PLACE or equal buffers */
+};
+/* MPI_SUCCESS, or the class of what is wrong with this rank's buffers. has_form: their type may say
+ * where they are, so that their address is MPI_BOTTOM. */
+int exchange_check_buffers(const struct reduction *call, const struct use_of_buffers *use,
+                           int has_form);
+/* For MPI_Reduce; and for MPI_Allreduce, whose root is ENGINE_EVERYBODY. */
+static inline struct use_of_buffers exchange_use_of_reduce(int root, int rank)
 {
-    return receive != MPI_IN_PLACE && (has_form || (receive && send)) &&
-           (send != receive || may_alias);
+    int to_all = root == ENGINE_EVERYBODY, gets = to_all || root == rank;
+    return (struct use_of_buffers){gets, gets, to_all ? MPI_ERR_BUFFER : exchange_in_place_error()};
 }
-/* Likewise of one that only gives. */
-static inline int exchange_may_give(const void *send, int has_form)
+/* For an operation without a root. The library checks ranks that get nothing like the others. */
+static inline struct use_of_buffers exchange_use_without_root(const struct reduction *call,
+                                                              int gets)
 {
-    return send != MPI_IN_PLACE && (has_form || send);
+    return (struct use_of_buffers){gets || call->send == MPI_IN_PLACE, !exchange_may_alias(),
+                                   exchange_in_place_error()};
 }
 /* Calls the error handler after an error. Returns 1. */
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result);
@@ -72,6 +81,10 @@ struct taking {
     const struct piece *piece;
 };
 engine_take exchange_take; /* context: a struct taking */
+/* Puts the data of a broadcast into the piece, unless this rank gave it. MPICH refuses less data
+ * than a rank expects, Open MPI accepts it. Returns call->result. */
+int exchange_get_broadcast(struct exchange *call, const struct piece *piece, int from,
+                           const struct engine_part *part);
 /* Gets from each rank into its place. */
 struct getting_each {
     struct exchange *call;

@@ -2,6 +2,7 @@
 #include "mpi/collectives/nodes_parts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Setting up ---- */
 
@@ -85,6 +86,8 @@ static struct nodes *allocate(const struct group *group, int is_leader)
     nodes->rank = group->rank;
     nodes->ranks = group->ranks;
     nodes->here = nodes->leaders = MPI_COMM_NULL;
+    nodes->merge = MPI_OP_NULL;
+    nodes->records[0] = nodes->records[1] = MPI_DATATYPE_NULL;
     nodes->by_space = calloc(5 * (ranks + 1), sizeof(int));
     nodes->rooms[0] = is_leader ? malloc(2 * (size_t)MOVE_MAX) : NULL;
     if (!nodes->by_space || (is_leader && !nodes->rooms[0])) {
@@ -111,8 +114,10 @@ static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first, int *err
         *error = split(nodes, comm, first[nodes->rank]);
     const struct communicator *here =
         *error == MPI_SUCCESS ? communicator_of(nodes->here, 1, error) : NULL;
-    return all_have(comm, nodes_size(nodes, nodes_own(nodes)) == 1 || (here && here->engine),
-                    error);
+    nodes->engine = here ? here->engine : NULL;
+    if (*error == MPI_SUCCESS)
+        *error = nodes_agree_begin(nodes);
+    return all_have(comm, nodes_size(nodes, nodes_own(nodes)) == 1 || nodes->engine, error);
 }
 
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
@@ -138,6 +143,8 @@ void nodes_free(struct nodes *nodes)
 {
     if (!nodes)
         return;
+    if (!is_finalizing || !real_is_open_mpi()) /* MPICH complains about a type that is left */
+        nodes_agree_end(nodes);
     if (!is_finalizing && nodes->here != MPI_COMM_NULL)
         real()->Comm_free(&nodes->here);
     if (!is_finalizing && nodes->leaders != MPI_COMM_NULL)
@@ -173,19 +180,66 @@ int nodes_barrier(const struct nodes *nodes, int *result)
     return 1;
 }
 
+/* Keeps the root's record. */
+static void merge_data(void *context, const struct nodes_record *first, struct nodes_record *second)
+{
+    (void)context;
+    if (first->has_data)
+        memcpy(second, first, NODES_SHORT);
+}
+
+static int broadcast(const struct nodes *nodes, const struct one *data, int root)
+{
+    int from = nodes->of[root].leader, is_there = nodes_own(nodes) == from, result = MPI_SUCCESS;
+    if (is_there)
+        result = nodes_broadcast_here(nodes, data, nodes->of[root].place);
+    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
+        result = real()->Bcast(data->buffer, (int)data->count, data->type, from, nodes->leaders);
+    if (!is_there && result == MPI_SUCCESS)
+        result = nodes_broadcast_here(nodes, data, 0);
+    return result;
+}
+
+/* Broadcasts by way of memory of the size that the root gives, because this rank expects another.
+ * The other ranks get their data. */
+static int broadcast_other_size(const struct nodes *nodes, const struct piece *piece, size_t bytes,
+                                int root)
+{
+    struct exchange call = {.rank = nodes->rank, .result = MPI_SUCCESS};
+    struct engine_part part = {malloc(bytes), bytes, NULL};
+    const struct one data = {(void *)part.data, (MPI_Count)bytes, MPI_BYTE};
+    if (!part.data)
+        return MPI_ERR_NO_MEM;
+    int result = broadcast(nodes, &data, root);
+    if (result == MPI_SUCCESS)
+        result = exchange_get_broadcast(&call, piece, root, &part);
+    free(data.buffer);
+    return result;
+}
+
 int nodes_broadcast(const struct nodes *nodes, const struct one *data, int root, int *result)
 {
-    struct shape shape;
-    if (root >= nodes->ranks || data->count <= 0 || shape_find(data->type, &shape) != 0 ||
-        shape.size == 0 || (size_t)data->count > BROADCAST_MAX / shape.size)
-        return 0;
-    int from = nodes->of[root].leader, is_there = nodes_own(nodes) == from;
-    *result = MPI_SUCCESS;
-    if (is_there)
-        *result = nodes_broadcast_here(nodes, data, nodes->of[root].place);
-    if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
-        *result = real()->Bcast(data->buffer, (int)data->count, data->type, from, nodes->leaders);
-    if (!is_there && *result == MPI_SUCCESS)
-        *result = nodes_broadcast_here(nodes, data, 0);
-    return 1;
+    struct piece piece = {0};
+    const struct nodes_joint joint = {merge_data, NULL, 0};
+    struct nodes_record record = {.way = NODES_LIBRARY, .has_data = nodes->rank == root};
+    int error = root >= nodes->ranks
+                    ? MPI_ERR_ROOT
+                    : exchange_one(data, data->count ? USE_SENDS : USE_BROADCASTS, &piece);
+    if (error == MPI_SUCCESS && data->count && piece.shape.size &&
+        (size_t)data->count <= BROADCAST_MAX / piece.shape.size) {
+        record.bytes = (uint32_t)piece_bytes(&piece);
+        record.way = nodes_way_of(record.bytes, SHORT_DATA_MAX);
+    }
+    if (record.way == NODES_INLINE && record.has_data)
+        error = piece_pack(&piece, record.data);
+    enum nodes_way way = nodes_agree(nodes, &joint, error, &record, result);
+    if (way == NODES_INLINE) {
+        struct exchange call = {.rank = nodes->rank, .result = MPI_SUCCESS};
+        const struct engine_part part = {record.data, record.bytes, NULL};
+        *result = exchange_get_broadcast(&call, &piece, root, &part);
+    } else if (way == NODES_LAYER)
+        *result = record.bytes == piece_bytes(&piece)
+                      ? broadcast(nodes, data, root)
+                      : broadcast_other_size(nodes, &piece, record.bytes, root);
+    return way != NODES_LIBRARY;
 }

@@ -124,6 +124,31 @@ static void read_own(void *context, int from, const struct engine_part *part)
             data + ((size_t)i * here + (size_t)nodes->of[nodes->rank].place) * each, each);
 }
 
+/* From each rank, in the order of the ranks, what it has for this one. */
+static void read_column(void *context, int from, const struct engine_part *part)
+{
+    const struct reading *reading = context;
+    int ranks = reading->nodes->ranks;
+    (void)from;
+    for (int i = 0; i < ranks; i++)
+        put(reading, i,
+            (const char *)part->data + (size_t)(i * ranks + reading->nodes->rank) * reading->each,
+            reading->each);
+}
+
+/* Reads the data of all ranks in an agreement's record. */
+static int read_record(const struct reading *of, const struct nodes_record *record,
+                       engine_take *take)
+{
+    struct exchange call = {.result = MPI_SUCCESS};
+    struct reading reading = *of;
+    const struct engine_part all = {record->data, record->bytes, NULL};
+    reading.here = &call;
+    call.own = &all;
+    take(&reading, call.rank, &all);
+    return call.result;
+}
+
 /* `to`: a place in the space, or ENGINE_EVERYBODY. */
 static int from_leader(const struct reading *of, size_t bytes, int to, engine_take *take)
 {
@@ -141,23 +166,18 @@ static int from_leader(const struct reading *of, size_t bytes, int to, engine_ta
 
 /* ---- Which calls ---- */
 
-/* All ranks' data together; *bytes is 0 if it is too much. -1: the MPI library has to say what is
- * wrong. Sets where each place's data begins. */
-static int lay_out(const struct nodes *nodes, const struct places *places, size_t size, size_t each,
-                   size_t *bytes)
+/* All ranks' data together; 0 if it is too much. Sets where each place's data begins. */
+static size_t lay_out(const struct nodes *nodes, const struct places *places, size_t size,
+                      size_t each)
 {
     size_t all = 0;
-    *bytes = 0;
     for (int i = 0; i < nodes->ranks && all <= MOVE_MAX; i++) {
         MPI_Count count = places ? places_count(places, nodes->by_place[i]) : 0;
-        if (count < 0)
-            return -1;
         nodes->starts[i] = (int)all;
         all += !places ? each : (size_t)count > MOVE_MAX ? MOVE_MAX + 1 : (size_t)count * size;
     }
     nodes->starts[nodes->ranks] = (int)all;
-    *bytes = all <= MOVE_MAX ? all : 0;
-    return 0;
+    return all <= MOVE_MAX ? all : 0;
 }
 
 /* What leaders exchange: the data of each space. */
@@ -177,12 +197,30 @@ static int find_mine(const struct nodes *nodes, const struct one *from, const st
                                         : exchange_one(from, use, mine);
 }
 
-static int may_move(const struct nodes *nodes, const struct one *one, const struct many *all,
-                    struct shape *shape)
+/* Checks `all`, and `one` beside it, on a rank that gathers or scatters. MPI_SUCCESS or an error
+ * class. */
+static int check_all(const struct nodes *nodes, const struct one *one, const struct many *all,
+                     enum use use, struct shape *shape)
 {
     const struct exchange call = {.rank = nodes->rank, .ranks = nodes->ranks};
-    return exchange_many(&call, all, USE_RECEIVES, shape) == 0 &&
-           !exchange_is_own_place(&call, one, all, shape);
+    int error = exchange_many(&call, all, use, shape);
+    if (error == MPI_SUCCESS && one->buffer != MPI_IN_PLACE &&
+        exchange_is_own_place(&call, one, all, shape))
+        error = MPI_ERR_BUFFER;
+    return error;
+}
+
+/* Checks that this rank gives no more than it says to get from itself. Sizes are those of the last
+ * lay_out. */
+static int check_own_size(const struct nodes *nodes, const struct piece *mine)
+{
+    const int *starts = nodes->starts + nodes_place(nodes, nodes->rank);
+    size_t expected = (size_t)(starts[1] - starts[0]), given = piece_bytes(mine);
+    if (given <= expected)
+        return MPI_SUCCESS;
+    const struct exchange call = {.rank = nodes->rank};
+    exchange_tell_sizes(&call, nodes->rank, given, expected);
+    return MPI_ERR_TRUNCATE;
 }
 
 /* ---- The operations ---- */
@@ -205,20 +243,34 @@ static int exchange_gathered(const struct nodes *nodes, int root)
 int nodes_gather(const struct nodes *nodes, const struct one *from, const struct many *to, int root,
                  int *result)
 {
-    size_t bytes, each;
+    size_t bytes = 0;
     struct piece mine;
     struct reading reading = {.nodes = nodes, .to = to};
     int gets = root == ENGINE_EVERYBODY || root == nodes->rank;
-    if (root >= nodes->ranks || (to->places.vary && root != ENGINE_EVERYBODY) ||
-        (from->buffer == MPI_IN_PLACE && !gets) ||
-        (gets && !may_move(nodes, from, to, &reading.shape)) ||
-        find_mine(nodes, from, to, USE_SENDS, &reading.shape, &mine) != 0)
+    if (to->places.vary && root != ENGINE_EVERYBODY)
         return 0;
-    each = piece_bytes(&mine);
-    if (lay_out(nodes, to->places.vary ? &to->places : NULL, reading.shape.size, each, &bytes) !=
-            0 ||
-        bytes == 0)
-        return 0;
+    int error = root >= nodes->ranks ? MPI_ERR_ROOT : MPI_SUCCESS;
+    if (error == MPI_SUCCESS && gets)
+        error = check_all(nodes, from, to, USE_RECEIVES, &reading.shape);
+    if (error == MPI_SUCCESS)
+        error = from->buffer == MPI_IN_PLACE && !gets
+                    ? exchange_in_place_error()
+                    : find_mine(nodes, from, to, USE_SENDS, &reading.shape, &mine);
+    if (error == MPI_SUCCESS)
+        bytes = lay_out(nodes, to->places.vary ? &to->places : NULL, reading.shape.size,
+                        piece_bytes(&mine));
+    const struct nodes_joint joint = {nodes_unite, NULL, 1};
+    struct nodes_record record = {.way = nodes_way_of(bytes, LONG_DATA_MAX),
+                                  .bytes = (uint32_t)bytes};
+    if (bytes && to->places.vary)
+        error = check_own_size(nodes, &mine);
+    if (record.way == NODES_INLINE && error == MPI_SUCCESS)
+        error = piece_pack(&mine, record.data + nodes->starts[nodes_place(nodes, nodes->rank)]);
+    enum nodes_way way = nodes_agree(nodes, &joint, error, &record, result);
+    if (way == NODES_INLINE && gets)
+        *result = read_record(&reading, &record, read_all);
+    if (way != NODES_LAYER)
+        return way != NODES_LIBRARY;
     *result = to_leader(nodes, &mine, nodes->rooms[0],
                         nodes->starts + nodes->by_space[nodes_own(nodes)], 0);
     if (*result == MPI_SUCCESS)
@@ -299,16 +351,33 @@ int nodes_scatter(const struct nodes *nodes, const struct many *from, const stru
 {
     struct shape shape;
     struct piece mine, all;
+    size_t each = 0, ranks = (size_t)nodes->ranks;
     int is_root = nodes->rank == root, is_kept = to->buffer == MPI_IN_PLACE;
-    if (root >= nodes->ranks || from->places.vary || (is_kept && !is_root) ||
-        (is_root && !may_move(nodes, to, from, &shape)) ||
-        find_mine(nodes, to, from, USE_RECEIVES, &shape, &mine) != 0)
+    if (from->places.vary)
         return 0;
-    size_t each = piece_bytes(&mine), ranks = (size_t)nodes->ranks;
-    if (each == 0 || each > MOVE_MAX / ranks)
-        return 0;
-    if (is_root)
+    int error = root >= nodes->ranks ? MPI_ERR_ROOT : MPI_SUCCESS;
+    if (error == MPI_SUCCESS && is_root)
+        error = check_all(nodes, to, from, USE_RECEIVES, &shape);
+    if (error == MPI_SUCCESS)
+        error = is_kept && !is_root ? exchange_in_place_error()
+                                    : find_mine(nodes, to, from, USE_RECEIVES, &shape, &mine);
+    if (error == MPI_SUCCESS)
+        each = piece_bytes(&mine);
+    if (error == MPI_SUCCESS && is_root)
         all = (struct piece){from->buffer, from->places.count * nodes->ranks, shape};
+    const struct nodes_joint joint = {nodes_unite, NULL, 1};
+    size_t bytes = each > MOVE_MAX / ranks ? 0 : each * ranks;
+    struct nodes_record record = {.way = nodes_way_of(bytes, LONG_DATA_MAX),
+                                  .bytes = (uint32_t)bytes};
+    if (record.way == NODES_INLINE && error == MPI_SUCCESS && is_root)
+        error = piece_bytes(&all) <= bytes ? piece_pack(&all, record.data) : MPI_ERR_TRUNCATE;
+    enum nodes_way way = nodes_agree(nodes, &joint, error, &record, result);
+    if (way == NODES_INLINE && !is_kept) {
+        const struct engine_part part = {record.data + (size_t)nodes->rank * each, each, NULL};
+        *result = piece_fill(&mine, &part);
+    }
+    if (way != NODES_LAYER)
+        return way != NODES_LIBRARY;
     int there = nodes->of[root].leader, own = nodes_own(nodes);
     *result = own == there ? from_root(nodes, is_root ? &all : NULL, root, each) : MPI_SUCCESS;
     if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
@@ -354,15 +423,31 @@ int nodes_alltoall(const struct nodes *nodes, const struct many *from, const str
     struct reading reading = {.nodes = nodes, .to = to};
     const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
     const struct exchange call = {.ranks = nodes->ranks};
-    if (to->places.vary || exchange_many(&call, to, USE_RECEIVES, &reading.shape) != 0 ||
-        exchange_many(&call, given, USE_SENDS, &shape) != 0 || exchange_is_aliased(&call, from, to))
+    if (to->places.vary)
         return 0;
-    const struct piece all = {given->buffer, given->places.count * nodes->ranks, shape};
+    int in_place = from->buffer == MPI_IN_PLACE, error;
+    error = exchange_many(&call, to, USE_RECEIVES, &reading.shape);
+    if (error == MPI_SUCCESS)
+        error = exchange_many(&call, given, in_place ? USE_RECEIVES : USE_SENDS, &shape);
+    if (error == MPI_SUCCESS && exchange_is_aliased(&call, from, to))
+        error = MPI_ERR_BUFFER;
+    struct piece all = {0};
+    if (error == MPI_SUCCESS)
+        all = (struct piece){given->buffer, given->places.count * nodes->ranks, shape};
     size_t ranks = (size_t)nodes->ranks, most = ranks * (size_t)nodes->most_here,
            here = (size_t)nodes_size(nodes, nodes_own(nodes));
     reading.each = piece_bytes(&all) / ranks;
-    if (reading.each == 0 || reading.each > MOVE_MAX / most)
-        return 0;
+    const struct nodes_joint joint = {nodes_unite, NULL, 1};
+    size_t bytes = reading.each > MOVE_MAX / most ? 0 : reading.each * ranks;
+    struct nodes_record record = {.way = nodes_way_of(bytes, LONG_DATA_MAX / ranks),
+                                  .bytes = (uint32_t)bytes};
+    if (record.way == NODES_INLINE && error == MPI_SUCCESS)
+        error = piece_pack(&all, record.data + (size_t)nodes->rank * bytes);
+    enum nodes_way way = nodes_agree(nodes, &joint, error, &record, result);
+    if (way == NODES_INLINE)
+        *result = read_record(&reading, &record, read_column);
+    if (way != NODES_LAYER)
+        return way != NODES_LIBRARY;
     *result = to_leader(nodes, &all, nodes->rooms[0], NULL, reading.each * ranks);
     if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
         *result = exchange_sorted(nodes, reading.each);

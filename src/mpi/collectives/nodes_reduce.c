@@ -1,9 +1,9 @@
 /* src/mpi/collectives/nodes_reduce.c: see nodes.h; the operations that combine data, little of it.
  *
- * What the ranks of a space combine their leader combines with that of the others, by the MPI
- * library. That keeps the order of the ranks where they lie space by space: else an operation must
- * commute, and there are no scans. Which calls come here depends on the operation, which all ranks
- * have in common, on the bytes of data, and on where ranks are. */
+ * The ranks of a space combine their data, and their leader combines that with the data of the
+ * other leaders, by the MPI library. That keeps the order of the ranks where they lie space by
+ * space: else an operation must commute, and there are no scans. Data that fits into the records of
+ * an agreement is combined with them, by the layer's own loops. */
 #include "mpi/collectives/nodes_parts.h"
 
 #include <string.h>
@@ -17,8 +17,16 @@ struct combining {
     const struct reduction *call;
     struct shape shape; /* of the type */
     int commutes;
+    reduce_function *loop;  /* of a predefined operation; NULL: the library has to combine */
     struct scratch scratch; /* `sum`: of this space; `next`: of others */
+    int result;             /* MPI_SUCCESS or the first error while records were combined */
 };
+
+static void note(struct combining *combining, int result)
+{
+    if (combining->result == MPI_SUCCESS)
+        combining->result = result;
+}
 
 /* ---- Within a space ---- */
 
@@ -65,31 +73,36 @@ static int hand_on(const struct nodes *nodes, const struct reduction *call, void
 
 /* ---- Which calls ---- */
 
+/* Call, with valid arguments, decides the same way on all ranks. */
+static enum nodes_way find_way(const struct combining *combining)
+{
+    size_t count = (size_t)combining->call->count, size = combining->shape.size;
+    if (size == 0 || count > REDUCE_MAX / size ||
+        !(combining->commutes || combining->nodes->is_in_order))
+        return NODES_LIBRARY;
+    return nodes_way_of(count * size, SHORT_DATA_MAX);
+}
+
+/* MPI_SUCCESS, or the class of what is wrong with this rank's arguments. */
 static int find_operation(struct combining *combining)
 {
     const struct reduction *call = combining->call;
-    if (call->count <= 0 || call->type == MPI_DATATYPE_NULL || call->op == MPI_OP_NULL)
-        return -1;
-    const struct basic *basic = types_basic(call->type);
-    int is_predefined = reduce_is_predefined(call->op);
     combining->commutes = 1;
-    if (is_predefined ? !basic || !reduce_is_computed(call->op, basic)
-                      : real()->Op_commutative(call->op, &combining->commutes) != MPI_SUCCESS)
-        return -1;
-    const struct shape *shape = &combining->shape;
-    return shape_find(call->type, &combining->shape) == 0 && shape->size &&
-                   (size_t)call->count <= REDUCE_MAX / shape->size
-               ? 0
-               : -1;
-}
-
-/* gets: this rank gets a result. */
-static int may_combine(const struct combining *combining, int gets, int may_alias)
-{
-    const struct reduction *call = combining->call;
-    int has_form = combining->shape.form != NULL;
-    return gets ? exchange_may_combine(call->send, call->receive, has_form, may_alias)
-                : exchange_may_give(call->send, has_form);
+    combining->loop = NULL;
+    if (call->op == MPI_OP_NULL)
+        return MPI_ERR_OP;
+    if (reduce_is_predefined(call->op)) {
+        const struct basic *basic =
+            call->type == MPI_DATATYPE_NULL ? NULL : types_basic(call->type);
+        if (!basic || !reduce_is_computed(call->op, basic))
+            return MPI_ERR_OP;
+        combining->loop = reduce_find(call->op, basic);
+        return shape_find(call->type, &combining->shape);
+    }
+    int result = shape_find(call->type, &combining->shape);
+    if (result == MPI_SUCCESS)
+        result = shape_check_committed(call->type);
+    return result == MPI_SUCCESS ? real()->Op_commutative(call->op, &combining->commutes) : result;
 }
 
 static int get_scratch(struct combining *combining)
@@ -128,21 +141,103 @@ static int reduce(struct combining *combining, int root)
     return result;
 }
 
+/* Leaves the result in `sum`; exchanges the addresses of the two, if need be. */
+static int combine_two(const struct combining *combining, struct piece *sum, struct piece *next)
+{
+    const struct reduction *call = combining->call;
+    if (combining->loop) {
+        combining->loop(sum->address, next->address, (size_t)call->count);
+        return MPI_SUCCESS;
+    }
+    int result =
+        real()->Reduce_local(sum->address, next->address, (int)call->count, call->type, call->op);
+    char *address = sum->address;
+    sum->address = next->address;
+    next->address = address;
+    return result;
+}
+
+/* Combines the data of two records. */
+static void combine(void *context, const struct nodes_record *first, struct nodes_record *second)
+{
+    struct combining *combining = context;
+    const struct reduction *call = combining->call;
+    struct scratch *scratch = &combining->scratch;
+    if (nodes_differ(first, second) || second->way != NODES_INLINE)
+        return;
+    if (!scratch->sum) { /* this rank gives another size, which its own record says */
+        second->way = NODES_LIBRARY;
+        return;
+    }
+    struct piece sum = {scratch->sum, call->count, combining->shape},
+                 next = {scratch->next, call->count, combining->shape};
+    const struct engine_part data = {first->data, first->bytes, NULL},
+                             after = {second->data, second->bytes, NULL};
+    note(combining, piece_fill(&sum, &data));
+    note(combining, piece_fill(&next, &after));
+    note(combining, combine_two(combining, &sum, &next));
+    note(combining, piece_pack(&sum, second->data));
+}
+
+/* This rank's arguments and memory: MPI_SUCCESS or an error class. *way: how it would do it. */
+static int prepare(struct combining *combining, const struct use_of_buffers *use,
+                   enum nodes_way *way)
+{
+    const struct reduction *call = combining->call;
+    *way = NODES_LIBRARY;
+    if (call->count <= 0)
+        return call->count == 0 ? MPI_SUCCESS : MPI_ERR_COUNT;
+    int result = find_operation(combining);
+    if (result == MPI_SUCCESS)
+        result = exchange_check_buffers(call, use, combining->shape.form != NULL);
+    if (result != MPI_SUCCESS)
+        return result;
+    *way = find_way(combining);
+    return *way == NODES_LIBRARY ? MPI_SUCCESS : get_scratch(combining);
+}
+
+/* Returns the way of all ranks. After NODES_INLINE each rank that gets the result has it. */
+static enum nodes_way reduce_inline(struct combining *combining, int gets, int error,
+                                    enum nodes_way way, int *result)
+{
+    const struct reduction *call = combining->call;
+    const void *given = call->send == MPI_IN_PLACE ? call->receive : call->send;
+    const struct piece from = {(char *)given, call->count, combining->shape},
+                       to = {call->receive, call->count, combining->shape};
+    const struct nodes_joint joint = {combine, combining, 0};
+    struct nodes_record record = {.way = way};
+    if (error == MPI_SUCCESS && way != NODES_LIBRARY)
+        record.bytes = (uint32_t)piece_bytes(&from);
+    if (error == MPI_SUCCESS && way == NODES_INLINE)
+        error = piece_pack(&from, record.data);
+    way = nodes_agree(combining->nodes, &joint, error, &record, result);
+    if (way != NODES_INLINE)
+        return way;
+    const struct engine_part sum = {record.data, record.bytes, NULL};
+    *result = combining->result;
+    if (gets && *result == MPI_SUCCESS)
+        *result = piece_fill(&to, &sum);
+    return way;
+}
+
+static void begin(struct combining *combining, const struct nodes *nodes,
+                  const struct reduction *call)
+{
+    *combining = (struct combining){.nodes = nodes, .call = call, .result = MPI_SUCCESS};
+}
+
 int nodes_reduce(const struct nodes *nodes, const struct reduction *call, int root, int *result)
 {
     struct combining combining;
-    int gets = root == ENGINE_EVERYBODY || nodes->rank == root;
-    combining.nodes = nodes;
-    combining.call = call;
-    if (root >= nodes->ranks || find_operation(&combining) != 0 ||
-        !(combining.commutes || nodes->is_in_order) || !may_combine(&combining, gets, 0))
-        return 0;
-    *result = get_scratch(&combining);
-    if (*result == MPI_SUCCESS) {
+    enum nodes_way way = NODES_LIBRARY;
+    const struct use_of_buffers use = exchange_use_of_reduce(root, nodes->rank);
+    begin(&combining, nodes, call);
+    int error = root >= nodes->ranks ? MPI_ERR_ROOT : prepare(&combining, &use, &way);
+    way = reduce_inline(&combining, use.gets, error, way, result);
+    if (way == NODES_LAYER)
         *result = root == ENGINE_EVERYBODY ? allreduce(&combining) : reduce(&combining, root);
-        scratch_free(&combining.scratch);
-    }
-    return 1;
+    scratch_free(&combining.scratch);
+    return way != NODES_LIBRARY;
 }
 
 /* What the spaces before have given, to all ranks of this one, and in front of what they have. */
@@ -177,21 +272,63 @@ static int scan(struct combining *combining, int is_exclusive)
                                                          : result;
 }
 
+/* Combines the data of the ranks before this one, and its own unless is_exclusive. */
+static int combine_up_to(struct combining *combining, const struct nodes_record *record,
+                         int is_exclusive)
+{
+    const struct reduction *call = combining->call;
+    struct piece sum = {combining->scratch.sum, call->count, combining->shape},
+                 next = {combining->scratch.next, call->count, combining->shape},
+                 to = {call->receive, call->count, combining->shape};
+    struct engine_part part = {record->data, record->bytes, NULL};
+    int ranks = combining->nodes->rank + !is_exclusive, result = piece_fill(&sum, &part);
+    for (int i = 1; i < ranks && result == MPI_SUCCESS; i++) {
+        part.data = record->data + (size_t)i * record->bytes;
+        result = piece_fill(&next, &part);
+        note(combining, combine_two(combining, &sum, &next));
+    }
+    note(combining, result);
+    return ranks && combining->result == MPI_SUCCESS ? piece_copy(&to, &sum) : combining->result;
+}
+
+/* Returns the way of all ranks. After NODES_INLINE each rank has its result. */
+static enum nodes_way scan_inline(struct combining *combining, int is_exclusive, int error,
+                                  enum nodes_way way, int *result)
+{
+    const struct nodes *nodes = combining->nodes;
+    const struct reduction *call = combining->call;
+    const void *given = call->send == MPI_IN_PLACE ? call->receive : call->send;
+    const struct piece from = {(char *)given, call->count, combining->shape};
+    const struct nodes_joint joint = {nodes_unite, NULL, 1};
+    struct nodes_record record = {.way = way};
+    if (error == MPI_SUCCESS && way != NODES_LIBRARY) {
+        size_t bytes = piece_bytes(&from);
+        record.bytes = (uint32_t)bytes;
+        record.way = bytes <= LONG_DATA_MAX / (size_t)nodes->ranks ? NODES_INLINE : NODES_LAYER;
+        if (record.way == NODES_INLINE)
+            error = piece_pack(&from, record.data + (size_t)nodes->rank * bytes);
+    }
+    way = nodes_agree(nodes, &joint, error, &record, result);
+    if (way == NODES_INLINE)
+        *result = combine_up_to(combining, &record, is_exclusive);
+    return way;
+}
+
 int nodes_scan(const struct nodes *nodes, const struct reduction *call, int is_exclusive,
                int *result)
 {
     struct combining combining;
-    /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
-    int gets = !is_exclusive || nodes->rank > 0 || call->send == MPI_IN_PLACE;
-    combining.nodes = nodes;
-    combining.call = call;
-    if (!nodes->is_in_order || find_operation(&combining) != 0 ||
-        !may_combine(&combining, gets, exchange_may_alias()))
+    enum nodes_way way;
+    if (!nodes->is_in_order)
         return 0;
-    *result = get_scratch(&combining);
-    if (*result == MPI_SUCCESS) {
+    /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
+    const struct use_of_buffers use =
+        exchange_use_without_root(call, !is_exclusive || nodes->rank > 0);
+    begin(&combining, nodes, call);
+    int error = prepare(&combining, &use, &way);
+    way = scan_inline(&combining, is_exclusive, error, way, result);
+    if (way == NODES_LAYER)
         *result = scan(&combining, is_exclusive);
-        scratch_free(&combining.scratch);
-    }
-    return 1;
+    scratch_free(&combining.scratch);
+    return way != NODES_LIBRARY;
 }

@@ -144,32 +144,6 @@ static int find_operation(struct combining *combining, MPI_Count count)
                 : find_function(combining, (size_t)count);
 }
 
-/* Which buffers a rank uses, and whether they may be the same. */
-struct use_of_buffers {
-    int gets; /* else it only gives */
-    int must_differ;
-    int error; /* the class of the library's error for MPI_IN_PLACE or equal buffers */
-};
-
-/* MPI_SUCCESS, or the class of what is wrong with this rank's buffers. */
-static int check_buffers(const struct combining *combining, const struct use_of_buffers *use)
-{
-    const struct reduction *call = combining->call;
-    int has_form = combining->shape.form != NULL;
-    if (use->gets ? call->receive == MPI_IN_PLACE : call->send == MPI_IN_PLACE)
-        return use->error;
-    if (!has_form && (!call->send || (use->gets && !call->receive)))
-        return MPI_ERR_BUFFER;
-    return use->must_differ && call->send == call->receive ? use->error : MPI_SUCCESS;
-}
-
-/* Of an operation without a root: ranks that get nothing are refused what the others are. */
-static struct use_of_buffers use_without_root(const struct reduction *call, int gets)
-{
-    return (struct use_of_buffers){gets || call->send == MPI_IN_PLACE, !exchange_may_alias(),
-                                   exchange_in_place_error()};
-}
-
 /* ---- What the engine gets in place of the program's buffers ---- */
 
 static const void *given(struct combining *combining, MPI_Count count)
@@ -279,7 +253,9 @@ static int check_arguments(struct combining *combining, MPI_Count items,
                            const struct use_of_buffers *use)
 {
     int found = find_operation(combining, items);
-    return found == MPI_SUCCESS ? check_buffers(combining, use) : found;
+    return found == MPI_SUCCESS
+               ? exchange_check_buffers(combining->call, use, combining->shape.form != NULL)
+               : found;
 }
 
 int collective_reduce(const struct reduction *call, int root, int *result)
@@ -294,15 +270,13 @@ int collective_reduce(const struct reduction *call, int root, int *result)
         return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
                exchange_end(exchange, call->comm, result);
     if (exchange->result == MPI_SUCCESS) {
-        int to_all = root == ENGINE_EVERYBODY, gets = to_all || exchange->is_root;
-        const struct use_of_buffers use = {gets, gets,
-                                           to_all ? MPI_ERR_BUFFER : exchange_in_place_error()};
+        const struct use_of_buffers use = exchange_use_of_reduce(root, exchange->rank);
         int found = check_arguments(&combining, call->count, &use);
         if (found == LEFT)
             return 0;
         if (found != MPI_SUCCESS)
             return fail(&combining, found, result);
-        done = reduce(&combining, root, gets);
+        done = reduce(&combining, root, use.gets);
     }
     return end(&combining, done, result);
 }
@@ -333,7 +307,7 @@ int collective_scan(const struct reduction *call, int is_exclusive, int *result)
     if (exchange->result == MPI_SUCCESS) {
         /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
         int gets = !is_exclusive || exchange->rank > 0;
-        const struct use_of_buffers use = use_without_root(call, gets);
+        const struct use_of_buffers use = exchange_use_without_root(call, gets);
         int found = check_arguments(&combining, call->count, &use);
         if (found == LEFT)
             return 0;
@@ -396,7 +370,7 @@ int collective_reduce_scatter(const struct reduction *call, const struct places 
             before += i < exchange->rank ? places_count(places, i) : 0;
             all += places_count(places, i);
         }
-        const struct use_of_buffers use = use_without_root(call, mine != 0);
+        const struct use_of_buffers use = exchange_use_without_root(call, mine != 0);
         int found = check_arguments(&combining, all, &use);
         if (found == LEFT)
             return 0;

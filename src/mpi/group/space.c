@@ -74,7 +74,7 @@ int space_lacks_ranks(void)
         for (int number = 0; number < count; number++) {
             int id = onespace_task(number);
             missing |= !was_started(space_registry(), number) ||
-                       (id >= 0 && (space_registry()->slots[space_index(id)].flags &
+                       (id >= 0 && (space_registry()->slots[slot_index_of_id(id)].flags &
                                     ONESPACE_SPAWN_NO_MPI_LAYER));
         }
         are_missing = missing;
@@ -89,7 +89,7 @@ int space_has_whole_job(int ranks)
         if (!space || !was_started(space, number))
             return 0;
         int id = onespace_task(number);
-        const struct space_slot *slot = id < 0 ? own_slot() : &space->slots[space_index(id)];
+        const struct space_slot *slot = id < 0 ? own_slot() : &space->slots[slot_index_of_id(id)];
         if (slot->ntasks != ranks || !(slot->flags & ONESPACE_SPAWN_COLLECTIVES))
             return 0;
     }

@@ -46,11 +46,15 @@
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
     X(Op_commutative)                                                                              \
+    X(Op_create)                                                                                   \
+    X(Op_free)                                                                                     \
     X(Query_thread)                                                                                \
     X(Reduce_local)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
+    X(Type_commit)                                                                                 \
+    X(Type_contiguous)                                                                             \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     if (strcmp(kind, "garbage") == 0)
         memset(space, 0xff, sizeof(*space));
     if (strcmp(kind, "empty") != 0) {
-        space->header = space_header();
+        space->header = registry_header();
         if (strcmp(kind, "version") == 0 || strcmp(kind, "escapes") == 0)
             space->header.abi = 99;
         if (strcmp(kind, "escapes") == 0)

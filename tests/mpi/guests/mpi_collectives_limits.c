@@ -1,16 +1,17 @@
 /* mpi_collectives_limits: calls of collective operations that the MPI library refuses, and such as
- * move nothing. With an argument, a rank, only that rank's arguments are wrong. Rank 0 prints the
- * class of each rank's error and how often its error handler was called, which must be the same
- * whoever does the operations. Where all ranks were refused the communicator must be as good as
- * before. Exit status 1: something was wrong. */
+ * move nothing. With an argument, a rank, only that rank's arguments are wrong. A second one is the
+ * number of items, and operations that follow are left out. Rank 0 prints the class of each rank's
+ * error and how often its error handler was called, which must be the same whoever does the
+ * operations. Where all ranks were refused the communicator must be as good as before. Exit status
+ * 1: something was wrong. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 8, ITEMS = 4, GAP = 0x5a };
+enum { MOST_RANKS = 8, GAP = 0x5a };
 
-static int rank, ranks, wrong, handled, wrong_rank = -1 /* all */;
+static int rank, ranks, wrong, handled, wrong_rank = -1 /* all */, items = 4;
 
 struct call {
     MPI_Comm comm;
@@ -33,7 +34,7 @@ static void set_each(const struct call *call)
 {
     for (int i = 0; i < ranks; i++) {
         each.counts[i] = call->count;
-        each.places[i] = i * ITEMS;
+        each.places[i] = i * items;
         each.types[i] = call->type;
     }
     if (call->last_count)
@@ -114,11 +115,11 @@ static void no_type(struct call *call)
 }
 static void uncommitted_type(struct call *call)
 {
-    static MPI_Datatype items = MPI_DATATYPE_NULL;
-    if (items == MPI_DATATYPE_NULL)
-        MPI_Type_contiguous(ITEMS, MPI_DOUBLE, &items);
+    static MPI_Datatype all = MPI_DATATYPE_NULL;
+    if (all == MPI_DATATYPE_NULL)
+        MPI_Type_contiguous(items, MPI_DOUBLE, &all);
     call->count = 1;
-    call->type = items;
+    call->type = all;
 }
 static void add(void *from, void *into, int *count, MPI_Datatype *type)
 {
@@ -180,7 +181,7 @@ static void same_buffer(struct call *call)
 }
 static void own_place(struct call *call)
 {
-    call->send = (double *)call->receive + rank * ITEMS;
+    call->send = (double *)call->receive + rank * items;
 }
 static void one_buffer_on_one_rank(struct call *call)
 {
@@ -324,18 +325,21 @@ static int is_untouched(const char *buffer, size_t bytes)
  * stay. */
 static void try(const struct operation *operation, const struct way *way, MPI_Errhandler handler)
 {
-    static double give[ITEMS * MOST_RANKS], get[ITEMS * MOST_RANKS];
-    struct call call = {MPI_COMM_NULL, 0, ITEMS, MPI_DOUBLE, MPI_SUM, give, get, 0};
+    static double *give, *get;
+    size_t bytes = (size_t)items * MOST_RANKS * sizeof(double);
+    if (!give && (!(give = calloc(1, bytes)) || !(get = malloc(bytes))))
+        abort();
+    struct call call = {MPI_COMM_NULL, 0, items, MPI_DOUBLE, MPI_SUM, give, get, 0};
     int class, all_refused = 0;
     MPI_Comm_dup(MPI_COMM_WORLD, &call.comm);
     MPI_Comm_set_errhandler(call.comm, handler);
-    memset(get, GAP, sizeof(get));
+    memset(get, GAP, bytes);
     if (wrong_rank < 0 || rank == wrong_rank)
         way->change(&call);
     handled = 0;
     MPI_Error_class(operation->call(&call), &class);
     int refused = class != MPI_SUCCESS;
-    if (way->is_empty && !is_untouched((char *)get, sizeof(get)) && wrong++ < 5)
+    if (way->is_empty && !is_untouched((char *)get, bytes) && wrong++ < 5)
         printf("rank %d: %s of nothing has changed memory\n", rank, operation->name);
     report(operation, way, class);
     MPI_Allreduce(&refused, &all_refused, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -343,6 +347,13 @@ static void try(const struct operation *operation, const struct way *way, MPI_Er
         expect_sum(call.comm, operation->name, way->name);
     expect_sum(MPI_COMM_WORLD, operation->name, way->name);
     MPI_Comm_free(&call.comm);
+}
+
+static int is_among(const char *name, char **names)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
 }
 
 int main(int argc, char **argv)
@@ -353,11 +364,14 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (argc > 1)
         wrong_rank = atoi(argv[1]);
+    if (argc > 2)
+        items = atoi(argv[2]);
     MPI_Comm_create_errhandler(handle, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler); /* Open MPI calls it for a few errors */
     for (unsigned i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
         for (unsigned k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)
             if ((!ways[k].kind || (ways[k].kind & operations[i].kind)) &&
+                !(argc > 3 && is_among(operations[i].name, argv + 3)) &&
                 (wrong_rank >= 0 ? !ways[k].is_empty : !is_left_out(&operations[i], &ways[k])))
                 try(&operations[i], &ways[k], handler);
     MPI_Errhandler_free(&handler);
