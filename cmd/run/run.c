@@ -48,7 +48,7 @@ static int collectives_leave(const char *names)
         if (!*name)
             break;
     }
-    return setenv(MPI_COLLECTIVES_LEFT, names, 1);
+    return setenv(COLLECTIVES_OFF_ENV, names, 1);
 }
 
 /* ---- Options and programs ---- */

@@ -34,15 +34,15 @@ extern int *__errno_location(void) WEAK;
 static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
-    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
-        MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
+    MPI_LOADING(NAMES) MPI_LOADING_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
+        MPI_FORWARDED(NAMES) MPI_FORWARDED_LARGE(NAMES) MPI_ONESPACE(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
 
 enum {
 #define TWO(name) +2
 #define ONE(name) +1
-    MAKERS = 0 MPI_MAKERS(TWO) MPI_MAKERS_LARGE(TWO),
+    MAKERS = 0 MPI_LOADING(TWO) MPI_LOADING_LARGE(TWO),
     COLLECTIVES = MAKERS MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
-    FORTRAN = COLLECTIVES MPI_USERS(TWO) MPI_USERS_LARGE(TWO) MPI_OWN(ONE),
+    FORTRAN = COLLECTIVES MPI_FORWARDED(TWO) MPI_FORWARDED_LARGE(TWO) MPI_ONESPACE(ONE),
     INTERNAL = FORTRAN MPI_FORTRAN(ONE),
     TARGETS = INTERNAL MPI_INTERNAL(ONE),
 };
@@ -109,7 +109,7 @@ static int lower(int letter)
  * by its name. */
 static int is_left(const char *function)
 {
-    const char *list = getenv ? getenv(MPI_COLLECTIVES_LEFT) : NULL;
+    const char *list = getenv ? getenv(COLLECTIVES_OFF_ENV) : NULL;
     const char *name = function + (*function == 'P') + 4; /* MPI_ */
     size_t length = text_length(name);
     if (length > 2 && text_equal(name + length - 2, "_c"))

@@ -290,7 +290,8 @@ static void report_exhausted_mappings(const struct host *host)
     static const struct onespace_status none;
     static uint32_t known; /* of this one thread */
     static int64_t until;
-    uint32_t refused = atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
+    uint32_t refused =
+        atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
     if (refused != known)
         until = host_now_ms() + REPORT_MS;
     known = refused;

@@ -8,7 +8,7 @@ int exchange_get_broadcast(struct exchange *call, const struct piece *piece, int
     if (from == call->rank)
         return call->result;
     exchange_get(call, piece, from, part);
-    if (real_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
+    if (pmpi_is_open_mpi() || call->result != MPI_SUCCESS || part->bytes >= expected)
         return call->result;
     exchange_tell_sizes(call, from, part->bytes, expected);
     return call->result = MPI_ERR_OTHER;

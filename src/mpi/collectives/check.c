@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "mpi/group/agreement.h"
-#include "mpi/real/message.h"
-#include "mpi/types/reduce.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/types/types.h"
 
 struct record {
     char name[24];  /* without MPI_ */
@@ -48,8 +48,8 @@ static struct record record_of(const struct described *call, int ranks)
     struct record record = {.bytes = -1, .root = call->root};
     snprintf(record.name, sizeof(record.name), "%s", call->name + strlen("MPI_"));
     if (call->op != MPI_OP_NULL)
-        snprintf(record.op, sizeof(record.op), "%s", reduce_name(call->op));
-    if (call->type == MPI_DATATYPE_NULL || real()->Type_size_x(call->type, &size) != MPI_SUCCESS)
+        snprintf(record.op, sizeof(record.op), "%s", reduce_op_name(call->op));
+    if (call->type == MPI_DATATYPE_NULL || pmpi()->Type_size_x(call->type, &size) != MPI_SUCCESS)
         return record;
     if (call->places)
         note_parts(&record, call->places, ranks, size);
@@ -92,13 +92,13 @@ static void tell(const struct record *first, const struct record *other, int ran
 int check_call(MPI_Comm comm, const struct described *call)
 {
     int result = MPI_SUCCESS;
-    struct agreement *agreement = is_wanted() ? agreement_of(comm, &result) : NULL;
+    struct agreement *agreement = is_wanted() ? agreement_get(comm, &result) : NULL;
     if (!agreement)
         return result;
     const struct group *group = agreement->group;
     struct record mine = record_of(call, group->ranks);
     const void *gathered;
-    result = agreement_gather(agreement, &mine, sizeof(mine), &gathered);
+    result = agreement_allgather(agreement, &mine, sizeof(mine), &gathered);
     const struct record *all = gathered;
     for (int i = 1; result == MPI_SUCCESS && i < group->ranks; i++)
         if (!is_same(&all[i], &all[0])) {

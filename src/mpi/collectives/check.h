@@ -4,7 +4,7 @@
 #define ONESPACE_MPI_COLLECTIVES_CHECK_H
 
 #include "mpi/collectives/shape.h"
-#include "mpi/real/real.h"
+#include "mpi/pmpi/pmpi.h"
 
 struct described {
     const char *name;

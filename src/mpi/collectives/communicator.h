@@ -6,8 +6,7 @@
 #include "mpi/collectives/nodes.h"
 #include "mpi/collectives/scratch.h"
 #include "mpi/group/group.h"
-#include "mpi/real/handles.h"
-#include "mpi/real/real.h"
+#include "mpi/pmpi/pmpi.h"
 
 struct communicator {
     struct engine *engine; /* of ranks in one space; */
@@ -23,7 +22,7 @@ struct communicator {
 
 /* All that are known, by handle; and the entry that was found last, which any thread writes and
  * reads (relaxed): entries are never freed, and its handle is compared. */
-extern struct handles communicator_table;
+extern struct handle_table communicator_table;
 extern struct handle_entry *_Atomic communicator_last;
 
 /* The first thing in a wrapper, since it is all that it costs where the library does the operation:
@@ -34,7 +33,7 @@ static inline int communicator_is_left(MPI_Comm comm, int is_reduction)
     uintptr_t handle = (uintptr_t)comm;
     struct handle_entry *entry = atomic_load_explicit(&communicator_last, memory_order_relaxed);
     if (!entry || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle) {
-        entry = handles_entry(&communicator_table, handle);
+        entry = handle_table_entry(&communicator_table, handle);
         if (!entry)
             return 0;
         atomic_store_explicit(&communicator_last, entry, memory_order_relaxed);

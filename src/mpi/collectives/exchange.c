@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "mpi/group/progress.h"
-#include "mpi/real/message.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
 
 int exchange_begin(struct exchange *call, MPI_Comm comm, const struct described *what)
 {
@@ -35,10 +35,10 @@ void exchange_fail(struct exchange *call, int error)
 
 int exchange_end(const struct exchange *call, MPI_Comm comm, int *result)
 {
-    int polled = call->communicator ? progress_poll() : MPI_SUCCESS;
+    int polled = call->communicator ? progress_until_idle() : MPI_SUCCESS;
     *result = call->result != MPI_SUCCESS ? call->result : polled;
     if (*result != MPI_SUCCESS)
-        real()->Comm_call_errhandler(comm, *result);
+        pmpi()->Comm_call_errhandler(comm, *result);
     else if (!call->nodes) /* there each space counts its own */
         communicator_count(call->communicator);
     return 1;
@@ -98,7 +98,7 @@ void exchange_run(struct exchange *call, enum engine_call what, int from, int to
 static int find_shape(MPI_Datatype type, enum use use, struct shape *shape)
 {
     int result = shape_find(type, shape);
-    int is_checked = real_is_open_mpi() ? use != USE_RECEIVES : use != USE_BROADCASTS;
+    int is_checked = pmpi_is_open_mpi() ? use != USE_RECEIVES : use != USE_BROADCASTS;
     return result == MPI_SUCCESS && is_checked ? shape_check_committed(type) : result;
 }
 
@@ -148,7 +148,7 @@ int exchange_many(const struct exchange *call, const struct many *many, enum use
         return MPI_ERR_COUNT;
     for (int i = 0; result == MPI_SUCCESS && i < (many->types ? call->ranks : 1); i++) {
         MPI_Datatype type = many->types ? many->types[i] : many->type;
-        int is_nothing = many->types && !places_count(&many->places, i) && !real_is_open_mpi();
+        int is_nothing = many->types && !places_count(&many->places, i) && !pmpi_is_open_mpi();
         result = find_shape(type, is_nothing ? USE_BROADCASTS : use, shape);
         has_form |= shape->form != NULL;
     }

@@ -13,12 +13,12 @@
  * MPI_Allreduce. */
 static inline int exchange_may_alias(void)
 {
-    return real_is_open_mpi();
+    return pmpi_is_open_mpi();
 }
 /* The class of the error where MPI does not allow MPI_IN_PLACE. */
 static inline int exchange_in_place_error(void)
 {
-    return real_is_open_mpi() ? MPI_ERR_ARG : MPI_ERR_BUFFER;
+    return pmpi_is_open_mpi() ? MPI_ERR_ARG : MPI_ERR_BUFFER;
 }
 
 enum { FEW_RANKS = 64 };

@@ -20,8 +20,8 @@ enum what { REDUCE, REDUCE_SCATTER, SCAN, EXSCAN };
 struct published {
     const char *in;
     char *out;
-    const struct layout *form; /* of both; NULL: dense */
-    uint64_t call;             /* equal on all ranks, or NO_MEMORY */
+    const struct loop_nest *form; /* of both; NULL: dense */
+    uint64_t call;                /* equal on all ranks, or NO_MEMORY */
 };
 #define NO_MEMORY UINT64_MAX
 _Static_assert(sizeof(struct published) <= ENGINE_SHARE_MAX, "");
@@ -52,7 +52,7 @@ static uint64_t call_of(enum what what, int root, size_t count, size_t size)
 
 /* Items of a rank, or in this rank's own memory. */
 static struct piece items_at(const void *address, size_t first, size_t items, size_t size,
-                             const struct layout *form)
+                             const struct loop_nest *form)
 {
     ptrdiff_t extent = form ? (ptrdiff_t)form->extent : (ptrdiff_t)size;
     return (struct piece){
@@ -110,7 +110,7 @@ static void combine(struct folding *folding, size_t items)
         return;
     }
     note(folding,
-         real()->Reduce_local(scratch->sum, scratch->next, (int)items, call->type, call->op));
+         pmpi()->Reduce_local(scratch->sum, scratch->next, (int)items, call->type, call->op));
     char *sum = scratch->next;
     scratch->next = scratch->sum;
     scratch->sum = sum;

@@ -23,8 +23,8 @@ static int watch_finalize(void)
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
     if (keyval != MPI_KEYVAL_INVALID)
         return MPI_SUCCESS;
-    int result = real_make_keyval(&keyval, note_finalize);
-    return result == MPI_SUCCESS ? real()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
+    int result = pmpi_create_keyval(&keyval, note_finalize);
+    return result == MPI_SUCCESS ? pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
 }
 
 /* The first rank in the caller's space. */
@@ -57,14 +57,14 @@ static void arrange(struct nodes *nodes, const int *first)
 
 static int split(struct nodes *nodes, MPI_Comm comm, int first)
 {
-    int result = real()->Comm_split(comm, first, nodes->rank, &nodes->here);
+    int result = pmpi()->Comm_split(comm, first, nodes->rank, &nodes->here);
     if (result == MPI_SUCCESS)
-        result = real()->Comm_split(comm, first == nodes->rank ? 0 : MPI_UNDEFINED, nodes->rank,
+        result = pmpi()->Comm_split(comm, first == nodes->rank ? 0 : MPI_UNDEFINED, nodes->rank,
                                     &nodes->leaders);
     if (result == MPI_SUCCESS)
-        result = real()->Comm_set_errhandler(nodes->here, MPI_ERRORS_RETURN);
+        result = pmpi()->Comm_set_errhandler(nodes->here, MPI_ERRORS_RETURN);
     if (result == MPI_SUCCESS && nodes->leaders != MPI_COMM_NULL)
-        result = real()->Comm_set_errhandler(nodes->leaders, MPI_ERRORS_RETURN);
+        result = pmpi()->Comm_set_errhandler(nodes->leaders, MPI_ERRORS_RETURN);
     return result;
 }
 
@@ -73,7 +73,7 @@ static int all_have(MPI_Comm comm, int have, int *error)
 {
     int all = 0;
     if (*error == MPI_SUCCESS)
-        *error = real()->Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm);
+        *error = pmpi()->Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm);
     return *error == MPI_SUCCESS && all;
 }
 
@@ -130,7 +130,7 @@ struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
     if (*error == MPI_SUCCESS && (!has_memory || !nodes || !first))
         *error = MPI_ERR_NO_MEM;
     if (*error == MPI_SUCCESS)
-        *error = real()->Allgather(&mine, 1, MPI_INT, first, 1, MPI_INT, comm);
+        *error = pmpi()->Allgather(&mine, 1, MPI_INT, first, 1, MPI_INT, comm);
     if (*error != MPI_SUCCESS || !set_up(nodes, comm, first, error)) {
         nodes_free(nodes);
         nodes = NULL;
@@ -143,12 +143,12 @@ void nodes_free(struct nodes *nodes)
 {
     if (!nodes)
         return;
-    if (!is_finalizing || !real_is_open_mpi()) /* MPICH complains about a type that is left */
+    if (!is_finalizing || !pmpi_is_open_mpi()) /* MPICH complains about a type that is left */
         nodes_agree_end(nodes);
     if (!is_finalizing && nodes->here != MPI_COMM_NULL)
-        real()->Comm_free(&nodes->here);
+        pmpi()->Comm_free(&nodes->here);
     if (!is_finalizing && nodes->leaders != MPI_COMM_NULL)
-        real()->Comm_free(&nodes->leaders);
+        pmpi()->Comm_free(&nodes->leaders);
     free(nodes->by_space);
     free(nodes->rooms[0]);
     free(nodes);
@@ -159,7 +159,7 @@ void nodes_free(struct nodes *nodes)
 static int barrier_here(const struct nodes *nodes)
 {
     int result;
-    return collective_barrier(nodes->here, &result) ? result : real()->Barrier(nodes->here);
+    return collective_barrier(nodes->here, &result) ? result : pmpi()->Barrier(nodes->here);
 }
 
 int nodes_broadcast_here(const struct nodes *nodes, const struct one *data, int place)
@@ -167,14 +167,14 @@ int nodes_broadcast_here(const struct nodes *nodes, const struct one *data, int 
     int result;
     return collective_broadcast(nodes->here, data, place, &result)
                ? result
-               : real()->Bcast(data->buffer, (int)data->count, data->type, place, nodes->here);
+               : pmpi()->Bcast(data->buffer, (int)data->count, data->type, place, nodes->here);
 }
 
 int nodes_barrier(const struct nodes *nodes, int *result)
 {
     *result = barrier_here(nodes);
     if (*result == MPI_SUCCESS && nodes_is_leader(nodes))
-        *result = real()->Barrier(nodes->leaders);
+        *result = pmpi()->Barrier(nodes->leaders);
     if (*result == MPI_SUCCESS)
         *result = barrier_here(nodes);
     return 1;
@@ -194,7 +194,7 @@ static int broadcast(const struct nodes *nodes, const struct one *data, int root
     if (is_there)
         result = nodes_broadcast_here(nodes, data, nodes->of[root].place);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Bcast(data->buffer, (int)data->count, data->type, from, nodes->leaders);
+        result = pmpi()->Bcast(data->buffer, (int)data->count, data->type, from, nodes->leaders);
     if (!is_there && result == MPI_SUCCESS)
         result = nodes_broadcast_here(nodes, data, 0);
     return result;

@@ -8,7 +8,7 @@
 
 #include "mpi/collectives/operations.h"
 #include "mpi/group/group.h"
-#include "mpi/real/real.h"
+#include "mpi/pmpi/pmpi.h"
 
 struct nodes;
 

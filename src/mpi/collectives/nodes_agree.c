@@ -71,11 +71,11 @@ int nodes_agree_begin(struct nodes *nodes)
     int result = MPI_SUCCESS;
     if (!nodes_is_leader(nodes))
         return result;
-    result = real()->Op_create(merge_of_leaders, 0, &nodes->merge);
+    result = pmpi()->Op_create(merge_of_leaders, 0, &nodes->merge);
     for (int i = 0; result == MPI_SUCCESS && i < 2; i++) {
-        result = real()->Type_contiguous(sizes[i], MPI_BYTE, &nodes->records[i]);
+        result = pmpi()->Type_contiguous(sizes[i], MPI_BYTE, &nodes->records[i]);
         if (result == MPI_SUCCESS)
-            result = real()->Type_commit(&nodes->records[i]);
+            result = pmpi()->Type_commit(&nodes->records[i]);
     }
     return result;
 }
@@ -83,10 +83,10 @@ int nodes_agree_begin(struct nodes *nodes)
 void nodes_agree_end(struct nodes *nodes)
 {
     if (nodes->merge != MPI_OP_NULL)
-        real()->Op_free(&nodes->merge);
+        pmpi()->Op_free(&nodes->merge);
     for (int i = 0; i < 2; i++)
         if (nodes->records[i] != MPI_DATATYPE_NULL)
-            real()->Type_free(&nodes->records[i]);
+            pmpi()->Type_free(&nodes->records[i]);
 }
 
 /* ---- The agreement ---- */
@@ -111,7 +111,7 @@ static int agree(const struct nodes *nodes, struct agreeing *agreeing, struct no
     if (result == MPI_SUCCESS && is_leader) {
         const struct agreeing *outer = current;
         current = agreeing;
-        result = real()->Allreduce(MPI_IN_PLACE, record, 1, type, nodes->merge, nodes->leaders);
+        result = pmpi()->Allreduce(MPI_IN_PLACE, record, 1, type, nodes->merge, nodes->leaders);
         current = outer;
     }
     if (!engine)

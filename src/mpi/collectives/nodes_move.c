@@ -233,9 +233,9 @@ static int exchange_gathered(const struct nodes *nodes, int root)
         return MPI_SUCCESS;
     divide(nodes);
     if (root == ENGINE_EVERYBODY)
-        return real()->Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, room, nodes->counts,
+        return pmpi()->Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, room, nodes->counts,
                                   nodes->displacements, MPI_BYTE, nodes->leaders);
-    return real()->Gatherv(own == to ? MPI_IN_PLACE : room + nodes->displacements[own],
+    return pmpi()->Gatherv(own == to ? MPI_IN_PLACE : room + nodes->displacements[own],
                            nodes->counts[own], MPI_BYTE, room, nodes->counts, nodes->displacements,
                            MPI_BYTE, to, nodes->leaders);
 }
@@ -311,7 +311,7 @@ static int exchange_scattered(const struct nodes *nodes, int there, size_t each)
         nodes->counts[i] = nodes_size(nodes, i) * (int)each;
         nodes->displacements[i] = nodes->by_space[i] * (int)each;
     }
-    return real()->Scatterv(nodes->rooms[0], nodes->counts, nodes->displacements, MPI_BYTE,
+    return pmpi()->Scatterv(nodes->rooms[0], nodes->counts, nodes->displacements, MPI_BYTE,
                             own == there ? MPI_IN_PLACE : nodes->rooms[0], mine, MPI_BYTE, there,
                             nodes->leaders);
 }
@@ -411,7 +411,7 @@ static int exchange_sorted(const struct nodes *nodes, size_t each)
         nodes->counts[i] = here * nodes_size(nodes, i) * (int)each;
         nodes->displacements[i] = here * nodes->by_space[i] * (int)each;
     }
-    return real()->Alltoallv(nodes->rooms[1], nodes->counts, nodes->displacements, MPI_BYTE,
+    return pmpi()->Alltoallv(nodes->rooms[1], nodes->counts, nodes->displacements, MPI_BYTE,
                              nodes->rooms[0], nodes->counts, nodes->displacements, MPI_BYTE,
                              nodes->leaders);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "mpi/collectives/scratch.h"
-#include "mpi/types/reduce.h"
+#include "mpi/types/types.h"
 
 /* One rank's call. */
 struct combining {
@@ -41,7 +41,7 @@ static int reduce_here(struct combining *combining, char *to)
     here.send = here.send == MPI_IN_PLACE ? combining->call->receive : here.send;
     return collective_reduce(&here, 0, &result)
                ? result
-               : real()->Reduce(here.send, here.receive, (int)here.count, here.type, here.op, 0,
+               : pmpi()->Reduce(here.send, here.receive, (int)here.count, here.type, here.op, 0,
                                 nodes->here);
 }
 
@@ -52,7 +52,7 @@ static int scan_here(const struct combining *combining, int is_exclusive)
     here.comm = combining->nodes->here;
     if (collective_scan(&here, is_exclusive, &result))
         return result;
-    return (is_exclusive ? real()->Exscan : real()->Scan)(here.send, here.receive, (int)here.count,
+    return (is_exclusive ? pmpi()->Exscan : pmpi()->Scan)(here.send, here.receive, (int)here.count,
                                                           here.type, here.op, here.comm);
 }
 
@@ -66,7 +66,7 @@ static int hand_on(const struct nodes *nodes, const struct reduction *call, void
     const struct many from = {sum, {0, counts, displacements, 0, 1}, call->type, NULL};
     const struct one to = {call->receive, nodes->rank == root ? call->count : 0, call->type};
     if (!collective_scatter(nodes->here, &from, &to, 0, &result))
-        result = real()->Scatterv(sum, counts, displacements, call->type, call->receive,
+        result = pmpi()->Scatterv(sum, counts, displacements, call->type, call->receive,
                                   (int)to.count, call->type, 0, nodes->here);
     return result;
 }
@@ -91,18 +91,18 @@ static int find_operation(struct combining *combining)
     combining->loop = NULL;
     if (call->op == MPI_OP_NULL)
         return MPI_ERR_OP;
-    if (reduce_is_predefined(call->op)) {
-        const struct basic *basic =
-            call->type == MPI_DATATYPE_NULL ? NULL : types_basic(call->type);
-        if (!basic || !reduce_is_computed(call->op, basic))
+    if (reduce_op_is_predefined(call->op)) {
+        const struct predefined_type *basic =
+            call->type == MPI_DATATYPE_NULL ? NULL : predefined_type_of(call->type);
+        if (!basic || !reduce_is_supported(call->op, basic))
             return MPI_ERR_OP;
-        combining->loop = reduce_find(call->op, basic);
+        combining->loop = reduce_function_find(call->op, basic);
         return shape_find(call->type, &combining->shape);
     }
     int result = shape_find(call->type, &combining->shape);
     if (result == MPI_SUCCESS)
         result = shape_check_committed(call->type);
-    return result == MPI_SUCCESS ? real()->Op_commutative(call->op, &combining->commutes) : result;
+    return result == MPI_SUCCESS ? pmpi()->Op_commutative(call->op, &combining->commutes) : result;
 }
 
 static int get_scratch(struct combining *combining)
@@ -121,7 +121,7 @@ static int allreduce(struct combining *combining)
     const struct one data = {call->receive, call->count, call->type};
     int result = reduce_here(combining, combining->scratch.sum);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Allreduce(combining->scratch.sum, call->receive, (int)call->count,
+        result = pmpi()->Allreduce(combining->scratch.sum, call->receive, (int)call->count,
                                    call->type, call->op, nodes->leaders);
     return result == MPI_SUCCESS ? nodes_broadcast_here(nodes, &data, 0) : result;
 }
@@ -134,7 +134,7 @@ static int reduce(struct combining *combining, int root)
     char *sum = nodes->rank == root ? call->receive : combining->scratch.next;
     int result = reduce_here(combining, combining->scratch.sum);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Reduce(combining->scratch.sum, is_there ? sum : NULL, (int)call->count,
+        result = pmpi()->Reduce(combining->scratch.sum, is_there ? sum : NULL, (int)call->count,
                                 call->type, call->op, to, nodes->leaders);
     if (is_there && nodes->of[root].place != 0 && result == MPI_SUCCESS)
         result = hand_on(nodes, call, sum, root);
@@ -150,7 +150,7 @@ static int combine_two(const struct combining *combining, struct piece *sum, str
         return MPI_SUCCESS;
     }
     int result =
-        real()->Reduce_local(sum->address, next->address, (int)call->count, call->type, call->op);
+        pmpi()->Reduce_local(sum->address, next->address, (int)call->count, call->type, call->op);
     char *address = sum->address;
     sum->address = next->address;
     next->address = address;
@@ -250,7 +250,7 @@ static int put_before(struct combining *combining, int is_exclusive)
     if (result != MPI_SUCCESS)
         return result;
     if (!is_exclusive || nodes->of[nodes->rank].place > 0)
-        return real()->Reduce_local(data.buffer, call->receive, (int)call->count, call->type,
+        return pmpi()->Reduce_local(data.buffer, call->receive, (int)call->count, call->type,
                                     call->op);
     const struct piece to = {call->receive, call->count, combining->shape},
                        from = {data.buffer, call->count, combining->shape};
@@ -266,7 +266,7 @@ static int scan(struct combining *combining, int is_exclusive)
     if (result == MPI_SUCCESS)
         result = scan_here(combining, is_exclusive);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Exscan(combining->scratch.sum, combining->scratch.next, (int)call->count,
+        result = pmpi()->Exscan(combining->scratch.sum, combining->scratch.next, (int)call->count,
                                 call->type, call->op, nodes->leaders);
     return result == MPI_SUCCESS && nodes_own(nodes) > 0 ? put_before(combining, is_exclusive)
                                                          : result;

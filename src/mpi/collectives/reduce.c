@@ -17,7 +17,7 @@
 #include "mpi/collectives/exchange.h"
 #include "mpi/collectives/fold.h"
 #include "mpi/collectives/scratch.h"
-#include "mpi/types/reduce.h"
+#include "mpi/types/types.h"
 
 /* One rank's call. */
 struct combining {
@@ -65,7 +65,7 @@ static void combine(void *context, void *into, const void *from, size_t bytes, i
     copy(combining, &next, &second);
     if (shape->form)
         copy(combining, &sum, &first);
-    note(combining, real()->Reduce_local(shape->form ? scratch->sum : first.address, scratch->next,
+    note(combining, pmpi()->Reduce_local(shape->form ? scratch->sum : first.address, scratch->next,
                                          (int)items, call->type, call->op));
     copy(combining, &result, &next);
 }
@@ -89,7 +89,7 @@ static int find_function(struct combining *combining, size_t count)
     if (result == MPI_SUCCESS && shape->size == 0)
         return LEFT;
     if (result == MPI_SUCCESS)
-        result = real()->Op_commutative(call->op, &commutes);
+        result = pmpi()->Op_commutative(call->op, &commutes);
     if (result != MPI_SUCCESS)
         return result;
     combining->operation.loop = NULL;
@@ -111,14 +111,14 @@ static int find_function(struct combining *combining, size_t count)
 
 /* Pairs may have gaps, which the loops want: short data is copied for the engine with them, since
  * those of the program's buffers are nobody's to read or write. */
-static int find_predefined(struct combining *combining, const struct basic *basic,
+static int find_predefined(struct combining *combining, const struct predefined_type *basic,
                            reduce_function *loop, size_t count)
 {
-    combining->is_moved = !types_is_dense(basic);
+    combining->is_moved = !predefined_type_is_dense(basic);
     combining->is_folded = combining->is_moved && count * basic->extent > SHORT_MAX;
     combining->shape.size = basic->size;
     combining->shape.extent = (ptrdiff_t)basic->extent;
-    combining->shape.form = combining->is_moved ? &basic->layouts->bytes : NULL;
+    combining->shape.form = combining->is_moved ? &basic->layout->bytes : NULL;
     combining->moved = combining->shape;
     combining->operation =
         (struct engine_operation){.loop = loop, .element = basic->extent, .commutes = 1};
@@ -134,12 +134,13 @@ static int find_operation(struct combining *combining, MPI_Count count)
         return count == 0 ? LEFT : MPI_ERR_COUNT;
     if (call->op == MPI_OP_NULL)
         return MPI_ERR_OP;
-    if (!reduce_is_predefined(call->op))
+    if (!reduce_op_is_predefined(call->op))
         return find_function(combining, (size_t)count);
-    const struct basic *basic = call->type == MPI_DATATYPE_NULL ? NULL : types_basic(call->type);
-    if (!basic || !reduce_is_computed(call->op, basic))
+    const struct predefined_type *basic =
+        call->type == MPI_DATATYPE_NULL ? NULL : predefined_type_of(call->type);
+    if (!basic || !reduce_is_supported(call->op, basic))
         return MPI_ERR_OP;
-    reduce_function *loop = reduce_find(call->op, basic);
+    reduce_function *loop = reduce_function_find(call->op, basic);
     return loop ? find_predefined(combining, basic, loop, (size_t)count)
                 : find_function(combining, (size_t)count);
 }

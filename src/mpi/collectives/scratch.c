@@ -11,7 +11,7 @@ struct span {
 static int find_span(MPI_Datatype type, const struct shape *shape, struct span *span)
 {
     MPI_Aint low = 0, extent = (MPI_Aint)shape->size;
-    int result = shape->form ? real()->Type_get_true_extent(type, &low, &extent) : MPI_SUCCESS;
+    int result = shape->form ? pmpi()->Type_get_true_extent(type, &low, &extent) : MPI_SUCCESS;
     *span = (struct span){low, (int64_t)low + extent};
     return result;
 }

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "mpi/types/walk.h"
+#include "mpi/types/types.h"
 #include "onespace/sync/copy.h"
 
 /* Single bytes, one after another. */
-static const struct layout bytes = {
+static const struct loop_nest bytes = {
     .size = 1, .extent = 1, .top = {.stride = 1, .count = 1, .size = 1}};
 
 _Static_assert(sizeof(MPI_Count) == 8 && sizeof(MPI_Aint) == 8, "");
@@ -43,7 +43,7 @@ int places_are_valid(const struct places *places, int ranks)
 }
 
 /* Whether items follow one another without gaps. */
-static int is_dense(const struct layout *layout)
+static int is_dense(const struct loop_nest *layout)
 {
     return layout->size > 0 && layout->top.size == layout->size && layout->top.count == 1 &&
            layout->top.offset == 0 && layout->extent == (int64_t)layout->size;
@@ -51,35 +51,35 @@ static int is_dense(const struct layout *layout)
 
 int shape_find(MPI_Datatype type, struct shape *shape)
 {
-    const struct layouts *layouts;
+    const struct type_layout *layouts;
     if (type == MPI_DATATYPE_NULL)
         return MPI_ERR_TYPE;
-    const struct basic *basic = types_basic(type);
-    if (types_is_dense(basic)) {
+    const struct predefined_type *basic = predefined_type_of(type);
+    if (predefined_type_is_dense(basic)) {
         *shape = (struct shape){basic->size, (ptrdiff_t)basic->extent, NULL};
         return MPI_SUCCESS;
     }
-    int result = layouts_find(type, &layouts);
+    int result = type_layout_find(type, &layouts);
     if (result != MPI_SUCCESS)
         return result;
-    const struct layout *found = &layouts->bytes;
+    const struct loop_nest *found = &layouts->bytes;
     *shape = (struct shape){found->size, (ptrdiff_t)found->extent, is_dense(found) ? NULL : found};
     return MPI_SUCCESS;
 }
 
 int shape_check_committed(MPI_Datatype type)
 {
-    const struct layouts *layouts;
-    if (types_known(type))
+    const struct type_layout *layouts;
+    if (predefined_type_known(type))
         return MPI_SUCCESS;
-    int result = layouts_find(type, &layouts);
-    return result == MPI_SUCCESS ? layouts_check_committed(type, layouts) : result;
+    int result = type_layout_find(type, &layouts);
+    return result == MPI_SUCCESS ? type_layout_check_committed(type, layouts) : result;
 }
 
-static struct side side_of(const void *address, size_t size, const struct layout *form)
+static struct typed_items side_of(const void *address, size_t size, const struct loop_nest *form)
 {
-    const struct layout *layout = form ? form : &bytes;
-    return (struct side){(char *)address, layout->size ? size / layout->size : 0, layout};
+    const struct loop_nest *layout = form ? form : &bytes;
+    return (struct typed_items){(char *)address, layout->size ? size / layout->size : 0, layout};
 }
 
 int piece_fill(const struct piece *piece, const struct engine_part *from)
@@ -92,9 +92,9 @@ int piece_fill(const struct piece *piece, const struct engine_part *from)
             onespace_copy(piece->address, from->data, from->bytes);
         return MPI_SUCCESS;
     }
-    struct side to = side_of(piece->address, room, piece->shape.form);
-    struct side source = side_of(from->data, from->bytes, from->form);
-    return walk_copy(&to, &source);
+    struct typed_items to = side_of(piece->address, room, piece->shape.form);
+    struct typed_items source = side_of(from->data, from->bytes, from->form);
+    return items_copy(&to, &source);
 }
 
 int piece_pack(const struct piece *piece, void *to)

@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 #include "mpi/collectives/engine.h"
-#include "mpi/types/layout.h"
+#include "mpi/types/types.h"
 
 /* Of a datatype. */
 struct shape {
-    size_t size;               /* bytes of data in an item */
-    ptrdiff_t extent;          /* from one item to the next */
-    const struct layout *form; /* NULL: items are dense, one after another */
+    size_t size;                  /* bytes of data in an item */
+    ptrdiff_t extent;             /* from one item to the next */
+    const struct loop_nest *form; /* NULL: items are dense, one after another */
 };
 
 /* Where in a buffer the data from or for each rank is. */

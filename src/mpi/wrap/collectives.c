@@ -13,7 +13,7 @@ int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void
     return !communicator_is_left(comm, 0) &&
                    collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
                ? result
-               : real()->Allgather(send, send_count, send_type, receive, receive_count,
+               : pmpi()->Allgather(send, send_count, send_type, receive, receive_count,
                                    receive_type, comm);
 }
 
@@ -27,7 +27,7 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
     return !communicator_is_left(comm, 0) &&
                    collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result)
                ? result
-               : real()->Allgatherv(send, send_count, send_type, receive, counts, places,
+               : pmpi()->Allgatherv(send, send_count, send_type, receive, counts, places,
                                     receive_type, comm);
 }
 
@@ -39,7 +39,7 @@ int MPI_Allreduce(const void *send, void *receive, int count, MPI_Datatype type,
     const struct reduction call = {send, receive, count, type, op, comm};
     return !communicator_is_left(comm, 1) && collective_reduce(&call, ENGINE_EVERYBODY, &result)
                ? result
-               : real()->Allreduce(send, receive, count, type, op, comm);
+               : pmpi()->Allreduce(send, receive, count, type, op, comm);
 }
 
 WRAP(Alltoall)
@@ -51,7 +51,7 @@ int MPI_Alltoall(const void *send, int send_count, MPI_Datatype send_type, void 
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
     return !communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result)
                ? result
-               : real()->Alltoall(send, send_count, send_type, receive, receive_count, receive_type,
+               : pmpi()->Alltoall(send, send_count, send_type, receive, receive_count, receive_type,
                                   comm);
 }
 
@@ -65,7 +65,7 @@ int MPI_Alltoallv(const void *send, const int send_counts[], const int send_plac
     const struct many to = {receive, {0, receive_counts, receive_places, 0, 1}, receive_type, NULL};
     return !communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result)
                ? result
-               : real()->Alltoallv(send, send_counts, send_places, send_type, receive,
+               : pmpi()->Alltoallv(send, send_counts, send_places, send_type, receive,
                                    receive_counts, receive_places, receive_type, comm);
 }
 
@@ -81,7 +81,7 @@ int MPI_Alltoallw(const void *send, const int send_counts[], const int send_plac
         receive, {0, receive_counts, receive_places, 0, 1}, MPI_DATATYPE_NULL, receive_types};
     return !communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result)
                ? result
-               : real()->Alltoallw(send, send_counts, send_places, send_types, receive,
+               : pmpi()->Alltoallw(send, send_counts, send_places, send_types, receive,
                                    receive_counts, receive_places, receive_types, comm);
 }
 
@@ -91,7 +91,7 @@ int MPI_Barrier(MPI_Comm comm)
     int result;
     return !communicator_is_left(comm, 0) && collective_barrier(comm, &result)
                ? result
-               : real()->Barrier(comm);
+               : pmpi()->Barrier(comm);
 }
 
 WRAP(Bcast)
@@ -102,7 +102,7 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm com
     return !communicator_is_left(comm, 0) &&
                    collective_broadcast(comm, &data, collective_root(root), &result)
                ? result
-               : real()->Bcast(buffer, count, type, root, comm);
+               : pmpi()->Bcast(buffer, count, type, root, comm);
 }
 
 WRAP(Exscan)
@@ -113,7 +113,7 @@ int MPI_Exscan(const void *send, void *receive, int count, MPI_Datatype type, MP
     const struct reduction call = {send, receive, count, type, op, comm};
     return !communicator_is_left(comm, 1) && collective_scan(&call, 1, &result)
                ? result
-               : real()->Exscan(send, receive, count, type, op, comm);
+               : pmpi()->Exscan(send, receive, count, type, op, comm);
 }
 
 WRAP(Gather)
@@ -126,7 +126,7 @@ int MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *r
     return !communicator_is_left(comm, 0) &&
                    collective_gather(comm, &from, &to, collective_root(root), &result)
                ? result
-               : real()->Gather(send, send_count, send_type, receive, receive_count, receive_type,
+               : pmpi()->Gather(send, send_count, send_type, receive, receive_count, receive_type,
                                 root, comm);
 }
 
@@ -141,7 +141,7 @@ int MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *
     return !communicator_is_left(comm, 0) &&
                    collective_gather(comm, &from, &to, collective_root(root), &result)
                ? result
-               : real()->Gatherv(send, send_count, send_type, receive, counts, places, receive_type,
+               : pmpi()->Gatherv(send, send_count, send_type, receive, counts, places, receive_type,
                                  root, comm);
 }
 
@@ -154,7 +154,7 @@ int MPI_Reduce(const void *send, void *receive, int count, MPI_Datatype type, MP
     return !communicator_is_left(comm, 1) &&
                    collective_reduce(&call, collective_root(root), &result)
                ? result
-               : real()->Reduce(send, receive, count, type, op, root, comm);
+               : pmpi()->Reduce(send, receive, count, type, op, root, comm);
 }
 
 WRAP(Reduce_scatter)
@@ -166,7 +166,7 @@ int MPI_Reduce_scatter(const void *send, void *receive, const int counts[], MPI_
     const struct places places = {.counts = counts, .vary = 1};
     return !communicator_is_left(comm, 1) && collective_reduce_scatter(&call, &places, &result)
                ? result
-               : real()->Reduce_scatter(send, receive, counts, type, op, comm);
+               : pmpi()->Reduce_scatter(send, receive, counts, type, op, comm);
 }
 
 WRAP(Reduce_scatter_block)
@@ -178,7 +178,7 @@ int MPI_Reduce_scatter_block(const void *send, void *receive, int count, MPI_Dat
     const struct places places = {.count = count};
     return !communicator_is_left(comm, 1) && collective_reduce_scatter(&call, &places, &result)
                ? result
-               : real()->Reduce_scatter_block(send, receive, count, type, op, comm);
+               : pmpi()->Reduce_scatter_block(send, receive, count, type, op, comm);
 }
 
 WRAP(Scan)
@@ -189,7 +189,7 @@ int MPI_Scan(const void *send, void *receive, int count, MPI_Datatype type, MPI_
     const struct reduction call = {send, receive, count, type, op, comm};
     return !communicator_is_left(comm, 1) && collective_scan(&call, 0, &result)
                ? result
-               : real()->Scan(send, receive, count, type, op, comm);
+               : pmpi()->Scan(send, receive, count, type, op, comm);
 }
 
 WRAP(Scatter)
@@ -202,7 +202,7 @@ int MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *
     return !communicator_is_left(comm, 0) &&
                    collective_scatter(comm, &from, &to, collective_root(root), &result)
                ? result
-               : real()->Scatter(send, send_count, send_type, receive, receive_count, receive_type,
+               : pmpi()->Scatter(send, send_count, send_type, receive, receive_count, receive_type,
                                  root, comm);
 }
 
@@ -217,6 +217,6 @@ int MPI_Scatterv(const void *send, const int counts[], const int places[], MPI_D
     return !communicator_is_left(comm, 0) &&
                    collective_scatter(comm, &from, &to, collective_root(root), &result)
                ? result
-               : real()->Scatterv(send, counts, places, send_type, receive, receive_count,
+               : pmpi()->Scatterv(send, counts, places, send_type, receive, receive_count,
                                   receive_type, root, comm);
 }

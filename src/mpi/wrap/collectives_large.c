@@ -1,15 +1,80 @@
-/* src/mpi/wrap/collectives_large.c: wraps MPI's collective operations with large counts. Where the
- * library lacks them, its functions with int counts are called if the counts fit. */
+/* src/mpi/wrap/collectives_large.c: wraps MPI's collective operations with large counts. */
+#include "mpi/wrap/wrap.h"
+
+#include <limits.h>
 #include <stdlib.h>
 
 #include "mpi/collectives/communicator.h"
 #include "mpi/collectives/operations.h"
-#include "mpi/wrap/narrow.h"
-#include "mpi/wrap/wrap.h"
+#include "mpi/collectives/shape.h"
+
+/* ---- Large counts for functions that take int ---- */
+
+/* large counts for an MPI library whose functions take int. */
+
+/* The values of all ranks of the communicator, MPI_Count or MPI_Aint, as int. NULL: `values` is
+ * NULL, which means nothing here, or *error is set, unless it was: too large, or no memory. To be
+ * freed. */
+int *narrow_all(const void *values, MPI_Comm comm, int *error);
+/* One value; 0 with *error as above. */
+int narrow_one(MPI_Count value, int *error);
+/* Whether the arguments that count at the root only count here. */
+int narrow_is_root(int root, MPI_Comm comm);
+
+static void fail(int *error, int class)
+{
+    if (*error == MPI_SUCCESS)
+        *error = class;
+}
+
+int narrow_one(MPI_Count value, int *error)
+{
+    if (value >= INT_MIN && value <= INT_MAX)
+        return (int)value;
+    fail(error, MPI_ERR_COUNT);
+    return 0;
+}
+
+int narrow_is_root(int root, MPI_Comm comm)
+{
+    int is_inter = 0, rank = MPI_PROC_NULL;
+    if (pmpi()->Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter)
+        return root == MPI_ROOT;
+    return pmpi()->Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root;
+}
+
+static int count_ranks(MPI_Comm comm, int *error)
+{
+    int is_inter = 0, ranks = 0, result = pmpi()->Comm_test_inter(comm, &is_inter);
+    if (result == MPI_SUCCESS)
+        result =
+            is_inter ? pmpi()->Comm_remote_size(comm, &ranks) : pmpi()->Comm_size(comm, &ranks);
+    if (result != MPI_SUCCESS)
+        fail(error, result);
+    return ranks;
+}
+
+int *narrow_all(const void *values, MPI_Comm comm, int *error)
+{
+    if (!values)
+        return NULL;
+    int ranks = count_ranks(comm, error);
+    int *narrow = malloc(((size_t)ranks + 1) * sizeof(*narrow));
+    if (!narrow)
+        fail(error, MPI_ERR_NO_MEM);
+    for (int i = 0; narrow && i < ranks; i++)
+        narrow[i] = narrow_one(places_value(values, 1, i), error);
+    return narrow;
+}
+
+/* ---- The wrappers ---- */
+
+/* wraps MPI's collective operations with large counts. Where the
+ * library lacks them, its functions with int counts are called if the counts fit. */
 
 static int finish(MPI_Comm comm, int error)
 {
-    real()->Comm_call_errhandler(comm, error);
+    pmpi()->Comm_call_errhandler(comm, error);
     return error;
 }
 
@@ -23,10 +88,10 @@ static int finish(MPI_Comm comm, int error)
         const struct reduction call = {send, receive, count, type, op, comm};                      \
         if (!communicator_is_left(comm, 1) && (ours))                                              \
             return result;                                                                         \
-        if (real()->name##_c)                                                                      \
-            return real()->name##_c(send, receive, count, type, op, comm);                         \
+        if (pmpi()->name##_c)                                                                      \
+            return pmpi()->name##_c(send, receive, count, type, op, comm);                         \
         int few_count = narrow_one(count, &result);                                                \
-        return result == MPI_SUCCESS ? real()->name(send, receive, few_count, type, op, comm)      \
+        return result == MPI_SUCCESS ? pmpi()->name(send, receive, few_count, type, op, comm)      \
                                      : finish(comm, result);                                       \
     }
 #define BLOCKS (&(const struct places){.count = count})
@@ -45,12 +110,12 @@ int MPI_Allgather_c(const void *send, MPI_Count send_count, MPI_Datatype send_ty
     if (!communicator_is_left(comm, 0) &&
         collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
         return result;
-    if (real()->Allgather_c)
-        return real()->Allgather_c(send, send_count, send_type, receive, receive_count,
+    if (pmpi()->Allgather_c)
+        return pmpi()->Allgather_c(send, send_count, send_type, receive, receive_count,
                                    receive_type, comm);
     int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
     int few_receive_count = narrow_one(receive_count, &result);
-    return result == MPI_SUCCESS ? real()->Allgather(send, few_send_count, send_type, receive,
+    return result == MPI_SUCCESS ? pmpi()->Allgather(send, few_send_count, send_type, receive,
                                                      few_receive_count, receive_type, comm)
                                  : finish(comm, result);
 }
@@ -66,13 +131,13 @@ int MPI_Allgatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_t
     if (!communicator_is_left(comm, 0) &&
         collective_gather(comm, &from, &to, ENGINE_EVERYBODY, &result))
         return result;
-    if (real()->Allgatherv_c)
-        return real()->Allgatherv_c(send, send_count, send_type, receive, counts, places,
+    if (pmpi()->Allgatherv_c)
+        return pmpi()->Allgatherv_c(send, send_count, send_type, receive, counts, places,
                                     receive_type, comm);
     int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
     int *few_counts = narrow_all(counts, comm, &result);
     int *few_places = narrow_all(places, comm, &result);
-    result = result == MPI_SUCCESS ? real()->Allgatherv(send, few_send_count, send_type, receive,
+    result = result == MPI_SUCCESS ? pmpi()->Allgatherv(send, few_send_count, send_type, receive,
                                                         few_counts, few_places, receive_type, comm)
                                    : finish(comm, result);
     free(few_counts);
@@ -89,12 +154,12 @@ int MPI_Alltoall_c(const void *send, MPI_Count send_count, MPI_Datatype send_typ
     const struct many to = {receive, {.count = receive_count}, receive_type, NULL};
     if (!communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result))
         return result;
-    if (real()->Alltoall_c)
-        return real()->Alltoall_c(send, send_count, send_type, receive, receive_count, receive_type,
+    if (pmpi()->Alltoall_c)
+        return pmpi()->Alltoall_c(send, send_count, send_type, receive, receive_count, receive_type,
                                   comm);
     int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
     int few_receive_count = narrow_one(receive_count, &result);
-    return result == MPI_SUCCESS ? real()->Alltoall(send, few_send_count, send_type, receive,
+    return result == MPI_SUCCESS ? pmpi()->Alltoall(send, few_send_count, send_type, receive,
                                                     few_receive_count, receive_type, comm)
                                  : finish(comm, result);
 }
@@ -122,8 +187,8 @@ int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_A
     const struct many to = {receive, {0, receive_counts, receive_places, 1, 1}, receive_type, NULL};
     if (!communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result))
         return result;
-    if (real()->Alltoallv_c)
-        return real()->Alltoallv_c(send, send_counts, send_places, send_type, receive,
+    if (pmpi()->Alltoallv_c)
+        return pmpi()->Alltoallv_c(send, send_counts, send_places, send_type, receive,
                                    receive_counts, receive_places, receive_type, comm);
     int is_in_place = send == MPI_IN_PLACE;
     struct few few = {
@@ -133,7 +198,7 @@ int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_A
         narrow_all(receive_places, comm, &result),
     };
     result = result == MPI_SUCCESS
-                 ? real()->Alltoallv(send, few.send_counts, few.send_places, send_type, receive,
+                 ? pmpi()->Alltoallv(send, few.send_counts, few.send_places, send_type, receive,
                                      few.receive_counts, few.receive_places, receive_type, comm)
                  : finish(comm, result);
     free_few(&few);
@@ -153,8 +218,8 @@ int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_A
         receive, {0, receive_counts, receive_places, 1, 1}, MPI_DATATYPE_NULL, receive_types};
     if (!communicator_is_left(comm, 0) && collective_alltoall(comm, &from, &to, &result))
         return result;
-    if (real()->Alltoallw_c)
-        return real()->Alltoallw_c(send, send_counts, send_places, send_types, receive,
+    if (pmpi()->Alltoallw_c)
+        return pmpi()->Alltoallw_c(send, send_counts, send_places, send_types, receive,
                                    receive_counts, receive_places, receive_types, comm);
     int is_in_place = send == MPI_IN_PLACE;
     struct few few = {
@@ -164,7 +229,7 @@ int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_A
         narrow_all(receive_places, comm, &result),
     };
     result = result == MPI_SUCCESS
-                 ? real()->Alltoallw(send, few.send_counts, few.send_places, send_types, receive,
+                 ? pmpi()->Alltoallw(send, few.send_counts, few.send_places, send_types, receive,
                                      few.receive_counts, few.receive_places, receive_types, comm)
                  : finish(comm, result);
     free_few(&few);
@@ -179,10 +244,10 @@ int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_
     if (!communicator_is_left(comm, 0) &&
         collective_broadcast(comm, &data, collective_root(root), &result))
         return result;
-    if (real()->Bcast_c)
-        return real()->Bcast_c(buffer, count, type, root, comm);
+    if (pmpi()->Bcast_c)
+        return pmpi()->Bcast_c(buffer, count, type, root, comm);
     int few_count = narrow_one(count, &result);
-    return result == MPI_SUCCESS ? real()->Bcast(buffer, few_count, type, root, comm)
+    return result == MPI_SUCCESS ? pmpi()->Bcast(buffer, few_count, type, root, comm)
                                  : finish(comm, result);
 }
 
@@ -196,13 +261,13 @@ int MPI_Gather_c(const void *send, MPI_Count send_count, MPI_Datatype send_type,
     if (!communicator_is_left(comm, 0) &&
         collective_gather(comm, &from, &to, collective_root(root), &result))
         return result;
-    if (real()->Gather_c)
-        return real()->Gather_c(send, send_count, send_type, receive, receive_count, receive_type,
+    if (pmpi()->Gather_c)
+        return pmpi()->Gather_c(send, send_count, send_type, receive, receive_count, receive_type,
                                 root, comm);
     int is_root = narrow_is_root(root, comm);
     int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
     int few_receive_count = narrow_one(is_root ? receive_count : 0, &result);
-    return result == MPI_SUCCESS ? real()->Gather(send, few_send_count, send_type, receive,
+    return result == MPI_SUCCESS ? pmpi()->Gather(send, few_send_count, send_type, receive,
                                                   few_receive_count, receive_type, root, comm)
                                  : finish(comm, result);
 }
@@ -218,15 +283,15 @@ int MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     if (!communicator_is_left(comm, 0) &&
         collective_gather(comm, &from, &to, collective_root(root), &result))
         return result;
-    if (real()->Gatherv_c)
-        return real()->Gatherv_c(send, send_count, send_type, receive, counts, places, receive_type,
+    if (pmpi()->Gatherv_c)
+        return pmpi()->Gatherv_c(send, send_count, send_type, receive, counts, places, receive_type,
                                  root, comm);
     int is_root = narrow_is_root(root, comm);
     int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
     int *few_counts = narrow_all(is_root ? counts : NULL, comm, &result);
     int *few_places = narrow_all(is_root ? places : NULL, comm, &result);
     result = result == MPI_SUCCESS
-                 ? real()->Gatherv(send, few_send_count, send_type, receive, few_counts, few_places,
+                 ? pmpi()->Gatherv(send, few_send_count, send_type, receive, few_counts, few_places,
                                    receive_type, root, comm)
                  : finish(comm, result);
     free(few_counts);
@@ -242,10 +307,10 @@ int MPI_Reduce_c(const void *send, void *receive, MPI_Count count, MPI_Datatype 
     const struct reduction call = {send, receive, count, type, op, comm};
     if (!communicator_is_left(comm, 1) && collective_reduce(&call, collective_root(root), &result))
         return result;
-    if (real()->Reduce_c)
-        return real()->Reduce_c(send, receive, count, type, op, root, comm);
+    if (pmpi()->Reduce_c)
+        return pmpi()->Reduce_c(send, receive, count, type, op, root, comm);
     int few_count = narrow_one(count, &result);
-    return result == MPI_SUCCESS ? real()->Reduce(send, receive, few_count, type, op, root, comm)
+    return result == MPI_SUCCESS ? pmpi()->Reduce(send, receive, few_count, type, op, root, comm)
                                  : finish(comm, result);
 }
 
@@ -258,11 +323,11 @@ int MPI_Reduce_scatter_c(const void *send, void *receive, const MPI_Count counts
     const struct places places = {.counts = counts, .are_large = 1, .vary = 1};
     if (!communicator_is_left(comm, 1) && collective_reduce_scatter(&call, &places, &result))
         return result;
-    if (real()->Reduce_scatter_c)
-        return real()->Reduce_scatter_c(send, receive, counts, type, op, comm);
+    if (pmpi()->Reduce_scatter_c)
+        return pmpi()->Reduce_scatter_c(send, receive, counts, type, op, comm);
     int *few_counts = narrow_all(counts, comm, &result);
     result = result == MPI_SUCCESS
-                 ? real()->Reduce_scatter(send, receive, few_counts, type, op, comm)
+                 ? pmpi()->Reduce_scatter(send, receive, few_counts, type, op, comm)
                  : finish(comm, result);
     free(few_counts);
     return result;
@@ -278,13 +343,13 @@ int MPI_Scatter_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     if (!communicator_is_left(comm, 0) &&
         collective_scatter(comm, &from, &to, collective_root(root), &result))
         return result;
-    if (real()->Scatter_c)
-        return real()->Scatter_c(send, send_count, send_type, receive, receive_count, receive_type,
+    if (pmpi()->Scatter_c)
+        return pmpi()->Scatter_c(send, send_count, send_type, receive, receive_count, receive_type,
                                  root, comm);
     int is_root = narrow_is_root(root, comm);
     int few_send_count = narrow_one(is_root ? send_count : 0, &result);
     int few_receive_count = narrow_one(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
-    return result == MPI_SUCCESS ? real()->Scatter(send, few_send_count, send_type, receive,
+    return result == MPI_SUCCESS ? pmpi()->Scatter(send, few_send_count, send_type, receive,
                                                    few_receive_count, receive_type, root, comm)
                                  : finish(comm, result);
 }
@@ -300,15 +365,15 @@ int MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint pl
     if (!communicator_is_left(comm, 0) &&
         collective_scatter(comm, &from, &to, collective_root(root), &result))
         return result;
-    if (real()->Scatterv_c)
-        return real()->Scatterv_c(send, counts, places, send_type, receive, receive_count,
+    if (pmpi()->Scatterv_c)
+        return pmpi()->Scatterv_c(send, counts, places, send_type, receive, receive_count,
                                   receive_type, root, comm);
     int is_root = narrow_is_root(root, comm);
     int *few_counts = narrow_all(is_root ? counts : NULL, comm, &result);
     int *few_places = narrow_all(is_root ? places : NULL, comm, &result);
     int few_receive_count = narrow_one(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
     result = result == MPI_SUCCESS
-                 ? real()->Scatterv(send, few_counts, few_places, send_type, receive,
+                 ? pmpi()->Scatterv(send, few_counts, few_places, send_type, receive,
                                     few_receive_count, receive_type, root, comm)
                  : finish(comm, result);
     free(few_counts);
