@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "arch/constants.h"
-#include "arch/elf.h"
+#include "arch/constants.h"
 #include "cmd/core/core.h"
 #include "onespace.h"
 

@@ -129,7 +129,7 @@ static long set_of_child(struct space_slot *self, int signal, const struct space
 }
 
 /* Once the program calls into other members, the kernel has one handler of ours for all of its own,
- * which runs the program's with the thread pointer that belongs to the thread (call/signals.c).
+ * which runs the program's with the thread pointer that belongs to the thread (remote_call/signals.c).
  * What a child sets goes to the kernel. */
 static long set_through_calls(struct space_slot *self, const long a[6], uintptr_t ours)
 {

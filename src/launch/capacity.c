@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cpu_mask.h"
+#include "base/raw.h"
 #include "space/layout.h"
 #include "space/registry.h"
 
@@ -329,7 +329,7 @@ void oversubscription_add(const void *cpus, size_t size)
         syscall(SYS_sched_getaffinity, 0, sizeof(own), &own);
     else
         memcpy(&own, cpus, size < sizeof(own) ? size : sizeof(own));
-    cpu_mask_join(&usable_cpus, &own);
+    cpu_mask_or(&usable_cpus, &own);
     cpu_count = cpu_mask_count(&usable_cpus);
     task_count++;
     publish_oversubscription();

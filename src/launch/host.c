@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "launch/capacity.h"
 #include "launch/launch.h"
 #include "space/registry.h"
@@ -66,10 +66,10 @@ static void init_client(const struct host *host, struct request *request, struct
 static void add_client(struct host *host, const struct request *request, struct client *client,
                        int id, struct protocol_reply *reply)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     reply->status.id = client->task = id;
     reply->status.pid = client->pid = onespace_pid(id);
-    client->start_ticks = process_read(client->pid, &stat) == 0 ? stat.start_ticks : 0;
+    client->start_ticks = proc_read_stat(client->pid, &stat) == 0 ? stat.start_ticks : 0;
     snprintf(client->program, sizeof(client->program), "%s", request->argv[0]);
     if (client->is_unnumbered && client->is_first) /* once per launch */
         snprintf(reply->message, sizeof(reply->message),
@@ -184,12 +184,12 @@ static void serve_queue(struct host *host, int is_late)
 static void forward_signal(const struct client *client, const struct protocol_signal *signal)
 {
     union sigval value = {.sival_ptr = (void *)(uintptr_t)signal->value};
-    struct process_stat stat;
+    struct proc_stat stat;
     if (!signal->is_queued) {
         /* as terminals and launchers do */
         if (peer_signal_group(client->pid, client->start_ticks, signal->number) != 0)
             (void)!onespace_kill(client->task, signal->number);
-    } else if (process_read(client->pid, &stat) == 0 && stat.start_ticks == client->start_ticks) {
+    } else if (proc_read_stat(client->pid, &stat) == 0 && stat.start_ticks == client->start_ticks) {
         sigqueue(client->pid, signal->number, value);
     }
 }

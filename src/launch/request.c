@@ -40,7 +40,7 @@ static int check_head(struct request *request)
 {
     const struct protocol_request *head = &request->head;
     struct shared_header own = protocol_header();
-    if (!shared_matches(&head->header, &own) || head->fd_count > PROTOCOL_FDS_MAX ||
+    if (!shared_header_matches(&head->header, &own) || head->fd_count > PROTOCOL_FDS_MAX ||
         head->text_size > PROTOCOL_TEXT_MAX || head->argc == 0 || head->argc > head->text_size ||
         head->envc > head->text_size)
         return -EPROTO;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/descriptors.h"
+#include "base/raw.h"
 #include "launch/capacity.h"
 #include "launch/report.h"
 #include "reaper/reaper.h"
@@ -49,7 +49,7 @@ static void become_observer(int from)
     prctl(PR_SET_NAME, "onespace-watch");
     dup2(from, 0);
     dup2(2, 1);
-    descriptors_close(3, ~0u);
+    descriptors_close_range(3, ~0u);
 }
 
 static void observer_start(void)

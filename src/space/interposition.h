@@ -137,7 +137,7 @@ struct space_interpose {
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
     uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
     /* Of the task's own copy of the library, set by its first call into another member, under
-     * `lock`; 0 before (call/signals.c). */
+     * `lock`; 0 before (remote_call/signals.c). */
     _Atomic uintptr_t call_handler;  /* the handler that the kernel has in place of the program's */
     _Atomic uintptr_t call_handlers; /* the program's: _Atomic uintptr_t[65], by signal */
     _Atomic uintptr_t call_fault;    /* interpose_call_fault */
