@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "arch/constants.h"
-#include "arch/constants.h"
 #include "cmd/core/core.h"
 #include "onespace.h"
 

@@ -69,7 +69,7 @@ static void search_code(const unsigned char *code, size_t size, struct patch_sit
         int place = place_of(site.nr);
         if (place < 0)
             continue;
-        spans[count] = (struct arch_span){(uint32_t)at, site.length, site.lead};
+        spans[count] = (struct arch_span){(uint32_t)at, site.length, site.displaced};
         places[count++] = place;
         if (count == SPANS) {
             count_patched(code, size, spans, places, count, sites);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/proc.h"
 #include "cmd/lib/output.h"
 #include "launch/capacity.h"
 #include "space/registry.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/signals.h"
+#include "base/raw.h"
 #include "remote_call/context.h"
 #include "space/member.h"
 
@@ -169,12 +169,12 @@ static void fill(struct call_frame *frame, const struct sides *sides, uintptr_t 
     frame->arch.own_pointer = arch_thread_pointer();
     frame->arch.function = function;
     frame->arch.arguments = arguments;
-    frame->arch.leave = arch_call_leave;
+    frame->arch.leave = arch_remote_call_leave;
     frame->arch.armed = 0;
     frame->prev = thread->current;
     frame->caller_lender = thread->lender;
     frame->caller_current = &thread->current;
-    frame->caller_boundary = (uintptr_t)arch_call_boundary;
+    frame->caller_boundary = (uintptr_t)arch_remote_call_boundary;
     frame->caller = atomic_load_explicit(&sides->self->id, memory_order_relaxed);
     frame->callee = sides->id;
     frame->native = (int32_t)slot_index(sides->space, sides->native);
@@ -277,7 +277,7 @@ static long switch_to(struct call_frame *frame, const struct sides *sides)
         mask = signals_set_mask(~signal_bit(CALL_SIGNAL));
     frame->outer = *frame->callee_current;
     *frame->callee_current = frame;
-    long status = arch_call_switch(&frame->arch);
+    long status = arch_remote_call_switch(&frame->arch);
     *frame->callee_current = frame->outer;
     if (sides->blocks)
         signals_set_mask(mask);

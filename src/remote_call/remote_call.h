@@ -62,7 +62,7 @@ struct call_lender {
     /* By the thread, before it is IDLE. */
     uintptr_t pointer;     /* its thread pointer */
     uintptr_t stack;       /* where the frames of calls begin */
-    uintptr_t boundary;    /* arch_call_boundary of its program */
+    uintptr_t boundary;    /* arch_remote_call_boundary of its program */
     uintptr_t current;     /* address of its struct call_frame *, NULL while it is not lent */
     uintptr_t own;         /* by the caller while LENT: the thread pointer of its kernel thread */
     _Atomic uint32_t wake; /* futex: the thread sleeps on it; bumped by who retires it */

@@ -15,7 +15,6 @@
 
 #include "arch/constants.h"
 #include "base/futex.h"
-#include "base/spin.h"
 #include "remote_call/context.h"
 #include "space/member.h"
 
@@ -57,7 +56,7 @@ static void *lend(void *argument)
     thread->lender = lender;
     lender->pointer = arch_thread_pointer();
     lender->stack = ((uintptr_t)__builtin_frame_address(0) - GAP) & -(uintptr_t)16;
-    lender->boundary = (uintptr_t)arch_call_boundary;
+    lender->boundary = (uintptr_t)arch_remote_call_boundary;
     lender->current = (uintptr_t)&thread->current;
     atomic_store(&lender->state, LENDER_IDLE);
     futex_bump(&call_member_of(lender)->ready);

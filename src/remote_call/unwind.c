@@ -71,5 +71,5 @@ static void unwound(int forced, uint64_t class, void *exception)
 
 void call_prepare_unwinding(void)
 {
-    arch_call_unwound = unwound;
+    arch_remote_call_unwound = unwound;
 }

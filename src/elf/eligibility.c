@@ -1,4 +1,4 @@
-/* src/elf/guest.c: which valid programs cannot be tasks. */
+/* src/elf/eligibility.c: which valid programs cannot be tasks. */
 #include "elf/internal.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static int check_libraries(int fd, const struct elf_info *info, struct elf_probl
     return 0;
 }
 
-int elf_check_guest(int fd, const struct elf_info *info, struct elf_problem *problem)
+int elf_check_eligible(int fd, const struct elf_info *info, struct elf_problem *problem)
 {
     int status = check_privileges(fd, problem);
     return status == 0 ? check_libraries(fd, info, problem) : status;
@@ -127,7 +127,7 @@ static bool is_go(int fd)
     return false;
 }
 
-int elf_check_thread(const struct elf_program *program, struct elf_problem *problem)
+int elf_check_thread_mode(const struct elf_program *program, struct elf_problem *problem)
 {
     static const char fix[] = "Run it in process mode.";
     if (strstr(program->info.interpreter, "/ld-linux") == NULL)

@@ -1,17 +1,18 @@
-/* src/arch/aarch64/call.S: a call with another thread's thread pointer and stack: see call.h. */
-#include "arch/call_offsets.h"
+/* src/arch/aarch64/remote_call.S: a call with the thread pointer and stack of another thread: see
+ * remote_call.h. */
+#include "arch/remote_call.h"
 
         .text
 
 #define SAVED 160 /* bytes: x29, x30, x19 to x28, d8 to d15 */
 
-/* long arch_call_switch(struct arch_call_frame *=x0). The frame pointer stays the caller's across the
+/* long arch_remote_call_switch(struct arch_remote_call_frame *=x0). The frame pointer stays the caller's across the
  * change of stacks, so that debuggers and profilers find the caller's frames. A signal frame to them, since
  * the stack that they come to may lie below the one that they leave. */
-        .globl  arch_call_switch
-        .hidden arch_call_switch
-        .type   arch_call_switch, %function
-arch_call_switch:
+        .globl  arch_remote_call_switch
+        .hidden arch_remote_call_switch
+        .type   arch_remote_call_switch, %function
+arch_remote_call_switch:
         .cfi_startproc
         .cfi_signal_frame
         stp     x29, x30, [sp, #-SAVED]!
@@ -93,14 +94,14 @@ arch_call_switch:
         mov     x0, #-130               /* -EOWNERDEAD */
         b       .Lout
         .cfi_endproc
-        .size   arch_call_switch, .-arch_call_switch
+        .size   arch_remote_call_switch, .-arch_remote_call_switch
 
-/* void arch_call_leave(struct arch_call_frame *=x0, long status=x1). Also entered from a signal handler, at
+/* void arch_remote_call_leave(struct arch_remote_call_frame *=x0, long status=x1). Also entered from a signal handler, at
  * any instruction of the callee's. */
-        .globl  arch_call_leave
-        .hidden arch_call_leave
-        .type   arch_call_leave, %function
-arch_call_leave:
+        .globl  arch_remote_call_leave
+        .hidden arch_remote_call_leave
+        .type   arch_remote_call_leave, %function
+arch_remote_call_leave:
         .cfi_startproc
         .cfi_undefined x30
         mov     x19, x0
@@ -114,15 +115,15 @@ arch_call_leave:
         mov     x0, x1
         b       .Lout
         .cfi_endproc
-        .size   arch_call_leave, .-arch_call_leave
+        .size   arch_remote_call_leave, .-arch_remote_call_leave
 
-/* long arch_call_boundary(function=x0, const intptr_t arguments[6]=x1) */
-        .globl  arch_call_boundary
-        .hidden arch_call_boundary
-        .type   arch_call_boundary, %function
-arch_call_boundary:
+/* long arch_remote_call_boundary(function=x0, const intptr_t arguments[6]=x1) */
+        .globl  arch_remote_call_boundary
+        .hidden arch_remote_call_boundary
+        .type   arch_remote_call_boundary, %function
+arch_remote_call_boundary:
         .cfi_startproc
-        .cfi_personality 0x1b, arch_call_personality /* relative to here, four bytes */
+        .cfi_personality 0x1b, arch_remote_call_personality /* relative to here, four bytes */
         stp     x29, x30, [sp, #-16]!
         .cfi_def_cfa_offset 16
         .cfi_offset x29, -16
@@ -139,6 +140,6 @@ arch_call_boundary:
         .cfi_def_cfa sp, 0
         ret
         .cfi_endproc
-        .size   arch_call_boundary, .-arch_call_boundary
+        .size   arch_remote_call_boundary, .-arch_remote_call_boundary
 
         .section .note.GNU-stack, "", %progbits

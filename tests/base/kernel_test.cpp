@@ -1,7 +1,7 @@
-// tests/base/kernel_faults_test.cpp: versions as distributions write them, and which faults each
+// tests/base/kernel_test.cpp: versions as distributions write them, and which faults each
 // has.
 extern "C" {
-#include "base/kernel_faults.h"
+#include "base/kernel.h"
 }
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-/* src/arch/aarch64/code/strike_out.c: by which register a patch site can be resumed.
+/* src/arch/aarch64/code/reject_unsafe.c: by which register a patch site can be resumed.
  *
  * A system call leaves all registers but x0 as they are, and compilers rely on it. Back from a
  * trampoline leads only a jump by a register: one that the code does not need any more. By the
@@ -122,12 +122,12 @@ static unsigned char find_scratch(const unsigned char *code, size_t size, size_t
     return is_free & FREE_17 ? 17 : is_free & FREE_16 ? 16 : 0;
 }
 
-void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *spans,
-                     unsigned count)
+void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
+                        unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        spans[i].lead = find_scratch(code, size, spans[i].at);
-        if (!spans[i].lead)
+        spans[i].displaced = find_scratch(code, size, spans[i].at);
+        if (!spans[i].displaced)
             spans[i].length = 0;
     }
 }

@@ -1,14 +1,13 @@
-/* src/arch/x86_64/call.c: see call.h. */
-#include "arch/call.h"
+/* src/arch/x86_64/remote_call.c: see remote_call.h. */
+#include "arch/remote_call.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <sys/auxv.h>
 
-#include "arch/call_offsets.h"
-
 #define AT(field, offset)                                                                          \
-    static_assert(offsetof(struct arch_call_frame, field) == (offset), "as call.S has it")
+    static_assert(offsetof(struct arch_remote_call_frame, field) == (offset),                      \
+                  "as remote_call.S has it")
 AT(own_stack, ARCH_FRAME_OWN_STACK);
 AT(own_pointer, ARCH_FRAME_OWN_POINTER);
 AT(pointer, ARCH_FRAME_POINTER);
@@ -29,19 +28,20 @@ enum { HWCAP2_FSGSBASE = 2 }; /* the kernel's */
 /* Of the C++ ABI (unwind.h). */
 enum { SEARCH_PHASE = 1, FORCE_UNWIND = 8, HANDLER_FOUND = 6, CONTINUE_UNWIND = 8 };
 
-void (*arch_call_unwound)(int forced, uint64_t class, void *exception);
+void (*arch_remote_call_unwound)(int forced, uint64_t class, void *exception);
 
-int arch_call_personality(int version, int actions, uint64_t class, void *exception, void *context)
-    __attribute__((visibility("hidden")));
+int arch_remote_call_personality(int version, int actions, uint64_t class, void *exception,
+                                 void *context) __attribute__((visibility("hidden")));
 
 /* The unwinder asks it first whether it catches the exception (never for a thread that ends), and
  * tells it when all frames below have been unwound. */
-int arch_call_personality(int version, int actions, uint64_t class, void *exception, void *context)
+int arch_remote_call_personality(int version, int actions, uint64_t class, void *exception,
+                                 void *context)
 {
     (void)version, (void)context;
     if (actions & SEARCH_PHASE)
         return HANDLER_FOUND;
-    arch_call_unwound((actions & FORCE_UNWIND) != 0, class, exception);
+    arch_remote_call_unwound((actions & FORCE_UNWIND) != 0, class, exception);
     return CONTINUE_UNWIND;
 }
 

@@ -1,4 +1,4 @@
-/* src/arch/x86_64/fault.c: let a guarded copy return when it has faulted. */
+/* src/arch/x86_64/copy.c: makes a guarded copy return after a fault. */
 #include <stdint.h>
 #include <ucontext.h>
 

@@ -1,5 +1,6 @@
-/* src/arch/x86_64/call.S: a call with another thread's thread pointer and stack: see call.h. */
-#include "arch/call_offsets.h"
+/* src/arch/x86_64/remote_call.S: a call with the thread pointer and stack of another thread: see
+ * remote_call.h. */
+#include "arch/remote_call.h"
 
         .text
 
@@ -17,13 +18,13 @@
 2:
         .endm
 
-/* long arch_call_switch(struct arch_call_frame *=rdi). The frame pointer stays the caller's across the
+/* long arch_remote_call_switch(struct arch_remote_call_frame *=rdi). The frame pointer stays the caller's across the
  * change of stacks, so that debuggers and profilers find the caller's frames. A signal frame to them, since
  * the stack that they come to may lie below the one that they leave. */
-        .globl  arch_call_switch
-        .hidden arch_call_switch
-        .type   arch_call_switch, @function
-arch_call_switch:
+        .globl  arch_remote_call_switch
+        .hidden arch_remote_call_switch
+        .type   arch_remote_call_switch, @function
+arch_remote_call_switch:
         .cfi_startproc
         .cfi_signal_frame
         push    %rbp
@@ -77,14 +78,14 @@ arch_call_switch:
         mov     $-130, %rax             /* -EOWNERDEAD */
         jmp     .Lout
         .cfi_endproc
-        .size   arch_call_switch, .-arch_call_switch
+        .size   arch_remote_call_switch, .-arch_remote_call_switch
 
-/* void arch_call_leave(struct arch_call_frame *=rdi, long status=rsi). Also entered from a signal handler, at
+/* void arch_remote_call_leave(struct arch_remote_call_frame *=rdi, long status=rsi). Also entered from a signal handler, at
  * any instruction of the callee's. */
-        .globl  arch_call_leave
-        .hidden arch_call_leave
-        .type   arch_call_leave, @function
-arch_call_leave:
+        .globl  arch_remote_call_leave
+        .hidden arch_remote_call_leave
+        .type   arch_remote_call_leave, @function
+arch_remote_call_leave:
         .cfi_startproc
         .cfi_undefined %rip
         mov     %rdi, %rbx
@@ -98,15 +99,15 @@ arch_call_leave:
         mov     %r12, %rax
         jmp     .Lout
         .cfi_endproc
-        .size   arch_call_leave, .-arch_call_leave
+        .size   arch_remote_call_leave, .-arch_remote_call_leave
 
-/* long arch_call_boundary(function=rdi, const intptr_t arguments[6]=rsi) */
-        .globl  arch_call_boundary
-        .hidden arch_call_boundary
-        .type   arch_call_boundary, @function
-arch_call_boundary:
+/* long arch_remote_call_boundary(function=rdi, const intptr_t arguments[6]=rsi) */
+        .globl  arch_remote_call_boundary
+        .hidden arch_remote_call_boundary
+        .type   arch_remote_call_boundary, @function
+arch_remote_call_boundary:
         .cfi_startproc
-        .cfi_personality 0x1b, arch_call_personality /* relative to here, four bytes */
+        .cfi_personality 0x1b, arch_remote_call_personality /* relative to here, four bytes */
         push    %rbp
         .cfi_def_cfa_offset 16
         .cfi_offset %rbp, -16
@@ -126,6 +127,6 @@ arch_call_boundary:
         .cfi_def_cfa %rsp, 8
         ret
         .cfi_endproc
-        .size   arch_call_boundary, .-arch_call_boundary
+        .size   arch_remote_call_boundary, .-arch_remote_call_boundary
 
         .section .note.GNU-stack, "", @progbits

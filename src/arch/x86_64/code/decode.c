@@ -1,11 +1,9 @@
-/* src/arch/x86_64/code/length.c: the length of an instruction in 64-bit mode.
+/* src/arch/x86_64/code/decode.c: the length of an instruction in 64-bit mode.
  *
  * An instruction is prefixes, an opcode of one of several maps, ModRM with its displacement, and an
  * immediate. SSE4a's extrq and insertq with two immediates, which no compiler emits unasked, get a
  * wrong length: what follows them is decoded from a wrong start until it falls into step again. */
-#include "arch/code/length.h"
-
-#include "arch/code/scan.h"
+#include "arch/code/decode.h"
 
 /* clang-format off */
 /* What follows an opcode, sixteen opcodes a line:
@@ -60,7 +58,7 @@ struct decoder {
     unsigned char opcode, narrow, short_address, wide; /* 66, 67, REX.W */
 };
 
-/* The next byte, or 0 behind the end, which is found out when all is added up. */
+/* The next byte, or 0 behind the end: arch_decode compares the sum of the lengths with the end. */
 static unsigned char next(struct decoder *d)
 {
     unsigned char byte = d->at < d->end ? d->code[d->at] : 0;
@@ -104,7 +102,7 @@ static void read_prefixes(struct decoder *d)
     }
 }
 
-/* What follows an opcode of the maps that have no table: 2 is ModRM alone, 3 ModRM and a byte. */
+/* The operands of an opcode, as in the tables: map 2 has ModRM alone, 3 ModRM and a byte. */
 static char form_of(unsigned map, unsigned char opcode)
 {
     switch (map) {

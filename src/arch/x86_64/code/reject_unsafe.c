@@ -1,4 +1,4 @@
-/* src/arch/x86_64/code/strike_out.c: which places in code may be replaced as a whole.
+/* src/arch/x86_64/code/reject_unsafe.c: which places in code may be replaced as a whole.
  *
  * A pattern found byte by byte may begin inside a longer instruction, and a branch may lead into
  * its middle: compilers share one system call instruction between two numbers. Both are told from
@@ -15,9 +15,8 @@
  *
  * Jump tables are not read: that one leads between a number's load and its call would take a switch
  * one of whose cases is nothing but that load. */
-#include "arch/code/length.h"
+#include "arch/code/decode.h"
 #include "arch/code/patch.h"
-#include "arch/code/scan.h"
 
 enum {
     RUN_UP = 256, /* bytes to fall into step in */
@@ -160,8 +159,8 @@ static int passes(const struct filter *filter, size_t target)
     return (filter->bits[filter_bit(target) / 64] >> filter_bit(target) % 64 & 1) != 0;
 }
 
-static void strike_out_far(const unsigned char *code, size_t size, struct arch_span *spans,
-                           unsigned count)
+static void reject_far_targets(const unsigned char *code, size_t size, struct arch_span *spans,
+                               unsigned count)
 {
     struct filter filter;
     fill_filter(&filter, spans, count);
@@ -187,8 +186,8 @@ static void strike_out_far(const unsigned char *code, size_t size, struct arch_s
     }
 }
 
-void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *spans,
-                     unsigned count)
+void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
+                        unsigned count)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -197,5 +196,5 @@ void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *s
         left += spans[i].length != 0;
     }
     if (left)
-        strike_out_far(code, size, spans, count);
+        reject_far_targets(code, size, spans, count);
 }
