@@ -436,7 +436,7 @@ static int find_host(const struct shim_task *job)
         close(socket);
         if (result == 0) {
             shared_header_report("host's protocol", &greeting.header, greeting.file, &own,
-                        "this `onespace run`");
+                                 "this `onespace run`");
             return -126;
         }
     }
