@@ -82,12 +82,14 @@ static int is_shared(const struct window *window)
 
 static void set_unseen(const struct window *window, int rank)
 {
-    atomic_store_explicit(&shared_part(window, rank)->is_unseen, 1, memory_order_relaxed);
+    atomic_store_explicit(&shared_part(window, rank)->has_untracked_stores, 1,
+                          memory_order_relaxed);
 }
 
 static int is_unseen(const struct window *window, int rank)
 {
-    return atomic_load_explicit(&shared_part(window, rank)->is_unseen, memory_order_relaxed);
+    return atomic_load_explicit(&shared_part(window, rank)->has_untracked_stores,
+                                memory_order_relaxed);
 }
 
 /* Whether the file's pages may be pinned for long, so that a device writes to them. */
