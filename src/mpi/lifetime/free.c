@@ -162,7 +162,7 @@ static int free_all_windows(MPI_Comm comm, int key, void *value, void *extra)
         result = windows_each(close_step);
     if (result == MPI_SUCCESS)
         result = windows_each(destroy_step);
-    int freed = storage_memory_end();
+    int freed = storage_memory_free_all();
     progress_finalize();
     pmpi_self_comm_free();
     return result == MPI_SUCCESS ? freed : result;

@@ -5,8 +5,6 @@
 
 /* ---- The table of windows ---- */
 
-/* finds the window of a handle, and lists all windows. */
-
 static struct handle_table handles = HANDLE_TABLE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 static struct window *first, **last = &first;

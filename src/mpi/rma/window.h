@@ -104,8 +104,6 @@ struct window_provider {
 
 /* ---- Windows ---- */
 
-/* a window that the layer created, as one process sees it. */
-
 struct rma_shared;
 struct intra_node;
 struct rma_usage;

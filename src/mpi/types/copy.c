@@ -181,9 +181,7 @@ int items_walk(const struct typed_items *to, const struct typed_items *from,
 
 /* ---- Copying ---- */
 
-/* copies between two sides of a transfer.
- *
- * Nearly always one side is a single run, or both have the same layout; then the loops of one
+/* Nearly always one side is a single run, or both have the same layout; then the loops of one
  * layout tell all. Otherwise items_walk() goes along both. */
 
 static inline __attribute__((always_inline)) void copy_16(char *to, const char *from, size_t at)

@@ -4,8 +4,6 @@
 
 #include <stddef.h>
 
-/* classes of MPI's predefined types; nothing here needs MPI. */
-
 /* The kind of a predefined type's elements; kind and size decide how to reduce them. */
 enum type_class {
     TYPE_BYTES, /* unknown: can only be replaced and fetched */

@@ -50,12 +50,12 @@ int onespace_window_sync_all(MPI_Win win)
         return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst);
     /* Wait until all ranks have stored. MPI's barrier would wait forever for a dead rank. */
-    int result = allreduce_min(&storage->all, 0, &min) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
+    int result = allreduce_min(&storage->all_ranks, 0, &min) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
     uint64_t size = storage->own.layout.storage_length + storage->own.layout.memory_length;
     int flushed = storage_flush_own(storage, 0, size, &error);
-    storage_count(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
+    storage_counter_add(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
     int class = storage_report(storage->rank, __func__, flushed, &error);
-    if (result == MPI_SUCCESS && allreduce_min(&storage->all, -class, &min) < 0)
+    if (result == MPI_SUCCESS && allreduce_min(&storage->all_ranks, -class, &min) < 0)
         result = MPI_ERR_OTHER;
     return window_result(window_find(win), result == MPI_SUCCESS ? (int)-min : result);
 }
@@ -71,7 +71,7 @@ int onespace_window_sync_range(MPI_Win win, MPI_Aint offset, MPI_Aint length)
     if (invalid != MPI_SUCCESS)
         return invalid;
     int result = storage_flush_own(storage, (uint64_t)offset, (uint64_t)length, &error);
-    storage_count(&storage->counts->sync_range, (uint64_t)length, began, result);
+    storage_counter_add(&storage->counts->sync_range, (uint64_t)length, began, result);
     return finish(__func__, storage, win, result, &error);
 }
 
@@ -95,7 +95,7 @@ int onespace_window_wait(struct onespace_window_request **request)
     struct onespace_window_request *ended = *request;
     if (!ended)
         return MPI_SUCCESS;
-    storage_request_end(ended);
+    storage_request_wait(ended);
     *request = NULL;
     int class =
         finish("onespace_window_wait", ended->storage, ended->handle, ended->result, &ended->error);
@@ -114,7 +114,7 @@ int onespace_window_test(struct onespace_window_request **request, int *flag)
 static struct storage_window *require_versions(const char *call, MPI_Win win)
 {
     struct storage_window *storage = storage_window_of(win);
-    if (storage && storage->kept)
+    if (storage && storage->versions_kept)
         return storage;
     layer_message(storage ? storage->rank : 0,
                   "%s: this window has no versions: allocate it with alloc_type=storage and "
@@ -147,7 +147,7 @@ int onespace_window_version(MPI_Win win, uint64_t *version)
 
 /* ---- Statistics ---- */
 
-static struct onespace_window_calls read_count(struct storage_count *count)
+static struct onespace_window_calls read_count(struct storage_counter *count)
 {
     return (struct onespace_window_calls){
         atomic_load_explicit(&count->calls, memory_order_relaxed),
@@ -176,7 +176,7 @@ int onespace_window_statistics(MPI_Win win, struct onespace_window_statistics *s
     uint32_t size = statistics->size;
     struct onespace_window_statistics found = {
         .size = sizeof(found),
-        .is_intra_node = storage->others != NULL,
+        .is_intra_node = storage->remote_parts != NULL,
         .storage_bytes = storage->own.layout.storage_length,
         .memory_bytes = storage->own.layout.memory_length,
         .sync = read_count(&storage->counts->sync),

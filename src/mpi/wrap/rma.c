@@ -12,7 +12,7 @@
         result, result_count, result_datatype                                                      \
     }
 
-/* The window if loads and stores do this put or get, or this accumulating call; else NULL. */
+/* The window if loads and stores do this put or get; NULL: MPI does it. */
 static inline struct window *find_copy_window(MPI_Win handle, int target_rank, enum rma_kind kind)
 {
     struct window *window = window_find(handle);
@@ -48,9 +48,8 @@ int wrap_request(struct window *window, int result, MPI_Request *request)
     return window_result(window, result);
 }
 
-/* Defines MPI_NAME and MPI_RNAME, which returns a request, each of them also with large counts.
- * These differ in the target_datatype of their counts and in what is called on windows that are not
- * ours. */
+/* Defines MPI_NAME and MPI_RNAME, which returns a request, each also with large counts. These differ
+ * in the type of the counts and in the call that serves windows of the MPI library. */
 #define WITH_REQUEST(define, name, r_name)                                                         \
     WITH_LARGE(define, name, PLAIN) WITH_LARGE(define, r_name, REQUEST)
 #define WITH_LARGE(define, base, FORM)                                                             \

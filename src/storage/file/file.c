@@ -14,8 +14,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* what went wrong, in words. */
-
 int storage_fail(struct storage_error *error, int result, const char *format, ...)
 {
     va_list list;
@@ -29,10 +27,7 @@ int storage_fail(struct storage_error *error, int result, const char *format, ..
 
 /* ---- Stripes of a new file on Lustre ---- */
 
-/* new files on Lustre with the number and size of stripes of the hints
- * striping_factor and striping_unit. On other file systems the hints have no effect, as MPI allows.
- *
- * Lustre accepts a layout only before the file has objects: the file is created with their creation
+/* Lustre accepts a layout only before the file has objects: the file is created with their creation
  * delayed, then an ioctl sets the layout (lustre_user.h, whose names these are in our style). */
 
 #define LUSTRE_SUPER_MAGIC  0x0bd00bd0

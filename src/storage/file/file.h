@@ -8,8 +8,6 @@
 
 /* ---- Errors ---- */
 
-/* what went wrong, in words for the user. */
-
 /* Filled by functions that take one, when they fail. */
 struct storage_error {
     char text[768];
@@ -19,8 +17,6 @@ __attribute__((format(printf, 3, 4))) int storage_fail(struct storage_error *err
                                                        const char *format, ...);
 
 /* ---- Ranges of bytes ---- */
-
-/* ranges of bytes. */
 
 struct storage_range {
     uint64_t offset, length; /* bytes; each function says what offset counts from */
@@ -32,8 +28,6 @@ struct storage_ranges {
 };
 
 /* ---- Hints ---- */
-
-/* what the user asks for, from names and values to a structure. */
 
 enum storage_style { /* access_style, as MPI defines it for files: bits */
                      STORAGE_READ_ONCE = 1,
@@ -75,9 +69,7 @@ void storage_style_name(unsigned style, char *text, size_t size);
 
 /* ---- Names ---- */
 
-/* names of files, in directories to which other users may write.
- *
- * Another user who may write to the directory can put a symbolic link, a FIFO or a file of his own
+/* Another user who may write to the directory can put a symbolic link, a FIFO or a file of his own
  * where a job is about to write. So a name is looked up once and then used relative to a descriptor
  * of its directory, and the file is checked after it was opened:
  *
@@ -108,8 +100,6 @@ int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
 void storage_entry_close(struct storage_entry *entry);
 
 /* ---- Files ---- */
-
-/* the file under a region: open, create, lock, reserve, remove. */
 
 struct storage_file {
     char *path;                 /* as given by the hint; owned */
@@ -151,8 +141,6 @@ int storage_file_is_short(int fd, uint64_t end);
 int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints);
 
 /* ---- Direct I/O ---- */
-
-/* direct I/O with several requests in flight. */
 
 enum {
     DIRECT_IO_ALIGNED = 4096

@@ -15,9 +15,7 @@
 
 /* ---- Ranges in frequent use ---- */
 
-/* which places of a region are put into, or got from, again and again.
- *
- * A put by pwrite has no faults, but enters the kernel each time. Stores take a fault per page
+/* A put by pwrite has no faults, but enters the kernel each time. Stores take a fault per page
  * after each write-back, and cost only the copy from then on. The future is unknown, so this is the
  * ski-rental problem: a place is written by pwrite until that has happened several times within a
  * few milliseconds, and stored into as long as that goes on. Likewise what is got that often is in
@@ -57,9 +55,7 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 
 /* ---- Direct I/O ---- */
 
-/* large copies between a region and memory by direct I/O.
- *
- * For what is written once or read once (access_style) a copy in the page cache is useless, and
+/* For what is written once or read once (access_style) a copy in the page cache is useless, and
  * making it is most of the cost. Only whole huge pages of the file are transferred this way: no
  * folio is larger, so none that the kernel invalidates then holds bytes of a neighbour that may be
  * storing into it. Loads and stores through the mapping stay coherent, since the kernel first
@@ -147,9 +143,7 @@ size_t storage_direct_read(struct storage_direct *direct, int fd, uint64_t at, c
 
 /* ---- Copies ---- */
 
-/* large copies into a region and out of it, by system calls.
- *
- * A store into a clean page of a file is a fault per 4 KiB, which costs more than copying the page.
+/* A store into a clean page of a file is a fault per 4 KiB, which costs more than copying the page.
  * pwrite to the same page cache has no faults, and its effect is visible to loads through mappings
  * at once. The kernel makes folios as large as the piece that is written. Large ones cost less, but
  * a later store into one dirties all of it: so a piece is a 64th of the whole, which keeps both

@@ -10,8 +10,6 @@
 
 /* ---- Available memory ---- */
 
-/* how much memory there is to fill. */
-
 /* The number after `name` in a file of lines "NAME NUMBER"; with name NULL the first number. */
 static uint64_t number_in(const char *path, const char *name, uint64_t otherwise)
 {
@@ -97,9 +95,7 @@ uint64_t storage_memory_available(void)
 
 /* ---- Parts ---- */
 
-/* memory beside storage at contiguous addresses (the paper, Figure 2).
- *
- * One reservation of addresses takes both mappings. They meet at a page boundary; so when storage
+/* One reservation of addresses takes both mappings. They meet at a page boundary; so when storage
  * follows memory, its first byte has to begin a page of the file. */
 
 enum { HUGE_FROM = 4 << 20 }; /* from this many bytes of memory on, huge pages are asked for */

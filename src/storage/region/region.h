@@ -9,9 +9,7 @@
 
 #include "storage/file/file.h"
 
-/* memory that is backed by a file.
- *
- *   region.c     a mapping of a range of the file at any offset
+/*   region.c     a mapping of a range of the file at any offset
  *   part.c       plain memory beside storage, at contiguous addresses
  *   available.c  how much memory there is
  *   bulk.c       large copies into a region and out of it
@@ -134,8 +132,6 @@ int storage_region_track(struct storage_region *region);
 int storage_region_changes(struct storage_region *region, struct storage_ranges *changes);
 
 /* ---- Shared by the files of this directory ---- */
-
-/* what the files of this directory share besides region.h. */
 
 static inline size_t storage_page(void)
 {
