@@ -175,7 +175,7 @@ void dirty_tracking_before_store(struct window *window, int rank)
 {
     struct storage_window *storage = window->memory;
     if (!storage->versions_kept || !storage->dirty_maps || storage->is_contiguous ||
-        rank == storage->rank || storage->remote_parts[rank].region.is_borrowed ||
+        rank == storage->rank || storage->remote_parts[rank].region.is_view ||
         has_untracked(window, rank))
         return;
     pthread_mutex_lock(&storage->mutex);
