@@ -15,7 +15,7 @@
 
 #include "agent/agent.h"
 #include "arch/constants.h"
-#include "base/spin.h"
+#include "base/futex.h"
 #include "base/text.h"
 #include "mpi/names/functions.h"
 #include "onespace.h"
@@ -35,7 +35,8 @@ static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
     MPI_LOADING(NAMES) MPI_LOADING_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
-        MPI_FORWARDED(NAMES) MPI_FORWARDED_LARGE(NAMES) MPI_ONESPACE(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
+        MPI_FORWARDED(NAMES) MPI_FORWARDED_LARGE(NAMES) MPI_ONESPACE(NAME) MPI_FORTRAN(NAME)
+            MPI_INTERNAL(NAME);
 
 enum {
 #define TWO(name) +2

@@ -235,7 +235,7 @@ struct space_slot {
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
     /* Sticky: let the reaper skip tables. Set before the first entry of each. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported, has_shared;
-    /* Sticky, by callers: other members' threads have run in its context (call/remote_call.h). */
+    /* Sticky, by callers: other members' threads have run in its context (remote_call/remote_call.h). */
     _Atomic uint32_t was_called;
     /* The program called exit or returned from main; by the task's agent, relaxed: read when the
      * task has been reaped. The spawner sets it where there is no agent to tell. */
@@ -290,7 +290,6 @@ static inline int space_is_thread(const struct space_slot *slot)
  * what a dead task left half done. */
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   10u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */
@@ -355,7 +354,7 @@ struct space {
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; call/remote_call.h */
+    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; remote_call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_guard guard;
     struct space_overflows overflows;

@@ -286,7 +286,7 @@ static void prefetch(int fd, uint64_t at, size_t size)
 /* Whether the whole range is in memory. */
 static int is_cached(const struct storage_region *region, uint64_t offset, size_t size)
 {
-    unsigned char pages[READ_PIECE_BYTES / ARCH_PAGE_LEAST + 2];
+    unsigned char pages[READ_PIECE_BYTES / ARCH_PAGE_MIN + 2];
     uintptr_t page = storage_page_size();
     uintptr_t begin = (uintptr_t)region->base + offset, end = begin + size;
     size_t count = (end - (begin & -page) + page - 1) / page, found = 0;
