@@ -41,9 +41,7 @@ static uint64_t now(void)
     return ns / UNIT_NS & ((1 << UNIT_BITS) - 1);
 }
 
-/* Records a put or get. Whether the range was used so often lately that loads and stores are better
- * than system calls. */
-static int is_range_hot(struct storage_region *region, uint64_t offset)
+int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 {
     uint64_t range = offset / HOT_RANGE_BYTES, unit = now();
     _Atomic uint64_t *word = &region->hot[range % STORAGE_HOT_WORDS];
@@ -259,7 +257,7 @@ static size_t write_all(struct storage_region *region, int fd, uint64_t at, cons
 
 static int prefers_loads_and_stores(struct storage_region *region, uint64_t offset, size_t size)
 {
-    return size < DIRECT_IO_MIN_BYTES && is_range_hot(region, offset);
+    return size < DIRECT_IO_MIN_BYTES && storage_region_is_hot(region, offset);
 }
 
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,

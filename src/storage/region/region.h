@@ -45,6 +45,10 @@ struct storage_region {
     _Atomic int failed_here;
 };
 
+/* Records a put or get. Whether the range was used so often lately that loads and stores are better
+ * than system calls. */
+int storage_region_is_hot(struct storage_region *region, uint64_t offset);
+
 /* Maps [file_offset, + length) of region->file, at `at` (with the right offset in its page, inside
  * a reservation of the caller) or anywhere when it is NULL. style: enum storage_style. */
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
