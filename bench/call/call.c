@@ -1,11 +1,11 @@
-/* bench/call/call.c: a function of another task, reached in several ways: see run.
+/* bench/call/call.c: a function of another task, called by several methods: see run.
  *
  *   call                   the root: starts the callee and the calling task, and measures itself
  *   call callee            serves calls, and answers requests with a thread of its own
  *   call caller CALLEE     measures as a task
  *
- * Prints "WAY X SECONDS": per call, X is 1 for the empty function, 2 for malloc, snprintf
- * and free. Each way runs batches of at least BATCH_SECONDS. */
+ * Prints "METHOD X SECONDS": per call, X is 1 for the empty function, 2 for malloc, snprintf
+ * and free. Each method runs batches of at least BATCH_SECONDS. */
 #include <onespace/call.h>
 
 #include <linux/futex.h>
@@ -75,7 +75,7 @@ static int serve(void)
     }
 }
 
-/* ---- Ways ---- */
+/* ---- Methods ---- */
 
 struct side {
     int callee;
@@ -122,15 +122,15 @@ static void by_sleeping_thread(const struct side *side, unsigned function)
     request(side->service, function, 1);
 }
 
-static void measure(const char *name, const struct side *side, method *method_call)
+static void measure(const char *name, const struct side *side, method *call_once)
 {
     for (unsigned function = 0; function < FUNCTIONS; function++) {
         long count = 0;
-        method_call(side, function);
+        call_once(side, function);
         double began = seconds_now(), now;
         do {
             for (int i = 0; i < 200; i++)
-                method_call(side, function);
+                call_once(side, function);
             count += 200;
         } while ((now = seconds_now()) - began < batch_seconds);
         bench_print(name, function + 1, (now - began) / (double)count);

@@ -29,7 +29,7 @@ namespace os = onespace::sync;
 static constexpr int calls_max = 20000; // of a batch
 static int rank, ranks, batches = 10;
 static double batch_seconds = 0.002;
-static const char *wanted; // names, comma-separated; nullptr: all
+static const char *chosen; // names, comma-separated; nullptr: all
 
 struct variant {
     const char *name;
@@ -39,7 +39,7 @@ struct variant {
 };
 
 struct setting {
-    part mine;
+    part own_part;
     node on;
     os::cluster cluster;
     os::cluster_collectives<> all;
@@ -47,17 +47,17 @@ struct setting {
 };
 
 // The time of an iteration of the loop on the calling rank, as a mean of `count`.
-static double time_of(const variant &one, int count, setting &in, bool updates = true)
+static double time_of(const variant &tested, int count, setting &in, bool updates = true)
 {
     for (int warm = 0; warm < 10; warm++) // section 4.3 of the paper
         in.all.barrier();
     double start = seconds_now();
     for (int i = 0; i < count; i++) {
-        in.mine.compute();
-        if (one.prepare)
-            one.prepare();
+        in.own_part.compute();
+        if (tested.prepare)
+            tested.prepare();
         if (updates)
-            one.update();
+            tested.update();
     }
     return (seconds_now() - start) / count;
 }
@@ -66,46 +66,46 @@ static double time_of(const variant &one, int count, setting &in, bool updates =
 // share a CPU; and that makes MPI progress, which the passive-target locks of other ranks need.
 static double slowest(double seconds)
 {
-    double most;
+    double longest;
     MPI_Request request;
     int done = 0;
-    MPI_Iallreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD, &request);
+    MPI_Iallreduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD, &request);
     while (MPI_Test(&request, &done, MPI_STATUS_IGNORE), !done)
         sched_yield();
-    return most;
+    return longest;
 }
 
-static void check(const variant &one, const part &mine)
+static void check(const variant &tested, const part &own_part)
 {
-    if (!one.checked || mine.is_right())
+    if (!tested.checked || own_part.is_right())
         return;
-    fprintf(stderr, "ghost: rank %d: %s brought wrong values\n", rank, one.name);
+    fprintf(stderr, "ghost: rank %d: %s brought wrong values\n", rank, tested.name);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 // The number of updates that fill a batch. Verifies each of the first ones.
-static int calls_of(const variant &one, setting &in)
+static int calls_per_batch(const variant &tested, setting &in)
 {
     double seconds = 0;
     for (int i = 0; i < 3; i++) {
-        seconds = slowest(time_of(one, 1, in));
-        check(one, in.mine);
+        seconds = slowest(time_of(tested, 1, in));
+        check(tested, in.own_part);
     }
     if (seconds < 1e-3)
-        seconds = slowest(time_of(one, 10, in));
+        seconds = slowest(time_of(tested, 10, in));
     return std::clamp(int(batch_seconds / seconds), 2, calls_max);
 }
 
 static void interleave(setting &in, const std::vector<variant> &variants)
 {
     std::vector<int> counts;
-    for (const auto &one : variants)
-        counts.push_back(calls_of(one, in));
+    for (const auto &tested : variants)
+        counts.push_back(calls_per_batch(tested, in));
     for (int batch = 0; batch < batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++) {
             double idle = slowest(time_of(variants[i], counts[i], in, false));
             double seconds = slowest(time_of(variants[i], counts[i], in)) - idle;
-            check(variants[i], in.mine);
+            check(variants[i], in.own_part);
             if (rank == 0)
                 printf("ghost/%s %d %.9e\n", variants[i].name, in.points, std::max(seconds, 1e-9));
         }
@@ -117,18 +117,18 @@ class variants
   public:
     explicit variants(setting &in) : in_(in)
     {
-        auto &mine = in.mine;
+        auto &own_part = in.own_part;
         auto &on = in.on;
         auto all = [](int) { return true; };
-        add<immediate>("isend", mine, MPI_COMM_WORLD, all);
-        add<persistent>("persistent", mine, MPI_COMM_WORLD, all);
-        add<collective>("neighbor", mine, MPI_COMM_WORLD, all);
-        add<fence>("fence", mine, on, false);
-        add<fence>("fence-tuned", mine, on, true);
-        add<pscw>("pscw", mine, on, false);
-        add<pscw>("pscw-tuned", mine, on, true);
-        add<lock>("lock", mine, on);
-        add<lock_tuned>("lock-tuned", mine, on);
+        add<immediate>("isend", own_part, MPI_COMM_WORLD, all);
+        add<persistent>("persistent", own_part, MPI_COMM_WORLD, all);
+        add<collective>("neighbor", own_part, MPI_COMM_WORLD, all);
+        add<fence>("fence", own_part, on, false);
+        add<fence>("fence-tuned", own_part, on, true);
+        add<pscw>("pscw", own_part, on, false);
+        add<pscw>("pscw-tuned", own_part, on, true);
+        add<lock>("lock", own_part, on);
+        add<lock_tuned>("lock-tuned", own_part, on);
         add_sync("sync", os::ghost_path::automatic);
         if (in.cluster.node().direct())
             add_sync("sync-direct", os::ghost_path::direct);
@@ -137,7 +137,7 @@ class variants
         add_sync("sync-streamed", os::ghost_path::streamed);
         if (in.cluster.nodes() > 1)
             add_sync("sync-leaders", os::ghost_path::automatic, os::ghost_speaker::leader);
-        add<only_copies>("limit", mine, on);
+        add<only_copies>("limit", own_part, on);
     }
     const std::vector<variant> &list() const
     {
@@ -145,39 +145,39 @@ class variants
     }
 
   private:
-    static bool is_wanted(const char *name)
+    static bool is_chosen(const char *name)
     {
-        return !wanted || bench_list_has(wanted, name);
+        return !chosen || bench_list_has(chosen, name);
     }
     template <class Exchange, class... Arguments> void add(const char *name, Arguments &&...with)
     {
-        if (!is_wanted(name))
+        if (!is_chosen(name))
             return;
         auto made = std::make_shared<Exchange>(std::forward<Arguments>(with)...);
-        variant one{name,
-                    [made] {
-                        if constexpr (std::is_same_v<Exchange, persistent>)
-                            made->begin(), made->end();
-                        else
-                            made->update();
-                    },
-                    {}};
+        variant tested{name,
+                       [made] {
+                           if constexpr (std::is_same_v<Exchange, persistent>)
+                               made->begin(), made->end();
+                           else
+                               made->update();
+                       },
+                       {}};
         if constexpr (std::is_same_v<Exchange, only_copies>) {
-            one.prepare = [made] { made->prepare(); };
-            one.checked = false;
+            tested.prepare = [made] { made->prepare(); };
+            tested.checked = false;
         }
-        list_.push_back(std::move(one));
+        list_.push_back(std::move(tested));
     }
     void add_sync(const char *name, os::ghost_path path,
                   os::ghost_speaker speaker = os::ghost_speaker::each)
     {
-        if (!is_wanted(name))
+        if (!is_chosen(name))
             return;
-        auto &mine = in_.mine;
+        auto &own_part = in_.own_part;
         auto made = std::make_shared<os::mpi_ghost_plan<double>>(
-            MPI_COMM_WORLD, in_.cluster.node(), mine.lists(),
-            os::ghost_shape{mine.vector.size(), 1, mine.ids}, path, speaker);
-        list_.push_back({name, [made, &mine] { made->update(mine.vector); }, {}});
+            MPI_COMM_WORLD, in_.cluster.node(), own_part.lists(),
+            os::ghost_shape{own_part.vector.size(), 1, own_part.ids}, path, speaker);
+        list_.push_back({name, [made, &own_part] { made->update(own_part.vector); }, {}});
     }
     setting &in_;
     std::vector<variant> list_;
@@ -198,7 +198,7 @@ static void measure(const char *path, const os::cluster &cluster)
 {
     setting in{read_part(path, rank, ranks), find_node(cluster.node()), cluster,
                os::cluster_collectives<>(cluster), 0};
-    MPI_Allreduce(&in.mine.own, &in.points, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&in.own_part.own, &in.points, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     {
         variants all(in);
         interleave(in, all.list());
@@ -214,7 +214,7 @@ static bool parse(int argc, char **argv)
         else if (option == 't')
             batch_seconds = atof(optarg) / 1000;
         else if (option == 'v')
-            wanted = optarg;
+            chosen = optarg;
         else
             return false;
     }

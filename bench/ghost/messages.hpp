@@ -26,23 +26,23 @@ class messages
         const neighbour *with;
         std::vector<double> packed; // empty: contiguous, sent in place
     };
-    double *place_of(message &one)
+    double *send_address(message &item)
     {
-        return one.packed.empty() ? &part_.vector[one.with->send.front()] : one.packed.data();
+        return item.packed.empty() ? &part_.vector[item.with->send.front()] : item.packed.data();
     }
     static void pack(double *to, const part &from, const neighbour &with)
     {
         for (int point : with.send)
             *to++ = from.vector[point];
     }
-    void pack(message &one)
+    void pack(message &item)
     {
-        if (!one.packed.empty())
-            pack(one.packed.data(), part_, *one.with);
+        if (!item.packed.empty())
+            pack(item.packed.data(), part_, *item.with);
     }
-    double *ghosts_of(const message &one)
+    double *receive_address(const message &item)
     {
-        return &part_.vector[one.with->first];
+        return &part_.vector[item.with->first];
     }
     part &part_;
     MPI_Comm over_;
@@ -57,12 +57,12 @@ class immediate : public messages
     {
         requests_.resize(2 * outgoing_.size());
         auto *request = requests_.data();
-        for (auto &one : outgoing_)
-            MPI_Irecv(ghosts_of(one), one.with->received, MPI_DOUBLE, one.with->rank, 0, over_,
-                      request++);
-        for (auto &one : outgoing_) {
-            pack(one);
-            MPI_Isend(place_of(one), one.with->sent(), MPI_DOUBLE, one.with->rank, 0, over_,
+        for (auto &item : outgoing_)
+            MPI_Irecv(receive_address(item), item.with->received, MPI_DOUBLE, item.with->rank, 0,
+                      over_, request++);
+        for (auto &item : outgoing_) {
+            pack(item);
+            MPI_Isend(send_address(item), item.with->sent(), MPI_DOUBLE, item.with->rank, 0, over_,
                       request++);
         }
         MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
@@ -78,12 +78,12 @@ class persistent : public messages
     template <class Chosen>
     persistent(part &of, MPI_Comm over, Chosen chosen) : messages(of, over, chosen)
     {
-        for (auto &one : outgoing_)
-            MPI_Recv_init(ghosts_of(one), one.with->received, MPI_DOUBLE, one.with->rank, 1, over,
-                          &requests_.emplace_back());
-        for (auto &one : outgoing_)
-            MPI_Send_init(place_of(one), one.with->sent(), MPI_DOUBLE, one.with->rank, 1, over,
-                          &requests_.emplace_back());
+        for (auto &item : outgoing_)
+            MPI_Recv_init(receive_address(item), item.with->received, MPI_DOUBLE, item.with->rank,
+                          1, over, &requests_.emplace_back());
+        for (auto &item : outgoing_)
+            MPI_Send_init(send_address(item), item.with->sent(), MPI_DOUBLE, item.with->rank, 1,
+                          over, &requests_.emplace_back());
     }
     ~persistent()
     {
@@ -117,16 +117,16 @@ class collective : public messages
     collective(part &of, MPI_Comm over, Chosen chosen) : messages(of, over, chosen)
     {
         std::vector<int> ranks;
-        for (auto &one : outgoing_) {
-            ranks.push_back(one.with->rank);
-            sent_.push_back(one.with->sent());
-            received_.push_back(one.with->received);
-            from_.push_back(one.with->first);
-            packs_ |= !one.packed.empty();
+        for (auto &item : outgoing_) {
+            ranks.push_back(item.with->rank);
+            sent_.push_back(item.with->sent());
+            received_.push_back(item.with->received);
+            from_.push_back(item.with->first);
+            packs_ |= !item.packed.empty();
         }
-        for (auto &one : outgoing_) {
-            to_.push_back(packs_ ? static_cast<int>(packed_.size()) : one.with->send.front());
-            packed_.resize(packed_.size() + one.with->send.size());
+        for (auto &item : outgoing_) {
+            to_.push_back(packs_ ? static_cast<int>(packed_.size()) : item.with->send.front());
+            packed_.resize(packed_.size() + item.with->send.size());
         }
         auto count = static_cast<int>(ranks.size());
         MPI_Dist_graph_create_adjacent(over, count, ranks.data(), MPI_UNWEIGHTED, count,

@@ -37,24 +37,24 @@ class shared_window
                 node_links_.push_back({&with, with.rank - on.first, words_, 0, nullptr, 0});
                 words_ += (with.sent() + 15) / 16 * 16; // whole lines
             }
-        std::vector<int> theirs(on.size), their_slots(on.size), sizes(on.size);
-        MPI_Alltoall(offsets.data(), 1, MPI_INT, theirs.data(), 1, MPI_INT, on.ranks);
-        MPI_Alltoall(slots.data(), 1, MPI_INT, their_slots.data(), 1, MPI_INT, on.ranks);
+        std::vector<int> peer_offsets(on.size), peer_slots(on.size), sizes(on.size);
+        MPI_Alltoall(offsets.data(), 1, MPI_INT, peer_offsets.data(), 1, MPI_INT, on.ranks);
+        MPI_Alltoall(slots.data(), 1, MPI_INT, peer_slots.data(), 1, MPI_INT, on.ranks);
         MPI_Allgather(&words_, 1, MPI_INT, sizes.data(), 1, MPI_INT, on.ranks);
         MPI_Info info;
         MPI_Info_create(&info);
         MPI_Info_set(info, "alloc_shared_noncontig", "true");
         MPI_Win_allocate_shared(static_cast<MPI_Aint>(buffers * words_ * sizeof(double) + 128), 8,
-                                info, on.ranks, &mine_, &data_);
+                                info, on.ranks, &own_, &data_);
         MPI_Info_free(&info);
-        for (auto &one : node_links_) {
+        for (auto &peer : node_links_) {
             MPI_Aint length;
             int unit;
             void *base;
-            MPI_Win_shared_query(data_, one.rank, &length, &unit, &base);
-            one.theirs = static_cast<double *>(base) + theirs[one.rank];
-            one.their_words = sizes[one.rank];
-            one.slot = their_slots[one.rank];
+            MPI_Win_shared_query(data_, peer.rank, &length, &unit, &base);
+            peer.base = static_cast<double *>(base) + peer_offsets[peer.rank];
+            peer.base_words = sizes[peer.rank];
+            peer.slot = peer_slots[peer.rank];
         }
     }
     shared_window(const shared_window &) = delete;
@@ -69,40 +69,40 @@ class shared_window
         int rank;   // in the node
         int offset; // of the points sent to it, in the caller's memory
         int slot;   // the caller's number among its neighbours
-        const double *theirs;
-        int their_words; // of one buffer
+        const double *base;
+        int base_words; // of one buffer
     };
-    void pack(const link &one, int buffer = 0)
+    void pack(const link &peer, int buffer = 0)
     {
-        double *to = mine_ + buffer * words_ + one.offset;
-        if (one.with->in_one_piece())
-            std::memcpy(to, &part_.vector[one.with->send.front()],
-                        one.with->sent() * sizeof(double));
+        double *to = own_ + buffer * words_ + peer.offset;
+        if (peer.with->in_one_piece())
+            std::memcpy(to, &part_.vector[peer.with->send.front()],
+                        peer.with->sent() * sizeof(double));
         else
-            for (int point : one.with->send)
+            for (int point : peer.with->send)
                 *to++ = part_.vector[point];
     }
     void pack()
     {
-        for (const auto &one : node_links_)
-            pack(one);
+        for (const auto &peer : node_links_)
+            pack(peer);
     }
-    void fetch(const link &one, int buffer = 0)
+    void fetch(const link &peer, int buffer = 0)
     {
-        std::memcpy(&part_.vector[one.with->first], one.theirs + buffer * one.their_words,
-                    one.with->received * sizeof(double));
+        std::memcpy(&part_.vector[peer.with->first], peer.base + buffer * peer.base_words,
+                    peer.with->received * sizeof(double));
     }
     void fetch()
     {
-        for (const auto &one : node_links_)
-            fetch(one);
+        for (const auto &peer : node_links_)
+            fetch(peer);
     }
     part &part_;
     const node &node_;
     persistent far_;
     std::vector<link> node_links_;
     MPI_Win data_;
-    double *mine_;
+    double *own_;
     int words_ = 0;
 };
 
@@ -165,8 +165,8 @@ class pscw : public shared_window
         : shared_window(of, on, 1), posted_(tuned ? MPI_MODE_NOPUT : 0)
     {
         std::vector<int> ranks;
-        for (const auto &one : node_links_)
-            ranks.push_back(one.rank);
+        for (const auto &peer : node_links_)
+            ranks.push_back(peer.rank);
         MPI_Group all;
         MPI_Comm_group(on.ranks, &all);
         MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &neighbours_);
@@ -213,10 +213,10 @@ class flag_window : public shared_window
     }
 
   protected:
-    void count_up(const link &one, int which)
+    void count_up(const link &peer, int which)
     {
         static constexpr std::int64_t once = 1;
-        MPI_Accumulate(&once, 1, MPI_INT64_T, one.rank, 2 * one.slot + which, 1, MPI_INT64_T,
+        MPI_Accumulate(&once, 1, MPI_INT64_T, peer.rank, 2 * peer.slot + which, 1, MPI_INT64_T,
                        MPI_SUM, flags_);
     }
     void look(std::size_t slot, int which, std::int64_t &seen)
@@ -248,10 +248,10 @@ class lock : public flag_window
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, node_.rank, 0, data_);
         pack();
         MPI_Win_unlock(node_.rank, data_);
-        for (const auto &one : node_links_) {
-            MPI_Win_lock(MPI_LOCK_SHARED, one.rank, 0, flags_);
-            count_up(one, 0);
-            MPI_Win_unlock(one.rank, flags_);
+        for (const auto &peer : node_links_) {
+            MPI_Win_lock(MPI_LOCK_SHARED, peer.rank, 0, flags_);
+            count_up(peer, 0);
+            MPI_Win_unlock(peer.rank, flags_);
         }
         for (std::size_t slot = 0; slot < node_links_.size(); slot++) {
             await(slot);
@@ -301,16 +301,16 @@ class lock_tuned : public flag_window
             pack(node_links_[slot], buffer);
         }
         MPI_Win_sync(data_);
-        for (const auto &one : node_links_)
-            count_up(one, 0);
+        for (const auto &peer : node_links_)
+            count_up(peer, 0);
         MPI_Win_flush_all(flags_);
         for (std::size_t slot = 0; slot < node_links_.size(); slot++) {
             await(slot, 0, update_);
             MPI_Win_sync(data_);
             fetch(node_links_[slot], buffer);
         }
-        for (const auto &one : node_links_)
-            count_up(one, 1);
+        for (const auto &peer : node_links_)
+            count_up(peer, 1);
         MPI_Win_flush_all(flags_);
         far_.end();
     }

@@ -142,51 +142,52 @@ static const struct operation operations[] = {
 
 /* ---- Measuring ---- */
 
-static void epoch(const struct operation *one, int target, long size, int slot)
+static void epoch(const struct operation *operation, int target, long size, int slot)
 {
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window.handle);
-    one->once(target, size, slot);
+    operation->once(target, size, slot);
     MPI_Win_unlock(target, window.handle);
 }
 
-static void iterate(const struct operation *one, long size)
+static void iterate(const struct operation *operation, long size)
 {
-    switch (one->shape) {
+    switch (operation->shape) {
     case SINGLE:
         if (rank == 0)
-            epoch(one, 1, size, 0);
+            epoch(operation, 1, size, 0);
         break;
     case BOTH_WAYS:
         if (rank < 2)
-            epoch(one, 1 - rank, size, 0);
+            epoch(operation, 1 - rank, size, 0);
         break;
     case TO_ALL:
         for (int target = 1; rank == 0 && target < ranks; target++)
-            epoch(one, target, size, 0);
+            epoch(operation, target, size, 0);
         break;
     case NEIGHBOURS: /* on both sides; with two ranks they are the same */
-        epoch(one, (rank + 1) % ranks, size, 0);
+        epoch(operation, (rank + 1) % ranks, size, 0);
         if (ranks > 2)
-            epoch(one, (rank + ranks - 1) % ranks, size, 1);
+            epoch(operation, (rank + ranks - 1) % ranks, size, 1);
         break;
     }
 }
 
-static int is_target(const struct operation *one)
+static int is_target(const struct operation *operation)
 {
-    return one->shape == NEIGHBOURS || (one->shape == BOTH_WAYS && rank < 2) ||
-           (one->shape == TO_ALL ? rank > 0 : one->shape == SINGLE && rank == 1);
+    return operation->shape == NEIGHBOURS || (operation->shape == BOTH_WAYS && rank < 2) ||
+           (operation->shape == TO_ALL ? rank > 0 : operation->shape == SINGLE && rank == 1);
 }
 
-static int is_origin(const struct operation *one)
+static int is_origin(const struct operation *operation)
 {
-    return one->shape == NEIGHBOURS || rank == 0 || (one->shape == BOTH_WAYS && rank == 1);
+    return operation->shape == NEIGHBOURS || rank == 0 ||
+           (operation->shape == BOTH_WAYS && rank == 1);
 }
 
-static void prepare(const struct operation *one, long size)
+static void prepare(const struct operation *operation, long size)
 {
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window.handle);
-    if (one->is_get)
+    if (operation->is_get)
         memcpy(window.base, origin, (size_t)size);
     else
         memset(window.base, 0, (size_t)window.bytes);
@@ -195,34 +196,34 @@ static void prepare(const struct operation *one, long size)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void check(const struct operation *one, long size, long done)
+static void check(const struct operation *operation, long size, long done)
 {
-    int is_asked = one->is_get ? is_origin(one) : is_target(one), is_right;
+    int is_asked = operation->is_get ? is_origin(operation) : is_target(operation), is_right;
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window.handle);
-    is_right = !is_asked || one->is_right(size, done);
+    is_right = !is_asked || operation->is_right(size, done);
     MPI_Win_unlock(rank, window.handle);
     if (!is_right)
-        fail("%s of %ld bytes left something else than what was sent", one->name, size);
+        fail("%s of %ld bytes left something else than what was sent", operation->name, size);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void measure(const struct operation *one, long size)
+static void measure(const struct operation *operation, long size)
 {
     long count = 256L * (1 << 20) / size;
     count = count > times ? times : count < 20 ? 20 : count;
-    prepare(one, size);
+    prepare(operation, size);
     for (int i = 0; i < WARM_UP; i++)
-        iterate(one, size);
+        iterate(operation, size);
     MPI_Barrier(MPI_COMM_WORLD);
     double start = MPI_Wtime(), time;
     for (long i = 0; i < count; i++)
-        iterate(one, size);
+        iterate(operation, size);
     time = longest(MPI_Wtime() - start) / (double)count;
-    check(one, size, count + WARM_UP);
+    check(operation, size, count + WARM_UP);
     if (rank == 0)
-        printf("%s %ld %.9f\n", one->name, size, time);
-    progress("rma: %s of %ld bytes is done", one->name, size);
+        printf("%s %ld %.9f\n", operation->name, size, time);
+    progress("rma: %s of %ld bytes is done", operation->name, size);
 }
 
 static int is_wanted(const char *name)

@@ -126,13 +126,14 @@ static void map_own_parts(struct state *state, long done)
 static void collect(const struct log *log, int rank, char *to, int *length)
 {
     *length = 0;
-    for (const struct segment *one = NULL; (one = log_next(log, one));) {
-        uint64_t bytes =
-            one->part == RESULT ? 0 : one->bucket_offsets[rank + 1] - one->bucket_offsets[rank];
+    for (const struct segment *segment = NULL; (segment = log_next(log, segment));) {
+        uint64_t bytes = segment->part == RESULT
+                             ? 0
+                             : segment->bucket_offsets[rank + 1] - segment->bucket_offsets[rank];
         if ((uint64_t)*length + bytes > INT_MAX)
             fail("more than 2 GiB of counts go to rank %d: use more ranks", rank);
         if (to)
-            memcpy(to + *length, (const char *)one + one->bucket_offsets[rank], bytes);
+            memcpy(to + *length, (const char *)segment + segment->bucket_offsets[rank], bytes);
         *length += (int)bytes;
     }
 }

@@ -24,11 +24,11 @@ static std::vector<int> sizes{64, 1024, 16384, 262144};
 
 // Our own barrier: where ranks share CPUs, a waiting rank must yield to the others, which not every
 // MPI's does.
-static std::optional<os::cluster_collectives<>> among;
+static std::optional<os::cluster_collectives<>> all_ranks;
 
 static double slowest(double seconds)
 {
-    return among->allreduce(seconds, os::maximum());
+    return all_ranks->allreduce(seconds, os::maximum());
 }
 
 static void print(const std::string &what, int x, double seconds)
@@ -54,20 +54,21 @@ template <class Call> static candidate timed(const char *name, Call call)
 }
 
 // The time per call of the slowest rank.
-template <class Barrier> static double time_of(const candidate &one, int count, Barrier &barrier)
+template <class Barrier>
+static double time_of(const candidate &operation, int count, Barrier &barrier)
 {
     for (int warm = 0; warm < 10; warm++)
         barrier();
-    double seconds = one.time(count);
+    double seconds = operation.time(count);
     barrier();
     return slowest(seconds) / count;
 }
 
 // The number of calls per batch: 3 to 100,000.
-template <class Barrier> static int calls_of(const candidate &one, Barrier &barrier)
+template <class Barrier> static int calls_per_batch(const candidate &operation, Barrier &barrier)
 {
-    double seconds = time_of(one, 3, barrier);
-    double count = batch_seconds / time_of(one, seconds > 1e-4 ? 10 : 100, barrier);
+    double seconds = time_of(operation, 3, barrier);
+    double count = batch_seconds / time_of(operation, seconds > 1e-4 ? 10 : 100, barrier);
     return count < 3 ? 3 : count > 100000 ? 100000 : int(count);
 }
 
@@ -76,8 +77,8 @@ static void interleave(const char *question, int x, Barrier barrier,
                        std::vector<candidate> &variants)
 {
     std::vector<int> counts;
-    for (auto &one : variants)
-        counts.push_back(calls_of(one, barrier));
+    for (auto &operation : variants)
+        counts.push_back(calls_per_batch(operation, barrier));
     for (int batch = 0; batch < batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++)
             print(std::string(question) + "/" + variants[i].name, x,
@@ -152,22 +153,22 @@ static void allreduces(const os::team &team)
 }
 
 // Several nodes: figures 18 to 21.
-static void across(bool with_barrier, bool with_allreduce)
+static void measure_nodes(bool with_barrier, bool with_allreduce)
 {
     double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    auto barrier = [] { among->barrier(); };
+    auto barrier = [] { all_ranks->barrier(); };
     std::vector<candidate> barriers{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
                                     timed("sync", barrier)};
-    std::vector<candidate> allreduces{mpi_allreduce(mine, expected), timed("sync", [=] {
-                                          check(among->allreduce(mine, std::plus<>()), expected);
-                                      })};
+    std::vector<candidate> allreduces{
+        mpi_allreduce(mine, expected),
+        timed("sync", [=] { check(all_ranks->allreduce(mine, std::plus<>()), expected); })};
     if (with_barrier)
         interleave("barrier", ranks, barrier, barriers);
     if (with_allreduce)
         interleave("allreduce", ranks, barrier, allreduces);
 }
 
-static void mismatch_after(const char *name, const std::function<void()> &barrier)
+static void measure_mismatch(const char *name, const std::function<void()> &barrier)
 {
     for (int i = 0; i < 100; i++)
         barrier();
@@ -182,9 +183,9 @@ static void mismatch(const os::team &team)
     os::barrier<> ours(team);
     os::punctual_barrier<> punctual(team);
     for (int batch = 0; batch < batches; batch++) {
-        mismatch_after("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
-        mismatch_after("sync", [&] { ours.wait(); });
-        mismatch_after("punctual", [&] { punctual.wait(); });
+        measure_mismatch("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
+        measure_mismatch("sync", [&] { ours.wait(); });
+        measure_mismatch("punctual", [&] { punctual.wait(); });
     }
 }
 
@@ -198,8 +199,8 @@ static float product(const std::vector<float> &a, const std::vector<float> &b)
     float sum = 0;
     for (; i < a.size(); i++)
         sum += a[i] * b[i];
-    for (float one : sums)
-        sum += one;
+    for (float operation : sums)
+        sum += operation;
     return sum;
 }
 
@@ -223,15 +224,15 @@ static void dots(const os::team &team)
     }
 }
 
-template <class Wanted> static void within(const os::team &team, Wanted wanted)
+template <class Wanted> static void measure_node(const os::team &team, Wanted is_chosen)
 {
-    if (wanted("barrier"))
+    if (is_chosen("barrier"))
         barriers(team);
-    if (wanted("allreduce"))
+    if (is_chosen("allreduce"))
         allreduces(team);
-    if (wanted("mismatch"))
+    if (is_chosen("mismatch"))
         mismatch(team);
-    if (wanted("dot"))
+    if (is_chosen("dot"))
         dots(team);
 }
 
@@ -250,18 +251,18 @@ static int run(int argc, char **argv)
             return 2;
     }
     os::cluster cluster(MPI_COMM_WORLD);
-    auto wanted = [&](const char *question) {
+    auto is_chosen = [&](const char *question) {
         bool found = optind == argc;
         for (int i = optind; i < argc; i++)
             found |= strcmp(argv[i], question) == 0;
         return found;
     };
-    among.emplace(cluster);
+    all_ranks.emplace(cluster);
     if (cluster.nodes() > 1)
-        across(wanted("barrier"), wanted("allreduce"));
+        measure_nodes(is_chosen("barrier"), is_chosen("allreduce"));
     else
-        within(cluster.node(), wanted);
-    among.reset();
+        measure_node(cluster.node(), is_chosen);
+    all_ranks.reset();
     return 0;
 }
 
