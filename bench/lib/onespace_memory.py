@@ -1,8 +1,8 @@
 """bench/lib/onespace_memory.py: the memory of the processes of a job, and jobs that stop at points to be measured.
 
-The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); each part of a file by
-the mapping with the largest share of it, because the Pss of a file depends on other programs that map it (such as the
-interpreter of the benchmark). Page tables are added. An address space counts once, however many tasks are in it. Host and
+The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); each part of a file
+by the mapping with the largest share of it, because the Pss of a file depends on other programs that map it (such as
+the interpreter of the benchmark). Page tables are added. An address space counts once, however many tasks are in it. Host and
 shims of onespace are included, the MPI's launcher and its daemons are not."""
 import ctypes
 import dataclasses
@@ -147,8 +147,8 @@ class Cost:
 
 
 def of_files(parts):
-    """KiB. Tasks map a library's whole extent, processes its segments: the larger of a part and the sum of those that it
-    overlaps counts."""
+    """KiB. Tasks map a library's whole extent, processes its segments: the larger of a part and the sum of those that
+    it overlaps counts."""
     tops = {}
     for (*file, start, end), kib in sorted(parts.items(), key=lambda item: item[0][2] - item[0][3]):
         top = next((top for top in tops.setdefault(tuple(file), []) if start < top["end"] and end > top["start"]), None)

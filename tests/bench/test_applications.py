@@ -1,5 +1,5 @@
-"""tests/bench/test_applications.py: bench/applications runs what is installed, compares the results, sees the memory of
-a job, and says what is missing. Nothing is held against a time, or against a target for memory."""
+"""tests/bench/test_applications.py: bench/applications runs the installed programs, compares their results, measures
+the memory of a job, and names missing packages. No test checks a time or a target for memory."""
 import json
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_applications_measures_with_equal_results(job, tmp_path, app):
     assert found[app.name, "copies", "tasks"][0] + found[app.name, "collectives", "tasks"][0] > 0  # they were tasks
 
 
-def test_applications_names_the_package_of_what_is_absent(job, tmp_path):
+def test_applications_names_missing_packages(job, tmp_path):
     """With a copy of the benchmark that looks for the programs elsewhere."""
     (tmp_path / "bench").mkdir()
     for name in ("lib", "p2p"):
@@ -76,7 +76,7 @@ def test_applications_packages_are_those_of_setup():
     assert not {name for app in programs.PROGRAMS for name in app.packages.split()} - set(installed)
 
 
-def test_applications_results_are_the_last_that_are_said(tmp_path):
+def test_applications_results_are_the_last_ones_printed(tmp_path):
     espresso = next(app for app in programs.PROGRAMS if app.name == "Quantum ESPRESSO")
     text = "     total energy              =     -63.0 Ry\n!    total energy              =     -63.13847043 Ry\n"
     assert espresso.results(text, tmp_path) == {"energy": -63.13847043}
@@ -149,7 +149,7 @@ def test_memory_ignores_processes_of_others():
     assert peak_of([[sys.executable, "-c", HOLDER.format(size=MIB)]], marked=False) == 0
 
 
-def test_memory_of_a_job_says_when_it_cannot_tell(monkeypatch):
+def test_memory_of_a_job_fails_without_kcmp(monkeypatch):
     monkeypatch.setitem(onespace_memory.KCMP, onespace_memory.platform.machine(), 10 ** 6)  # no such system call
     with pytest.raises(ob.Failure, match="cannot tell which processes share their memory: kcmp"):
         onespace_memory.same_memory(os.getpid(), os.getppid())

@@ -1,5 +1,5 @@
 """tests/bench/test_bench.py: the benchmarks and the demonstration run and report in the promised format.
-Nothing here is held against a time."""
+No test checks a time."""
 import ctypes.util
 import importlib.util
 import json
@@ -22,11 +22,11 @@ jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not
 
 BENCH = ROOT / "bench"
 SCHEMA = json.loads((BENCH / "schema.json").read_text())
-# As little as gives every figure.
+# The shortest run that gives every figure.
 SHORT = ["--repeats", "2", "--batches", "1", "--batch-ms", "0.2"]
 
-# A library between p2p and MPI that damages what arrives. It adds, since a bit that is turned twice on the
-# way to and fro is right again.
+# A library between p2p and MPI that damages received data. It adds, because a bit that is flipped twice, on the
+# way there and back, is right again.
 FAULTY_MPI = """
 #include <mpi.h>
 static void damage(void *buffer, int count)
@@ -67,7 +67,7 @@ def worker_dies(guests):
 
 @pytest.fixture
 def bench(job, tmp_path):
-    """Runs a benchmark with its results in a directory of the test; gives them, checked against the schema."""
+    """Runs a benchmark with its results in a directory of the test: {name: series}, checked against the schema."""
     def run(question, *options, timeout=180):
         result = job.run([BENCH / question / "run", "--json", "--results", tmp_path, *options],
                          env={"ONESPACE_BIN": ONESPACE}, timeout=timeout)
@@ -181,7 +181,7 @@ def scale(job, directory, *options, before=(), **env):
     return result, {tuple(one["name"].split("/")[1:]): one for one in data["series"]}
 
 
-def test_scale_counts_a_job_of_ranks_and_says_what_does_not_fit(job, tmp_path):
+def test_scale_counts_a_job_and_reports_ranks_that_do_not_fit(job, tmp_path):
     result, found = scale(job, tmp_path, "--ranks", "2,3,9000000", "--no-plot")
     assert result.code == 0, result
     for way in ("processes", "tasks"):
@@ -209,7 +209,7 @@ def test_scale_counts_a_job_of_ranks_and_says_what_does_not_fit(job, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
-def test_scale_tells_what_shared_mappings_save(job, tmp_path, mpi):
+def test_scale_measures_what_shared_mappings_save(job, tmp_path, mpi):
     ranks = 8
     result, found = scale(job, tmp_path, "--mpi", need(mpi), "--ranks", str(ranks), "--own-mappings", "--no-plot")
     assert result.code == 0 and "tasks, own mappings" in result.out, result
@@ -240,7 +240,7 @@ def test_scale_goes_on_when_tasks_fail(job, tmp_path):
     assert {way for _, way in found} == {"processes"} and found["start", "processes"]["x"] == [2, 3]
 
 
-def test_scale_says_that_descriptors_are_too_few(job, tmp_path):
+def test_scale_reports_too_few_descriptors(job, tmp_path):
     result, _ = scale(job, tmp_path, "--ranks", "30", before=("prlimit", "--nofile=100"))
     assert result.code == 1 and "nothing was measured" in result.err, result
     assert "30 processes of openmpi: their launcher opens about 136 descriptors, and `ulimit -n` is 100" in result.err
@@ -308,7 +308,7 @@ def test_strided_faults_in_processes_and_not_in_tasks(bench):
 @pytest.mark.long
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_windows_counts_fewer_faults_in_tasks(bench, mpi):
-    """In memory that a rank has written, its neighbours fault as processes, and not as tasks."""
+    """Neighbours of a rank fault in memory that it has written as processes, but not as tasks."""
     found = bench("windows", "--mpi", need(mpi), "--sizes", "8,65536", "--windows", "3", "--ranks", "2",
                   "--edge", "2048", "--iterations", "3", "--repeats", "2", "--no-plot")
     for variant in ("processes", "tasks"):
@@ -632,7 +632,7 @@ def test_configurations_measures_each_and_counts_attaches(bench):
 
 
 @pytest.mark.long
-def test_run_all_runs_each_and_says_how_far_it_is(job, tmp_path):
+def test_run_all_runs_each_and_reports_progress(job, tmp_path):
     need_two_cpus()
     result = job.run([BENCH / "run-all", "--quick", "--only", "pagetables,strided", "--repeats", "1", "--no-plot",
                       "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
@@ -688,7 +688,7 @@ def test_interleaving_gives_each_repeat_one_sample_per_variant():
     assert order == list("ababab") and samples == {"a": {8: [1, 3, 5]}, "b": {8: [2, 4, 6]}}
 
 
-def test_p2p_says_before_how_long_it_takes(job, tmp_path):
+def test_p2p_estimates_its_duration(job, tmp_path):
     mpi = MPIS["mpich"].needed()
     done = job.run([BENCH / "p2p/run", "--mpi", mpi.name, "--sizes", "8", "--operations", "sendrecv", "--repeats", "2",
                     "--batches", "1", "--batch-ms", "1", "--no-plot", "--results", tmp_path],
@@ -699,7 +699,7 @@ def test_p2p_says_before_how_long_it_takes(job, tmp_path):
 
 
 @pytest.mark.long
-def test_run_all_takes_what_it_started_with_it(job, tmp_path):
+def test_run_all_terminates_what_it_started(job, tmp_path):
     command = job.start(["sh", "-c", 'exec "$0" --only pagetables --results "$TMPDIR" 2>&1', BENCH / "run-all"],
                         env={"ONESPACE_BIN": ONESPACE, "TMPDIR": str(tmp_path)}, timeout=180)
     command.wait_for("repeat 2 of")
@@ -710,7 +710,7 @@ def test_run_all_takes_what_it_started_with_it(job, tmp_path):
     assert result.code == 128 + signal.SIGTERM and not os.listdir(tmp_path), result
 
 
-def test_run_all_says_which_benchmark_failed(job, tmp_path):
+def test_run_all_names_the_benchmark_that_failed(job, tmp_path):
     result = job.run([BENCH / "run-all", "--only", "pagetables", "--results", tmp_path],
                      env={"ONESPACE_BIN": tmp_path / "absent"})
     assert result.code == 1 and "bench/pagetables: FAILED with 1" in result.err, result
@@ -798,13 +798,13 @@ def test_bench_command_prints_the_table(job, tmp_path):
     assert any(line.startswith("4 MiB") for line in result.out.splitlines())
 
 
-def test_bench_command_says_that_mpicc_is_missing(job, tmp_path):
+def test_bench_command_reports_that_mpicc_is_missing(job, tmp_path):
     (tmp_path / "python3").symlink_to(shutil.which("python3"))
     result = job.run([ONESPACE, "bench"], env={"PATH": str(tmp_path)})
     assert result.code == 1 and "no mpicc along PATH" in result.err, result
 
 
-def test_bench_command_says_that_python_is_missing(job, tmp_path):
+def test_bench_command_reports_that_python_is_missing(job, tmp_path):
     hide = "mount --bind /dev/null /usr/bin/python3"
     if job.run(["unshare", "-rm", "sh", "-c", hide]).code != 0:
         pytest.skip("user namespaces, to hide python3 in, are not to be had")

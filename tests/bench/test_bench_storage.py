@@ -1,5 +1,5 @@
-"""tests/bench/test_bench_storage.py: the benchmarks of windows on storage run, report, and notice what is wrong.
-Nothing here is held against a time."""
+"""tests/bench/test_bench_storage.py: the benchmarks of windows on storage run, report, and detect wrong results.
+No test checks a time."""
 import collections
 import contextlib
 import os
@@ -31,7 +31,7 @@ QUESTIONS = [pytest.param(name, marks=[pytest.mark.long] if name in ("hacc", "ma
 SOURCES = {"dht": ["dht.c", "words.c", "window.c"], "rma": ["rma.c", "window.c"],
            "mapreduce": ["mapreduce.c", "one_sided.c", "two_sided.c", "log.c", "words.c", "window.c"]}
 
-# What is put arrives with another last byte.
+# Changes the last byte of put data.
 FAULTY_PUT = """
 #include <mpi.h>
 #include <string.h>
@@ -80,8 +80,8 @@ def plain_count(text):
     return b"".join(b"%d %s\n" % (counts[word], word) for word in sorted(counts))
 
 
-def some_text(path, size=200_000):
-    """With what is hard about words: longer than a part, at the seams, other alphabets."""
+def difficult_text(path, size=200_000):
+    """A text with difficult words: longer than a part, across the end of a part, in other alphabets."""
     line = "A word, CAPITALS; naïve café - don't 42 " + "x" * 300 + " end.\n"
     text = (line * (size // len(line))).encode() + b"y" * 70_000 + b" last"
     path.write_bytes(text)
@@ -142,13 +142,13 @@ def test_storage_benchmark_refuses_an_unknown_setting(job):
     assert result.code == 1 and "settings of rma are sizes, times" in result.err, result
 
 
-def test_storage_benchmark_says_what_happened_when_the_layer_is_missing(job, tmp_path):
+def test_storage_benchmark_reports_a_missing_layer(job, tmp_path):
     result = job.run([STORAGE / "run", *tiny("rma", need("mpich"), "--places", "disk", "--disk", tmp_path, "--results",
                                              tmp_path)], env={"ONESPACE_BIN": "/bin/true"}, timeout=60)
     assert result.code == 1 and "libonespace-mpi-mpich.so is not in" in result.err, result
 
 
-# ---- What they are built of ----
+# ---- Parts of the benchmarks ----
 
 def test_storage_memory_limit_ends_what_exceeds_it(job):
     try:
@@ -188,7 +188,7 @@ def test_storage_rma_notices_what_arrives_wrong(job, program, tmp_path):
 @pytest.mark.parametrize("words", [[], ["-w", "mmap", "-c"], ["-m", "two"], ["-m", "two", "-c"],
                                    ["-m", "two", "-c", "-i"]], ids=" ".join)
 def test_storage_mapreduce_counts_as_a_plain_count_does(job, program, tmp_path, words):
-    text, output = some_text(tmp_path / "text"), tmp_path / "output"
+    text, output = difficult_text(tmp_path / "text"), tmp_path / "output"
     result = job.run([*program("mapreduce"), *words, "-f", tmp_path / "log", "-s", "7001", "-o", output,
                       tmp_path / "text"])
     assert result.code == 0 and output.read_bytes() == plain_count(text), result
@@ -197,7 +197,7 @@ def test_storage_mapreduce_counts_as_a_plain_count_does(job, program, tmp_path, 
 @pytest.mark.long
 @pytest.mark.parametrize("words", [["-w", "mmap"], ["-m", "two", "-i"]], ids=["one-sided", "two-sided"])
 def test_storage_mapreduce_goes_on_from_its_checkpoints(job, program, tmp_path, words):
-    text, output = some_text(tmp_path / "text", 4_000_000), tmp_path / "output"
+    text, output = difficult_text(tmp_path / "text", 4_000_000), tmp_path / "output"
     arguments = [*program("mapreduce"), *words, "-c", "-k", "-v", "-f", tmp_path / "log", "-s", "64K", "-o", output,
                  tmp_path / "text"]
     command = job.start(arguments)
@@ -216,7 +216,7 @@ def test_storage_mapreduce_goes_on_from_its_checkpoints(job, program, tmp_path, 
 
 @pytest.mark.long
 def test_storage_dht_knows_the_words_of_a_text(job, program, tmp_path):
-    text = some_text(tmp_path / "text", 1000)  # two parts
+    text = difficult_text(tmp_path / "text", 1000)  # two parts
     words = set(re.findall(rb"[a-z0-9\x80-\xff]+", text.lower()))
     table = [*program("dht"), "-w", "mmap", "-k", "-f", tmp_path / "table", "-s", "1K"]
     first = job.run([*table, "-t", tmp_path / "text", "-q", "capitals", "-q", "zebra"])

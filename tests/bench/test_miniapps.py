@@ -1,4 +1,4 @@
-"""tests/bench/test_miniapps.py: what bench/miniapps counts, and what it says when it cannot measure. The applications
+"""tests/bench/test_miniapps.py: the counts of bench/miniapps, and its messages when it cannot measure. The applications
 themselves are the user's checkouts (ONESPACE_MINIAPPS)."""
 import json
 import os
@@ -69,7 +69,7 @@ def test_counter_counts_faults_and_page_tables(counted, way):
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
-def test_counter_says_that_it_cannot_write(counted, mpi):
+def test_counter_reports_that_it_cannot_write(counted, mpi):
     result = counted(mpi, "processes", directory="/absent")
     assert result.code == 1, result
     for rank in range(2):
@@ -82,7 +82,7 @@ def miniapps(job, directory, *options):
                    env={"ONESPACE_BIN": ONESPACE}, timeout=110)
 
 
-def test_miniapps_says_where_checkouts_are_wanted(job, tmp_path):
+def test_miniapps_asks_for_checkouts(job, tmp_path):
     result = miniapps(job, tmp_path)
     assert result.code == 1 and "--apps" in result.err and all(name in result.err for name in NAMES), result
 
@@ -92,7 +92,7 @@ def test_miniapps_names_each_checkout_that_is_absent(job, tmp_path):
     assert result.code == 1 and all(f"no checkout {tmp_path}/{name}" in result.err for name in NAMES), result
 
 
-def test_miniapps_skips_what_cannot_be_compiled(job, tmp_path):
+def test_miniapps_skips_uncompilable_checkouts(job, tmp_path):
     (tmp_path / "mpiGraph").mkdir()
     (tmp_path / "mpiGraph/mpiGraph.c").write_text("#error this is no program\n")
     result = miniapps(job, tmp_path, "--apps", tmp_path, "--mpi", need("mpich"), "--only", "mpiGraph,HPCCG")
@@ -129,7 +129,7 @@ def test_miniapps_measures_a_checkout(job, tmp_path, name="mpiGraph"):
     assert found[f"mpich/copies/{name}/tasks"] > 0  # the counted ranks were tasks
 
 
-def test_miniapps_says_how_to_get_an_mpi_with_xpmem(job, tmp_path):
+def test_miniapps_names_how_to_build_an_mpi_with_xpmem(job, tmp_path):
     (tmp_path / "mpiGraph").mkdir()
     (tmp_path / "mpiGraph/mpiGraph.c").write_text("")
     words = ["--apps", tmp_path, "--only", "mpiGraph", "--mpi"]
