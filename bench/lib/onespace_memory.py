@@ -2,8 +2,8 @@
 
 The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); each part of a file
 by the mapping with the largest share of it, because the Pss of a file depends on other programs that map it (such as
-the interpreter of the benchmark). Page tables are added. An address space counts once, however many tasks are in it. Host and
-shims of onespace are included, the MPI's launcher and its daemons are not."""
+the interpreter of the benchmark). Page tables are added. An address space counts once, however many tasks are in it.
+Host and shims of onespace are included, the MPI's launcher and its daemons are not."""
 import ctypes
 import dataclasses
 import errno
