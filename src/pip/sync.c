@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/spin.h"
 #include "state.h"
 
 enum { SPINS = 1000, OWNER_CHECK_MS = 100 };

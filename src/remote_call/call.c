@@ -2,7 +2,7 @@
  *
  * A call finds the callee's context: the one that waits further up in this thread, if the callee is
  * among the callers, else a donor (remote_call.h), which holds the callee's memory. It announces
- * the call to that context and switches to it (arch/call.h).
+ * the call to that context and switches to it (arch/remote_call.h).
  *
  * All resources are taken in the name of the member that owns the kernel thread: it lives as long
  * as the thread runs, while the member whose function makes the call may end during the call. */
@@ -18,7 +18,6 @@
 
 #include "base/futex.h"
 #include "base/raw.h"
-#include "base/signals.h"
 #include "remote_call/remote_call.h"
 #include "space/member.h"
 
@@ -66,9 +65,10 @@ static int check_table_version(struct space *space)
 {
     struct shared_header *header = &call_table()->header;
     struct shared_header own = shared_header_of(CALL_MAGIC, sizeof(struct call_table));
-    if (shared_claim(header, &own))
+    if (shared_header_claim(header, &own))
         return 0;
-    shared_tell("table of donors", header, space->library, &own, "this program's libonespace");
+    shared_header_report("table of donors", header, space->library, &own,
+                         "this program's libonespace");
     return call_fail(-EPROTO, "the space's calls are of another version of onespace: install one "
                               "version for all programs");
 }
@@ -433,12 +433,12 @@ static void fill_frame(struct call_frame *frame, const struct sides *sides, uint
     frame->arch.own_pointer = arch_thread_pointer();
     frame->arch.function = function;
     frame->arch.arguments = arguments;
-    frame->arch.leave = arch_call_leave;
+    frame->arch.leave = arch_remote_call_leave;
     frame->arch.armed = 0;
     frame->prev = thread->current;
     frame->caller_donor = thread->donor;
     frame->caller_current = &thread->current;
-    frame->caller_boundary = (uintptr_t)arch_call_boundary;
+    frame->caller_boundary = (uintptr_t)arch_remote_call_boundary;
     frame->caller = atomic_load_explicit(&sides->self->id, memory_order_relaxed);
     frame->callee = sides->id;
     frame->native = (int32_t)slot_index(sides->space, sides->native);
@@ -493,7 +493,7 @@ static long switch_context(struct call_frame *frame, const struct sides *sides)
         mask = signals_set_mask(~signal_bit(CALL_SIGNAL));
     frame->outer = *frame->callee_current;
     *frame->callee_current = frame;
-    long status = arch_call_switch(&frame->arch);
+    long status = arch_remote_call_switch(&frame->arch);
     *frame->callee_current = frame->outer;
     if (sides->blocks_signals)
         signals_set_mask(mask);

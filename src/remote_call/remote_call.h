@@ -41,7 +41,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "arch/call.h"
+#include "arch/remote_call.h"
 #include "base/shared_header.h"
 #include "space/layout.h"
 #include "space/registry.h"
@@ -71,7 +71,7 @@ struct call_donor {
     /* Written by the donor before it becomes IDLE. */
     uintptr_t pointer;          /* its thread pointer */
     uintptr_t stack;            /* where the frames of calls begin */
-    uintptr_t boundary;         /* arch_call_boundary of its program */
+    uintptr_t boundary;         /* arch_remote_call_boundary of its program */
     uintptr_t current;          /* address of its struct call_frame *, which is NULL unless LENT */
     uintptr_t borrower_pointer; /* thread pointer of the caller's kernel thread; by the caller */
     _Atomic uint32_t wake;      /* futex the donor sleeps on; donor_discard bumps it */
@@ -135,7 +135,7 @@ void donor_discard(struct call_donor *donor, enum donor_state state);
 /* A call that has not returned. It lies on the caller's stack. The callee's copy of the library,
  * the caller's signal handlers and nested calls of the same thread use it. */
 struct call_frame {
-    struct arch_call_frame arch;        /* first: arch.leave gets its address */
+    struct arch_remote_call_frame arch; /* first: arch.leave gets its address */
     struct call_frame *prev;            /* the call that the caller's context runs, or NULL */
     struct call_frame *outer;           /* the call that the callee's context ran before, or NULL */
     struct call_donor *donor;           /* the callee's context; NULL: the thread's own */

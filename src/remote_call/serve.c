@@ -16,7 +16,6 @@
 
 #include "arch/constants.h"
 #include "base/futex.h"
-#include "base/spin.h"
 #include "remote_call/remote_call.h"
 #include "space/member.h"
 
@@ -58,7 +57,7 @@ static void *donor_main(void *argument)
     thread->donor = donor;
     donor->pointer = arch_thread_pointer();
     donor->stack = ((uintptr_t)__builtin_frame_address(0) - DONOR_GAP_BYTES) & -(uintptr_t)16;
-    donor->boundary = (uintptr_t)arch_call_boundary;
+    donor->boundary = (uintptr_t)arch_remote_call_boundary;
     donor->current = (uintptr_t)&thread->current;
     atomic_store(&donor->state, DONOR_IDLE);
     futex_bump(&donor_member(donor)->ready);

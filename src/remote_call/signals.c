@@ -22,14 +22,13 @@
 #include <ucontext.h>
 
 #include "arch/constants.h"
-#include "arch/context.h"
-#include "arch/entry.h"
+#include "arch/registers.h"
+#include "arch/syscall.h"
 #include "base/raw.h"
-#include "base/signals.h"
 #include "space/locks.h"
 
 /* The program's handlers, by signal; interposed sigaction updates them, too. */
-static _Atomic uintptr_t handlers[SIGNALS + 1];
+static _Atomic uintptr_t handlers[SIGNAL_MAX + 1];
 /* The process's own handler of CALL_SIGNAL: glibc's, for setuid and similar calls. */
 static _Atomic uintptr_t next_handler;
 static struct space_slot *own_slot; /* set before any handler is installed */
@@ -116,7 +115,7 @@ HANDLER static int on_fault(int signal, void *information, void *context, uintpt
     return donor != NULL;
 }
 
-/* Makes the thread continue in arch_call_leave, as if the function had called it. */
+/* Makes the thread continue in arch_remote_call_leave, as if the function had called it. */
 static void abort_call(struct call_frame *frame, void *context)
 {
     arch_continue_in(context, (uintptr_t)frame->arch.leave, frame->arch.own_stack, (uintptr_t)frame,
@@ -168,7 +167,7 @@ static int keeps_handler(int signal)
 /* Installs on_signal in front of all handlers of the program. */
 static void wrap_handlers(void)
 {
-    for (int signal = 1; signal <= SIGNALS; signal++) {
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
         struct space_sigaction action;
         if (keeps_handler(signal) ||
             raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) != 0 ||

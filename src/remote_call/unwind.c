@@ -1,4 +1,4 @@
-/* src/remote_call/unwind.c: unwinding that reaches the boundary of a call (arch/call.h).
+/* src/remote_call/unwind.c: unwinding that reaches the boundary of a call (arch/remote_call.h).
  *
  * Runs in the callee's context, in its own copy of the library. It catches an exception as a C++
  * handler does, so that the exception is destroyed and the callee's C++ library counts its
@@ -72,5 +72,5 @@ static void on_unwound(int forced, uint64_t class, void *exception)
 
 void unwind_install_handler(void)
 {
-    arch_call_unwound = on_unwound;
+    arch_remote_call_unwound = on_unwound;
 }

@@ -21,9 +21,9 @@ enum { SPACE_FILES = 256, SPACE_FILE_PATCH_SITES = 96, SPACE_CPUIDS = 96 };
 /* The patch sites of a file that was mapped executable. FILLING entries whose filler died stay
  * unused; readers skip what is not READY. */
 struct space_patch_site {
-    uint32_t at;          /* offset from the start of the mapping */
-    uint16_t nr;          /* system call number, or SPACE_PATCH_SITE_CPUID */
-    uint8_t length, lead; /* as arch_next_patch_site found them */
+    uint32_t at;               /* offset from the start of the mapping */
+    uint16_t nr;               /* system call number, or SPACE_PATCH_SITE_CPUID */
+    uint8_t length, displaced; /* as arch_next_patch_site found them */
 };
 #define SPACE_PATCH_SITE_CPUID 0xffffu
 /* What the CPU answers to cpuid; `state` as in struct space_file. */
