@@ -50,7 +50,7 @@ enum {
     CALL_DONORS = 64, /* per member: concurrent calls into it */
     CALL_DETAIL = 96,
     CALL_SIGNAL = 33, /* Reserved by glibc, so no program blocks it. Also ends threads of tasks in
-                         thread mode (interpose/thread_mode.h), which make no calls. */
+                         thread mode (interpose/interpose.h), which make no calls. */
 };
 
 /* ---- The table of donors ---- */
