@@ -163,7 +163,7 @@ static void note_program(struct verdict *verdict)
     const char *name = base_name(verdict->program.path);
     if (strcmp(name, "java") == 0)
         add_note(verdict, "the Java VM works as a task, several at once too");
-    if (verdict->program.stands_in_for[0])
+    if (verdict->program.requested_path[0])
         add_note(verdict, "is non-PIE: the task runs the same Python from its library %s",
                  verdict->program.argv[1]);
     if (verdict->program.info.executable_stack)

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "arch/constants.h"
-#include "arch/elf.h"
 #include "cmd/core/core.h"
 
 enum { BUFFER = 1 << 20 };

@@ -104,7 +104,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
     if (status < 0)
         return 0;
     mpiexec_name_command(found.argv[0], library->command);
-    if (!found.stands_in_for[0] && found.interpreter_path[0])
+    if (!found.requested_path[0] && found.interpreter_path[0])
         ask_linker(&found, library);
     elf_program_free(&found);
     return 0;

@@ -19,7 +19,7 @@
 #include "cmd/ps/access.h"
 #include "cmd/ps/channels.h"
 #include "base/futex.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "space/shared_mappings.h"
 #include "space/registry.h"
 #include "space/member.h"
@@ -105,8 +105,8 @@ static int is_ours(struct reading *reading)
         return 1;
     if (head->header.magic == 0) /* about to be filled */
         return 0;
-    shared_describe(found, &head->header);
-    shared_describe(known, &own);
+    shared_header_describe(found, &head->header);
+    shared_header_describe(known, &own);
     snprintf(reading->space->problem, sizeof(reading->space->problem),
              "it was made by another version of onespace (%.255s, whose registry is of %s; this "
              "command knows %s): use the `onespace ps` of that version",
@@ -135,9 +135,9 @@ static int process_here(const struct reading *reading, int inner_pid, int has_le
 /* CPU time and, if wanted, seconds since the start. */
 static void read_times(int pid, double *cpu_seconds, double *seconds)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     struct timespec up;
-    if (process_read(pid, &stat) < 0)
+    if (proc_read_stat(pid, &stat) < 0)
         return;
     double ticks = (double)sysconf(_SC_CLK_TCK);
     *cpu_seconds = (double)(stat.user_ticks + stat.system_ticks) / ticks;

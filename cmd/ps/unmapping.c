@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/numbers.h"
+#include "base/proc.h"
 #include "cmd/lib/output.h"
 #include "cmd/ps/show.h"
 
@@ -66,7 +66,7 @@ static int has_userfaultfd(int pid)
     struct descriptor_search search = {.process = pid};
     char path[32];
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    (void)numbers_each(path, note_descriptor, &search);
+    (void)proc_each_number(path, note_descriptor, &search);
     return search.found;
 }
 
@@ -76,7 +76,7 @@ static void find_place(const struct ps_space *space, struct thread_search *searc
     *search = (struct thread_search){.process = space->reaper_pid};
     snprintf(path, sizeof(path), "/proc/%d/task", search->process);
     if (search->process > 0)
-        (void)numbers_each(path, note_thread, search);
+        (void)proc_each_number(path, note_thread, search);
 }
 
 void unmapping_print(FILE *out, unsigned width, const struct ps_space *space)

@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/descriptors.h"
+#include "base/raw.h"
 #include "host/room/oom.h"
 
 enum { LOOK_MS = 1000 };
@@ -38,7 +38,7 @@ static void become_observer(int from)
     prctl(PR_SET_NAME, "onespace-watch");
     dup2(from, 0);
     dup2(2, 1);
-    descriptors_close(3, ~0u);
+    descriptors_close_range(3, ~0u);
 }
 
 void observer_start(void)

@@ -33,9 +33,9 @@ static void python_words(const struct run_segment *segment, char words[WORDS])
     if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
         0)
         return; /* the spawn will say why */
-    if (program.stands_in_for[0])
+    if (program.requested_path[0])
         snprintf(words, WORDS, "; %s is non-PIE: its tasks run the same Python from %s",
-                 program.stands_in_for, program.argv[1]);
+                 program.requested_path, program.argv[1]);
     elf_program_free(&program);
 }
 

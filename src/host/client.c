@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/proc.h"
 #include "host/hydra_status.h"
 #include "host/job/departure.h"
 #include "host/peer.h"
@@ -41,12 +41,12 @@ static void abandon(struct client *client)
 static void pass_signal_on(const struct client *client, const struct protocol_signal *received)
 {
     union sigval value = {.sival_ptr = (void *)(uintptr_t)received->value};
-    struct process_stat stat;
+    struct proc_stat stat;
     if (!received->is_queued) {
         /* as terminals and launchers do */
         if (peer_signal_group(client->pid, client->start_ticks, received->number) != 0)
             (void)!onespace_kill(client->task, received->number);
-    } else if (process_read(client->pid, &stat) == 0 && stat.start_ticks == client->start_ticks) {
+    } else if (proc_read_stat(client->pid, &stat) == 0 && stat.start_ticks == client->start_ticks) {
         sigqueue(client->pid, received->number, value);
     }
 }

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/descriptors.h"
+#include "base/raw.h"
 #include "host/peer.h"
 #include "host/protocol.h"
 #include "host/runtime_dir.h"
@@ -119,7 +119,7 @@ static int set_descriptors(const struct plan *plan)
         dup2(file, 2);
     dup2(listener, HOST_LISTENER);
     dup3(report, HOST_REPORT, O_CLOEXEC);
-    descriptors_close(HOST_REPORT + 1, ~0u);
+    descriptors_close_range(HOST_REPORT + 1, ~0u);
     return 0;
 }
 

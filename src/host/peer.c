@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/proc.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -16,8 +16,8 @@
 /* 0: there is no such process. */
 static uint64_t start_of(int pid)
 {
-    struct process_stat stat;
-    int is_there = pid > 0 && process_read(pid, &stat) == 0 && stat.state != 'Z';
+    struct proc_stat stat;
+    int is_there = pid > 0 && proc_read_stat(pid, &stat) == 0 && stat.state != 'Z';
     return is_there ? stat.start_ticks : 0;
 }
 
@@ -54,12 +54,12 @@ int peer_confirm(int socket, const struct peer *peer)
 
 int peer_signal_group(int leader, uint64_t start_ticks, int signal)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     if (leader <= 0)
         return -ESRCH;
     /* The kernel gives nobody the number of a group that has members. So if no process has it, the
      * group is the leader's, or is empty. */
-    long result = process_read(leader, &stat);
+    long result = proc_read_stat(leader, &stat);
     if (result == 0 && stat.start_ticks != start_ticks)
         return -ESRCH;
     if (result < 0 && result != -ENOENT && result != -ESRCH)

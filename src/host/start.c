@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "host/job/oversubscribed.h"
 #include "host/protocol.h"
 #include "host/room/room.h"
@@ -68,10 +68,10 @@ static void warn_of_other_launcher(const struct client *client, struct protocol_
 static void adopt(struct host *host, const struct job *job, struct client *client, int id,
                   struct protocol_reply *reply)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     reply->status.id = client->task = id;
     reply->status.pid = client->pid = onespace_pid(id);
-    client->start_ticks = process_read(client->pid, &stat) == 0 ? stat.start_ticks : 0;
+    client->start_ticks = proc_read_stat(client->pid, &stat) == 0 ? stat.start_ticks : 0;
     snprintf(client->program, sizeof(client->program), "%s", job->argv[0]);
     warn_of_other_launcher(client, reply);
     oversubscribed_add(job->change.wants.cpus, job->change.wants.cpus_size);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "base/process.h"
+#include "base/proc.h"
 
 static const struct {
     const char *variable, *kind;
@@ -42,11 +42,11 @@ static int is_daemon(const char *name)
 }
 
 /* The nearest ancestor that is a launcher's daemon: its pid, or 0. */
-static int find_daemon(struct process_stat *found)
+static int find_daemon(struct proc_stat *found)
 {
     int pid = getppid();
     for (int depth = 0; pid > 1 && depth < 64; depth++) {
-        if (process_read(pid, found) != 0)
+        if (proc_read_stat(pid, found) != 0)
             return 0;
         if (is_daemon(found->name))
             return pid;
@@ -136,7 +136,7 @@ static void add_namespace(struct launcher *launcher, const char *job)
 
 static void name_space(struct launcher *launcher)
 {
-    struct process_stat daemon;
+    struct proc_stat daemon;
     const char *job;
     launcher->daemon = find_daemon(&daemon);
     if (launcher->daemon) {
@@ -151,7 +151,7 @@ static void name_space(struct launcher *launcher)
     } else if ((job = getenv("SLURM_JOB_ID"))) {
         name_from_text(launcher, "slurm", job, getenv("SLURM_STEP_ID"));
         snprintf(launcher->found_by, sizeof(launcher->found_by), "SLURM_JOB_ID and SLURM_STEP_ID");
-    } else if (process_read(getppid(), &daemon) == 0) {
+    } else if (proc_read_stat(getppid(), &daemon) == 0) {
         snprintf(launcher->space, sizeof(launcher->space), "parent-%d-%" PRIu64, getppid(),
                  daemon.start_ticks);
         snprintf(launcher->found_by, sizeof(launcher->found_by), "parent %s (pid %d)", daemon.name,

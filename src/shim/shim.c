@@ -79,7 +79,7 @@ static void tell_next_host(const struct shim_job *job)
             continue;
         setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
-        if (result == 0 && shared_matches(&greeting.header, &own) &&
+        if (result == 0 && shared_header_matches(&greeting.header, &own) &&
             request_send_absence(socket, job, PROTOCOL_LOST, "") == 0)
             (void)protocol_receive(socket, &reply, sizeof(reply)); /* so that it is read */
         close(socket);
@@ -284,7 +284,7 @@ static int find_host(const struct shim_job *job)
         if (socket < 0)
             return -complain_for_all(job, message);
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
-        int is_alike = result == 0 && shared_matches(&greeting.header, &own);
+        int is_alike = result == 0 && shared_header_matches(&greeting.header, &own);
         if (is_alike && identity_check_host(socket, &greeting.told, is_undumpable, message,
                                             sizeof(message)) < 0)
             return decline(job, socket, message);
@@ -294,8 +294,8 @@ static int find_host(const struct shim_job *job)
         }
         close(socket);
         if (result == 0) {
-            shared_tell("host's protocol", &greeting.header, greeting.file, &own,
-                        "this `onespace run`");
+            shared_header_report("host's protocol", &greeting.header, greeting.file, &own,
+                                 "this `onespace run`");
             return -126;
         }
     }

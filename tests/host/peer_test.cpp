@@ -14,7 +14,7 @@
 #include <functional>
 
 extern "C" {
-#include "base/process.h"
+#include "base/proc.h"
 #include "host/peer.h"
 }
 
@@ -128,7 +128,7 @@ TEST_P(Peer, that_began_at_another_time_is_another)
 TEST(peer_groups, signal_reaches_the_group_of_that_process_only)
 {
     int status = 0;
-    process_stat stat = {};
+    proc_stat stat = {};
     pid_t child = fork();
     if (child == 0) {
         setpgid(0, 0);
@@ -136,7 +136,7 @@ TEST(peer_groups, signal_reaches_the_group_of_that_process_only)
             pause();
     }
     setpgid(child, child); // both, so that it is done in either case
-    ASSERT_EQ(process_read(child, &stat), 0);
+    ASSERT_EQ(proc_read_stat(child, &stat), 0);
     EXPECT_EQ(peer_signal_group(child, stat.start_ticks + 1, SIGKILL), -ESRCH);
     EXPECT_EQ(waitpid(child, &status, WNOHANG), 0);
     EXPECT_EQ(peer_signal_group(child, stat.start_ticks, SIGTERM), 0);
@@ -149,7 +149,7 @@ TEST(peer_groups, signal_reaches_those_whom_the_leader_has_left)
 {
     int ready[2], status = 0;
     char byte;
-    process_stat stat = {};
+    proc_stat stat = {};
     ASSERT_EQ(pipe(ready), 0);
     pid_t leader = fork();
     if (leader == 0) {
@@ -164,7 +164,7 @@ TEST(peer_groups, signal_reaches_those_whom_the_leader_has_left)
     }
     close(ready[1]);
     ASSERT_EQ(read(ready[0], &byte, 1), 1);
-    ASSERT_EQ(process_read(leader, &stat), 0);
+    ASSERT_EQ(proc_read_stat(leader, &stat), 0);
     kill(leader, SIGKILL);
     waitpid(leader, &status, 0);
     EXPECT_EQ(peer_signal_group(leader, stat.start_ticks, SIGKILL), 0);

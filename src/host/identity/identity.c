@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/proc.h"
 #include "host/proc_status.h"
 
 #ifndef PR_GET_MDWE
@@ -103,11 +103,11 @@ static int may_differ(const char *key)
 
 static int descends_from(int ancestor, int pid)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     for (int depth = 0; pid > 1 && depth < 64; depth++) {
         if (pid == ancestor)
             return 1;
-        if (process_read(pid, &stat) != 0)
+        if (proc_read_stat(pid, &stat) != 0)
             return 0;
         pid = stat.parent;
     }

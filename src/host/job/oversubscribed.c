@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cpu_mask.h"
+#include "base/raw.h"
 #include "space/registry.h"
 
 static struct cpu_mask allowed; /* that some task may run on */
@@ -25,7 +25,7 @@ void oversubscribed_add(const void *cpus, size_t size)
         syscall(SYS_sched_getaffinity, 0, sizeof(own), &own);
     else
         memcpy(&own, cpus, size < sizeof(own) ? size : sizeof(own));
-    cpu_mask_join(&allowed, &own);
+    cpu_mask_or(&allowed, &own);
     cpu_count = cpu_mask_count(&allowed);
     tasks++;
     publish();

@@ -29,7 +29,7 @@ static int prepare(struct job *job)
 {
     const struct protocol_request *request = &job->request;
     struct shared_header own = protocol_header();
-    if (!shared_matches(&request->header, &own) || request->fd_count > PROTOCOL_FDS_MAX ||
+    if (!shared_header_matches(&request->header, &own) || request->fd_count > PROTOCOL_FDS_MAX ||
         request->text_size > PROTOCOL_TEXT_MAX || request->argc == 0 ||
         request->argc > request->text_size || request->envc > request->text_size)
         return -EPROTO;
