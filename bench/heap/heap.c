@@ -10,14 +10,11 @@
  * binary runs as a process and as a task. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../lib/bench.h"
 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
@@ -45,8 +42,7 @@ static void *checked(void *memory)
 {
     if (memory && memory != MAP_FAILED)
         return memory;
-    fprintf(stderr, "heap: out of memory\n");
-    exit(1);
+    bench_fail("out of memory", NULL);
 }
 
 /* Keeps the compiler from eliding allocations that nobody reads. */
@@ -138,13 +134,6 @@ static const struct loop {
     void (*run)(void);
 } loops[] = {{"small", small}, {"mixed", mixed}, {"large", large}, {"grow", grow}, {"mmap", map}};
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Of this partner alone, task or process. */
 static long page_faults(void)
 {
@@ -204,9 +193,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
         wait_for_all();
         long faults = page_faults();
-        double start = now();
+        double start = seconds_now();
         loops[i].run();
-        double seconds = now() - start;
+        double seconds = seconds_now() - start;
         printf("%s %d %.9e %ld\n", loops[i].name, number, seconds, page_faults() - faults);
     }
     wait_for_all();

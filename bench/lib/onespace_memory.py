@@ -10,6 +10,12 @@ import errno
 import os
 import pathlib
 import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
 
 import onespace_bench as ob
 
@@ -19,6 +25,10 @@ KCMP_VM = 1
 KCMP = {"x86_64": 312, "aarch64": 272}
 PR_SET_CHILD_SUBREAPER = 36
 libc = ctypes.CDLL(None, use_errno=True)
+JOB_VARIABLE = "ONESPACE_BENCH_JOB"  # in the environment of a job whose peak is sampled
+SAMPLE_INTERVAL_S = 0.02
+JOB_LIMIT_S = 240
+TERMINATE_S = 20  # until a job that got SIGTERM is killed
 
 
 # ---- Processes ----
@@ -161,3 +171,143 @@ def cost():
         except OSError:
             pass
     return total.bytes()
+
+
+# ---- The peak of a job ----
+
+def read(pid, name):
+    """b'' when the process has ended, is the kernel's, or is another user's."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def processes():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def pss(pid):
+    """Bytes."""
+    for line in read(pid, "smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+class Peak:
+    """Samples the memory of the job that the with statement's body runs with `environment`: `bytes` is the peak of the
+    sum of Pss over its address spaces. Pss divides a page by the number of its mappings, so the sum counts each page
+    once that only the job maps. The ranks inherit the variable, and with tasks the shims and the host."""
+
+    def __init__(self):
+        self.job = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.environment = {JOB_VARIABLE: self.job}
+        self.bytes = 0
+        self.failure = None
+        self.others = set(processes())  # older than the job
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        if self.failure:
+            raise self.failure
+
+    def watch(self):
+        try:
+            while not self.ended.wait(SAMPLE_INTERVAL_S):
+                self.bytes = max(self.bytes, self.sample())
+        except ob.Failure as failure:
+            self.failure = failure
+
+    def sample(self):
+        mark = f"{JOB_VARIABLE}={self.job}\0".encode()
+        pids = [pid for pid in processes() if pid not in self.others and mark in read(pid, "environ")]
+        return sum(pss(pid) for pid in address_spaces(pids))
+
+
+# ---- A job that stops at points ----
+
+def reap():
+    """What was adopted and has ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+class Job:
+    """Commands that run at the same time, of `partners` processes or tasks in all."""
+
+    def __init__(self, commands, partners, directory, env, cwd=None, limit_s=JOB_LIMIT_S):
+        self.commands, self.partners, self.cwd, self.limit_s = commands, partners, cwd, limit_s
+        self.points = pathlib.Path(directory, "points")
+        self.output = pathlib.Path(directory, "output")
+        self.text = ""  # what it has printed; complete after run()
+        shutil.rmtree(self.points, ignore_errors=True)
+        self.points.mkdir()
+        self.env = {**os.environ, **env, "ONESPACE_POINTS": str(self.points)}
+
+    def at(self, point):
+        """The files of the partners that have come to it."""
+        return [self.points / name for name in os.listdir(self.points)
+                if name.rpartition(".")[0] == point and not name.endswith(".go")]
+
+    def run(self, points, measure=cost):
+        """{point: what measure() gave there}; without points {"largest": bytes}, sampled."""
+        found, left, deadline = {}, list(points), time.monotonic() + self.limit_s
+        with open(self.output, "w+", encoding="utf-8", errors="replace") as output:
+            running = [subprocess.Popen([str(word) for word in command], env=self.env, cwd=self.cwd, stdout=output,
+                                        stderr=output, stdin=subprocess.DEVNULL, start_new_session=True)
+                       for command in self.commands]
+            try:
+                while any(process.poll() is None for process in running):
+                    if not points:
+                        found["largest"] = max(measure(), found.get("largest", 0))
+                    elif left and len(self.at(left[0])) == self.partners:
+                        time.sleep(0.2)  # the last to come may still be on the way to sleep
+                        found[left[0]] = measure()
+                        (self.points / f"{left.pop(0)}.go").touch()
+                    if time.monotonic() > deadline:
+                        raise ob.Failure(f"still running after {self.limit_s} s: {shlex.join(running[0].args)}")
+                    time.sleep(0.02)
+            finally:
+                for process in running:
+                    end(process)
+            time.sleep(0.1)
+            reap()
+            output.seek(0)
+            self.text = output.read()
+        if left or any(process.returncode for process in running):
+            raise ob.Failure(f"{shlex.join(running[0].args)}\nfailed, or did not come to the point {left[:1]}:\n"
+                             f"{self.text.strip()[-2000:]}")
+        return found
+
+
+def end(process):
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(TERMINATE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def end_descendants():
+    """Of this process: what a job that failed has left."""
+    for pid in descendants():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    time.sleep(0.1)
+    reap()

@@ -1,6 +1,6 @@
 /* bench/storage/log.c: segments of counts. A record is a count (8 bytes), a length (2) and the
  * word. */
-#include "log.h"
+#include "mapreduce.h"
 
 #include <stdlib.h>
 #include <string.h>

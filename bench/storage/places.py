@@ -208,6 +208,11 @@ class MemoryLimit:
         """The prefix that runs a command in the group."""
         return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.directory / "cgroup.procs")]
 
+    def peak(self):
+        """Bytes, or None if the kernel does not tell."""
+        paths = [self.directory / name for name in ("memory.max_usage_in_bytes", "memory.peak")]
+        return next((int(path.read_text()) for path in paths if path.exists()), None)
+
     def close(self):
         for _ in range(50):  # processes that have just ended leave the group with a delay
             try:

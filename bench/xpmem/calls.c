@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../lib/ticks.h"
+#include "../lib/bench.h"
 #include "onespace.h"
 #include "xpmem.h"
 

@@ -1,8 +1,8 @@
 /* cmd/ps/read.c: copies the registry of a space out of the memory of one of its processes.
  *
- * The space runs on meanwhile, and its memory may contain anything: what was copied is checked
- * before it is used as an index or a text. A process may end between any two steps; then another
- * member is tried. */
+ * The space continues to run, and its memory may contain anything: a copied value is checked before
+ * it is used as an index or a text. A process may end between any two steps; then another member is
+ * tried. */
 #include "cmd/ps/ps.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/lib/output.h"
-#include "cmd/ps/access.h"
-#include "cmd/ps/channels.h"
 #include "base/futex.h"
 #include "base/proc.h"
-#include "space/shared_mappings.h"
-#include "space/registry.h"
+#include "cmd/lib/output.h"
 #include "space/member.h"
+#include "space/registry.h"
+#include "space/shared_mappings.h"
+
+/* ---- Copying memory ---- */
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -408,4 +408,31 @@ int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned 
     }
     free(reading.head);
     return (int)result;
+}
+
+/* ---- The code of the space ---- */
+
+int code_find(const struct ps_space *space, struct code *code)
+{
+    uintptr_t inside, start, end, offset, base = 0;
+    char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
+    const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
+    snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
+    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose),
+                &inside, sizeof(inside)) != 0)
+        return -1;
+    FILE *maps = fopen(path, "re");
+    code->low = 0;
+    while (maps && !code->low && fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNxPTR " %*s %*s %4095[^\n]", &start,
+                   &end, rights, &offset, code->path) != 5)
+            continue;
+        if (offset == 0)
+            base = start;
+        if (inside >= start && inside < end)
+            code->base = base, code->low = start, code->high = end;
+    }
+    if (maps)
+        fclose(maps);
+    return code->low ? 0 : -1;
 }
