@@ -17,7 +17,7 @@
 enum { FUNCTIONS = 2, TIMEOUT_MS = 20000 };
 static double batch_seconds = 0.02;
 
-/* Of the callee. */
+/* The callee exports one. */
 struct service {
     onespace_call_function *functions[FUNCTIONS];
     /* Requests to its own thread. `request` counts them: by the caller, with release; read by the
@@ -81,7 +81,7 @@ struct side {
     int callee;
     struct service *service;
 };
-typedef void way(const struct side *side, unsigned function);
+typedef void method(const struct side *side, unsigned function);
 
 static void by_own_function(const struct side *side, unsigned function)
 {
@@ -122,15 +122,15 @@ static void by_sleeping_thread(const struct side *side, unsigned function)
     request(side->service, function, 1);
 }
 
-static void measure(const char *name, const struct side *side, way *go)
+static void measure(const char *name, const struct side *side, method *method_call)
 {
     for (unsigned function = 0; function < FUNCTIONS; function++) {
         long count = 0;
-        go(side, function);
+        method_call(side, function);
         double began = seconds_now(), now;
         do {
             for (int i = 0; i < 200; i++)
-                go(side, function);
+                method_call(side, function);
             count += 200;
         } while ((now = seconds_now()) - began < batch_seconds);
         bench_print(name, function + 1, (now - began) / (double)count);

@@ -16,7 +16,7 @@ enum { WARM_UP = 4, CALLS_MAX = 1000000 };
 
 static struct bench_options options = BENCH_OPTIONS_INIT("barrier,bcast,allreduce");
 
-/* What one rank has. */
+/* The buffers and counts of this rank. */
 struct state {
     int rank, ranks, bytes, count; /* count: of doubles */
     char *sendbuf, *recvbuf;

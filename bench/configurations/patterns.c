@@ -131,7 +131,7 @@ static int measure(const struct operation *operation, struct job *job, int batch
         double found = run_batch(operation, job, count);
         MPI_Barrier(MPI_COMM_WORLD); /* the last puts have arrived */
         right &= operation->is_right(job, batch);
-        MPI_Barrier(MPI_COMM_WORLD); /* nobody overwrites what others still verify */
+        MPI_Barrier(MPI_COMM_WORLD); /* before the next batch overwrites the buffers */
         if (job->rank == 0)
             bench_print(operation->name, job->size, found);
     }

@@ -45,7 +45,7 @@ static void *checked(void *memory)
     bench_fail("out of memory", NULL);
 }
 
-/* Keeps the compiler from eliding allocations that nobody reads. */
+/* Volatile, so that the compiler does not elide allocations. */
 static void touch(void *memory, size_t size)
 {
     for (size_t at = 0; at < size; at += PAGE)
@@ -134,7 +134,7 @@ static const struct loop {
     void (*run)(void);
 } loops[] = {{"small", small}, {"mixed", mixed}, {"large", large}, {"grow", grow}, {"mmap", map}};
 
-/* Of this partner alone, task or process. */
+/* Counted for this partner, task or process. */
 static long page_faults(void)
 {
     struct rusage usage;
@@ -146,7 +146,7 @@ static void wait_for_all(void)
     pthread_barrier_wait(&shared->barrier);
 }
 
-/* Of the whole address space, hence of all partners if they are tasks. */
+/* The resident bytes of the address space, which is that of all partners if they are tasks. */
 static long resident(void)
 {
     long pages = 0;
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
     }
     wait_for_all();
     fill_and_free();
-    wait_for_all(); /* nobody has ended yet */
+    wait_for_all(); /* before a partner exits */
     printf("resident %d %ld\n", number, resident() - before);
     fflush(stdout);
     wait_for_all();

@@ -1,8 +1,8 @@
-"""bench/lib/onespace_memory.py: what the processes of a job cost in memory.
+"""bench/lib/onespace_memory.py: the memory of the processes of a job, and jobs that stop at points to be measured.
 
-The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); of each part of a file
-what that mapping has that has most of it, since Pss would depend on what else runs and maps the file (the interpreter
-of a benchmark, for one). Page tables are added. An address space counts once, however many tasks are in it. Host and
+The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); each part of a file by
+the mapping with the largest share of it, because the Pss of a file depends on other programs that map it (such as the
+interpreter of the benchmark). Page tables are added. An address space counts once, however many tasks are in it. Host and
 shims of onespace are included, the MPI's launcher and its daemons are not."""
 import ctypes
 import dataclasses
@@ -34,7 +34,7 @@ TERMINATE_S = 20  # until a job that got SIGTERM is killed
 # ---- Processes ----
 
 def adopt_descendants():
-    """The host of a space leaves its parent: it becomes a child of this process, and so is found."""
+    """Makes this process the parent of the hosts of spaces, which leave their own parents, so that it finds them."""
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise ob.Failure("prctl(PR_SET_CHILD_SUBREAPER) failed")
 
@@ -50,7 +50,7 @@ def children(pid):
 
 
 def descendants():
-    """Of this process."""
+    """The PIDs of all descendants of this process."""
     left, found = children(os.getpid()), []
     while left:
         found.append(left.pop())
@@ -59,7 +59,7 @@ def descendants():
 
 
 def is_launcher(pid):
-    """True also when it has ended."""
+    """True also for a process that has exited."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")) in LAUNCHERS
     except OSError:
@@ -67,7 +67,7 @@ def is_launcher(pid):
 
 
 def same_memory(one, other):
-    """False when one of them has ended."""
+    """False if one of them has exited."""
     answer = libc.syscall(KCMP[platform.machine()], one, other, KCMP_VM, 0, 0)
     if answer < 0 and ctypes.get_errno() != errno.ESRCH:
         raise ob.Failure(f"cannot tell which processes share their memory: kcmp: {os.strerror(ctypes.get_errno())}; "
@@ -76,7 +76,7 @@ def same_memory(one, other):
 
 
 def address_spaces(pids):
-    """Of each the first process that is in it."""
+    """The first process of each address space."""
     found = []
     for pid in pids:
         if not any(same_memory(pid, other) for other in found):
@@ -128,7 +128,7 @@ def page_tables(pid):
 # ---- The cost ----
 
 class Cost:
-    """Of address spaces that are added one by one."""
+    """The sum over the address spaces that were added."""
 
     def __init__(self):
         self.kib = 0     # anonymous and shared memory, page tables
@@ -147,8 +147,8 @@ class Cost:
 
 
 def of_files(parts):
-    """KiB. Tasks map a library's whole extent, processes its segments: of a part and those that it overlaps counts what
-    is more."""
+    """KiB. Tasks map a library's whole extent, processes its segments: the larger of a part and the sum of those that it
+    overlaps counts."""
     tops = {}
     for (*file, start, end), kib in sorted(parts.items(), key=lambda item: item[0][2] - item[0][3]):
         top = next((top for top in tops.setdefault(tuple(file), []) if start < top["end"] and end > top["start"]), None)
@@ -160,14 +160,14 @@ def of_files(parts):
 
 
 def cost():
-    """Bytes of all descendants: what ends meanwhile is left out."""
+    """Bytes of all descendants but those that exit meanwhile."""
     total, spaces = Cost(), []
     for pid in descendants():
         if is_launcher(pid) or any(same_memory(pid, other) for other in spaces):
             continue
         try:
             total.add(mappings(pid), page_tables(pid))
-            spaces.append(pid)  # not of one that has ended: others may be in its address space
+            spaces.append(pid)  # not of an exited process: others may be in its address space
         except OSError:
             pass
     return total.bytes()
@@ -176,7 +176,7 @@ def cost():
 # ---- The peak of a job ----
 
 def read(pid, name):
-    """b'' when the process has ended, is the kernel's, or is another user's."""
+    """b'' if the process has exited, is the kernel's, or is another user's."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -236,7 +236,7 @@ class Peak:
 # ---- A job that stops at points ----
 
 def reap():
-    """What was adopted and has ended."""
+    """Reaps adopted processes that have exited."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -257,12 +257,12 @@ class Job:
         self.env = {**os.environ, **env, "ONESPACE_POINTS": str(self.points)}
 
     def at(self, point):
-        """The files of the partners that have come to it."""
+        """The files of the partners that have reached it."""
         return [self.points / name for name in os.listdir(self.points)
                 if name.rpartition(".")[0] == point and not name.endswith(".go")]
 
     def run(self, points, measure=cost):
-        """{point: what measure() gave there}; without points {"largest": bytes}, sampled."""
+        """{point: the result of measure() there}; without points {"largest": bytes}, sampled."""
         found, left, deadline = {}, list(points), time.monotonic() + self.limit_s
         with open(self.output, "w+", encoding="utf-8", errors="replace") as output:
             running = [subprocess.Popen([str(word) for word in command], env=self.env, cwd=self.cwd, stdout=output,
@@ -273,7 +273,7 @@ class Job:
                     if not points:
                         found["largest"] = max(measure(), found.get("largest", 0))
                     elif left and len(self.at(left[0])) == self.partners:
-                        time.sleep(0.2)  # the last to come may still be on the way to sleep
+                        time.sleep(0.2)  # the last partner may not sleep yet
                         found[left[0]] = measure()
                         (self.points / f"{left.pop(0)}.go").touch()
                     if time.monotonic() > deadline:
@@ -287,7 +287,7 @@ class Job:
             output.seek(0)
             self.text = output.read()
         if left or any(process.returncode for process in running):
-            raise ob.Failure(f"{shlex.join(running[0].args)}\nfailed, or did not come to the point {left[:1]}:\n"
+            raise ob.Failure(f"{shlex.join(running[0].args)}\nfailed, or did not reach the point {left[:1]}:\n"
                              f"{self.text.strip()[-2000:]}")
         return found
 
@@ -303,7 +303,7 @@ def end(process):
 
 
 def end_descendants():
-    """Of this process: what a job that failed has left."""
+    """Kills the processes that a failed job has left."""
     for pid in descendants():
         try:
             os.kill(pid, signal.SIGKILL)

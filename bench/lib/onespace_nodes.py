@@ -188,7 +188,7 @@ ENTER = """#!/bin/sh
 exec taskset -c {share} nsenter --target {node} --net --ipc --uts --mount --pid "$@"
 """
 
-# What launchers call instead of ssh: enter [OPTION...] ADDRESS WORD...
+# Launchers call this instead of ssh: enter [OPTION...] ADDRESS WORD...
 AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
 address=$1

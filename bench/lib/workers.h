@@ -19,18 +19,18 @@ enum { WORKERS_MAX = 256 };
 struct workers {
     enum worker_kind kind;
     int count, parent; /* parent: process id of the program that started them */
-    /* Arrivals at the current barrier. Incremented by everybody, reset by the last to arrive, which
-     * alone has seen all. Ordered by `barriers`. */
+    /* Arrivals at the current barrier. Incremented by each worker, reset by the last to arrive.
+     * Ordered by `barriers`. */
     _Atomic uint32_t arrived;
     /* Barriers completed, a futex word. Written by the last to arrive (release), read by the
-     * waiters (acquire): what anybody wrote before the barrier is visible to all after it. */
+     * waiters (acquire): stores before the barrier are visible to all after it. */
     _Atomic uint32_t barriers;
 };
 
 /* Defined by the program: the work of worker `number` (from 0). */
 void worker_run(int number, struct workers *workers);
 
-/* In a task of a workers: does its work and exits. Otherwise returns. */
+/* In a task started by workers_start(): does its work and exits. Otherwise returns. */
 void workers_enter(int argc, char **argv);
 
 /* The kind of that name (threads, tasks, processes), or WORKER_KINDS. */
@@ -54,7 +54,7 @@ void workers_barrier(struct workers *workers);
 /* Binds the calling worker to a CPU: round robin by worker number. */
 void worker_bind(int number);
 
-/* Says what failed and ends the program. */
+/* Prints what failed and exits with 1. */
 void worker_fail(const char *what, int error) __attribute__((noreturn));
 
 #endif

@@ -14,9 +14,9 @@
  *   arena     maps ARENA_BYTES, uses them piece by piece, and unmaps them at once
  *   huge      the same with MADV_HUGEPAGE
  *
- * The loops that touch pages do at most TOUCHED_PAGES of them, with more than FEW workers as many
- * together as FEW. Each worker is bound to a CPU.
- * Prints lines "LOOP BYTES SECONDS": for each step, from the common start to the last one's end. */
+ * The loops that touch pages do at most TOUCHED_PAGES of them, with more than WORKERS_FULL_STEPS
+ * workers as many together as WORKERS_FULL_STEPS. Each worker is bound to a CPU. Prints lines "LOOP
+ * BYTES SECONDS": for each step, from the common start to the last one's end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@
 enum {
     PAGE = 4096,
     TOUCHED_PAGES = 40000,
-    FEW = 10,
+    WORKERS_FULL_STEPS = 10,
     HEAP_BYTES = 8 << 20,
     ARENA_BYTES = HEAP_BYTES,
     SIZES_MAX = 32
@@ -48,7 +48,7 @@ struct block {
     } times[WORKERS_MAX];
 };
 
-/* Keeps the compiler from eliding stores that nobody reads. */
+/* Volatile, so that the compiler does not elide the stores. */
 static void touch(void *memory, size_t size)
 {
     for (size_t at = 0; at < size; at += PAGE)
@@ -171,7 +171,10 @@ enum { LOOPS = sizeof(loops) / sizeof(loops[0]) };
 
 static long steps_of(const struct block *block, size_t size)
 {
-    long pages = TOUCHED_PAGES / (block->workers.count > FEW ? block->workers.count : FEW) * FEW;
+    long pages =
+        TOUCHED_PAGES /
+        (block->workers.count > WORKERS_FULL_STEPS ? block->workers.count : WORKERS_FULL_STEPS) *
+        WORKERS_FULL_STEPS;
     long most = loops[block->loop].touches ? pages / (long)(size / PAGE) : block->iterations;
     most = most > 0 ? most : 1;
     return most < block->iterations ? most : block->iterations;

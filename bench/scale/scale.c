@@ -23,7 +23,7 @@ static double time_barrier(int round)
     return seconds_now() - start;
 }
 
-/* Of a message's last byte. */
+/* The last byte of a message. */
 static unsigned char mark(int round, int sender)
 {
     return (unsigned char)(1 + (round * 7 + sender) % 255);

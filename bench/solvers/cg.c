@@ -10,7 +10,7 @@
 static int points, rows, first, above, below;
 static double square; /* of the norm of the residual */
 
-/* Of the rank's rows, with a row above and a row below them, of neighbours or zero. */
+/* The rank's rows, with a row of a neighbour, or zero, above and below them. */
 static double *solution, *residual, *direction, *image;
 
 static double *row(double *vector, int at)

@@ -32,11 +32,11 @@
 
 /* The same in the file and in memory. */
 struct element {
-    int64_t value; /* NOTHING: the slot is empty */
-    int64_t next;  /* place of the slot's next element, or NOTHING */
+    int64_t value; /* NO_ELEMENT: the slot is empty */
+    int64_t next;  /* place of the slot's next element, or NO_ELEMENT */
 };
 
-enum { NOTHING = -1 };
+enum { NO_ELEMENT = -1 };
 
 struct table {
     long slots, heap;       /* of each rank: elements [0, slots) and [slots, slots + heap) */
@@ -102,7 +102,7 @@ static int64_t fetch(struct window *window, int owner, MPI_Aint at, MPI_Op opera
 
 static void put_element(struct table *table, int owner, long place, int64_t value)
 {
-    struct element element = {value, NOTHING};
+    struct element element = {value, NO_ELEMENT};
     MPI_Put(&element, 2, MPI_INT64_T, owner, value_at(place), 2, MPI_INT64_T,
             table->elements.handle);
     MPI_Win_flush(owner, table->elements.handle);
@@ -132,7 +132,7 @@ static void table_insert(struct table *table, int64_t value)
 {
     int owner = table_owner(table, value);
     long slot = slot_of(table, value), place;
-    if (swap_if(&table->elements, owner, value_at(slot), NOTHING, value) == NOTHING)
+    if (swap_if(&table->elements, owner, value_at(slot), NO_ELEMENT, value) == NO_ELEMENT)
         return;
     place = allocate(table, owner);
     put_element(table, owner, place, value);
@@ -146,8 +146,8 @@ static long walk(struct table *table, int owner, long place, int64_t value, int 
 {
     for (;;) {
         *is_found = read_word(table, owner, value_at(place)) == value;
-        int64_t next = *is_found ? NOTHING : read_word(table, owner, next_at(place));
-        if (next == NOTHING)
+        int64_t next = *is_found ? NO_ELEMENT : read_word(table, owner, next_at(place));
+        if (next == NO_ELEMENT)
             return place;
         place = next;
     }
@@ -158,24 +158,24 @@ static long walk(struct table *table, int owner, long place, int64_t value, int 
 static int table_add(struct table *table, int64_t value)
 {
     int owner = table_owner(table, value), is_found;
-    long slot = slot_of(table, value), place = NOTHING, end = slot;
-    int64_t found = swap_if(&table->elements, owner, value_at(slot), NOTHING, value);
-    if (found == NOTHING || found == value)
-        return found == NOTHING;
+    long slot = slot_of(table, value), place = NO_ELEMENT, end = slot;
+    int64_t found = swap_if(&table->elements, owner, value_at(slot), NO_ELEMENT, value);
+    if (found == NO_ELEMENT || found == value)
+        return found == NO_ELEMENT;
     for (;;) {
         end = walk(table, owner, end, value, &is_found);
         if (is_found)
             break;
-        if (place == NOTHING) {
+        if (place == NO_ELEMENT) {
             place = allocate(table, owner);
             put_element(table, owner, place, value);
         }
         /* Another rank was first: go on from its element. */
-        if (swap_if(&table->elements, owner, next_at(end), NOTHING, place) == NOTHING)
+        if (swap_if(&table->elements, owner, next_at(end), NO_ELEMENT, place) == NO_ELEMENT)
             return 1;
     }
-    if (place != NOTHING) /* unused: not reachable */
-        put_element(table, owner, place, NOTHING);
+    if (place != NO_ELEMENT) /* unused: not reachable */
+        put_element(table, owner, place, NO_ELEMENT);
     return 0;
 }
 
@@ -196,7 +196,7 @@ static struct element *elements_of(const struct table *table)
 static void clear(struct table *table)
 {
     for (long slot = 0; slot < table->slots; slot++)
-        elements_of(table)[slot] = (struct element){NOTHING, NOTHING};
+        elements_of(table)[slot] = (struct element){NO_ELEMENT, NO_ELEMENT};
 }
 
 static int is_place(const struct table *table, int64_t place)
@@ -211,7 +211,7 @@ static void find_ends(struct table *table)
     int64_t *words = (int64_t *)table->last.base, taken = 0;
     for (long slot = 0; slot < table->slots; slot++) {
         int64_t place = slot;
-        for (int64_t next; (next = elements_of(table)[place].next) != NOTHING; place = next) {
+        for (int64_t next; (next = elements_of(table)[place].next) != NO_ELEMENT; place = next) {
             if (!is_place(table, next))
                 fail("%s is no hash table of %ld slots and %ld elements on the heap",
                      table->elements.path, table->slots, table->heap);
@@ -287,9 +287,9 @@ static struct table_digest table_digest(struct table *table)
 {
     struct table_digest digest = {0};
     for (long slot = 0; slot < table->slots; slot++) {
-        if (elements_of(table)[slot].value == NOTHING)
+        if (elements_of(table)[slot].value == NO_ELEMENT)
             continue;
-        for (int64_t place = slot; place != NOTHING; place = elements_of(table)[place].next) {
+        for (int64_t place = slot; place != NO_ELEMENT; place = elements_of(table)[place].next) {
             int64_t value = elements_of(table)[place].value;
             if (table_owner(table, value) != table->rank || slot_of(table, value) != slot)
                 fail("%lld lies at %lld, where it does not belong", (long long)value,
@@ -302,12 +302,12 @@ static struct table_digest table_digest(struct table *table)
 
 /* ---- The program ---- */
 
-enum { MOST_QUESTIONS = 16 };
+enum { QUERIES_MAX = 16 };
 
 static struct window_options options;
 static long slots = 1 << 18, heap_factor = 4, inserts;
-static const char *questions[MOST_QUESTIONS];
-static int question_count;
+static const char *queries[QUERIES_MAX];
+static int query_count;
 
 /* ---- Random numbers ---- */
 
@@ -396,14 +396,14 @@ static void read_text(struct table *table, const char *path)
     if (!options.is_kept && added != count)
         fail("the table holds %llu words of the %llu that were added", (unsigned long long)count,
              (unsigned long long)added);
-    for (int i = 0; i < question_count; i++) {
-        char word[WORD_MOST];
-        size_t length = word_fold(word, questions[i]);
-        if (length == 0 || questions[i][length])
-            fail("\"%s\" is no word: letters, digits and bytes above 127", questions[i]);
+    for (int i = 0; i < query_count; i++) {
+        char word[WORD_BYTES_MAX];
+        size_t length = word_fold(word, queries[i]);
+        if (length == 0 || queries[i][length])
+            fail("\"%s\" is no word: letters, digits and bytes above 127", queries[i]);
         int has = table_has(table, number_of_word(word, length));
         if (table->rank == 0)
-            printf("%s %s\n", questions[i], has ? "yes" : "no");
+            printf("%s %s\n", queries[i], has ? "yes" : "no");
     }
     if (table->rank == 0)
         printf("%llu words, %llu of them new, %llu different in the table\n",
@@ -424,8 +424,8 @@ int main(int argc, char **argv)
             inserts = number_of(optarg, "-n");
         else if (option == 't')
             text = optarg;
-        else if (option == 'q' && question_count < MOST_QUESTIONS)
-            questions[question_count++] = optarg;
+        else if (option == 'q' && query_count < QUERIES_MAX)
+            queries[query_count++] = optarg;
         else if (!window_option(option, optarg, &options))
             fail("usage: dht [options] [-s SLOTS] [-x HEAP] [-n INSERTS] [-t TEXT [-q "
                  "WORD]...]\n" WINDOW_USAGE);

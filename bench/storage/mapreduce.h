@@ -18,8 +18,8 @@ struct segment {
     uint64_t checksum; /* of everything after this field */
     uint64_t bytes;    /* including this head; a multiple of the word size */
     int64_t part;
-    uint64_t job;      /* identifies the text and its division; logs of other jobs are ignored */
-    uint64_t begins[]; /* offset of each rank's bucket from the head, and the end */
+    uint64_t job; /* identifies the text and its division; logs of other jobs are ignored */
+    uint64_t bucket_offsets[]; /* offset of each rank's bucket from the head, and the end */
 };
 
 struct log {
@@ -54,7 +54,7 @@ struct job {
     int rank, ranks;
     int has_checkpoints;
     int is_incremental; /* the two-sided way writes only what is new */
-    int is_talkative;
+    int is_verbose;
     double checkpoint_seconds, map_seconds, reduce_seconds;
     uint64_t checkpoint_bytes; /* of the log, made durable */
 };
@@ -76,6 +76,6 @@ void map_part(struct job *job, struct log *log, long part, char *bytes);
 /* The number of this rank's parts in the log, and whether it holds the reduced counts. */
 long parts_in(const struct log *log, const struct segment **result);
 
-void say_checkpoint(const struct job *job, long part);
+void print_checkpoint(const struct job *job, long part);
 
 #endif

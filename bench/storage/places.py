@@ -174,7 +174,7 @@ def dirty_ratios(background, ratio):
     """Context manager: other settings for its duration."""
     before = dirty_settings()
     names = ["dirty_background_ratio", "dirty_ratio"]
-    # Of ratio and bytes, the one that is 0 is not in force; writing one sets the other to 0.
+    # Either ratio or bytes is in force, and the other is 0; writing one sets the other to 0.
     restore = [name if before[name] or not before[name.replace("ratio", "bytes")] else name.replace("ratio", "bytes")
                for name in names]
     try:

@@ -220,7 +220,7 @@ void worker_run(int number, struct workers *workers)
     workers_barrier(workers); /* the array is no longer needed */
 }
 
-/* Of the selected accesses, without those that the system interrupted. */
+/* The mean of the selected accesses, without those that the system interrupted. */
 static double mean(const struct block *block, int (*chosen)(long))
 {
     double most = INTERRUPTED_S * block->span_ticks / block->seconds, sum = 0;

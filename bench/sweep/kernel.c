@@ -49,13 +49,13 @@ static void emit(const struct cell *c)
 static double fixed_up(const double in[4], const double h[4], double emission, double total)
 {
     for (int zeros = 0;;) {
-        double gives = emission, takes = total, centre;
+        double gains = emission, losses = total, centre;
         int negative = 0;
         for (int f = 0; f < 4; f++) {
-            gives += (zeros >> f & 1 ? 0.5 : 1) * h[f] * in[f];
-            takes += zeros >> f & 1 ? 0 : h[f];
+            gains += (zeros >> f & 1 ? 0.5 : 1) * h[f] * in[f];
+            losses += zeros >> f & 1 ? 0 : h[f];
         }
-        centre = gives > 0 && takes > 0 ? gives / takes : 0;
+        centre = gains > 0 && losses > 0 ? gains / losses : 0;
         for (int f = 0; f < 4; f++)
             negative |= (2 * centre < in[f]) << f;
         if ((negative | zeros) == zeros)
@@ -94,8 +94,8 @@ static inline __attribute__((always_inline)) void flow(const struct cell *c, int
     int negative = 0;
 #pragma omp simd reduction(| : negative)
     for (int m = 0; m < n; m++) {
-        double gives = emission[m] + hx[m] * x[m] + hy[m] * y[m] + hz[m] * z[m];
-        centre[m] = (has_edge ? gives + ht * edge[m] : gives) * inverse[m];
+        double gains = emission[m] + hx[m] * x[m] + hy[m] * y[m] + hz[m] * z[m];
+        centre[m] = (has_edge ? gains + ht * edge[m] : gains) * inverse[m];
         double twice = 2 * centre[m];
         negative |= has_fixup && ((twice < x[m]) | (twice < y[m]) | (twice < z[m]) |
                                   (has_edge && twice < edge[m]));
@@ -144,7 +144,7 @@ static void sweep_cell(const struct cell *c)
     add_moments(c);
 }
 
-static int placed(int at, int size, int backward)
+static int directed_index(int at, int size, int backward)
 {
     return backward ? size - 1 - at : at;
 }
@@ -164,13 +164,14 @@ static void sweep_chunk(struct worker *worker, const struct chunk *chunk)
                         .edge_factor = edge_factor(p, chunk->group),
                         .is_end_of_step = chunk->is_end_of_step};
     for (int kk = 0; kk < nz; kk++) {
-        const int k = placed(kk, nz, is_backward(o, 2));
+        const int k = directed_index(kk, nz, is_backward(o, 2));
         for (int jj = 0; jj < ny; jj++) {
-            const int j = placed(jj, ny, is_backward(o, 1));
+            const int j = directed_index(jj, ny, is_backward(o, 1));
             const size_t row = (size_t)k * (size_t)ny + (size_t)j;
             cell.x = worker->x_faces + row * n;
             for (int ii = 0; ii < chunk->size; ii++) {
-                const int i = placed(ii, chunk->size, is_backward(o, 0)), x = chunk->first + i;
+                const int i = directed_index(ii, chunk->size, is_backward(o, 0)),
+                          x = chunk->first + i;
                 const size_t at = row * (size_t)p->nx + (size_t)x, place = of_group + at;
                 const int where[AXES] = {x, part->first[Y] + j, part->first[Z] + k};
                 cell.y = worker->faces[Y] + ((size_t)k * (size_t)p->chunk + (size_t)i) * n;

@@ -16,7 +16,7 @@ static void share(int all, int count, int number, int *first, int *size)
 }
 
 /* As square as possible, with at least as many parts in y as in z. */
-void part_cut(struct part *part, const struct problem *problem, int ranks, int rank)
+void part_decompose(struct part *part, const struct problem *problem, int ranks, int rank)
 {
     const int cells[DIRECTIONS] = {problem->ny, problem->nz};
     int z = 1;

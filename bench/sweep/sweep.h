@@ -108,7 +108,7 @@ int is_inside(const struct problem *problem, const int cell[AXES]);
 double signed_cosine(const struct problem *problem, int octant, int axis, int angle);
 
 /* ---- part.c ---- */
-void part_cut(struct part *part, const struct problem *problem, int ranks, int rank);
+void part_decompose(struct part *part, const struct problem *problem, int ranks, int rank);
 /* Obtains all arrays of the part from `make`, which creates them zeroed or finds them. */
 void part_arrays(struct part *part, const struct problem *problem,
                  double *make(void *context, const char *name, size_t count), void *context);

@@ -139,11 +139,10 @@ const char *agreement_reach(int ranks)
 
 /* ---- The component ---- */
 
-/* mca_smsc_onespace.so, the component for Open MPI 5 and 6.
- *
- * Open MPI loads it from the directory that `onespace run` names (src/launch/mpi_defaults.c),
- * registers its priority, opens it, and asks it in MPI_Init whether it can be used. A library that
- * was built without support for such files gets it by join. */
+/* Open MPI loads the component from the directory that `onespace run` names
+ * (src/launch/mpi_defaults.c), registers its priority, opens it, and asks it in MPI_Init whether it
+ * can be used. A library built without support for components in files gets it from
+ * onespace_smsc_join. */
 
 #define EXPORTED __attribute__((visibility("default")))
 
