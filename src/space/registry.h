@@ -219,7 +219,7 @@ struct space_slot {
      * spawner that could not make the task. Read by all spawners. */
     _Atomic uint32_t group;
     int32_t status;           /* wait status, valid from ENDED on */
-    _Atomic uint32_t leaving; /* number of its threads in execve; by interpose/exec.c */
+    _Atomic uint32_t leaving; /* number of its threads in execve; by interpose/process.c */
     /* Thread mode: SLOT_EXITED | the exit status. Written once, with release, by the first of its
      * threads that calls exit; read by the reaper with acquire. */
     _Atomic uint32_t exited;
