@@ -347,7 +347,7 @@ struct space {
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls; /* sticky: the table of lenders is mapped; remote_call/remote_call.h */
+    _Atomic uint32_t calls; /* sticky: the table of donors is mapped; remote_call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* more tasks than CPUs: a hint, by the host */
     struct space_guard guard;
     struct space_overflows overflows;
