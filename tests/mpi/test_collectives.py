@@ -11,7 +11,7 @@ ROUNDS = os.environ.get("ONESPACE_ROUNDS") or ("30000" if LONG else "1000")
 SEEDS = [os.environ["ONESPACE_SEED"]] if "ONESPACE_SEED" in os.environ else ["1", "2"]
 TIME = 120 + int(ROUNDS) // 100
 ON = [*RUN, "--collectives", "on"]
-NAMED = "rank 0 gives 8192 bytes in a collective operation in which this rank expects 4096"
+NAMED = "rank 0 sends 8192 bytes in a collective operation in which this rank expects 4096"
 
 
 FORCED = "ONESPACE_COLLECTIVES_ALGORITHM"

@@ -74,7 +74,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     void allreduce(std::span<const T> in, std::span<T> out, Op op)
     {
         check(in.size() == out.size(), "allreduce: `in` and `out` differ in length");
-        reduce_to(in, out, op, everybody);
+        reduce_to(in, out, op, all_ranks);
     }
 
     // `op` over the values of all ranks, to `root`; the others' result is their own value.
@@ -115,7 +115,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     // `in` has the same length on all ranks; `out` has room for all of them.
     template <transferable T> void allgather(std::span<const T> in, std::span<T> out)
     {
-        gather_to(in, out, everybody);
+        gather_to(in, out, all_ranks);
     }
     // The same to `root` only; the others get nothing and need no room.
     template <transferable T> std::vector<T> gather(const T &mine, int root)
@@ -166,7 +166,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
 
   private:
     using member = detail::team_member<Order, Wait>;
-    static constexpr int everybody = detail::engine<member>::everybody;
+    static constexpr int all_ranks = detail::engine<member>::all_ranks;
 
     static void check(bool good, const char *what)
     {
@@ -195,7 +195,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     }
     template <class T> void gather_to(std::span<const T> in, std::span<T> out, int root)
     {
-        bool gets = root == everybody || team().rank() == root;
+        bool gets = root == all_ranks || team().rank() == root;
         check(!gets || out.size() >= in.size() * team().size(),
               "gather: `out` has no room for all");
         engine_.gather(in.data(), out.data(), in.size_bytes(), root);

@@ -49,7 +49,7 @@ concept member = requires(T &one, const T &same, flag &what, std::uint64_t value
         } -> std::same_as<bool>;
     // `rank` is in another call, or gave another size. Throws, or lost() is true from now on, or
     // the ranks are known to agree.
-    same.disagrees(rank);
+    same.mismatch(rank);
     // Collective: zeroed memory of each rank, with at<T>(rank, offset).
     typename T::region;
     {

@@ -65,17 +65,17 @@ template <member Member> class slots
     void begin()
     {
         operation_++;
-        tells_ = false;
+        acknowledges_ = false;
         failed_by_ = -1;
         if (operation_ <= shape_.depth)
             return;
         std::uint64_t needed = operation_ - shape_.depth;
         // In the middle between the operations in which they say it: then, no one waits for the
         // line.
-        if (all_finished_ < needed + told_every && operation_ % told_every == told_every - 1)
-            look(0);
+        if (all_finished_ < needed + ack_interval && operation_ % ack_interval == ack_interval - 1)
+            read_acks(0);
         if (all_finished_ < needed)
-            look(needed);
+            read_acks(needed);
     }
     std::size_t longest() const
     {
@@ -114,7 +114,7 @@ template <member Member> class slots
         failed_by_ = member_.rank();
         for (std::uint64_t channel = 0; channel < channels_; channel++)
             post(static_cast<int>(channel));
-        tell_end();
+        acknowledge();
     }
     // Whether it has written one in this operation.
     bool is_written(int rank, int channel) const
@@ -135,12 +135,12 @@ template <member Member> class slots
     void post(int channel)
     {
         member_.signal(*at(member_.rank(), channel), failed_by_ < 0 ? 2 * operation_ : failure());
-        own(at(member_.rank(), channel, operation_ + 1));
+        fetch_for_write(at(member_.rank(), channel, operation_ + 1));
     }
-    // Another rank will await_end the caller.
-    void tell_end()
+    // Another rank will await_ack the caller.
+    void acknowledge()
     {
-        tells_ = true;
+        acknowledges_ = true;
     }
     // The caller has finished this operation. `heard_all`: the data it read depended on all ranks
     // having begun it.
@@ -148,17 +148,18 @@ template <member Member> class slots
     {
         if (heard_all)
             all_finished_ = operation_ - 1;
-        if (tells_ || operation_ % told_every == 0 || member_.lost()) // then, others may wait
+        if (acknowledges_ || operation_ % ack_interval == 0 ||
+            member_.lost()) // then, others may wait
             member_.signal(*finished(member_.rank()), operation_);
     }
-    // Waits until `rank` has finished this operation, in which it must tell_end.
-    void await_end(int rank) const
+    // Waits until `rank` has finished this operation, in which it must acknowledge.
+    void await_ack(int rank) const
     {
         member_.await(*finished(rank), operation_, rank);
     }
 
   private:
-    static constexpr std::uint64_t told_every = 4; // operations; at most half of a ring
+    static constexpr std::uint64_t ack_interval = 4; // operations; at most half of a ring
 
     std::uint64_t failure() const
     {
@@ -179,7 +180,7 @@ template <member Member> class slots
                                         (channel * shape_.depth + index(operation)) * sizeof(flag));
     }
     // At what all others have finished, or waits until that is as much.
-    void look(std::uint64_t needed)
+    void read_acks(std::uint64_t needed)
     {
         std::uint64_t oldest = operation_;
         for (int i = 0; i < member_.size(); i++)
@@ -189,7 +190,7 @@ template <member Member> class slots
     }
     // Takes the line from its readers of a round ago, so that the next write need not wait for
     // that.
-    static void own(const flag *what)
+    static void fetch_for_write(const flag *what)
     {
 #ifdef __x86_64__
         __asm__ volatile("prefetchw %0" ::"m"(*what)); // which the builtin is with -mprfchw only
@@ -208,7 +209,7 @@ template <member Member> class slots
     typename Member::region flags_;
     std::uint64_t channels_, operation_ = 0, all_finished_ = 0;
     int failed_by_ = -1;
-    bool tells_ = false, is_failure_ = false;
+    bool acknowledges_ = false, is_failure_ = false;
 };
 
 } // namespace onespace::sync::detail

@@ -64,7 +64,7 @@ template <order_policy Order, wait_policy Wait> class team_member
     {
         return false;
     }
-    static void disagrees(int rank)
+    static void mismatch(int rank)
     {
         throw std::invalid_argument("onespace::sync: rank " + std::to_string(rank) +
                                     " is in another collective operation, or gave another size or "
