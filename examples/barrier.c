@@ -3,7 +3,7 @@
  *   cc barrier.c -o barrier $(pkg-config --cflags --libs onespace)
  *   ./barrier 4
  *
- * A barrier also orders memory: what a task wrote before it is visible to all after it. */
+ * A barrier also orders memory: all tasks see after it what each wrote before it. */
 #include <onespace.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *   mpicc -o checkpoint checkpoint.c $(pkg-config --cflags onespace)
  *   mpiexec -n 2 onespace run ./checkpoint FILE STEPS
  *
- * Kill it and start it again: it goes on with the step after the last version. */
+ * Kill it and start it again: it continues with the step after the last version. */
 #include <mpi.h>
 #include <onespace/window.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *   c++ -std=c++17 containers.cpp -o containers $(pkg-config --cflags --libs onespace)
  *   ./containers
  *
- * What a task frees goes back to the task whose malloc it came from: docs/sharing.md. */
+ * A freed block returns to the task whose malloc allocated it: docs/sharing.md. */
 #include <onespace.h>
 #include <cstdio>
 #include <cstdlib>

@@ -3,7 +3,7 @@
  *   cc function.c -o function $(pkg-config --cflags --libs onespace) -lm
  *   ./function
  *
- * Sound for functions that use only arguments, constants and globals. Per-thread state (errno,
+ * Correct for functions that use only arguments, constants and globals. Per-thread state (errno,
  * malloc's lists, standard streams' locks) would be the caller's, and does not match the owner's
  * libc: docs/sharing.md. */
 #include <math.h>

@@ -38,7 +38,7 @@ static int run_root(int ntasks, char **argv)
 int main(int argc, char **argv)
 {
     int id, ntasks = argc > 1 ? atoi(argv[1]) : 2;
-    void *exported = &barrier; /* in the root: what it exports; in a task: what it gets */
+    void *exported = &barrier; /* in the root: its export; in a task: the root's */
     int error = pip_init(&id, &ntasks, &exported, 0);
     if (error) {
         fprintf(stderr, "pip_init: %s\n", strerror(error));

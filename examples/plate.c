@@ -1,5 +1,5 @@
 /* examples/plate.c: heat on a plate, described by the paths of Conduit's mesh blueprint; parameters
- * come through a channel the other way, and change between two steps.
+ * arrive through a second channel, and change between two steps.
  *
  *   cc plate.c -o plate $(pkg-config --cflags --libs onespace)
  *   onespace run ./plate 200 : python3 plot_mesh.py .   (or control_plate.py 20) */
@@ -24,7 +24,7 @@ static void take_parameters(void)
     struct onespace_insitu_attribute given;
     struct onespace_insitu_step step;
     if (!control && onespace_insitu_open("plate-control", ONESPACE_INSITU_LATEST, 0, &control) < 0)
-        return; /* nobody controls it */
+        return; /* no program controls it */
     int result = onespace_insitu_take(control, &step, 0);
     if (!result && !onespace_insitu_get_attribute(control, &step, 0, "power", &given))
         power = given.number;

@@ -5,16 +5,16 @@
  * descriptors, signal handlers, PID and exit status. Every address of one task is valid in all
  * others, so a pointer is enough to share data.
  *
- * A member is the root or a task, until it ends or executes another program. Members are named by
- * ids, which are unique as long as the space lives.
+ * A member is the root or a task, until it ends or executes another program. Members have ids,
+ * which are unique while the space lives.
  *
- * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure; out-parameters
- * are untouched on failure. All functions are thread-safe and may be called by any member unless
- * they say otherwise; none may be called from a signal handler unless it says so. Outside a space,
- * which includes a child made by fork(), they return -EPERM. Strings and structures that the caller
- * passes remain its own and are not used after the call returns. Timeouts are in milliseconds: a
- * negative one never expires, with 0 the call does not wait. Available since 0.1.0 unless a
- * declaration says otherwise. */
+ * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure;
+ * out-parameters are untouched on failure. All functions are thread-safe and may be called by any
+ * member unless they say otherwise; none may be called from a signal handler unless it says so.
+ * Outside a space, which includes a child made by fork(), they return -EPERM. Strings and
+ * structures that the caller passes remain its own and are not used after the call returns.
+ * Timeouts are in milliseconds: a negative one never expires, with 0 the call does not wait.
+ * Available since 0.1.0 unless a declaration says otherwise. */
 #ifndef ONESPACE_H
 #define ONESPACE_H
 
@@ -101,18 +101,18 @@ struct onespace_fd_map {
  * NO_MPI_LAYER  do not load onespace's MPI layer: MPI's windows remain the MPI library's
  * OWN_MAPPINGS  each shared mapping of the task has an address of its own, even if other tasks have
  *               mapped the same memory
- * COLLECTIVES   blocking collective operations of MPI go by loads and stores, in communicators in
+ * COLLECTIVES   run blocking collective operations of MPI by loads and stores, in communicators in
  *               one space that use them often; with COLLECTIVES_AT_ONCE from their first call on
  * TOGETHER      enter the program when all ntasks have loaded their libraries
  * HOLD          the spawner holds the task's memory from the start, until onespace_release(id):
  *               what the task has exported can be imported until then, even after its end
  * CALLS         the task serves calls from other members (onespace/call.h) from before its main,
  *               without calling anything itself. Not for statically linked programs or thread mode
- * GUARD         the task cannot write to other guarded tasks' memory by mistake, nor they to its:
- *               a write ends it with SIGSEGV and a message; with GUARD_REPORT, too, it goes on.
- *               Memory that is mapped with MAP_SHARED may be written to by all. Needs a CPU with
- *               protection keys (-ENOTSUP). Not with THREAD, NO_INTERPOSE or CALLS, and what a
- *               guarded task spawns is guarded, too
+ * GUARD         guarded tasks cannot write to one another's memory by mistake: such a write ends
+ *               the writer with SIGSEGV and a message; with GUARD_REPORT it continues.
+ *               All may write to memory that is mapped with MAP_SHARED. Needs a CPU with
+ *               protection keys (-ENOTSUP). Not with THREAD, NO_INTERPOSE or CALLS. Tasks of a
+ *               guarded task are guarded, too
  * THREAD        thread mode, see below */
 #define ONESPACE_SPAWN_DETACHED            1u
 #define ONESPACE_SPAWN_CLOSE_FDS           2u
@@ -137,9 +137,9 @@ struct onespace_fd_map {
  * exit, _exit and pthread_exit of its last thread end that task only; its remaining threads end
  * with it. A fatal signal, abort and a crash end the whole process; execve fails (EPERM). All
  * signals except those of faults are blocked from the start unless signal_mask says otherwise,
- * since the process's handlers belong to other programs. Needs a program that uses glibc; Go
- * programs and Java virtual machines are refused (-ENOTSUP), since they assume that the process's
- * signal handlers are their own. The attributes for what is shared (fds, directory, umask, limits,
+ * because the process's handlers belong to other programs. Needs a program that uses glibc; Go
+ * programs and Java virtual machines are refused (-ENOTSUP), because they assume that the process's
+ * signal handlers are their own. The attributes of shared state (fds, directory, umask, limits,
  * ignored_signals, CLOSE_FDS, GROUP, SESSION, NO_INTERPOSE) must not be set (-EINVAL).
  * (Process-in-Process: the pthread mode of section 5.) */
 
@@ -222,10 +222,10 @@ struct onespace_status {
 };
 
 /* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY), and
- * fills *status, which may be NULL. A status can be collected once; that of a task whose spawner
- * has ended is discarded. Returns the task's id. -ECHILD: no such task, or its status was
- * collected. -ETIMEDOUT. -EOWNERDEAD: the space's reaper process was killed, so that ends are not
- * reported any more. */
+ * fills *status, which may be NULL. A status can be collected once; the status of a task whose
+ * spawner has ended is discarded. Returns the task's id. -ECHILD: no such task, or its status was
+ * collected. -ETIMEDOUT. -EOWNERDEAD: the space's reaper process was killed, so no further end is
+ * reported. */
 ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,
                                               int timeout_ms);
 
@@ -255,8 +255,8 @@ ONESPACE_API ONESPACE_CHECK int onespace_export(const char *name, void *address,
  * such name. -ENAMETOOLONG, -EINVAL: as onespace_export. */
 ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
 
-/* Gets address and size of what member `id` exports under `name`; waits until it does. size may be
- * NULL. The import holds the owner's memory, even beyond the owner's end, until
+/* Returns address and size of the memory that member `id` exports under `name`; waits until it
+ * does. size may be NULL. The import holds the owner's memory, even beyond the owner's end, until
  * onespace_release(id). 0. -ETIMEDOUT. -EOWNERDEAD: the owner has ended or executed another
  * program, or the space's reaper process was killed. -EDEADLK: the caller would wait for a name of
  * its own. -ESRCH: there is no such member. -EOVERFLOW: as onespace_hold. -ENAMETOOLONG, -EINVAL:
@@ -264,10 +264,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_unexport(const char *name);
 ONESPACE_API ONESPACE_CHECK int onespace_import(int id, const char *name, void **address,
                                                 size_t *size, int timeout_ms);
 
-/* Holds the memory of member `id` without importing anything: addresses that the caller got in
- * other ways remain valid beyond the owner's end, until onespace_release(id). 0. -ESRCH: there is
- * no such member. -EOWNERDEAD: its memory is unmapped. -EOVERFLOW: the caller has 65,535 holds on
- * it. */
+/* Holds the memory of member `id` without importing anything: addresses from other sources remain
+ * valid beyond the owner's end, until onespace_release(id). 0. -ESRCH: there is no such member.
+ * -EOWNERDEAD: its memory is unmapped. -EOVERFLOW: the caller has 65,535 holds on it. */
 ONESPACE_API ONESPACE_CHECK int onespace_hold(int id);
 
 /* Releases one hold of the caller on the memory of member `id`. When the owner has ended, its
@@ -289,9 +288,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void
 ONESPACE_API int onespace_owner(const void *address);
 
 /* Waits until all tasks that were started together (onespace_ntasks of them) have called it. Orders
- * memory: what any of them wrote before the barrier is seen by all after it. 0. -EOWNERDEAD: one of
- * them has ended or executed another program. -ETIMEDOUT: the caller's arrival was withdrawn.
- * -ENOENT: the caller has no number. */
+ * memory: all see after the barrier what any of them wrote before it. 0. -EOWNERDEAD: one of them
+ * has ended or executed another program. -ETIMEDOUT: the caller's arrival was withdrawn. -ENOENT:
+ * the caller has no number. */
 ONESPACE_API ONESPACE_CHECK int onespace_barrier(int timeout_ms);
 
 /* The version of the library that is loaded, as "0.1.0". May be called anywhere. */

@@ -1,13 +1,13 @@
 /* xpmem.h: the interface of XPMEM, served inside a space without the kernel module.
  *
- * One process names a range of its memory with xpmem_make; another, given that name, gets a permit
- * for it with xpmem_get and attaches parts of it with xpmem_attach. The interface, its values and
- * its errors are those of the kernel module's library (2.7.4), so that programs written or
- * compiled for that one run here unchanged.
+ * One process names a range of its memory with xpmem_make; another, given that name, gets a
+ * permit for it with xpmem_get and attaches parts of it with xpmem_attach. The interface, its
+ * values and its errors are those of the kernel module's library (2.7.4), so that programs written
+ * or compiled for that one run here unchanged.
  *
- * Between the root and the tasks of a onespace space, which share one address space, nothing needs
- * to be mapped: the calls make no system call, and an attachment is the owner's own address. What
- * differs for that reason is stated below and in docs/xpmem.md. Outside a space the calls go to
+ * Between the root and the tasks of a onespace space, which share one address space, nothing
+ * needs to be mapped: the calls make no system call, and an attachment is the owner's own address.
+ * The declarations and docs/xpmem.md state the differences. Outside a space the calls go to
  * /dev/xpmem; without it they fail as on any machine without the module (ENOENT).
  *
  * All functions are thread-safe; none may be called from a signal handler. On failure they return
@@ -58,9 +58,9 @@ XPMEM_EXPORTED int xpmem_version(void);
 XPMEM_EXPORTED xpmem_segid_t xpmem_make(void *address, size_t size, int permit_type,
                                         void *permit_value);
 
-/* Removes a segment. Nothing can be attached through it any more; what is attached remains
- * accessible (the kernel module revokes it). 0. EINVAL; ENOENT: there is no such segment; EACCES:
- * the caller is not its owner. */
+/* Removes a segment. It cannot be attached any more; existing attachments remain accessible (the
+ * kernel module revokes them). 0. EINVAL; ENOENT: there is no such segment; EACCES: the caller is
+ * not its owner. */
 XPMEM_EXPORTED int xpmem_remove(xpmem_segid_t segid);
 
 /* Gets a permit for a segment, for the calling process. flags is XPMEM_RDWR, or XPMEM_RDONLY, with
@@ -71,8 +71,8 @@ XPMEM_EXPORTED int xpmem_remove(xpmem_segid_t segid);
 XPMEM_EXPORTED xpmem_apid_t xpmem_get(xpmem_segid_t segid, int flags, int permit_type,
                                       void *permit_value);
 
-/* Releases a permit: what was attached with it must not be used any more. 0. EINVAL; ENOENT: there
- * is no such permit; EACCES: it is another process's. */
+/* Releases a permit: its attachments must not be used any more. 0. EINVAL; ENOENT: there is no such
+ * permit; EACCES: it is another process's. */
 XPMEM_EXPORTED int xpmem_release(xpmem_apid_t apid);
 
 /* Attaches `size` bytes, from addr.offset on, of the segment of permit addr.apid. Returns their
@@ -81,8 +81,8 @@ XPMEM_EXPORTED int xpmem_release(xpmem_apid_t apid);
  * read-only or another process's. */
 XPMEM_EXPORTED void *xpmem_attach(struct xpmem_addr addr, size_t size, void *at);
 
-/* Detaches what is attached at this address, which may be any inside the attachment. In a space it
- * does nothing and accepts any address. 0. */
+/* Detaches the attachment that contains this address. In a space it does nothing and accepts any
+ * address. 0. */
 XPMEM_EXPORTED int xpmem_detach(void *address);
 
 /* Internals of the original library, exported as it exports them: configure scripts look for them.

@@ -53,7 +53,7 @@ std::string stream_name(size_t number)
     return "gray-scott." + std::to_string(number);
 }
 
-// Of `whole` things the first that is this rank's; for rank + 1 the first that is not.
+// The first of `whole` planes that belongs to a rank.
 size_t first_of(size_t whole, size_t of_rank)
 {
     return whole * of_rank / (size_t)ranks;
@@ -136,7 +136,8 @@ void simulate(size_t streams, size_t side, size_t steps, size_t gap)
         fail("STREAMS is 1, or the number of ranks");
     Simulation simulation(side);
     adios2::ADIOS adios = start_adios();
-    adios2::IO io = adios.DeclareIO("writer");
+    size_t number = (size_t)rank % streams;
+    adios2::IO io = adios.DeclareIO(streams == 1 ? "writer" : "writer" + std::to_string(number));
     adios2::Dims shape = {side, side, side}, start = {simulation.first, 0, 0},
                  count = {simulation.planes, side, side};
     auto u = io.DefineVariable<double>("U", shape, start, count);
@@ -144,7 +145,7 @@ void simulate(size_t streams, size_t side, size_t steps, size_t gap)
     auto number = io.DefineVariable<uint64_t>("step");
     io.DefineAttribute<double>("F", FEED);
     io.DefineAttribute<double>("k", KILL);
-    adios2::Engine engine = io.Open(stream_name((size_t)rank % streams), adios2::Mode::Write);
+    adios2::Engine engine = io.Open(stream_name(number), adios2::Mode::Write);
     double began = 0, output = 0;
     for (uint64_t step = 0; step < steps; step++) {
         for (size_t i = 0; i < gap; i++)

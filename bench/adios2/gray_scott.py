@@ -50,9 +50,11 @@ class Coupled:
         job = [ob.onespace_command(), "run", "--space", f"gray-scott-{os.getpid()}-{self.runs}"]
         front = job if engine == "plugin" else []
         with tempfile.TemporaryDirectory(dir=parent_of(engine, self.place)) as directory:
-            names = ["reader", *[f"reader{i}" for i in range(streams)]]
-            (pathlib.Path(directory) / "adios2.xml").write_text(
-                configuration(engine, {"writer": writer, **{name: reader for name in names}}))
+            channels = {"": "0"} if is_one else {str(i): str(i) for i in range(streams)}
+            ios = {end + suffix: {**parameters, **({"Channel": f"gray-scott.{channel}"} if engine == "plugin" else {})}
+                   for end, parameters in (("writer", writer), ("reader", reader))
+                   for suffix, channel in channels.items()}
+            (pathlib.Path(directory) / "adios2.xml").write_text(configuration(engine, ios))
             sides = [(self.args.ranks, ["simulate", streams, self.args.side, self.args.steps, self.args.gap]),
                      (self.args.readers, ["analyse", streams])]
             commands = [self.mpi.command(ranks, [*front, self.program, *words], bind=False) for ranks, words in sides]

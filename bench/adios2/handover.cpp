@@ -1,10 +1,10 @@
-// bench/adios2/handover.cpp: a writer and a reader of ADIOS2 that know nothing of onespace;
-// adios2.xml in the working directory chooses the engine.
+// bench/adios2/handover.cpp: a writer and a reader that use ADIOS2 only; adios2.xml in the working
+// directory chooses the engine.
 //
-//   handover HOW BYTES STEPS PAUSE_US CPU
+//   handover MODE BYTES STEPS PAUSE_US CPU
 //
-// HOW: write, write-span; read, read-in-place (by the addresses that the engine onespace shows);
-// inline: both ends in one program. The file `write` gets "STEP NS" for the moment before EndStep,
+// MODE: write; read; read-in-place, by the addresses that the engine onespace shows; inline: both
+// ends in one program. The file `write` gets "STEP NS" for the moment before EndStep,
 // the file `read` for the moment when the data of the step is in place.
 #include <adios2.h>
 
@@ -61,7 +61,7 @@ void write_file(const char *what, const Moments &moments)
     fclose(file);
 }
 
-void write(bool by_span)
+void write()
 {
     adios2::IO io = adios.DeclareIO("writer");
     auto variable = io.DefineVariable<double>("data", {elements}, {0}, {elements});
@@ -70,12 +70,8 @@ void write(bool by_span)
     Moments moments;
     for (size_t step = 0; step < steps; step++) {
         engine.BeginStep();
-        if (by_span) {
-            fill(engine.Put(variable).data(), step);
-        } else {
-            fill(data.data(), step);
-            engine.Put(variable, data.data());
-        }
+        fill(data.data(), step);
+        engine.Put(variable, data.data());
         for (long until = now() + pause_ns; now() < until;)
             ;
         moments.push_back({step, now()});
@@ -142,10 +138,10 @@ void both_inline()
 int main(int argc, char **argv)
 {
     if (argc < 6) {
-        fprintf(stderr, "usage: handover HOW BYTES STEPS PAUSE_US CPU\n");
+        fprintf(stderr, "usage: handover MODE BYTES STEPS PAUSE_US CPU\n");
         return 2;
     }
-    const std::string how = argv[1];
+    const std::string mode = argv[1];
     elements = strtoul(argv[2], nullptr, 10) / sizeof(double);
     steps = strtoul(argv[3], nullptr, 10);
     pause_ns = strtol(argv[4], nullptr, 10) * 1000;
@@ -154,11 +150,11 @@ int main(int argc, char **argv)
     CPU_SET(atoi(argv[5]), &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0)
         perror("handover: CPU affinity");
-    if (how == "inline")
+    if (mode == "inline")
         both_inline();
-    else if (how.find("write") == 0)
-        write(how == "write-span");
+    else if (mode == "write")
+        write();
     else
-        read(how == "read-in-place");
+        read(mode == "read-in-place");
     return 0;
 }

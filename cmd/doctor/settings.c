@@ -41,8 +41,10 @@ static void say_defaults(void)
     if (doctor_child(list_defaults, NULL, answer, sizeof(answer), 5000) != 0)
         return;
     if (answer[0])
-        doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
-                   "under a launcher, `onespace run` sets %s (docs/launchers.md says why)", answer);
+        doctor_say(
+            DOCTOR_GOOD, "MPI settings", NULL,
+            "under a launcher, `onespace run` sets %s (docs/launchers-reference.md says why)",
+            answer);
     else
         doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
                    "under a launcher, `onespace run` sets nothing: your environment has it all");

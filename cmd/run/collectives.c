@@ -36,5 +36,5 @@ int collectives_leave(const char *names)
         if (!*name)
             break;
     }
-    return setenv(MPI_COLLECTIVES_LEFT, names, 1);
+    return setenv(COLLECTIVES_OFF_ENV, names, 1);
 }

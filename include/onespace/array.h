@@ -39,7 +39,7 @@ extern "C" {
 /* onespace_array.state */
 enum { ONESPACE_ARRAY_LIVE = 1, ONESPACE_ARRAY_TAKEN_BACK = 2 };
 
-/* An array. Filled in by the owner, in zeroed memory that all members can read (its heap will do);
+/* An array. Filled in by the owner, in zeroed memory that all members can read, such as its heap;
  * others only read it, except `views`. */
 struct onespace_array {
     char magic[8];       /* set by onespace_array_export, like the next two */
@@ -131,7 +131,7 @@ ONESPACE_CHECK static inline int onespace_array_export(const char *name,
     return result;
 }
 
-/* Withdraws the array's name: no new views from here on. -ENOENT. */
+/* Withdraws the array's name: there are no new views afterwards. -ENOENT. */
 ONESPACE_CHECK static inline int onespace_array_unexport(const char *name,
                                                          struct onespace_array *array)
 {

@@ -4,15 +4,15 @@
  * storage, so its errno, and its heap, on the stack of one of its threads. No other thread is woken
  * and nothing is copied: a call costs some tens of nanoseconds, and pointers mean the same on both
  * sides. An analysis can be a program of its own, with a libc and libraries of its own, that a
- * simulation calls when it likes (examples/call.c).
+ * simulation calls at any time (examples/call.c).
  *
  * The callee lends threads for that: it calls onespace_call_serve once, or its spawner asks for it
  * (ONESPACE_SPAWN_CALLS). A lender is a thread of the callee that sleeps; while it is lent its
  * storage belongs to one caller. So functions run at the same time when several threads call, and
- * must be thread-safe, as for threads of the callee; what a function keeps in thread-local storage
- * may be another lender's at the next call.
+ * must be thread-safe, as for threads of the callee; a function may find another lender's
+ * thread-local storage at the next call.
  *
- * To the kernel it is the caller's thread that runs the function. So in the function
+ * To the kernel, the caller's thread runs the function. So in the function
  *
  *   are the callee's:  globals, heap, errno, locale, thread-local storage, pthread_self, stack,
  *                      onespace_self
@@ -20,28 +20,28 @@
  *                      working directory, umask, limits, credentials, CPU time and affinity
  *
  * A function may allocate, format, lock mutexes, compute, use stdio on its own streams if it knows
- * that their descriptors are the caller's, and make calls in turn: also back into the caller, which
- * go on in the thread that waits there. It must not make threads or processes (pthread_create,
- * fork, system), end the process (exit, execve), set signal handlers or masks, or use mutexes with
- * priority inheritance: all that would happen to the caller's process. docs/calls.md has the list.
+ * that their descriptors are the caller's, and call other members, also back into the caller, in
+ * the thread that waits there. It must not make threads or processes (pthread_create, fork,
+ * system), end the process (exit, execve), set signal handlers or masks, or use mutexes with
+ * priority inheritance: all of these would affect the caller's process. docs/calls.md has the list.
  *
  * How a call may end:
  *   - The function returns.
  *   - It throws an exception that nothing in it catches, or ends its thread (pthread_exit,
- *     cancellation): what it had on the stack is unwound as usual, and the call returns -ECANCELED.
- *   - The callee ends or executes another program: the call returns -EOWNERDEAD, also if the
- *     function waits for ever for what has died with the callee. What it had on the stack is not
- *     unwound. Until then the callee's memory stays mapped.
+ *     cancellation): its stack is unwound as usual, and the call returns -ECANCELED.
+ *   - The callee ends or executes another program: the call returns -EOWNERDEAD, even if the
+ *     function waits for something that died with the callee. Its stack is not unwound. Until then
+ *     the callee's memory stays mapped.
  *   - A jump (siglongjmp from a signal handler of the caller, longjmp in a call back) leaves it:
- * the call does not return; the lender is not used again.
- *   - The caller ends: the callee goes on. What the function had locked stays locked. A crash in
- * the function is the caller's.
+ *     the call does not return; the lender is not used again.
+ *   - The caller ends: the callee continues. Locks of the function stay locked. A crash in the
+ *     function is the caller's.
  *
  * Not with tasks in thread mode, on either side (-ENOTSUP). Not from signal handlers.
  *
  * Conventions as in onespace.h: 0 or -errno with out-parameters untouched. onespace_call_message
  * explains a failure. Since 0.1.0. (Process-in-Process, HPDC'18, section 3: tasks can call one
- * another's functions, but for the thread-local storage that this lends.) */
+ * another's functions, except that they lack the thread-local storage that this lends.) */
 #ifndef ONESPACE_CALL_H
 #define ONESPACE_CALL_H
 
@@ -65,10 +65,10 @@ ONESPACE_API ONESPACE_CHECK int onespace_call_serve(void);
 typedef intptr_t onespace_call_function(void *argument);
 
 /* Calls `function`, an address of code of member `id` (as from onespace_lookup), with `argument`,
- * and stores what it returns in *result, which may be NULL. A call to oneself is a plain call.
+ * and stores its result in *result, which may be NULL. A call to oneself is a plain call.
  *
- * -ESRCH: there is no such member. -EOWNERDEAD: it has ended or executed another program, before or
- * during the call. -ENOTSUP: it does not serve calls, or is or the caller is in thread mode.
+ * -ESRCH: there is no such member. -EOWNERDEAD: it has ended or executed another program, before
+ * or during the call. -ENOTSUP: it does not serve calls, or is or the caller is in thread mode.
  * -EINVAL: function is NULL, or no code of that member. -ECANCELED: the function threw an exception
  * or ended its thread. -EAGAIN: ONESPACE_CALL_LENDERS calls into it are under way, or it can make
  * no thread. -EPERM outside a space. */
@@ -85,7 +85,7 @@ ONESPACE_API ONESPACE_CHECK int onespace_call_with(int id, const void *function,
 ONESPACE_API ONESPACE_CHECK int onespace_call_name(int id, const char *name,
                                                    const intptr_t *arguments, intptr_t *result);
 
-/* What was wrong and how to fix it, for the calling thread's last call above that failed; "" if
+/* Describes the error and its fix, for the calling thread's last call above that failed; "" if
  * there was none. Valid until its next failure. */
 ONESPACE_API const char *onespace_call_message(void);
 

@@ -4,8 +4,8 @@
  * A channel connects a producer, one member of a space or several ranks, to any number of
  * consumers, other members. The producer publishes steps. A step has a number chosen by the
  * producer, and each rank's part of it holds named arrays and attributes. Only a description is
- * handed over: type, shape, strides, and the address, which is valid in every member. Consumers
- * read the arrays in place and release the step.
+ * passed: type, shape, strides, and the address, which is valid in every member. Consumers read the
+ * arrays in place and release the step.
  *
  * The channel decides when the producer may write to its arrays again, in a single place,
  * onespace_insitu_begin:
@@ -18,20 +18,20 @@
  *
  * From begin to publish no consumer reads the arrays of this step; from publish to the begin
  * `depth` steps later the producer must not write to them. A producer with one set of arrays has
- * depth 1; one that cycles through several sets has that many. What begin does while consumers
- * still need the step whose arrays are to be reused is the channel's policy: wait, skip the step,
- * or (since publish has handed out a copy) continue.
+ * depth 1; one that cycles through several sets has that many. The channel's policy decides what
+ * begin does while consumers still need the step whose arrays it reuses: wait, skip the step, or
+ * continue (because publish made a copy).
  *
- * Array names are arbitrary. The paths of Conduit's mesh blueprint are recommended, since analyses
- * can then interpret steps of unknown producers: "coordsets/coords/values/x",
- * "topologies/mesh/elements/connectivity", "fields/velocity/values/u"; likewise for attributes:
+ * Array names are arbitrary. The paths of Conduit's mesh blueprint are recommended: analyses can
+ * then interpret steps of unknown producers: "coordsets/coords/values/x",
+ * "topologies/mesh/elements/connectivity", "fields/velocity/values/u"; for attributes:
  * "state/time", "state/cycle", "fields/velocity/association".
  *
  * Deaths. Steps held by a consumer are released when it ends, is killed or executes another
  * program. If a producing rank does so before it has closed the channel, the channel ends:
  * consumers and the other ranks get -EOWNERDEAD. A step that a consumer holds then stays readable
- * until it is released, since an open channel holds the memory of its producers (as onespace_import
- * does).
+ * until it is released, because an open channel holds the memory of its producers (as
+ * onespace_import does).
  *
  * Conventions as in onespace.h: 0 or a value >= 0, or -errno with out-parameters untouched;
  * timeouts in milliseconds, negative: no limit, 0: do not wait; -EPERM outside a space and in
@@ -65,8 +65,8 @@ struct onespace_insitu;
 
 /* ---- Producers ---- */
 
-/* What onespace_insitu_begin does while a consumer still needs the step whose arrays are to be
- * reused. */
+/* The action of onespace_insitu_begin while a consumer still needs the step whose arrays it
+ * reuses. */
 enum onespace_insitu_policy {
     ONESPACE_INSITU_WAIT, /* waits: no consumer of every step misses one */
     ONESPACE_INSITU_SKIP, /* returns 1: this step is not published, its arrays must not be written.
@@ -191,7 +191,7 @@ ONESPACE_API ONESPACE_CHECK int onespace_insitu_reclaim(struct onespace_insitu *
 
 /* Which steps onespace_insitu_take returns. */
 enum onespace_insitu_mode {
-    ONESPACE_INSITU_LATEST, /* the newest available one; those in between are passed over */
+    ONESPACE_INSITU_LATEST, /* the newest available one; those in between are skipped */
     ONESPACE_INSITU_EVERY,  /* each published one, in order; the producer keeps them until taken */
 };
 
@@ -275,7 +275,7 @@ ONESPACE_API ONESPACE_CHECK int onespace_insitu_release(struct onespace_insitu *
 ONESPACE_API ONESPACE_CHECK int onespace_insitu_close(struct onespace_insitu *channel,
                                                       int timeout_ms);
 
-/* What was wrong and how to fix it, for the calling thread's last call above that failed with an
+/* Describes the error and its fix, for the calling thread's last call above that failed with an
  * error other than -ETIMEDOUT; "" if there was none. Valid until its next failure. */
 ONESPACE_API const char *onespace_insitu_message(void);
 

@@ -16,7 +16,7 @@
  * Conventions are those of onespace.h: 0 or a value >= 0 on success, -errno on failure,
  * out-parameters untouched on failure. A team's handle belongs to the member that got it, and is
  * used by one thread at a time. "Collective" means that all members must call the function, in the
- * same order; it orders memory: what any member wrote before is visible to all after.
+ * same order; it orders memory: all see afterwards what any member wrote before.
  *
  * If a member ends or executes another program before the team is released, the team is broken: all
  * waits of the others end, and from then on every call that needs the others returns -EOWNERDEAD.
@@ -57,7 +57,7 @@ ONESPACE_API ONESPACE_CHECK int onespace_parallel_join(struct onespace_parallel 
 /* Releases the team with its shared instances, and frees the handle. For a team made by
  * onespace_parallel_init: called by its creator, outside a region; ends the tasks. Otherwise
  * collective. -EDEADLK within a region (nothing happens). -EOWNERDEAD: the team was broken; it is
- * released nevertheless, and tasks created for it that do not end within a second are killed. */
+ * released anyway, and tasks created for it that do not end within a second are killed. */
 ONESPACE_API int onespace_parallel_fini(struct onespace_parallel *team);
 
 /* The caller's number in the team, from 0, and the count of members. */

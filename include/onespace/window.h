@@ -1,15 +1,15 @@
 /* onespace/window.h: operations on MPI windows on storage beyond MPI's own calls.
  *
- * A window is on storage when it is allocated with the hint alloc_type=storage (docs/storage.md has
- * all hints): MPI_Win_allocate, MPI_Win_allocate_shared or MPI_Alloc_mem map a file, and
+ * A window is on storage when it is allocated with the hint alloc_type=storage (docs/storage.md
+ * has all hints): MPI_Win_allocate, MPI_Win_allocate_shared or MPI_Alloc_mem map a file, and
  * MPI_Win_sync makes stored data durable ("MPI windows on storage", section 2.1.1). The calls below
  * make a part of it durable, do so in the background or on all nodes, provide statistics, and
  * commit versions.
  *
- * But for the first they are in the MPI layer only, libonespace-mpi-mpich.so and
- * libonespace-mpi-openmpi.so. Programs link the one for their MPI in front of the MPI library, or
- * look the names up with dlsym(RTLD_DEFAULT, ...), which finds them under `onespace run` and where
- * the layer is preloaded.
+ * All but the first are in the MPI layer only, libonespace-mpi-mpich.so and
+ * libonespace-mpi-openmpi.so. Programs link the one for their MPI before the MPI library, or look
+ * the names up with dlsym(RTLD_DEFAULT, ...), which finds them under `onespace run` and where the
+ * layer is preloaded.
  *
  * Conventions are MPI's: the calls return MPI_SUCCESS or an MPI error class, after calling the
  * window's error handler; a message on standard error says what was wrong and how to fix it. A
@@ -34,11 +34,11 @@ extern "C" {
 
 /* ---- Whether the layer is there ---- */
 
-/* 1: the calling rank's part of the window is on storage. 0: it is in memory, and nothing of it
- * will be kept: the rank did not ask for storage, or the MPI library made the window and has
- * ignored the hints, because the program was started without the layer. Local; calls MPI only, so
- * that it works in programs that neither link the layer nor run with it: ask before the other calls
- * of this header. Programs in other languages ask MPI_Win_get_info for the key storage_layer. */
+/* 1: the calling rank's part of the window is on storage. 0: it is in memory, and is not saved: the
+ * rank did not ask for storage, or the MPI library made the window and has ignored the hints,
+ * because the program was started without the layer. Local; calls MPI only, so it works in programs
+ * that neither link the layer nor run with it: call it before the others of this header. Programs
+ * in other languages ask MPI_Win_get_info for the key storage_layer. */
 static inline int onespace_window_is_on_storage(MPI_Win win)
 {
     MPI_Info info;
@@ -119,8 +119,7 @@ ONESPACE_WINDOW_API int onespace_window_statistics(MPI_Win win,
  * operations must be complete before the call, and may resume when it has returned. *version (may
  * be NULL) gets the version's number, the same on all ranks; untouched on failure, after which the
  * window stays usable and keeps its last version (docs/checkpoints.md says when the new one may
- * exist). Ranks that asked for memory call it as well; what they hold themselves is not in the
- * version. */
+ * exist). Ranks that asked for memory call it as well; their own parts are not in the version. */
 ONESPACE_WINDOW_API int onespace_window_commit(MPI_Win win, uint64_t *version);
 
 /* The number of the newest version, either the one the window was opened from or one committed

@@ -2,21 +2,21 @@
  *
  * Programs that are written for Process-in-Process 2.4 compile with this header and link with
  * -lpip, unchanged and with any compiler. Types, values and error numbers are those of
- * https://github.com/procinproc/PiP (branch pip-2, version 2.4.1); docs/pip.md says what differs.
- * (A. Hori et al., "Process-in-Process: Techniques for Practical Address-Space Sharing", HPDC'18;
- * section 3.4 has the first form of this interface.)
+ * https://github.com/procinproc/PiP (branch pip-2, version 2.4.1); docs/pip.md lists the
+ * differences. (A. Hori et al., "Process-in-Process: Techniques for Practical Address-Space
+ * Sharing", HPDC'18; section 3.4 has the first form of this interface.)
  *
- * Words. The PiP root is the process that called pip_init first; PiP tasks are the programs that it
- * spawned, numbered by PiP ids from 0 to one less than the number given to pip_init. Both are
- * members of one space (onespace.h), and all of their memory is one another's.
+ * Words. The PiP root is the process that called pip_init first; PiP tasks are the programs that
+ * it spawned, numbered by PiP ids from 0 to one less than the number given to pip_init. Both are
+ * members of one space (onespace.h), and can access all of one another's memory.
  *
  * Conventions. Functions return 0 or a positive error number; out-parameters may be NULL and are
- * untouched on failure. A task needs not call pip_init. EPERM is what every function returns that
- * needs the library when it is not initialised: before pip_init in the root, after pip_fin, in a
- * forked child, and in a program that no PiP root spawned. Functions that take a PiP id accept
- * PIP_PIPID_MYSELF (the caller) and PIP_PIPID_ROOT, and return EINVAL for PIP_PIPID_ANY and
- * PIP_PIPID_NULL, ERANGE for a number that is no task's. All of them may be called by any thread;
- * none by a signal handler. Since onespace 0.1.0. */
+ * untouched on failure. A task need not call pip_init. Functions that need the library return EPERM
+ * when it is not initialised: before pip_init in the root, after pip_fin, in a forked child, and in
+ * a program that no PiP root spawned. Functions that take a PiP id accept PIP_PIPID_MYSELF (the
+ * caller) and PIP_PIPID_ROOT, and return EINVAL for PIP_PIPID_ANY and PIP_PIPID_NULL, ERANGE for a
+ * number that is no task's. All of them may be called by any thread; none by a signal handler.
+ * Since onespace 0.1.0. */
 #ifndef PIP_PIP_H
 #define PIP_PIP_H
 
@@ -31,11 +31,11 @@
 #include <sys/types.h>
 
 #define PIP_OPTS_NONE 0x0
-/* For pip_task_spawn, of onespace alone: `after` is called however the task ended. */
+/* For pip_task_spawn, of onespace alone: `after` is called in any case, also after a signal. */
 #define PIP_HOOK_ANY_END 0x1000000U
 
 /* Execution modes, for pip_init and pip_get_mode. Process mode: a task has descriptors, signal
- * handlers and a PID of its own; both kinds of it are the same here. Thread mode: it shares them
+ * handlers and a PID of its own; both process modes are the same here. Thread mode: it shares them
  * with the root, and a crash ends all; see ONESPACE_SPAWN_THREAD in onespace.h. */
 #define PIP_MODE_PTHREAD          0x1000U
 #define PIP_MODE_PROCESS_PRELOAD  0x0100U
@@ -47,7 +47,7 @@
     (PIP_MODE_PTHREAD | PIP_MODE_PROCESS_PRELOAD | PIP_MODE_PROCESS_GOT_OBS |                      \
      PIP_MODE_PROCESS_PIPCLONE)
 
-/* Environment: the execution mode if pip_init is not told one, and its values. */
+/* Environment: the execution mode if pip_init gets none, and its values. */
 #define PIP_ENV_MODE                  "PIP_MODE"
 #define PIP_ENV_MODE_THREAD           "thread"
 #define PIP_ENV_MODE_PTHREAD          "pthread"
@@ -78,8 +78,8 @@
 
 #define PIP_NTASKS_MAX 300
 
-/* Where a task runs: the n-th CPU that the root may use (modulo their number),
- * PIP_CPUCORE_ABS | n for the CPU that the kernel numbers n, or PIP_CPUCORE_ASIS. */
+/* Where a task runs: the n-th CPU that the root may use (modulo their number), PIP_CPUCORE_ABS | n
+ * for the CPU that the kernel numbers n, or PIP_CPUCORE_ASIS. */
 #define PIP_CPUCORE_FLAG_SHIFT  24
 #define PIP_CPUCORE_FLAG_MASK   (0xFFU << PIP_CPUCORE_FLAG_SHIFT)
 #define PIP_CPUCORE_CORENO_MAX  (1U << 20)
@@ -110,7 +110,7 @@ typedef struct {
 
 typedef int (*pip_spawnhook_t)(void *);
 
-/* What the root does around it. Filled by pip_spawn_hook. */
+/* Functions that the root calls before and after. Filled by pip_spawn_hook. */
 typedef struct {
     pip_spawnhook_t before;
     pip_spawnhook_t after;
@@ -143,24 +143,23 @@ extern char **environ;
 /* ---- Initialisation ---- */
 
 /* In the root: makes the space for at most *ntasksp tasks (NULL: PIP_NTASKS_MAX); *root_expp, if
- * given, is what tasks get as the root's export. opts is 0 or an execution mode; the mode in the
- * environment must agree with it. *pipidp becomes PIP_PIPID_ROOT. In a task: gives its PiP id, the
- * root's number of tasks and, if there is one, the root's export.
- * EINVAL: *ntasksp is not positive, or the mode does not exist. EOVERFLOW: *ntasksp is above
- * PIP_NTASKS_MAX. EBUSY: called by the root before. EPERM: the mode cannot be had. ENOMEM, ENOSYS:
- * the machine does not allow a space (`onespace doctor`). ELIBSCN: the root has another version of
- * this library. (HPDC'18, figure 3.) */
+ * given, is the root's export. opts is 0 or an execution mode; the mode in the environment must
+ * agree with it. *pipidp becomes PIP_PIPID_ROOT. In a task: returns its PiP id, the root's number
+ * of tasks and, if there is one, the root's export. EINVAL: *ntasksp is not positive, or the mode
+ * does not exist. EOVERFLOW: *ntasksp is above PIP_NTASKS_MAX. EBUSY: called by the root before.
+ * EPERM: the mode is not possible. ENOMEM, ENOSYS: the machine does not allow a space (`onespace
+ * doctor`). ELIBSCN: the root has another version of this library. (HPDC'18, figure 3.) */
 int pip_init(int *pipidp, int *ntasksp, void **root_expp, int opts);
 
 /* Ends the library's part in the caller. In the root, when all tasks have been waited for; EBUSY
- * otherwise. Memory of ended tasks goes. */
+ * otherwise. Unmaps memory of ended tasks. */
 int pip_fin(void);
 
 /* ---- Spawning ---- */
 
 /* Fills *progp to run a program from main. prog NULL means argv[0]; envv NULL the caller's
- * environment. The caller keeps all that is pointed to until the spawn has returned. aux is what
- * the task's pip_get_aux gives. */
+ * environment. The caller keeps the memory behind all pointers until the spawn has returned. The
+ * task's pip_get_aux returns aux. */
 INLINE void pip_spawn_from_main(pip_spawn_program_t *progp, char *prog, char **argv, char **envv,
                                 void *aux)
 {
@@ -173,7 +172,7 @@ INLINE void pip_spawn_from_main(pip_spawn_program_t *progp, char *prog, char **a
 
 /* The same to run the program's function `int funcname(void *)` with arg in place of main. The
  * function is found in the program's symbol tables: it need not be exported unless the program is
- * stripped. What it returns is the exit status. */
+ * stripped. Its result is the exit status. */
 INLINE void pip_spawn_from_func(pip_spawn_program_t *progp, char *prog, char *funcname, void *arg,
                                 char **envv, void *aux)
 {
@@ -200,12 +199,11 @@ INLINE void pip_spawn_hook(pip_spawn_hook_t *hook, pip_spawnhook_t before, pip_s
 }
 
 /* Spawns a task, as the PiP id *pipidp or, with PIP_PIPID_ANY or NULL, the lowest that is free.
- * opts is 0 or PIP_HOOK_ANY_END. hookp may be NULL. Root only.
- * EPERM: not the root. EINVAL: no program, a bad PiP id, core number or opts. EBUSY: the PiP id is
- * in use. EAGAIN: all of them are. ENOENT, EACCES: no such program, or not executable. ELIBEXEC:
- * not position independent. ELIBBAD: no program, or truncated. ENOEXEC: it cannot be a task, or has
- * no such function. ENOMEM. Further, what `before` returned. A message says more (PIP_QUIET
- * silences it). */
+ * opts is 0 or PIP_HOOK_ANY_END. hookp may be NULL. Root only. EPERM: not the root. EINVAL: no
+ * program, a bad PiP id, core number or opts. EBUSY: the PiP id is in use. EAGAIN: all PiP ids are
+ * in use. ENOENT, EACCES: no such program, or not executable. ELIBEXEC: not position independent.
+ * ELIBBAD: no program, or truncated. ENOEXEC: it cannot be a task, or has no such function. ENOMEM.
+ * Also the result of `before`. A message says more (PIP_QUIET silences it). */
 int pip_task_spawn(pip_spawn_program_t *progp, uint32_t coreno, uint32_t opts, int *pipidp,
                    pip_spawn_hook_t *hookp);
 
@@ -220,11 +218,11 @@ int pip_spawn(char *filename, char **argv, char **envv, int coreno, int *pipidp,
  * ENAMETOOLONG: above 91 bytes. ENOMEM: the space has no room for more names (16,384 in all). */
 int pip_named_export(void *exp, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Gives what a task exports under a name; waits until it does, also for a task that is not spawned
- * yet. What a task exported can be imported also after its end, and stays mapped, until another
- * task gets its PiP id; what was imported stays until the importer ends or imports from the next.
- * ECANCELED: the task has ended without that name, or executed another program. EDEADLK: the
- * caller waits for itself, or the root for a task that it has not spawned. ENAMETOOLONG. */
+/* Returns the export of a task under a name; waits until there is one, also for a task that is not
+ * spawned yet. Exports can be imported after the task's end, and stay mapped, until another task
+ * gets its PiP id; imported memory stays until the importer ends or imports from the next.
+ * ECANCELED: the task has ended without that name, or executed another program. EDEADLK: the caller
+ * waits for itself, or the root for a task that it has not spawned. ENAMETOOLONG. */
 int pip_named_import(int pipid, void **expp, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -232,7 +230,7 @@ int pip_named_import(int pipid, void **expp, const char *format, ...)
 int pip_named_tryimport(int pipid, void **expp, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Deprecated: one address per member, without a name; pip_import gives NULL when there is none.
+/* Deprecated: one address per member, without a name; pip_import returns NULL when there is none.
  * EINVAL: NULL. EBUSY: exported already. ESRCH: the task is not alive. */
 int pip_export(void *exp);
 int pip_import(int pipid, void **expp);
@@ -242,15 +240,15 @@ int pip_set_aux(void *aux);
 int pip_get_aux(void **auxp);
 
 /* The address of a global symbol of a task or of the root, by name. Waits for a task that is still
- * loading its libraries. Also of a task that has ended, until its PiP id is used again. EINVAL: no
- * name. ENOENT: no such symbol, and *addrp is NULL. ESRCH: no task had that PiP id yet, or it has
+ * loading its libraries. Works for an ended task until its PiP id is reused. EINVAL: no name.
+ * ENOENT: no such symbol, and *addrp is NULL. ESRCH: no task had that PiP id yet, or it has
  * executed another program. (HPDC'18, figure 3.) */
 int pip_get_addr(int pipid, const char *name, void **addrp);
 
 /* ---- Waiting for tasks; root only ---- */
 
-/* Waits for a task's end; *status is as waitpid gives it. The PiP id is free afterwards. EPERM: not
- * the root. EDEADLK: the root itself. ECHILD: there is no such task, or it was waited for; for the
+/* Waits for a task's end; *status is as from waitpid. The PiP id is free afterwards. EPERM: not the
+ * root. EDEADLK: the root itself. ECHILD: there is no such task, or it was waited for; for the
  * `try` forms also: it lives. */
 int pip_wait(int pipid, int *status);
 int pip_trywait(int pipid, int *status);
@@ -292,16 +290,16 @@ int pip_signal_wait(int signal);
 
 int pip_yield(int flag);
 
-/* A barrier for n threads of any members, in memory of the caller's choice. It does not know who
- * they are: if one ends, the others wait for ever (onespace_barrier is told). EINVAL: n is not
- * positive, or NULL. pip_barrier_fin: EBUSY when somebody waits. (HPDC'18, figure 3.) */
+/* A barrier for n threads of any members, in memory of the caller's choice. It does not know its
+ * members: if one ends, the others wait forever (unlike onespace_barrier). EINVAL: n is not
+ * positive, or NULL. pip_barrier_fin: EBUSY when a thread waits. (HPDC'18, figure 3.) */
 int pip_barrier_init(pip_barrier_t *barrp, int n);
 int pip_barrier_wait(pip_barrier_t *barrp);
 int pip_barrier_fin(pip_barrier_t *barrp);
 
 /* A mutex for all members' threads, as in version 3. EDEADLK: the caller's thread has it.
- * EOWNERDEAD: its owner ended; the caller has it now, and what it protects may be half changed.
- * pip_mutex_unlock: EPERM when the caller's thread has it not. pip_mutex_fin: EBUSY when it is
+ * EOWNERDEAD: its owner ended; the caller has it now, and the protected data may be inconsistent.
+ * pip_mutex_unlock: EPERM when the caller's thread does not own it. pip_mutex_fin: EBUSY when it is
  * locked. EINVAL: NULL. */
 int pip_mutex_init(pip_mutex_t *mutex);
 int pip_mutex_lock(pip_mutex_t *mutex);
@@ -310,8 +308,8 @@ int pip_mutex_fin(pip_mutex_t *mutex);
 
 /* ---- What Process-in-Process declares without documenting it ---- */
 
-/* As the functions without pip_, but pip_free takes memory that another member's pip_malloc gave:
- * that member takes it back at its next call of one of these. */
+/* As the functions without pip_, but pip_free accepts memory from another member's pip_malloc: that
+ * member reuses it after its next call of one of these. */
 void *pip_malloc(size_t size);
 size_t pip_malloc_usable_size(void *memory);
 void pip_free(void *memory);
@@ -319,7 +317,7 @@ void *pip_calloc(size_t count, size_t size);
 void *pip_realloc(void *memory, size_t size);
 int pip_posix_memalign(void **memory, size_t alignment, size_t size);
 
-/* As the functions without pip_ (and _unsafe): a task has a dynamic linker of its own. */
+/* As the functions without pip_ (and _unsafe): each task has its own dynamic linker. */
 void *pip_dlopen(const char *file, int flags);
 void *pip_dlopen_unsafe(const char *file, int flags);
 void *pip_dlmopen(long space, const char *file, int flags);
@@ -330,12 +328,12 @@ char *pip_dlerror(void);
 int pip_dlinfo(void *handle, int request, void *info);
 
 pid_t pip_gettid(void);
-void pip_libc_lock(void); /* nothing: each task has a libc of its own */
+void pip_libc_lock(void); /* no-ops: each task has its own libc */
 void pip_libc_unlock(void);
 void pip_universal_lock(void); /* one mutex for the root and its tasks; not recursive */
 void pip_universal_unlock(void);
-void pip_debug_info(void); /* what PIP_SHOW_MAPS, PIP_SHOW_PIPS and PIP_GDB_PATH ask for */
-/* "[TID(who)]" of the caller; the bytes of `buffer` that are left. */
+void pip_debug_info(void); /* prints what PIP_SHOW_MAPS, PIP_SHOW_PIPS and PIP_GDB_PATH select */
+/* Writes "[TID(who)]" of the caller; returns the bytes of `buffer` that are left. */
 size_t pip_idstr(char *buffer, size_t size);
 
 /* One line to standard error, or `file`; nothing when PIP_QUIET is set. */

@@ -1,5 +1,6 @@
-// plugins/adios2/loan.cpp: see loan.hpp.
-#include "loan.hpp"
+// plugins/adios2/loan.cpp: reading of blocks that a writer may have lent (step.hpp has the
+// protocol; the writer's side is in writer.cpp).
+#include "step.hpp"
 
 #include <onespace.h>
 
@@ -14,34 +15,35 @@ namespace onespace_adios
 namespace
 {
 
-bool lives(int id)
+bool is_alive(int id)
 {
     return onespace_kill(id, 0) != -ESRCH;
 }
 
-// The place of a reader that has died: ids are never used again.
-std::atomic<int32_t> *inherit(Loan &loan, int32_t me)
+// Takes over the slot of a dead reader. Ids are never reused.
+std::atomic<int32_t> *take_over_slot(Loan &loan, int32_t own)
 {
-    for (std::atomic<int32_t> &place : loan.reading) {
-        int32_t other = place.load();
-        if (other && !lives(other - 1) && place.compare_exchange_strong(other, me))
-            return &place;
+    for (std::atomic<int32_t> &slot : loan.readers) {
+        int32_t other = slot.load();
+        if (other && !is_alive(other - 1) && slot.compare_exchange_strong(other, own))
+            return &slot;
     }
     return nullptr;
 }
 
-// A place in `reading`, of as many as there are: who finds none waits for a Get of another to end.
-std::atomic<int32_t> *enter(Loan &loan)
+// Enters this member in `readers`. If all slots are taken, waits until another Get ends. Returns
+// NULL if nothing is lent any more.
+std::atomic<int32_t> *claim_slot(Loan &loan)
 {
-    const int32_t me = onespace_self() + 1;
+    const int32_t own = onespace_self() + 1;
     while (loan.state.load() == Loan::lent) {
-        for (std::atomic<int32_t> &place : loan.reading) {
-            int32_t nobody = 0;
-            if (place.compare_exchange_strong(nobody, me))
-                return &place;
+        for (std::atomic<int32_t> &slot : loan.readers) {
+            int32_t empty = 0;
+            if (slot.compare_exchange_strong(empty, own))
+                return &slot;
         }
-        if (std::atomic<int32_t> *place = inherit(loan, me))
-            return place;
+        if (std::atomic<int32_t> *slot = take_over_slot(loan, own))
+            return slot;
         sched_yield();
     }
     return nullptr;
@@ -49,52 +51,49 @@ std::atomic<int32_t> *enter(Loan &loan)
 
 } // namespace
 
-Borrowed::Borrowed(Loan *loan, const Block &block)
+BlockGuard::BlockGuard(Loan *loan, const Block &block)
 {
     if (block.lent)
-        place = enter(*loan);
-    if (place && loan->state.load() == Loan::lent) {
+        slot = claim_slot(*loan);
+    if (slot && loan->state.load() == Loan::lent)
         address = block.lent;
-        return;
-    }
-    address = block.data; // after the state was read
+    else
+        address = block.data; // read after the state
 }
 
-Borrowed::~Borrowed()
+BlockGuard::~BlockGuard()
 {
-    if (place)
-        place->store(0);
+    if (slot)
+        slot->store(0);
 }
 
-// A writer that has died keeps its promise, too: what it has lent stays as it was, since an open
-// channel holds its memory.
-const void *lasting_data(Loan *loan, const Block &block)
+const void *data_until_release(Loan *loan, const Block &block)
 {
     if (!block.lent)
         return block.data;
-    loan->is_called.store(1);
+    loan->copy_requested.store(1);
     while (loan->state.load() == Loan::lent) {
-        if (!lives(loan->writer))
+        if (!is_alive(loan->writer)) // an open channel keeps a dead writer's memory as it was
             return block.lent;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     return block.data;
 }
 
-bool is_being_read(const Loan &loan)
+bool has_readers(const Loan &loan)
 {
-    return std::any_of(std::begin(loan.reading), std::end(loan.reading), [](const auto &place) {
-        int32_t reader = place.load();
-        return reader != 0 && lives(reader - 1);
+    return std::any_of(std::begin(loan.readers), std::end(loan.readers), [](const auto &slot) {
+        int32_t reader = slot.load();
+        return reader != 0 && is_alive(reader - 1);
     });
 }
 
-// Some copies' time, since the reader copies too, and as long as it may take to get a CPU: after
-// pauses, so little on average.
-std::chrono::microseconds patience(uint64_t bytes)
+// Several times the time of a copy, because the reader copies too, plus the time that a descheduled
+// reader may need to get a CPU. The back-off after a timeout keeps the average cost low.
+std::chrono::microseconds loan_timeout(uint64_t bytes)
 {
-    constexpr uint64_t BYTES_PER_US = 2000, CPU_US = 20000;
-    return std::chrono::microseconds(CPU_US + bytes / BYTES_PER_US);
+    constexpr uint64_t BYTES_PER_US = 2000, SCHEDULING_US = 20000;
+    return std::chrono::microseconds(SCHEDULING_US + bytes / BYTES_PER_US);
 }
 
 } // namespace onespace_adios

@@ -1,36 +1,61 @@
-// plugins/adios2/writer.cpp: steps of a writer, from Open to Close.
+// plugins/adios2/writer.cpp: a writer from Open to Close.
 //
-// A step of ADIOS2 is one of a channel, with one Stage of memory, which is the writer's again when
-// onespace_insitu_begin has returned. Data is copied by Put (Sync) or PerformPuts, or was written
-// in place, into a span; what is left in EndStep is lent to readers (loan.hpp) or copied.
+// A step of ADIOS2 is a step of a channel. Its StepBuffer belongs to the writer again when
+// onespace_insitu_begin has returned. Put (Sync) and PerformPuts copy data into it; EndStep lends
+// the remaining Puts to the readers (step.hpp: Loan) or copies them.
 #include "writer.hpp"
 
 #include <onespace.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <new>
 #include <stdexcept>
+#include <string_view>
+#include <thread>
 
 namespace onespace_adios
 {
 namespace
 {
 
-constexpr unsigned DEPTH_MAX = ONESPACE_INSITU_DEPTH_MAX;
+using Clock = std::chrono::steady_clock;
 
 int milliseconds(float seconds)
 {
     return seconds < 0 ? -1 : (int)(seconds * 1000.0f);
 }
 
-// A channel's name is short; a stream's may be a path.
+// Channel names are limited in length; a stream's name may be a path.
 std::string shortened(const std::string &prefix, const std::string &stream)
 {
+    constexpr size_t SUFFIX_BYTES = 24;
     std::string name = prefix + stream;
     if (name.size() <= ONESPACE_INSITU_NAME_MAX)
         return name;
     std::string hash = std::to_string(std::hash<std::string>()(stream));
-    return prefix + hash + stream.substr(stream.size() - 24);
+    return prefix + hash + stream.substr(stream.size() - SUFFIX_BYTES);
+}
+
+Text store_text(StepMemory &memory, const std::string &text)
+{
+    auto to = memory.allocate_array<char>(text.size() + 1);
+    memcpy(to, text.c_str(), text.size() + 1);
+    return {to, text.size()};
+}
+
+// A description of `bytes` bytes at `address`, which every array of a channel needs.
+onespace_insitu_array array_of(void *address, size_t bytes)
+{
+    onespace_insitu_array array = {};
+    array.name = PART_NAME;
+    array.address = address;
+    array.bytes = bytes;
+    array.type = ONESPACE_INSITU_UINT8;
+    array.dimensions = 1;
+    array.shape[0] = bytes;
+    return array;
 }
 
 } // namespace
@@ -47,33 +72,26 @@ std::string control_name(const std::string &stream)
 
 // ---- Open ----
 
-void Writer::fail(const char *what, int result) const
+void Writer::fail(const char *call, int result) const
 {
-    std::string why = onespace_insitu_message();
-    throw std::runtime_error("onespace: " + std::string(what) + " of stream \"" + name +
-                             "\": " + (why.empty() ? strerror(-result) : why));
+    std::string reason = onespace_insitu_message();
+    throw std::runtime_error("onespace: " + std::string(call) + " of stream \"" + name +
+                             "\": " + (reason.empty() ? strerror(-result) : reason));
 }
 
 Writer::Writer(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
                const Ranks &writers)
     : io(program_io), name(stream), ranks(writers), puts(parameters.puts),
-      is_first_kept(parameters.keeps_first),
-      copied_at_once(puts == Parameters::Puts::wait ? 0 : parameters.copied_at_once),
-      readers_awaited(parameters.readers)
-{
-    create(parameters);
-    for (unsigned i = 0; i <= depth; i++)
-        stages.push_back(std::make_unique<Stage>());
-}
-
-void Writer::create(const Parameters &parameters)
+      retains_first(parameters.retains_first),
+      deferred_min_bytes(puts == Parameters::Puts::wait ? 0 : parameters.deferred_min_bytes),
+      awaited_reader_groups(parameters.reader_groups)
 {
     onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
     options.policy = parameters.discards ? ONESPACE_INSITU_SKIP : ONESPACE_INSITU_WAIT;
-    // The step that is being written is not in the queue.
+    // QueueLimit does not count the step that is being written; the channel's depth does.
     depth = puts == Parameters::Puts::wait ? 1
             : parameters.queue_limit       ? parameters.queue_limit + 1
-                                           : DEPTH_MAX;
+                                           : ONESPACE_INSITU_DEPTH_MAX;
     options.depth = depth;
     options.rank = ranks.rank;
     options.ranks = ranks.size;
@@ -81,148 +99,286 @@ void Writer::create(const Parameters &parameters)
     if (result < 0)
         fail("Open for writing", result);
     if (ranks.rank == 0)
-        show_control();
+        create_control();
+    for (unsigned i = 0; i <= depth; i++)
+        buffers.push_back(std::make_unique<StepBuffer>());
+}
+
+// ---- The control channel ----
+
+void Writer::create_control()
+{
+    control = std::make_unique<Control>();
+    control->magic = MAGIC;
+    control->abi = ABI;
+    control->ranks = ranks.size;
+    strncpy(control->adios2_version, ADIOS2_VERSION_STR, sizeof(control->adios2_version) - 1);
+    control->arrived.store(0);
+    if (retains_first) {
+        first_parts = std::make_unique<std::atomic<const Part *>[]>(ranks.size);
+        control->first_parts = first_parts.get();
+    }
+    int result = onespace_insitu_create(control_name(name).c_str(), nullptr, &control_channel);
+    if (result == 0)
+        result = onespace_insitu_begin(control_channel, 0, 0);
+    onespace_insitu_array array = array_of(control.get(), sizeof(Control));
+    if (result == 0)
+        result = onespace_insitu_put(control_channel, &array);
+    if (result == 0)
+        result = onespace_insitu_publish(control_channel);
+    if (result < 0)
+        fail("Open for writing", result);
+}
+
+// The first rank's control. Returns NULL after the timeout. Paired with close_control.
+Control *Writer::open_control(int timeout_ms)
+{
+    if (control)
+        return control.get();
+    int result = 0;
+    if (!control_channel)
+        result = onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
+                                      timeout_ms, &control_channel);
+    onespace_insitu_step step;
+    onespace_insitu_array array = {};
+    if (result == 0)
+        result = onespace_insitu_take(control_channel, &step, timeout_ms);
+    if (result == 0)
+        result = onespace_insitu_get(control_channel, &step, 0, PART_NAME, ONESPACE_INSITU_UINT8,
+                                     &array);
+    if (result == -ETIMEDOUT)
+        return nullptr;
+    if (result < 0)
+        fail("BeginStep", result);
+    return static_cast<Control *>(array.address);
+}
+
+void Writer::close_control()
+{
+    if (control)
+        return; // the first rank's own, which stays open until Close
+    (void)!onespace_insitu_close(control_channel, 0);
+    control_channel = nullptr;
+}
+
+// SST waits for readers in Open. The engine waits before the first step, so that two programs may
+// open each other's streams in any order. Every rank waits: a rank that wrote its steps and closed
+// would end the channel. Returns false after the timeout.
+bool Writer::await_readers(float timeout_s)
+{
+    auto begin = Clock::now();
+    auto timeout = std::chrono::duration<float>(timeout_s);
+    while (awaited_reader_groups) {
+        Control *shared = open_control(100);
+        if (shared && shared->arrived.load() >= awaited_reader_groups * READER_UNIT)
+            awaited_reader_groups = 0;
+        else if (timeout_s >= 0 && Clock::now() - begin > timeout)
+            return false;
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        close_control();
+    }
+    return true;
+}
+
+// Called after the first step was published. Its buffer is not used for another step.
+void Writer::retain_first_step()
+{
+    Control *shared = nullptr;
+    while (!shared)
+        shared = open_control(100);
+    first_step = std::move(buffers[0]);
+    buffers[0] = std::make_unique<StepBuffer>();
+    shared->first_parts[ranks.rank].store(&first_step->part);
+    close_control();
 }
 
 // ---- Steps ----
 
-Writer::Stage &Writer::stage()
+Writer::StepBuffer &Writer::step_buffer()
 {
-    return *stages[is_discarded ? depth : published % depth];
+    return *buffers[is_discarded ? depth : published % depth];
 }
 
-adios2::StepStatus Writer::begin_step(adios2::StepMode, float timeout_seconds)
+adios2::StepStatus Writer::begin_step(float timeout_s)
 {
     if (in_step)
         throw std::logic_error("onespace: BeginStep of stream \"" + name +
                                "\": the last step has no EndStep");
-    if (!await_readers(timeout_seconds))
+    if (!await_readers(timeout_s))
         return adios2::StepStatus::NotReady;
-    int result = onespace_insitu_begin(channel, next_step, milliseconds(timeout_seconds));
+    int result = onespace_insitu_begin(channel, next_step, milliseconds(timeout_s));
     if (result == -ETIMEDOUT)
         return adios2::StepStatus::NotReady;
     if (result < 0)
         fail("BeginStep", result);
     is_discarded = result == 1;
     in_step = true;
-    spans.clear();
     lent.clear();
-    Stage &now = stage();
-    now.memory.reuse();
-    now.blocks.clear();
+    StepBuffer &buffer = step_buffer();
+    buffer.memory.free_all();
+    buffer.blocks.clear();
     if (!is_discarded)
-        announce(now);
+        attach_part(buffer);
     return adios2::StepStatus::OK;
 }
 
-// Where the step's part will be: here, so that EndStep has less to do while readers wait. Always at
-// the same address: the channel asks the kernel about others.
-void Writer::announce(Stage &now)
+// Adds the part to the channel's step before its contents are known, so that EndStep has less to
+// do. The address is the same each time, because the channel asks the kernel about a new one.
+void Writer::attach_part(StepBuffer &buffer)
 {
-    onespace_insitu_array array = {};
-    array.name = PART_NAME;
-    array.address = &now.part;
-    array.bytes = sizeof(Part);
-    array.type = ONESPACE_INSITU_UINT8;
-    array.dimensions = 1;
-    array.shape[0] = sizeof(Part);
+    onespace_insitu_array array = array_of(&buffer.part, sizeof(Part));
     int result = onespace_insitu_put(channel, &array);
     if (result < 0)
         fail("BeginStep", result);
-}
-
-// Put without steps: one step until Close.
-void Writer::begin_if_needed()
-{
-    if (!in_step)
-        begin_step(adios2::StepMode::Append, -1.0f);
 }
 
 void Writer::end_step()
 {
     if (!in_step)
         throw std::logic_error("onespace: EndStep of stream \"" + name + "\" without BeginStep");
-    Stage &now = stage();
-    bool is_kept = is_first_kept && published == 0 && !is_discarded;
-    if (!is_discarded && !is_kept && !deferred.empty())
-        lend();
+    StepBuffer &buffer = step_buffer();
+    bool is_retained = retains_first && published == 0 && !is_discarded;
+    if (!is_discarded && !is_retained && !deferred.empty())
+        lend_deferred_puts();
     perform_puts();
     if (!is_discarded)
         publish();
     in_step = false;
     next_step++;
-    if (is_kept)
-        keep_first();
+    if (is_retained)
+        retain_first_step();
     else if (!is_discarded && puts == Parameters::Puts::wait)
         await_release();
     else if (!lent.empty())
-        settle(now);
-}
-
-// Nobody looks at the rest where nothing is lent.
-void Writer::prepare_loan(Loan &loan) const
-{
-    uint32_t state = lent.empty() ? Loan::none : Loan::lent;
-    if (state == Loan::lent) {
-        loan.is_called.store(0);
-        loan.writer = onespace_self();
-        for (std::atomic<int32_t> &place : loan.reading)
-            place.store(0);
-    }
-    if (loan.state.load() != state)
-        loan.state.store(state);
+        end_loan(buffer);
 }
 
 void Writer::publish()
 {
-    Stage &now = stage();
-    if (is_changed || !is_told)
-        collect_attributes();
-    now.attributes = attributes;
-    if (layout.size() > now.blocks.size()) {
-        layout.resize(now.blocks.size());
+    StepBuffer &buffer = step_buffer();
+    collect_attributes();
+    buffer.attributes = attributes;
+    if (layout.size() > buffer.blocks.size()) {
+        layout.resize(buffer.blocks.size());
         layout_version++;
     }
-    prepare_loan(now.loan);
-    now.part = {MAGIC,
-                ABI,
-                ranks.rank,
-                &now.loan,
-                next_step,
-                now.blocks.size(),
-                attributes->all.size(),
-                now.blocks.data(),
-                attributes->all.data(),
-                attributes->version,
-                layout_version};
+    begin_loan(buffer.loan);
+    buffer.part = {MAGIC,
+                   ABI,
+                   ranks.rank,
+                   &buffer.loan,
+                   next_step,
+                   buffer.blocks.size(),
+                   attributes->all.size(),
+                   buffer.blocks.data(),
+                   attributes->all.data(),
+                   attributes->version,
+                   layout_version};
     int result = onespace_insitu_publish(channel);
     if (result < 0)
         fail("EndStep", result);
     published++;
 }
 
-size_t Writer::current_step() const
+// ---- Attributes ----
+
+namespace
 {
-    return next_step;
+
+template <class T> const void *store_values_of(StepMemory &memory, const std::vector<T> &values)
+{
+    auto to = memory.allocate_array<T>(values.size());
+    memcpy(static_cast<void *>(to), values.data(), values.size() * sizeof(T));
+    return to;
+}
+
+const void *store_values_of(StepMemory &memory, const std::vector<std::string> &values)
+{
+    auto to = memory.allocate_array<Text>(values.size());
+    for (size_t i = 0; i < values.size(); i++)
+        to[i] = store_text(memory, values[i]);
+    return to;
+}
+
+template <class T>
+bool store_attribute(adios2::IO &io, const std::string &name, StepMemory &memory, Attribute &to)
+{
+    auto attribute = io.InquireAttribute<T>(name);
+    if (!attribute)
+        return false;
+    std::vector<T> values = attribute.Data();
+    to = {store_text(memory, name), element_of<T>, !attribute.IsValue(), values.size(),
+          store_values_of(memory, values)};
+    return true;
+}
+
+uint64_t hash_of(const std::vector<Attribute> &attributes)
+{
+    uint64_t hash = attributes.size();
+    auto mix = [&hash](const void *bytes, size_t length) {
+        std::string_view view(static_cast<const char *>(bytes), length);
+        hash = hash * 1099511628211u + std::hash<std::string_view>()(view);
+    };
+    for (const Attribute &attribute : attributes) {
+        mix(attribute.name.bytes, attribute.name.length);
+        mix(&attribute.count, sizeof(attribute.count));
+        auto texts = static_cast<const Text *>(attribute.data);
+        for (size_t i = 0; attribute.element == Element::text && i < attribute.count; i++)
+            mix(texts[i].bytes, texts[i].length);
+        with_type(attribute.element, [&](auto tag) {
+            if (attribute.element != Element::text)
+                mix(attribute.data, attribute.count * sizeof(typename decltype(tag)::type));
+        });
+    }
+    return hash;
+}
+
+} // namespace
+
+// Every step has all attributes, so that late readers get them. ADIOS2 does not tell plug-ins when
+// an attribute changes, so each step reads all of them. An unchanged set keeps its memory.
+void Writer::collect_attributes()
+{
+    if (!spare_attributes)
+        spare_attributes = std::make_shared<AttributeSet>();
+    AttributeSet &set = *spare_attributes;
+    set.memory.free_all();
+    set.all.clear();
+    for (const auto &[attribute_name, properties] : io.AvailableAttributes()) {
+        Attribute attribute = {};
+        bool is_stored = false;
+        auto found = properties.find("Type");
+        const std::string type = found == properties.end() ? "" : found->second;
+#define ONESPACE_STORE(T)                                                                          \
+    if (!is_stored && type == adios2::GetType<T>())                                                \
+        is_stored = store_attribute<T>(io, attribute_name, set.memory, attribute);
+        ADIOS2_FOREACH_ATTRIBUTE_STDTYPE_1ARG(ONESPACE_STORE)
+#undef ONESPACE_STORE
+        if (is_stored)
+            set.all.push_back(attribute);
+    }
+    set.version = hash_of(set.all);
+    if (!attributes || attributes->version != set.version)
+        attributes = std::move(spare_attributes); // steps may still refer to the old set
 }
 
 // ---- Puts ----
 
 Block &Writer::add_block(const Request &request)
 {
-    begin_if_needed();
-    Stage &now = stage();
+    if (!in_step) // Put without steps: one step until Close
+        begin_step(-1.0f);
+    StepBuffer &buffer = step_buffer();
     auto copied = [&](const Dims &dims) -> const uint64_t * {
         if (dims.empty())
             return nullptr;
-        auto to = now.memory.give_array<uint64_t>(dims.size());
+        auto to = buffer.memory.allocate_array<uint64_t>(dims.size());
         memcpy(to, dims.data(), dims.size() * sizeof(uint64_t));
         return to;
     };
-    auto characters = now.memory.give_array<char>(request.name.size() + 1);
-    memcpy(characters, request.name.c_str(), request.name.size() + 1);
     Block block = {};
-    block.name = {characters, request.name.size()};
+    block.name = store_text(buffer.memory, request.name);
     block.element = request.element;
     switch (request.shape_kind) {
     case adios2::ShapeID::GlobalValue:
@@ -249,17 +405,17 @@ Block &Writer::add_block(const Request &request)
         block.count = copied(request.count);
     }
     block.bytes =
-        is_array ? elements_of(request.count) * request.element_bytes : request.element_bytes;
-    note_layout(now.blocks.size(), request);
-    now.blocks.push_back(block);
-    return now.blocks.back();
+        is_array ? element_count(request.count) * request.element_bytes : request.element_bytes;
+    update_layout_version(buffer.blocks.size(), request);
+    buffer.blocks.push_back(block);
+    return buffer.blocks.back();
 }
 
-// Compared here, so that readers of an unchanged step need not.
-void Writer::note_layout(size_t number, const Request &request)
+// Compares block `number` with that of the last step, so that readers need not.
+void Writer::update_layout_version(size_t number, const Request &request)
 {
     if (number < layout.size()) {
-        const Described &last = layout[number];
+        const BlockLayout &last = layout[number];
         if (last.name == request.name && last.element == request.element &&
             last.shape_kind == request.shape_kind && last.shape == request.shape &&
             last.start == request.start && last.count == request.count)
@@ -272,69 +428,126 @@ void Writer::note_layout(size_t number, const Request &request)
 }
 
 // Copies the values into the step.
-void Writer::store(Block &block, const Request &request, const void *values)
+void Writer::store_values(Block &block, const Request &request, const void *values)
 {
-    Memory &memory = stage().memory;
+    StepMemory &memory = step_buffer().memory;
     if (request.element == Element::text) {
         if (block.dimensions)
             throw std::invalid_argument("onespace: Put of \"" + request.name +
-                                        "\": an array of strings");
-        const std::string &text = *static_cast<const std::string *>(values);
-        auto to = memory.give_array<char>(text.size() + 1);
-        memcpy(to, text.c_str(), text.size() + 1);
-        block.data = to;
-        block.bytes = text.size();
+                                        "\": arrays of strings are not supported");
+        Text text = store_text(memory, *static_cast<const std::string *>(values));
+        block.data = text.bytes;
+        block.bytes = text.length;
         return;
     }
     if (is_discarded)
         return;
-    void *to = memory.give(block.bytes);
+    void *to = memory.allocate(block.bytes);
+    memcpy(to, values, block.bytes);
     block.data = to;
-    if (request.memory_count.empty() || block.dimensions == 0) {
-        memcpy(to, values, block.bytes);
-        return;
-    }
-    // The program's memory is larger than the block, which begins at memory_start in it.
-    Extent program = {Dims(block.dimensions, 0), request.memory_count};
-    Extent chosen = {request.memory_start, request.count};
-    copy_common(values, program, to, chosen, chosen, request.element_bytes);
 }
 
 void Writer::put(const Request &request, const void *values, bool is_deferred)
 {
     Block &block = add_block(request);
-    // Programs reuse memory of small deferred Puts, since SST and BP5 copy them at once too.
-    if (is_deferred && block.bytes >= copied_at_once)
-        deferred.push_back({stage().blocks.size() - 1, request, values});
+    // SST and BP5 copy small deferred Puts at once, and programs rely on it.
+    if (is_deferred && block.bytes >= deferred_min_bytes)
+        deferred.push_back({step_buffer().blocks.size() - 1, request, values});
     else
-        store(block, request, values);
-}
-
-void *Writer::put_span(const Request &request)
-{
-    Block &block = add_block(request);
-    void *to = stage().memory.give(block.bytes);
-    block.data = to;
-    spans[request.variable]++;
-    return to;
-}
-
-size_t Writer::span_count(const void *variable) const
-{
-    auto found = in_step ? spans.find(variable) : spans.end();
-    return found == spans.end() ? 0 : found->second;
+        store_values(block, request, values);
 }
 
 void Writer::perform_puts()
 {
-    for (const Deferred &put : deferred)
-        store(stage().blocks[put.block], put.request, put.values);
+    for (const DeferredPut &put : deferred)
+        store_values(step_buffer().blocks[put.block], put.request, put.values);
     deferred.clear();
+}
+
+// ---- Lending deferred Puts (step.hpp: Loan) ----
+
+// Lends the arrays among the deferred Puts. With Puts="wait" EndStep waits until the step is
+// released, so their memory can be the step's.
+void Writer::lend_deferred_puts()
+{
+    if (puts == Parameters::Puts::copy ||
+        (puts == Parameters::Puts::lend && !lending.should_attempt()))
+        return;
+    std::vector<DeferredPut> remaining;
+    for (DeferredPut &put : deferred) {
+        Block &block = step_buffer().blocks[put.block];
+        if (block.dimensions == 0) {
+            remaining.push_back(std::move(put));
+        } else if (puts == Parameters::Puts::wait) {
+            block.data = put.values;
+        } else {
+            block.lent = put.values;
+            lent.push_back(put.block);
+        }
+    }
+    deferred = std::move(remaining);
+}
+
+void Writer::begin_loan(Loan &loan) const
+{
+    uint32_t state = lent.empty() ? Loan::none : Loan::lent;
+    if (state == Loan::lent) { // readers of a step without a loan use none of these
+        loan.copy_requested.store(0);
+        loan.writer = onespace_self();
+        for (std::atomic<int32_t> &slot : loan.readers)
+            slot.store(0);
+    }
+    if (loan.state.load() != state)
+        loan.state.store(state);
+}
+
+// Waits until the readers have released the step, at most for loan_timeout; then copies the blocks.
+void Writer::end_loan(StepBuffer &buffer)
+{
+    uint64_t bytes = 0;
+    for (size_t number : lent)
+        bytes += buffer.blocks[number].bytes;
+    auto deadline = Clock::now() + loan_timeout(bytes);
+    int result = -ETIMEDOUT;
+    while (result == -ETIMEDOUT && !buffer.loan.copy_requested.load() && Clock::now() < deadline)
+        result = onespace_insitu_reclaim(channel, 1);
+    lending.record(result == 0);
+    if (result == -ETIMEDOUT)
+        copy_lent_blocks(buffer);
+    lent.clear();
+    if (result < 0 && result != -ETIMEDOUT)
+        fail("EndStep", result);
+}
+
+void Writer::copy_lent_blocks(StepBuffer &buffer)
+{
+    try {
+        for (size_t number : lent) {
+            Block &block = buffer.blocks[number];
+            void *to = buffer.memory.allocate(block.bytes);
+            memcpy(to, block.lent, block.bytes);
+            block.data = to;
+        }
+    } catch (const std::bad_alloc &) {
+        await_release(); // no memory for a copy
+        return;
+    }
+    buffer.loan.state.store(Loan::copied);
+    while (has_readers(buffer.loan))
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+void Writer::await_release()
+{
+    int result = onespace_insitu_reclaim(channel, -1);
+    if (result < 0)
+        fail("EndStep", result);
 }
 
 // ---- Close ----
 
-// Waits until readers have what they are owed, so that the memory is the program's again.
+// Waits until the readers have read all steps that they are owed. Memory that a reader still holds
+// is leaked, because the reader may read it even after this program has exited.
 void Writer::close()
 {
     if (is_closed)
@@ -344,39 +557,33 @@ void Writer::close()
     is_closed = true;
     int result = onespace_insitu_close(channel, -1);
     channel = nullptr;
-    // A reader that has just come reads it and gives it back at once.
+    // A reader that is just opening the stream releases the control within that time.
     bool is_held = onespace_insitu_close(control_channel, 1000) == -ETIMEDOUT;
     if (is_held) {
         (void)control.release();
-        (void)firsts.release();
+        (void)first_parts.release();
     }
-    if (is_held || ranks.rank > 0) // whose first step a late reader may still read
-        (void)first.release();
+    if (is_held || ranks.rank > 0) // only the first rank knows whether a reader holds the control
+        (void)first_step.release();
     control_channel = nullptr;
     if (result < 0)
         fail("Close", result);
 }
 
-// Without Close: does not wait. What a reader may still need is not unmapped, and stays as long as
-// the reader holds it, even beyond the end of this program.
+// Without Close: does not wait.
 Writer::~Writer()
 {
     if (is_closed)
         return;
     if (onespace_insitu_close(channel, 0) < 0) {
-        for (std::unique_ptr<Stage> &kept : stages)
-            (void)kept.release();
-        (void)first.release();
+        for (std::unique_ptr<StepBuffer> &buffer : buffers)
+            (void)buffer.release();
+        (void)first_step.release();
     }
     if (onespace_insitu_close(control_channel, 0) < 0) {
         (void)control.release();
-        (void)firsts.release();
+        (void)first_parts.release();
     }
-}
-
-adios2::MinVarInfo *Writer::blocks(const std::string &)
-{
-    return nullptr;
 }
 
 } // namespace onespace_adios

@@ -1,126 +1,116 @@
 // plugins/adios2/writer.hpp: the writing end of a stream in a space.
 #pragma once
 
-#include "backend.hpp"
-#include "backoff.hpp"
-#include "exchange.hpp"
-#include "loan.hpp"
-#include "memory.hpp"
-#include "parameters.hpp"
-#include "ranks.hpp"
+#include "configuration.hpp"
+#include "step.hpp"
 
+#include <adios2.h>
 #include <onespace/insitu.h>
 
-#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace onespace_adios
 {
 
-class Writer : public Writing
+class Writer
 {
   public:
-    // Makes the channel. Throws std::runtime_error.
+    // Creates the channel. Throws std::runtime_error.
     Writer(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
            const Ranks &writers);
-    ~Writer() override;
+    ~Writer();
 
-    adios2::StepStatus begin_step(adios2::StepMode mode, float timeout_seconds) override;
-    void end_step() override;
-    size_t current_step() const override;
-    void perform_puts() override;
-    void close() override;
-    adios2::MinVarInfo *blocks(const std::string &variable) override;
-    void put(const Request &request, const void *values, bool is_deferred) override;
-    void *put_span(const Request &request) override;
-    // attribute_changed will be called for every one that changes; otherwise each step looks.
-    void will_be_told()
+    adios2::StepStatus begin_step(float timeout_s);
+    void end_step();
+    size_t current_step() const
     {
-        is_told = true;
+        return next_step;
     }
-    void attribute_changed()
-    {
-        is_changed = true;
-    }
-    // Spans of that variable in this step so far.
-    size_t span_count(const void *variable) const;
+    void put(const Request &request, const void *values, bool is_deferred);
+    void perform_puts();
+    void close();
 
   private:
-    // The attributes of the IO as they were when one had changed.
-    struct Attributes {
-        Memory memory;
+    struct AttributeSet {
+        StepMemory memory;
         std::vector<Attribute> all;
-        uint64_t version = 0;
+        uint64_t version = 0; // a hash of names and values
     };
-    // What one step of the channel needs; `part` is what readers see.
-    struct Stage {
-        Memory memory;
+    // The memory of one step of the channel. Readers see `part`.
+    struct StepBuffer {
+        StepMemory memory;
         std::vector<Block> blocks;
-        std::shared_ptr<Attributes> attributes;
+        std::shared_ptr<AttributeSet> attributes;
         Part part = {};
         Loan loan = {};
     };
-    // What a Put has described, all but the values.
-    struct Described {
+    // A Put without its values.
+    struct BlockLayout {
         std::string name;
         Element element;
         adios2::ShapeID shape_kind;
         Dims shape, start, count;
     };
-    struct Deferred {
+    struct DeferredPut {
         size_t block;
         Request request;
         const void *values;
     };
 
-    void create(const Parameters &parameters);
-    void show_control();
-    Control *find_control(int timeout_ms);
-    bool await_readers(float timeout_seconds);
-    void leave_control();
-    void keep_first();
-    Stage &stage();
-    void begin_if_needed();
-    Block &add_block(const Request &request);
-    void note_layout(size_t number, const Request &request);
-    void store(Block &block, const Request &request, const void *values);
-    void lend();
-    void settle(Stage &now);
-    void copy_lent(Stage &now);
-    void await_release();
-    void collect_attributes();
-    void announce(Stage &now);
-    void prepare_loan(Loan &loan) const;
+    // The control channel.
+    void create_control();
+    Control *open_control(int timeout_ms);
+    void close_control();
+    bool await_readers(float timeout_s);
+    void retain_first_step();
+
+    // Steps.
+    StepBuffer &step_buffer();
+    void attach_part(StepBuffer &buffer);
     void publish();
-    [[noreturn]] void fail(const char *what, int result) const;
+    void collect_attributes();
+
+    // Puts.
+    Block &add_block(const Request &request);
+    void update_layout_version(size_t number, const Request &request);
+    void store_values(Block &block, const Request &request, const void *values);
+
+    // The loan of deferred Puts.
+    void lend_deferred_puts();
+    void begin_loan(Loan &loan) const;
+    void end_loan(StepBuffer &buffer);
+    void copy_lent_blocks(StepBuffer &buffer);
+    void await_release();
+
+    [[noreturn]] void fail(const char *call, int result) const;
 
     adios2::IO io;
     const std::string name;
     const Ranks ranks;
     const Parameters::Puts puts;
-    const bool is_first_kept;
-    const size_t copied_at_once; // bytes: smaller ones, even deferred
-    unsigned readers_awaited;
+    const bool retains_first;
+    const size_t deferred_min_bytes; // smaller deferred Puts are copied at once
+    unsigned awaited_reader_groups;
     unsigned depth = 1;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
-    std::unique_ptr<Control> control;
-    std::unique_ptr<std::atomic<const Part *>[]> firsts; // of all ranks, the control's
-    std::unique_ptr<Stage> first;                        // this rank's
-    // One for each step of the channel, and one for those that are discarded.
-    std::vector<std::unique_ptr<Stage>> stages;
-    std::vector<Deferred> deferred;
-    std::vector<size_t> lent; // blocks of this step
+    std::unique_ptr<Control> control;                         // of the first rank
+    std::unique_ptr<std::atomic<const Part *>[]> first_parts; // control->first_parts
+    std::unique_ptr<StepBuffer> first_step;                   // this rank's, with retains_first
+    // One for each step of the channel, then one for steps that are discarded.
+    std::vector<std::unique_ptr<StepBuffer>> buffers;
+    std::vector<DeferredPut> deferred;
+    std::vector<size_t> lent; // numbers of this step's lent blocks
     Backoff lending;
-    std::map<const void *, size_t> spans;
-    std::vector<Described> layout; // of the blocks of the last step, and of this one so far
+    std::vector<BlockLayout> layout; // of the last step, replaced by this step's as it is written
     uint64_t layout_version = 0;
-    std::shared_ptr<Attributes> attributes;
-    bool is_told = false, is_changed = true;
+    std::shared_ptr<AttributeSet> attributes, spare_attributes;
     uint64_t next_step = 0, published = 0;
     bool in_step = false, is_discarded = false, is_closed = false;
 };
 
+// The names of a stream's two channels.
 std::string channel_name(const std::string &stream);
 std::string control_name(const std::string &stream);
 

@@ -2,17 +2,27 @@
  *
  * Freestanding, without DT_NEEDED, so that one file serves glibc and musl of any version; the few
  * libc functions that it calls are weak references. Most of what a task needs is done by the root's
- * library through system call interposition; the agent does what must happen inside the task once
+ * library through system call interposition. The agent does what must happen inside the task once
  * its libc is ready: it reports that the task's libraries are loaded, sets the allocator's options
- * on request, lets a function of the program run in place of main, and provides syscall(), by which
- * some programs make calls that are interposed, and free() (see free.c). */
+ * on request, diverts _exit in thread mode, starts to serve calls, runs a function of the program
+ * in place of main, and provides syscall(), free() (free.c) and jumps to MPI functions (mpi.c). */
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <linux/limits.h>
+#include <linux/memfd.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
 
 #include "agent/agent.h"
+#include "arch/code/patch.h"
+#include "base/numbers.h"
+#include "base/page.h"
 #include "base/raw.h"
+#include "base/text.h"
 #include "onespace.h"
 #include "space/child.h"
 
@@ -23,6 +33,9 @@ extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 extern char **environ WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
+extern void *dlopen(const char *, int) WEAK;
+extern char *dlerror(void) WEAK;
+extern void _exit(int) WEAK;
 
 long syscall(long nr, ...);
 
@@ -41,8 +54,8 @@ struct space *agent_space;
 struct space_slot *agent_self;
 uintptr_t agent_low;
 
-/* On request: a heap that keeps free memory makes fewer system calls and page faults. Any of these
- * options ends glibc's adapting of the others, hence all three. docs/memory.md has the price. */
+/* On request: a heap that keeps free memory makes fewer system calls and page faults. Each of these
+ * options stops glibc from adapting the others, hence all three. docs/memory.md has the cost. */
 static void tune_heap(void)
 {
     if (!mallopt || !(agent_self->flags & ONESPACE_SPAWN_HEAP_TUNED))
@@ -83,7 +96,7 @@ static uintptr_t first_link_map(void)
 }
 
 /* The auxiliary vector follows the environment. ld.so has moved both over its own arguments. */
-static void note_auxv(char **envp)
+static void record_auxv(char **envp)
 {
     if (!envp)
         return;
@@ -99,13 +112,89 @@ static void clear_errno(void)
         *__errno_location() = 0;
 }
 
+/* ---- Files beside the agent: the other libraries of onespace ---- */
+
+/* The agent may have been named through a descriptor, so its link is resolved. */
+int sibling_path(const char *name, char *path, size_t size)
+{
+    Dl_info self;
+    if (!dladdr || !dladdr((void *)&sibling_path, &self) || !self.dli_fname)
+        return -1;
+    long length = raw(__NR_readlinkat, AT_FDCWD, self.dli_fname, path, size - 1);
+    if (length < 0 || path[0] != '/')
+        length = text_append_some(path, self.dli_fname, size - 1) - path;
+    path[length] = 0;
+    char *file = path + (text_file_name(path) - path);
+    if (file == path || (size_t)(file - path) + text_length(name) >= size)
+        return -1;
+    text_append(file, name);
+    return 0;
+}
+
+/* ---- Thread mode: the end of the program must not end the process ----
+ *
+ * The beginning of the libc's _exit becomes a jump to end_thread, so that all calls of it end the
+ * task's thread, also calls from inside the libc. No other thread runs this libc yet. */
+
+static void end_thread(int status)
+{
+    agent_space->operations.thread_exit(agent_self, status);
+}
+
+/* Maps the changed code from a memory file. PR_SET_MDWE, of the process or a member, and some
+ * security modules forbid to execute memory that was writable. Returns 0 or -errno. */
+static long map_from_memory_file(uintptr_t page, size_t size)
+{
+    struct rlimit limit;
+    /* Writing beyond the limit would raise SIGXFSZ. */
+    if (raw(__NR_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0 || limit.rlim_cur < size)
+        return -EFBIG;
+    long fd = raw(__NR_memfd_create, "onespace-exit", MFD_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    long result = raw(__NR_write, fd, page, size) == (long)size ? 0 : -EIO;
+    if (result == 0)
+        result = raw(__NR_mmap, page, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    raw(__NR_close, fd);
+    return raw_failed(result) ? result : 0;
+}
+
+static int write_jump(uintptr_t at)
+{
+    uintptr_t page = page_floor(at);
+    size_t size = page_ceiling(at + ARCH_JUMP_BYTES) - page;
+    if (!at || raw(__NR_mprotect, page, size, PROT_READ | PROT_WRITE) != 0)
+        return -1;
+    int failed = arch_write_jump(at, (uintptr_t)end_thread);
+    if (raw(__NR_mprotect, page, size, PROT_READ | PROT_EXEC) != 0 &&
+        map_from_memory_file(page, size) != 0)
+        return -1;
+    return failed;
+}
+
+static void divert_exit(void)
+{
+    char text[256], *end = text_append(text, "onespace: task ");
+    if (write_jump((uintptr_t)_exit) == 0)
+        return;
+    end = numbers_write(end, (uint64_t)atomic_load(&agent_self->id), 10);
+    end = text_append(
+        end,
+        ": its libc's code cannot be changed here (PR_SET_MDWE or a security module forbids it): "
+        "start it without thread mode\n");
+    raw(__NR_write, 2, text, end - text);
+    end_thread(127);
+}
+
+/* ---- The constructor and destructor ---- */
+
 /* glibc calls constructors with what main gets; nothing has changed its environment yet. */
 __attribute__((constructor)) static void attach(int argc, char **argv, char **envp)
 {
     (void)argc, (void)argv;
     if (!find_space())
         return;
-    note_auxv(&_r_debug ? envp : &environ ? environ : NULL);
+    record_auxv(&_r_debug ? envp : &environ ? environ : NULL);
     if (space_is_thread(agent_self))
         divert_exit();
     agent_space->operations.task_loaded(agent_self, first_link_map());
@@ -115,15 +204,68 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
 }
 
 /* exit runs destructors, the agent's last; _exit runs none. */
-__attribute__((destructor)) static void note_exit(void)
+__attribute__((destructor)) static void record_exit(void)
 {
     if (agent_space && process_in_space() && /* not in a forked child or a vfork child */
         raw(__NR_getpid) == atomic_load_explicit(&agent_self->pid, memory_order_relaxed))
         atomic_store_explicit(&agent_self->called_exit, 1, memory_order_relaxed);
 }
 
-/* The spawner may name a function of the program to run in place of main. A program's entry code
- * passes main to the libc's __libc_start_main; the agent's passes that function on instead. */
+/* ---- A task that serves calls (ONESPACE_SPAWN_CALLS) ----
+ *
+ * The task's own libonespace creates the threads; it is loaded for that if the program does not use
+ * it. Right before main, when the program's libraries are ready. */
+
+static main_function *program_main;
+
+/* Clears the flag, so that callers do not wait for this task. */
+static void report_no_service(const char *what, const char *why)
+{
+    agent_self->flags &= ~ONESPACE_SPAWN_CALLS;
+    const char *parts[] = {"onespace: the task serves no calls: ", what, why, "\n"};
+    struct iovec pieces[4];
+    for (int i = 0; i < 4; i++)
+        pieces[i] = (struct iovec){(void *)parts[i], text_length(parts[i])};
+    raw(__NR_writev, 2, pieces, 4);
+}
+
+static void start_serving(void)
+{
+    char path[PATH_MAX];
+    if (!dlopen || !dlsym || sibling_path("libonespace.so.0", path, sizeof(path)) < 0) {
+        report_no_service("its libc cannot load libonespace.so.0", "");
+        return;
+    }
+    void *library = dlopen("libonespace.so.0", RTLD_NOW | RTLD_NOLOAD);
+    if (!library)
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int (*begin)(void) = library ? (int (*)(void))dlsym(library, "onespace_call_serve") : NULL;
+    const char *(*message)(void) =
+        library ? (const char *(*)(void))dlsym(library, "onespace_call_message") : NULL;
+    if (!begin || !message)
+        report_no_service("libonespace.so.0 cannot be loaded: ", dlerror ? dlerror() : "");
+    else if (begin() < 0)
+        report_no_service("", message());
+}
+
+static int serve_and_run_main(int argc, char **argv, char **envp)
+{
+    start_serving();
+    return program_main(argc, argv, envp);
+}
+
+/* A main that makes the task serve calls and then runs the given one. */
+static main_function *main_that_serves(main_function *main)
+{
+    program_main = main;
+    return serve_and_run_main;
+}
+
+/* ---- The start of the program ----
+ *
+ * A program's entry code passes main to the libc's __libc_start_main. The agent's function of that
+ * name passes on another function if the spawner has named one (onespace_spawn_attr.start). */
+
 typedef int start_main_function(main_function *, int, char **, void (*)(void), void (*)(void),
                                 void (*)(void), void *);
 start_main_function __libc_start_main;
@@ -140,7 +282,7 @@ static start_main_function *real_start_main(void)
 }
 
 /* The first object is the program. */
-static int note_bias(struct dl_phdr_info *info, size_t size, void *bias)
+static int first_bias(struct dl_phdr_info *info, size_t size, void *bias)
 {
     (void)size;
     *(uintptr_t *)bias = info->dlpi_addr;
@@ -152,7 +294,7 @@ static int call_start(int argc, char **argv, char **envp)
     (void)argc, (void)argv, (void)envp;
     const struct child *child = (const struct child *)agent_self->child_record;
     uintptr_t bias = 0;
-    dl_iterate_phdr(note_bias, &bias);
+    dl_iterate_phdr(first_bias, &bias);
     return ((int (*)(void *))(bias + child->start))(child->start_argument);
 }
 
@@ -170,7 +312,7 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
     if (main && child && (agent_self->flags & ONESPACE_SPAWN_CALLS))
-        main = main_with_call_donors(main);
+        main = main_that_serves(main);
     if (!real || !main)
         for (;;)
             raw(__NR_exit_group, 127);

@@ -17,28 +17,22 @@ extern void *dlsym(void *restrict, const char *restrict) WEAK;
 /* NULL outside a space. Set once, before the program's first constructor. */
 extern struct space *agent_space;
 extern struct space_slot *agent_self;
-/* Start of the task's range. 0 outside a space and without interposition, when the task's memory is
- * not confined to it. */
+/* Start of the task's range; 0 outside a space, and without interposition, where the task's memory
+ * is not confined to the range. */
 extern uintptr_t agent_low;
 
-/* free.c: looks for the allocator's own functions. Called at the task's start, since a filter of
- * the program's own may forbid the system calls that this makes; an earlier free calls it, too. */
-void find_libc_free(void);
-
-typedef int main_function(int, char **, char **);
-
-/* calls.c: a main that makes the task serve calls, and then runs the given one. */
-main_function *main_with_call_donors(main_function *main);
-
-/* Writes the path of a file beside the agent: 0 or -1. */
+/* agent.c: writes the path of a file beside the agent: 0 or -1. */
 int sibling_path(const char *name, char *path, size_t size);
 
-/* ucx.c: called before main, when the libraries that the program is linked with are loaded. */
+/* free.c: finds the allocator's own functions. Called at the task's start, because a filter of the
+ * program's own may later forbid the system calls that this makes; an earlier free calls it, too.
+ */
+void find_libc_free(void);
+
+/* mpi.c: called before main, when the libraries that the program is linked with are loaded. */
 void disable_ucx_sysv(void);
 void place_symmetric_heap(void);
 
-/* exit.c: in thread mode, before the program: its end will be that of the task alone. Without that,
- * ends the task. */
-void divert_exit(void);
+typedef int main_function(int, char **, char **);
 
 #endif

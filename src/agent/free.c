@@ -11,8 +11,8 @@
  * pushes leaves the list intact. In a forked child the lists are copies that no owner reads: it
  * neither pushes nor detaches.
  *
- * The owner is told by the block's address alone, without knowledge of an allocator's structures.
- * In a task without interposition the address says nothing, and all blocks go to its malloc. */
+ * The block's address alone tells its owner, without knowledge of an allocator's structures. In a
+ * task without interposition it does not, and all blocks go to the task's own malloc. */
 #include <stddef.h>
 
 #include "agent/agent.h"
@@ -20,8 +20,8 @@
 #include "base/spin.h"
 #include "base/text.h"
 
-/* So far below the root's program break lie only its heap and its program: the kernel places no
- * mappings there. */
+/* Within this distance below the root's program break lie only its heap and its program, because
+ * the kernel places no mappings there. */
 #define BELOW_BREAK (16 * LAYOUT_GIB)
 
 extern void __libc_free(void *) WEAK;
@@ -35,9 +35,9 @@ void *realloc(void *block, size_t size);
 static void (*_Atomic real_free)(void *);
 static void *(*_Atomic real_realloc)(void *, size_t);
 
-/* The TID of the thread that looks for them, 0: none. Other threads wait for it; it enters
- * find_libc_free again if dlsym calls free. In a forked child that thread may not exist: then the
- * child looks. */
+/* The TID of the thread that searches for them, 0: none. Other threads wait for it; it enters
+ * find_libc_free again if dlsym calls free. In a forked child that thread may not exist; then the
+ * child searches. */
 static _Atomic int32_t finder;
 
 static int waits_for_finder(int32_t thread)
@@ -52,21 +52,21 @@ static int waits_for_finder(int32_t thread)
 
 void find_libc_free(void)
 {
-    int32_t found = 0, mine = (int32_t)raw(__NR_gettid);
+    int32_t found = 0, tid = (int32_t)raw(__NR_gettid);
     if (!dlsym) { /* a libc without it has no other allocator beside it */
         atomic_store(&real_free, __libc_free);
         atomic_store(&real_realloc, __libc_realloc);
         return;
     }
-    if (!atomic_compare_exchange_strong(&finder, &found, mine) &&
-        (found == mine || waits_for_finder(found)))
+    if (!atomic_compare_exchange_strong(&finder, &found, tid) &&
+        (found == tid || waits_for_finder(found)))
         return;
     atomic_store(&real_realloc, (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc"));
     atomic_store(&real_free, (void (*)(void *))dlsym(RTLD_NEXT, "free"));
     atomic_store(&finder, 0);
 }
 
-static void give(void *block)
+static void free_own(void *block)
 {
     void (*function)(void *) = atomic_load_explicit(&real_free, memory_order_acquire);
     if (!function) {
@@ -77,7 +77,7 @@ static void give(void *block)
         function(block);
 }
 
-static int is_mine(const void *block)
+static int is_in_own_range(const void *block)
 {
     return (uintptr_t)block - agent_low < LAYOUT_RANGE;
 }
@@ -98,7 +98,7 @@ static char *append_member(char *text, int32_t id)
                    : numbers_write(text_append(text, "task "), (uint64_t)id, 10);
 }
 
-static void refuse(const char *call, unsigned index, const char *fix)
+static void abort_call(const char *call, unsigned index, const char *fix)
 {
     char text[256],
         *end = append_member(text_append(text, "onespace: "), atomic_load(&agent_self->id));
@@ -128,7 +128,7 @@ static void free_returned(void)
     uintptr_t block = atomic_exchange_explicit(&agent_self->returned, 0, memory_order_acquire);
     while (block) {
         uintptr_t next = *(uintptr_t *)block;
-        give((void *)block);
+        free_own((void *)block);
         block = next;
     }
 }
@@ -136,25 +136,25 @@ static void free_returned(void)
 static __attribute__((noinline)) void free_slowly(void *block)
 {
     if (!agent_low) {
-        give(block);
+        free_own(block);
         return;
     }
     if (atomic_load_explicit(&agent_self->returned, memory_order_relaxed))
         free_returned();
-    unsigned owner = !block || is_mine(block) ? LAYOUT_SLOTS : other_owner(block);
+    unsigned owner = !block || is_in_own_range(block) ? LAYOUT_SLOTS : other_owner(block);
     if (owner == LAYOUT_SLOTS)
-        give(block);
+        free_own(block);
     else if (owner == 0)
-        refuse("free", owner, ": let the root free it\n");
+        abort_call("free", owner, ": let the root free it\n");
     else
         push_to_owner(&agent_space->slots[owner], block);
 }
 
-/* Every free() of every task: the common case saves no register and ends in a jump. */
+/* Called for every free() of every task: the common case saves no register and ends in a jump. */
 EXPORTED void free(void *block)
 {
     void (*function)(void *) = atomic_load_explicit(&real_free, memory_order_acquire);
-    if (is_mine(block) && function &&
+    if (is_in_own_range(block) && function &&
         !atomic_load_explicit(&agent_self->returned, memory_order_relaxed))
         function(block);
     else
@@ -163,9 +163,10 @@ EXPORTED void free(void *block)
 
 EXPORTED void *realloc(void *block, size_t size)
 {
-    unsigned owner = block && agent_low && !is_mine(block) ? other_owner(block) : LAYOUT_SLOTS;
+    unsigned owner =
+        block && agent_low && !is_in_own_range(block) ? other_owner(block) : LAYOUT_SLOTS;
     if (owner != LAYOUT_SLOTS)
-        refuse("realloc", owner, ", whose malloc alone knows its size: allocate, copy, free\n");
+        abort_call("realloc", owner, ", whose malloc alone knows its size: allocate, copy, free\n");
     if (!atomic_load(&real_realloc))
         find_libc_free();
     void *(*function)(void *, size_t) = atomic_load(&real_realloc);

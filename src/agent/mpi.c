@@ -1,22 +1,25 @@
-/* src/agent/mpi.c: loads the MPI layer (src/mpi) into a program that makes its first window, and
- * Open MPI's component (src/smsc) where the library cannot load it itself.
+/* src/agent/mpi.c: MPI libraries in a task: the jumps to the MPI layer, settings of transports, and
+ * yielding in polls.
  *
- * The agent exports a jump under the name of each function that the layer wraps, and precedes any
- * MPI library in symbol lookup; so it does not matter when, how and in which language the program
- * gets its MPI. A call that makes a window loads the layer for the MPI library that is present.
- * Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions with large
- * counts that the library lacks always lead to the layer, since a program that looks for them finds
- * the jumps. */
+ * The agent exports a jump under the name of each function that the layer (src/mpi) wraps, and
+ * precedes any MPI library in symbol lookup; so it does not matter when, how and in which language
+ * the program gets its MPI. A call that creates a window loads the layer for the MPI library that
+ * is present. Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions
+ * with large counts that the library lacks always lead to the layer, because a program that looks
+ * for them finds the jumps. */
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/uio.h>
 
 #include "agent/agent.h"
+#include "arch/constants.h"
 #include "base/spin.h"
 #include "base/text.h"
 #include "mpi/names/functions.h"
 #include "onespace.h"
+#include "space/layout.h"
 
 /* libc's; any program with an MPI library has them. */
 extern void *dlopen(const char *, int) WEAK;
@@ -24,19 +27,22 @@ extern char *dlerror(void) WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
 extern unsigned long getauxval(unsigned long) WEAK;
 extern char *getenv(const char *) WEAK;
+extern int setenv(const char *, const char *, int) WEAK;
+extern int dlclose(void *) WEAK;
+extern int *__errno_location(void) WEAK;
 
 static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
-    MPI_MAKERS(NAMES) MPI_MAKERS_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
-        MPI_USERS(NAMES) MPI_USERS_LARGE(NAMES) MPI_OWN(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
+    MPI_LOADING(NAMES) MPI_LOADING_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
+        MPI_FORWARDED(NAMES) MPI_FORWARDED_LARGE(NAMES) MPI_ONESPACE(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
 
 enum {
 #define TWO(name) +2
 #define ONE(name) +1
-    MAKERS = 0 MPI_MAKERS(TWO) MPI_MAKERS_LARGE(TWO),
+    MAKERS = 0 MPI_LOADING(TWO) MPI_LOADING_LARGE(TWO),
     COLLECTIVES = MAKERS MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
-    FORTRAN = COLLECTIVES MPI_USERS(TWO) MPI_USERS_LARGE(TWO) MPI_OWN(ONE),
+    FORTRAN = COLLECTIVES MPI_FORWARDED(TWO) MPI_FORWARDED_LARGE(TWO) MPI_ONESPACE(ONE),
     INTERNAL = FORTRAN MPI_FORTRAN(ONE),
     TARGETS = INTERNAL MPI_INTERNAL(ONE),
 };
@@ -51,7 +57,7 @@ static _Atomic uint32_t
 static void *layer; /* under the lock */
 static int layer_failed;
 
-static void say(const char *what, const char *name, const char *why)
+static void print_message(const char *what, const char *name, const char *why)
 {
     const char *parts[] = {"onespace: ", what, " ", name, ": ", why, "\n"};
     struct iovec pieces[7];
@@ -103,7 +109,7 @@ static int lower(int letter)
  * by its name. */
 static int is_left(const char *function)
 {
-    const char *list = getenv ? getenv(MPI_COLLECTIVES_LEFT) : NULL;
+    const char *list = getenv ? getenv(COLLECTIVES_OFF_ENV) : NULL;
     const char *name = function + (*function == 'P') + 4; /* MPI_ */
     size_t length = text_length(name);
     if (length > 2 && text_equal(name + length - 2, "_c"))
@@ -119,9 +125,8 @@ static int is_left(const char *function)
     return 0;
 }
 
-/* Whether the function with this index loads the layer, in a task whose spawner did not say
- * otherwise. */
-static int is_wanted(unsigned index)
+/* Whether the first call of the function with this index loads the layer. */
+static int loads_layer(unsigned index)
 {
     if (index >= COLLECTIVES || (index >= MAKERS && is_left(name_of(index))))
         return 0;
@@ -131,11 +136,10 @@ static int is_wanted(unsigned index)
            (index < MAKERS || (self->flags & ONESPACE_SPAWN_COLLECTIVES));
 }
 
-/* A layer that windows have loaded does not slow down collective operations that it only passes
- * on. */
-static int is_passed_on(unsigned index)
+/* Bypasses the layer for collectives that it would only forward. */
+static int is_only_forwarded(unsigned index)
 {
-    return index >= MAKERS && index < COLLECTIVES && !is_wanted(index);
+    return index >= MAKERS && index < COLLECTIVES && !loads_layer(index);
 }
 
 static void load_layer(const char *name)
@@ -147,16 +151,16 @@ static void load_layer(const char *name)
         return; /* this MPI's layer is not installed: see `onespace doctor` */
     layer = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!layer) {
-        say("the MPI layer is left out, cannot load", path, dlerror ? dlerror() : "?");
+        print_message("the MPI layer is left out, cannot load", path, dlerror ? dlerror() : "?");
         return;
     }
     for (unsigned i = 0; i < TARGETS; i++) /* resolve all of them again: to the layer */
         atomic_store_explicit(&mpi_targets[i], NULL, memory_order_release);
 }
 
-/* Open MPI from 5 on, built without support for components in files: gives it ours before it looks
- * at what it has. */
-static void join_components(void *library)
+/* Open MPI 5 and later, built without support for components in files: adds ours before the library
+ * searches its own. */
+static void add_smsc_component(void *library)
 {
     char path[PATH_MAX];
     if (!dlsym(library, "opal_smsc_base_framework") ||
@@ -170,7 +174,7 @@ static void join_components(void *library)
     if (join)
         join(library);
     else
-        say("Open MPI copies between tasks without", path, dlerror ? dlerror() : "?");
+        print_message("Open MPI copies between tasks without", path, dlerror ? dlerror() : "?");
 }
 
 /* The function of the library that calls it, which may be in no scope that dlsym searches, as when
@@ -182,7 +186,7 @@ static void *find_internal(const char *name, const void *caller)
                         ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
                         : NULL;
     if (library)
-        join_components(library);
+        add_smsc_component(library);
     void *own = library ? dlsym(library, name) : NULL;
     return own ? own : dlsym(RTLD_NEXT, name);
 }
@@ -201,7 +205,7 @@ static void *find_target(unsigned index, const char *name, void *library)
     void *next = dlsym(RTLD_NEXT, name), *own = library ? find_own(index, name, library) : NULL;
     if (next && next != own)
         return next;
-    void *wrapped = layer && !(own && is_passed_on(index)) ? dlsym(layer, name) : NULL;
+    void *wrapped = layer && !(own && is_only_forwarded(index)) ? dlsym(layer, name) : NULL;
     return wrapped ? wrapped : own ? own : next;
 }
 
@@ -210,7 +214,7 @@ static void *find_function(unsigned index, const char *name)
 {
     const char *layer_name = NULL;
     void *library = find_library(&layer_name);
-    int is_needed = library && is_wanted(index);
+    int is_needed = library && loads_layer(index);
     is_needed |= library && index < FORTRAN && !dlsym(library, name);
     if (is_needed && !layer && !layer_failed)
         load_layer(layer_name);
@@ -223,7 +227,7 @@ void *mpi_resolve(unsigned index, const void *caller)
 {
     const char *name = name_of(index);
     if (!dlopen || !dlsym) {
-        say("cannot find", name, "this libc has no dlsym");
+        print_message("cannot find", name, "this libc has no dlsym");
         for (;;)
             raw(__NR_exit_group, 127);
     }
@@ -233,8 +237,111 @@ void *mpi_resolve(unsigned index, const void *caller)
     atomic_store_explicit(&mpi_targets[index], target, memory_order_release);
     atomic_store_explicit(&lock, 0, memory_order_release);
     if (!target) {
-        say("cannot find", name, "the program calls it, but none of its libraries has it");
+        print_message("cannot find", name,
+                      "the program calls it, but none of its libraries has it");
         raw(__NR_exit_group, 127);
     }
     return target;
+}
+
+/* ---- Settings of communication libraries ----
+ *
+ * UCX uses POSIX shared memory, but no System V segments. It creates a segment of each kind for
+ * each rank, and a connection uses one of them. The kernel handles a page fault in POSIX shared
+ * memory under a lock of that mapping, but one in a System V segment under the lock of the whole
+ * map (shm_vm_ops has no map_pages), for which all tasks wait. Nothing is lost, because UCX does
+ * not start where either kind is missing. UCX can exclude single transports since 1.11. A user's
+ * UCX_TLS wins. */
+
+typedef void version_function(unsigned *major, unsigned *minor, unsigned *release);
+
+static int can_exclude_transports(void *ucx)
+{
+    version_function *get_version = (version_function *)dlsym(ucx, "ucp_get_version");
+    unsigned major = 0, minor = 0, release = 0;
+    if (get_version)
+        get_version(&major, &minor, &release);
+    return major > 1 || (major == 1 && minor >= 11);
+}
+
+void disable_ucx_sysv(void)
+{
+    if (!agent_low || !dlopen || !dlsym || !dlclose || !getenv || !setenv || getenv("UCX_TLS"))
+        return;
+    void *ucx = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (!ucx)
+        return;
+    if (can_exclude_transports(ucx))
+        setenv("UCX_TLS", "^sysv", 0);
+    dlclose(ucx);
+}
+
+/* Open MPI's OpenSHMEM maps its symmetric heap over whatever lies at 0xff000000, in each process.
+ * In one address space all tasks would get the heap of the last one, so each task's heap gets an
+ * address in the middle of its own mappings. The addresses may differ between tasks. */
+void place_symmetric_heap(void)
+{
+    static const char setting[] = "OMPI_MCA_sshmem_base_start_address";
+    uintptr_t address = agent_low + (LAYOUT_MAPPINGS + LAYOUT_BREAK) / 2;
+    char digits[24], *first = digits + sizeof(digits) - 1;
+    if (!agent_low || !dlopen || !dlclose || !getenv || !setenv || getenv(setting) ||
+        getenv("OMPI_MCA_memheap_base_start_address"))
+        return;
+    void *openshmem = dlopen("liboshmem.so.40", RTLD_LAZY | RTLD_NOLOAD);
+    if (!openshmem)
+        return;
+    *first = 0;
+    do
+        *--first = (char)('0' + address % 10);
+    while (address /= 10);
+    setenv(setting, first, 0);
+    dlclose(openshmem);
+}
+
+/* ---- Polls yield the CPU when CPUs are oversubscribed ----
+ *
+ * MPI libraries poll for messages from other nodes in loops, by epoll_wait with a timeout of 0. If
+ * tasks outnumber CPUs, a rank that finds nothing keeps its CPU from tasks that have something to
+ * do, perhaps from its own peer; so it yields the CPU, as other libraries do by sched_yield. The
+ * host writes `oversubscribed` of the space, which is read here as a hint, relaxed. */
+
+typedef int epoll_wait_function(int, struct epoll_event *, int, int);
+
+/* libc's own, found at the first call. Relaxed: all threads find the same address. */
+static epoll_wait_function *_Atomic real_epoll_wait;
+
+static epoll_wait_function *find_epoll_wait(void)
+{
+    epoll_wait_function *real = atomic_load_explicit(&real_epoll_wait, memory_order_relaxed);
+    if (!real && dlsym) {
+        real = (epoll_wait_function *)dlsym(RTLD_NEXT, "epoll_wait");
+        atomic_store_explicit(&real_epoll_wait, real, memory_order_relaxed);
+    }
+    return real;
+}
+
+/* Calls libc's function, which is a cancellation point, unless the program has no dlsym (glibc 2.33
+ * and older). */
+static int wait_for_events(int epoll, struct epoll_event *events, int max_events, int timeout)
+{
+    epoll_wait_function *real = find_epoll_wait();
+    if (real)
+        return real(epoll, events, max_events, timeout);
+    long result =
+        raw(__NR_epoll_pwait, epoll, events, max_events, timeout, NULL, ARCH_SIGNAL_SET_BYTES);
+    if (result >= 0)
+        return (int)result;
+    if (__errno_location)
+        *__errno_location() = (int)-result;
+    return -1;
+}
+
+EXPORTED int epoll_wait(int epoll, struct epoll_event *events, int max_events, int timeout)
+{
+    int result = wait_for_events(epoll, events, max_events, timeout);
+    /* Not in a forked child, whose copy of the flag is never updated. */
+    if (result == 0 && timeout == 0 && agent_space && process_in_space() &&
+        atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed))
+        spin_yield();
+    return result;
 }

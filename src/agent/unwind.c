@@ -1,11 +1,11 @@
-/* src/agent/unwind.c: let unwinders of the task find their way through interposed calls.
+/* src/agent/unwind.c: lets unwinders of the task unwind through interposed calls.
  *
  * A signal handler that interrupts an interposed call finds, above the program's own frames, those
  * of the root's library, which no list of the task's dynamic linker holds: an exception that the
  * handler throws, a cancelled thread or a profiler's backtrace would end there. libgcc asks
  * _Unwind_Find_FDE for each frame, by name, so the agent answers for the root's library and for the
- * task's trampolines, and hands every other question on. Nothing is registered, and nothing costs
- * anything before the first unwinding. */
+ * task's trampolines, and forwards all other calls. Nothing is registered, so nothing has a cost
+ * before the first unwinding. */
 #include <stddef.h>
 
 #include "agent/agent.h"
@@ -57,8 +57,9 @@ static const unsigned char *find_in_table(uintptr_t pc, uintptr_t *start)
     return pc >= *start && pc - *start < bytes ? fde : NULL;
 }
 
-/* Of libgcc. The program may have it linked in, or a library that it has loaded for itself. */
-static find_fde_function *find_real(void)
+/* libgcc's function. It may be linked into the program, or into a library that the program has
+ * loaded. */
+static find_fde_function *find_libgcc_function(void)
 {
     static find_fde_function *_Atomic real;
     find_fde_function *found = atomic_load_explicit(&real, memory_order_relaxed);
@@ -68,8 +69,7 @@ static find_fde_function *find_real(void)
     void *libgcc = !found && dlopen ? dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (libgcc)
         found = (find_fde_function *)dlsym(libgcc, "_Unwind_Find_FDE");
-    atomic_store_explicit(&real, found,
-                          memory_order_relaxed); /* whoever finds it, it is the same */
+    atomic_store_explicit(&real, found, memory_order_relaxed); /* all threads find the same */
     return found;
 }
 
@@ -91,6 +91,6 @@ EXPORTED const void *_Unwind_Find_FDE(void *pc, struct dwarf_eh_bases *bases)
         *bases = (struct dwarf_eh_bases){NULL, NULL, (void *)start};
         return fde;
     }
-    find_fde_function *real = find_real();
+    find_fde_function *real = find_libgcc_function();
     return real ? real(pc, bases) : NULL;
 }

@@ -1,43 +1,228 @@
-/* src/api/init.c: make a space and end it. The composition root of the layers below. */
+/* src/api/init.c: creates a space and ends it.
+ *
+ * onespace_init maps the registry and fences the program break, fills the registry, starts the
+ * reaper, and only then makes the caller the root. onespace_fini undoes these in reverse order. */
 #include "onespace.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "api/kernel.h"
 #include "arch/copy.h"
 #include "arch/trampoline.h"
 #include "base/futex.h"
+#include "base/page.h"
 #include "base/raw.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
 #include "interpose/thread_mode.h"
-#include "spawn/attach.h"
-#include "api/debugger.h"
-#include "space/member.h"
-#include "api/mappings.h"
-#include "spawn/spawn.h"
 #include "reaper/reaper.h"
-#include "spawn/internal.h"
-#include "api/kernel.h"
+#include "space/member.h"
+#include "space/registry.h"
+#include "spawn/spawn.h"
 
 #ifndef PR_FUTEX_HASH
 #define PR_FUTEX_HASH           78
 #define PR_FUTEX_HASH_SET_SLOTS 1
 #endif
 
-enum { FUTEX_HASH_SLOTS = 1024 };
+enum { FUTEX_HASH_SLOTS = 1024, FENCE_TRIES = 16 };
+
+/* ---- What a space maps: registry, mark, trampolines, fence ---- */
+
+/* The registry is a private mapping of a named file: copied on write like anonymous memory, so that
+ * a forked child cannot write to it, but found by name in /proc/PID/maps by `onespace ps`. Where a
+ * limit on file sizes allows no file it is anonymous memory, and `onespace ps` does not see the
+ * space. */
+static long map_registry(void)
+{
+    int fd = memory_file_create("onespace-space", 0, sizeof(struct space));
+    if (fd < 0 && fd != -EFBIG)
+        return fd;
+    void *memory =
+        mmap((void *)LAYOUT_REGISTRY, sizeof(struct space), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0),
+             fd < 0 ? -1 : fd, 0);
+    long result = memory == MAP_FAILED ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+/* Anonymous memory that is zero in a forked child. */
+static long map_wiped(void *at, size_t size, int flags)
+{
+    void *memory =
+        mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return memory == MAP_FAILED || madvise(memory, size, MADV_WIPEONFORK) != 0 ? -errno : 0;
+}
+
+/* Fork makes private memory read-only, and the next store copies the page. A store by the kernel,
+ * such as that of CLONE_PARENT_SETTID, then waits for the fork, and is omitted if the caller is
+ * killed while it waits. Memory that is wiped in a forked child stays writable. */
+static long map_pids(struct space *space)
+{
+    size_t size = sizeof(*space) - offsetof(struct space, pids);
+    return map_wiped(space->pids, size, MAP_FIXED | MAP_NORESERVE);
+}
+
+static long map_mark(void)
+{
+    long result = map_wiped((void *)LAYOUT_MARK, ARCH_PAGE, MAP_FIXED_NOREPLACE);
+    if (result == 0)
+        *(volatile uint32_t *)LAYOUT_MARK = 1;
+    return result;
+}
+
+static long map_trampolines(struct space *space)
+{
+    void *page = mmap(NULL, ARCH_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    arch_write_trampolines(page, -ARCH_PAGE);
+    space->trampoline_page = (uintptr_t)page;
+    return mprotect(page, ARCH_PAGE, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
+}
+
+/* Fences the program break. The address space has one, and the libc of every program that is not
+ * interposed assumes that it owns it. A page directly above the break makes every brk fail; those
+ * libcs then take their heap from mmap. One page is allocated first by the root's own sbrk, so that
+ * the root's libc never lowers the break, which would open a gap below the fence. */
+static long fence_break(struct space *space)
+{
+    for (int tries = 0; tries < FENCE_TRIES; tries++) {
+        if (sbrk(ARCH_PAGE) == (void *)-1)
+            return 0; /* an existing mapping there is the fence */
+        uintptr_t end = page_ceiling((uintptr_t)raw(__NR_brk, 0));
+        void *fence =
+            mmap((void *)end, ARCH_PAGE, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (fence != MAP_FAILED) {
+            space->fence_low = end;
+            space->fence_high = end + ARCH_PAGE;
+            return 0;
+        }
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+/* Precondition of a space: nothing is mapped in the region and in the windows of shared mappings
+ * behind it, because it would be unmapped with a task's range or window. Only unusual layouts put a
+ * mapping there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
+static long check_region(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long start, end;
+    int is_free = 1;
+    if (!maps)
+        return -errno;
+    while (is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
+        is_free = end <= LAYOUT_REGION || start >= SHARED_END;
+    fclose(maps);
+    return is_free ? 0 : -ENOMEM;
+}
+
+/* Unmaps what map_space maps, and the memory of ended tasks. */
+static void unmap_space(struct space *space)
+{
+    if (space->fence_high)
+        munmap((void *)space->fence_low, space->fence_high - space->fence_low);
+    if (space->trampoline_page)
+        munmap((void *)space->trampoline_page, ARCH_PAGE);
+    /* The registry, the mark, and memory of ended tasks that was still held. */
+    (void)memory_unmap(LAYOUT_REGION, LAYOUT_SLOTS * LAYOUT_RANGE);
+}
+
+/* Maps the registry, the mark and the page of trampolines, and fences the program break. Returns 0;
+ * -errno with nothing mapped; -ENOMEM also if the region is not free. */
+static long map_space(struct space *space)
+{
+    long result = check_region();
+    if (result < 0)
+        return result;
+    result = map_registry();
+    if (result < 0)
+        return result == -EEXIST ? -ENOMEM : result;
+    result = map_pids(space);
+    if (result == 0)
+        result = map_mark();
+    if (result == 0)
+        result = map_trampolines(space);
+    if (result == 0)
+        result = fence_break(space);
+    if (result < 0)
+        unmap_space(space);
+    return result;
+}
+
+/* ---- The chain that debuggers follow (space/member.c), appended to that of the root's ld.so ----
+ */
+
+/* Since glibc 2.35 struct r_debug is followed by r_next. */
+static int ld_so_has_chain(void)
+{
+    unsigned major, minor;
+    return sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor) == 2 &&
+           (major > 2 || minor >= 35);
+}
+
+/* Where debuggers start: the DT_DEBUG entry of the root's program. */
+static struct space_namespace *first_namespace(const struct space *space)
+{
+    const struct link_map *program = (const struct link_map *)space->slots[0].link_map;
+    if (!program || !ld_so_has_chain())
+        return NULL;
+    for (const ElfW(Dyn) *entry = program->l_ld; entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_DEBUG)
+            return (struct space_namespace *)entry->d_un.d_ptr;
+    return NULL;
+}
+
+/* ld.so appends to its chain under a lock that is not accessible from here: if a thread of the root
+ * calls dlmopen during onespace_init, the space's chain may be cut off and remain invisible. */
+static void append_debugger_chain(struct space *space)
+{
+    struct space_namespace *first = first_namespace(space), *last = first;
+    space->debug_head.version = space->debug_tail.version = SPACE_NAMESPACES;
+    atomic_store(&space->debug_head.next, (uintptr_t)&space->debug_tail);
+    if (!first)
+        return;
+    for (uintptr_t next; (next = atomic_load(&last->next));)
+        last = (struct space_namespace *)next;
+    atomic_store_explicit(&last->next, (uintptr_t)&space->debug_head, memory_order_release);
+    /* As in ld.so itself, the version of the first one says whether r_next exists. */
+    if (first->version < SPACE_NAMESPACES)
+        first->version = SPACE_NAMESPACES;
+}
+
+static void remove_debugger_chain(struct space *space)
+{
+    for (struct space_namespace *at = first_namespace(space); at;) {
+        uintptr_t next = atomic_load(&at->next);
+        if (next == (uintptr_t)&space->debug_head)
+            atomic_store(&at->next, atomic_load(&space->debug_tail.next));
+        at = next == (uintptr_t)&space->debug_head ? NULL : (struct space_namespace *)next;
+    }
+}
+
+/* ---- Creating and ending ---- */
 
 /* The object that holds this function is the root's copy of the library. */
-static int note_object(struct dl_phdr_info *object, size_t size, void *argument)
+static int find_library_code(struct dl_phdr_info *object, size_t size, void *argument)
 {
     struct space_unwind unwind = {.trampoline_frame = (uintptr_t)arch_trampoline_frame};
-    uintptr_t here = (uintptr_t)note_object;
+    uintptr_t here = (uintptr_t)find_library_code;
     (void)size;
     for (unsigned i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
@@ -61,7 +246,7 @@ static void fill_registry(struct space *space)
     if (dladdr((void *)fill_registry, &library) && library.dli_fname)
         text_append_some(space->library, library.dli_fname, sizeof(space->library) - 1);
     space->header = registry_header();
-    dl_iterate_phdr(note_object, &space->unwind);
+    dl_iterate_phdr(find_library_code, &space->unwind);
     space->operations.task_loaded = task_loaded;
     space->operations.interpose = interpose_call;
     space->operations.prepare = interpose_prepare;
@@ -88,7 +273,7 @@ static void fill_registry(struct space *space)
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
         root->link_map = (uintptr_t)first;
-    debugger_chain_append(space);
+    append_debugger_chain(space);
     atomic_store(&root->memory, MEMORY_PRESENT);
     atomic_store(&root->state, SLOT_RUNNING);
 }
@@ -96,7 +281,7 @@ static void fill_registry(struct space *space)
 static long create_space(void)
 {
     struct space *space = space_registry();
-    long result = space_map(space);
+    long result = map_space(space);
     if (result < 0)
         return result;
     /* Fixes the size of the futex hash before the first task, so that no wake-up is lost while the
@@ -112,8 +297,8 @@ static long create_space(void)
     result = reaper_start(space);
     if (result < 0) {
         dumpable_restore();
-        debugger_chain_remove(space);
-        space_unmap(space);
+        remove_debugger_chain(space);
+        unmap_space(space);
         return result;
     }
     space_set_root(space);
@@ -165,8 +350,8 @@ int onespace_fini(void)
     dumpable_restore();
     space_set_root(NULL);
     loader_images_close();
-    debugger_chain_remove(space);
-    space_unmap(space);
+    remove_debugger_chain(space);
+    unmap_space(space);
     return 0;
 }
 

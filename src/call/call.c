@@ -1,6 +1,6 @@
 /* src/call/call.c: call a function in another member's context.
  *
- * In order: take a lender of the callee, which holds its memory (space/remote_call.h), or the
+ * In order: take a lender of the callee, which holds its memory (call/remote_call.h), or the
  * context of its that waits in this thread, which a lender of another call holds; announce the call
  * to that context; switch. All in the name of the member whose kernel thread this is: it lives as
  * long as the thread runs, while the member whose function makes the call may end meanwhile. */

@@ -37,7 +37,7 @@ static int send_to_borrowers(struct space *space, struct call_member *member)
     return found;
 }
 
-static uint64_t watch(struct space *space)
+static uint64_t poll(struct space *space)
 {
     if (rounds == 0 || !atomic_load(&space->calls)) { /* or it is of a space that has ended */
         rounds = 0;
@@ -96,5 +96,18 @@ static void ended(struct space *space, struct space_slot *slot)
         stop_calling(space, index);
 }
 
+/* Whether threads of other members are in the member's context. Callers that come later find that
+ * it has ended. */
+static int holds_memory(struct space *space, const struct space_slot *slot)
+{
+    if (!atomic_load(&slot->was_called) || !atomic_load(&space->calls))
+        return 0;
+    const struct call_member *member = &call_table()->members[slot_index(space, slot)];
+    for (unsigned i = 0; i < CALL_LENDERS; i++)
+        if (call_kind(atomic_load(&member->lenders[i].state)) == LENDER_LENT)
+            return 1;
+    return 0;
+}
+
 const struct member_hooks call_hooks = {
-    .space_ending = call_space_ends, .ended = ended, .watch = watch};
+    .space_ending = call_space_ends, .holds_memory = holds_memory, .ended = ended, .poll = poll};

@@ -1,8 +1,8 @@
-/* src/call/table.h: what callers, servers and the reaper do with lenders (space/remote_call.h). */
+/* src/call/table.h: what callers, servers and the reaper do with lenders (call/remote_call.h). */
 #ifndef ONESPACE_CALL_TABLE_H
 #define ONESPACE_CALL_TABLE_H
 
-#include "space/remote_call.h"
+#include "call/remote_call.h"
 #include "space/registry.h"
 
 enum {

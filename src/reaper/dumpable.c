@@ -1,6 +1,15 @@
-/* src/reaper/dumpable.c: see dumpable.h. Freestanding: the reaper runs it, also in a signal
- * handler.
- */
+/* src/reaper/dumpable.c: before Linux 5.16, keeps the crash of one task from ending all.
+ *
+ * When a signal whose default action is a core dump ends a process, such a kernel kills all
+ * processes that share its memory, even if it writes no core file. It does neither if that memory
+ * is not dumpable (PR_SET_DUMPABLE): then only the process that got the signal ends. This holds for
+ * each crash, also of threads that block the signal or have no stack left.
+ *
+ * The price is that only privileged processes may trace members, and read those files of /proc that
+ * are private to their user. `onespace ps` and its like ask the reaper to make the memory dumpable
+ * for a while.
+ *
+ * Freestanding: the reaper runs it, also in a signal handler. */
 #include "reaper/reaper.h"
 
 #include <errno.h>
@@ -12,22 +21,22 @@
 #include "base/process.h"
 #include "base/raw.h"
 
-enum { OPENERS = 64, LOOK_NS = 100000000 };
+enum { READERS_MAX = 64, CHECK_NS = 100000000 };
 
-#define UNSEEN_NS UINT64_C(60000000000) /* for openers without a PID here */
+#define UNKNOWN_PID_NS UINT64_C(60000000000) /* for a reader whose PID is unknown */
 
-/* The root writes these before it makes the reaper, which shares its memory, and after the reaper
- * has ended; in between the reaper alone writes the second. */
-static int is_closed, is_open;
+/* The root writes both before it makes the reaper, which shares its memory, and after the reaper
+ * has ended; in between only the reaper writes `is_dumpable`. */
+static int was_cleared, is_dumpable;
 
-/* Relaxed, all by the reaper: its handler adds a PID where there is 0, and dumpable_poll, which
- * the handler may interrupt, removes it. When all are taken the memory is dumpable, but it does not
- * wait for the end of any more. */
-static _Atomic int32_t openers[OPENERS];
-static _Atomic uint64_t unseen_until;
+/* Relaxed, all by the reaper: its handler stores a PID where there is 0, and dumpable_poll, which
+ * the handler may interrupt, removes it. When the table is full, further readers do not extend the
+ * time. */
+static _Atomic int32_t readers[READERS_MAX];
+static _Atomic uint64_t unknown_pid_until;
 
-/* Whether the kernel ends all that share the memory that it dumps. */
-static int dump_ends_all(void)
+/* Whether this kernel kills all processes that share the memory that it dumps. */
+static int dump_kills_all(void)
 {
     uint32_t version = kernel_version();
     return version && version < KERNEL_VERSION(5, 16);
@@ -36,41 +45,42 @@ static int dump_ends_all(void)
 int must_clear_dumpable(const char *choice)
 {
     int is_choice = choice && (*choice == '0' || *choice == '1') && !choice[1];
-    return is_choice ? *choice == '0' : dump_ends_all();
+    return is_choice ? *choice == '0' : dump_kills_all();
 }
 
 void dumpable_clear(void)
 {
-    is_open = 0;
-    for (unsigned i = 0; i < OPENERS; i++)
-        atomic_store_explicit(&openers[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&unseen_until, 0, memory_order_relaxed);
-    is_closed = raw(__NR_prctl, PR_GET_DUMPABLE) == 1 && raw(__NR_prctl, PR_SET_DUMPABLE, 0) == 0;
+    is_dumpable = 0;
+    for (unsigned i = 0; i < READERS_MAX; i++)
+        atomic_store_explicit(&readers[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&unknown_pid_until, 0, memory_order_relaxed);
+    was_cleared = raw(__NR_prctl, PR_GET_DUMPABLE) == 1 && raw(__NR_prctl, PR_SET_DUMPABLE, 0) == 0;
 }
 
 void dumpable_restore(void)
 {
-    if (is_closed)
+    if (was_cleared)
         raw(__NR_prctl, PR_SET_DUMPABLE, 1);
-    is_closed = 0;
+    was_cleared = 0;
 }
 
 void dumpable_allow(int pid)
 {
-    if (!is_closed)
+    if (!was_cleared)
         return;
     if (pid <= 0)
-        atomic_store_explicit(&unseen_until, futex_now_ns() + UNSEEN_NS, memory_order_relaxed);
-    for (unsigned i = 0; pid > 0 && i < OPENERS; i++) {
+        atomic_store_explicit(&unknown_pid_until, futex_now_ns() + UNKNOWN_PID_NS,
+                              memory_order_relaxed);
+    for (unsigned i = 0; pid > 0 && i < READERS_MAX; i++) {
         int32_t none = 0;
-        if (atomic_compare_exchange_strong_explicit(&openers[i], &none, pid, memory_order_relaxed,
+        if (atomic_compare_exchange_strong_explicit(&readers[i], &none, pid, memory_order_relaxed,
                                                     memory_order_relaxed) ||
             none == pid)
             return;
     }
 }
 
-/* Zombies too: nobody may ever wait for them. */
+/* A zombie has ended, too: its parent may never wait for it. */
 static int has_ended(int pid)
 {
     struct process_stat stat;
@@ -79,25 +89,25 @@ static int has_ended(int pid)
     return process_read(pid, &stat) == 0 && (stat.state == 'Z' || stat.state == 'X');
 }
 
-static int is_wanted(void)
+static int has_reader(void)
 {
-    uint64_t until = atomic_load_explicit(&unseen_until, memory_order_relaxed);
-    int wanted = until && futex_now_ns() < until;
-    for (unsigned i = 0; i < OPENERS; i++) {
-        int32_t pid = atomic_load_explicit(&openers[i], memory_order_relaxed);
+    uint64_t until = atomic_load_explicit(&unknown_pid_until, memory_order_relaxed);
+    int found = until && futex_now_ns() < until;
+    for (unsigned i = 0; i < READERS_MAX; i++) {
+        int32_t pid = atomic_load_explicit(&readers[i], memory_order_relaxed);
         if (pid && has_ended(pid))
-            atomic_store_explicit(&openers[i], 0, memory_order_relaxed);
+            atomic_store_explicit(&readers[i], 0, memory_order_relaxed);
         else
-            wanted |= pid != 0;
+            found |= pid != 0;
     }
-    return wanted;
+    return found;
 }
 
 uint64_t dumpable_poll(void)
 {
-    int wanted = is_closed && is_wanted();
-    if (wanted != is_open)
-        raw(__NR_prctl, PR_SET_DUMPABLE, wanted);
-    is_open = wanted;
-    return wanted ? LOOK_NS : 0;
+    int must_be_dumpable = was_cleared && has_reader();
+    if (must_be_dumpable != is_dumpable)
+        raw(__NR_prctl, PR_SET_DUMPABLE, must_be_dumpable);
+    is_dumpable = must_be_dumpable;
+    return must_be_dumpable ? CHECK_NS : 0;
 }

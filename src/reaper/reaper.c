@@ -1,12 +1,12 @@
-/* src/reaper/reaper.c: the reaper.
+/* src/reaper/reaper.c: the reaper: it clones for the root, reaps tasks, and undoes what they had.
  *
- * It shares memory, descriptors and working directory with the root but no signal handlers, and has
- * no exit signal: the root's own wait(-1) sees neither it nor the tasks. Freestanding; runs on a
- * stack of its own with the root's thread pointer, which it never uses. It sleeps on `events`,
- * which others increment, and which its own signal handler increments when a child ends. Only while
- * a task is in execve, ends in thread mode, or is outlived by a vfork child, does it poll, every
- * millisecond, and while the space is opened (dumpable.h): the kernel does not report when these
- * are done. */
+ * The reaper shares memory, descriptors and working directory with the root, but no signal
+ * handlers, and it has no exit signal: the root's wait(-1) sees neither the reaper nor the tasks.
+ * It runs on a stack of its own with the root's thread pointer, which it never uses. It sleeps on
+ * `events`, which members increment, and which its own signal handler increments when a child ends.
+ * It polls only for what the kernel does not report: each millisecond while a task is in execve,
+ * ends in thread mode, or is outlived by a vfork child, and while the memory is dumpable
+ * (dumpable.c). Freestanding. */
 #include "reaper/reaper.h"
 
 #include <errno.h>
@@ -20,12 +20,227 @@
 #include "arch/entry.h"
 #include "base/futex.h"
 #include "base/signals.h"
+#include "onespace.h"
 #include "space/member.h"
 #include "spawn/spawn.h"
 
 enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000, CLOSE_WAIT_NS = 1000000000 };
 
-/* SIGCHLD, when a thread of the root ends SIGTERM, or that of dumpable.h. */
+/* ---- The end of a member ---- */
+
+/* The spawner of `child` has ended: the root inherits the child, or no member waits for it any
+ * more. The spawner may have died between collecting the status and freeing the slot. */
+static void orphan_child(struct space *space, struct space_slot *child)
+{
+    atomic_store(&child->orphan, 1);
+    uint32_t ended = slot_ended(atomic_load(&child->id));
+    atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED);
+    if (space_state(child) == SLOT_ABORTING && atomic_load(&child->memory) == MEMORY_NONE)
+        slot_free(space, child);
+    else
+        slot_free_if_done(child);
+}
+
+/* Undoes what the dead member was spawning, and orphans the tasks that it had spawned. A slot that
+ * another member has CLAIMED meanwhile may still have its id as spawner and is left alone. */
+static void orphan_children(struct space *space, struct space_slot *slot)
+{
+    if (!atomic_load(&slot->has_spawned))
+        return;
+    unsigned index = slot_index(space, slot);
+    uint32_t highest = atomic_load(&space->highest);
+    int32_t id = atomic_load(&slot->id);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *child = &space->slots[i];
+        uint32_t state = atomic_load(&child->state), kind = state & SLOT_STATE_MASK;
+        int not_started =
+            (state == (SLOT_CLAIMED | index << 8)) ||
+            (state == SLOT_STARTING && child->spawner == id && !atomic_load(&space->pids[i]));
+        if (not_started) {
+            group_leave(space, child);
+            atomic_store(&child->state, SLOT_ABORTING);
+            memory_release(space, &child, 1);
+        } else if (kind >= SLOT_STARTING && kind <= SLOT_ABORTING && child->spawner == id) {
+            orphan_child(space, child);
+        }
+    }
+}
+
+/* Undoes all of a member's membership except its memory. The exports of an ended task that its
+ * spawner holds stay as long as its memory (holds.c). */
+static void end_membership(struct space *space, struct space_slot *slot)
+{
+    debugger_unlink(slot);
+    if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
+        exports_remove_all(space, slot);
+    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+        if ((*layer)->ended)
+            (*layer)->ended(space, slot);
+    hold_release_all(space, slot);
+    group_leave(space, slot);
+}
+
+/* The task has executed another program: its process lives, but is no longer a member. */
+static void member_left(struct space *space, struct space_slot *slot)
+{
+    thread_tasks_end_with_process(space, slot, SIGKILL);
+    atomic_store(&slot->state, SLOT_LEFT);
+    end_membership(space, slot);
+    memory_release(space, &slot, 1);
+    futex_bump(&space->names);
+}
+
+/* From ENDED on the slot is the waiter's and may be reused at any time. Everything else is
+ * therefore done before; only waking, which is harmless in a reused slot, comes after. */
+static void publish_status(struct space_slot *slot)
+{
+    int32_t unknown = 0; /* it died before it reported whether it entered its program */
+    if (atomic_compare_exchange_strong(&slot->child_result, &unknown, -ECHILD))
+        futex_wake(&slot->child_result, INT32_MAX);
+    /* The spawner collects a child that never entered its program, whatever the flags. */
+    int entered = atomic_load(&slot->child_result) == 1;
+    int has_no_waiter =
+        atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
+    atomic_store(&slot->ended, 1);
+    atomic_store(&slot->state, has_no_waiter ? SLOT_COLLECTED : slot_ended(atomic_load(&slot->id)));
+    if (has_no_waiter)
+        slot_free_if_done(slot);
+    futex_wake(&slot->ended, INT32_MAX);
+    futex_wake_shared(&slot->ended, INT32_MAX); /* onespace_watch: either kind of FUTEX_WAIT */
+}
+
+void members_ended(struct space *space, const struct member_end *ends, unsigned count)
+{
+    struct space_slot *members[MEMBER_ENDS_MAX] = {NULL}, *killed[MEMBER_ENDS_MAX] = {NULL};
+    unsigned member_count = 0, killed_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct space_slot *slot = ends[i].slot;
+        slot->status = ends[i].status;
+        thread_tasks_end_with_process(space, slot, ends[i].status);
+        atomic_store(&space->pids[slot_index(space, slot)], 0);
+        if (space_state(slot) == SLOT_LEFT)
+            continue;
+        end_membership(space, slot);
+        members[member_count++] = slot;
+        if (WIFSIGNALED(ends[i].status))
+            killed[killed_count++] = slot;
+    }
+    vfork_children_hold(space, killed, killed_count);
+    memory_release(space, members, member_count);
+    for (unsigned i = 0; i < count; i++) {
+        orphan_children(space, ends[i].slot);
+        publish_status(ends[i].slot);
+    }
+    futex_bump(&space->ends);
+    futex_bump(&space->names); /* importers that wait for their names find them ended */
+}
+
+/* ---- One round: clone what the root has requested, reap, find departures ---- */
+
+/* Requests form a list, newest first; the order does not matter. Acquire pairs with the release of
+ * reaper_request_clone: the child records are complete. */
+static void clone_children(struct space *space)
+{
+    int32_t index = atomic_exchange_explicit(&space->requests, -1, memory_order_acquire);
+    if (index >= 0)
+        guard_open(&space->guard); /* never closed: the reaper changes memory of guarded tasks */
+    while (index >= 0) {
+        struct space_slot *slot = &space->slots[index];
+        index = atomic_load(&slot->next_request);
+        struct child *child = (struct child *)slot->child_record;
+        child->reaper_pid = atomic_load(&space->reaper_pid);
+        long pid = child_clone(child, 0);
+        if (pid > 0 && child->reaper_announces) {
+            atomic_store(&slot->pid, (int32_t)pid);
+            child_report_started(slot);
+        }
+        if (pid < 0) {
+            atomic_store(&slot->child_stage, CHILD_CLONE);
+            /* CLAIMED by slot 0: the root, which undoes the rest. */
+            atomic_store(&slot->state, SLOT_CLAIMED);
+            atomic_store_explicit(&slot->child_result, (int32_t)pid, memory_order_release);
+            futex_wake(&slot->child_result, INT32_MAX);
+        }
+    }
+}
+
+static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++)
+        if (atomic_load_explicit(&space->pids[i], memory_order_relaxed) == pid)
+            return &space->slots[i];
+    return NULL;
+}
+
+/* Reaps up to MEMBER_ENDS_MAX tasks. Returns their number. */
+static unsigned reap_some(struct space *space, struct member_end ends[MEMBER_ENDS_MAX])
+{
+    struct rusage usage;
+    unsigned count = 0;
+    while (count < MEMBER_ENDS_MAX) {
+        long pid = raw(__NR_wait4, -1, &ends[count].status, WNOHANG | __WALL, &usage);
+        if (pid <= 0)
+            break;
+        ends[count].slot = slot_of_pid(space, (int32_t)pid);
+        if (!ends[count].slot)
+            continue;
+        slot_set_cpu_times(ends[count].slot, &usage);
+        count++;
+    }
+    return count;
+}
+
+static void reap(struct space *space)
+{
+    struct member_end ends[MEMBER_ENDS_MAX];
+    unsigned count;
+    while ((count = reap_some(space, ends)) != 0)
+        members_ended(space, ends, count);
+}
+
+/* Finds tasks that have executed another program. Returns the number of tasks in execve now. */
+static unsigned find_departures(struct space *space, uint32_t *seen, unsigned in_exec)
+{
+    uint32_t departures = atomic_load_explicit(&space->departures, memory_order_acquire);
+    if (departures == *seen && in_exec == 0)
+        return 0;
+    *seen = departures;
+    in_exec = 0;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        int32_t pid = atomic_load(&space->pids[i]);
+        if (pid == 0 || space_state(slot) != SLOT_RUNNING || !atomic_load(&slot->leaving))
+            continue;
+        if (still_here_in_exec(space, pid))
+            in_exec++;
+        else
+            member_left(space, slot);
+    }
+    return in_exec;
+}
+
+static _Noreturn void kill_all_and_exit(struct space *space)
+{
+    for (unsigned i = 1; i < LAYOUT_SLOTS; i++) {
+        int32_t pid = atomic_load(&space->pids[i]);
+        if (pid > 0)
+            raw(__NR_kill, pid, SIGKILL);
+    }
+    for (;;)
+        raw(__NR_exit_group, 0);
+}
+
+/* The shorter timeout; 0 means none. */
+static uint64_t shorter_timeout(uint64_t a, uint64_t b)
+{
+    return !a || (b && b < a) ? b : a;
+}
+
+/* ---- The reaper's main function ---- */
+
+/* SIGCHLD; SIGTERM, when a thread of the root ends; or DUMPABLE_SIGNAL. */
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
@@ -51,7 +266,7 @@ static void set_signals(void)
     signals_set_mask(~reaper_handled_signals());
 }
 
-/* Should the reaper be killed, the kernel sets FUTEX_OWNER_DIED in this word. Those who wait for a
+/* If the reaper is killed, the kernel sets FUTEX_OWNER_DIED in this word. Members that wait for a
  * task's end then learn that it will not be reported. */
 static void set_robust_word(struct space *space)
 {
@@ -64,118 +279,11 @@ static void set_robust_word(struct space *space)
     atomic_store(&space->reaper_word, (uint32_t)raw(__NR_gettid));
 }
 
-static int root_is_alive(const struct space *space)
-{
-    return raw(__NR_getppid) == space->root_pid;
-}
-
-static _Noreturn void leave(struct space *space)
-{
-    for (unsigned i = 1; i < LAYOUT_SLOTS; i++) {
-        int32_t pid = atomic_load(&space->pids[i]);
-        if (pid > 0)
-            raw(__NR_kill, pid, SIGKILL);
-    }
-    for (;;)
-        raw(__NR_exit_group, 0);
-}
-
-/* Makes the children that the root has requested. Requests form a list, newest first; the order
- * does not matter. Acquire, pairs with the release of reaper_request_clone: the child records are
- * complete. */
-static void make_children(struct space *space)
-{
-    int32_t index = atomic_exchange_explicit(&space->requests, -1, memory_order_acquire);
-    if (index >= 0)
-        guard_open(&space->guard); /* and stays so: it changes what guarded tasks have */
-    while (index >= 0) {
-        struct space_slot *slot = &space->slots[index];
-        index = atomic_load(&slot->next_request);
-        struct child *child = (struct child *)slot->child_record;
-        child->reaper_pid = atomic_load(&space->reaper_pid);
-        long pid = child_clone(child, 0);
-        if (pid > 0 && child->reaper_announces) {
-            atomic_store(&slot->pid, (int32_t)pid);
-            child_report_started(slot);
-        }
-        if (pid < 0) {
-            atomic_store(&slot->child_stage, CHILD_CLONE);
-            atomic_store(&slot->state,
-                         SLOT_CLAIMED); /* claimer 0: the root, which undoes the rest */
-            atomic_store_explicit(&slot->child_result, (int32_t)pid, memory_order_release);
-            futex_wake(&slot->child_result, INT32_MAX);
-        }
-    }
-}
-
-static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
-{
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++)
-        if (atomic_load_explicit(&space->pids[i], memory_order_relaxed) == pid)
-            return &space->slots[i];
-    return NULL;
-}
-
-/* Reaps up to MEMBER_ENDS_MAX tasks. Returns their number. */
-static unsigned collect(struct space *space, struct member_end ends[MEMBER_ENDS_MAX])
-{
-    struct rusage usage;
-    unsigned count = 0;
-    while (count < MEMBER_ENDS_MAX) {
-        long pid = raw(__NR_wait4, -1, &ends[count].status, WNOHANG | __WALL, &usage);
-        if (pid <= 0)
-            break;
-        ends[count].slot = slot_of_pid(space, (int32_t)pid);
-        if (!ends[count].slot)
-            continue;
-        slot_set_cpu_times(ends[count].slot, &usage);
-        count++;
-    }
-    return count;
-}
-
-static void reap(struct space *space)
-{
-    struct member_end ends[MEMBER_ENDS_MAX];
-    unsigned count;
-    while ((count = collect(space, ends)) != 0)
-        members_ended(space, ends, count);
-}
-
-/* The number of tasks that are in execve now. */
-static unsigned watch_departures(struct space *space, uint32_t *seen, unsigned leaving)
-{
-    uint32_t departures = atomic_load_explicit(&space->departures, memory_order_acquire);
-    if (departures == *seen && leaving == 0)
-        return 0;
-    *seen = departures;
-    leaving = 0;
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++) {
-        struct space_slot *slot = &space->slots[i];
-        int32_t pid = atomic_load(&space->pids[i]);
-        if (pid == 0 || space_state(slot) != SLOT_RUNNING || !atomic_load(&slot->leaving))
-            continue;
-        if (still_here_in_exec(space, pid))
-            leaving++;
-        else
-            member_left(space, slot);
-    }
-    return leaving;
-}
-
-/* Of two times to wait, of which 0 means none. */
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return !a || (b && b < a) ? b : a;
-}
-
 static void reaper_main(void *argument)
 {
     struct space *space = argument;
     uint32_t departures = 0;
-    unsigned leaving = 0;
+    unsigned in_exec = 0;
     raw(__NR_prctl, PR_SET_NAME, "onespace-reaper");
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGTERM);
     set_robust_word(space);
@@ -183,30 +291,34 @@ static void reaper_main(void *argument)
     vfork_children_init();
     unmapper_init();
     for (;;) {
-        /* Acquire pairs with the release of futex_bump: what was announced is seen below. */
+        /* Acquire pairs with the release of futex_bump: what was written before it is seen below.
+         */
         uint32_t seen = atomic_load_explicit(&space->events, memory_order_acquire);
-        if (!root_is_alive(space))
-            leave(space);
-        make_children(space);
+        if (raw(__NR_getppid) != space->root_pid)
+            kill_all_and_exit(space);
+        clone_children(space);
         reap(space);
-        leaving = watch_departures(space, &departures, leaving);
-        uint64_t look = sooner(thread_tasks_poll(space), vfork_children_poll(space));
+        in_exec = find_departures(space, &departures, in_exec);
+        uint64_t timeout = in_exec ? EXEC_POLL_NS : 0;
+        timeout = shorter_timeout(timeout, thread_tasks_poll(space));
+        timeout = shorter_timeout(timeout, vfork_children_poll(space));
         for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
-            if ((*layer)->watch)
-                look = sooner(look, (*layer)->watch(space));
-        look = sooner(look, dumpable_poll());
+            if ((*layer)->poll)
+                timeout = shorter_timeout(timeout, (*layer)->poll(space));
+        timeout = shorter_timeout(timeout, dumpable_poll());
         memory_reclaim(space);
         if (atomic_load(&space->closing)) {
             unmapper_wait(CLOSE_WAIT_NS);
-            leave(space);
+            kill_all_and_exit(space);
         }
-        look = sooner(look, leaving ? EXEC_POLL_NS : 0);
-        futex_wait(&space->events, seen, look ? futex_now_ns() + look : UINT64_MAX);
+        futex_wait(&space->events, seen, timeout ? futex_now_ns() + timeout : UINT64_MAX);
     }
 }
 
-/* Without these calls, which a seccomp filter may deny, the reaper would not notice the end of the
- * root or of a task. 0 or -errno. */
+/* ---- By the root ---- */
+
+/* Tries the calls without which the reaper would not notice the end of the root or of a task,
+ * because a seccomp filter may deny them. 0 or -errno. */
 static long try_calls(void)
 {
     int signal;
@@ -218,7 +330,7 @@ static long try_calls(void)
         result = raw(__NR_rt_sigaction, SIGCHLD, NULL, &action, ARCH_SIGNAL_SET_BYTES);
     if (result < 0)
         return result;
-    result = raw(__NR_wait4, raw(__NR_getpid), NULL, WNOHANG, NULL); /* no child of oneself */
+    result = raw(__NR_wait4, raw(__NR_getpid), NULL, WNOHANG, NULL); /* never a child of itself */
     return result == -ECHILD ? 0 : result;
 }
 
@@ -232,11 +344,11 @@ long reaper_start(struct space *space)
     if (raw_failed(stack))
         return stack;
 
-    uint64_t old = signals_set_mask(SIGNALS_ALL);
+    uint64_t signals = signals_set_mask(SIGNALS_ALL);
     long pid = arch_clone(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PARENT_SETTID,
                           arch_push_call((uintptr_t)stack + REAPER_STACK, reaper_main, space),
                           (int32_t *)&space->reaper_pid);
-    signals_set_mask(old);
+    signals_set_mask(signals);
     if (pid < 0)
         raw(__NR_munmap, LAYOUT_REAPER, REAPER_STACK);
     return pid < 0 ? pid : 0;
@@ -253,6 +365,6 @@ long reaper_stop(struct space *space)
     do
         result = raw(__NR_wait4, atomic_load(&space->reaper_pid), NULL, __WALL, NULL);
     while (result == -EINTR);
-    raw(__NR_munmap, LAYOUT_REAPER, 2 * LAYOUT_MIB); /* with the unmapper's */
+    raw(__NR_munmap, LAYOUT_REAPER, 2 * LAYOUT_MIB); /* its stack and the unmapper's */
     return 0;
 }

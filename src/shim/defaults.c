@@ -1,4 +1,4 @@
-/* src/shim/defaults.c: see defaults.h. docs/launchers.md explains them. */
+/* src/shim/defaults.c: see defaults.h. docs/launchers-reference.md explains them. */
 #include "shim/defaults.h"
 
 #include <limits.h>

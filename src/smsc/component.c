@@ -1,16 +1,151 @@
-/* src/smsc/component.c: mca_smsc_onespace.so, the component for Open MPI 5 and 6.
- *
- * Open MPI loads it from the directory that `onespace run` names (src/shim/defaults.c), registers
- * its priority, opens it, and asks it in MPI_Init whether it can be used. A library that was built
- * without support for such files gets it by join. */
+/* src/smsc/component.c: mca_smsc_onespace.so, the component for Open MPI 5 and 6. */
+#include "smsc/openmpi.h"
+
 #include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 
 #include "onespace.h"
 #include "space/registry.h"
-#include "smsc/agreement.h"
-#include "smsc/module.h"
-#include "smsc/openmpi.h"
+
+/* ---- The library ---- */
+
+static int is_class(void *library, const char *symbol, const char *name, size_t size)
+{
+    const struct openmpi_class *type = dlsym(library, symbol);
+    return type && strcmp(type->name, name) == 0 && type->size == size;
+}
+
+/* "5.0.11", "6.0.0rc2": 5, 6, or 0 for others. */
+static int known_major(const char *version)
+{
+    int is_known =
+        version && (version[0] == '5' || version[0] == '6') && strncmp(version + 1, ".0.", 3) == 0;
+    return is_known ? version[0] - '0' : 0;
+}
+
+const char *openmpi_find(struct openmpi *openmpi, void *library)
+{
+    memset(openmpi, 0, sizeof(*openmpi));
+    openmpi->framework = dlsym(library, "opal_smsc_base_framework");
+    if (!openmpi->framework)
+        return "this library has no framework smsc: it is older than Open MPI 5";
+    openmpi->major = known_major(dlsym(library, "opal_version_string"));
+    if (!openmpi->major)
+        return "this release of Open MPI is neither 5.0 nor 6.0: its interface is not known";
+    openmpi->output = (void (*)(int, const char *, ...))dlsym(library, "opal_output");
+    openmpi->is_verbose =
+        (unsigned char (*)(int, int))dlsym(library, "opal_output_check_verbosity");
+    openmpi->register_priority = (void (*)(struct smsc_component *, int))dlsym(
+        library, "mca_smsc_base_register_default_params");
+    openmpi->self = dlsym(library, "opal_process_info");
+    openmpi->object = dlsym(library, "opal_object_t_class");
+    if (!openmpi->register_priority || !openmpi->self ||
+        !is_class(library, "opal_object_t_class", "opal_object_t", sizeof(struct openmpi_object)) ||
+        !is_class(library, "opal_list_item_t_class", "opal_list_item_t",
+                  sizeof(struct openmpi_list_item)) ||
+        !is_class(library, "opal_proc_t_class", "opal_proc_t", sizeof(struct openmpi_process)) ||
+        strcmp(openmpi->framework->name, "smsc") != 0)
+        return "this build of Open MPI has other layouts than its releases: was it built for "
+               "debugging?";
+    return NULL;
+}
+
+/* ---- Agreement of the node's ranks ---- */
+
+/* all ranks of a node use the component, or none does. */
+
+/* NULL when all ranks of the job on this node are tasks of this space, in which each of them has
+ * called this; else why not, and then no other rank gets NULL. A rank that uses the component sends
+ * its peers addresses, which those without it cannot read. Waits for the others as MPI_Init does.
+ * ranks: on this node, those of the MPI library. */
+const char *agreement_reach(int ranks);
+
+/* Says that this rank does not use the component, to end the others' wait. */
+void agreement_refuse(void);
+
+/* The barrier of the space is the agreement: it is complete only when all tasks are in it at once,
+ * and then for all of them. A rank that refuses never arrives; the name that it exports spares the
+ * others the wait for it. They look for that name between short waits, whose arrivals the barrier
+ * withdraws, so that this loses no agreement. */
+
+#define REFUSED "onespace.smsc.refused"
+
+/* The time is for ranks that come to MPI_Init late. It runs out only when a rank never loads the
+ * component, which takes a setting of its own (--mca smsc). */
+enum { LOOK_MS = 100, LOOKS = 300 };
+
+static int has_refused; /* this process. MPI_Init is called by one thread */
+
+void agreement_refuse(void)
+{
+    /* -EEXIST by an earlier call, or there is no space to say it in. */
+    int result = onespace_export(REFUSED, &has_refused, sizeof(has_refused));
+    (void)result;
+    has_refused = 1;
+}
+
+/* Whether the rank with this number cannot take part, as far as is known. */
+static const char *find_refusal(int number)
+{
+    void *mark;
+    int id = onespace_task(number);
+    if (id < 0)
+        return "a rank of this node is no task of this space, or has left it";
+    if (id == onespace_self() || onespace_import(id, REFUSED, &mark, NULL, 0) < 0)
+        return NULL;
+    int result = onespace_release(id);
+    (void)result;
+    return "another rank of this node does not use it";
+}
+
+static const char *find_refusals(int ranks)
+{
+    const char *why = NULL;
+    for (int number = 0; number < ranks && !why; number++)
+        why = find_refusal(number);
+    return why;
+}
+
+static const char *wait_for_all(int ranks)
+{
+    for (int looks = 0; looks < LOOKS; looks++) {
+        int result = onespace_barrier(LOOK_MS);
+        if (result != -ETIMEDOUT)
+            return result < 0 ? "a task of this space has ended" : NULL;
+        const char *why = find_refusals(ranks);
+        if (why)
+            return why;
+    }
+    return "a rank of this node has not come to use it within 30 seconds";
+}
+
+const char *agreement_reach(int ranks)
+{
+    const char *why;
+    if (ranks < 2)
+        return "there is no other rank on this node";
+    if (has_refused)
+        why = "it was refused before";
+    else if (onespace_number() < 0)
+        why = "this rank has no number in a space";
+    else if (onespace_ntasks() != ranks)
+        why = "the launcher counts other ranks on this node than Open MPI does";
+    else
+        why = wait_for_all(ranks);
+    if (why)
+        agreement_refuse();
+    return why;
+}
+
+/* ---- The component ---- */
+
+/* mca_smsc_onespace.so, the component for Open MPI 5 and 6.
+ *
+ * Open MPI loads it from the directory that `onespace run` names (src/shim/defaults.c), registers
+ * its priority, opens it, and asks it in MPI_Init whether it can be used. A library that was built
+ * without support for such files gets it by join. */
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -104,4 +239,39 @@ static int query(void)
 static struct smsc_module *enable(void)
 {
     return module_begin(&openmpi);
+}
+
+/* ---- Libraries that load no components ---- */
+
+/* the component becomes one of those that are part of the library.
+ *
+ * For Open MPI built without support for components in files (--disable-dlopen), as PyPI's is. The
+ * agent calls this when the library begins to look for components and has opened no framework yet.
+ * From then on the component is registered, opened, selected and closed as the library's own are.
+ */
+
+extern struct smsc_component mca_smsc_onespace_component;
+
+enum { COMPONENTS_MAX = 15 };
+
+static const void *components[COMPONENTS_MAX + 1]; /* ours first, then the library's, then NULL */
+static const void *own = &mca_smsc_onespace_component;
+
+/* Called by the agent. library: a handle of dlopen. May be called again. */
+__attribute__((visibility("default"))) void onespace_smsc_join(void *library);
+void onespace_smsc_join(void *library)
+{
+    struct openmpi found;
+    if (components[0] || openmpi_find(&found, library) || found.framework->references > 0)
+        return;
+    const void *const *old = found.framework->components;
+    size_t count = 0;
+    while (old && old[count])
+        count++;
+    if (count >= COMPONENTS_MAX)
+        return;
+    components[0] = found.major == 5 ? own : &own;
+    if (count > 0)
+        memcpy(components + 1, old, count * sizeof(*old));
+    found.framework->components = components;
 }

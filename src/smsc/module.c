@@ -1,9 +1,5 @@
-/* src/smsc/module.c: see module.h.
- *
- * A peer's memory is mapped already: its mapping is its address. What a rank that ends or leaves
- * has sent can still be read, since each rank holds the memory of all others: so a peer's death is
- * the MPI library's to notice, and no fault here. */
-#include "smsc/module.h"
+/* src/smsc/module.c: copies between tasks of one space. */
+#include "smsc/openmpi.h"
 
 #include <stdlib.h>
 #include <sys/auxv.h>

@@ -1,15 +1,17 @@
-/* src/smsc/openmpi.h: what the component shares with Open MPI, and how it finds that library.
- *
- * No package of Open MPI has headers for components, so the layouts are written down here, as they
- * are in its releases 5.0 and 6.0 on 64-bit machines. Three checks stand before the first use of
- * any of them: the assertions below, the version that the library names, and the sizes of its own
- * objects, which differ in a build for debugging. */
+/* src/smsc/openmpi.h: the binary interface of Open MPI that the component uses. */
 #ifndef ONESPACE_SMSC_OPENMPI_H
 #define ONESPACE_SMSC_OPENMPI_H
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* what the component shares with Open MPI, and how it finds that library.
+ *
+ * No package of Open MPI has headers for components, so the layouts are written down here, as they
+ * are in its releases 5.0 and 6.0 on 64-bit machines. Three checks stand before the first use of
+ * any of them: the assertions below, the version that the library names, and the sizes of its own
+ * objects, which differ in a build for debugging. */
 
 enum { OPENMPI_SUCCESS = 0, OPENMPI_NOT_AVAILABLE = -16 };
 
@@ -161,5 +163,16 @@ struct openmpi {
 /* Finds it in the library with this handle of dlopen, or in those that it needs. NULL, or why it
  * cannot be used; what it has found by then is filled in all the same. */
 const char *openmpi_find(struct openmpi *openmpi, void *library);
+
+/* ---- This component's module ---- */
+
+/* copies between tasks of one space, whose addresses are valid in all of them. */
+
+/* Precondition: agreement_reach has returned NULL. Holds the memory of all tasks of the node. The
+ * module is valid until module_end. */
+struct smsc_module *module_begin(const struct openmpi *found);
+
+/* Releases the holds. May be called without module_begin. */
+void module_end(void);
 
 #endif

@@ -1,29 +1,53 @@
-/* src/space/holds.c: see holds.h for the protocol. Freestanding: part of it runs in the reaper. */
+/* src/space/holds.c: holds on a member's memory, and unmapping the memory of ended members.
+ *
+ * holds[owner][holder] counts the holds that one member has on another's memory. Only the holder
+ * changes its cell; the reaper zeroes it when the holder has ended. The owner's word `memory` and
+ * the cells decide together (all sequentially consistent):
+ *
+ *   holder:  cell++                         reaper:  memory PRESENT -> CHECKING
+ *            wait while memory CHECKING              any cell of the row set? back to PRESENT
+ *            memory PRESENT? it is held              else UNMAPPING: unmap, memory NONE
+ *            else cell--, -EOWNERDEAD
+ *
+ * At least one of the two sees the other. A holder waits while the reaper checks, because the
+ * reaper may have seen its cell and would keep memory that nothing holds. For a release, the holder
+ * decrements its cell and then reads the owner's `reclaim_pending`; the reaper sets
+ * `reclaim_pending` and then reads the cells. Releasing a living member's memory therefore costs no
+ * system call, whatever other memory is still held.
+ *
+ * A layer above can hold memory without a cell: its hook holds_memory says so.
+ *
+ * Freestanding: part of it runs in the reaper. */
 #include "space/member.h"
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
+#include "arch/entry.h"
 #include "base/delay.h"
 #include "base/futex.h"
 #include "base/page.h"
+#include "base/signals.h"
 #include "onespace.h"
-#include "space/remote_call.h"
 #include "space/intervals.h"
-#include "space/shared_mappings.h"
 #include "space/locks.h"
+#include "space/shared_mappings.h"
 
-enum { ASKED_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
+enum { CHECKING_WAIT_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
 
-/* Whether the memory stays, for who has raised a cell of its row: known when the reaper has looked
- * at the row. It wakes nobody, since looking takes no longer than waking would. */
+/* ---- Holds ---- */
+
+/* Whether the memory stays mapped, for a caller that has raised its cell. The reaper wakes no
+ * waiter when its check ends, because the check takes no longer than a wake-up would. */
 static int is_present(const struct space *space, const struct space_slot *owner)
 {
     uint32_t memory;
     while ((memory = atomic_load(&owner->memory)) == MEMORY_CHECKING &&
            !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED))
-        futex_wait(&owner->memory, MEMORY_CHECKING, futex_now_ns() + ASKED_NS);
+        futex_wait(&owner->memory, MEMORY_CHECKING, futex_now_ns() + CHECKING_WAIT_NS);
     return memory == MEMORY_PRESENT;
 }
 
@@ -33,18 +57,19 @@ static _Atomic uint32_t *cell_of(struct space *space, const struct space_slot *o
     return &space->holds[slot_index(space, owner)][slot_index(space, holder)];
 }
 
-/* `unit` is 1 or SPACE_HOLDS_COPY, `most` its counter at its largest. */
+/* A cell has two counters: holds in its lower bits, copies above. `unit` is 1 of the counter,
+ * `mask` its bits. */
 static long take(struct space *space, struct space_slot *owner, struct space_slot *holder,
-                 uint32_t unit, uint32_t most)
+                 uint32_t unit, uint32_t mask)
 {
     _Atomic uint32_t *cell = cell_of(space, owner, holder);
-    if (!atomic_load(&owner->was_imported)) /* store once: a store costs more than all the rest */
+    if (!atomic_load(&owner->was_imported)) /* a store would cost more than the rest */
         atomic_store(&owner->was_imported, 1);
     if (!atomic_load(&holder->has_imported))
         atomic_store(&holder->has_imported, 1);
     uint32_t count = atomic_load(cell);
     do {
-        if ((count & most) == most)
+        if ((count & mask) == mask)
             return -EOVERFLOW;
         DELAY("holds.take");
     } while (!atomic_compare_exchange_weak(cell, &count, count + unit));
@@ -54,13 +79,13 @@ static long take(struct space *space, struct space_slot *owner, struct space_slo
     return -EOWNERDEAD;
 }
 
-static long give(struct space *space, struct space_slot *owner, struct space_slot *holder,
-                 uint32_t unit, uint32_t most)
+static long release(struct space *space, struct space_slot *owner, struct space_slot *holder,
+                    uint32_t unit, uint32_t mask)
 {
     _Atomic uint32_t *cell = cell_of(space, owner, holder);
     uint32_t count = atomic_load(cell);
     do
-        if ((count & most) == 0)
+        if ((count & mask) == 0)
             return -EINVAL;
     while (!atomic_compare_exchange_weak(cell, &count, count - unit));
     DELAY("holds.give");
@@ -76,7 +101,7 @@ long hold_take(struct space *space, struct space_slot *owner, struct space_slot 
 
 long hold_release(struct space *space, struct space_slot *owner, struct space_slot *holder)
 {
-    return give(space, owner, holder, 1, SPACE_HOLDS_IMPORTS);
+    return release(space, owner, holder, 1, SPACE_HOLDS_IMPORTS);
 }
 
 long hold_take_for_copy(struct space *space, struct space_slot *owner, struct space_slot *holder)
@@ -87,21 +112,13 @@ long hold_take_for_copy(struct space *space, struct space_slot *owner, struct sp
 void hold_release_after_copy(struct space *space, struct space_slot *owner,
                              struct space_slot *holder)
 {
-    (void)give(space, owner, holder, SPACE_HOLDS_COPY, ~(uint32_t)SPACE_HOLDS_IMPORTS);
+    (void)release(space, owner, holder, SPACE_HOLDS_COPY, ~(uint32_t)SPACE_HOLDS_IMPORTS);
 }
 
 int hold_exists(struct space *space, const struct space_slot *owner,
                 const struct space_slot *holder)
 {
     return (atomic_load(cell_of(space, owner, holder)) & SPACE_HOLDS_IMPORTS) != 0;
-}
-
-void reaper_recheck(struct space *space)
-{
-    if (!atomic_load(&space->holds_pending))
-        return;
-    atomic_store(&space->holds_changed, 1);
-    futex_bump(&space->events);
 }
 
 void hold_release_all(struct space *space, struct space_slot *holder)
@@ -116,42 +133,20 @@ void hold_release_all(struct space *space, struct space_slot *holder)
     atomic_store(&space->holds_changed, 1);
 }
 
-static int is_imported(struct space *space, unsigned owner)
+void reaper_recheck(struct space *space)
 {
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t holder = 0; holder <= highest; holder++)
-        if (atomic_load(&space->holds[owner][holder]))
-            return 1;
-    return 0;
+    if (!atomic_load(&space->holds_pending))
+        return;
+    atomic_store(&space->holds_changed, 1);
+    futex_bump(&space->events);
 }
 
-/* Whether threads of others are in its context. Callers that come now find that it is gone. */
-static int is_lent(unsigned owner)
-{
-    const struct call_member *member = &call_table()->members[owner];
-    for (unsigned i = 0; i < CALL_LENDERS; i++)
-        if (call_kind(atomic_load(&member->lenders[i].state)) == LENDER_LENT)
-            return 1;
-    return 0;
-}
+/* ---- Unmapping one member's memory ---- */
 
-static int is_held(struct space *space, struct space_slot *owner)
-{
-    int was_imported = atomic_load(&owner->was_imported) != 0;
-    int was_called = atomic_load(&owner->was_called) && atomic_load(&space->calls);
-    if (!was_imported && !was_called)
-        return 0;
-    atomic_store(&space->holds_pending, 1);
-    atomic_store(&owner->reclaim_pending, 1);
-    DELAY("holds.look");
-    unsigned index = slot_index(space, owner);
-    return (was_imported && is_imported(space, index)) || (was_called && is_lent(index));
-}
+enum { SMALLEST_PART = 64 * 1024 };
 
-enum { PIECE = 64 * 1024 };
-
-/* The largest power of two below `size`: of the ranges, which are multiples of 4 GiB, no huge page
- * is then cut. */
+/* The largest power of two below `size`. Ranges are multiples of 4 GiB, so it splits no huge page.
+ */
 static size_t first_part(size_t size)
 {
     return (size_t)1 << (63 - __builtin_clzll(size - 1));
@@ -162,8 +157,8 @@ long memory_unmap(uintptr_t start, size_t size)
     long result = raw(__NR_munmap, start, size);
     if (result == 0)
         return 0;
-    if (size <= PIECE) {
-        raw(__NR_madvise, start, size, MADV_DONTNEED); /* its pages, if it may be */
+    if (size <= SMALLEST_PART) {
+        raw(__NR_madvise, start, size, MADV_DONTNEED); /* frees the pages, if that is allowed */
         return result;
     }
     size_t part = first_part(size);
@@ -171,10 +166,10 @@ long memory_unmap(uintptr_t start, size_t size)
     return low ? low : high;
 }
 
-/* A mapping of huge pages reaches to the end of the last one, whatever size was asked for. Only if
- * there is such a mapping does munmap refuse the size: the first that it accepts is the mapping's.
- * On x86-64 huge pages have 2 MiB or 1 GiB, on aarch64 64 KiB to 16 GiB. */
-static void unmap_entry(uintptr_t start, uintptr_t end)
+/* A mapping of huge pages extends to the end of its last page, whatever size was asked for, and
+ * munmap refuses every other size. So the first size that munmap accepts is the mapping's. Huge
+ * pages have 2 MiB or 1 GiB on x86-64, 64 KiB to 16 GiB on aarch64. */
+static void unmap_interval(uintptr_t start, uintptr_t end)
 {
     long result = raw(__NR_munmap, start, end - start);
     for (uint64_t huge = LAYOUT_MIB / 16; result == -EINVAL && huge <= 16 * LAYOUT_GIB; huge *= 2)
@@ -183,7 +178,7 @@ static void unmap_entry(uintptr_t start, uintptr_t end)
         memory_unmap(start, end - start);
 }
 
-/* Of each entry the word first: once unmapped, the addresses may be another member's. A task that
+/* Clears each word before it unmaps: afterwards another member may map these addresses. A task that
  * was killed right after it had mapped over another's memory may not have cut the other's table. */
 static void unmap_out_of_range(struct space *space, struct space_slot *slot)
 {
@@ -193,11 +188,11 @@ static void unmap_out_of_range(struct space *space, struct space_slot *slot)
         if (!interval_is_certain(word))
             continue;
         intervals_remove_from_others(space, slot, interval_start(word), interval_end(word));
-        unmap_entry(interval_start(word), interval_end(word));
+        unmap_interval(interval_start(word), interval_end(word));
     }
 }
 
-/* What the task has marked of others' memory. Its own is about to be unmapped. */
+/* Undoes MADV_DONTFORK on other members' memory. */
 static void unmark_dontfork(struct space *space, struct space_slot *slot)
 {
     uint32_t used = intervals_used(slot, INTERVALS_DONTFORK);
@@ -208,10 +203,10 @@ static void unmark_dontfork(struct space *space, struct space_slot *slot)
     }
 }
 
-/* The kernel keeps contexts with the memory of all. Waits for what they have in flight, so that the
- * turn to change the map must not be held. What the program has destroyed by a call that is not
- * interposed fails. */
-static void destroy_contexts(struct space_slot *slot)
+/* The kernel keeps contexts of asynchronous I/O with the memory that all tasks share. Destroying
+ * one waits for its requests in flight, so the caller must not hold the map throttle. It fails for
+ * a context that the program has destroyed by a call that is not interposed. */
+static void destroy_aio_contexts(struct space_slot *slot)
 {
     uint32_t used = intervals_used(slot, INTERVALS_AIO);
     for (uint32_t i = 0; i < used; i++) {
@@ -221,28 +216,13 @@ static void destroy_contexts(struct space_slot *slot)
     }
 }
 
-/* PRESENT -> ASKED -> GOING, or back to PRESENT if the memory is held. */
-static void try_reclaim(struct space *space, struct space_slot *owner)
-{
-    atomic_store(&owner->memory, MEMORY_CHECKING);
-    int held = is_held(space, owner);
-    atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_UNMAPPING);
-    if (held)
-        return;
-    if ((owner->flags & ONESPACE_SPAWN_HOLD) || atomic_load(&owner->was_called))
-        exports_remove_all(space, owner);
-    /* Threads of callers ran in its context until they had noticed its end. */
-    if (atomic_load(&owner->was_called))
-        hold_release_all(space, owner);
-}
-
-/* By the unmapper. Adjacent ranges go in one call. A mapping that cannot be unmapped makes that
- * fail for all of them: then each by itself. */
+/* By the unmapper's thread. One munmap covers adjacent ranges. If it fails because of one mapping
+ * that cannot be unmapped, each range is unmapped by itself. */
 static void unmap_run(struct space *space, struct unmapper_run run)
 {
     for (unsigned i = run.first; i < run.first + run.count; i++)
-        destroy_contexts(&space->slots[i]);
-    uint32_t begun = map_throttle_begin(space);
+        destroy_aio_contexts(&space->slots[i]);
+    uint32_t throttle = map_throttle_begin(space);
     for (unsigned i = run.first; i < run.first + run.count; i++) {
         unmark_dontfork(space, &space->slots[i]);
         unmap_out_of_range(space, &space->slots[i]);
@@ -252,30 +232,69 @@ static void unmap_run(struct space *space, struct unmapper_run run)
     for (unsigned i = run.first; i < run.first + run.count; i++)
         if (!all && memory_unmap(layout_range(i), LAYOUT_RANGE) != 0)
             atomic_store(&space->slots[i].memory, MEMORY_STUCK);
-    map_throttle_end(space, begun);
+    map_throttle_end(space, throttle);
 }
 
-/* Whether it is BROKEN is read before the memory is NONE: from then on a collector may free it. */
-static void finish(struct space *space, struct space_slot *owner)
+/* By the reaper, when the run is unmapped: frees its slots. The state is read before the memory
+ * becomes NONE, because from then on a collector may free the slot. */
+static void free_run(struct space *space, struct unmapper_run run)
 {
-    int is_broken = space_state(owner) == SLOT_ABORTING;
-    if (atomic_load(&owner->memory) == MEMORY_STUCK)
+    for (unsigned i = run.first; i < run.first + run.count; i++) {
+        struct space_slot *slot = &space->slots[i];
+        int is_aborting = space_state(slot) == SLOT_ABORTING;
+        if (atomic_load(&slot->memory) == MEMORY_STUCK)
+            continue;
+        atomic_store(&slot->memory, MEMORY_NONE);
+        if (is_aborting)
+            slot_free(space, slot);
+        else
+            slot_free_if_done(slot);
+    }
+}
+
+/* ---- Reclaiming the memory of ended members: the reaper ---- */
+
+static int has_cell_set(struct space *space, unsigned owner)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t holder = 0; holder <= highest; holder++)
+        if (atomic_load(&space->holds[owner][holder]))
+            return 1;
+    return 0;
+}
+
+static int is_held(struct space *space, struct space_slot *owner)
+{
+    int was_imported = atomic_load(&owner->was_imported) != 0;
+    if (!was_imported && !atomic_load(&owner->was_called))
+        return 0;
+    atomic_store(&space->holds_pending, 1);
+    atomic_store(&owner->reclaim_pending, 1);
+    DELAY("holds.look");
+    if (was_imported && has_cell_set(space, slot_index(space, owner)))
+        return 1;
+    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+        if ((*layer)->holds_memory && (*layer)->holds_memory(space, owner))
+            return 1;
+    return 0;
+}
+
+/* PRESENT -> CHECKING -> UNMAPPING, or back to PRESENT if the memory is held. */
+static void check_holds(struct space *space, struct space_slot *owner)
+{
+    atomic_store(&owner->memory, MEMORY_CHECKING);
+    int held = is_held(space, owner);
+    atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_UNMAPPING);
+    if (held)
         return;
-    atomic_store(&owner->memory, MEMORY_NONE);
-    if (is_broken)
-        slot_free(space, owner);
-    else
-        slot_free_if_done(owner);
+    if ((owner->flags & ONESPACE_SPAWN_HOLD) || atomic_load(&owner->was_called))
+        exports_remove_all(space, owner);
+    /* Callers' threads ran in its context until they noticed its end, and may have taken holds. */
+    if (atomic_load(&owner->was_called))
+        hold_release_all(space, owner);
 }
 
-/* Frees the slots whose memory the unmapper has unmapped. */
-static void finish_run(struct space *space, struct unmapper_run run)
-{
-    for (unsigned i = run.first; i < run.first + run.count; i++)
-        finish(space, &space->slots[i]);
-}
-
-static int is_going(const struct space_slot *owner)
+static int is_unmapping(const struct space_slot *owner)
 {
     return atomic_load(&owner->memory) == MEMORY_UNMAPPING;
 }
@@ -283,18 +302,18 @@ static int is_going(const struct space_slot *owner)
 void memory_release(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        try_reclaim(space, owners[i]);
+        check_holds(space, owners[i]);
     for (unsigned first = 0, next; first < count; first = next) {
         next = first + 1;
-        if (!is_going(owners[first]))
+        if (!is_unmapping(owners[first]))
             continue;
-        while (next < count && owners[next] == owners[next - 1] + 1 && is_going(owners[next]))
+        while (next < count && owners[next] == owners[next - 1] + 1 && is_unmapping(owners[next]))
             next++;
         struct unmapper_run run = {(uint16_t)slot_index(space, owners[first]),
-                                   (uint16_t)(next - first), unmap_run, finish_run};
+                                   (uint16_t)(next - first), unmap_run, free_run};
         unmapper_post(space, run);
     }
-    /* So that memory is usually gone when a waiter learns of the end. */
+    /* Usually the memory is gone when a waiter learns of the end. */
     unmapper_wait(UNMAP_WAIT_NS);
     unmapper_finish(space);
 }
@@ -309,8 +328,125 @@ void memory_reclaim(struct space *space)
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         uint32_t state = space_state(slot);
-        int gone = state >= SLOT_LEFT && state <= SLOT_ABORTING;
-        if (gone && atomic_load(&slot->memory) == MEMORY_PRESENT)
+        int has_ended = state >= SLOT_LEFT && state <= SLOT_ABORTING;
+        if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
             memory_release(space, &slot, 1);
+    }
+}
+
+/* ---- The unmapper: a thread of the reaper ----
+ *
+ * munmap may wait for another process: for the reader of a userfaultfd that watches the memory
+ * (another task, which may be stopped), or for the driver of a device. If the reaper waited with
+ * it, no task of the space could start or be reaped. The reaper therefore posts runs, this thread
+ * unmaps them in order, and the reaper finishes what is done in its next round. The thread starts
+ * with the first run. Where a seccomp filter forbids threads, the reaper unmaps by itself.
+ *
+ * A slot or channel is in the ring at most once, so the ring is never full. The reaper writes a run
+ * before it increments `posted`; the thread increments `done` when it has unmapped one. Both are
+ * sequentially consistent, and futexes: the thread sleeps on `posted`, the reaper on `done`. */
+
+enum { UNMAPPER_STACK = 32 * 1024 };
+
+static struct {
+    struct unmapper_run runs[UNMAPPER_RUNS];
+    _Atomic uint32_t posted, done;
+    _Atomic uint32_t has_waiter; /* the reaper waits on `done` and needs no other wake-up */
+    /* The reaper's own: */
+    uint32_t finished;     /* runs that unmapper_finish has finished */
+    uint32_t timed_out_at; /* a wait at this value of `done` has timed out */
+    int has_thread;
+} unmapper;
+
+static void unmapper_main(void *argument)
+{
+    struct space *space = argument;
+    raw(__NR_prctl, PR_SET_NAME, "onespace-unmap");
+    for (;;) {
+        uint32_t posted = atomic_load(&unmapper.posted);
+        uint32_t done = atomic_load(&unmapper.done);
+        if (posted == done) {
+            futex_wait(&unmapper.posted, posted, UINT64_MAX);
+            continue;
+        }
+        struct unmapper_run run = unmapper.runs[done % UNMAPPER_RUNS];
+        atomic_store(&space->unmapping_since_ns, futex_now_ns());
+        atomic_store(&space->unmapping, run.first);
+        DELAY("unmapper.unmap");
+        run.unmap(space, run);
+        atomic_store(&space->unmapping, 0);
+        atomic_fetch_add(&unmapper.done, 1);
+        futex_wake(&unmapper.done, 1);
+        /* Read after `done` is raised: the reaper clears it and then reads `done`. */
+        if (!atomic_load(&unmapper.has_waiter))
+            futex_bump(&space->events);
+    }
+}
+
+void unmapper_init(void)
+{
+    atomic_store(&unmapper.posted, 0);
+    atomic_store(&unmapper.done, 0);
+    atomic_store(&unmapper.has_waiter, 0);
+    unmapper.finished = 0;
+    unmapper.timed_out_at = UINT32_MAX;
+    unmapper.has_thread = 0;
+}
+
+/* Blocks signals in the thread: they must end the sleep of the reaper's main thread. */
+static int start_unmapper(struct space *space)
+{
+    const uintptr_t at = LAYOUT_REAPER + LAYOUT_MIB;
+    long stack = raw(__NR_mmap, at, UNMAPPER_STACK, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw_failed(stack))
+        return 0;
+    uint64_t signals = signals_set_mask(SIGNALS_ALL);
+    long thread =
+        arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                       CLONE_SYSVSEM | CLONE_PARENT_SETTID,
+                   arch_push_call((uintptr_t)stack + UNMAPPER_STACK, unmapper_main, space),
+                   (int32_t *)&space->unmapper_tid);
+    signals_set_mask(signals);
+    if (thread < 0)
+        raw(__NR_munmap, at, UNMAPPER_STACK);
+    return thread >= 0;
+}
+
+void unmapper_post(struct space *space, struct unmapper_run run)
+{
+    uint32_t posted = atomic_load(&unmapper.posted);
+    unmapper.runs[posted % UNMAPPER_RUNS] = run;
+    unmapper.has_thread = unmapper.has_thread || start_unmapper(space);
+    if (unmapper.has_thread) {
+        futex_bump(&unmapper.posted);
+        return;
+    }
+    run.unmap(space, run);
+    atomic_store(&unmapper.posted, posted + 1);
+    atomic_store(&unmapper.done, posted + 1);
+}
+
+void unmapper_wait(uint64_t ns)
+{
+    uint32_t posted = atomic_load(&unmapper.posted), done = atomic_load(&unmapper.done);
+    uint64_t deadline = 0;
+    if (done == posted || done == unmapper.timed_out_at)
+        return;
+    atomic_store(&unmapper.has_waiter, 1);
+    while ((done = atomic_load(&unmapper.done)) != posted) {
+        deadline = deadline ? deadline : futex_now_ns() + ns;
+        if (futex_wait(&unmapper.done, done, deadline) == -ETIMEDOUT)
+            break;
+    }
+    atomic_store(&unmapper.has_waiter, 0);
+    unmapper.timed_out_at = atomic_load(&unmapper.done) == posted ? UINT32_MAX : done;
+}
+
+void unmapper_finish(struct space *space)
+{
+    while (unmapper.finished != atomic_load(&unmapper.done)) {
+        struct unmapper_run run = unmapper.runs[unmapper.finished++ % UNMAPPER_RUNS];
+        run.finish(space, run);
     }
 }

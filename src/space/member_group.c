@@ -1,4 +1,27 @@
-/* src/space/member_group.c: see group.h. Freestanding: runs in the reaper and in children, too. */
+/* src/space/member_group.c: the group of numbered tasks, and the words on which its members wait.
+ *
+ * Tasks that are started together have numbers and form a group. `space->group` names the current
+ * one: its id in the upper half, below it its number of tasks and a count of joins. A slot belongs
+ * to a group from group_join until group_leave, and `slot->group` is that group's id, otherwise 0.
+ * The next group begins when no slot belongs to the current one.
+ *
+ * Members wait for one another on 64-bit words (`space->barrier`, `space->group_loaded`), so that a
+ * task may be killed at any instruction and still leave them consistent:
+ *
+ *   bits 63..48  group        the lower bits of the id of the group that used the word last
+ *   bits 47..32  generation   advanced when all have arrived *and* when a member leaves
+ *   bit  31      broken       a member has left: all waits of this group fail
+ *   bits 30..0   arrived      members that have arrived in this generation
+ *
+ * Waiters sleep on the upper half. Both events that end a wait change that half in the same
+ * compare-and-swap that makes them visible, so a waiter that checked too early finds another futex
+ * value and does not sleep. A word of an earlier group counts as a new generation with no arrivals.
+ *
+ * Writers: members (arrive, withdraw), the reaper and a spawner that fails (group_leave). All
+ * orderings are sequentially consistent: a barrier publishes everything that its members wrote
+ * before they arrived.
+ *
+ * Freestanding: runs in the reaper and in children. */
 #include "space/member.h"
 
 #include <errno.h>
@@ -8,7 +31,7 @@
 
 enum { LOAD_TIMEOUT_MS = 2000 };
 
-/* ---- Which tasks belong together: space->group is id << 32 | tasks << 16 | joins ---- */
+/* ---- The group: space->group is id << 32 | tasks << 16 | joins ---- */
 
 static uint32_t id_of(uint64_t group)
 {
@@ -20,12 +43,12 @@ static uint32_t ntasks_of(uint64_t group)
     return (uint32_t)group >> 16;
 }
 
-static uint64_t with_one_more(uint64_t group)
+static uint64_t count_join(uint64_t group)
 {
     return (group & ~UINT64_C(0xffff)) | ((group + 1) & 0xffff);
 }
 
-/* The id 0 stands for no group. */
+/* Skips the id 0, which means no group. */
 static uint64_t next_group(uint64_t group, uint32_t ntasks)
 {
     const uint64_t one = UINT64_C(0x100000000);
@@ -33,8 +56,8 @@ static uint64_t next_group(uint64_t group, uint32_t ntasks)
     return (next ? next : one) | ntasks << 16;
 }
 
-/* Looks at the slots: a counter would stay wrong if a spawner were killed between changing a slot
- * and the counter. */
+/* Reads the slots. A counter would stay wrong if a spawner were killed between a slot and the
+ * counter. */
 static int has_members(struct space *space, uint32_t id, const struct space_slot *joining)
 {
     uint32_t highest = atomic_load(&space->highest);
@@ -45,10 +68,9 @@ static int has_members(struct space *space, uint32_t id, const struct space_slot
 }
 
 /* Several threads may spawn at once. Each stores the id in its slot before it counts its join in
- * the group's word. So a thread that has found no members replaces the word only if none has joined
- * meanwhile, and of those that begin the next group at once one succeeds: the others then join what
- * it has begun. A slot whose spawner dies in between belongs to the group until the reaper has
- * found it. */
+ * `space->group`, so a thread that has found no members begins the next group only if none has
+ * joined meanwhile. Of threads that begin one at the same time, one succeeds and the others join
+ * it. A slot whose spawner dies in between belongs to the group until the reaper finds it. */
 void group_join(struct space *space, struct space_slot *slot)
 {
     uint32_t ntasks = (uint32_t)slot->ntasks;
@@ -72,7 +94,7 @@ void group_join(struct space *space, struct space_slot *slot)
             stored = id;
         }
         DELAY("group.count");
-        if (atomic_compare_exchange_strong(&space->group, &group, with_one_more(group)))
+        if (atomic_compare_exchange_strong(&space->group, &group, count_join(group)))
             return;
     }
 }
@@ -88,7 +110,7 @@ int group_has_started(const struct space *space, uint32_t number)
            atomic_load(&space->group_started[number]) == id_of(atomic_load(&space->group));
 }
 
-/* ---- Waiting: the words that group.h describes ---- */
+/* ---- The words on which members wait ---- */
 
 #define BROKEN          (UINT64_C(1) << 31)
 #define ARRIVED_MASK    (BROKEN - 1)
@@ -109,17 +131,17 @@ static const void *generation_address(const _Atomic uint64_t *word)
 }
 
 /* The next generation of the same group, with no arrivals. */
-static uint64_t advanced(uint64_t word)
+static uint64_t next_generation(uint64_t word)
 {
     return (word & GROUP_MASK) | ((word + GENERATION_ONE) & GENERATION_MASK);
 }
 
-/* The word as the group finds it: an earlier group may have used it last. A later one cannot have,
- * because none begins before all members of this one have left. */
+/* The word as this group sees it, because an earlier group may have used it last. A later group
+ * cannot have, because none begins before all members of this one have left. */
 static uint64_t word_of_group(uint64_t word, uint32_t group)
 {
     uint64_t tag = (uint64_t)group << GROUP_SHIFT;
-    return (word & GROUP_MASK) == tag ? word : tag | (advanced(word) & GENERATION_MASK);
+    return (word & GROUP_MASK) == tag ? word : tag | (next_generation(word) & GENERATION_MASK);
 }
 
 static void break_word(_Atomic uint64_t *word, uint32_t group)
@@ -129,12 +151,12 @@ static void break_word(_Atomic uint64_t *word, uint32_t group)
         now = word_of_group(old, group);
         if (now & BROKEN)
             return;
-        now = advanced(now) | BROKEN;
+        now = next_generation(now) | BROKEN;
     } while (!atomic_compare_exchange_weak(word, &old, now));
     futex_wake(generation_address(word), INT32_MAX);
 }
 
-/* The slot belongs to the group until its words are broken: the next group finds them so. */
+/* Takes the slot out of the group last, so that the next group finds the words broken. */
 void group_leave(struct space *space, struct space_slot *slot)
 {
     uint32_t group = atomic_load(&slot->group);
@@ -155,7 +177,7 @@ int group_arrive(_Atomic uint64_t *word, const struct space_slot *self, uint32_t
         if (!group || (now & BROKEN))
             return -EOWNERDEAD;
         is_last = (now & ARRIVED_MASK) + 1 >= (uint64_t)self->ntasks;
-        next = is_last ? advanced(now) : now + 1;
+        next = is_last ? next_generation(now) : now + 1;
     } while (!atomic_compare_exchange_weak(word, &old, next));
     *generation = generation_of(now);
     if (is_last)
@@ -163,24 +185,24 @@ int group_arrive(_Atomic uint64_t *word, const struct space_slot *self, uint32_t
     return is_last;
 }
 
-/* How the wait in that generation has ended: 0 or -EOWNERDEAD. A generation that was completed has
- * the next number and is not broken; a member that leaves right after that adds one more. */
+/* How the wait in that generation has ended: 0 or -EOWNERDEAD. If it was completed, the next
+ * generation is not broken; a member that leaves right afterwards advances the word once more. */
 static int result_of(uint64_t now, uint32_t generation)
 {
-    uint32_t next = generation_of(advanced((uint64_t)generation << 32));
+    uint32_t next = generation_of(next_generation((uint64_t)generation << 32));
     return (now & BROKEN) && generation_of(now) == next ? -EOWNERDEAD : 0;
 }
 
 int group_wait(_Atomic uint64_t *word, uint32_t generation, uint64_t deadline)
 {
-    for (int is_over = 0;;) {
+    for (int timed_out = 0;;) {
         uint64_t now = atomic_load(word);
         if (generation_of(now) != generation)
             return result_of(now, generation);
-        if (is_over)
+        if (timed_out)
             return -ETIMEDOUT;
         DELAY("group.wait");
-        is_over = futex_wait(generation_address(word), generation, deadline) == -ETIMEDOUT;
+        timed_out = futex_wait(generation_address(word), generation, deadline) == -ETIMEDOUT;
     }
 }
 
@@ -196,8 +218,7 @@ int group_withdraw(_Atomic uint64_t *word, uint32_t generation)
 
 /* Loading libraries takes the address space's lock hundreds of times. A rank that has finished and
  * spins on its peers would keep the lock's holders off the CPU, so all sleep here until the last
- * one has finished. Correctness does not depend on it: the wait ends early when a member ends or
- * the time is up. */
+ * one has finished. A performance hint: the wait ends early when a member ends or time is up. */
 void group_wait_loaded(struct space *space, const struct space_slot *self)
 {
     uint32_t generation;

@@ -235,7 +235,7 @@ struct space_slot {
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
     /* Sticky: let the reaper skip tables. Set before the first entry of each. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported, has_shared;
-    /* Sticky, by callers: other members' threads have run in its context (space/remote_call.h). */
+    /* Sticky, by callers: other members' threads have run in its context (call/remote_call.h). */
     _Atomic uint32_t was_called;
     /* The program called exit or returned from main; by the task's agent, relaxed: read when the
      * task has been reaped. The spawner sets it where there is no agent to tell. */
@@ -332,11 +332,10 @@ struct space {
     _Atomic int32_t unmapper_tid;
     _Atomic uint32_t unmapping;
     _Atomic uint64_t unmapping_since_ns;
-    _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
-    _Alignas(64) _Atomic uint32_t ends;      /* futex: bumped at every end of a task */
-    _Alignas(64) _Atomic uint32_t names;     /* futex: bumped at every export and every end */
-    _Alignas(64) _Atomic uint32_t
-        map_throttle;                      /* futex: who may change the map; space/map_throttle.c */
+    _Alignas(64) _Atomic uint32_t free_hint;    /* a free slot is likely here or above */
+    _Alignas(64) _Atomic uint32_t ends;         /* futex: bumped at every end of a task */
+    _Alignas(64) _Atomic uint32_t names;        /* futex: bumped at every export and every end */
+    _Alignas(64) _Atomic uint32_t map_throttle; /* futex: holder of the throttle; space/locks.c */
     _Alignas(64) _Atomic uint64_t barrier; /* space/member.h has this word and the three below */
     _Atomic uint64_t group;                /* by spawners, by compare-and-swap */
     _Atomic uint64_t group_loaded;         /* members whose libraries are loaded, as `barrier` */
@@ -356,7 +355,7 @@ struct space {
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; space/remote_call.h */
+    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_guard guard;
     struct space_overflows overflows;
@@ -377,7 +376,7 @@ struct space {
     struct space_slot slots[LAYOUT_SLOTS];
     /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
      * mode the main thread's TID until the task has ended. In pages of their own, which no fork
-     * makes read-only, and which are zero in a forked child (api/mappings.c): the kernel stores
+     * makes read-only, and which are zero in a forked child (api/init.c): the kernel stores
      * a pid here for a spawner that may be killed meanwhile. */
     _Alignas(SPACE_OWN_PAGES) _Atomic int32_t pids[LAYOUT_SLOTS];
 };

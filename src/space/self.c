@@ -1,4 +1,4 @@
-/* src/space/self.c: see self.h. */
+/* src/space/self.c: the calling program's membership, in its own copy of the library. */
 #include "space/member.h"
 
 #include <dlfcn.h>
@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <sys/auxv.h>
 
-/* Set once, by attach() or space_set_root; several threads may ask first at once, and then store
- * the same. Release of `mine`, pairs with its acquire in space_mine: who sees it sees `self`. */
+/* Set once, by attach() or space_set_root. Threads that call first at the same time store the same
+ * values. The release of `mine` pairs with the acquire in space_mine, so `self` is visible with it.
+ */
 static struct space *_Atomic mine;
 static struct space_slot *_Atomic self;
 
@@ -33,7 +34,7 @@ static void attach(void)
     if (!space || !slot)
         return;
     const char *file = dladdr((void *)attach, &library) ? library.dli_fname : "libonespace";
-    static _Atomic int has_warned; /* a program asks more than once */
+    static _Atomic int has_warned; /* a program may ask several times */
     if (!registry_matches(space, atomic_exchange(&has_warned, 1) ? NULL : file))
         return;
     publish(space, slot);
@@ -59,18 +60,16 @@ int forked_from_member(void)
     return atomic_load_explicit(&mine, memory_order_relaxed) && !process_in_space();
 }
 
-/* Make this program's libc use atomic instructions.
- *
- * As long as a program has made no thread, its libc omits atomic instructions: glibc in mutexes
+/* As long as a program has created no thread, its libc omits atomic instructions: glibc in mutexes
  * that are not process-shared and in malloc, libstdc++ in the counts of std::shared_ptr. Tasks
  * share memory without being threads of one another, so two such programs could both acquire a
- * lock. Making one thread ends that for good: the libc then uses atomic instructions even when the
- * thread has ended. */
+ * lock. Creating one thread ends that for good: the libc then uses atomic instructions even when
+ * the thread has ended. */
 
-/* glibc 2.32 and later; others have no such shortcut. */
+/* glibc 2.32 and later; other libcs have no such shortcut. */
 extern char __libc_single_threaded __attribute__((weak));
 
-static void *nothing(void *argument)
+static void *empty_thread(void *argument)
 {
     return argument;
 }
@@ -87,12 +86,12 @@ int force_libc_locking(void)
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 128 * 1024);
-    int error = pthread_create(&thread, &attr, nothing, NULL);
+    int error = pthread_create(&thread, &attr, empty_thread, NULL);
     if (error == 0)
         pthread_join(thread, NULL);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    /* Where threads are forbidden (a filter that answers clone3 with EPERM) this is no failure: the
-     * program cannot have threads of its own either. */
+    /* EPERM, from a filter that forbids threads, is no failure: the program cannot create threads
+     * of its own either. */
     return error && error != EPERM ? -EAGAIN : 0;
 }

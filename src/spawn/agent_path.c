@@ -1,4 +1,4 @@
-/* src/spawn/agent_path.c: see agent_path.h. */
+/* src/spawn/agent_path.c: the files that tasks need, which are installed beside this library. */
 #include "spawn/spawn.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,8 @@
 
 #define AGENT "libonespace-agent.so"
 
-static char found[PATH_MAX], real_path[PATH_MAX]; /* the same file, perhaps by another name */
+/* The agent, by the name for --preload and by its real path. */
+static char preload_path[PATH_MAX], real_path[PATH_MAX];
 
 static int try_path(const char *directory, int length, const char *below)
 {
@@ -21,19 +22,19 @@ static int try_path(const char *directory, int length, const char *below)
     if (size >= (int)sizeof(path) || !realpath(path, real_path))
         return 0;
     if (!strpbrk(real_path, " :\t\n")) {
-        memcpy(found, real_path, sizeof(found));
+        memcpy(preload_path, real_path, sizeof(preload_path));
         return 1;
     }
-    /* --preload splits at blanks and colons: name it through a descriptor that stays open. */
+    /* --preload splits at blanks and colons, so name the file by a descriptor that stays open. */
     int fd = open(real_path, O_PATH | O_CLOEXEC);
     if (fd >= 0)
-        snprintf(found, sizeof(found), "/proc/%d/fd/%d", getpid(), fd);
+        snprintf(preload_path, sizeof(preload_path), "/proc/%d/fd/%d", getpid(), fd);
     return fd >= 0;
 }
 
-/* Beside the library, or in the library directory beside the command's directory; or below either
- * in the directory of a distribution's package, whose library directory has no room for files
- * without a version. */
+/* Searches the library's directory, the library directory beside the command's directory, and below
+ * each the directory `onespace` of a distribution that allows only files with a version in its
+ * library directory. */
 static void find_agent(void)
 {
     static const char *const below[] = {"", "onespace/", "../lib/", "../" ONESPACE_LIBDIR "/",
@@ -42,7 +43,7 @@ static void find_agent(void)
     char self[PATH_MAX];
     Dl_info library;
     if (given && realpath(given, real_path)) {
-        memcpy(found, real_path, sizeof(found));
+        memcpy(preload_path, real_path, sizeof(preload_path));
         return;
     }
     if (!dladdr((void *)agent_path, &library) || !library.dli_fname ||
@@ -60,7 +61,7 @@ const char *agent_path(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_agent);
-    return found[0] ? found : NULL;
+    return preload_path[0] ? preload_path : NULL;
 }
 
 void agent_sibling_path(const char *name, char *path, size_t size)
@@ -70,4 +71,19 @@ void agent_sibling_path(const char *name, char *path, size_t size)
         snprintf(path, size, "%.*s/%s", (int)(slash - real_path), real_path, name) >= (int)size ||
         access(path, R_OK) != 0)
         path[0] = 0;
+}
+
+static void find_python_start(void)
+{
+    char path[PATH_MAX];
+    agent_sibling_path("onespace/python", path, sizeof(path));
+    elf_use_python_start(path);
+}
+
+int resolve_program(int dirfd, const char *file, char *const argv[], const char *path,
+                    struct elf_program *program, struct elf_problem *problem)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_python_start);
+    return elf_resolve(dirfd, file, argv, path, program, problem);
 }

@@ -1,12 +1,14 @@
-/* src/spawn/child.c: the first steps of a task, before its program.
+/* src/spawn/child.c: the first steps of a task: clone, what the child sets up before its program,
+ * and what it does when its libraries are loaded.
  *
- * Freestanding. Until it enters its program, the child runs the root's or the spawner's code
- * without a thread pointer of its own. All signals are blocked, so that no other program's handler
- * runs here. */
+ * Until it enters its program, the child runs the root's or the spawner's code without a thread
+ * pointer of its own, and all signals are blocked, so that no other program's handler runs here.
+ * Freestanding. */
 #include "spawn/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,7 +21,9 @@
 #include "base/futex.h"
 #include "base/numbers.h"
 #include "base/signals.h"
+#include "elf/elf.h"
 #include "interpose/guard/guard.h"
+#include "interpose/interpose.h"
 #include "interpose/signals.h"
 #include "interpose/thread_mode.h"
 #include "onespace.h"
@@ -50,7 +54,7 @@ static void default_handlers(void)
     }
 }
 
-static void set_ignored(const struct child *child)
+static void set_ignored_signals(const struct child *child)
 {
     for (int signal = 1; signal <= SIGNALS; signal++) {
         uint64_t bit = signal_bit(signal);
@@ -87,14 +91,14 @@ static long count_descriptors(void)
 /* Trying the numbers is cheaper than reading the directory, unless they are sparse. */
 static void close_on_exec(void)
 {
-    enum { TRIES = 256 };
-    long left = count_descriptors();
-    for (int fd = 0; left > 0 && fd < TRIES; fd++) {
+    enum { MAX_TRIES = 256 };
+    long remaining = count_descriptors();
+    for (int fd = 0; remaining > 0 && fd < MAX_TRIES; fd++) {
         long flags = raw(__NR_fcntl, fd, F_GETFD);
-        left -= flags >= 0;
+        remaining -= flags >= 0;
         if (flags == FD_CLOEXEC)
             raw(__NR_close, fd);
-        if (left == 0)
+        if (remaining == 0)
             return;
     }
     if (numbers_each("/proc/self/fd", close_if_marked, NULL) != 0)
@@ -109,8 +113,8 @@ static int is_target(const struct child *child, int fd)
     return 0;
 }
 
-/* Copies a source to a free number that is no target, the lowest from *next on. */
-static int copy_aside(struct child *child, int source, int *next)
+/* Duplicates a source to the lowest free number from *next on that is no target. */
+static int duplicate_to_free_number(struct child *child, int source, int *next)
 {
     for (;;) {
         long copy = raw(__NR_fcntl, source, F_DUPFD_CLOEXEC, *next);
@@ -123,14 +127,14 @@ static int copy_aside(struct child *child, int source, int *next)
     }
 }
 
-/* Copies first what a target would overwrite: no number above the targets need be free, since a
- * program may have a descriptor right below its limit. */
+/* First duplicates the sources that a target would overwrite. It needs no free number above all
+ * targets, because a program may have a descriptor right below its limit. */
 static void map_descriptors(struct child *child)
 {
     int next = 0;
     for (uint32_t i = 0; i < child->fd_count; i++)
         if (is_target(child, child->fds[i].source))
-            child->fds[i].source = copy_aside(child, child->fds[i].source, &next);
+            child->fds[i].source = duplicate_to_free_number(child, child->fds[i].source, &next);
     if (child->directory >= 0) {
         long result = raw(__NR_fchdir, child->directory);
         if (result < 0)
@@ -221,8 +225,8 @@ static long error_of(long error)
 }
 
 /* Calls the spawner's function with the thread pointer of the spawning thread, which waits for us
- * with all signals blocked. Of its changes to signals and descriptors those remain that remain
- * across execve. */
+ * with all signals blocked. Its changes to signals and descriptors last as far as they would across
+ * execve. */
 static void run_before(struct child *child)
 {
     signals_set_mask(child->signal_mask);
@@ -238,7 +242,7 @@ static void run_before(struct child *child)
     close_on_exec();
 }
 
-/* Sets what a process does not share with its parent. */
+/* Sets the attributes that a process does not share with its parent. */
 static void become_process(struct child *child)
 {
     raw(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL);
@@ -246,7 +250,7 @@ static void become_process(struct child *child)
         fail(child, CHILD_CLONE, -EOWNERDEAD);
     if (child->default_handlers)
         default_handlers();
-    set_ignored(child);
+    set_ignored_signals(child);
     set_group(child);
     set_descriptors(child);
     if (child->umask >= 0)
@@ -272,7 +276,7 @@ void child_main(void *argument)
         interpose_install_handlers(slot);
     if (ARCH_HAS_KEYS && slot->guard_key)
         guard_install(slot);
-    if (child->is_static) /* else the agent does it when ld.so has loaded the program */
+    if (child->is_static) /* otherwise task_loaded does it */
         debugger_link(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
     if (!child->reaper_announces)
@@ -295,7 +299,7 @@ void child_report_started(struct space_slot *slot)
 static long clone_thread(const struct child *child, void *stack, int32_t *pid_word)
 {
     atomic_store(&child->space->had_threads, 1);
-    futex_bump(&child->space->events); /* the reaper watches from now on */
+    futex_bump(&child->space->events); /* the reaper polls from now on */
     return arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                           CLONE_SYSVSEM | CLONE_PARENT_SETTID,
                       stack, pid_word);
@@ -310,9 +314,8 @@ long child_clone(struct child *child, int as_sibling)
     uintptr_t stack_low = (uintptr_t)stack - CHILD_FREE;
     /* The kernel stores the pid before the child can run or die, so the reaper always finds the
      * slot of a process that it reaps. STARTING without a pid means that the spawner died before
-     * clone. The page has to be there by then: a store that must wait for it is left out when the
-     * spawner is killed (api/mappings.c).
-     */
+     * clone. The page must be present: the kernel omits a store that has to wait for the page when
+     * the spawner is killed (map_pids in api/init.c). */
     _Atomic int32_t *pid_word = &child->space->pids[slot_index(child->space, slot)];
     atomic_store(pid_word, 0);
     struct clone_args arguments = {
@@ -332,4 +335,30 @@ long child_clone(struct child *child, int as_sibling)
         pid = arch_clone(flags | exit_signal, stack, (int32_t *)pid_word);
     }
     return pid;
+}
+
+/* ---- When the task's libraries are loaded ---- */
+
+static uintptr_t dynamic_of(const struct link_map *program)
+{
+    const ElfW(Dyn) *dynamic = program->l_ld;
+    return dynamic[0].d_tag == DT_NEEDED && dynamic[1].d_tag == ELF_FILE_DYNAMIC
+               ? dynamic[1].d_un.d_ptr
+               : (uintptr_t)dynamic;
+}
+
+/* By the agent of each task, on the task's main thread, when its libraries are loaded. `link_map`
+ * is the first of its dynamic linker's, or 0. */
+void task_loaded(struct space_slot *self, uintptr_t link_map)
+{
+    const struct link_map *program = (const struct link_map *)link_map;
+    membership_mark_attach(self);
+    if (program) { /* musl's link map of the program has a name, glibc's has none */
+        const char *path = *program->l_name ? NULL : interpose_program(self);
+        debugger_link(space_registry(), self, path, program->l_addr, dynamic_of(program), link_map);
+    }
+    atomic_store_explicit(&self->loaded, 1, memory_order_release);
+    futex_wake(&self->loaded, INT32_MAX);
+    if ((self->flags & ONESPACE_SPAWN_TOGETHER) && self->ntasks > 1)
+        group_wait_loaded(space_registry(), self);
 }

@@ -1,5 +1,8 @@
-/* src/spawn/inherit.c: see inherit.h. The reaper clones for the root, but has limits, nice
- * value, affinity and memory policy of its own: the root's when the reaper was made. */
+/* src/spawn/inherit.c: the attributes that a task inherits from its spawner, although the reaper
+ * may clone it.
+ *
+ * The reaper clones for the root, but has limits, nice value, affinity and memory policy of its
+ * own: the root's when the reaper was made. */
 #include "spawn/spawn.h"
 
 #include <errno.h>

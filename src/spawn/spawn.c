@@ -1,8 +1,10 @@
 /* src/spawn/spawn.c: onespace_spawn, from the program's name to a task that runs it.
  *
- * The caller does everything that can fail before the kernel task exists (prepare.c); until then
- * undo() reverts all of it. Then the caller (a task) or the reaper (for the root) clones, and the
- * caller waits until the child has entered the program or reported why it could not. */
+ * The caller does everything that can fail before the kernel task exists: it claims a slot, maps
+ * the program or its dynamic linker (images.c) and the stack (stack.c), and fills the record from
+ * which the child sets itself up. Until then undo() reverts all of it. Then the caller (a task) or
+ * the reaper (for the root) clones (child.c), and the caller waits until the child has entered its
+ * program or has reported why it could not. */
 #include "onespace.h"
 
 #include <elf.h>
@@ -11,11 +13,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/call.h"
+#include "arch/keys.h"
 #include "base/futex.h"
+#include "base/page.h"
 #include "base/signals.h"
 #include "interpose/guard/guard.h"
+#include "interpose/memory/area.h"
+#include "space/locks.h"
 #include "space/member.h"
 #include "spawn/spawn.h"
 #include "spawn/internal.h"
@@ -141,6 +149,143 @@ static int prepare_guard(struct spawn *spawn)
                                         : "this program has all protection keys");
     return 0;
 }
+
+/* ---- The slot, its memory and the child record ---- */
+
+/* Truncates at the front: `ps` shows the end of a long path. */
+static void store_program(struct space_slot *slot, const char *path)
+{
+    size_t length = strlen(path);
+    const char *from = length < SPACE_PROGRAM_MAX ? path : path + length - (SPACE_PROGRAM_MAX - 1);
+    memcpy(slot->program, from, strlen(from) + 1);
+}
+
+/* Whether the reaper may report success right after clone: nothing that the child does before its
+ * program can fail, or must be complete when onespace_spawn returns. */
+static int cannot_fail(const struct spawn *spawn)
+{
+    const struct onespace_spawn_attr *attr = &spawn->attr;
+    return spawn->self == &spawn->space->slots[0] && !attr->fd_count && attr->directory < 0 &&
+           !attr->cpus && !attr->before && !spawn->child->limit_mask &&
+           !(attr->flags & (ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_THREAD));
+}
+
+static uint64_t fault_signals(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    uint64_t set = 0;
+    for (unsigned i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        set |= signal_bit(signals[i]);
+    return set;
+}
+
+static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mask)
+{
+    struct child *child = spawn->child;
+    const struct onespace_spawn_attr *attr = &spawn->attr;
+    const char *name = strrchr(spawn->file, '/'); /* as execve: from the path that was given */
+    child->space = spawn->space;
+    child->slot = spawn->slot;
+    child->entry = entry;
+    child->signal_mask = attr->signal_mask                     ? signal_set_bits(attr->signal_mask)
+                         : attr->flags & ONESPACE_SPAWN_THREAD ? ~fault_signals()
+                                                               : signal_mask;
+    child->reaper_pid = atomic_load(&spawn->space->reaper_pid);
+    child->flags = attr->flags;
+    child->directory = attr->directory;
+    child->umask = attr->umask;
+    child->is_static = !spawn->program.interpreter_path[0];
+    child->fd_count = (uint32_t)attr->fd_count;
+    child->fds = (struct child_fd *)spawn->slot->stack_low;
+    for (size_t i = 0; i < attr->fd_count; i++)
+        child->fds[i] = (struct child_fd){attr->fds[i].source, attr->fds[i].target};
+    snprintf(child->name, sizeof(child->name), "%.15s", name ? name + 1 : spawn->file);
+    strcpy(child->program, elf_program_name(&spawn->program));
+    /* A task's child inherits from it through clone; the parent of the root's child is the reaper.
+     */
+    child_inherit(child, attr, spawn->self);
+    child->before = attr->before;
+    child->before_argument = attr->before_argument;
+    child->thread_pointer = arch_thread_pointer();
+    child->start = spawn->start;
+    child->start_argument = attr->start_argument;
+    child->data = attr->data;
+    child->reaper_announces = cannot_fail(spawn);
+}
+
+static void protect_image(const struct space_slot *slot, const struct elf_info *info,
+                          uintptr_t bias)
+{
+    for (unsigned i = 0; i < info->segment_count; i++) {
+        const struct elf_segment *segment = &info->segments[i];
+        uintptr_t start = page_floor(bias + segment->vaddr);
+        if (segment->prot & PROT_WRITE)
+            guard_colour(slot, start, bias + segment->vaddr + segment->memsz - start,
+                         PROT_READ | PROT_WRITE);
+    }
+}
+
+/* Gives the child's protection key to what only its program may write to. The task itself gives it
+ * to what it maps later. */
+static void protect_child(const struct spawn *spawn, const struct images *images)
+{
+    const struct space_slot *slot = spawn->slot;
+    if (images->loader.size)
+        protect_image(slot, &spawn->program.interpreter_info, images->loader.bias);
+    if (images->program.size)
+        protect_image(slot, &spawn->program.info, images->program.bias);
+    if (images->extension_size)
+        guard_colour(slot, images->phdr, images->extension_size, PROT_READ | PROT_WRITE);
+    guard_colour(slot, slot->stack_low, slot->stack_high - slot->stack_low, images->stack_prot);
+    guard_colour_records(slot);
+}
+
+/* Maps and fills the memory that the child needs before its program runs. */
+static int map_memory(struct spawn *spawn, struct images *images)
+{
+    struct space_slot *slot = spawn->slot;
+    int result = ARCH_HAS_KEYS && (slot->flags & ONESPACE_SPAWN_GUARD)
+                     ? (int)guard_prepare(spawn->space, slot)
+                     : 0;
+    if (result == 0)
+        result = images_map(spawn, images);
+    spawn->child = (struct child *)slot->child_record;
+    if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
+        result = (int)area_prepare(slot);
+    return result == 0 ? stack_build(spawn, images) : result;
+}
+
+/* Fills the claimed slot, its memory and spawn->child. The caller has blocked all signals;
+ * signal_mask is the mask from before. Returns 0 or -errno; undo() then reverts what was done. */
+static int prepare_child(struct spawn *spawn, uint64_t signal_mask)
+{
+    struct images images = {0};
+    struct space_slot *slot = spawn->slot;
+    atomic_store(&slot->memory, MEMORY_PRESENT);
+    if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
+        (void)hold_take(spawn->space, slot, spawn->self);
+    if (!spawn->program.interpreter_path[0] ||
+        !agent_path()) { /* there is no agent that would store it */
+        atomic_store(&slot->loaded, 1);
+        atomic_store(&slot->called_exit, 1);
+    }
+    slot->flags = spawn->attr.flags;
+    slot->number = spawn->attr.number;
+    slot->ntasks = spawn->attr.ntasks;
+    store_program(slot, elf_program_name(&spawn->program));
+    /* Not by a task: each of its own calls takes the throttle, and would wait for this one. */
+    int is_root = spawn->self == &spawn->space->slots[0];
+    uint32_t throttle = is_root ? map_throttle_begin(spawn->space) : 0;
+    int result = map_memory(spawn, &images);
+    map_throttle_end(spawn->space, throttle);
+    if (result == 0)
+        fill_child(spawn, images.entry, signal_mask);
+    if (ARCH_HAS_KEYS && result == 0 && slot->guard_key)
+        protect_child(spawn, &images);
+    return result;
+}
+
+/* ---- Starting the task ---- */
 
 static void undo(struct spawn *spawn)
 {

@@ -1,17 +1,22 @@
-/* src/spawn/stack.c: build the initial stack: argc, argv, envp, auxiliary vector, strings. */
+/* src/spawn/stack.c: a task's main stack, as execve would leave it: argc, argv, envp, auxiliary
+ * vector, strings. */
 #include "spawn/internal.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/page.h"
+#include "spawn/spawn.h"
 
 enum { AUX_ENTRIES = 48, RANDOM_BYTES = 16 };
 
@@ -19,6 +24,23 @@ enum { AUX_ENTRIES = 48, RANDOM_BYTES = 16 };
 #define AT_RSEQ_FEATURE_SIZE 27
 #define AT_RSEQ_ALIGN        28
 #endif
+
+/* The kernel grants arguments and environment this much, whatever the limit is. */
+enum { STRINGS_MIN_BYTES = 128 * 1024 };
+
+struct stack_request {
+    struct space *space;
+    struct space_slot *slot;
+    size_t size;  /* bytes of the stack */
+    size_t limit; /* RLIMIT_STACK of the task: the kernel lets no stack grow beyond it */
+    const struct images *images;
+    const char *program; /* AT_EXECFN */
+    char *const *argv, *const *envp;
+    unsigned name_index, arguments_index; /* in argv: the program's argv[0] and argv[1] */
+    /* Results. */
+    struct child_strings strings;
+    uintptr_t auxv;
+};
 
 /* The entries that are the same for every program on this machine. */
 static const unsigned long common_entries[] = {
@@ -47,8 +69,8 @@ static void add(struct aux *aux, unsigned long type, uintptr_t value)
     aux->entries[aux->count++].a_un.a_val = value;
 }
 
-/* What the kernel says of the CPU. glibc's getauxval has a value of its own for it, which programs
- * of other libcs would misread. */
+/* The kernel's value of AT_HWCAP. glibc's getauxval returns one of its own, which programs of other
+ * libcs would misread. */
 static unsigned long hwcap(void)
 {
     Elf64_auxv_t entry;
@@ -64,7 +86,7 @@ static unsigned long hwcap(void)
 
 static unsigned long common_value(unsigned long type)
 {
-    static _Atomic unsigned long cpu; /* by whoever spawns first; of all the same */
+    static _Atomic unsigned long cpu; /* written by the first callers; all store the same value */
     switch (type) {
     case AT_HWCAP:
         if (!cpu)
@@ -166,14 +188,14 @@ static void fill_aux(const struct stack_request *request, uintptr_t *at, struct 
     add(aux, AT_NULL, 0);
 }
 
-/* Where argv[0] of the program and its arguments went. */
-static void note_arguments(struct stack_request *request, const uintptr_t *argv)
+/* Records where argv[0] of the program and its arguments are. */
+static void record_arguments(struct stack_request *request, const uintptr_t *argv)
 {
     struct child_strings *strings = &request->strings;
-    int is_empty = !argv[request->name_at];
-    uintptr_t after_name = is_empty ? 0 : argv[request->name_at + 1];
-    uintptr_t arguments = is_empty ? 0 : argv[request->arguments_at];
-    strings->name = argv[request->name_at];
+    int is_empty = !argv[request->name_index];
+    uintptr_t after_name = is_empty ? 0 : argv[request->name_index + 1];
+    uintptr_t arguments = is_empty ? 0 : argv[request->arguments_index];
+    strings->name = argv[request->name_index];
     strings->name_end = after_name ? after_name : strings->environment;
     strings->arguments = arguments ? arguments : strings->environment;
 }
@@ -195,7 +217,7 @@ static uintptr_t fill(struct stack_request *request, uintptr_t top, uintptr_t lo
     const uintptr_t *argv = vector;
     vector = put_strings(&at, request->argv, vector);
     request->strings.environment = at;
-    note_arguments(request, argv);
+    record_arguments(request, argv);
     vector = put_strings(&at, request->envp, vector);
     request->strings.end = at;
     request->auxv = (uintptr_t)vector;
@@ -215,15 +237,17 @@ static int map_guard(const struct stack_request *request, uintptr_t low)
 }
 
 /* As execve: a quarter of the limit, within bounds. A quarter of the stack remains. */
-static size_t room_for_strings(const struct stack_request *request)
+static size_t strings_limit(const struct stack_request *request)
 {
-    enum { MOST = 6 << 20 };
-    size_t room = request->limit / 4;
-    room = room < STACK_STRINGS_LEAST ? STACK_STRINGS_LEAST : room > MOST ? MOST : room;
-    return room > request->size / 4 * 3 ? request->size / 4 * 3 : room;
+    enum { MAX_BYTES = 6 << 20 };
+    size_t limit = request->limit / 4;
+    limit = limit < STRINGS_MIN_BYTES ? STRINGS_MIN_BYTES : limit > MAX_BYTES ? MAX_BYTES : limit;
+    return limit > request->size / 4 * 3 ? request->size / 4 * 3 : limit;
 }
 
-int stack_build(struct stack_request *request, uintptr_t *stack_pointer)
+/* Maps the stack at the top of the slot's range and fills it. Returns 0; -E2BIG if arguments and
+ * environment take more than execve would grant; or -errno. *stack_pointer is where to start. */
+static int map_stack(struct stack_request *request, uintptr_t *stack_pointer)
 {
     uintptr_t end = layout_range(slot_index(request->space, request->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */
@@ -240,6 +264,138 @@ int stack_build(struct stack_request *request, uintptr_t *stack_pointer)
         return -errno;
     request->slot->stack_low = low;
     request->slot->stack_high = top;
-    *stack_pointer = fill(request, top, top - room_for_strings(request));
+    *stack_pointer = fill(request, top, top - strings_limit(request));
     return *stack_pointer ? 0 : -E2BIG;
+}
+
+/* ---- What goes on the stack ---- */
+
+/* ld.so --argv0 NAME --preload AGENT PROGRAM ARGUMENTS…: ld.so loads the program as its main
+ * program, and $ORIGIN is the program's directory. The caller frees the vector. */
+static char **interpreter_argv(const struct spawn *spawn, unsigned *name_index,
+                               unsigned *arguments_index)
+{
+    char *const *argv = spawn->program.argv;
+    size_t count = 0, at = 0;
+    while (argv[count])
+        count++;
+    char **vector = calloc(count + 8, sizeof(*vector));
+    if (!vector)
+        return NULL;
+    vector[at++] = (char *)spawn->program.interpreter_path;
+    vector[at++] = "--argv0";
+    *name_index = (unsigned)at;
+    vector[at++] = count ? argv[0] : (char *)"";
+    const char *agent = agent_path();
+    if (agent) {
+        vector[at++] = "--preload";
+        vector[at++] = (char *)agent;
+    }
+    vector[at++] = (char *)spawn->program.path;
+    *arguments_index = (unsigned)at;
+    for (size_t i = 1; i < count; i++)
+        vector[at++] = argv[i];
+    return vector;
+}
+
+/* The task's soft RLIMIT_STACK, in bytes. */
+static size_t stack_limit_of(const struct spawn *spawn)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    if (spawn->attr.limits)
+        limit = spawn->attr.limits[RLIMIT_STACK];
+    else
+        (void)getrlimit(RLIMIT_STACK, &limit);
+    return limit.rlim_cur;
+}
+
+/* The kernel grants arguments and environment 128 KiB of any stack; the program gets as much. */
+static size_t stack_size_of(const struct spawn *spawn, size_t limit)
+{
+    enum { MIN_BYTES = 2 * STRINGS_MIN_BYTES, DEFAULT_BYTES = 8 << 20 };
+    size_t size = spawn->attr.stack_size;
+    size_t max = LAYOUT_RANGE - LAYOUT_STACK - 2 * LAYOUT_STACK_GUARD;
+    if (size == 0)
+        size = limit == RLIM_INFINITY ? DEFAULT_BYTES : limit;
+    size = size < MIN_BYTES ? MIN_BYTES : size > max ? max : size;
+    return page_ceiling(size);
+}
+
+static const char tunables[] = "GLIBC_TUNABLES=", no_rseq[] = "glibc.pthread.rseq=0";
+static char guard_entry[] = "ONESPACE_GUARD=1";
+
+static int starts_with(const char *entry, const char *name, size_t length)
+{
+    return strncmp(entry, name, length) == 0;
+}
+
+/* The environment of a guarded task, or NULL without memory. ONESPACE_GUARD tells onespace/sync.
+ * The tunable keeps glibc from registering an area for restartable sequences, because the kernel
+ * would write to it on the way into a signal handler, without the right to
+ * (docs/internals/guard.md). */
+static char **guarded_envp(char *const *envp)
+{
+    size_t count = 0, at = 2;
+    const char *given = NULL;
+    char *text;
+    while (envp[count])
+        count++;
+    char **copy = calloc(count + 3, sizeof(*copy));
+    if (!copy)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (starts_with(envp[i], tunables, sizeof(tunables) - 1))
+            given = envp[i];
+        else if (!starts_with(envp[i], guard_entry, sizeof(guard_entry) - 2)) /* up to the "=" */
+            copy[at++] = envp[i];
+    if (asprintf(&text, "%s%s%s", given ? given : tunables, given ? ":" : "", no_rseq) < 0) {
+        free(copy);
+        return NULL;
+    }
+    copy[0] = text;
+    copy[1] = guard_entry;
+    return copy;
+}
+
+static void free_guarded_envp(char **envp)
+{
+    if (envp)
+        free(envp[0]);
+    free(envp);
+}
+
+int stack_build(struct spawn *spawn, const struct images *images)
+{
+    unsigned name_index = 0, arguments_index = 1;
+    char **argv = images->is_command ? interpreter_argv(spawn, &name_index, &arguments_index)
+                                     : spawn->program.argv;
+    if (!argv)
+        return -ENOMEM;
+    int is_guarded = (spawn->attr.flags & ONESPACE_SPAWN_GUARD) != 0;
+    char **guarded = is_guarded ? guarded_envp(spawn->envp) : NULL;
+    if (is_guarded && !guarded) {
+        if (images->is_command)
+            free(argv);
+        return -ENOMEM;
+    }
+    size_t limit = stack_limit_of(spawn);
+    struct stack_request request = {
+        .space = spawn->space,
+        .slot = spawn->slot,
+        .size = stack_size_of(spawn, limit),
+        .limit = limit,
+        .images = images,
+        .program = spawn->program.path,
+        .argv = argv,
+        .envp = guarded ? guarded : spawn->envp,
+        .name_index = name_index,
+        .arguments_index = arguments_index,
+    };
+    int result = map_stack(&request, &spawn->child->stack_pointer);
+    spawn->child->strings = request.strings;
+    spawn->child->auxv = request.auxv;
+    if (images->is_command)
+        free(argv);
+    free_guarded_envp(guarded);
+    return result;
 }

@@ -1,5 +1,5 @@
-"""tests/adios2/conftest.py: runs programs of ADIOS2 with the engine's parameters in adios2.xml. ADIOS2 is PyPI's,
-without MPI; packaging/tests/adios2 runs these tests with Debian's, which is older, without MPI and with Open MPI."""
+"""tests/adios2/conftest.py: runs programs of ADIOS2 with the engine's parameters in adios2.xml. The tests run with
+PyPI's ADIOS2, which has no MPI; they also support one that is built with Open MPI."""
 import os
 import pathlib
 import subprocess
@@ -14,8 +14,9 @@ PLUGIN = BUILD / "lib/libonespace-adios2.so"
 
 def xml(writer, reader):
     def engine(name, parameters):
-        all_of_them = {"PluginName": "onespace", "PluginLibrary": "onespace-adios2", **parameters}
-        lines = "".join(f'<parameter key="{key}" value="{value}"/>' for key, value in all_of_them.items())
+        merged = {"PluginName": "onespace", "PluginLibrary": "onespace-adios2", "Channel": "data", **parameters}
+        given = {key: value for key, value in merged.items() if value is not None}
+        lines = "".join(f'<parameter key="{key}" value="{value}"/>' for key, value in given.items())
         return f'<io name="{name}"><engine type="plugin">{lines}</engine></io>'
     return f'<?xml version="1.0"?><adios-config>{engine("writer", writer)}{engine("reader", reader)}</adios-config>'
 
@@ -24,7 +25,7 @@ def xml(writer, reader):
 def mpi_of_adios():
     """The MPI of the ADIOS2 that the engine is built for, or None."""
     if not PLUGIN.exists():
-        pytest.skip(f"{PLUGIN} is not built: CMake found no ADIOS2 2.10 or later (scripts/setup adios2)")
+        pytest.skip(f"{PLUGIN} is not built: CMake found no ADIOS2 2.12 or later (scripts/setup adios2)")
     libraries = subprocess.run(["ldd", PLUGIN], capture_output=True, text=True, timeout=20, check=True).stdout
     return MPIS["openmpi"].needed() if "libmpi.so.40" in libraries else None
 
@@ -32,12 +33,12 @@ def mpi_of_adios():
 @pytest.fixture
 def without_mpi(mpi_of_adios):
     if mpi_of_adios:
-        pytest.skip("is about an ADIOS2 without MPI")
+        pytest.skip("needs an ADIOS2 without MPI")
 
 
 @pytest.fixture(scope="session")
 def python():
-    """A Python that has that ADIOS2, or skips the test, visibly."""
+    """A Python interpreter with an ADIOS2."""
     for found in (ROOT / ".venv/adios2/bin/python", pathlib.Path("/usr/bin/python3")):
         has = [found, "-c", "import adios2, numpy"]
         if found.exists() and subprocess.run(has, capture_output=True, timeout=60, check=False).returncode == 0:
@@ -47,7 +48,7 @@ def python():
 
 @pytest.fixture
 def stream(job, guests, mpi_of_adios, tmp_path):
-    """What runs programs in a directory of their own, in which adios2.xml has the engine's parameters."""
+    """Runs programs in a directory whose adios2.xml has the engine's parameters."""
     class Stream:
         space = f"adios2-{os.getpid()}"
         program = guests("adios2_stream")
@@ -63,7 +64,7 @@ def stream(job, guests, mpi_of_adios, tmp_path):
             return job.start([*command, *words], **self.with_env(options))
 
         def start_ranks(self, ranks, *words):
-            """A program of so many ranks: MPI's, or those that a launcher has numbered, for Ranks="launcher"."""
+            """Starts a program of `ranks` ranks: of MPI, or numbered as by a launcher, for Ranks="launcher"."""
             if mpi_of_adios:
                 task = [*RUN, "--space", self.space, self.program, *words]
                 return [self.start(*mpi_of_adios.command(ranks, task), command=())]
@@ -74,7 +75,7 @@ def stream(job, guests, mpi_of_adios, tmp_path):
             return {"cwd": tmp_path, "env": env, **options}
 
         def outside(self, *words):
-            """As a process that is in no space."""
+            """Starts a process outside any space."""
             return self.start(*words, command=())
     made = Stream()
     made.configure()

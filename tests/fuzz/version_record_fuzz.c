@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage/versions/crc.h"
 #include "storage/versions/slots.h"
 
 enum { MAGIC = 1, RECORD_SUM = 2, MARK = 4, SUMS = 8, FILE_MAX = 1 << 20, HEAD = 96 };

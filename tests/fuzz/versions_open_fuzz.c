@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/versions/crc.h"
 #include "storage/versions/slots.h"
 
 enum {

@@ -105,7 +105,7 @@ def test_killed_host_fails_the_job(job, guests, stock_mpi, victim):
 
 def statuses_of_launcher(mpi, number):
     """Those after a signal to the launcher. Hydra's depends on the same race: the signal kills all ranks, but Hydra may
-    find one dead and kill another before that one has ended (docs/launchers.md). Open MPI's is always 1."""
+    find one dead and kill another before that one has ended (docs/launchers-reference.md). Open MPI's is always 1."""
     if number == signal.SIGKILL:
         return {128 + number}
     if mpi.name == "wheel-impi":

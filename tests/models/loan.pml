@@ -1,4 +1,4 @@
-/* tests/models/loan.pml: memory that a writer of ADIOS2 lends to the readers of a step (plugins/adios2/loan.hpp), by a
+/* tests/models/loan.pml: memory that a writer of ADIOS2 lends to the readers of a step (plugins/adios2/step.hpp), by a
  * writer and N - 1 readers, of which DEATHS are killed at any step, or the writer. Each reader holds the step, then reads
  * the lent memory or the copy, and gives the step back; PLACES of them at a time may read lent memory. Checked: the
  * program's memory is its own again only when nobody reads it, a copy is read only when it is complete, and nobody

@@ -1,4 +1,4 @@
-/* tests/models/lock.pml: the lock among the threads of one member (src/space/lock.c), a futex with
+/* tests/models/lock.pml: the lock among the threads of one member (src/space/locks.c), a futex with
  * priority inheritance. Two threads of the task and one in a vfork child take it; the child may be
  * killed at any step, also while it holds the lock, and its TID may be given to a new thread, which
  * takes the lock, too. Checked: one holds it at a time, and each thread gets it.

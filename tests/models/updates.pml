@@ -1,4 +1,4 @@
-/* tests/models/updates.pml: who updates elements of a window's part (src/mpi/rma/update.c), with two
+/* tests/models/updates.pml: who updates elements of a window's part (src/mpi/rma/accumulate.c), with two
  * stripes. Each rank makes ROUNDS updates: of one stripe, of both one after another in order, or of all by
  * the word for all. Which, is chosen anew each time. Checked: nobody else updates a stripe meanwhile, and
  * nobody waits for ever. Wait 1: who has stripes looks at the word for all; 2: who has that word looks

@@ -67,11 +67,11 @@ class bound
 
 bool are_fewer(const std::vector<int> &pids)
 {
-    static cpus found;
+    static cpu_demand found;
     found = {};
     for (int pid : pids)
-        cpus_add(&found, pid);
-    return cpus_are_fewer(&found);
+        cpu_demand_add(&found, pid);
+    return cpu_demand_exceeds_cpus(&found);
 }
 
 TEST(cpus, processes_on_one_cpu_outnumber_it)

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mpi/group/progress.h"
-#include "mpi/real/message.h"
-#include "mpi/rma/intra_node.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/rma/rma.h"
 #include "onespace.h"
 
 enum { RANKS = 3, ROUNDS = 30, LATE_NS = 1000000, FAILING_ROUND = 20 };
@@ -27,7 +27,7 @@ static struct {
 } parts[RANKS];
 
 static struct group *group;
-static struct direct *shared;
+static struct rma_shared *shared;
 static _Thread_local int rank;
 static _Thread_local long receives; /* what MPI's next fence brings; 0: nothing */
 
@@ -62,16 +62,16 @@ static int no_handler(MPI_Win window, int error)
     return error;
 }
 
-const struct real *_Atomic real_found;
+const struct pmpi_functions *_Atomic pmpi_table;
 
-const struct real *real_find(void)
+const struct pmpi_functions *pmpi_load(void)
 {
-    static const struct real mpi = {.Win_fence = fence_without_order,
-                                    .Win_call_errhandler = no_handler};
+    static const struct pmpi_functions mpi = {.Win_fence = fence_without_order,
+                                              .Win_call_errhandler = no_handler};
     return &mpi;
 }
 
-int progress_make(void)
+int progress_step(void)
 {
     return MPI_SUCCESS;
 }
@@ -118,10 +118,10 @@ int main(void)
 {
     pthread_t threads[RANKS];
     group = calloc(1, sizeof(*group) + RANKS * sizeof(int));
-    shared = aligned_alloc(_Alignof(struct direct), sizeof(struct direct));
+    shared = aligned_alloc(_Alignof(struct rma_shared), sizeof(struct rma_shared));
     if (!group || !shared)
         return 2;
-    *shared = (struct direct){.ranks = RANKS};
+    *shared = (struct rma_shared){.ranks = RANKS};
     group->ranks = RANKS;
     group->is_one_space = 1;
     for (int i = 0; i < RANKS; i++)

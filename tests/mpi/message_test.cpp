@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include "mpi/real/message.h"
+#include "mpi/pmpi/message.h"
 }
 
 namespace

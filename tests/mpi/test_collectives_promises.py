@@ -1,4 +1,4 @@
-"""What docs/launchers.md promises of the collective operations beside their results."""
+"""What docs/collective-operations.md promises of the collective operations beside their results."""
 import re
 
 import pytest

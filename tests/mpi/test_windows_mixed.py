@@ -5,7 +5,7 @@ import pytest
 from jobs import RUN
 
 TIME = 60
-# What `onespace run` sets for tasks all ranks of such a job must have (docs/launchers.md).
+# What `onespace run` sets for tasks all ranks of such a job must have (docs/launchers-reference.md).
 SHARED = {"MPIR_CVAR_SHM_SYMHEAP_RETRY": "0", "PMIX_MCA_gds": "hash"}
 
 

@@ -2,11 +2,11 @@
  * must not exceed.
  *
  * A task is a child of the host's reaper. What can be set for one process follows the shim; a shim
- * that differs from the host in anything else is refused (docs/launchers.md has the table). The
- * host reads both from the kernel: a process of the same user might send a request of its own
- * making. Only what the kernel shows to no other process is taken from the request (docs/trust.md
- * lists it). A shim compares as well, before it sends anything: a confined process of the same user
- * might listen in place of a host. */
+ * that differs from the host in anything else is refused (docs/launchers-reference.md has the
+ * table). The host reads both from the kernel: a process of the same user might send a request of
+ * its own making. Only what the kernel shows to no other process is taken from the request
+ * (docs/trust.md lists it). A shim compares as well, before it sends anything: a confined process
+ * of the same user might listen in place of a host. */
 #ifndef ONESPACE_HOST_IDENTITY_H
 #define ONESPACE_HOST_IDENTITY_H
 

@@ -2,7 +2,7 @@
  *
  * Belongs to the program that is the root of the space: the host, or `onespace run` by hand. Called
  * by one thread; the process's own affinity counts for tasks that bring none. Who reads it:
- * agent/poll.c. */
+ * agent/mpi.c. */
 #ifndef ONESPACE_HOST_OVERSUBSCRIBED_H
 #define ONESPACE_HOST_OVERSUBSCRIBED_H
 

@@ -7,10 +7,9 @@
 
 #include "base/hash.h"
 #include "mpi/collectives/nodes.h"
-#include "mpi/group/agreement.h"
-#include "mpi/group/progress.h"
-#include "mpi/real/message.h"
-#include "mpi/types/reduce.h"
+#include "mpi/group/group.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/types/types.h"
 
 /* ---- ONESPACE_LOG=check: whether all ranks make the same call ---- */
 
@@ -87,12 +86,12 @@ static struct call_record record_of(const struct coll_call *call, int ranks)
     struct call_record record = {.bytes = -1, .root = call->root};
     snprintf(record.name, sizeof(record.name), "%s", names[call->operation]);
     if (coll_is_reduction(call->operation) && call->op != MPI_OP_NULL)
-        snprintf(record.op, sizeof(record.op), "%s", reduce_name(call->op));
+        snprintf(record.op, sizeof(record.op), "%s", reduce_op_name(call->op));
     int all_know_counts =
         call->operation == COLL_ALLGATHERV || call->operation == COLL_REDUCE_SCATTER;
     if (call->operation == COLL_BARRIER || (coll_has_counts(call->operation) && !all_know_counts) ||
         buf->datatype == MPI_DATATYPE_NULL ||
-        real()->Type_size_x(buf->datatype, &size) != MPI_SUCCESS)
+        pmpi()->Type_size_x(buf->datatype, &size) != MPI_SUCCESS)
         return record;
     if (all_know_counts)
         record_blocks(&record, buf, ranks, size);
@@ -139,13 +138,13 @@ static void report_difference(const struct call_record *first, const struct call
 static int check_calls_match(const struct coll_call *call)
 {
     int result = MPI_SUCCESS;
-    struct agreement *agreement = check_is_on() ? agreement_of(call->comm, &result) : NULL;
+    struct agreement *agreement = check_is_on() ? agreement_get(call->comm, &result) : NULL;
     if (!agreement)
         return result;
     const struct group *group = agreement->group;
     struct call_record own = record_of(call, group->ranks);
     const void *gathered;
-    result = agreement_gather(agreement, &own, sizeof(own), &gathered);
+    result = agreement_allgather(agreement, &own, sizeof(own), &gathered);
     const struct call_record *records = gathered;
     for (int i = 1; result == MPI_SUCCESS && i < group->ranks; i++)
         if (!records_match(&records[i], &records[0])) {
@@ -190,10 +189,10 @@ void coll_fail(struct coll_call *call, int error)
 
 int coll_end(struct coll_call *call, int *result)
 {
-    int polled = call->communicator ? progress_poll() : MPI_SUCCESS;
+    int polled = call->communicator ? progress_until_idle() : MPI_SUCCESS;
     *result = call->error != MPI_SUCCESS ? call->error : polled;
     if (*result != MPI_SUCCESS)
-        real()->Comm_call_errhandler(call->comm, *result);
+        pmpi()->Comm_call_errhandler(call->comm, *result);
     else if (call->communicator->engine) { /* over several nodes each one counts its own calls */
         /* No locked instruction, which would wait until the peers have this rank's flags: threads
          * with calls on different communicators may lose a count. */
@@ -209,7 +208,7 @@ int coll_end(struct coll_call *call, int *result)
 static int find_type(MPI_Datatype datatype, enum buf_use use, struct item_layout *type)
 {
     int result = item_layout_find(datatype, type);
-    int is_checked = real_is_open_mpi() ? use != BUF_RECEIVED : use != BUF_EMPTY_BCAST;
+    int is_checked = pmpi_is_open_mpi() ? use != BUF_RECEIVED : use != BUF_EMPTY_BCAST;
     return result == MPI_SUCCESS && is_checked ? type_check_committed(datatype) : result;
 }
 
@@ -245,7 +244,7 @@ int buf_check_blocks(const struct coll_buf *desc, int ranks, enum buf_use use,
         return MPI_ERR_COUNT;
     for (int i = 0; result == MPI_SUCCESS && i < (desc->datatypes ? ranks : 1); i++) {
         MPI_Datatype datatype = desc->datatypes ? desc->datatypes[i] : desc->datatype;
-        int is_unused = desc->datatypes && !buf_count(desc, i) && !real_is_open_mpi();
+        int is_unused = desc->datatypes && !buf_count(desc, i) && !pmpi_is_open_mpi();
         result = find_type(datatype, is_unused ? BUF_EMPTY_BCAST : use, type);
         has_layout |= type->layout != NULL;
     }
@@ -352,7 +351,7 @@ void coll_receive_bcast(struct coll_call *call, const struct typed_buf *buf, int
     if (source == call->rank)
         return;
     coll_receive(call, buf, source, part);
-    if (real_is_open_mpi() || call->error != MPI_SUCCESS || part->bytes >= expected)
+    if (pmpi_is_open_mpi() || call->error != MPI_SUCCESS || part->bytes >= expected)
         return;
     coll_report_sizes(call->rank, source, part->bytes, expected);
     call->error = MPI_ERR_OTHER;

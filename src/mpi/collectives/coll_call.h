@@ -18,8 +18,7 @@
 #include "mpi/collectives/engine.h"
 #include "mpi/collectives/typed_buf.h"
 #include "mpi/group/group.h"
-#include "mpi/real/handles.h"
-#include "mpi/real/real.h"
+#include "mpi/pmpi/pmpi.h"
 
 struct nodes;
 
@@ -38,7 +37,7 @@ struct communicator {
 
 /* By handle, and the entry that was found last. Any thread writes and reads that (relaxed): entries
  * are never freed, and the handle in it is compared. */
-extern struct handles communicator_table;
+extern struct handle_table communicator_table;
 extern struct handle_entry *_Atomic communicator_last;
 
 /* Whether the MPI library runs this call; 0: coll_begin decides. The first step of each wrapper,
@@ -48,7 +47,7 @@ static inline int communicator_is_library(MPI_Comm comm, int is_reduction)
     uintptr_t handle = (uintptr_t)comm;
     struct handle_entry *entry = atomic_load_explicit(&communicator_last, memory_order_relaxed);
     if (!entry || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle) {
-        entry = handles_entry(&communicator_table, handle);
+        entry = handle_table_entry(&communicator_table, handle);
         if (!entry)
             return 0;
         atomic_store_explicit(&communicator_last, entry, memory_order_relaxed);
@@ -173,12 +172,12 @@ int coll_end(struct coll_call *call, int *result);
 /* Open MPI allows equal send and receive buffers except in MPI_Reduce and MPI_Allreduce. */
 static inline int coll_may_alias(void)
 {
-    return real_is_open_mpi();
+    return pmpi_is_open_mpi();
 }
 /* Where MPI does not allow MPI_IN_PLACE. */
 static inline int coll_in_place_error(void)
 {
-    return real_is_open_mpi() ? MPI_ERR_ARG : MPI_ERR_BUFFER;
+    return pmpi_is_open_mpi() ? MPI_ERR_ARG : MPI_ERR_BUFFER;
 }
 
 /* Which types must be committed: in Open MPI those of data that is sent, in MPICH all except in a

@@ -8,16 +8,12 @@
 #include "mpi/collectives/coll_call.h"
 #include "mpi/collectives/nodes.h"
 
-#include "mpi/group/agreement.h"
-#include "mpi/group/hold.h"
-#include "mpi/group/shared.h"
-#include "mpi/group/space.h"
-#include "mpi/group/wait.h"
-#include "mpi/lifetime/finalize.h"
-#include "mpi/real/handles.h"
-#include "mpi/real/message.h"
+#include "mpi/group/group.h"
+#include "mpi/lifetime/lifetime.h"
+#include "mpi/pmpi/pmpi.h"
+#include "mpi/pmpi/message.h"
 
-struct handles communicator_table = HANDLES_INIT;
+struct handle_table communicator_table = HANDLE_TABLE_INIT;
 struct handle_entry *_Atomic communicator_last;
 
 /* ---- Callbacks of the engine ---- */
@@ -119,15 +115,15 @@ static int share_memory(struct communicator *communicator, struct agreement *agr
     struct engine_setup own = {NULL, ENGINE_AUTOMATIC};
     if (group->rank == 0) {
         size_t each = engine_memory(group->ranks, group->is_oversubscribed);
-        own.memory = shared_new((size_t)group->ranks * each, group->ranks - 1);
+        own.memory = shared_block_alloc((size_t)group->ranks * each, group->ranks - 1);
         own.algorithm = forced_algorithm(group->rank);
     }
-    int result = agreement_gather(agreement, &own, sizeof(own), &all);
+    int result = agreement_allgather(agreement, &own, sizeof(own), &all);
     const struct engine_setup *setup = all;
     communicator->memory = result == MPI_SUCCESS ? setup->memory : NULL;
     *algorithm = result == MPI_SUCCESS ? setup->algorithm : ENGINE_AUTOMATIC;
     if (result != MPI_SUCCESS)
-        shared_free(own.memory);
+        shared_block_free(own.memory);
     return result;
 }
 
@@ -140,11 +136,11 @@ static void engine_teardown(struct communicator *communicator, int has_holds)
     if (has_holds)
         release_members(group);
     if (group->rank == 0)
-        shared_retire(communicator->memory);
+        shared_block_retire(communicator->memory);
     else
-        shared_leave(communicator->memory);
+        shared_block_leave(communicator->memory);
     communicator->memory = NULL;
-    group_release(group);
+    group_unref(group);
 }
 
 /* ---- GPUs ---- */
@@ -182,7 +178,7 @@ static int may_use_gpu(void)
      * makes the next search longer. */
     static _Atomic unsigned long long checked;
     struct gpu_search search = {.checked = checked};
-    if (space_wants_collectives() == COLLECTIVES_AT_ONCE)
+    if (task_collectives_mode() == COLLECTIVES_AT_ONCE)
         return 0;
     dl_iterate_phdr(check_object, &search);
     if (!search.has_gpu)
@@ -195,18 +191,18 @@ static int may_use_gpu(void)
 /* Makes an engine on all ranks, or on none. */
 static int make_engine(struct communicator *communicator, struct agreement *agreement)
 {
-    struct group *group = communicator->group = group_hold(agreement->group);
+    struct group *group = communicator->group = group_ref(agreement->group);
     enum engine_algorithm algorithm;
     int result = share_memory(communicator, agreement, &algorithm);
     if (result != MPI_SUCCESS || !communicator->memory) {
-        group_release(group);
+        group_unref(group);
         return result;
     }
     const struct engine_ranks ranks = {.rank = group->rank,
                                        .size = group->ranks,
                                        .algorithm = algorithm,
                                        .is_oversubscribed = group->is_oversubscribed,
-                                       .is_guarded = space_is_guarded(),
+                                       .is_guarded = task_is_guarded(),
                                        .await = await,
                                        .mismatch = mismatch,
                                        .peer_failed = peer_failed,
@@ -215,7 +211,7 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
     communicator->engine = engine_new(&ranks, communicator->memory);
     int32_t is_ready = has_holds && communicator->engine && !may_use_gpu(), all_ready = 1;
     const void *all;
-    result = agreement_gather(agreement, &is_ready, sizeof(is_ready), &all);
+    result = agreement_allgather(agreement, &is_ready, sizeof(is_ready), &all);
     for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
         all_ready &= ((const int32_t *)all)[i];
     if (result != MPI_SUCCESS || !all_ready)
@@ -228,7 +224,7 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct communicator *communicator = value;
     (void)key, (void)extra;
-    handles_remove(&communicator_table, (uintptr_t)comm);
+    handle_table_remove(&communicator_table, (uintptr_t)comm);
     if (communicator->engine)
         engine_teardown(communicator, 1);
     nodes_free(communicator->nodes);
@@ -240,14 +236,14 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
 static int register_communicator(struct communicator *communicator)
 {
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
-    int error = real_make_keyval(&keyval, free_communicator);
+    int error = pmpi_create_keyval(&keyval, free_communicator);
     if (error == MPI_SUCCESS)
-        error = handles_add(&communicator_table, (uintptr_t)communicator->comm, communicator);
+        error = handle_table_add(&communicator_table, (uintptr_t)communicator->comm, communicator);
     if (error != MPI_SUCCESS)
         return error;
-    error = real()->Comm_set_attr(communicator->comm, keyval, communicator);
+    error = pmpi()->Comm_set_attr(communicator->comm, keyval, communicator);
     if (error != MPI_SUCCESS)
-        handles_remove(&communicator_table, (uintptr_t)communicator->comm);
+        handle_table_remove(&communicator_table, (uintptr_t)communicator->comm);
     return error;
 }
 
@@ -259,23 +255,23 @@ static int all_ranks_have_layer(MPI_Comm comm)
     static _Atomic int is_whole = -1; /* all threads find the same */
     int ranks = 0, size = 0, is_inside = 1;
     MPI_Group world, members;
-    if (space_wants_collectives() == COLLECTIVES_AT_ONCE)
+    if (task_collectives_mode() == COLLECTIVES_AT_ONCE)
         return 1;
     if (is_whole < 0)
         is_whole =
-            real()->Comm_size(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS && space_has_whole_job(ranks);
-    if (!is_whole || real()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+            pmpi()->Comm_size(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS && job_is_in_space(ranks);
+    if (!is_whole || pmpi()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return 0;
-    if (real()->Comm_group(comm, &members) == MPI_SUCCESS) {
-        real()->Group_size(members, &size);
+    if (pmpi()->Comm_group(comm, &members) == MPI_SUCCESS) {
+        pmpi()->Group_size(members, &size);
         for (int i = 0; i < size; i++) {
             int world_rank = MPI_UNDEFINED;
-            real()->Group_translate_ranks(members, 1, &i, world, &world_rank);
+            pmpi()->Group_translate_ranks(members, 1, &i, world, &world_rank);
             is_inside &= world_rank != MPI_UNDEFINED; /* else it was spawned */
         }
-        real()->Group_free(&members);
+        pmpi()->Group_free(&members);
     }
-    real()->Group_free(&world);
+    pmpi()->Group_free(&world);
     return is_inside && size > 0;
 }
 
@@ -293,11 +289,11 @@ enum { CALLS_BEFORE_SET_UP = 2048 };
 static struct communicator *new_communicator(MPI_Comm comm, int *error)
 {
     int has_world = 0;
-    enum collectives_wanted mode = space_wants_collectives();
+    enum collectives_mode mode = task_collectives_mode();
     if (comm == MPI_COMM_NULL || mode == COLLECTIVES_NEVER ||
-        real()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
+        pmpi()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
         return NULL;
-    finalize_watch();
+    finalize_hook_install();
     struct communicator *communicator = calloc(1, sizeof(*communicator));
     if (!communicator) {
         *error = MPI_ERR_NO_MEM;
@@ -306,7 +302,7 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
     communicator->comm = comm;
     communicator->calls_until_decision =
         mode == COLLECTIVES_AT_ONCE || comm == MPI_COMM_WORLD ? 1 : CALLS_BEFORE_SET_UP;
-    communicator->counter = space_collectives_counter();
+    communicator->counter = task_collectives_counter();
     *error = register_communicator(communicator);
     if (*error == MPI_SUCCESS)
         return communicator;
@@ -319,7 +315,7 @@ static void set_up(struct communicator *communicator, int *error)
 {
     MPI_Comm comm = communicator->comm;
     communicator->calls_until_decision = 0;
-    struct agreement *agreement = all_ranks_have_layer(comm) ? agreement_of(comm, error) : NULL;
+    struct agreement *agreement = all_ranks_have_layer(comm) ? agreement_get(comm, error) : NULL;
     if (agreement && agreement->table)
         *error = make_engine(communicator, agreement);
     else if (agreement)
@@ -328,7 +324,7 @@ static void set_up(struct communicator *communicator, int *error)
 
 struct communicator *communicator_get(MPI_Comm comm, int is_reduction, int *error)
 {
-    struct communicator *communicator = handles_find(&communicator_table, (uintptr_t)comm);
+    struct communicator *communicator = handle_table_find(&communicator_table, (uintptr_t)comm);
     if (!communicator && !(communicator = new_communicator(comm, error)))
         return NULL;
     if (communicator->calls_until_decision &&

@@ -24,8 +24,8 @@ static int watch_finalize(void)
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
     if (keyval != MPI_KEYVAL_INVALID)
         return MPI_SUCCESS;
-    int result = real_make_keyval(&keyval, set_finalizing);
-    return result == MPI_SUCCESS ? real()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
+    int result = pmpi_create_keyval(&keyval, set_finalizing);
+    return result == MPI_SUCCESS ? pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
 }
 
 /* Fills in the locations, from the first rank on each rank's node. */
@@ -49,14 +49,14 @@ static void locate_ranks(struct nodes *nodes, const int *first_ranks)
 
 static int split_communicator(struct nodes *nodes, MPI_Comm comm, int first_rank)
 {
-    int result = real()->Comm_split(comm, first_rank, nodes->rank, &nodes->node_comm);
+    int result = pmpi()->Comm_split(comm, first_rank, nodes->rank, &nodes->node_comm);
     if (result == MPI_SUCCESS)
-        result = real()->Comm_split(comm, first_rank == nodes->rank ? 0 : MPI_UNDEFINED,
+        result = pmpi()->Comm_split(comm, first_rank == nodes->rank ? 0 : MPI_UNDEFINED,
                                     nodes->rank, &nodes->leader_comm);
     if (result == MPI_SUCCESS)
-        result = real()->Comm_set_errhandler(nodes->node_comm, MPI_ERRORS_RETURN);
+        result = pmpi()->Comm_set_errhandler(nodes->node_comm, MPI_ERRORS_RETURN);
     if (result == MPI_SUCCESS && nodes->leader_comm != MPI_COMM_NULL)
-        result = real()->Comm_set_errhandler(nodes->leader_comm, MPI_ERRORS_RETURN);
+        result = pmpi()->Comm_set_errhandler(nodes->leader_comm, MPI_ERRORS_RETURN);
     return result;
 }
 
@@ -65,7 +65,7 @@ static int all_have(MPI_Comm comm, int have, int *error)
 {
     int all = 0;
     if (*error == MPI_SUCCESS)
-        *error = real()->Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm);
+        *error = pmpi()->Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm);
     return *error == MPI_SUCCESS && all;
 }
 
@@ -103,11 +103,11 @@ static int create_merge_op(struct nodes *nodes)
     int result = MPI_SUCCESS;
     if (!nodes_is_leader(nodes))
         return result;
-    result = real()->Op_create(merge_of_leaders, 0, &nodes->merge_op);
+    result = pmpi()->Op_create(merge_of_leaders, 0, &nodes->merge_op);
     for (int i = 0; result == MPI_SUCCESS && i < 2; i++) {
-        result = real()->Type_contiguous(sizes[i], MPI_BYTE, &nodes->record_types[i]);
+        result = pmpi()->Type_contiguous(sizes[i], MPI_BYTE, &nodes->record_types[i]);
         if (result == MPI_SUCCESS)
-            result = real()->Type_commit(&nodes->record_types[i]);
+            result = pmpi()->Type_commit(&nodes->record_types[i]);
     }
     return result;
 }
@@ -115,10 +115,10 @@ static int create_merge_op(struct nodes *nodes)
 static void free_merge_op(struct nodes *nodes)
 {
     if (nodes->merge_op != MPI_OP_NULL)
-        real()->Op_free(&nodes->merge_op);
+        pmpi()->Op_free(&nodes->merge_op);
     for (int i = 0; i < 2; i++)
         if (nodes->record_types[i] != MPI_DATATYPE_NULL)
-            real()->Type_free(&nodes->record_types[i]);
+            pmpi()->Type_free(&nodes->record_types[i]);
 }
 
 /* 1: there are several nodes, at least one with several ranks, and each of those has an engine. */
@@ -150,7 +150,7 @@ struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
     if (*error == MPI_SUCCESS && (!have_memory || !nodes || !first_ranks))
         *error = MPI_ERR_NO_MEM;
     if (*error == MPI_SUCCESS)
-        *error = real()->Allgather(&first, 1, MPI_INT, first_ranks, 1, MPI_INT, comm);
+        *error = pmpi()->Allgather(&first, 1, MPI_INT, first_ranks, 1, MPI_INT, comm);
     if (*error != MPI_SUCCESS || !set_up(nodes, comm, first_ranks, error)) {
         nodes_free(nodes);
         nodes = NULL;
@@ -163,12 +163,12 @@ void nodes_free(struct nodes *nodes)
 {
     if (!nodes)
         return;
-    if (!is_finalizing || !real_is_open_mpi()) /* MPICH complains about types that are left */
+    if (!is_finalizing || !pmpi_is_open_mpi()) /* MPICH complains about types that are left */
         free_merge_op(nodes);
     if (!is_finalizing && nodes->node_comm != MPI_COMM_NULL)
-        real()->Comm_free(&nodes->node_comm);
+        pmpi()->Comm_free(&nodes->node_comm);
     if (!is_finalizing && nodes->leader_comm != MPI_COMM_NULL)
-        real()->Comm_free(&nodes->leader_comm);
+        pmpi()->Comm_free(&nodes->leader_comm);
     free(nodes->node_starts);
     free(nodes->buffers[0]);
     free(nodes);
@@ -251,7 +251,7 @@ static int exchange_records(const struct nodes *nodes, struct agreement_ctx *ctx
     if (result == MPI_SUCCESS && is_leader) {
         const struct agreement_ctx *outer = current_agreement;
         current_agreement = ctx;
-        result = real()->Allreduce(MPI_IN_PLACE, record, 1,
+        result = pmpi()->Allreduce(MPI_IN_PLACE, record, 1,
                                    nodes->record_types[ctx->size == NODES_LONG_BYTES],
                                    nodes->merge_op, nodes->leader_comm);
         current_agreement = outer;
@@ -311,7 +311,7 @@ static int barrier_within(const struct nodes *nodes)
     int result;
     struct coll_call call = {
         .operation = COLL_BARRIER, .comm = nodes->node_comm, .root = COLL_ALL_RANKS};
-    return coll_barrier(&call, &result) ? result : real()->Barrier(nodes->node_comm);
+    return coll_barrier(&call, &result) ? result : pmpi()->Barrier(nodes->node_comm);
 }
 
 void nodes_barrier(struct coll_call *call)
@@ -319,7 +319,7 @@ void nodes_barrier(struct coll_call *call)
     const struct nodes *nodes = call->communicator->nodes;
     call->error = barrier_within(nodes);
     if (call->error == MPI_SUCCESS && nodes_is_leader(nodes))
-        call->error = real()->Barrier(nodes->leader_comm);
+        call->error = pmpi()->Barrier(nodes->leader_comm);
     if (call->error == MPI_SUCCESS)
         call->error = barrier_within(nodes);
 }
@@ -336,7 +336,7 @@ int nodes_bcast_within(const struct nodes *nodes, void *buf, MPI_Count count, MP
                              .root = local_root};
     return coll_bcast(&call, &result)
                ? result
-               : real()->Bcast(buf, (int)count, datatype, local_root, nodes->node_comm);
+               : pmpi()->Bcast(buf, (int)count, datatype, local_root, nodes->node_comm);
 }
 
 /* Keeps the root's record. */
@@ -356,7 +356,7 @@ static int broadcast(const struct nodes *nodes, void *buf, MPI_Count count, MPI_
     if (is_root_node)
         result = nodes_bcast_within(nodes, buf, count, datatype, nodes->location[root].local_rank);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Bcast(buf, (int)count, datatype, root_node, nodes->leader_comm);
+        result = pmpi()->Bcast(buf, (int)count, datatype, root_node, nodes->leader_comm);
     if (!is_root_node && result == MPI_SUCCESS)
         result = nodes_bcast_within(nodes, buf, count, datatype, 0);
     return result;

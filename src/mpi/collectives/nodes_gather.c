@@ -227,10 +227,10 @@ static int gather_among_leaders(const struct nodes *nodes, int root)
         nodes->counts[i] = nodes->block_starts[nodes->node_starts[i + 1]] - nodes->displs[i];
     }
     if (root == COLL_ALL_RANKS)
-        return real()->Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, nodes->counts, nodes->displs,
+        return pmpi()->Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, nodes->counts, nodes->displs,
                                   MPI_BYTE, nodes->leader_comm);
     int root_node = nodes->location[root].node;
-    return real()->Gatherv(own == root_node ? MPI_IN_PLACE : buffer + nodes->displs[own],
+    return pmpi()->Gatherv(own == root_node ? MPI_IN_PLACE : buffer + nodes->displs[own],
                            nodes->counts[own], MPI_BYTE, buffer, nodes->counts, nodes->displs,
                            MPI_BYTE, root_node, nodes->leader_comm);
 }
@@ -316,7 +316,7 @@ static int scatter_among_leaders(const struct nodes *nodes, int root_node, size_
         nodes->counts[i] = nodes_size(nodes, i) * (int)block_bytes;
         nodes->displs[i] = nodes->node_starts[i] * (int)block_bytes;
     }
-    return real()->Scatterv(nodes->buffers[0], nodes->counts, nodes->displs, MPI_BYTE,
+    return pmpi()->Scatterv(nodes->buffers[0], nodes->counts, nodes->displs, MPI_BYTE,
                             own == root_node ? MPI_IN_PLACE : nodes->buffers[0], bytes, MPI_BYTE,
                             root_node, nodes->leader_comm);
 }
@@ -420,7 +420,7 @@ static int alltoall_among_leaders(const struct nodes *nodes, size_t block_bytes)
         nodes->counts[i] = local_ranks * nodes_size(nodes, i) * (int)block_bytes;
         nodes->displs[i] = local_ranks * nodes->node_starts[i] * (int)block_bytes;
     }
-    return real()->Alltoallv(nodes->buffers[1], nodes->counts, nodes->displs, MPI_BYTE,
+    return pmpi()->Alltoallv(nodes->buffers[1], nodes->counts, nodes->displs, MPI_BYTE,
                              nodes->buffers[0], nodes->counts, nodes->displs, MPI_BYTE,
                              nodes->leader_comm);
 }

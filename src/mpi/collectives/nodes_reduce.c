@@ -47,7 +47,7 @@ static int combine_two(const struct nodes_reduce_ctx *ctx, struct typed_buf *sum
         return MPI_SUCCESS;
     }
     int result =
-        real()->Reduce_local(sum->addr, next->addr, count, call->recvbuf.datatype, call->op);
+        pmpi()->Reduce_local(sum->addr, next->addr, count, call->recvbuf.datatype, call->op);
     char *addr = sum->addr;
     sum->addr = next->addr;
     next->addr = addr;
@@ -119,7 +119,7 @@ static int reduce_within(struct nodes_reduce_ctx *ctx)
     within.recvbuf.addr = nodes_is_leader(nodes) ? ctx->operands.sum : NULL;
     return coll_reduce(&within, &result)
                ? result
-               : real()->Reduce(within.sendbuf.addr, within.recvbuf.addr, (int)within.recvbuf.count,
+               : pmpi()->Reduce(within.sendbuf.addr, within.recvbuf.addr, (int)within.recvbuf.count,
                                 within.recvbuf.datatype, within.op, 0, nodes->node_comm);
 }
 
@@ -130,7 +130,7 @@ static int allreduce(struct nodes_reduce_ctx *ctx)
     const struct coll_buf *recvbuf = &call->recvbuf;
     int result = reduce_within(ctx);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Allreduce(ctx->operands.sum, recvbuf->addr, (int)recvbuf->count,
+        result = pmpi()->Allreduce(ctx->operands.sum, recvbuf->addr, (int)recvbuf->count,
                                    recvbuf->datatype, call->op, nodes->leader_comm);
     return result == MPI_SUCCESS
                ? nodes_bcast_within(nodes, recvbuf->addr, recvbuf->count, recvbuf->datatype, 0)
@@ -156,7 +156,7 @@ static int forward_to_root(const struct nodes_reduce_ctx *ctx, void *sum)
         .root = 0};
     return coll_scatter(&within, &result)
                ? result
-               : real()->Scatterv(sum, counts, displs, datatype, call->recvbuf.addr, (int)recvcount,
+               : pmpi()->Scatterv(sum, counts, displs, datatype, call->recvbuf.addr, (int)recvcount,
                                   datatype, 0, nodes->node_comm);
 }
 
@@ -169,7 +169,7 @@ static int reduce(struct nodes_reduce_ctx *ctx)
     char *sum = call->rank == call->root ? recvbuf->addr : ctx->operands.next;
     int result = reduce_within(ctx);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Reduce(ctx->operands.sum, is_root_node ? sum : NULL, (int)recvbuf->count,
+        result = pmpi()->Reduce(ctx->operands.sum, is_root_node ? sum : NULL, (int)recvbuf->count,
                                 recvbuf->datatype, call->op, root_node, nodes->leader_comm);
     if (is_root_node && nodes->location[call->root].local_rank != 0 && result == MPI_SUCCESS)
         result = forward_to_root(ctx, sum);
@@ -210,7 +210,7 @@ static int scan_within(const struct nodes_reduce_ctx *ctx)
     within.comm = ctx->nodes->node_comm;
     if (coll_scan(&within, &result))
         return result;
-    return (within.operation == COLL_EXSCAN ? real()->Exscan : real()->Scan)(
+    return (within.operation == COLL_EXSCAN ? pmpi()->Exscan : pmpi()->Scan)(
         within.sendbuf.addr, recvbuf->addr, (int)recvbuf->count, recvbuf->datatype, within.op,
         within.comm);
 }
@@ -227,7 +227,7 @@ static int prepend_lower_nodes(const struct nodes_reduce_ctx *ctx)
     if (result != MPI_SUCCESS)
         return result;
     if (call->operation == COLL_SCAN || nodes->location[call->rank].local_rank > 0)
-        return real()->Reduce_local(lower, recvbuf->addr, (int)recvbuf->count, recvbuf->datatype,
+        return pmpi()->Reduce_local(lower, recvbuf->addr, (int)recvbuf->count, recvbuf->datatype,
                                     call->op);
     const struct typed_buf to = buf_at(ctx, recvbuf->addr), from = buf_at(ctx, lower);
     return typed_buf_copy(&to, &from);
@@ -242,7 +242,7 @@ static int scan(struct nodes_reduce_ctx *ctx)
     if (result == MPI_SUCCESS)
         result = scan_within(ctx);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = real()->Exscan(ctx->operands.sum, ctx->operands.next, (int)call->recvbuf.count,
+        result = pmpi()->Exscan(ctx->operands.sum, ctx->operands.next, (int)call->recvbuf.count,
                                 call->recvbuf.datatype, call->op, nodes->leader_comm);
     return result == MPI_SUCCESS && nodes_own(nodes) > 0 ? prepend_lower_nodes(ctx) : result;
 }

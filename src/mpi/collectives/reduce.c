@@ -20,7 +20,7 @@
 
 #include "mpi/collectives/coll_call.h"
 #include "mpi/collectives/nodes.h"
-#include "mpi/types/reduce.h"
+#include "mpi/types/types.h"
 
 struct reduce_ctx {
     struct coll_call *call;
@@ -57,7 +57,7 @@ static void combine_short(void *context, void *into, const void *from, size_t by
     if (type->layout)
         coll_set_error(call, typed_buf_copy(&sum, &first));
     coll_set_error(call,
-                   real()->Reduce_local(type->layout ? operands->sum : first.addr, operands->next,
+                   pmpi()->Reduce_local(type->layout ? operands->sum : first.addr, operands->next,
                                         (int)items, call->recvbuf.datatype, call->op));
     coll_set_error(call, typed_buf_copy(&result, &next));
 }
@@ -67,7 +67,7 @@ static struct typed_buf items_at(const struct reduce_ctx *ctx, const void *data,
                                  size_t offset, size_t bytes)
 {
     size_t size = ctx->of.type.size;
-    const struct layout *of = layout;
+    const struct loop_nest *of = layout;
     ptrdiff_t extent = of ? (ptrdiff_t)of->extent : (ptrdiff_t)size;
     return (struct typed_buf){(char *)data + (ptrdiff_t)(offset / size) * extent,
                               (MPI_Count)(bytes / size),
@@ -93,7 +93,7 @@ static void combine_block(void *context, size_t bytes)
         ctx->of.loop(operands->sum, operands->next, items);
         return;
     }
-    coll_set_error(ctx->call, real()->Reduce_local(operands->sum, operands->next, (int)items,
+    coll_set_error(ctx->call, pmpi()->Reduce_local(operands->sum, operands->next, (int)items,
                                                    ctx->call->recvbuf.datatype, ctx->call->op));
     char *sum = operands->next;
     operands->next = operands->sum;
@@ -117,20 +117,21 @@ int reduce_operation_find(const struct coll_call *call, struct reduce_operation 
     operation->commutes = 1;
     if (call->op == MPI_OP_NULL)
         return MPI_ERR_OP;
-    if (reduce_is_predefined(call->op)) {
-        const struct basic *basic = datatype == MPI_DATATYPE_NULL ? NULL : types_basic(datatype);
-        if (!basic || !reduce_is_computed(call->op, basic))
+    if (reduce_op_is_predefined(call->op)) {
+        const struct predefined_type *basic =
+            datatype == MPI_DATATYPE_NULL ? NULL : predefined_type_of(datatype);
+        if (!basic || !reduce_is_supported(call->op, basic))
             return MPI_ERR_OP;
-        operation->loop = reduce_find(call->op, basic);
+        operation->loop = reduce_function_find(call->op, basic);
         operation->type =
             (struct item_layout){basic->size, (ptrdiff_t)basic->extent,
-                                 types_is_dense(basic) ? NULL : &basic->layouts->bytes};
+                                 predefined_type_is_dense(basic) ? NULL : &basic->layout->bytes};
         return MPI_SUCCESS;
     }
     int result = item_layout_find(datatype, &operation->type);
     if (result == MPI_SUCCESS)
         result = type_check_committed(datatype);
-    return result == MPI_SUCCESS ? real()->Op_commutative(call->op, &operation->commutes) : result;
+    return result == MPI_SUCCESS ? pmpi()->Op_commutative(call->op, &operation->commutes) : result;
 }
 
 /* Long operands that the engine gets in blocks. */

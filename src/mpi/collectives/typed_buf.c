@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/types/walk.h"
+#include "mpi/types/types.h"
 #include "onespace/sync/copy.h"
 
 _Static_assert(sizeof(MPI_Count) == 8 && sizeof(MPI_Aint) == 8, "");
@@ -32,7 +32,7 @@ int buf_counts_are_valid(const struct coll_buf *desc, int ranks)
 
 /* ---- Types ---- */
 
-static int is_contiguous(const struct layout *layout)
+static int is_contiguous(const struct loop_nest *layout)
 {
     return layout->size > 0 && layout->top.size == layout->size && layout->top.count == 1 &&
            layout->top.offset == 0 && layout->extent == (int64_t)layout->size;
@@ -40,18 +40,18 @@ static int is_contiguous(const struct layout *layout)
 
 int item_layout_find(MPI_Datatype datatype, struct item_layout *type)
 {
-    const struct layouts *layouts;
+    const struct type_layout *layouts;
     if (datatype == MPI_DATATYPE_NULL)
         return MPI_ERR_TYPE;
-    const struct basic *basic = types_basic(datatype);
-    if (types_is_dense(basic)) {
+    const struct predefined_type *basic = predefined_type_of(datatype);
+    if (predefined_type_is_dense(basic)) {
         *type = (struct item_layout){basic->size, (ptrdiff_t)basic->extent, NULL};
         return MPI_SUCCESS;
     }
-    int result = layouts_find(datatype, &layouts);
+    int result = type_layout_find(datatype, &layouts);
     if (result != MPI_SUCCESS)
         return result;
-    const struct layout *found = &layouts->bytes;
+    const struct loop_nest *found = &layouts->bytes;
     *type = (struct item_layout){found->size, (ptrdiff_t)found->extent,
                                  is_contiguous(found) ? NULL : found};
     return MPI_SUCCESS;
@@ -59,21 +59,21 @@ int item_layout_find(MPI_Datatype datatype, struct item_layout *type)
 
 int type_check_committed(MPI_Datatype datatype)
 {
-    const struct layouts *layouts;
-    if (types_known(datatype))
+    const struct type_layout *layouts;
+    if (predefined_type_known(datatype))
         return MPI_SUCCESS;
-    int result = layouts_find(datatype, &layouts);
-    return result == MPI_SUCCESS ? layouts_check_committed(datatype, layouts) : result;
+    int result = type_layout_find(datatype, &layouts);
+    return result == MPI_SUCCESS ? type_layout_check_committed(datatype, layouts) : result;
 }
 
 /* ---- Copies ---- */
 
-static struct side side_of(const void *addr, size_t bytes, const struct layout *layout)
+static struct typed_items side_of(const void *addr, size_t bytes, const struct loop_nest *layout)
 {
-    static const struct layout single_bytes = {
+    static const struct loop_nest single_bytes = {
         .size = 1, .extent = 1, .top = {.stride = 1, .count = 1, .size = 1}};
-    const struct layout *items = layout ? layout : &single_bytes;
-    return (struct side){(char *)addr, items->size ? bytes / items->size : 0, items};
+    const struct loop_nest *items = layout ? layout : &single_bytes;
+    return (struct typed_items){(char *)addr, items->size ? bytes / items->size : 0, items};
 }
 
 int typed_buf_receive(const struct typed_buf *buf, const struct engine_part *from)
@@ -86,9 +86,9 @@ int typed_buf_receive(const struct typed_buf *buf, const struct engine_part *fro
             onespace_copy(buf->addr, from->data, from->bytes);
         return MPI_SUCCESS;
     }
-    struct side to = side_of(buf->addr, room, buf->type.layout);
-    struct side source = side_of(from->data, from->bytes, from->layout);
-    return walk_copy(&to, &source);
+    struct typed_items to = side_of(buf->addr, room, buf->type.layout);
+    struct typed_items source = side_of(from->data, from->bytes, from->layout);
+    return items_copy(&to, &source);
 }
 
 int typed_buf_pack(const struct typed_buf *buf, void *to)
@@ -136,7 +136,7 @@ int operand_bufs_init(struct operand_bufs *operands, struct pack_bufs *bufs, MPI
 {
     MPI_Aint low = 0, extent = (MPI_Aint)type->size;
     operands->memory = NULL;
-    int result = type->layout ? real()->Type_get_true_extent(datatype, &low, &extent) : MPI_SUCCESS;
+    int result = type->layout ? pmpi()->Type_get_true_extent(datatype, &low, &extent) : MPI_SUCCESS;
     if (result != MPI_SUCCESS)
         return result;
     struct span span = {low, (int64_t)low + extent};

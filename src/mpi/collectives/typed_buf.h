@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "mpi/collectives/engine.h"
-#include "mpi/types/layout.h"
+#include "mpi/types/types.h"
 
 /* A send or receive buffer: `count` items, or counts[i] items at displs[i] for each rank. */
 struct coll_buf {
@@ -39,9 +39,9 @@ int buf_counts_are_valid(const struct coll_buf *desc, int ranks);
 
 /* A datatype. */
 struct item_layout {
-    size_t size;                 /* bytes of data in an item */
-    ptrdiff_t extent;            /* from one item to the next */
-    const struct layout *layout; /* NULL: items are contiguous */
+    size_t size;                    /* bytes of data in an item */
+    ptrdiff_t extent;               /* from one item to the next */
+    const struct loop_nest *layout; /* NULL: items are contiguous */
 };
 /* MPI_SUCCESS or an error class. */
 int item_layout_find(MPI_Datatype datatype, struct item_layout *layout);

@@ -1,10 +1,7 @@
-/* src/mpi/group/agreement.c: see agreement.h.
- *
- * The table has two sets of records, used alternately. A rank that is already in the next gather
- * writes into the other set, and none can be two gathers ahead, since a gather ends only when all
- * ranks have arrived. */
-#include "mpi/group/agreement.h"
+/* src/mpi/group/agreement.c: the ranks of a communicator find out who they are, and agree. */
+#include "mpi/group/group.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,19 +9,30 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "mpi/group/barrier.h"
 #include "mpi/group/cpus.h"
-#include "mpi/group/hold.h"
-#include "mpi/group/progress.h"
-#include "mpi/group/shared.h"
-#include "mpi/group/space.h"
 #include "onespace.h"
 #include "space/registry.h"
+
+struct group *group_ref(struct group *group)
+{
+    atomic_fetch_add_explicit(&group->users, 1, memory_order_relaxed);
+    return group;
+}
+
+void group_unref(struct group *group)
+{
+    if (group && atomic_fetch_sub_explicit(&group->users, 1, memory_order_acq_rel) == 1)
+        free(group);
+}
+
+/* The table has two sets of records, used alternately. A rank that is already in the next gather
+ * writes into the other set, and none can be two gathers ahead, since a gather ends only when all
+ * ranks have arrived. */
 
 struct agreement_table { /* shared.h */
     struct barrier barrier;
     int is_oversubscribed; /* written by rank 0 before the others get the table's address */
-    _Alignas(SHARED_LINE) unsigned char records[]; /* [2][ranks][AGREEMENT_RECORD_MAX] */
+    _Alignas(SHARED_BLOCK_ALIGN) unsigned char records[]; /* [2][ranks][AGREEMENT_RECORD_MAX] */
 };
 
 struct identity { /* what a rank tells the others about itself, once per communicator */
@@ -40,13 +48,13 @@ static void free_agreement(struct agreement *agreement)
 {
     struct group *group = agreement->group;
     if (agreement->table && group->rank == 0) {
-        shared_retire(agreement->table);
+        shared_block_retire(agreement->table);
     } else if (agreement->table) {
-        shared_leave(agreement->table);
+        shared_block_leave(agreement->table);
         hold_release(group->members[0]);
     }
-    progress_release();
-    group_release(group);
+    progress_disable();
+    group_unref(group);
     free(agreement->records);
     free(agreement);
 }
@@ -90,7 +98,7 @@ static struct identity identity_of_self(void)
 {
     struct identity self = {
         .id = onespace_self(), .boot = hash_boot(), .pids = pid_namespace(), .pid = getpid()};
-    if (self.id < 0 || hold_offer() < 0) {
+    if (self.id < 0 || hold_enable() < 0) {
         self.id = -1;
         return self;
     }
@@ -113,7 +121,7 @@ static int identify(struct agreement *agreement)
     struct identity *all = calloc((size_t)group->ranks, sizeof(*all));
     if (!all)
         return MPI_ERR_NO_MEM;
-    int result = real()->Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE,
+    int result = pmpi()->Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE,
                                    agreement->comm);
     int together = 0;
     for (int i = 0; i < group->ranks; i++) {
@@ -130,13 +138,13 @@ static int identify(struct agreement *agreement)
 /* Ranks may be bound anew at any time, so answers of several ranks may differ. */
 static int is_oversubscribed(const struct group *group)
 {
-    struct cpus cpus = {0};
+    struct cpu_demand demand = {0};
     for (int i = 0; i < group->ranks; i++)
         if (group->is_one_space)
-            cpus_add(&cpus, onespace_pid(group->members[i]));
+            cpu_demand_add(&demand, onespace_pid(group->members[i]));
         else if (group_is_intra_node(group, i))
-            cpus_add(&cpus, i == group->rank ? getpid() : group->pids[i]);
-    return cpus_are_fewer(&cpus);
+            cpu_demand_add(&demand, i == group->rank ? getpid() : group->pids[i]);
+    return cpu_demand_exceeds_cpus(&demand);
 }
 
 /* Rank 0 allocates the table. If it cannot, or another rank cannot hold its memory, all go through
@@ -147,18 +155,18 @@ static int share_table(struct agreement *agreement)
     struct agreement_table *table = NULL;
     size_t size = sizeof(*table) + 2 * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
     if (group->rank == 0)
-        table = shared_new(size, group->ranks - 1);
+        table = shared_block_alloc(size, group->ranks - 1);
     if (table)
         table->is_oversubscribed = is_oversubscribed(group);
     struct agreement_table *offered = table;
-    int result = real()->Bcast(&offered, sizeof(offered), MPI_BYTE, 0, agreement->comm);
+    int result = pmpi()->Bcast(&offered, sizeof(offered), MPI_BYTE, 0, agreement->comm);
     if (result != MPI_SUCCESS || !offered) {
-        shared_free(table);
+        shared_block_free(table);
         group->is_one_space = 0;
         return result;
     }
     int held = hold_acquire(group->members[0]) == 0, all_hold = 0;
-    result = real()->Allreduce(&held, &all_hold, 1, MPI_INT, MPI_MIN, agreement->comm);
+    result = pmpi()->Allreduce(&held, &all_hold, 1, MPI_INT, MPI_MIN, agreement->comm);
     if (result == MPI_SUCCESS && all_hold) {
         agreement->table = offered;
         group->is_oversubscribed = offered->is_oversubscribed;
@@ -166,7 +174,7 @@ static int share_table(struct agreement *agreement)
     }
     if (held)
         hold_release(group->members[0]);
-    shared_free(table);
+    shared_block_free(table);
     group->is_one_space = 0;
     return result;
 }
@@ -175,17 +183,17 @@ static struct agreement *new_agreement(MPI_Comm comm)
 {
     int rank = 0, ranks = 0;
     struct agreement *agreement = calloc(1, sizeof(*agreement));
-    if (real()->Comm_rank(comm, &rank) != MPI_SUCCESS ||
-        real()->Comm_size(comm, &ranks) != MPI_SUCCESS || !agreement) {
+    if (pmpi()->Comm_rank(comm, &rank) != MPI_SUCCESS ||
+        pmpi()->Comm_size(comm, &ranks) != MPI_SUCCESS || !agreement) {
         free(agreement);
         return NULL;
     }
-    (void)progress_hold(); /* without it waiting works, but MPI makes no progress meanwhile */
+    (void)progress_enable(); /* without it waiting works, but MPI makes no progress meanwhile */
     agreement->comm = comm;
     agreement->group = calloc(1, sizeof(struct group) + 2 * (size_t)ranks * sizeof(int));
     agreement->records = malloc((size_t)ranks * AGREEMENT_RECORD_MAX);
     if (!agreement->group || !agreement->records) {
-        progress_release();
+        progress_disable();
         free(agreement->group);
         free(agreement->records);
         free(agreement);
@@ -202,7 +210,7 @@ static struct agreement *new_agreement(MPI_Comm comm)
 static struct agreement *begin_agreement(MPI_Comm comm, int *error)
 {
     int is_inter = 0;
-    *error = real()->Comm_test_inter(comm, &is_inter);
+    *error = pmpi()->Comm_test_inter(comm, &is_inter);
     if (*error != MPI_SUCCESS || is_inter)
         return NULL;
     struct agreement *agreement = new_agreement(comm);
@@ -215,9 +223,9 @@ static struct agreement *begin_agreement(MPI_Comm comm, int *error)
         *error = share_table(agreement);
     if (!agreement->table)
         agreement->group->is_oversubscribed = is_oversubscribed(agreement->group);
-    agreement->group->spins = wait_spins(agreement->group->is_oversubscribed);
+    agreement->group->spins = wait_spin_limit(agreement->group->is_oversubscribed);
     if (*error == MPI_SUCCESS)
-        *error = real()->Comm_set_attr(comm, keyval, agreement);
+        *error = pmpi()->Comm_set_attr(comm, keyval, agreement);
     if (*error != MPI_SUCCESS) {
         free_agreement(agreement);
         return NULL;
@@ -230,9 +238,9 @@ static struct agreement *find_agreement(MPI_Comm comm, int *error)
 {
     struct agreement *found = NULL;
     int flag = 0;
-    *error = real_make_keyval(&keyval, delete_agreement);
+    *error = pmpi_create_keyval(&keyval, delete_agreement);
     if (*error == MPI_SUCCESS)
-        *error = real()->Comm_get_attr(comm, keyval, &found, &flag);
+        *error = pmpi()->Comm_get_attr(comm, keyval, &found, &flag);
     return *error == MPI_SUCCESS && flag ? found : NULL;
 }
 
@@ -241,21 +249,21 @@ static int is_within_world(MPI_Comm comm)
 {
     int has_world = 0, strangers = 0;
     MPI_Group world, members, outside;
-    if (real()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
+    if (pmpi()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
         return 1;
-    if (real()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+    if (pmpi()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return 0;
-    if (real()->Comm_group(comm, &members) != MPI_SUCCESS) {
-        real()->Group_free(&world);
+    if (pmpi()->Comm_group(comm, &members) != MPI_SUCCESS) {
+        pmpi()->Group_free(&world);
         return 0;
     }
-    int result = real()->Group_difference(members, world, &outside);
+    int result = pmpi()->Group_difference(members, world, &outside);
     if (result == MPI_SUCCESS)
-        result = real()->Group_size(outside, &strangers);
+        result = pmpi()->Group_size(outside, &strangers);
     if (result == MPI_SUCCESS && strangers) /* without ranks it may be MPI_GROUP_EMPTY */
-        real()->Group_free(&outside);
-    real()->Group_free(&members);
-    real()->Group_free(&world);
+        pmpi()->Group_free(&outside);
+    pmpi()->Group_free(&members);
+    pmpi()->Group_free(&world);
     return result == MPI_SUCCESS && !strangers;
 }
 
@@ -270,12 +278,12 @@ int agreement_is_possible(MPI_Comm comm)
     int error, ranks = 0;
     if (comm == MPI_COMM_NULL || find_agreement(comm, &error))
         return 1;
-    if (real()->Comm_size(comm, &ranks) == MPI_SUCCESS && ranks == 1)
+    if (pmpi()->Comm_size(comm, &ranks) == MPI_SUCCESS && ranks == 1)
         return 1;
-    return user_says_all() || (!space_lacks_ranks() && is_within_world(comm));
+    return user_says_all() || (!job_has_ranks_without_layer() && is_within_world(comm));
 }
 
-struct agreement *agreement_of(MPI_Comm comm, int *error)
+struct agreement *agreement_get(MPI_Comm comm, int *error)
 {
     *error = MPI_SUCCESS;
     struct agreement *found = comm == MPI_COMM_NULL ? NULL : find_agreement(comm, error);
@@ -284,7 +292,8 @@ struct agreement *agreement_of(MPI_Comm comm, int *error)
     return found ? found : begin_agreement(comm, error);
 }
 
-int agreement_gather(struct agreement *agreement, const void *mine, size_t size, const void **all)
+int agreement_allgather(struct agreement *agreement, const void *mine, size_t size,
+                        const void **all)
 {
     struct group *group = agreement->group;
     struct agreement_table *table = agreement->table;
@@ -294,7 +303,7 @@ int agreement_gather(struct agreement *agreement, const void *mine, size_t size,
             memcpy(agreement->records, mine, size);
             return MPI_SUCCESS;
         }
-        return real()->Allgather(mine, (int)size, MPI_BYTE, agreement->records, (int)size, MPI_BYTE,
+        return pmpi()->Allgather(mine, (int)size, MPI_BYTE, agreement->records, (int)size, MPI_BYTE,
                                  agreement->comm);
     }
     unsigned char *records =
@@ -303,4 +312,112 @@ int agreement_gather(struct agreement *agreement, const void *mine, size_t size,
     memcpy(records + (size_t)group->rank * size, mine, size);
     *all = records;
     return barrier_await(&table->barrier, barrier_arrive(&table->barrier, group->ranks), &wait);
+}
+
+/* ---- Agreement that survives the death of a rank ---- */
+
+/* agreement of the ranks of a window, or of some of them, in which a dead
+ * rank cannot seem to have taken part, and for which no rank waits for ever.
+ *
+ * MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then completes an allreduce
+ * with success and with whatever was in memory, and a commit would seem complete. So every word
+ * carries its rank and the number of the call, which no earlier word had, and all words are
+ * checked. And MPI's blocking calls wait for a rank that has left by _exit, so that each wait here
+ * is a loop that looks whether all ranks are alive.
+ *
+ * Begin and end are separate calls because ranks may free their windows in different orders. */
+
+struct agreement_word {
+    uint64_t call; /* from 1 on */
+    int64_t rank, value;
+};
+
+enum {
+    SENT_MAX = 256 /* bytes of bcast_root0, behind the words */
+};
+
+int agreement_comm_init(struct agreement_comm *ranks, const struct group *group, int rank,
+                        int count)
+{
+    *ranks = (struct agreement_comm){
+        .comm = MPI_COMM_NULL,
+        .group = group,
+        .rank = rank,
+        .count = count,
+        .words = calloc(1, ((size_t)count + 1) * sizeof(struct agreement_word) + SENT_MAX),
+        .pending = MPI_REQUEST_NULL,
+    };
+    return ranks->words ? 0 : -ENOMEM;
+}
+
+void agreement_comm_free(struct agreement_comm *ranks)
+{
+    if (ranks->group && ranks->comm != MPI_COMM_NULL)
+        pmpi()->Comm_free(&ranks->comm);
+    free(ranks->words);
+    ranks->words = NULL;
+}
+
+int allreduce_min_begin(struct agreement_comm *ranks, int64_t mine)
+{
+    struct agreement_word *words = ranks->words, *own = words + ranks->count;
+    if (!words)
+        return -EIO;
+    memset(words, 0, (size_t)ranks->count * sizeof(*words));
+    *own = (struct agreement_word){own->call + 1, ranks->rank, mine};
+    return pmpi()->Iallgather(own, sizeof(*own), MPI_BYTE, words, sizeof(*words), MPI_BYTE,
+                              ranks->comm, &ranks->pending) == MPI_SUCCESS
+               ? 0
+               : -EIO;
+}
+
+/* 0 or -EIO; then MPI may still write into the words: they stay. */
+static int await_all(struct agreement_comm *ranks)
+{
+    struct wait wait = WAIT_INIT(ranks->group);
+    int is_done = 0, result = MPI_SUCCESS;
+    wait.is_for_io = 1;
+    do
+        result = pmpi()->Test(&ranks->pending, &is_done, MPI_STATUS_IGNORE);
+    while (result == MPI_SUCCESS && !is_done && (result = wait_round(&wait)) == MPI_SUCCESS);
+    if (result == MPI_SUCCESS)
+        return 0;
+    ranks->words = NULL;
+    return -EIO;
+}
+
+int allreduce_min_end(struct agreement_comm *ranks, int64_t *least)
+{
+    const struct agreement_word *words = ranks->words, *own = words + ranks->count;
+    if (await_all(ranks) < 0)
+        return -EIO;
+    *least = own->value;
+    for (int i = 0; i < ranks->count; i++) {
+        if (words[i].call != own->call || words[i].rank != i)
+            return -EIO;
+        *least = words[i].value < *least ? words[i].value : *least;
+    }
+    return 0;
+}
+
+int bcast_root0(struct agreement_comm *ranks, void *data, size_t size)
+{
+    struct agreement_word *words = ranks->words;
+    if (!words || size > SENT_MAX)
+        return -EIO;
+    /* Not the caller's memory, into which MPI might still write when this rank has given up. */
+    void *sent = words + ranks->count + 1;
+    memcpy(sent, data, size);
+    if (pmpi()->Ibcast(sent, (int)size, MPI_BYTE, 0, ranks->comm, &ranks->pending) != MPI_SUCCESS)
+        return -EIO;
+    if (await_all(ranks) < 0)
+        return -EIO;
+    memcpy(data, sent, size);
+    return 0;
+}
+
+int allreduce_min(struct agreement_comm *ranks, int64_t mine, int64_t *least)
+{
+    int result = allreduce_min_begin(ranks, mine);
+    return result == 0 ? allreduce_min_end(ranks, least) : result;
 }

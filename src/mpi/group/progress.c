@@ -1,5 +1,5 @@
-/* src/mpi/group/progress.c: see progress.h. */
-#include "mpi/group/progress.h"
+/* src/mpi/group/progress.c: lets MPI make progress while the layer waits. */
+#include "mpi/group/group.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 #include "arch/entry.h"
 
-/* Orders progress_hold, _release and _end. Never held across a call of MPI. */
+/* Orders progress_enable, _release and _end. Never held across a call of MPI. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static int ended;
@@ -51,8 +51,8 @@ static int retire(MPI_Request *request)
 static int query(void *extra, MPI_Status *status)
 {
     (void)extra;
-    real()->Status_set_cancelled(status, 0);
-    return real()->Status_set_elements(status, MPI_BYTE, 0);
+    pmpi()->Status_set_cancelled(status, 0);
+    return pmpi()->Status_set_elements(status, MPI_BYTE, 0);
 }
 
 static int free_nothing(void *extra)
@@ -67,18 +67,18 @@ static int cancel_nothing(void *extra, int complete)
     return MPI_SUCCESS;
 }
 
-int progress_request(MPI_Request *request)
+int progress_grequest_start(MPI_Request *request)
 {
-    return real()->Grequest_start(query, free_nothing, cancel_nothing, NULL, request);
+    return pmpi()->Grequest_start(query, free_nothing, cancel_nothing, NULL, request);
 }
 
 static void finish(MPI_Request request)
 {
-    real()->Grequest_complete(request);
-    real()->Wait(&request, MPI_STATUS_IGNORE);
+    pmpi()->Grequest_complete(request);
+    pmpi()->Wait(&request, MPI_STATUS_IGNORE);
 }
 
-int progress_hold(void)
+int progress_enable(void)
 {
     MPI_Request made;
     pthread_mutex_lock(&mutex);
@@ -89,7 +89,7 @@ int progress_hold(void)
     pthread_mutex_unlock(&mutex);
     if (!is_needed)
         return MPI_SUCCESS;
-    int result = progress_request(&made);
+    int result = progress_grequest_start(&made);
     if (result != MPI_SUCCESS)
         return result;
     lock();
@@ -103,7 +103,7 @@ int progress_hold(void)
     return MPI_SUCCESS;
 }
 
-void progress_release(void)
+void progress_disable(void)
 {
     MPI_Request last;
     pthread_mutex_lock(&mutex);
@@ -113,7 +113,7 @@ void progress_release(void)
         finish(last);
 }
 
-void progress_end(void)
+void progress_finalize(void)
 {
     MPI_Request last;
     pthread_mutex_lock(&mutex);
@@ -129,10 +129,10 @@ static int step(void)
 {
     int flag;
     MPI_Request request = never;
-    return real()->Test(&request, &flag, MPI_STATUS_IGNORE);
+    return pmpi()->Test(&request, &flag, MPI_STATUS_IGNORE);
 }
 
-int progress_make(void)
+int progress_step(void)
 {
     if (!try_lock())
         return MPI_SUCCESS;
@@ -174,7 +174,7 @@ static int step_until_idle(void)
     return MPI_SUCCESS;
 }
 
-int progress_poll(void)
+int progress_until_idle(void)
 {
     int result = MPI_SUCCESS;
     lock();

@@ -1,5 +1,5 @@
-/* src/mpi/group/wait.c: see wait.h. */
-#include "mpi/group/wait.h"
+/* src/mpi/group/wait.c: waits for other ranks in shared memory. */
+#include "mpi/group/group.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -8,8 +8,7 @@
 #include "arch/entry.h"
 #include "base/futex.h"
 #include "base/process.h"
-#include "mpi/group/progress.h"
-#include "mpi/real/message.h"
+#include "mpi/pmpi/message.h"
 #include "onespace.h"
 
 enum {
@@ -70,7 +69,7 @@ static int check_sometimes(struct wait *wait)
     return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
 }
 
-uint32_t wait_spins(int is_oversubscribed)
+uint32_t wait_spin_limit(int is_oversubscribed)
 {
     return is_oversubscribed ? SPINS_FEW : SPINS_MANY;
 }
@@ -92,9 +91,38 @@ int wait_round(struct wait *wait)
     }
     /* Another rank may be sending to this one, and arrive only after that. */
     int is_due = round < spins || (round - spins) % PROGRESS_YIELDS == PROGRESS_YIELDS - 1;
-    int result = is_due ? progress_make() : MPI_SUCCESS;
+    int result = is_due ? progress_step() : MPI_SUCCESS;
     if (result != MPI_SUCCESS || round < spins)
         return result;
     yield_cpu(wait);
     return check_sometimes(wait);
+}
+
+/* ---- Barrier ---- */
+
+uint32_t barrier_arrive(struct barrier *barrier, int ranks)
+{
+    /* Relaxed: the generation cannot end before this rank has arrived. */
+    uint32_t generation = atomic_load_explicit(&barrier->generation, memory_order_relaxed);
+    /* Acquire-release: the last rank sees the writes of all and publishes them with the generation.
+     */
+    if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1 ==
+        (uint32_t)ranks) {
+        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&barrier->generation, generation + 1, memory_order_release);
+    }
+    return generation;
+}
+
+int barrier_await(struct barrier *barrier, uint32_t ticket, struct wait *wait)
+{
+    int result = MPI_SUCCESS;
+    while (result == MPI_SUCCESS &&
+           atomic_load_explicit(&barrier->generation, memory_order_acquire) == ticket)
+        result = wait_round(wait);
+    if (result != MPI_SUCCESS)
+        atomic_store_explicit(&barrier->is_broken, 1, memory_order_relaxed);
+    else if (atomic_load_explicit(&barrier->is_broken, memory_order_relaxed))
+        result = MPI_ERR_OTHER;
+    return result;
 }

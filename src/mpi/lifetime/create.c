@@ -1,4 +1,65 @@
-/* src/mpi/lifetime/create.c: creates windows.
+/* src/mpi/lifetime/create.c: creates windows. */
+#include "mpi/lifetime/lifetime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/pmpi/message.h"
+#include "mpi/rma/rma.h"
+#include "mpi/storage/storage_window.h"
+
+static const struct window_provider *const providers[] = {
+    &provider_storage, /* for those who ask for it, wherever the ranks are */
+    &provider_space,   /* last: it accepts every window of ranks that share an address space */
+    NULL,
+};
+
+/* ---- The handle ---- */
+
+/* A communicator of this rank alone: programs that use sessions have no MPI_COMM_SELF. */
+static int find_self(struct window *window, const struct window_request *request)
+{
+    int has_world = 0;
+    int result = pmpi()->Initialized(&has_world);
+    if (result != MPI_SUCCESS || has_world)
+        return result;
+    MPI_Group self;
+    result = pmpi()->Group_incl(window->mpi_group, 1, &window->group->rank, &self);
+    if (result != MPI_SUCCESS)
+        return result;
+    result = pmpi()->Comm_create_group(request->comm, self, 0, &window->self);
+    window->owns_self = result == MPI_SUCCESS;
+    pmpi()->Group_free(&self);
+    return result;
+}
+
+/* Whatever costs least: Intel MPI takes 30 us for a shared window of one rank, a tenth of that for
+ * a dynamic one; Open MPI 4 refuses a dynamic one of one rank. */
+int handle_create_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle)
+{
+#ifdef OPEN_MPI
+    void *nothing;
+    return pmpi()->Win_allocate_shared(0, 1, info, self, &nothing, handle);
+#else
+    return pmpi()->Win_create_dynamic(info, self, handle);
+#endif
+}
+
+int find_own_group(struct window *window, const struct window_request *request)
+{
+    int result = pmpi()->Comm_group(request->comm, &window->mpi_group);
+    return result == MPI_SUCCESS ? find_self(window, request) : result;
+}
+
+int handle_create(struct window *window, const struct window_request *request)
+{
+    int result = handle_create_empty(request->info, window->self, &window->handle);
+    return result == MPI_SUCCESS ? window_add(window) : result;
+}
+
+/* ---- Creation ---- */
+
+/* creates windows.
  *
  * Ranks agree wherever one of them may fail, so that the call fails on all or on none:
  *
@@ -6,21 +67,6 @@
  *   memory    the provider's allocate               (its own gathers)
  *   handle    in one address space: made alone      gather
  *             else: agree, then MPI_Win_create      gather */
-#include "mpi/lifetime/create.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "mpi/group/hold.h"
-#include "mpi/group/progress.h"
-#include "mpi/group/shared.h"
-#include "mpi/group/space.h"
-#include "mpi/lifetime/finalize.h"
-#include "mpi/lifetime/free.h"
-#include "mpi/lifetime/handle.h"
-#include "mpi/lifetime/providers.h"
-#include "mpi/real/message.h"
-#include "mpi/rma/direct.h"
 
 static int32_t choose_provider(const struct window_request *request, uint64_t *memory,
                                int32_t *error)
@@ -41,13 +87,13 @@ static struct window *new_window(const struct window_request *request)
     struct group *group = request->agreement->group;
     if (!window)
         return NULL;
-    (void)progress_hold(); /* without it waiting works, but MPI makes no progress meanwhile */
+    (void)progress_enable(); /* without it waiting works, but MPI makes no progress meanwhile */
     window->handle = MPI_WIN_NULL;
     window->mpi_group = MPI_GROUP_NULL;
     window->self = MPI_COMM_SELF;
     window->handler = MPI_ERRHANDLER_NULL;
     /* Relaxed: the agreement's own reference keeps it above 0. */
-    group_hold(group);
+    group_ref(group);
     window->group = group;
     window->size = request->size;
     window->size_attribute = (MPI_Aint)request->size;
@@ -88,7 +134,7 @@ static struct window_proposal make_proposal(const struct window_request *request
     proposal.unfit = check(request, window);
     /* In one space every rank has a provider, so rank 0 does this whoever serves the window. */
     if (group->is_one_space && group->rank == 0 && proposal.provider >= 0 &&
-        proposal.unfit == MPI_SUCCESS && !(proposal.direct = direct_new(group->ranks)))
+        proposal.unfit == MPI_SUCCESS && !(proposal.rma_shared = rma_shared_alloc(group->ranks)))
         proposal.error = MPI_ERR_NO_MEM;
     return proposal;
 }
@@ -127,7 +173,7 @@ static int agree(struct agreement *agreement, int error)
 {
     int32_t mine = error;
     const void *all;
-    int result = agreement_gather(agreement, &mine, sizeof(mine), &all);
+    int result = agreement_allgather(agreement, &mine, sizeof(mine), &all);
     for (int i = 0; result == MPI_SUCCESS && i < agreement->group->ranks; i++)
         result = ((const int32_t *)all)[i];
     return result;
@@ -136,14 +182,14 @@ static int agree(struct agreement *agreement, int error)
 static int make_handle(struct window *window, const struct window_request *request, int memory)
 {
     int result = memory;
-    if ((window->direct || window->intra_node) && result == MPI_SUCCESS)
-        result = handle_find_own(window, request);
-    if (window->direct && result == MPI_SUCCESS)
-        result = handle_make(window, request);
+    if ((window->rma_shared || window->intra_node) && result == MPI_SUCCESS)
+        result = find_own_group(window, request);
+    if (window->rma_shared && result == MPI_SUCCESS)
+        result = handle_create(window, request);
     result = agree(request->agreement, result);
-    if (window->direct || result != MPI_SUCCESS)
+    if (window->rma_shared || result != MPI_SUCCESS)
         return result;
-    result = real()->Win_create(window->base, (MPI_Aint)window->size, window->disp_unit,
+    result = pmpi()->Win_create(window->base, (MPI_Aint)window->size, window->disp_unit,
                                 request->info, request->comm, &window->handle);
     return result == MPI_SUCCESS ? window_add(window) : result;
 }
@@ -153,17 +199,17 @@ static int build(struct window *window, const struct window_request *request,
                  const struct window_provider *provider)
 {
     const struct group *group = window->group;
-    window->direct = request->proposals[0].direct;
-    if (window->direct && group->rank != 0)
+    window->rma_shared = request->proposals[0].rma_shared;
+    if (window->rma_shared && group->rank != 0)
         (void)hold_acquire(group->members[0]); /* nested: the agreement holds it already */
     window->provider = provider;
     int memory = window->provider->allocate(window, request);
-    if ((window->direct || window->intra_node) && memory == MPI_SUCCESS)
-        direct_join(window);
+    if ((window->rma_shared || window->intra_node) && memory == MPI_SUCCESS)
+        rma_publish_part(window);
     int result = make_handle(window, request, memory);
     if (result != MPI_SUCCESS && window->handle != MPI_WIN_NULL) {
         window_remove(window);
-        real()->Win_free(&window->handle);
+        pmpi()->Win_free(&window->handle);
     }
     if (result != MPI_SUCCESS && memory == MPI_SUCCESS)
         (void)window->provider->free(window);
@@ -176,11 +222,11 @@ static void say_ignored(const char *call, MPI_Comm comm, MPI_Info info)
     char type[MPI_MAX_INFO_VAL];
     int has_type = 0, rank = 0;
     if (info == MPI_INFO_NULL ||
-        real()->Info_get(info, (char *)"alloc_type", MPI_MAX_INFO_VAL - 1, type, &has_type) !=
+        pmpi()->Info_get(info, (char *)"alloc_type", MPI_MAX_INFO_VAL - 1, type, &has_type) !=
             MPI_SUCCESS ||
         !has_type || strcmp(type, "storage") != 0)
         return;
-    real()->Comm_rank(comm, &rank);
+    pmpi()->Comm_rank(comm, &rank);
     layer_message(rank,
                   "%s: alloc_type=storage is ignored, the window is in memory: some ranks of the "
                   "communicator are processes, of another job, or have --mpi-layer off; run all "
@@ -191,17 +237,17 @@ static void say_ignored(const char *call, MPI_Comm comm, MPI_Info info)
 /* Ranks without the layer would not take part in what the others agree on. */
 static struct agreement *find_agreement(const char *call, MPI_Comm comm, MPI_Info info, int *result)
 {
-    if (space_layer_is_off())
+    if (task_mpi_layer_is_off())
         return NULL;
     if (!agreement_is_possible(comm)) {
         say_ignored(call, comm, info);
         return NULL;
     }
-    finalize_watch();
-    return agreement_of(comm, result);
+    finalize_hook_install();
+    return agreement_get(comm, result);
 }
 
-int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+int window_create(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                   int is_shared, void *base, MPI_Win *handle, int *is_ours)
 {
     int result = MPI_SUCCESS;
@@ -213,7 +259,7 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     struct window *window = new_window(&request);
     struct window_proposal proposal = make_proposal(&request, window);
     const void *all;
-    result = agreement_gather(agreement, &proposal, sizeof(proposal), &all);
+    result = agreement_allgather(agreement, &proposal, sizeof(proposal), &all);
     request.proposals = all;
     int32_t provider = -1;
     if (result == MPI_SUCCESS) {
@@ -223,15 +269,15 @@ int create_window(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     *is_ours = result != MPI_SUCCESS || provider >= 0;
     if (result == MPI_SUCCESS && *is_ours)
         result = build(window, &request, providers[provider]);
-    else if (proposal.direct)
-        shared_free(proposal.direct);
+    else if (proposal.rma_shared)
+        shared_block_free(proposal.rma_shared);
     if (result == MPI_SUCCESS && *is_ours) {
         *(void **)base = window->base;
         *handle = window->handle;
-        return window->direct ? direct_poll(window) : result;
+        return window->rma_shared ? window_progress(window) : result;
     }
     window_discard(window);
     if (result != MPI_SUCCESS)
-        real()->Comm_call_errhandler(comm, result);
+        pmpi()->Comm_call_errhandler(comm, result);
     return result;
 }

@@ -1,40 +1,38 @@
-/* src/mpi/lifetime/free.c: see free.h. */
-#include "mpi/lifetime/free.h"
+/* src/mpi/lifetime/free.c: frees windows, by MPI_Win_free or MPI_Finalize. */
+#include "mpi/lifetime/lifetime.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mpi/group/hold.h"
-#include "mpi/group/progress.h"
-#include "mpi/group/shared.h"
-#include "mpi/lifetime/handle.h"
-#include "mpi/rma/intra_node.h"
+#include "mpi/rma/rma.h"
+#include "mpi/storage/storage_window.h"
 
 void window_discard(struct window *window)
 {
     if (!window)
         return;
     if (window->mpi_group != MPI_GROUP_NULL)
-        real()->Group_free(&window->mpi_group);
+        pmpi()->Group_free(&window->mpi_group);
     if (window->owns_self)
-        real()->Comm_free(&window->self);
-    if (window->direct_mapped)
-        munmap(window->direct, window->direct_mapped);
-    else if (window->direct && window->group->rank == 0)
-        shared_retire(window->direct);
-    else if (window->direct) {
-        shared_leave(window->direct);
+        pmpi()->Comm_free(&window->self);
+    if (window->rma_shared_mapped)
+        munmap(window->rma_shared, window->rma_shared_mapped);
+    else if (window->rma_shared && window->group->rank == 0)
+        shared_block_retire(window->rma_shared);
+    else if (window->rma_shared) {
+        shared_block_leave(window->rma_shared);
         hold_release(window->group->members[0]);
     }
     intra_node_free(window->intra_node);
-    progress_release();
-    group_release(window->group);
+    progress_disable();
+    group_unref(window->group);
     free(window->access.ranks);
     free(window->exposure.ranks);
     free(window->bases);
-    free(window->use);
+    free(window->usage);
     free(window->locked);
     free(window->starts);
     free((void *)window->started);
@@ -58,9 +56,9 @@ static void drop_all_registrations(const struct window *window)
 {
     enum { GAP = 4096 };
     const char *base = NULL, *end = NULL;
-    for (int i = 0; (window->direct || window->intra_node) && i < window->group->ranks; i++) {
-        const char *part = group_in_space(window->group, i) ? direct_base(window, i) : NULL;
-        size_t size = part ? direct_part(window, i)->size : 0;
+    for (int i = 0; (window->rma_shared || window->intra_node) && i < window->group->ranks; i++) {
+        const char *part = group_in_space(window->group, i) ? rma_part_base(window, i) : NULL;
+        size_t size = part ? rma_part_of(window, i)->size : 0;
         if (!size)
             continue;
         if (base && part >= end && part - end < GAP) {
@@ -78,28 +76,28 @@ static void drop_all_registrations(const struct window *window)
 void window_leave(struct window *window)
 {
     drop_all_registrations(window);
-    if (window->direct)
-        window->ticket = barrier_arrive(&window->direct->barrier, window->group->ranks);
+    if (window->rma_shared)
+        window->ticket = barrier_arrive(&window->rma_shared->barrier, window->group->ranks);
 }
 
 int window_await_others(struct window *window)
 {
-    struct wait wait = direct_wait(window);
+    struct wait wait = window_wait(window);
     wait.is_for_io =
         window->provider->close != NULL; /* a provider with close may flush to a device */
-    if (!window->direct)
+    if (!window->rma_shared)
         return MPI_SUCCESS;
-    int result = barrier_await(&window->direct->barrier, window->ticket, &wait);
-    return result == MPI_SUCCESS ? direct_poll(window) : result;
+    int result = barrier_await(&window->rma_shared->barrier, window->ticket, &wait);
+    return result == MPI_SUCCESS ? window_progress(window) : result;
 }
 
 void window_close(struct window *window)
 {
     MPI_Win handle = window->handle;
-    window->closed = real()->Win_get_errhandler(handle, &window->handler);
+    window->closed = pmpi()->Win_get_errhandler(handle, &window->handler);
     if (window->closed == MPI_SUCCESS)
         window->closed =
-            real()->Win_free(&handle); /* for MPI's own windows this waits for the others */
+            pmpi()->Win_free(&handle); /* for MPI's own windows this waits for the others */
     if (window->provider->close)
         window->provider->close(window);
 }
@@ -108,11 +106,11 @@ void window_close(struct window *window)
 static void call_handler(const struct window *window, int error)
 {
     MPI_Win handle;
-    if (handle_make_empty(MPI_INFO_NULL, window->self, &handle) != MPI_SUCCESS)
+    if (handle_create_empty(MPI_INFO_NULL, window->self, &handle) != MPI_SUCCESS)
         return;
-    if (real()->Win_set_errhandler(handle, window->handler) == MPI_SUCCESS)
-        real()->Win_call_errhandler(handle, error);
-    real()->Win_free(&handle);
+    if (pmpi()->Win_set_errhandler(handle, window->handler) == MPI_SUCCESS)
+        pmpi()->Win_call_errhandler(handle, error);
+    pmpi()->Win_free(&handle);
 }
 
 int window_destroy(struct window *window)
@@ -123,8 +121,62 @@ int window_destroy(struct window *window)
     if (window->handler != MPI_ERRHANDLER_NULL) {
         if (result != MPI_SUCCESS)
             call_handler(window, result);
-        real()->Errhandler_free(&window->handler);
+        pmpi()->Errhandler_free(&window->handler);
     }
     window_discard(window);
     return result;
+}
+
+/* ---- MPI_Finalize ---- */
+
+/* MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, in every language, while all of
+ * MPI still works. Programs that use sessions have no such moment: they have to free their windows.
+ */
+
+static int leave(struct window *window)
+{
+    window_leave(window);
+    return MPI_SUCCESS;
+}
+
+static int close_left(struct window *window)
+{
+    window_close(window);
+    return MPI_SUCCESS;
+}
+
+static int destroy(struct window *window)
+{
+    window_remove(window);
+    return window_destroy(window);
+}
+
+/* As MPI_Win_free, but each step for all windows: ranks with several threads may have created them
+ * in different orders. */
+static int free_left(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    int result = windows_each(leave);
+    if (result == MPI_SUCCESS)
+        result = windows_each(window_await_others);
+    if (result == MPI_SUCCESS)
+        result = windows_each(close_left);
+    if (result == MPI_SUCCESS)
+        result = windows_each(destroy);
+    int freed = storage_memory_end();
+    progress_finalize();
+    pmpi_self_comm_free();
+    return result == MPI_SUCCESS ? freed : result;
+}
+
+void finalize_hook_install(void)
+{
+    static atomic_flag watched = ATOMIC_FLAG_INIT; /* relaxed would do: it guards no other data */
+    int keyval, has_world = 0;
+    if (atomic_flag_test_and_set(&watched) || pmpi()->Initialized(&has_world) != MPI_SUCCESS)
+        return;
+    if (!has_world)
+        atomic_flag_clear(&watched); /* MPI_Init may come later */
+    else if (pmpi()->Comm_create_keyval(pmpi_no_copy, free_left, &keyval, NULL) == MPI_SUCCESS)
+        pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
 }

@@ -8,7 +8,7 @@
 #define ONESPACE_MPI_NAMES_FUNCTIONS_H
 
 /* Functions that create windows: the first call of any of them loads the layer. */
-#define MPI_MAKERS(X)                                                                              \
+#define MPI_LOADING(X)                                                                             \
     X(Alloc_mem)                                                                                   \
     X(Win_allocate)                                                                                \
     X(Win_allocate_shared)
@@ -36,10 +36,10 @@
 
 /* The environment variable with the names, in any case and separated by commas, of those that are
  * left to the library all the same. */
-#define MPI_COLLECTIVES_LEFT "ONESPACE_COLLECTIVES_OFF"
+#define COLLECTIVES_OFF_ENV "ONESPACE_COLLECTIVES_OFF"
 
 /* Functions that use windows, or free what the layer keeps. */
-#define MPI_USERS(X)                                                                               \
+#define MPI_FORWARDED(X)                                                                           \
     X(Free_mem)                                                                                    \
     X(Type_free)                                                                                   \
     X(Win_attach)                                                                                  \
@@ -76,7 +76,7 @@
     X(Rget_accumulate)
 
 /* MPI-4's large counts; MPICH has them, Open MPI up to 5.0 does not (large.h). */
-#define MPI_MAKERS_LARGE(X)                                                                        \
+#define MPI_LOADING_LARGE(X)                                                                       \
     X(Win_allocate_c)                                                                              \
     X(Win_allocate_shared_c)
 #define MPI_COLLECTIVES_LARGE(X)                                                                   \
@@ -96,7 +96,7 @@
     X(Scan_c)                                                                                      \
     X(Scatter_c)                                                                                   \
     X(Scatterv_c)
-#define MPI_USERS_LARGE(X)                                                                         \
+#define MPI_FORWARDED_LARGE(X)                                                                     \
     X(Win_shared_query_c)                                                                          \
     X(Put_c)                                                                                       \
     X(Get_c)                                                                                       \
@@ -109,7 +109,7 @@
 
 /* The layer's own functions (onespace/window.h). The agent's jumps make them visible to dlsym and
  * to weak references; a program that calls one has a window, so the layer is loaded. */
-#define MPI_OWN(X)                                                                                 \
+#define MPI_ONESPACE(X)                                                                            \
     X(onespace_window_sync_all)                                                                    \
     X(onespace_window_sync_range)                                                                  \
     X(onespace_window_sync_start)                                                                  \
@@ -127,7 +127,7 @@
     X(pmpi_win_get_attr_)
 
 /* Open MPI's own, which it calls before it looks for components: built without support for
- * components in files, it gets onespace's then (src/smsc/join.c). No program calls it. */
+ * components in files, it gets onespace's then (src/smsc/component.c). No program calls it. */
 #define MPI_INTERNAL(X) X(mca_base_component_repository_init)
 
 /* The MPI libraries that a program may have loaded, by soname, and the layer's library for each. */

@@ -1,16 +1,154 @@
-/* src/mpi/rma/accumulate.c: the accumulating functions.
+/* src/mpi/rma/accumulate.c: the accumulating functions. */
+#include "mpi/rma/rma.h"
+
+#include <string.h>
+
+#include "onespace/sync/copy.h"
+
+/* ---- Exclusion of updates ---- */
+
+/* exclusion of updates of elements: one rank at a time for each cache line. */
+
+#define ALL_STRIPES ((1u << STRIPE_COUNT) - 1)
+
+/* One bit for each stripe that the bytes touch; all bits when they touch many. */
+uint32_t stripes_of(const char *address, size_t size);
+/* `lines` and those of more bytes. */
+uint32_t stripes_add(uint32_t lines, const char *address, size_t size);
+/* Waits for owners of any of the lines. An error when a rank has died: no line is owned then. */
+int stripes_acquire(struct window *window, int rank, uint32_t lines);
+void stripes_release(struct window *window, int rank, uint32_t lines);
+
+/* The cache lines that are a multiple of STRIPE_COUNT lines apart form a stripe, whose word says
+ * who updates them. An update of few stripes acquires their words in ascending order. An update of
+ * many acquires the one word for all, then waits until it has seen each stripe free. A rank that
+ * has acquired stripes checks the word for all and backs off if it is owned. Each side writes
+ * before it reads, sequentially consistent, so at least one sees the other (Dekker).
+ * tests/models/updates.pml checks it. */
+
+enum { MANY = 8 }; /* stripes: acquiring more words than these costs more than reading all */
+
+/* Parts that overlap in a file share the words of rank 0: there a byte has the same offset in its
+ * page in all mappings of all processes. */
+static struct rma_part *words_of(struct window *window, int rank)
+{
+    return &window->rma_shared->rank[window->overlaps ? 0 : rank];
+}
+
+uint32_t stripes_of(const char *address, size_t size)
+{
+    uintptr_t first = (uintptr_t)address / CACHE_LINE_BYTES;
+    uintptr_t last = ((uintptr_t)address + (size ? size - 1 : 0)) / CACHE_LINE_BYTES;
+    uint32_t lines = 0;
+    if (last - first >= MANY)
+        return ALL_STRIPES;
+    for (uintptr_t line = first; line <= last; line++)
+        lines |= 1u << (line % STRIPE_COUNT);
+    return lines;
+}
+
+uint32_t stripes_add(uint32_t lines, const char *address, size_t size)
+{
+    lines |= stripes_of(address, size);
+    return __builtin_popcount(lines) > MANY ? ALL_STRIPES : lines;
+}
+
+/* Acquire: pairs with release() of the previous owner. */
+static int acquire(struct window *window, struct update_lock *updating)
+{
+    struct wait wait = window_wait(window);
+    for (;;) {
+        uint32_t nobody = 0, self = (uint32_t)window->group->rank + 1;
+        if (atomic_load_explicit(&updating->by, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&updating->by, &nobody, self,
+                                                    memory_order_seq_cst, memory_order_relaxed))
+            return MPI_SUCCESS;
+        int result = wait_round(&wait);
+        if (result != MPI_SUCCESS)
+            return result;
+    }
+}
+
+static void release(struct update_lock *updating)
+{
+    atomic_store_explicit(&updating->by, 0, memory_order_release);
+}
+
+static int is_free(struct update_lock *updating)
+{
+    return atomic_load_explicit(&updating->by, memory_order_seq_cst) == 0;
+}
+
+static int await_free(struct window *window, struct update_lock *updating)
+{
+    struct wait wait = window_wait(window);
+    int result = MPI_SUCCESS;
+    while (result == MPI_SUCCESS && !is_free(updating))
+        result = wait_round(&wait);
+    return result;
+}
+
+static int acquire_all(struct window *window, struct rma_part *words)
+{
+    int result = acquire(window, &words->all);
+    if (result != MPI_SUCCESS)
+        return result;
+    for (int i = 0; i < STRIPE_COUNT && result == MPI_SUCCESS; i++)
+        result = await_free(window, &words->stripes[i]);
+    if (result != MPI_SUCCESS)
+        release(&words->all);
+    return result;
+}
+
+static void release_few(struct rma_part *words, uint32_t lines)
+{
+    for (; lines; lines &= lines - 1)
+        release(&words->stripes[__builtin_ctz(lines)]);
+}
+
+static int acquire_few(struct window *window, struct rma_part *words, uint32_t lines)
+{
+    for (uint32_t left = lines; left; left &= left - 1) {
+        int result = acquire(window, &words->stripes[__builtin_ctz(left)]);
+        if (result != MPI_SUCCESS) {
+            release_few(words, lines & ((left & -left) - 1));
+            return result;
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+int stripes_acquire(struct window *window, int rank, uint32_t lines)
+{
+    struct rma_part *words = words_of(window, rank);
+    if (lines == ALL_STRIPES)
+        return acquire_all(window, words);
+    for (;;) {
+        int result = acquire_few(window, words, lines);
+        if (result != MPI_SUCCESS || is_free(&words->all))
+            return result;
+        release_few(words, lines);
+        if ((result = await_free(window, &words->all)) != MPI_SUCCESS)
+            return result;
+    }
+}
+
+void stripes_release(struct window *window, int rank, uint32_t lines)
+{
+    struct rma_part *words = words_of(window, rank);
+    if (lines == ALL_STRIPES)
+        release(&words->all);
+    else
+        release_few(words, lines);
+}
+
+/* ---- Accumulating ---- */
+
+/* the accumulating functions.
  *
  * All of them, on all types, update elements while they own the target's cache lines (update.c), so
  * they are atomic with respect to one another, element by element and call by call. Whatever needs
  * MPI (datatypes) is done before the lines are acquired or after they are released. */
-#include <string.h>
-
-#include "mpi/rma/count.h"
-#include "mpi/rma/device.h"
-#include "mpi/rma/update.h"
-#include "mpi/types/reduce.h"
-#include "mpi/types/walk.h"
-#include "onespace/sync/copy.h"
 
 /* ---- Contiguous elements of one predefined type on all sides ---- */
 
@@ -26,18 +164,18 @@ static void update_row(char *address, const char *origin, char *result, size_t c
         onespace_copy(address, origin, size);
 }
 
-static int accumulate_row(struct window *window, const struct transfer *origin,
-                          const struct transfer *result, int rank, const struct transfer *target,
-                          const struct basic *element, reduce_function *reduce)
+static int accumulate_row(struct window *window, const struct buf_desc *origin,
+                          const struct buf_desc *result, int rank, const struct buf_desc *target,
+                          const struct predefined_type *element, reduce_function *reduce)
 {
     size_t count = (size_t)target->count, size = count * element->extent;
-    uint32_t lines = direct_lines(target->address, size);
-    int error = direct_acquire(window, rank, lines);
+    uint32_t lines = stripes_of(target->address, size);
+    int error = stripes_acquire(window, rank, lines);
     if (error != MPI_SUCCESS)
         return error;
     update_row(target->address, origin ? origin->address : NULL, result ? result->address : NULL,
                count, size, reduce);
-    direct_release(window, rank, lines);
+    stripes_release(window, rank, lines);
     return MPI_SUCCESS;
 }
 
@@ -48,7 +186,7 @@ struct reduction {
     size_t extent; /* of an element */
 };
 
-static int reduce_blocks(void *context, const struct blocks *blocks)
+static int reduce_blocks(void *context, const struct strided_blocks *blocks)
 {
     const struct reduction *reduction = context;
     char *to = blocks->to;
@@ -63,23 +201,23 @@ static int reduce_blocks(void *context, const struct blocks *blocks)
 }
 
 /* One side; with the gaps in elements, which all sides have alike. */
-static int find_side(const struct transfer *transfer, struct side *side,
-                     const struct basic **element)
+static int find_side(const struct buf_desc *transfer, struct typed_items *side,
+                     const struct predefined_type **element)
 {
-    const struct layouts *layouts;
-    int error = layouts_find(transfer->type, &layouts);
+    const struct type_layout *layout;
+    int error = type_layout_find(transfer->type, &layout);
     if (error != MPI_SUCCESS)
         return error;
-    *element = layouts->element;
-    *side = (struct side){transfer->address, (size_t)transfer->count, &layouts->whole};
+    *element = layout->element;
+    *side = (struct typed_items){transfer->address, (size_t)transfer->count, &layout->whole};
     return MPI_SUCCESS;
 }
 
 /* The origin's or the result's side, whose elements must match the target's. */
-static int find_other(const struct transfer *transfer, struct side *side,
-                      const struct basic *element)
+static int find_other(const struct buf_desc *transfer, struct typed_items *side,
+                      const struct predefined_type *element)
 {
-    const struct basic *other = NULL;
+    const struct predefined_type *other = NULL;
     int error = find_side(transfer, side, &other);
     if (error != MPI_SUCCESS)
         return error;
@@ -87,44 +225,44 @@ static int find_other(const struct transfer *transfer, struct side *side,
                                                                                      : MPI_ERR_TYPE;
 }
 
-static size_t bytes_of(const struct side *side)
+static size_t bytes_of(const struct typed_items *side)
 {
-    return side->items * side->layout->size;
+    return side->items * side->nest->size;
 }
 
 /* Adds the stripes of the target's lines, until they are all. */
-static int add_lines(void *context, const struct blocks *blocks)
+static int add_lines(void *context, const struct strided_blocks *blocks)
 {
     uint32_t *lines = context;
     const char *to = blocks->to;
-    for (size_t i = 0; i < blocks->count && *lines != DIRECT_ALL_LINES; i++) {
-        *lines = direct_add_lines(*lines, to, blocks->size);
+    for (size_t i = 0; i < blocks->count && *lines != ALL_STRIPES; i++) {
+        *lines = stripes_add(*lines, to, blocks->size);
         to += blocks->to_stride;
     }
-    return *lines == DIRECT_ALL_LINES;
+    return *lines == ALL_STRIPES;
 }
 
 /* With the lines acquired. */
-static int update_sides(const struct side *target, const struct side *origin,
-                        const struct side *result, struct reduction *reduction)
+static int update_sides(const struct typed_items *target, const struct typed_items *origin,
+                        const struct typed_items *result, struct reduction *reduction)
 {
     int error = MPI_SUCCESS;
     if (result)
-        error = walk_copy(result, target);
+        error = items_copy(result, target);
     if (error == MPI_SUCCESS && origin && reduction->reduce)
-        error = walk(target, origin, reduce_blocks, reduction);
+        error = items_walk(target, origin, reduce_blocks, reduction);
     else if (error == MPI_SUCCESS && origin)
-        error = walk_copy(target, origin);
+        error = items_copy(target, origin);
     return error;
 }
 
 /* origin NULL: only fetch; result NULL: nothing is fetched. */
-static int accumulate_sides(struct window *window, const struct transfer *origin,
-                            const struct transfer *result, int rank,
-                            const struct transfer *transfer, const struct basic *element,
+static int accumulate_sides(struct window *window, const struct buf_desc *origin,
+                            const struct buf_desc *result, int rank,
+                            const struct buf_desc *transfer, const struct predefined_type *element,
                             reduce_function *reduce)
 {
-    struct side target, source, sink;
+    struct typed_items target, source, sink;
     struct reduction reduction = {reduce, element->extent};
     uint32_t lines = 0;
     int error = find_side(transfer, &target, &element);
@@ -137,73 +275,74 @@ static int accumulate_sides(struct window *window, const struct transfer *origin
     if ((origin && bytes_of(&source) > bytes_of(&target)) ||
         (result && bytes_of(&sink) < bytes_of(&target)))
         return MPI_ERR_TRUNCATE;
-    if ((error = walk(&target, &target, add_lines, &lines)) != MPI_SUCCESS ||
-        (error = direct_acquire(window, rank, lines)) != MPI_SUCCESS)
+    if ((error = items_walk(&target, &target, add_lines, &lines)) != MPI_SUCCESS ||
+        (error = stripes_acquire(window, rank, lines)) != MPI_SUCCESS)
         return error;
     error = update_sides(&target, origin ? &source : NULL, result ? &sink : NULL, &reduction);
-    direct_release(window, rank, lines);
+    stripes_release(window, rank, lines);
     return error;
 }
 
 /* ---- The calls ---- */
 
 /* The element type of a target; NULL: *error. */
-static const struct basic *element_of(MPI_Datatype type, int *error)
+static const struct predefined_type *element_of(MPI_Datatype type, int *error)
 {
-    const struct basic *basic = types_known(type);
-    if (basic)
-        return basic;
-    const struct layouts *layouts;
-    *error = layouts_find(type, &layouts);
+    const struct predefined_type *predefined = predefined_type_known(type);
+    if (predefined)
+        return predefined;
+    const struct type_layout *layout;
+    *error = type_layout_find(type, &layout);
     if (*error != MPI_SUCCESS)
         return NULL;
-    if (!layouts->element)
+    if (!layout->element)
         *error = MPI_ERR_TYPE; /* elements of several types, or none */
-    return layouts->element;
+    return layout->element;
 }
 
-static int is_row(const struct transfer *side, const struct transfer *target)
+static int is_row(const struct buf_desc *side, const struct buf_desc *target)
 {
     return !side || (side->type == target->type && side->count >= target->count);
 }
 
-static int accumulate(struct window *window, const struct transfer *origin,
-                      const struct transfer *result, int rank, const struct transfer *target,
+static int accumulate(struct window *window, const struct buf_desc *origin,
+                      const struct buf_desc *result, int rank, const struct buf_desc *target,
                       MPI_Op op)
 {
     int error = MPI_SUCCESS;
-    const struct basic *element = element_of(target->type, &error);
+    const struct predefined_type *element = element_of(target->type, &error);
     reduce_function *reduce = NULL;
     if (!element)
         return error;
-    direct_count(window, rank, DIRECT_ACCUMULATE, op == MPI_NO_OP ? result : origin);
+    rma_begin_access(window, rank, RMA_ACCUMULATE, op == MPI_NO_OP ? result : origin);
     if (result)
-        direct_note_read(window);
+        rma_note_get(window);
     if (op == MPI_NO_OP)
         origin = NULL;
-    else if (op != MPI_REPLACE && !(reduce = reduce_find(op, element)))
+    else if (op != MPI_REPLACE && !(reduce = reduce_function_find(op, element)))
         return MPI_ERR_OP;
     int is_plain =
         element->type == target->type && is_row(origin, target) && is_row(result, target);
     error = (is_plain ? accumulate_row : accumulate_sides)(window, origin, result, rank, target,
                                                            element, reduce);
-    direct_count_end(window, rank);
+    rma_end_store(window, rank);
     return error;
 }
 
 static int find_bounds(MPI_Datatype type, MPI_Count count, int64_t *lower, int64_t *upper)
 {
-    const struct basic *basic = types_known(type);
-    const struct layouts *layouts;
-    if (types_is_dense(basic))
-        return __builtin_mul_overflow((int64_t)count, (int64_t)basic->size, upper) ? MPI_ERR_COUNT
-                                                                                   : MPI_SUCCESS;
-    int error = layouts_find(type, &layouts);
-    return error == MPI_SUCCESS ? layouts_bounds(layouts, count, lower, upper) : error;
+    const struct predefined_type *predefined = predefined_type_known(type);
+    const struct type_layout *layout;
+    if (predefined_type_is_dense(predefined))
+        return __builtin_mul_overflow((int64_t)count, (int64_t)predefined->size, upper)
+                   ? MPI_ERR_COUNT
+                   : MPI_SUCCESS;
+    int error = type_layout_find(type, &layout);
+    return error == MPI_SUCCESS ? type_layout_bounds(layout, count, lower, upper) : error;
 }
 
-static int accumulate_host(struct window *window, const struct transfer *origin,
-                           const struct transfer *result, int rank, MPI_Aint displacement,
+static int accumulate_host(struct window *window, const struct buf_desc *origin,
+                           const struct buf_desc *result, int rank, MPI_Aint displacement,
                            MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     if (count < 0 || origin->count < 0)
@@ -214,38 +353,38 @@ static int accumulate_host(struct window *window, const struct transfer *origin,
     int error = find_bounds(type, count, &lower, &upper);
     if (error != MPI_SUCCESS)
         return error;
-    struct transfer target = {direct_target(window, rank, displacement, lower, upper, &error),
+    struct buf_desc target = {rma_target_address(window, rank, displacement, lower, upper, &error),
                               count, type};
     return error == MPI_SUCCESS ? accumulate(window, origin, result, rank, &target, op) : error;
 }
 
-static int accumulate_any(struct window *window, const struct transfer *origin,
-                          const struct transfer *result, int rank, MPI_Aint displacement,
+static int accumulate_any(struct window *window, const struct buf_desc *origin,
+                          const struct buf_desc *result, int rank, MPI_Aint displacement,
                           MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    struct transfer given = *origin, fetched = result ? *result : (struct transfer){0};
-    struct device_copy source = {0}, sink = {0};
+    struct buf_desc given = *origin, fetched = result ? *result : (struct buf_desc){0};
+    struct gpu_copy source = {0}, sink = {0};
     int has_origin = op != MPI_NO_OP && origin->count > 0, error = MPI_SUCCESS;
     if (rank == MPI_PROC_NULL || count < 0 || origin->count < 0 || (result && result->count < 0))
         return accumulate_host(window, origin, result, rank, displacement, count, type, op);
     if (has_origin)
-        error = device_fetch(&given, &source);
+        error = gpu_copy_in(&given, &source);
     if (error == MPI_SUCCESS && result)
-        error = device_fetch(&fetched, &sink);
+        error = gpu_copy_in(&fetched, &sink);
     if (error == MPI_SUCCESS)
         error = accumulate_host(window, &given, result ? &fetched : NULL, rank, displacement, count,
                                 type, op);
-    int returned = device_return(&sink, error == MPI_SUCCESS);
-    (void)device_return(&source, 0);
+    int returned = gpu_copy_out(&sink, error == MPI_SUCCESS);
+    (void)gpu_copy_out(&source, 0);
     return error != MPI_SUCCESS ? error : returned;
 }
 
-int direct_accumulate(struct window *window, const struct transfer *origin,
-                      const struct transfer *result, int rank, MPI_Aint displacement,
-                      MPI_Count count, MPI_Datatype type, MPI_Op op)
+int rma_accumulate(struct window *window, const struct buf_desc *origin,
+                   const struct buf_desc *result, int rank, MPI_Aint displacement, MPI_Count count,
+                   MPI_Datatype type, MPI_Op op)
 {
-    return (device_is_possible() ? accumulate_any : accumulate_host)(window, origin, result, rank,
-                                                                     displacement, count, type, op);
+    return (gpu_is_possible() ? accumulate_any : accumulate_host)(window, origin, result, rank,
+                                                                  displacement, count, type, op);
 }
 
 static inline void swap_if_equal(char *address, const void *origin, const void *compare,
@@ -262,51 +401,52 @@ static int swap_host(struct window *window, const void *origin, const void *comp
     int error = MPI_SUCCESS;
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
-    const struct basic *element = types_basic(type);
-    if (!types_is_dense(element))
+    const struct predefined_type *element = predefined_type_of(type);
+    if (!predefined_type_is_dense(element))
         return MPI_ERR_TYPE;
-    char *address = direct_target(window, rank, displacement, 0, (int64_t)element->size, &error);
+    char *address =
+        rma_target_address(window, rank, displacement, 0, (int64_t)element->size, &error);
     if (error != MPI_SUCCESS)
         return error;
-    struct transfer one = {(void *)origin, 1, type};
-    direct_count(window, rank, DIRECT_ACCUMULATE, &one);
-    direct_note_read(window);
-    uint32_t lines = direct_lines(address, element->size);
-    if ((error = direct_acquire(window, rank, lines)) != MPI_SUCCESS)
+    struct buf_desc one = {(void *)origin, 1, type};
+    rma_begin_access(window, rank, RMA_ACCUMULATE, &one);
+    rma_note_get(window);
+    uint32_t lines = stripes_of(address, element->size);
+    if ((error = stripes_acquire(window, rank, lines)) != MPI_SUCCESS)
         return error;
     if (element->size ==
         sizeof(uint64_t)) /* by far the most frequent size: one load and one store */
         swap_if_equal(address, origin, compare, result, sizeof(uint64_t));
     else
         swap_if_equal(address, origin, compare, result, element->size);
-    direct_release(window, rank, lines);
-    direct_count_end(window, rank);
+    stripes_release(window, rank, lines);
+    rma_end_store(window, rank);
     return MPI_SUCCESS;
 }
 
 static int swap_any(struct window *window, const void *origin, const void *compare, void *result,
                     MPI_Datatype type, int rank, MPI_Aint displacement)
 {
-    struct transfer all[3] = {
+    struct buf_desc all[3] = {
         {(void *)origin, 1, type}, {(void *)compare, 1, type}, {result, 1, type}};
-    struct device_copy copies[3] = {0};
+    struct gpu_copy copies[3] = {0};
     int error = MPI_SUCCESS;
     if (rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     for (int i = 0; i < 3 && error == MPI_SUCCESS; i++)
-        error = device_fetch(&all[i], &copies[i]);
+        error = gpu_copy_in(&all[i], &copies[i]);
     if (error == MPI_SUCCESS)
         error = swap_host(window, all[0].address, all[1].address, all[2].address, type, rank,
                           displacement);
-    int returned = device_return(&copies[2], error == MPI_SUCCESS);
-    (void)device_return(&copies[0], 0);
-    (void)device_return(&copies[1], 0);
+    int returned = gpu_copy_out(&copies[2], error == MPI_SUCCESS);
+    (void)gpu_copy_out(&copies[0], 0);
+    (void)gpu_copy_out(&copies[1], 0);
     return error != MPI_SUCCESS ? error : returned;
 }
 
-int direct_compare_and_swap(struct window *window, const void *origin, const void *compare,
-                            void *result, MPI_Datatype type, int rank, MPI_Aint displacement)
+int rma_compare_and_swap(struct window *window, const void *origin, const void *compare,
+                         void *result, MPI_Datatype type, int rank, MPI_Aint displacement)
 {
-    return (device_is_possible() ? swap_any : swap_host)(window, origin, compare, result, type,
-                                                         rank, displacement);
+    return (gpu_is_possible() ? swap_any : swap_host)(window, origin, compare, result, type, rank,
+                                                      displacement);
 }

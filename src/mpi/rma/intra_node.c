@@ -1,5 +1,5 @@
-/* src/mpi/rma/intra_node.c: see intra_node.h. */
-#include "mpi/rma/intra_node.h"
+/* src/mpi/rma/intra_node.c: puts and gets within a node, on a window that spans nodes. */
+#include "mpi/rma/rma.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -7,7 +7,8 @@
 /* ASKED: MPI_Win_lock has returned, but MPI may not have acquired the lock yet. */
 enum lock_state { LOCK_NONE, LOCK_ASKED, LOCK_HELD };
 
-struct intra_node *intra_node_new(const struct group *group, struct direct *shared, size_t mapped)
+struct intra_node *intra_node_new(const struct group *group, struct rma_shared *shared,
+                                  size_t mapped)
 {
     struct intra_node *node = calloc(1, sizeof(*node) + (size_t)group->ranks);
     if (!node)
@@ -36,34 +37,34 @@ static int has_part(const struct window *window, int rank)
 static int await_lock(struct window *window, int rank)
 {
     char byte;
-    if (real()->Get(&byte, 1, MPI_BYTE, rank, 0, 1, MPI_BYTE, window->handle) != MPI_SUCCESS ||
-        real()->Win_flush(rank, window->handle) != MPI_SUCCESS)
+    if (pmpi()->Get(&byte, 1, MPI_BYTE, rank, 0, 1, MPI_BYTE, window->handle) != MPI_SUCCESS ||
+        pmpi()->Win_flush(rank, window->handle) != MPI_SUCCESS)
         return 0;
     atomic_thread_fence(memory_order_seq_cst);
     atomic_store_explicit(&window->intra_node->locks[rank], LOCK_HELD, memory_order_relaxed);
     return 1;
 }
 
-int intra_node_reaches(struct window *window, int rank, enum direct_use way)
+int intra_node_can_access(struct window *window, int rank, enum rma_kind way)
 {
     struct intra_node *node = window->intra_node;
     if (!has_part(window, rank))
         return 0;
     int lock = atomic_load_explicit(&node->locks[rank], memory_order_relaxed);
     if (lock == LOCK_NONE)
-        lock = atomic_load_explicit(&node->everybody, memory_order_relaxed);
+        lock = atomic_load_explicit(&node->lock_all_state, memory_order_relaxed);
     if (lock == LOCK_HELD || (lock == LOCK_ASKED && await_lock(window, rank)) ||
         (lock == LOCK_NONE && atomic_load_explicit(&node->is_fenced, memory_order_relaxed)))
         return 1;
-    if (way != DIRECT_GET)
-        intra_node_mark(window, rank);
+    if (way != RMA_GET)
+        intra_node_mark_untracked(window, rank);
     return 0;
 }
 
-void intra_node_mark(struct window *window, int rank)
+void intra_node_mark_untracked(struct window *window, int rank)
 {
     if (has_part(window, rank))
-        direct_lend(window, rank);
+        rma_mark_untracked(window, rank);
 }
 
 /* ---- Synchronisation ---- */
@@ -90,13 +91,13 @@ void intra_node_unlock(struct intra_node *node, int rank, int ranks)
 void intra_node_lock_all(struct intra_node *node, int assertion)
 {
     atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
-    atomic_store_explicit(&node->everybody, lock_of(assertion), memory_order_relaxed);
+    atomic_store_explicit(&node->lock_all_state, lock_of(assertion), memory_order_relaxed);
 }
 
 void intra_node_unlock_all(struct intra_node *node, int ranks)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    atomic_store_explicit(&node->everybody, LOCK_NONE, memory_order_relaxed);
+    atomic_store_explicit(&node->lock_all_state, LOCK_NONE, memory_order_relaxed);
     for (int i = 0; i < ranks; i++)
         atomic_store_explicit(&node->locks[i], LOCK_NONE, memory_order_relaxed);
 }
@@ -112,8 +113,8 @@ int intra_node_fence(struct window *window, int assertion)
 {
     struct intra_node *node = window->intra_node;
     struct barrier *barrier = &node->shared->barrier;
-    struct wait wait = direct_wait(window);
-    int result = real()->Win_fence(assertion, window->handle);
+    struct wait wait = window_wait(window);
+    int result = pmpi()->Win_fence(assertion, window->handle);
     int waited = barrier_await(barrier, barrier_arrive(barrier, node->ranks), &wait);
     atomic_store_explicit(&node->is_fenced, !(assertion & MPI_MODE_NOSUCCEED),
                           memory_order_relaxed);

@@ -1,13 +1,172 @@
-/* src/mpi/storage/provider.c: windows on files and block devices ("MPI windows on storage").
+/* src/mpi/storage/provider.c: the provider of windows on files and block devices.
  *
- * Requested by the hint alloc_type=storage; docs/storage.md describes all hints. */
+ * The hint alloc_type=storage requests it; docs/storage.md describes all hints. */
+#include "mpi/storage/storage_window.h"
+
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/futex.h"
-#include "mpi/real/message.h"
-#include "mpi/rma/count.h"
-#include "mpi/storage/written.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/rma/rma.h"
+
+/* ---- Hints ---- */
+
+/* reads hints from an MPI_Info, and writes those in force into one. */
+
+struct lookup {
+    MPI_Info info;
+    char value[MPI_MAX_INFO_VAL + 1];
+};
+
+static const char *look_up(void *context, const char *key)
+{
+    struct lookup *lookup = context;
+    int found = 0;
+    if (lookup->info == MPI_INFO_NULL ||
+        pmpi()->Info_get(lookup->info, (char *)key, MPI_MAX_INFO_VAL, lookup->value, &found) !=
+            MPI_SUCCESS ||
+        !found)
+        return NULL;
+    return lookup->value;
+}
+
+int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage_error *error)
+{
+    struct lookup lookup = {.info = info};
+    return storage_hints_read(hints, look_up, &lookup, error);
+}
+
+/* ---- What is in force ---- */
+
+static int describe_file(const struct storage_window *storage, MPI_Info info)
+{
+    const struct storage_file *file = &storage->own.region.file;
+    char text[MPI_MAX_INFO_VAL];
+    int result = MPI_SUCCESS;
+    if (file->fd < 0)
+        return result;
+    snprintf(text, sizeof(text), "%04o", (unsigned)file->mode & 0777);
+    if (!file->is_device)
+        result = pmpi()->Info_set(info, "file_perm", text);
+    if (result == MPI_SUCCESS && file->striping_factor) {
+        snprintf(text, sizeof(text), "%u", file->striping_factor);
+        result = pmpi()->Info_set(info, "striping_factor", text);
+    }
+    if (result == MPI_SUCCESS && file->striping_unit) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)file->striping_unit);
+        result = pmpi()->Info_set(info, "striping_unit", text);
+    }
+    return result;
+}
+
+int storage_info_write(const struct storage_window *storage, MPI_Info info)
+{
+    const struct storage_hints *hints = &storage->hints;
+    const struct storage_layout *layout = &storage->own.layout;
+    if (!hints->is_storage)
+        return pmpi()->Info_set(info, (char *)"alloc_type", (char *)"memory");
+    char offset[32], factor[32], versions[16], style[128];
+    snprintf(offset, sizeof(offset), "%llu", (unsigned long long)layout->file_offset);
+    snprintf(factor, sizeof(factor), "%.6g",
+             storage_part_size(&storage->own)
+                 ? (double)layout->storage_length / (double)storage_part_size(&storage->own)
+                 : 1.0);
+    snprintf(versions, sizeof(versions), "%u", hints->versions);
+    storage_style_name(hints->style, style, sizeof(style));
+    const struct {
+        const char *key, *value;
+    } pairs[] = {
+        {"alloc_type", "storage"},
+        {"storage_layer", "onespace"}, /* MPI libraries may return hints that they have ignored */
+        {"storage_alloc_filename", hints->filename},
+        {"storage_alloc_offset", offset},
+        {"storage_alloc_factor", factor},
+        {"storage_alloc_order", hints->storage_first ? "storage_first" : "memory_first"},
+        {"storage_alloc_unlink", hints->unlink ? "true" : "false"},
+        {"storage_alloc_discard", hints->discard ? "true" : "false"},
+        {"storage_alloc_versions", versions},
+        {"storage_alloc_tracking", hints->is_untracked ? "false" : "true"},
+        {"access_style", style},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        int result = MPI_SUCCESS;
+        if (pairs[i].value[0]) /* access_style may be nothing */
+            result = pmpi()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
+        if (result != MPI_SUCCESS)
+            return result;
+    }
+    return describe_file(storage, info);
+}
+
+/* ---- Synchronisation in the background ---- */
+
+/* synchronisation in the background, by a thread per request. The thread
+ * calls no MPI, so MPI_THREAD_MULTIPLE is not needed. */
+
+static void *flush(void *argument)
+{
+    struct onespace_window_request *request = argument;
+    uint64_t began = futex_now_ns();
+    request->result =
+        storage_flush_own(request->storage, request->offset, request->length, &request->error);
+    storage_count(&request->storage->counts->sync_start, request->length, began, request->result);
+    atomic_store_explicit(&request->is_done, 1, memory_order_release);
+    return NULL;
+}
+
+int storage_request_start(struct storage_window *storage, MPI_Win handle, uint64_t offset,
+                          uint64_t length, struct onespace_window_request **made)
+{
+    struct onespace_window_request *request = calloc(1, sizeof(*request));
+    if (!request)
+        return -ENOMEM;
+    request->storage = storage;
+    request->handle = handle;
+    request->offset = offset;
+    request->length = length;
+    int error = pthread_create(&request->thread, NULL, flush, request);
+    if (error) {
+        free(request);
+        return -error;
+    }
+    pthread_mutex_lock(&storage->mutex);
+    request->next = storage->requests;
+    storage->requests = request;
+    pthread_mutex_unlock(&storage->mutex);
+    *made = request;
+    return 0;
+}
+
+void storage_request_end(struct onespace_window_request *request)
+{
+    struct storage_window *storage = request->storage;
+    pthread_join(request->thread, NULL);
+    pthread_mutex_lock(&storage->mutex);
+    struct onespace_window_request **at = &storage->requests;
+    while (*at != request)
+        at = &(*at)->next;
+    *at = request->next;
+    pthread_mutex_unlock(&storage->mutex);
+}
+
+void storage_requests_end(struct storage_window *storage)
+{
+    while (storage->requests) { /* no other thread uses the window any more */
+        struct onespace_window_request *request = storage->requests;
+        /* The last one is off the list. */
+        storage_request_end(request); /* NOLINT(clang-analyzer-unix.Malloc) */
+        free(request);
+    }
+}
+
+/* ---- The provider ---- */
+
+/* windows on files and block devices ("MPI windows on storage").
+ *
+ * Requested by the hint alloc_type=storage; docs/storage.md describes all hints. */
 
 int storage_class(int result)
 {
@@ -106,7 +265,7 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
 static int was_written(struct window *window, int rank)
 {
     return window->flavor == MPI_WIN_FLAVOR_SHARED ||
-           (window->use && direct_was_written(window, rank));
+           (window->usage && rma_take_dirty(window, rank));
 }
 
 /* Flushes this rank's part and those that it wrote to; goes on after a failure. */
@@ -152,7 +311,7 @@ static void close_storage(struct window *window)
         result = flush_part(&storage->own, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
-    storage->is_closing = storage_least_begin(&storage->all, -class) == 0;
+    storage->is_closing = allreduce_min_begin(&storage->all, -class) == 0;
     if (!storage->is_closing)
         storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
 }
@@ -162,7 +321,7 @@ static int free_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
     int64_t least = -storage->closed;
-    if (storage->is_closing && storage_least_end(&storage->all, &least) < 0) {
+    if (storage->is_closing && allreduce_min_end(&storage->all, &least) < 0) {
         layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
                                      "what it had stored is in its file is not known");
         least = -MPI_ERR_OTHER;
@@ -181,7 +340,7 @@ const struct window_provider provider_storage = {
     .accepts = accepts,
     .allocate = storage_build,
     .copy = storage_copy,
-    .await_stores = storage_written_await,
+    .prepare_stores = storage_written_await,
     .sync = sync_window,
     .describe = describe,
     .close = close_storage,

@@ -1,9 +1,5 @@
-/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window.
- *
- * The ranks that asked for storage have versions; those in memory have named no file that could
- * hold theirs. These take part in the agreements before and after, since they store into the
- * others' parts and learn the outcome. */
-#include "mpi/storage/versions.h"
+/* src/mpi/storage/versions.c: connects storage/versions with MPI and with the window. */
+#include "mpi/storage/storage_window.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,20 +7,19 @@
 #include <string.h>
 
 #include "base/futex.h"
-#include "mpi/real/message.h"
-#include "mpi/storage/written.h"
+#include "mpi/pmpi/message.h"
 #include "storage/versions/versions.h"
 
 /* ---- The ranks ---- */
 
 static int broadcast(void *context, void *data, size_t size)
 {
-    return storage_send(context, data, size);
+    return bcast_root0(context, data, size);
 }
 
 static int least(void *context, int64_t mine, int64_t *result)
 {
-    return storage_least(context, mine, result);
+    return allreduce_min(context, mine, result);
 }
 
 /* ---- The part ---- */
@@ -127,9 +122,9 @@ static int agree_on_number(struct storage_window *storage, struct storage_error 
 {
     int64_t mine = storage->hints.versions, lowest = 0, highest = 0;
     int has_none = !storage->hints.is_storage;
-    int result = storage_least(&storage->all, has_none ? INT64_MAX : mine, &lowest);
+    int result = allreduce_min(&storage->all, has_none ? INT64_MAX : mine, &lowest);
     if (result == 0)
-        result = storage_least(&storage->all, has_none ? INT64_MAX : -mine, &highest);
+        result = allreduce_min(&storage->all, has_none ? INT64_MAX : -mine, &highest);
     if (result != 0 || lowest == -highest)
         return result != 0 ? result : (int)lowest;
     return storage->rank != 0 ? -EINVAL
@@ -151,7 +146,7 @@ static int report(const struct storage_window *storage, const char *call, int re
 /* ---- Some ranks in memory ---- */
 
 /* Sets *ranks to those that have versions. Collective; the same outcome on all. */
-static int gather_versioned(struct storage_window *storage, struct storage_ranks **ranks,
+static int gather_versioned(struct storage_window *storage, struct agreement_comm **ranks,
                             struct storage_error *error)
 {
     int has_none = !storage->hints.is_storage, rank = 0, count = 0;
@@ -162,18 +157,18 @@ static int gather_versioned(struct storage_window *storage, struct storage_ranks
         return 0;
     *ranks = &storage->versioned;
     int split =
-        real()->Comm_split(storage->all.comm, has_none ? MPI_UNDEFINED : 0, storage->rank, &comm);
+        pmpi()->Comm_split(storage->all.comm, has_none ? MPI_UNDEFINED : 0, storage->rank, &comm);
     if (split == MPI_SUCCESS && !has_none)
-        split = real()->Comm_rank(comm, &rank);
+        split = pmpi()->Comm_rank(comm, &rank);
     if (split == MPI_SUCCESS && !has_none)
-        split = real()->Comm_size(comm, &count);
+        split = pmpi()->Comm_size(comm, &count);
     int mine = split == MPI_SUCCESS ? 0 : -EIO;
     if (comm != MPI_COMM_NULL) {
-        if (storage_ranks_begin(*ranks, storage->group, rank, count) < 0)
+        if (agreement_comm_init(*ranks, storage->group, rank, count) < 0)
             mine = storage_fail(error, -ENOMEM, "out of memory");
         (*ranks)->comm = comm; /* whose errors are returned, as those of the one it is made of */
     }
-    int result = storage_least(&storage->all, mine, &all);
+    int result = allreduce_min(&storage->all, mine, &all);
     return result == 0 ? (int)all : result;
 }
 
@@ -187,7 +182,7 @@ static int learn_newest(struct storage_window *storage, int mine)
         return mine;
     if (mine < 0 || storage->hints.is_storage)
         newest = mine < 0 ? mine : (int64_t)storage->newest;
-    int result = storage_least(&storage->all, newest, &newest);
+    int result = allreduce_min(&storage->all, newest, &newest);
     if (result < 0 || newest < 0)
         return result < 0 ? result : (int)newest;
     storage->newest = (uint64_t)newest;
@@ -200,13 +195,13 @@ int storage_versions_open(struct window *window, const char *call)
 {
     struct storage_window *storage = window->memory;
     struct storage_error error = {""};
-    struct storage_ranks *ranks;
+    struct agreement_comm *ranks;
     int64_t all = 0;
     int keep = agree_on_number(storage, &error), result = keep < 0 ? keep : 0;
     if (keep == 0)
         return MPI_SUCCESS;
     if (keep > 0 &&
-        (result = storage_least(&storage->all, check_hints(storage, &error), &all)) == 0)
+        (result = allreduce_min(&storage->all, check_hints(storage, &error), &all)) == 0)
         result = (int)all;
     if (result == 0)
         result = gather_versioned(storage, &ranks, &error);
@@ -245,11 +240,11 @@ int storage_versions_commit(struct window *window, const char *call)
     int result = 0;
     atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
     if (!window->group->is_one_space)
-        result = storage_least(&storage->all, 0, &all);
+        result = allreduce_min(&storage->all, 0, &all);
     if (result == 0)
         storage_written_tell(window);
     if (result == 0 && storage->has_memory_ranks)
-        result = storage_least(&storage->all, 0, &all);
+        result = allreduce_min(&storage->all, 0, &all);
     storage->progress.began = began;
     storage->progress.bytes = 0;
     if (result == 0 && storage->versions)

@@ -1,21 +1,18 @@
-/* src/mpi/types/layout.c: see layout.h. */
-#include "mpi/types/layout.h"
+/* src/mpi/types/layout.c: keeps the layouts of the types that were used. */
+#include "mpi/types/types.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "mpi/real/handles.h"
-#include "mpi/real/private.h"
-#include "mpi/types/build.h"
-
 /* The layouts of all derived types that were asked for and not freed since, each with a reference.
  * The mutex orders lookups with what takes them away; it is never held across a call of MPI. */
-static struct handles described = HANDLES_INIT;
+static struct handle_table described = HANDLE_TABLE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* How often a type was forgotten: layouts_forget() adds before MPI can give the handle to another
- * type (release); threads read it (acquire) to know whether what they remember is still true. */
+/* How often a type was forgotten: type_layout_forget() adds before MPI can give the handle to
+ * another type (release); threads read it (acquire) to know whether what they remember is still
+ * true. */
 static _Atomic uint64_t forgotten;
 
 /* What this thread found last, each with a reference: nobody frees what a call of this thread uses,
@@ -23,29 +20,29 @@ static _Atomic uint64_t forgotten;
 enum { RECENT = 8 };
 struct recent {
     MPI_Datatype type;
-    struct layouts *layouts; /* NULL: unused */
-    uint64_t forgotten;      /* when they were found */
+    struct type_layout *layout; /* NULL: unused */
+    uint64_t forgotten;         /* when they were found */
 };
 static _Thread_local struct {
     struct recent recent[RECENT];
     unsigned oldest, last; /* to be replaced next; found last */
 } mine;
 
-void layouts_free(struct layouts *layouts)
+void type_layout_free(struct type_layout *layout)
 {
-    if (!layouts)
+    if (!layout)
         return;
-    if (layouts->whole.loops != layouts->bytes.loops)
-        free(layouts->whole.loops);
-    free(layouts->bytes.loops);
-    free(layouts);
+    if (layout->whole.loops != layout->bytes.loops)
+        free(layout->whole.loops);
+    free(layout->bytes.loops);
+    free(layout);
 }
 
 /* The last reference is given up after all use of what it refers to (acquire and release). */
-static void drop(struct layouts *layouts)
+static void drop(struct type_layout *layout)
 {
-    if (layouts && atomic_fetch_sub_explicit(&layouts->references, 1, memory_order_acq_rel) == 1)
-        layouts_free(layouts);
+    if (layout && atomic_fetch_sub_explicit(&layout->references, 1, memory_order_acq_rel) == 1)
+        type_layout_free(layout);
 }
 
 /* The thread ends. */
@@ -53,8 +50,8 @@ static void drop_all(void *recent)
 {
     struct recent *first = recent;
     for (unsigned i = 0; i < RECENT; i++) {
-        drop(first[i].layouts);
-        first[i].layouts = NULL;
+        drop(first[i].layout);
+        first[i].layout = NULL;
     }
 }
 
@@ -68,179 +65,180 @@ static void make_key(void)
 
 /* Keeps the reference in the place of the one that was found longest ago. A call finds five layouts
  * at most, MPI_Alltoallw excepted: there another thread may not free a reference meanwhile. */
-static void remember(MPI_Datatype type, struct layouts *layouts, uint64_t now)
+static void remember(MPI_Datatype type, struct type_layout *layout, uint64_t now)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct recent *slot = &mine.recent[mine.last = mine.oldest];
     mine.oldest = (mine.oldest + 1) % RECENT;
-    if (!slot->layouts) /* perhaps this thread's first */
+    if (!slot->layout) /* perhaps this thread's first */
         pthread_once(&once, make_key);
-    if (!slot->layouts && has_key)
+    if (!slot->layout && has_key)
         pthread_setspecific(end_of_thread, mine.recent);
-    drop(slot->layouts);
-    *slot = (struct recent){type, layouts, now};
+    drop(slot->layout);
+    *slot = (struct recent){type, layout, now};
 }
 
-static size_t whole_size(const struct basic *element, size_t size)
+static size_t whole_size(const struct predefined_type *element, size_t size)
 {
     return size / element->size * element->extent;
 }
 
-static int has_gaps(const struct basic *element)
+static int has_gaps(const struct predefined_type *element)
 {
-    return element && !types_is_dense(element);
+    return element && !predefined_type_is_dense(element);
 }
 
-static int describe(MPI_Datatype type, struct layouts *layouts)
+static int describe(MPI_Datatype type, struct type_layout *layout)
 {
-    const struct basic *element;
+    const struct predefined_type *element;
     MPI_Count size;
     MPI_Aint lower = 0, extent = 0;
-    int result = real()->Type_size_x(type, &size);
+    int result = pmpi()->Type_size_x(type, &size);
     if (result == MPI_SUCCESS)
-        result = real()->Type_get_true_extent(type, &lower, &extent);
+        result = pmpi()->Type_get_true_extent(type, &lower, &extent);
     if (result == MPI_SUCCESS)
-        result = build_layout(type, 0, &layouts->bytes, &element);
+        result = loop_nest_build(type, 0, &layout->bytes, &element);
     if (result != MPI_SUCCESS)
         return result;
-    layouts->element = element;
-    layouts->lower = lower;
-    layouts->upper = lower + extent;
-    layouts->bytes.size = (size_t)size;
-    layouts->whole = layouts->bytes;
+    layout->element = element;
+    layout->lower = lower;
+    layout->upper = lower + extent;
+    layout->bytes.size = (size_t)size;
+    layout->whole = layout->bytes;
     if (!has_gaps(element))
         return MPI_SUCCESS;
-    result = build_layout(type, 1, &layouts->whole, &element);
+    result = loop_nest_build(type, 1, &layout->whole, &element);
     if (result != MPI_SUCCESS)
-        layouts->whole = layouts->bytes; /* to be freed once */
+        layout->whole = layout->bytes; /* to be freed once */
     else
-        layouts->whole.size = whole_size(element, layouts->bytes.size);
+        layout->whole.size = whole_size(element, layout->bytes.size);
     return result;
 }
 
 /* With a reference for the caller; NULL: not there. The mutex is held. */
-static struct layouts *take(MPI_Datatype type)
+static struct type_layout *take(MPI_Datatype type)
 {
-    struct layouts *layouts = handles_find(&described, (uintptr_t)type);
-    if (layouts)
-        atomic_fetch_add_explicit(&layouts->references, 1, memory_order_relaxed);
-    return layouts;
+    struct type_layout *layout = handle_table_find(&described, (uintptr_t)type);
+    if (layout)
+        atomic_fetch_add_explicit(&layout->references, 1, memory_order_relaxed);
+    return layout;
 }
 
 /* What the caller made: another thread may have described the type meanwhile. */
-static int publish(MPI_Datatype type, struct layouts **layouts)
+static int publish(MPI_Datatype type, struct type_layout **layout)
 {
     pthread_mutex_lock(&mutex);
-    struct layouts *other = take(type);
-    int error = other ? MPI_SUCCESS : handles_add(&described, (uintptr_t)type, *layouts);
+    struct type_layout *other = take(type);
+    int error = other ? MPI_SUCCESS : handle_table_add(&described, (uintptr_t)type, *layout);
     pthread_mutex_unlock(&mutex);
     if (other || error != MPI_SUCCESS) {
-        layouts_free(*layouts);
-        *layouts = other;
+        type_layout_free(*layout);
+        *layout = other;
     }
     return error;
 }
 
-static int make(MPI_Datatype type, struct layouts **made)
+static int make(MPI_Datatype type, struct type_layout **made)
 {
-    struct layouts *layouts = calloc(1, sizeof(*layouts));
-    int error = layouts ? describe(type, layouts) : MPI_ERR_NO_MEM;
+    struct type_layout *layout = calloc(1, sizeof(*layout));
+    int error = layout ? describe(type, layout) : MPI_ERR_NO_MEM;
     if (error != MPI_SUCCESS) {
-        layouts_free(layouts);
+        type_layout_free(layout);
         return error;
     }
-    layouts->references = 2; /* the table's and the caller's */
-    *made = layouts;
+    layout->references = 2; /* the table's and the caller's */
+    *made = layout;
     return publish(type, made);
 }
 
-static struct layouts *look_up(MPI_Datatype type)
+static struct type_layout *look_up(MPI_Datatype type)
 {
-    if (!handles_find(&described, (uintptr_t)type))
+    if (!handle_table_find(&described, (uintptr_t)type))
         return NULL;
     pthread_mutex_lock(&mutex);
-    struct layouts *found = take(type);
+    struct type_layout *found = take(type);
     pthread_mutex_unlock(&mutex);
     return found;
 }
 
 /* What this thread has found before; NULL: nothing that is still true. */
-static const struct layouts *recall(MPI_Datatype type, uint64_t now)
+static const struct type_layout *recall(MPI_Datatype type, uint64_t now)
 {
     unsigned at = mine.last;
     for (unsigned i = 0; i < RECENT; i++, at = (at + RECENT - 1) % RECENT) {
         struct recent *slot = &mine.recent[at];
-        if (slot->type == type && slot->forgotten == now && slot->layouts) {
+        if (slot->type == type && slot->forgotten == now && slot->layout) {
             mine.last = at;
-            return slot->layouts;
+            return slot->layout;
         }
     }
     return NULL;
 }
 
-int layouts_find(MPI_Datatype type, const struct layouts **layouts)
+int type_layout_find(MPI_Datatype type, const struct type_layout **layout)
 {
-    const struct basic *basic = types_known(type);
+    const struct predefined_type *predefined = predefined_type_known(type);
     uint64_t now = atomic_load_explicit(&forgotten, memory_order_acquire);
-    if (!basic && (*layouts = recall(type, now)))
+    if (!predefined && (*layout = recall(type, now)))
         return MPI_SUCCESS;
-    struct layouts *found = basic ? NULL : look_up(type);
-    if (!basic && !found)
-        basic = types_basic(type);
-    int error = basic || found ? MPI_SUCCESS : make(type, &found);
+    struct type_layout *found = predefined ? NULL : look_up(type);
+    if (!predefined && !found)
+        predefined = predefined_type_of(type);
+    int error = predefined || found ? MPI_SUCCESS : make(type, &found);
     if (found)
         remember(type, found, now);
-    *layouts = basic ? basic->layouts : found;
+    *layout = predefined ? predefined->layout : found;
     return error;
 }
 
-int layouts_check_committed(MPI_Datatype type, const struct layouts *layouts)
+int type_layout_check_committed(MPI_Datatype type, const struct type_layout *layout)
 {
-    _Atomic int *is_committed = &((struct layouts *)layouts)->is_committed;
+    _Atomic int *is_committed = &((struct type_layout *)layout)->is_committed;
     if (atomic_load_explicit(is_committed, memory_order_relaxed))
         return MPI_SUCCESS;
-    MPI_Comm comm = private_communicator();
+    MPI_Comm comm = pmpi_self_comm();
     if (comm == MPI_COMM_NULL)
         return MPI_SUCCESS;
     /* No function tells, but both libraries check the type of a gather of nothing. */
-    if (real()->Gather(NULL, 0, type, NULL, 0, type, 0, comm) != MPI_SUCCESS)
+    if (pmpi()->Gather(NULL, 0, type, NULL, 0, type, 0, comm) != MPI_SUCCESS)
         return MPI_ERR_TYPE;
     atomic_store_explicit(is_committed, 1, memory_order_relaxed);
     return MPI_SUCCESS;
 }
 
-void layouts_forget(MPI_Datatype type)
+void type_layout_forget(MPI_Datatype type)
 {
-    if (!handles_find(&described, (uintptr_t)type))
+    if (!handle_table_find(&described, (uintptr_t)type))
         return;
     pthread_mutex_lock(&mutex);
-    struct layouts *layouts = handles_find(&described, (uintptr_t)type);
-    if (layouts) {
-        handles_remove(&described, (uintptr_t)type);
+    struct type_layout *layout = handle_table_find(&described, (uintptr_t)type);
+    if (layout) {
+        handle_table_remove(&described, (uintptr_t)type);
         atomic_fetch_add_explicit(&forgotten, 1, memory_order_release);
     }
     pthread_mutex_unlock(&mutex);
-    drop(layouts);
+    drop(layout);
 }
 
-struct layouts *layouts_of_basic(const struct basic *basic)
+struct type_layout *type_layout_of_predefined(const struct predefined_type *predefined)
 {
     MPI_Aint lower = 0, extent = 0;
-    struct layouts *layouts = calloc(1, sizeof(*layouts));
-    if (!layouts || real()->Type_get_true_extent(basic->type, &lower, &extent) != MPI_SUCCESS ||
-        build_basic(basic, 0, &layouts->bytes) != MPI_SUCCESS) {
-        free(layouts);
+    struct type_layout *layout = calloc(1, sizeof(*layout));
+    if (!layout || pmpi()->Type_get_true_extent(predefined->type, &lower, &extent) != MPI_SUCCESS ||
+        loop_nest_build_predefined(predefined, 0, &layout->bytes) != MPI_SUCCESS) {
+        free(layout);
         return NULL;
     }
-    layouts->element = basic;
-    layouts->lower = lower;
-    layouts->upper = lower + extent;
-    layouts->bytes.size = basic->size;
-    layouts->whole = layouts->bytes;
-    if (has_gaps(basic) && build_basic(basic, 1, &layouts->whole) != MPI_SUCCESS) {
-        layouts_free(layouts);
+    layout->element = predefined;
+    layout->lower = lower;
+    layout->upper = lower + extent;
+    layout->bytes.size = predefined->size;
+    layout->whole = layout->bytes;
+    if (has_gaps(predefined) &&
+        loop_nest_build_predefined(predefined, 1, &layout->whole) != MPI_SUCCESS) {
+        type_layout_free(layout);
         return NULL;
     }
-    layouts->whole.size = basic->size ? whole_size(basic, basic->size) : 0;
-    return layouts;
+    layout->whole.size = predefined->size ? whole_size(predefined, predefined->size) : 0;
+    return layout;
 }

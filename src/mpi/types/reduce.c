@@ -1,7 +1,5 @@
-/* src/mpi/types/reduce.c: see reduce.h. */
-#include "mpi/types/reduce.h"
-
-#include "mpi/real/private.h"
+/* src/mpi/types/reduce.c: finds the loop of a reduction. */
+#include "mpi/types/types.h"
 
 static const struct reduce_table *best_table(void)
 {
@@ -27,7 +25,7 @@ static const struct reduce_table *best_table(void)
 
 /* Comparisons, not a table: Open MPI's handles are looked up at run time, and a table would look up
  * all of them for each call. */
-static enum operation operation_of(MPI_Op op)
+static enum reduce_op operation_of(MPI_Op op)
 {
 #define IS(handle, operation)                                                                      \
     if (op == (handle))                                                                            \
@@ -42,29 +40,29 @@ static enum operation operation_of(MPI_Op op)
     IS(MPI_BAND, BIT_AND)
     IS(MPI_BOR, BIT_OR)
     IS(MPI_BXOR, BIT_XOR)
-    IS(MPI_MAXLOC, MAX_AT)
-    IS(MPI_MINLOC, MIN_AT)
+    IS(MPI_MAXLOC, MAXLOC)
+    IS(MPI_MINLOC, MINLOC)
 #undef IS
     return OPERATIONS;
 }
 
-const char *reduce_name(MPI_Op op)
+const char *reduce_op_name(MPI_Op op)
 {
     static const char *const names[] = {
         [SUM] = "MPI_SUM",       [PRODUCT] = "MPI_PROD",  [MAXIMUM] = "MPI_MAX",
         [MINIMUM] = "MPI_MIN",   [AND] = "MPI_LAND",      [OR] = "MPI_LOR",
         [XOR] = "MPI_LXOR",      [BIT_AND] = "MPI_BAND",  [BIT_OR] = "MPI_BOR",
-        [BIT_XOR] = "MPI_BXOR",  [MAX_AT] = "MPI_MAXLOC", [MIN_AT] = "MPI_MINLOC",
+        [BIT_XOR] = "MPI_BXOR",  [MAXLOC] = "MPI_MAXLOC", [MINLOC] = "MPI_MINLOC",
         [OPERATIONS] = "its own"};
     return names[operation_of(op)];
 }
 
-int reduce_is_predefined(MPI_Op op)
+int reduce_op_is_predefined(MPI_Op op)
 {
     return operation_of(op) < OPERATIONS || op == MPI_REPLACE || op == MPI_NO_OP;
 }
 
-static reduce_function *find(enum operation operation, const struct basic *element)
+static reduce_function *find(enum reduce_op operation, const struct predefined_type *element)
 {
     const struct reduce_table *table = best_table();
     for (size_t i = 0; operation < OPERATIONS && i < table->count; i++) {
@@ -75,28 +73,28 @@ static reduce_function *find(enum operation operation, const struct basic *eleme
     return NULL;
 }
 
-reduce_function *reduce_find(MPI_Op op, const struct basic *element)
+reduce_function *reduce_function_find(MPI_Op op, const struct predefined_type *element)
 {
     return find(operation_of(op), element);
 }
 
 /* An operation on a communicator of one rank, which combines nothing but checks its arguments. */
-static int ask(MPI_Op op, const struct basic *element)
+static int ask(MPI_Op op, const struct predefined_type *element)
 {
     _Alignas(16) char give[64] = {0}, get[64];
-    MPI_Comm comm = private_communicator();
+    MPI_Comm comm = pmpi_self_comm();
     return comm != MPI_COMM_NULL && element->extent <= sizeof(give) &&
-           real()->Allreduce(give, get, 1, element->type, op, comm) == MPI_SUCCESS;
+           pmpi()->Allreduce(give, get, 1, element->type, op, comm) == MPI_SUCCESS;
 }
 
-int reduce_is_computed(MPI_Op op, const struct basic *element)
+int reduce_is_supported(MPI_Op op, const struct predefined_type *element)
 {
-    struct basic *basic = (struct basic *)element;
+    struct predefined_type *predefined = (struct predefined_type *)element;
     unsigned bit = 1u << (op == MPI_NO_OP ? OPERATIONS + 1 : operation_of(op));
-    if (!(atomic_load_explicit(&basic->asked, memory_order_acquire) & bit)) {
+    if (!(atomic_load_explicit(&predefined->asked, memory_order_acquire) & bit)) {
         if (ask(op, element))
-            atomic_fetch_or_explicit(&basic->computed, bit, memory_order_relaxed);
-        atomic_fetch_or_explicit(&basic->asked, bit, memory_order_release);
+            atomic_fetch_or_explicit(&predefined->computed, bit, memory_order_relaxed);
+        atomic_fetch_or_explicit(&predefined->asked, bit, memory_order_release);
     }
-    return (atomic_load_explicit(&basic->computed, memory_order_relaxed) & bit) != 0;
+    return (atomic_load_explicit(&predefined->computed, memory_order_relaxed) & bit) != 0;
 }

@@ -50,9 +50,9 @@
         index_type index;                                                                          \
     };                                                                                             \
     typedef struct name name##_pair;                                                               \
-    LOOP(name, MAX_AT, name##_pair,                                                                \
+    LOOP(name, MAXLOC, name##_pair,                                                                \
          a.value > b.value || (a.value == b.value && a.index <= b.index) ? a : b)                  \
-    LOOP(name, MIN_AT, name##_pair,                                                                \
+    LOOP(name, MINLOC, name##_pair,                                                                \
          a.value < b.value || (a.value == b.value && a.index <= b.index) ? a : b)
 
 #define WHOLE(name, type)                                                                          \
@@ -118,7 +118,7 @@ PAIR(pair_doubles, double, double)
     }
 #define ROW_PAIR(name)                                                                             \
     {                                                                                              \
-        [MAX_AT] = name##_MAX_AT, [MIN_AT] = name##_MIN_AT                                         \
+        [MAXLOC] = name##_MAXLOC, [MINLOC] = name##_MINLOC                                         \
     }
 
 static const struct reduce_row rows[] = {

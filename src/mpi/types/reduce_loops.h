@@ -1,17 +1,37 @@
-/* src/mpi/types/reduce_loops.h: the reductions' loops, by operation and type; nothing here needs
- * MPI. */
+/* src/mpi/types/reduce_loops.h: the loops of reductions, by operation and type. Needs no MPI. */
 #ifndef ONESPACE_MPI_TYPES_REDUCE_LOOPS_H
 #define ONESPACE_MPI_TYPES_REDUCE_LOOPS_H
 
 #include <stddef.h>
 
-#include "mpi/types/class.h"
+/* classes of MPI's predefined types; nothing here needs MPI. */
+
+/* What the elements of a predefined type are; class and size tell how to reduce them. */
+enum type_class {
+    TYPE_BYTES, /* unknown: can only be replaced and fetched */
+    TYPE_SIGNED,
+    TYPE_UNSIGNED,
+    TYPE_FLOATING,
+    TYPE_COMPLEX,
+    TYPE_LOGICAL,
+    TYPE_PAIR_FLOAT, /* a value and an int, as in C: struct { float; int; } */
+    TYPE_PAIR_DOUBLE,
+    TYPE_PAIR_LONG_DOUBLE,
+    TYPE_PAIR_LONG,
+    TYPE_PAIR_INT,
+    TYPE_PAIR_SHORT,
+    TYPE_PAIR_REALS, /* Fortran: two of the same */
+    TYPE_PAIR_DOUBLES,
+};
+
+/* the reductions' loops, by operation and type; nothing here needs
+ * MPI. */
 
 /* target[i] = target[i] OP origin[i] for `count` elements that lie one after another at any
  * alignment. */
 typedef void reduce_function(void *target, const void *origin, size_t count);
 
-enum operation {
+enum reduce_op {
     SUM,
     PRODUCT,
     MAXIMUM,
@@ -22,8 +42,8 @@ enum operation {
     BIT_AND,
     BIT_OR,
     BIT_XOR,
-    MAX_AT,
-    MIN_AT,
+    MAXLOC,
+    MINLOC,
     OPERATIONS
 };
 

@@ -85,11 +85,11 @@ static int *array_to_int(const void *values, int ranks, int *error)
 static int query_communicator(MPI_Comm comm, int root, int *ranks, int *is_root)
 {
     int is_inter = 0, rank = MPI_PROC_NULL;
-    int error = real()->Comm_test_inter(comm, &is_inter);
+    int error = pmpi()->Comm_test_inter(comm, &is_inter);
     if (error == MPI_SUCCESS)
-        error = is_inter ? real()->Comm_remote_size(comm, ranks) : real()->Comm_size(comm, ranks);
+        error = is_inter ? pmpi()->Comm_remote_size(comm, ranks) : pmpi()->Comm_size(comm, ranks);
     if (error == MPI_SUCCESS)
-        error = real()->Comm_rank(comm, &rank);
+        error = pmpi()->Comm_rank(comm, &rank);
     *is_root = is_inter ? root == MPI_ROOT : root == rank;
     return error;
 }
@@ -101,50 +101,50 @@ static int call_library(const struct coll_call *call, int root, const struct int
     MPI_Comm comm = call->comm;
     switch (call->operation) {
     case COLL_BARRIER:
-        return real()->Barrier(comm);
+        return pmpi()->Barrier(comm);
     case COLL_BCAST:
-        return real()->Bcast(recvbuf, args->recvcount, recvtype, root, comm);
+        return pmpi()->Bcast(recvbuf, args->recvcount, recvtype, root, comm);
     case COLL_GATHER:
-        return real()->Gather(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
+        return pmpi()->Gather(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
                               recvtype, root, comm);
     case COLL_GATHERV:
-        return real()->Gatherv(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcounts,
+        return pmpi()->Gatherv(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcounts,
                                args->rdispls, recvtype, root, comm);
     case COLL_SCATTER:
-        return real()->Scatter(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
+        return pmpi()->Scatter(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
                                recvtype, root, comm);
     case COLL_SCATTERV:
-        return real()->Scatterv(sendbuf, args->sendcounts, args->sdispls, sendtype, recvbuf,
+        return pmpi()->Scatterv(sendbuf, args->sendcounts, args->sdispls, sendtype, recvbuf,
                                 args->recvcount, recvtype, root, comm);
     case COLL_ALLGATHER:
-        return real()->Allgather(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
+        return pmpi()->Allgather(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
                                  recvtype, comm);
     case COLL_ALLGATHERV:
-        return real()->Allgatherv(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcounts,
+        return pmpi()->Allgatherv(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcounts,
                                   args->rdispls, recvtype, comm);
     case COLL_ALLTOALL:
-        return real()->Alltoall(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
+        return pmpi()->Alltoall(sendbuf, args->sendcount, sendtype, recvbuf, args->recvcount,
                                 recvtype, comm);
     case COLL_ALLTOALLV:
-        return real()->Alltoallv(sendbuf, args->sendcounts, args->sdispls, sendtype, recvbuf,
+        return pmpi()->Alltoallv(sendbuf, args->sendcounts, args->sdispls, sendtype, recvbuf,
                                  args->recvcounts, args->rdispls, recvtype, comm);
     case COLL_ALLTOALLW:
-        return real()->Alltoallw(sendbuf, args->sendcounts, args->sdispls, call->sendbuf.datatypes,
+        return pmpi()->Alltoallw(sendbuf, args->sendcounts, args->sdispls, call->sendbuf.datatypes,
                                  recvbuf, args->recvcounts, args->rdispls, call->recvbuf.datatypes,
                                  comm);
     case COLL_REDUCE:
-        return real()->Reduce(sendbuf, recvbuf, args->recvcount, recvtype, call->op, root, comm);
+        return pmpi()->Reduce(sendbuf, recvbuf, args->recvcount, recvtype, call->op, root, comm);
     case COLL_ALLREDUCE:
-        return real()->Allreduce(sendbuf, recvbuf, args->recvcount, recvtype, call->op, comm);
+        return pmpi()->Allreduce(sendbuf, recvbuf, args->recvcount, recvtype, call->op, comm);
     case COLL_REDUCE_SCATTER:
-        return real()->Reduce_scatter(sendbuf, recvbuf, args->recvcounts, recvtype, call->op, comm);
+        return pmpi()->Reduce_scatter(sendbuf, recvbuf, args->recvcounts, recvtype, call->op, comm);
     case COLL_REDUCE_SCATTER_BLOCK:
-        return real()->Reduce_scatter_block(sendbuf, recvbuf, args->recvcount, recvtype, call->op,
+        return pmpi()->Reduce_scatter_block(sendbuf, recvbuf, args->recvcount, recvtype, call->op,
                                             comm);
     case COLL_SCAN:
-        return real()->Scan(sendbuf, recvbuf, args->recvcount, recvtype, call->op, comm);
+        return pmpi()->Scan(sendbuf, recvbuf, args->recvcount, recvtype, call->op, comm);
     case COLL_EXSCAN:
-        return real()->Exscan(sendbuf, recvbuf, args->recvcount, recvtype, call->op, comm);
+        return pmpi()->Exscan(sendbuf, recvbuf, args->recvcount, recvtype, call->op, comm);
     }
     return MPI_ERR_INTERN;
 }
@@ -171,7 +171,7 @@ static int call_with_int_counts(const struct coll_call *call, int root)
     if (error == MPI_SUCCESS)
         error = call_library(call, root, &args);
     else
-        real()->Comm_call_errhandler(call->comm, error);
+        pmpi()->Comm_call_errhandler(call->comm, error);
     free(args.sendcounts);
     free(args.sdispls);
     free(args.recvcounts);
@@ -181,9 +181,9 @@ static int call_with_int_counts(const struct coll_call *call, int root)
 
 /* ---- The wrappers ---- */
 
-#define LIBRARY_INT(base, call, root, ...) real()->base(__VA_ARGS__)
+#define LIBRARY_INT(base, call, root, ...) pmpi()->base(__VA_ARGS__)
 #define LIBRARY_LARGE(base, call, root, ...)                                                       \
-    (real()->base##_c ? real()->base##_c(__VA_ARGS__) : call_with_int_counts(&(call), root))
+    (pmpi()->base##_c ? pmpi()->base##_c(__VA_ARGS__) : call_with_int_counts(&(call), root))
 
 /* Defines MPI_NAME and MPI_NAME_c. */
 #define INT_AND_LARGE(define, name)                                                                \
@@ -197,7 +197,7 @@ int MPI_Barrier(MPI_Comm comm)
     const struct coll_buf none = {0};
     return IN_LAYER(coll_barrier, 0, CALL(COLL_BARRIER, none, none, COLL_ALL_RANKS))
                ? result
-               : real()->Barrier(comm);
+               : pmpi()->Barrier(comm);
 }
 
 #define BCAST_CALL                                                                                 \

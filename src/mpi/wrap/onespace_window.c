@@ -1,13 +1,12 @@
-/* src/mpi/wrap/onespace_window.c: the calls of onespace/window.h. */
+/* src/mpi/wrap/onespace_window.c: the functions of onespace/window.h. */
+#include "mpi/wrap/wrap.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/futex.h"
-#include "mpi/real/message.h"
-#include "mpi/rma/count.h"
-#include "mpi/storage/request.h"
-#include "mpi/storage/versions.h"
-#include "mpi/wrap/wrap.h"
+#include "mpi/pmpi/message.h"
+#include "mpi/storage/storage_window.h"
 
 /* The window on storage; NULL: the handle's error handler was called. */
 static struct storage_window *need(const char *call, MPI_Win win)
@@ -17,7 +16,7 @@ static struct storage_window *need(const char *call, MPI_Win win)
         return storage;
     layer_message(0, "%s: this window is not on storage: allocate it with alloc_type=storage",
                   call);
-    real()->Win_call_errhandler(win, MPI_ERR_WIN);
+    pmpi()->Win_call_errhandler(win, MPI_ERR_WIN);
     return NULL;
 }
 
@@ -31,7 +30,7 @@ static int refuse_range(const char *call, struct storage_window *storage, MPI_Wi
     layer_message(storage->rank,
                   "%s: %lld bytes from %lld are not in this rank's part of %llu bytes", call,
                   (long long)length, (long long)offset, (unsigned long long)size);
-    real()->Win_call_errhandler(win, MPI_ERR_ARG);
+    pmpi()->Win_call_errhandler(win, MPI_ERR_ARG);
     return MPI_ERR_ARG;
 }
 
@@ -51,12 +50,12 @@ int onespace_window_sync_all(MPI_Win win)
         return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst);
     /* The others have stored. Not by MPI's barrier, which waits for a dead rank for ever. */
-    int result = storage_least(&storage->all, 0, &least) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
+    int result = allreduce_min(&storage->all, 0, &least) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
     uint64_t size = storage->own.layout.storage_length + storage->own.layout.memory_length;
     int flushed = storage_flush_own(storage, 0, size, &error);
     storage_count(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
     int class = storage_report(storage->rank, __func__, flushed, &error);
-    if (result == MPI_SUCCESS && storage_least(&storage->all, -class, &least) < 0)
+    if (result == MPI_SUCCESS && allreduce_min(&storage->all, -class, &least) < 0)
         result = MPI_ERR_OTHER;
     return window_result(window_find(win), result == MPI_SUCCESS ? (int)-least : result);
 }
@@ -121,7 +120,7 @@ static struct storage_window *need_versions(const char *call, MPI_Win win)
                   "%s: this window has no versions: allocate it with alloc_type=storage and "
                   "storage_alloc_versions=1 or more",
                   call);
-    real()->Win_call_errhandler(win, MPI_ERR_WIN);
+    pmpi()->Win_call_errhandler(win, MPI_ERR_WIN);
     return NULL;
 }
 
@@ -158,12 +157,12 @@ static struct onespace_window_calls read_count(struct storage_count *count)
     };
 }
 
-static struct onespace_window_calls read_use(struct window *window, enum direct_use kind)
+static struct onespace_window_calls read_use(struct window *window, enum rma_kind kind)
 {
     struct onespace_window_calls sum = {0};
-    for (int i = 0; window->use && i < window->group->ranks; i++) {
-        sum.calls += atomic_load_explicit(&window->use[i].calls[kind], memory_order_relaxed);
-        sum.bytes += atomic_load_explicit(&window->use[i].bytes[kind], memory_order_relaxed);
+    for (int i = 0; window->usage && i < window->group->ranks; i++) {
+        sum.calls += atomic_load_explicit(&window->usage[i].calls[kind], memory_order_relaxed);
+        sum.bytes += atomic_load_explicit(&window->usage[i].bytes[kind], memory_order_relaxed);
     }
     return sum;
 }
@@ -183,9 +182,9 @@ int onespace_window_statistics(MPI_Win win, struct onespace_window_statistics *s
         .sync = read_count(&storage->counts->sync),
         .sync_range = read_count(&storage->counts->sync_range),
         .sync_start = read_count(&storage->counts->sync_start),
-        .put = read_use(window, DIRECT_PUT),
-        .get = read_use(window, DIRECT_GET),
-        .accumulate = read_use(window, DIRECT_ACCUMULATE),
+        .put = read_use(window, RMA_PUT),
+        .get = read_use(window, RMA_GET),
+        .accumulate = read_use(window, RMA_ACCUMULATE),
         .commit = read_count(&storage->counts->commit),
     };
     memcpy(statistics, &found, size < sizeof(found) ? size : sizeof(found));

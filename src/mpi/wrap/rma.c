@@ -1,9 +1,7 @@
 /* src/mpi/wrap/rma.c: wraps MPI's functions that communicate through windows. */
-#include <limits.h>
-
-#include "mpi/group/progress.h"
-#include "mpi/rma/intra_node.h"
 #include "mpi/wrap/wrap.h"
+
+#include <limits.h>
 
 #define ORIGIN                                                                                     \
     {                                                                                              \
@@ -15,11 +13,11 @@
     }
 
 /* The window, when loads and stores do this put or get, or (wrap_update) this accumulating call. */
-static inline struct window *wrap_copy(MPI_Win handle, int rank, enum direct_use way)
+static inline struct window *wrap_copy(MPI_Win handle, int rank, enum rma_kind way)
 {
     struct window *window = window_find(handle);
-    int is_ours =
-        window && (window->direct || (window->intra_node && intra_node_reaches(window, rank, way)));
+    int is_ours = window && (window->rma_shared ||
+                             (window->intra_node && intra_node_can_access(window, rank, way)));
     return is_ours ? window : NULL;
 }
 
@@ -27,24 +25,24 @@ static inline struct window *wrap_update(MPI_Win handle, int rank)
 {
     struct window *window = window_find(handle);
     if (window && window->intra_node)
-        intra_node_mark(window, rank);
-    return window && window->direct ? window : NULL;
+        intra_node_mark_untracked(window, rank);
+    return window && window->rma_shared ? window : NULL;
 }
 
 #define FITS(a, b) ((a) <= INT_MAX && (b) <= INT_MAX)
 
 static int refuse_count(MPI_Win win)
 {
-    real()->Win_call_errhandler(win, MPI_ERR_COUNT);
+    pmpi()->Win_call_errhandler(win, MPI_ERR_COUNT);
     return MPI_ERR_COUNT;
 }
 
 int wrap_request(struct window *window, int result, MPI_Request *request)
 {
     if (result == MPI_SUCCESS)
-        result = progress_request(request);
+        result = progress_grequest_start(request);
     if (result == MPI_SUCCESS)
-        result = real()->Grequest_complete(*request);
+        result = pmpi()->Grequest_complete(*request);
     return window_result(window, result);
 }
 
@@ -65,10 +63,10 @@ int wrap_request(struct window *window, int result, MPI_Request *request)
 
 /* The library's function with large counts; without it the one with int counts, if they fit. */
 #define PASS_LARGE(name, fits, ...)                                                                \
-    (real()->name##_c ? real()->name##_c(__VA_ARGS__)                                              \
-     : (fits)         ? real()->name(__VA_ARGS__)                                                  \
+    (pmpi()->name##_c ? pmpi()->name##_c(__VA_ARGS__)                                              \
+     : (fits)         ? pmpi()->name(__VA_ARGS__)                                                  \
                       : refuse_count(win))
-#define PASS_SMALL(name, fits, ...) real()->name(__VA_ARGS__)
+#define PASS_SMALL(name, fits, ...) pmpi()->name(__VA_ARGS__)
 
 #define PUT(base, name, count_type, PASS, WAY)                                                     \
     WRAP(name)                                                                                     \
@@ -76,12 +74,12 @@ int wrap_request(struct window *window, int result, MPI_Request *request)
                    int rank, MPI_Aint displacement, count_type count, MPI_Datatype type,           \
                    MPI_Win win WAY##_PARAMETER)                                                    \
     {                                                                                              \
-        struct window *window = wrap_copy(win, rank, DIRECT_PUT);                                  \
-        struct transfer source = ORIGIN;                                                           \
+        struct window *window = wrap_copy(win, rank, RMA_PUT);                                     \
+        struct buf_desc source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
                         displacement, count, type, win WAY##_ARGUMENT);                            \
-        return WAY##_END(window, direct_put(window, &source, rank, displacement, count, type));    \
+        return WAY##_END(window, rma_put(window, &source, rank, displacement, count, type));       \
     }
 WITH_REQUEST(PUT, Put, Rput)
 
@@ -91,12 +89,12 @@ WITH_REQUEST(PUT, Put, Rput)
                    MPI_Aint displacement, count_type count, MPI_Datatype type,                     \
                    MPI_Win win WAY##_PARAMETER)                                                    \
     {                                                                                              \
-        struct window *window = wrap_copy(win, rank, DIRECT_GET);                                  \
-        struct transfer sink = ORIGIN;                                                             \
+        struct window *window = wrap_copy(win, rank, RMA_GET);                                     \
+        struct buf_desc sink = ORIGIN;                                                             \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
                         displacement, count, type, win WAY##_ARGUMENT);                            \
-        return WAY##_END(window, direct_get(window, &sink, rank, displacement, count, type));      \
+        return WAY##_END(window, rma_get(window, &sink, rank, displacement, count, type));         \
     }
 WITH_REQUEST(GET, Get, Rget)
 
@@ -107,12 +105,12 @@ WITH_REQUEST(GET, Get, Rget)
                    MPI_Op op, MPI_Win win WAY##_PARAMETER)                                         \
     {                                                                                              \
         struct window *window = wrap_update(win, rank);                                            \
-        struct transfer source = ORIGIN;                                                           \
+        struct buf_desc source = ORIGIN;                                                           \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count), origin, origin_count, origin_type, rank,  \
                         displacement, count, type, op, win WAY##_ARGUMENT);                        \
-        return WAY##_END(window, direct_accumulate(window, &source, NULL, rank, displacement,      \
-                                                   count, type, op));                              \
+        return WAY##_END(                                                                          \
+            window, rma_accumulate(window, &source, NULL, rank, displacement, count, type, op));   \
     }
 WITH_REQUEST(ACCUMULATE, Accumulate, Raccumulate)
 
@@ -124,13 +122,13 @@ WITH_REQUEST(ACCUMULATE, Accumulate, Raccumulate)
                    MPI_Win win WAY##_PARAMETER)                                                    \
     {                                                                                              \
         struct window *window = wrap_update(win, rank);                                            \
-        struct transfer source = ORIGIN, sink = RESULT;                                            \
+        struct buf_desc source = ORIGIN, sink = RESULT;                                            \
         if (!window)                                                                               \
             return PASS(base, FITS(origin_count, count) && FITS(result_count, 0), origin,          \
                         origin_count, origin_type, result, result_count, result_type, rank,        \
                         displacement, count, type, op, win WAY##_ARGUMENT);                        \
-        return WAY##_END(window, direct_accumulate(window, &source, &sink, rank, displacement,     \
-                                                   count, type, op));                              \
+        return WAY##_END(                                                                          \
+            window, rma_accumulate(window, &source, &sink, rank, displacement, count, type, op));  \
     }
 WITH_REQUEST(GET_ACCUMULATE, Get_accumulate, Rget_accumulate)
 
@@ -139,11 +137,11 @@ int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, int ra
                      MPI_Aint displacement, MPI_Op op, MPI_Win win)
 {
     struct window *window = wrap_update(win, rank);
-    struct transfer source = {(void *)origin, 1, type}, sink = {result, 1, type};
+    struct buf_desc source = {(void *)origin, 1, type}, sink = {result, 1, type};
     if (!window)
-        return real()->Fetch_and_op(origin, result, type, rank, displacement, op, win);
-    return window_result(
-        window, direct_accumulate(window, &source, &sink, rank, displacement, 1, type, op));
+        return pmpi()->Fetch_and_op(origin, result, type, rank, displacement, op, win);
+    return window_result(window,
+                         rma_accumulate(window, &source, &sink, rank, displacement, 1, type, op));
 }
 
 WRAP(Compare_and_swap)
@@ -152,7 +150,7 @@ int MPI_Compare_and_swap(const void *origin, const void *compare, void *result, 
 {
     struct window *window = wrap_update(win, rank);
     if (!window)
-        return real()->Compare_and_swap(origin, compare, result, type, rank, displacement, win);
+        return pmpi()->Compare_and_swap(origin, compare, result, type, rank, displacement, win);
     return window_result(
-        window, direct_compare_and_swap(window, origin, compare, result, type, rank, displacement));
+        window, rma_compare_and_swap(window, origin, compare, result, type, rank, displacement));
 }

@@ -1,11 +1,65 @@
-/* src/mpi/wrap/window.c: wraps MPI's functions that create, free and describe windows. */
+/* src/mpi/wrap/window.c: wraps MPI's functions that allocate memory, and that create, describe,
+ * synchronise and free windows. */
+#include "mpi/wrap/wrap.h"
+
 #include <limits.h>
 
-#include "mpi/lifetime/create.h"
-#include "mpi/lifetime/free.h"
-#include "mpi/rma/count.h"
-#include "mpi/storage/memory.h"
-#include "mpi/wrap/wrap.h"
+#include "mpi/lifetime/lifetime.h"
+#include "mpi/storage/storage_window.h"
+
+/* ---- Memory ---- */
+
+/* wraps MPI's functions that allocate memory and attach it to windows. */
+
+WRAP(Alloc_mem)
+int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
+{
+    void *found = NULL;
+    if (info == MPI_INFO_NULL || size <= 0 || task_mpi_layer_is_off())
+        return pmpi()->Alloc_mem(size, info, base);
+    int class = storage_memory_allocate((size_t)size, info, &found);
+    if (class != MPI_SUCCESS) {
+        pmpi()->Comm_call_errhandler(MPI_COMM_WORLD, class);
+        return class;
+    }
+    if (!found)
+        return pmpi()->Alloc_mem(size, info, base);
+    finalize_hook_install();
+    *(void **)base = found;
+    return MPI_SUCCESS;
+}
+
+WRAP(Free_mem)
+int MPI_Free_mem(void *base)
+{
+    int is_ours, class = storage_memory_free(base, &is_ours);
+    if (!is_ours)
+        return pmpi()->Free_mem(base);
+    if (class != MPI_SUCCESS)
+        pmpi()->Comm_call_errhandler(MPI_COMM_WORLD, class);
+    return class;
+}
+
+WRAP(Win_attach)
+int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
+{
+    int result = pmpi()->Win_attach(win, base, size);
+    if (result == MPI_SUCCESS)
+        storage_memory_attach(win, base);
+    return result;
+}
+
+WRAP(Win_detach)
+int MPI_Win_detach(MPI_Win win, const void *base)
+{
+    if (base)
+        storage_memory_detach(win, base);
+    return pmpi()->Win_detach(win, base);
+}
+
+/* ---- Windows ---- */
+
+/* wraps MPI's functions that create, free and describe windows. */
 
 /* For a library without large counts. What does not fit becomes 0, which the library refuses. */
 static int small_unit(MPI_Aint unit)
@@ -17,19 +71,19 @@ WRAP(Win_allocate)
 int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
                      MPI_Win *win)
 {
-    int is_ours, result = create_window("MPI_Win_allocate", size, disp_unit, info, comm, 0, baseptr,
+    int is_ours, result = window_create("MPI_Win_allocate", size, disp_unit, info, comm, 0, baseptr,
                                         win, &is_ours);
-    return is_ours ? result : real()->Win_allocate(size, disp_unit, info, comm, baseptr, win);
+    return is_ours ? result : pmpi()->Win_allocate(size, disp_unit, info, comm, baseptr, win);
 }
 
 WRAP(Win_allocate_shared)
 int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
                             void *baseptr, MPI_Win *win)
 {
-    int is_ours, result = create_window("MPI_Win_allocate_shared", size, disp_unit, info, comm, 1,
+    int is_ours, result = window_create("MPI_Win_allocate_shared", size, disp_unit, info, comm, 1,
                                         baseptr, win, &is_ours);
     return is_ours ? result
-                   : real()->Win_allocate_shared(size, disp_unit, info, comm, baseptr, win);
+                   : pmpi()->Win_allocate_shared(size, disp_unit, info, comm, baseptr, win);
 }
 
 WRAP(Win_free)
@@ -38,7 +92,7 @@ int MPI_Win_free(MPI_Win *win)
     struct window *window = window_find(*win);
     if (!window) {
         storage_memory_detach(*win, NULL);
-        return real()->Win_free(win);
+        return pmpi()->Win_free(win);
     }
     window_leave(window);
     int result = window_await_others(window);
@@ -52,9 +106,9 @@ int MPI_Win_free(MPI_Win *win)
 }
 
 /* The part of a rank; MPI_PROC_NULL means the first rank that has any memory. NULL: no rank has. */
-static const struct direct_rank *find_part(const struct window *window, int *rank)
+static const struct rma_part *find_part(const struct window *window, int *rank)
 {
-    const struct direct_rank *parts = window->direct->rank;
+    const struct rma_part *parts = window->rma_shared->rank;
     if (*rank != MPI_PROC_NULL)
         return &parts[*rank];
     for (*rank = 0; *rank < window->group->ranks; (*rank)++)
@@ -66,14 +120,14 @@ static const struct direct_rank *find_part(const struct window *window, int *ran
 WRAP(Win_shared_query)
 int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
 {
-    struct window *window = wrap_direct(win);
+    struct window *window = wrap_find_shared(win);
     if (!window)
-        return real()->Win_shared_query(win, rank, size, disp_unit, baseptr);
+        return pmpi()->Win_shared_query(win, rank, size, disp_unit, baseptr);
     if (rank != MPI_PROC_NULL && (rank < 0 || rank >= window->group->ranks))
         return window_result(window, MPI_ERR_RANK);
-    const struct direct_rank *part = find_part(window, &rank);
+    const struct rma_part *part = find_part(window, &rank);
     if (part)
-        direct_lend(window, rank);
+        rma_mark_untracked(window, rank);
     *size = part ? (MPI_Aint)part->size : 0;
     *disp_unit = part ? part->disp_unit : 1;
     *(void **)baseptr = !part ? NULL : window->bases ? window->bases[rank] : part->base;
@@ -103,7 +157,7 @@ int MPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
 {
     struct window *window = window_find(win);
     if (!window || !find_attribute(window, keyval, value))
-        return real()->Win_get_attr(win, keyval, value, flag);
+        return pmpi()->Win_get_attr(win, keyval, value, flag);
     *flag = 1;
     return MPI_SUCCESS;
 }
@@ -131,14 +185,14 @@ typedef void fortran_get_attr(MPI_Fint *, MPI_Fint *, MPI_Aint *, MPI_Fint *, MP
     void name(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *error)   \
     {                                                                                              \
         static fortran_get_attr *_Atomic mpi_own; /* all threads store the same */                 \
-        if (find_value(real()->Win_f2c(*win), *keyval, value)) {                                   \
+        if (find_value(pmpi()->Win_f2c(*win), *keyval, value)) {                                   \
             *flag = 1;                                                                             \
             if (error)                                                                             \
                 *error = MPI_SUCCESS;                                                              \
             return;                                                                                \
         }                                                                                          \
         if (!mpi_own)                                                                              \
-            mpi_own = (fortran_get_attr *)real_symbol(#name);                                      \
+            mpi_own = (fortran_get_attr *)pmpi_symbol(#name);                                      \
         mpi_own(win, keyval, value, flag, error);                                                  \
     }
 WRAP_FORTRAN(mpi_win_get_attr_)
@@ -156,7 +210,7 @@ int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int kind)
         return MPI_SUCCESS;
     }
     if (!mpi_own)
-        mpi_own = (int (*)(MPI_Win, int, void *, int *, int))real_symbol("MPII_Win_get_attr");
+        mpi_own = (int (*)(MPI_Win, int, void *, int *, int))pmpi_symbol("MPII_Win_get_attr");
     return mpi_own(win, keyval, value, flag, kind);
 }
 #endif
@@ -164,17 +218,17 @@ int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int kind)
 WRAP(Win_get_group)
 int MPI_Win_get_group(MPI_Win win, MPI_Group *group)
 {
-    struct window *window = wrap_direct(win);
+    struct window *window = wrap_find_shared(win);
     if (!window)
-        return real()->Win_get_group(win, group);
-    return window_result(window, real()->Group_union(window->mpi_group, MPI_GROUP_EMPTY, group));
+        return pmpi()->Win_get_group(win, group);
+    return window_result(window, pmpi()->Group_union(window->mpi_group, MPI_GROUP_EMPTY, group));
 }
 
 WRAP(Win_get_info)
 int MPI_Win_get_info(MPI_Win win, MPI_Info *info)
 {
     struct window *window = window_find(win);
-    int result = real()->Win_get_info(win, info);
+    int result = pmpi()->Win_get_info(win, info);
     if (window && result == MPI_SUCCESS && window->provider->describe)
         result = window_result(window, window->provider->describe(window, *info));
     return result;
@@ -184,26 +238,26 @@ WRAP(Win_allocate_c)
 int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                        void *baseptr, MPI_Win *win)
 {
-    int is_ours, result = create_window("MPI_Win_allocate_c", size, disp_unit, info, comm, 0,
+    int is_ours, result = window_create("MPI_Win_allocate_c", size, disp_unit, info, comm, 0,
                                         baseptr, win, &is_ours);
     if (is_ours)
         return result;
-    if (real()->Win_allocate_c)
-        return real()->Win_allocate_c(size, disp_unit, info, comm, baseptr, win);
-    return real()->Win_allocate(size, small_unit(disp_unit), info, comm, baseptr, win);
+    if (pmpi()->Win_allocate_c)
+        return pmpi()->Win_allocate_c(size, disp_unit, info, comm, baseptr, win);
+    return pmpi()->Win_allocate(size, small_unit(disp_unit), info, comm, baseptr, win);
 }
 
 WRAP(Win_allocate_shared_c)
 int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                               void *baseptr, MPI_Win *win)
 {
-    int is_ours, result = create_window("MPI_Win_allocate_shared_c", size, disp_unit, info, comm, 1,
+    int is_ours, result = window_create("MPI_Win_allocate_shared_c", size, disp_unit, info, comm, 1,
                                         baseptr, win, &is_ours);
     if (is_ours)
         return result;
-    if (real()->Win_allocate_shared_c)
-        return real()->Win_allocate_shared_c(size, disp_unit, info, comm, baseptr, win);
-    return real()->Win_allocate_shared(size, small_unit(disp_unit), info, comm, baseptr, win);
+    if (pmpi()->Win_allocate_shared_c)
+        return pmpi()->Win_allocate_shared_c(size, disp_unit, info, comm, baseptr, win);
+    return pmpi()->Win_allocate_shared(size, small_unit(disp_unit), info, comm, baseptr, win);
 }
 
 WRAP(Win_shared_query_c)
@@ -211,10 +265,126 @@ int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp
                            void *baseptr)
 {
     int unit = 0;
-    if (!window_find(win) && real()->Win_shared_query_c)
-        return real()->Win_shared_query_c(win, rank, size, disp_unit, baseptr);
+    if (!window_find(win) && pmpi()->Win_shared_query_c)
+        return pmpi()->Win_shared_query_c(win, rank, size, disp_unit, baseptr);
     int result = MPI_Win_shared_query(win, rank, size, &unit, baseptr);
     if (result == MPI_SUCCESS)
         *disp_unit = unit;
     return result;
+}
+
+/* ---- Synchronisation ---- */
+
+/* wraps MPI's functions that synchronise windows. */
+
+/* MPI_NAME(arguments) evaluates `ours` on a window of the layer. Otherwise it calls MPI's function;
+ * a window that spans nodes does `before` and, if that call succeeded, `after`. */
+#define SYNC_INTRA_NODE(name, parameters, arguments, ours, before, after)                          \
+    WRAP(name)                                                                                     \
+    int MPI_##name parameters                                                                      \
+    {                                                                                              \
+        struct window *window = window_find(win);                                                  \
+        struct intra_node *node = window ? window->intra_node : NULL;                              \
+        if (window && window->rma_shared)                                                          \
+            return window_result(window, ours);                                                    \
+        if (node)                                                                                  \
+            before;                                                                                \
+        int result = pmpi()->name arguments;                                                       \
+        if (node && result == MPI_SUCCESS)                                                         \
+            after;                                                                                 \
+        return result;                                                                             \
+    }
+#define NOTHING (void)node
+#define ORDER   atomic_thread_fence(memory_order_seq_cst)
+#define SYNC(name, parameters, arguments, ours)                                                    \
+    SYNC_INTRA_NODE(name, parameters, arguments, ours, ORDER, NOTHING)
+
+SYNC_INTRA_NODE(Win_lock, (int type, int rank, int assertion, MPI_Win win),
+                (type, rank, assertion, win), win_lock(window, type, rank, assertion), NOTHING,
+                intra_node_lock(node, rank, assertion))
+SYNC_INTRA_NODE(Win_unlock, (int rank, MPI_Win win), (rank, win), win_unlock(window, rank),
+                intra_node_unlock(node, rank, window->group->ranks), NOTHING)
+SYNC_INTRA_NODE(Win_lock_all, (int assertion, MPI_Win win), (assertion, win),
+                win_lock_all(window, assertion), NOTHING, intra_node_lock_all(node, assertion))
+SYNC_INTRA_NODE(Win_unlock_all, (MPI_Win win), (win), win_unlock_all(window),
+                intra_node_unlock_all(node, window->group->ranks), NOTHING)
+SYNC(Win_flush, (int rank, MPI_Win win), (rank, win), win_flush(window))
+SYNC(Win_flush_all, (MPI_Win win), (win), win_flush(window))
+SYNC(Win_flush_local, (int rank, MPI_Win win), (rank, win), win_flush(window))
+SYNC(Win_flush_local_all, (MPI_Win win), (win), win_flush(window))
+SYNC(Win_complete, (MPI_Win win), (win), win_complete(window))
+SYNC(Win_wait, (MPI_Win win), (win), win_wait(window))
+SYNC(Win_test, (MPI_Win win, int *flag), (win, flag), win_test(window, flag))
+
+WRAP(Win_fence)
+int MPI_Win_fence(int assertion, MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (window && window->rma_shared)
+        return window_result(window, win_fence(window, assertion));
+    return window && window->intra_node ? intra_node_fence(window, assertion)
+                                        : pmpi()->Win_fence(assertion, win);
+}
+
+WRAP(Win_post)
+int MPI_Win_post(MPI_Group group, int assertion, MPI_Win win)
+{
+    struct window *window = wrap_find_shared(win);
+    return window ? window_result(window, win_post(window, group))
+                  : pmpi()->Win_post(group, assertion, win);
+}
+
+WRAP(Win_start)
+int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (window && window->rma_shared)
+        return window_result(window, win_start(window, group));
+    if (window && window->intra_node)
+        intra_node_start(window->intra_node);
+    return pmpi()->Win_start(group, assertion, win);
+}
+
+/* A window of MPI's, perhaps with memory that is on storage. */
+static int sync_other(MPI_Win win)
+{
+    int is_ours = 0, result = MPI_SUCCESS;
+    if (storage_memory_is_used())
+        result = storage_memory_sync(win, &is_ours);
+    if (!is_ours)
+        return pmpi()->Win_sync(win);
+    if (result != MPI_SUCCESS)
+        pmpi()->Win_call_errhandler(win, result);
+    return result;
+}
+
+WRAP(Win_sync)
+int MPI_Win_sync(MPI_Win win)
+{
+    struct window *window = window_find(win);
+    if (!window)
+        return sync_other(win);
+    int result = MPI_SUCCESS;
+    if (window->rma_shared)
+        result = win_sync(window);
+    else if (window->provider->sync)
+        atomic_thread_fence(
+            memory_order_seq_cst); /* MPICH's MPI_Win_sync fails outside of an epoch */
+    else
+        result = pmpi()->Win_sync(win);
+    if (result == MPI_SUCCESS && window->provider->sync)
+        result = window->provider->sync(window);
+    return window_result(window, result);
+}
+
+/* ---- Types ---- */
+
+/* wraps MPI_Type_free, since the layer keeps what it found out about types. */
+
+WRAP(Type_free)
+int MPI_Type_free(MPI_Datatype *type)
+{
+    if (type)
+        type_layout_forget(*type);
+    return pmpi()->Type_free(type);
 }

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_MPI_WRAP_WRAP_H
 #define ONESPACE_MPI_WRAP_WRAP_H
 
-#include "mpi/rma/direct.h"
+#include "mpi/rma/rma.h"
 
 /* Exports MPI_NAME, whose definition follows, and PMPI_NAME as its alias. */
 #define WRAP(name)                                                                                 \
@@ -11,10 +11,10 @@
     __attribute__((visibility("default"))) __typeof__(MPI_##name) MPI_##name;
 
 /* The window, when the layer does its communication and synchronisation. */
-static inline struct window *wrap_direct(MPI_Win handle)
+static inline struct window *wrap_find_shared(MPI_Win handle)
 {
     struct window *window = window_find(handle);
-    return window && window->direct ? window : NULL;
+    return window && window->rma_shared ? window : NULL;
 }
 
 /* A request that is complete. */

@@ -1,10 +1,5 @@
-/* src/storage/file/direct_io.c: see direct_io.h.
- *
- * A device is busy only while requests wait for it, so a few pieces are in flight while this thread
- * copies another to or from the buffer. The kernel's asynchronous I/O (io_submit) serves for that,
- * since it is available where io_uring is forbidden. When no context can be had each piece is
- * transferred synchronously. */
-#include "storage/file/direct_io.h"
+/* src/storage/file/direct_io.c: direct I/O with several requests in flight. */
+#include "storage/file/file.h"
 
 #include <errno.h>
 #include <linux/aio_abi.h>

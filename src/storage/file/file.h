@@ -1,12 +1,115 @@
-/* src/storage/file/file.h: the file under a region: open, create, lock, reserve, remove. */
+/* src/storage/file/file.h: the file under a window: hints, names, locks, space, direct I/O. */
 #ifndef ONESPACE_STORAGE_FILE_FILE_H
 #define ONESPACE_STORAGE_FILE_FILE_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-#include "storage/file/entry.h"
-#include "storage/file/hints.h"
-#include "storage/file/range.h"
+/* ---- Errors ---- */
+
+/* what went wrong, in words for the user. */
+
+/* Filled by functions that take one, when they fail. */
+struct storage_error {
+    char text[768];
+};
+/* Returns `result`, so that the caller can return it. */
+__attribute__((format(printf, 3, 4))) int storage_fail(struct storage_error *error, int result,
+                                                       const char *format, ...);
+
+/* ---- Ranges of bytes ---- */
+
+/* ranges of bytes. */
+
+struct storage_range {
+    uint64_t offset, length; /* bytes; each function says what offset counts from */
+};
+
+struct storage_ranges {
+    struct storage_range *range; /* owned: free(); ascending, by pages, not adjacent */
+    size_t count, room;
+};
+
+/* ---- Hints ---- */
+
+/* what the user asks for, from names and values to a structure. */
+
+enum storage_style { /* access_style, as MPI defines it for files: bits */
+                     STORAGE_READ_ONCE = 1,
+                     STORAGE_WRITE_ONCE = 2,
+                     STORAGE_READ_MOSTLY = 4,
+                     STORAGE_WRITE_MOSTLY = 8,
+                     STORAGE_SEQUENTIAL = 16,
+                     STORAGE_REVERSE_SEQUENTIAL = 32,
+                     STORAGE_RANDOM = 64,
+};
+
+#define STORAGE_FACTOR_AUTO (-1.0)
+
+struct storage_hints {
+    int is_storage; /* alloc_type=storage; if not, nothing else is set */
+    char *filename; /* owned: storage_hints_clear */
+    uint64_t offset;
+    int has_offset; /* the offset was given */
+    double factor;  /* of the window on storage, 0 to 1, or STORAGE_FACTOR_AUTO */
+    int storage_first;
+    int unlink, discard, is_untracked;
+    unsigned style; /* enum storage_style; 0: not given */
+    mode_t perm;
+    unsigned striping_factor; /* 0: not given; these two only where the file system has stripes */
+    uint64_t striping_unit;
+    unsigned versions; /* how many are kept; 0: the window has no versions */
+};
+
+/* The value of `key`, or NULL when it is not set; valid until the next call. */
+typedef const char *storage_lookup(void *context, const char *key);
+
+/* Fills *hints; storage_hints_clear frees it, also after a failure. -EINVAL: a value is not
+ * allowed, and the error names the hint, the value, and what is allowed. */
+int storage_hints_read(struct storage_hints *hints, storage_lookup *lookup, void *context,
+                       struct storage_error *error);
+void storage_hints_clear(struct storage_hints *hints);
+/* The names of the style's bits, separated by commas, as in the hint. */
+void storage_style_name(unsigned style, char *text, size_t size);
+
+/* ---- Names ---- */
+
+/* names of files, in directories to which other users may write.
+ *
+ * Another user who may write to the directory can put a symbolic link, a FIFO or a file of his own
+ * where a job is about to write. So a name is looked up once and then used relative to a descriptor
+ * of its directory, and the file is checked after it was opened:
+ *
+ *   symbolic links   are followed where the link belongs to the caller or to root
+ *   FIFOs, sockets   are refused, and never waited for
+ *   others' files    are refused in a directory that everybody may write to, or a group with the
+ *                    sticky bit, unless the owner of the directory owns the file, too; so are files
+ *                    with a second name. (fs.protected_regular=2 does that for O_CREAT only.)
+ *
+ * Where only the members of a group may write to a directory without the sticky bit, files belong
+ * to all of them. */
+
+/* A name in a directory. The file need not exist. */
+struct storage_entry {
+    int directory; /* descriptor: for reading where that is permitted, else O_PATH */
+    char *name;    /* without slashes; owned. NULL: nothing was found, and there is no descriptor */
+};
+
+/* These two return -errno. *refusal is set to NULL, or, when the system call itself did not fail,
+ * to what is wrong with the file and how to fix it: a sentence to follow the file's path. */
+
+/* Finds the directory of `path`, through the caller's symbolic links. */
+int storage_entry_find(struct storage_entry *entry, const char *path, const char **refusal);
+/* openat, close-on-exec, of a regular file, a block device, or with O_DIRECTORY a directory. */
+int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
+                       const char **refusal);
+
+void storage_entry_close(struct storage_entry *entry);
+
+/* ---- Files ---- */
+
+/* the file under a region: open, create, lock, reserve, remove. */
 
 struct storage_file {
     char *path;                 /* as given by the hint; owned */
@@ -46,5 +149,29 @@ int storage_file_is_short(int fd, uint64_t end);
 /* stripes.c: creates the file exclusively, with the requested stripes where the file system has
  * them. The descriptor, or -1 with errno. */
 int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints);
+
+/* ---- Direct I/O ---- */
+
+/* direct I/O with several requests in flight. */
+
+enum {
+    DIRECT_IO_ALIGNED = 4096
+}; /* the alignment of offsets and memory that every device accepts */
+
+struct direct_io;
+
+/* NULL: out of memory. For one thread at a time. */
+struct direct_io *direct_io_new(void);
+/* NULL is allowed. */
+void direct_io_free(struct direct_io *io);
+/* Transfers bytes from `at` on, which is aligned as `size` is; memory may be unaligned. fd: opened
+ * with O_DIRECT. Returns how many bytes were transferred, from the first on; no request is in
+ * flight any more. */
+size_t direct_io_write(struct direct_io *io, int fd, uint64_t at, const char *from, size_t size);
+size_t direct_io_read(struct direct_io *io, int fd, uint64_t at, char *to, size_t size);
+
+/* Frees what is kept for later regions. Runs at the end of the program: in a space it would outlive
+ * the task. */
+void direct_io_end(void);
 
 #endif

@@ -1,14 +1,11 @@
-/* src/storage/file/hints.c: see hints.h.
- *
- * One function per kind of value; each says what is allowed when the value is not. A hint that is
- * not set keeps its default. Unknown names are not looked at, as MPI requires. */
+/* src/storage/file/hints.c: reads hints. */
+#include "storage/file/file.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "storage/file/hints.h"
 
 struct reading {
     storage_lookup *lookup;

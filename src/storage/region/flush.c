@@ -1,11 +1,6 @@
-/* src/storage/region/flush.c: makes ranges of a region durable.
- *
- * msync(MS_SYNC) writes the dirty pages of the range, through whichever mapping or process they
- * were dirtied, and the metadata needed to find them (fdatasync), and waits for the device. The
- * kernel finds dirty pages by an index, so the cost depends on what changed.
- *
- * The kernel reports a failure once; afterwards the pages count as clean although they are not on
- * the device. So a failed flush is never retried: the region stays failed. */
+/* src/storage/region/flush.c: makes ranges of a region durable. */
+#include "storage/region/region.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/raw.h"
-#include "storage/region/internal.h"
 
 static void set_failed(struct storage_region *region, int number)
 {

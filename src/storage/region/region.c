@@ -1,21 +1,10 @@
-/* src/storage/region/region.c: maps a range of a file, at any offset.
- *
- * Whole pages are mapped, so the first and the last page may hold bytes of neighbours in the same
- * file, whose stores and ours meet in the page cache.
- *
- * Unless the caller says otherwise the kernel is told to expect random access (MADV_RANDOM). Then
- * each page enters the page cache by itself, and a store dirties 4 KiB only. By default the cache
- * uses large folios, and 132 scattered stores of 4 KiB wrote 245 MiB of 512 (docs/storage.md). The
- * price is that loads are not read ahead.
- *
- * For sequential access huge pages are asked for, so that one fault serves 512 pages of 4 KiB. That
- * needs an address that is congruent to the file's offset modulo their size. */
+/* src/storage/region/region.c: maps a range of a file, at any offset. */
+#include "storage/region/region.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "storage/region/internal.h"
 
 /* A hint: where the kernel ignores it, pages are small. */
 static void advise(void *mapping, size_t length, unsigned style)

@@ -1,4 +1,4 @@
-/* src/storage/versions/slots.c: see slots.h. */
+/* src/storage/versions/slots.c: the files in FILE.versions/. */
 #include "storage/versions/slots.h"
 
 #include <dirent.h>
@@ -11,9 +11,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "storage/file/entry.h"
-#include "storage/versions/crc.h"
 
 static int flush(int fd)
 {

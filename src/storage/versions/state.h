@@ -1,12 +1,35 @@
-/* src/storage/versions/state.h: what one rank knows of its versions; shared by the files of this
- * directory. */
+/* src/storage/versions/state.h: the state of one rank's versions; private to this directory. */
 #ifndef ONESPACE_STORAGE_VERSIONS_STATE_H
 #define ONESPACE_STORAGE_VERSIONS_STATE_H
 
-#include "storage/versions/format.h"
-#include "storage/versions/pages.h"
+#include <stddef.h>
+#include <stdint.h>
+
 #include "storage/versions/slots.h"
-#include "storage/versions/versions.h"
+
+/* ---- Sets of pages ---- */
+
+/* sets of pages of a part, one bit each; page 0 begins at the part's
+ * first byte. */
+
+struct version_pages {
+    uint64_t *word; /* owned: version_pages_free */
+    size_t length;  /* of the part, bytes */
+};
+
+/* An empty or full set. 0 or -ENOMEM. */
+int version_pages_new(struct version_pages *pages, size_t length, int is_full);
+void version_pages_free(struct version_pages *pages);
+void version_pages_fill(struct version_pages *pages);
+void version_pages_clear(struct version_pages *pages);
+/* Adds every page that a range touches. */
+void version_pages_add(struct version_pages *pages, const struct storage_ranges *ranges);
+void version_pages_copy(struct version_pages *pages, const struct version_pages *from);
+/* The next run of pages in the set that begins at byte `from` or later; 0: there is none. */
+int version_pages_next(const struct version_pages *pages, size_t from, struct storage_range *run);
+
+/* what one rank knows of its versions; shared by the files of this
+ * directory. */
 
 /* One of this rank's slots. */
 struct own_slot {

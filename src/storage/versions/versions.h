@@ -1,19 +1,4 @@
-/* src/storage/versions/versions.h: durable versions of what all ranks of a job have in a window.
- *
- *   open.c      open and close
- *   choose.c    which version all ranks have
- *   restore.c   brings the window to that version; invalidates what must not stay
- *   commit.c    the protocol of a new version
- *   write.c     one rank's part of it
- *   pages.c     what a slot lacks: sets of pages
- *   slots.c     the files in FILE.versions/
- *   format.c    their bytes
- *   crc.c       CRC-32C
- *
- * Nothing here knows MPI: the ranks communicate through struct versions_group. docs/checkpoints.md
- * describes the protocol and the files for users. Functions return 0 or -errno. After a failure the
- * struct storage_error of a rank that found it says what was wrong and how to fix it; on the others
- * its text is empty. */
+/* src/storage/versions/versions.h: durable versions of the contents of a window. */
 #ifndef ONESPACE_STORAGE_VERSIONS_VERSIONS_H
 #define ONESPACE_STORAGE_VERSIONS_VERSIONS_H
 
@@ -21,8 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "storage/file/error.h"
-#include "storage/file/range.h"
+#include "storage/file/file.h"
 
 struct versions;
 

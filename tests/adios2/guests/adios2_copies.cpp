@@ -1,15 +1,15 @@
 // tests/adios2/guests/adios2_copies.cpp: a writer and a reader of ADIOS2 that count the copies of
 // their arrays: the program's own memcpy and memmove precede those of libc in all its libraries.
 //
-//   adios2_copies HOW NAME STEPS        put, put-sync, perform-puts, span; put-early: the data is
+//   adios2_copies MODE NAME STEPS       put, put-sync, perform-puts; put-early: the data is
 //                                       overwritten before EndStep, which MinDeferredSize allows
-//   adios2_copies HOW NAME              get; get-late and get-hold: pause before and after Get;
-//                                       get-twice: before, between and after two; get-stop: stops
-//                                       itself in step 0, and says "pid N" before; in-place
-//   adios2_copies get-killed NAME       dies in the middle of the copy
+//   adios2_copies MODE NAME             get; get-late and get-hold: pause before and after Get;
+//                                       get-twice: before, between and after two; get-stop: prints
+//                                       "pid N" and stops itself in step 0; in-place; get-killed:
+//                                       dies in the middle of the copy
 //
-// Each ends with "N copies"; span and in-place print the address of each step's data. The writer
-// overwrites its data as soon as ADIOS2 allows it; the reader checks all of it.
+// Each prints "N copies" at its end; put and in-place print the address of each step's data. The
+// writer overwrites its data as soon as ADIOS2 allows it; the reader checks all of it.
 #include <adios2.h>
 
 #include <atomic>
@@ -25,13 +25,13 @@ namespace
 
 constexpr size_t ELEMENTS = size_t(1) << 20, LARGE = ELEMENTS * sizeof(double) / 2;
 std::atomic<unsigned> copies;
-std::atomic<bool> shall_die;
+std::atomic<bool> dies_in_copy;
 
 void copy(void *to, const void *from, size_t bytes)
 {
     if (bytes >= LARGE) {
         copies++;
-        if (shall_die) { // after the first half
+        if (dies_in_copy) { // after the first half
             bytes /= 2;
             asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
             kill(getpid(), SIGKILL);
@@ -75,10 +75,10 @@ void fill(double *data, size_t step)
         data[i] = value(step, i);
 }
 
-void spoil(std::vector<double> &data)
+void overwrite(std::vector<double> &data)
 {
-    for (double &one : data)
-        one = -1;
+    for (double &element : data)
+        element = -1;
 }
 
 void check(const double *data, size_t step)
@@ -90,35 +90,31 @@ void check(const double *data, size_t step)
         }
 }
 
-void say(const std::string &line)
+void print_line(const std::string &line)
 {
     printf("%s\n", line.c_str());
     fflush(stdout);
 }
 
-void write(adios2::IO io, const std::string &how, const char *name, size_t steps)
+void write(adios2::IO io, const std::string &mode, const char *name, size_t steps)
 {
     auto variable = io.DefineVariable<double>("data", {ELEMENTS}, {0}, {ELEMENTS});
     adios2::Engine engine = io.Open(name, adios2::Mode::Write);
     std::vector<double> data(ELEMENTS);
     for (size_t step = 0; step < steps; step++) {
         engine.BeginStep();
-        if (how == "span") {
-            double *span = engine.Put(variable).data();
-            fill(span, step);
-            printf("at %p\n", (void *)span);
-        } else {
-            fill(data.data(), step);
-            engine.Put(variable, data.data(),
-                       how == "put-sync" ? adios2::Mode::Sync : adios2::Mode::Deferred);
-        }
-        if (how == "perform-puts")
+        fill(data.data(), step);
+        if (mode == "put")
+            printf("at %p\n", (void *)data.data());
+        engine.Put(variable, data.data(),
+                   mode == "put-sync" ? adios2::Mode::Sync : adios2::Mode::Deferred);
+        if (mode == "perform-puts")
             engine.PerformPuts();
-        if (how == "put-sync" || how == "perform-puts" || how == "put-early")
-            spoil(data);
+        if (mode == "put-sync" || mode == "perform-puts" || mode == "put-early")
+            overwrite(data);
         engine.EndStep();
-        spoil(data);
-        say("wrote " + std::to_string(step));
+        overwrite(data);
+        print_line("wrote " + std::to_string(step));
     }
     engine.Close();
 }
@@ -128,20 +124,20 @@ void pause_ms(unsigned ms)
     usleep(ms * 1000);
 }
 
-void read(adios2::IO io, const std::string &how, const char *name)
+void read(adios2::IO io, const std::string &mode, const char *name)
 {
     adios2::Engine engine = io.Open(name, adios2::Mode::Read);
     std::vector<double> data(ELEMENTS);
     size_t steps = 0;
     while (engine.BeginStep() == adios2::StepStatus::OK) {
         size_t step = engine.CurrentStep();
-        if (how == "get-late" || how == "get-twice")
+        if (mode == "get-late" || mode == "get-twice")
             pause_ms(100);
-        if (how == "get-stop" && step == 0) {
-            say("pid " + std::to_string(getpid()));
+        if (mode == "get-stop" && step == 0) {
+            print_line("pid " + std::to_string(getpid()));
             kill(getpid(), SIGSTOP);
         }
-        if (how == "in-place") {
+        if (mode == "in-place") {
             uint64_t address = 0;
             engine.Get(io.InquireVariable<uint64_t>("onespace/address/data"), &address,
                        adios2::Mode::Sync);
@@ -149,26 +145,26 @@ void read(adios2::IO io, const std::string &how, const char *name)
             printf("at %p\n", (void *)address);
             check(reinterpret_cast<const double *>(address), step);
         } else {
-            shall_die = how == "get-killed";
+            dies_in_copy = mode == "get-killed";
             auto variable = io.InquireVariable<double>("data");
             engine.Get(variable, data.data(), adios2::Mode::Sync);
             check(data.data(), step);
-            if (how == "get-twice") {
+            if (mode == "get-twice") {
                 pause_ms(100);
-                spoil(data);
+                overwrite(data);
                 engine.Get(variable, data.data());
                 engine.PerformGets();
                 check(data.data(), step);
             }
         }
-        say("step " + std::to_string(step));
-        if (how == "get-hold" || how == "get-twice")
+        print_line("step " + std::to_string(step));
+        if (mode == "get-hold" || mode == "get-twice")
             pause_ms(100);
         engine.EndStep();
         steps++;
     }
     engine.Close();
-    say(std::to_string(steps) + " steps");
+    print_line(std::to_string(steps) + " steps");
 }
 
 } // namespace
@@ -177,17 +173,17 @@ int main(int argc, char **argv)
 {
     if (argc < 3)
         return 2;
-    const std::string how = argv[1];
+    const std::string mode = argv[1];
     try {
         adios2::ADIOS adios("adios2.xml");
         if (argc > 3)
-            write(adios.DeclareIO("writer"), how, argv[2], strtoul(argv[3], nullptr, 10));
+            write(adios.DeclareIO("writer"), mode, argv[2], strtoul(argv[3], nullptr, 10));
         else
-            read(adios.DeclareIO("reader"), how, argv[2]);
+            read(adios.DeclareIO("reader"), mode, argv[2]);
     } catch (const std::exception &failure) {
         printf("failed: %s\n", failure.what());
         return 3;
     }
-    say(std::to_string(copies) + " copies");
+    print_line(std::to_string(copies) + " copies");
     return 0;
 }

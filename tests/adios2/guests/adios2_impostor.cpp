@@ -1,6 +1,6 @@
-// tests/adios2/guests/adios2_impostor.cpp: shows what the writer of another version of the plug-in
-// would: an ABI that is not this one's. Until standard input ends.
-#include "exchange.hpp"
+// tests/adios2/guests/adios2_impostor.cpp: publishes the control of a writer with another ABI,
+// until standard input ends.
+#include "step.hpp"
 
 #include <onespace/insitu.h>
 
@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     static onespace_adios::Control control;
     control.magic = onespace_adios::MAGIC;
     control.abi = onespace_adios::ABI + 1;
-    strcpy(control.adios, "9.9.9");
+    strcpy(control.adios2_version, "9.9.9");
     onespace_insitu *channel;
     onespace_insitu_array array = {};
     array.name = onespace_adios::PART_NAME;

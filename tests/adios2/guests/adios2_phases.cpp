@@ -1,11 +1,9 @@
-// tests/adios2/guests/adios2_phases.cpp: one end of a stream that dies in a phase of its own, and
-// the other end, which must learn of it.
+// tests/adios2/guests/adios2_phases.cpp: one end of a stream that may die in one of its phases.
 //
 //   adios2_phases write|read NAME [PHASE]      dies after PHASE: open, begin, move, end; close: in
-//                                              Close, which a writer does not leave before its
-//                                              reader
+//                                              Close, which a writer leaves after its reader
 //
-// "move" is Put or Get. Prints what it does before it does it.
+// "move" is Put or Get. Prints each phase before it begins.
 #include <adios2.h>
 
 #include <csignal>
@@ -17,21 +15,16 @@
 namespace
 {
 
-constexpr size_t ELEMENTS = size_t(1) << 20; // lent
+constexpr size_t ELEMENTS = size_t(1) << 20; // enough to be lent
 std::string last_phase;
 
-void say(const char *line)
+void print_line(const char *line)
 {
     printf("%s\n", line);
     fflush(stdout);
 }
 
-void begin(const char *phase)
-{
-    say(phase);
-}
-
-void done(const char *phase)
+void die_after(const char *phase)
 {
     if (last_phase == phase)
         kill(getpid(), SIGKILL);
@@ -41,49 +34,48 @@ void write(adios2::IO io, const char *name)
 {
     auto variable = io.DefineVariable<double>("data", {ELEMENTS}, {0}, {ELEMENTS});
     std::vector<double> data(ELEMENTS, 1.5);
-    begin("open");
+    print_line("open");
     adios2::Engine engine = io.Open(name, adios2::Mode::Write);
-    done("open");
+    die_after("open");
     for (int step = 0; step < 3; step++) {
-        begin("begin");
+        print_line("begin");
         engine.BeginStep();
-        done("begin");
-        begin("move");
+        die_after("begin");
+        print_line("move");
         engine.Put(variable, data.data());
-        done("move");
-        begin("end");
+        die_after("move");
+        print_line("end");
         engine.EndStep();
-        done("end");
+        die_after("end");
     }
-    begin("close");
+    print_line("close");
     engine.Close();
-    say("closed");
+    print_line("closed");
 }
 
 void read(adios2::IO io, const char *name)
 {
     std::vector<double> data(ELEMENTS);
-    begin("open");
+    print_line("open");
     adios2::Engine engine = io.Open(name, adios2::Mode::Read);
-    done("open");
+    die_after("open");
     adios2::StepStatus status;
     int steps = 0;
     for (;; steps++) {
-        begin("begin");
+        print_line("begin");
         status = engine.BeginStep();
         if (status != adios2::StepStatus::OK)
             break;
-        done("begin");
-        begin("move");
+        die_after("begin");
+        print_line("move");
         engine.Get(io.InquireVariable<double>("data"), data.data(), adios2::Mode::Sync);
-        done("move");
-        begin("end");
+        die_after("move");
+        print_line("end");
         engine.EndStep();
-        done("end");
+        die_after("end");
     }
-    begin("close");
-    if (last_phase == "close")
-        kill(getpid(), SIGKILL);
+    print_line("close");
+    die_after("close");
     engine.Close();
     printf("%d steps, then %s\n", steps,
            status == adios2::StepStatus::EndOfStream ? "the end" : "an error");

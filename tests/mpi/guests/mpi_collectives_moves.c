@@ -30,16 +30,16 @@ static void expect(int is_right, const char *what, const struct call *call)
 }
 
 /* One side's data: ints `step` apart. */
-struct side {
+struct typed_items {
     int *data, step, room;
     MPI_Datatype type;
 };
 
-static struct side make(const struct call *call, int room, int salt)
+static struct typed_items make(const struct call *call, int room, int salt)
 {
     int step = 1 + (call->rank * 3 + call->round + salt) % 2;
-    struct side side = {malloc(sizeof(int) * (2 * (size_t)room + 1)), step, room,
-                        step == 1 ? MPI_INT : spaced};
+    struct typed_items side = {malloc(sizeof(int) * (2 * (size_t)room + 1)), step, room,
+                               step == 1 ? MPI_INT : spaced};
     for (int i = 0; i < 2 * room; i++)
         side.data[i] = GAP;
     return side;
@@ -56,13 +56,14 @@ static int count_of(const struct call *call, int from, int to)
     return (from * 5 + to * 3 + call->round) % 4 * call->scale;
 }
 
-static void put(const struct call *call, struct side *side, int at, int count, int from, int to)
+static void put(const struct call *call, struct typed_items *side, int at, int count, int from,
+                int to)
 {
     for (int i = 0; i < count; i++)
         side->data[(at + i) * side->step] = value(call, from, to, i);
 }
 
-static int has(const struct call *call, const struct side *side, int at, int count, int from,
+static int has(const struct call *call, const struct typed_items *side, int at, int count, int from,
                int to)
 {
     for (int i = 0; i < count; i++)
@@ -72,7 +73,7 @@ static int has(const struct call *call, const struct side *side, int at, int cou
 }
 
 /* Nothing was written between the elements, or behind the last. */
-static int is_clean(const struct side *side, int used)
+static int is_clean(const struct typed_items *side, int used)
 {
     for (int i = 0; i < 2 * side->room; i++)
         if ((i % side->step || i / side->step >= used) && side->data[i] != GAP)
@@ -86,7 +87,7 @@ struct counts {
     MPI_Datatype types[64];
 };
 
-static struct counts counts_of(const struct call *call, const struct side *side, int gives,
+static struct counts counts_of(const struct call *call, const struct typed_items *side, int gives,
                                int to_one)
 {
     struct counts made = {.all = 0};
@@ -105,7 +106,7 @@ static void gather(const struct call *call, int to_all)
 {
     int n = call->scale, gets = to_all || call->rank == call->root,
         in_place = call->in_place && gets;
-    struct side from = make(call, n, 0), to = make(call, n * call->ranks, 1);
+    struct typed_items from = make(call, n, 0), to = make(call, n * call->ranks, 1);
     put(call, in_place ? &to : &from, in_place ? n * call->rank : 0, n, call->rank, 0);
     const void *given = in_place ? MPI_IN_PLACE : from.data;
     if (to_all)
@@ -124,8 +125,8 @@ static void gatherv(const struct call *call, int to_all)
     int gets = to_all || call->rank == call->root, in_place = call->in_place && gets;
     struct call same = *call; /* each gives the same to all */
     same.root = 0;
-    struct side from = make(call, 4 * call->scale, 0),
-                to = make(call, 5 * call->scale * call->ranks, 1);
+    struct typed_items from = make(call, 4 * call->scale, 0),
+                       to = make(call, 5 * call->scale * call->ranks, 1);
     struct counts counts = counts_of(&same, &to, 0, 1);
     int n = count_of(call, call->rank, 0);
     put(call, in_place ? &to : &from, in_place ? counts.at[call->rank] : 0, n, call->rank, 0);
@@ -145,8 +146,8 @@ static void gatherv(const struct call *call, int to_all)
 static void scatter(const struct call *call, int varies)
 {
     int is_root = call->rank == call->root, in_place = call->in_place && is_root, root = call->root;
-    struct side from = make(call, 5 * call->scale * call->ranks, 0),
-                to = make(call, 4 * call->scale, 1);
+    struct typed_items from = make(call, 5 * call->scale * call->ranks, 0),
+                       to = make(call, 4 * call->scale, 1);
     struct counts counts = counts_of(call, &from, 1, 0);
     int n = varies ? count_of(call, root, call->rank) : call->scale;
     for (int i = 0; is_root && i < call->ranks; i++)
@@ -166,7 +167,7 @@ static void scatter(const struct call *call, int varies)
 static void alltoall(const struct call *call)
 {
     int n = call->scale;
-    struct side from = make(call, n * call->ranks, 0), to = make(call, n * call->ranks, 1);
+    struct typed_items from = make(call, n * call->ranks, 0), to = make(call, n * call->ranks, 1);
     for (int i = 0; i < call->ranks; i++)
         put(call, call->in_place ? &to : &from, n * i, n, call->rank, i);
     MPI_Alltoall(call->in_place ? MPI_IN_PLACE : from.data, n, from.type, to.data, n, to.type,
@@ -182,8 +183,8 @@ static void alltoall(const struct call *call)
  * only. */
 static void alltoallv(const struct call *call, int with_types)
 {
-    struct side from = make(call, 5 * call->scale * call->ranks, 0);
-    struct side to = make(call, 5 * call->scale * call->ranks, 1);
+    struct typed_items from = make(call, 5 * call->scale * call->ranks, 0);
+    struct typed_items to = make(call, 5 * call->scale * call->ranks, 1);
     struct counts gives = counts_of(call, &from, 1, 0), gets = counts_of(call, &to, 0, 0);
     for (int i = 0; call->in_place && i < call->ranks; i++) {
         gets.counts[i] = (call->rank + i + call->round) % 4 * call->scale;

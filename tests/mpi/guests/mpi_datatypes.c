@@ -219,7 +219,7 @@ enum { PUT, GET, SUM, REPLACE, FETCH, FETCH_SUM, FETCH_REPLACE, CALLS };
 static const char *const call_names[] = {
     "put", "get", "accumulate", "replace", "fetch", "get_accumulate", "get_accumulate replace"};
 
-struct side {
+struct typed_items {
     int count, size; /* bytes of an item */
     MPI_Datatype type;
 };
@@ -232,22 +232,22 @@ static void fill(char *area, int seed)
     memcpy(area, pattern + seed, AREA);
 }
 
-static int pack(const char *area, const struct side *side, char *packed)
+static int pack(const char *area, const struct typed_items *side, char *packed)
 {
     int at = 0;
     MPI_Pack(area + MIDDLE, side->count, side->type, packed, AREA, &at, MPI_COMM_WORLD);
     return at;
 }
 
-static void unpack(char *area, const struct side *side, const char *packed, int size)
+static void unpack(char *area, const struct typed_items *side, const char *packed, int size)
 {
     int at = 0;
     MPI_Unpack(packed, size, &at, area + MIDDLE, side->count, side->type, MPI_COMM_WORLD);
 }
 
 /* What the call makes of `area`, the target's, and of `fetched`, at the origin. */
-static void compute(int call, char *area, char *fetched, const struct side *target,
-                    const struct side *source)
+static void compute(int call, char *area, char *fetched, const struct typed_items *target,
+                    const struct typed_items *source)
 {
     static char new[AREA], old[AREA];
     int size = pack(origin, source, new);
@@ -265,7 +265,8 @@ static void compute(int call, char *area, char *fetched, const struct side *targ
         unpack(area, target, new, size);
 }
 
-static void do_call(int call, int to, const struct side *target, const struct side *source)
+static void do_call(int call, int to, const struct typed_items *target,
+                    const struct typed_items *source)
 {
     MPI_Op op = call == FETCH                      ? MPI_NO_OP
                 : call == SUM || call == FETCH_SUM ? MPI_SUM
@@ -286,7 +287,7 @@ static void do_call(int call, int to, const struct side *target, const struct si
 }
 
 /* Where elements have gaps, only the data is compared. */
-static int differ(const char *is, const char *should, const struct side *side, int has_gaps)
+static int differ(const char *is, const char *should, const struct typed_items *side, int has_gaps)
 {
     static char packed[2][AREA];
     if (!has_gaps)
@@ -296,8 +297,8 @@ static int differ(const char *is, const char *should, const struct side *side, i
     return memcmp(packed[0], packed[1], (size_t)size) != 0;
 }
 
-static void check(int call, const struct side *target, const struct side *source, int has_gaps,
-                  const char *what)
+static void check(int call, const struct typed_items *target, const struct typed_items *source,
+                  int has_gaps, const char *what)
 {
     fill(base, 5);
     fill(expected, 5);
@@ -326,7 +327,7 @@ static void check_pair(MPI_Datatype element, int has_gaps, int i, int j)
 {
     char what[128], name[MPI_MAX_OBJECT_NAME];
     int length;
-    struct side target = {.type = make(i, element)}, source = {.type = make(j, element)};
+    struct typed_items target = {.type = make(i, element)}, source = {.type = make(j, element)};
     MPI_Type_get_name(element, name, &length);
     snprintf(what, sizeof(what), "%s: type %d to or from type %d", name, j, i);
     MPI_Type_commit(&target.type);
@@ -366,7 +367,7 @@ static void check_mixed(void)
                            (MPI_Datatype[]){MPI_INT, MPI_DOUBLE, MPI_CHAR}, &apart);
     MPI_Type_commit(&mixed);
     MPI_Type_commit(&apart);
-    struct side some = {5, 0, mixed}, others = {5, 0, apart};
+    struct typed_items some = {5, 0, mixed}, others = {5, 0, apart};
     check(PUT, &some, &others, 0, "mixed types");
     check(GET, &others, &some, 0, "mixed types");
     MPI_Type_free(&mixed);

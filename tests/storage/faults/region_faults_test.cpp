@@ -7,7 +7,7 @@
 #include "faults.hpp"
 #include "region.hpp"
 extern "C" {
-#include "storage/file/direct_io.h"
+#include "storage/file/file.h"
 }
 
 class region_faults : public Region, public testing::WithParamInterface<unsigned>

@@ -4,8 +4,7 @@
 
 extern "C" {
 #include "storage/versions/versions.h"
-#include "storage/versions/crc.h"
-#include "storage/versions/format.h"
+#include "storage/versions/slots.h"
 }
 
 #endif

@@ -1,0 +1,273 @@
+// plugins/adios2/reader_variables.cpp: the variables and attributes of a step in the program's IO.
+//
+// As with SST, the IO has the variables of the current step, with their shapes, and no others. If
+// number, names, shapes and blocks are those of the last step, only the blocks' addresses are new.
+#include "reader.hpp"
+
+namespace onespace_adios
+{
+
+// `are_selections_reset`: this BeginStep has called reset_selections.
+void Reader::read_variables(bool are_selections_reset)
+{
+    find_parts();
+    is_layout_unchanged = has_last_layout();
+    if (is_layout_unchanged) {
+        update_blocks();
+    } else {
+        layout_versions.clear();
+        for (auto &[ignored, variable] : variables)
+            variable.blocks.clear();
+        for (unsigned rank = 0; rank < parts.size(); rank++)
+            for (uint64_t i = 0; i < parts[rank]->block_count; i++)
+                add_block(parts[rank]->blocks[i], i, rank, parts[rank]->loan);
+    }
+    attribute_versions.resize(parts.size());
+    for (unsigned rank = 0; rank < parts.size(); rank++) {
+        if (attribute_versions[rank] != parts[rank]->attributes_version)
+            define_attributes(*parts[rank]);
+        attribute_versions[rank] = parts[rank]->attributes_version;
+    }
+    if (shows_addresses)
+        add_address_variables();
+    for (auto &[variable_name, variable] : variables) {
+        if (!is_layout_unchanged && !variable.blocks.empty())
+            compute_shape(variable);
+        else if (!is_layout_unchanged && variable.is_defined)
+            undefine(variable_name, variable);
+        if (!variable.blocks.empty() && (!is_layout_unchanged || !are_selections_reset))
+            define(variable_name, variable);
+    }
+    layout_versions.resize(parts.size());
+    for (unsigned rank = 0; rank < parts.size(); rank++)
+        layout_versions[rank] = parts[rank]->layout_version;
+}
+
+// ---- Blocks ----
+
+bool Reader::has_last_layout() const
+{
+    bool is_same = layout_versions.size() == parts.size();
+    for (size_t rank = 0; is_same && rank < parts.size(); rank++)
+        is_same = parts[rank]->layout_version == layout_versions[rank];
+    return is_same;
+}
+
+// The blocks of the last step are those of this one, at other addresses.
+void Reader::update_blocks()
+{
+    for (auto &[ignored, variable] : variables) {
+        for (BlockRef &ref : variable.blocks) {
+            if (!ref.loan)
+                continue; // add_address_variables updates it
+            ref.block = &parts[ref.writer]->blocks[ref.number];
+            ref.loan = parts[ref.writer]->loan;
+            ref.has_statistics = false;
+        }
+    }
+}
+
+void Reader::add_block(const Block &block, size_t number, unsigned writer, Loan *loan)
+{
+    std::string_view block_name(block.name.bytes, block.name.length);
+    auto found = variables.find(block_name);
+    if (found == variables.end())
+        found = variables.emplace(std::string(block_name), VariableState()).first;
+    VariableState &variable = found->second;
+    bool is_changed = variable.element != block.element || variable.shape_kind != block.shape_kind;
+    if (variable.blocks.empty()) {
+        if (is_changed && variable.is_defined)
+            undefine(found->first, variable);
+        variable.element = block.element;
+        variable.shape_kind = block.shape_kind;
+    } else if (is_changed) {
+        fail("BeginStep", "ranks " + std::to_string(variable.blocks.front().writer) + " and " +
+                              std::to_string(writer) + " have defined variable \"" + found->first +
+                              "\" with different types or shapes");
+    }
+    BlockRef ref = {};
+    ref.block = &block;
+    ref.loan = loan;
+    ref.writer = writer;
+    ref.number = number;
+    if (block.start)
+        ref.start.assign(block.start, block.start + block.dimensions);
+    if (block.count)
+        ref.count.assign(block.count, block.count + block.dimensions);
+    variable.blocks.push_back(std::move(ref));
+}
+
+// The shape that the program sees, and the places of the blocks of a joined array.
+void Reader::compute_shape(VariableState &variable)
+{
+    const Block &first = *variable.blocks.front().block;
+    variable.shape.clear();
+    if (variable.shape_kind == Shape::local_value)
+        variable.shape = {variable.blocks.size()};
+    if (variable.shape_kind == Shape::global_array || variable.shape_kind == Shape::joined_array)
+        variable.shape.assign(first.shape, first.shape + first.dimensions);
+    if (variable.shape_kind != Shape::joined_array)
+        return;
+    size_t joined = 0;
+    while (joined + 1 < variable.shape.size() && variable.shape[joined] != adios2::JoinedDim)
+        joined++;
+    variable.shape[joined] = 0;
+    for (BlockRef &ref : variable.blocks) {
+        ref.start.assign(variable.shape.size(), 0);
+        ref.start[joined] = variable.shape[joined];
+        variable.shape[joined] += ref.count[joined];
+    }
+}
+
+// ---- Definitions in the program's IO ----
+
+void Reader::define(const std::string &variable_name, VariableState &variable)
+{
+    with_type(variable.element, [&](auto tag) {
+        define_type<typename decltype(tag)::type>(variable_name, variable);
+    });
+}
+
+// Defines the variable, or gives it this step's shape, with everything selected. A selection of the
+// last step is not valid for this one.
+template <class T>
+void Reader::define_type(const std::string &variable_name, VariableState &variable)
+{
+    variable.element_bytes = sizeof(T);
+    adios2::Variable<T> handle;
+    bool is_text = variable.element == Element::text;
+    bool is_value = variable.shape_kind == Shape::global_value;
+    bool is_global_array = !is_text && !is_value && variable.shape_kind != Shape::local_array;
+    auto select_all = [&] {
+        handle.SetBlockSelection(NO_BLOCK); // get() detects another block
+        handle.SetSelection({Dims(variable.shape.size(), 0), variable.shape});
+        handle.SetMemorySelection();
+    };
+    if (variable.is_defined && is_global_array) {
+        handle = io.InquireVariable<T>(variable_name);
+        if (handle && variable.defined_shape.size() == variable.shape.size()) {
+            if (variable.defined_shape != variable.shape)
+                handle.SetShape(variable.shape);
+            variable.defined_shape = variable.shape;
+            select_all();
+            return;
+        }
+    }
+    if (variable.is_defined)
+        undefine(variable_name, variable);
+    if (io.InquireVariable<T>(variable_name)) // defined by the program, for another stream
+        io.RemoveVariable(variable_name);
+    if (is_value)
+        handle = io.DefineVariable<T>(variable_name);
+    else if (is_text) // ADIOS2 has no arrays of strings, but one string of each writer
+        handle = io.DefineVariable<T>(variable_name, {adios2::LocalValueDim});
+    else if (variable.shape_kind == Shape::local_array)
+        handle = io.DefineVariable<T>(variable_name, {}, {}, variable.blocks.front().count);
+    else
+        handle = io.DefineVariable<T>(variable_name, variable.shape, Dims(variable.shape.size(), 0),
+                                      variable.shape);
+    if (is_global_array)
+        select_all();
+    variable.is_defined = true;
+    variable.defined_shape = variable.shape;
+}
+
+void Reader::undefine(const std::string &variable_name, VariableState &variable)
+{
+    io.RemoveVariable(variable_name);
+    variable.is_defined = false;
+}
+
+// Called before the step is there: the variables of the last step with everything selected. If the
+// step has another layout, read_variables defines them anew.
+void Reader::reset_selections()
+{
+    for (auto &[variable_name, variable] : variables)
+        if (variable.is_defined)
+            define(variable_name, variable);
+}
+
+// ---- Attributes ----
+
+namespace
+{
+
+// An attribute keeps its type and whether it is an array; one that changes these is removed first.
+template <class T>
+void define_attribute(adios2::IO &io, const std::string &name, const T *values,
+                      const Attribute &from)
+{
+    if (io.AttributeType(name) != "" && io.AttributeType(name) != adios2::GetType<T>())
+        io.RemoveAttribute(name);
+    if (from.is_array)
+        io.DefineAttribute<T>(name, values, from.count, "", "/", true);
+    else
+        io.DefineAttribute<T>(name, values[0], "", "/", true);
+}
+
+} // namespace
+
+void Reader::define_attributes(const Part &part)
+{
+    for (size_t i = 0; i < part.attribute_count; i++) {
+        const Attribute &from = part.attributes[i];
+        std::string attribute_name(from.name.bytes, from.name.length);
+        if (from.element == Element::text) {
+            std::vector<std::string> texts;
+            for (size_t t = 0; t < from.count; t++) {
+                const Text &text = static_cast<const Text *>(from.data)[t];
+                texts.emplace_back(text.bytes, text.length);
+            }
+            define_attribute(io, attribute_name, texts.data(), from);
+            continue;
+        }
+#define ONESPACE_DEFINE(T)                                                                         \
+    if (from.element == element_of<T>)                                                             \
+        define_attribute(io, attribute_name, static_cast<const T *>(from.data), from);
+        ADIOS2_FOREACH_ATTRIBUTE_PRIMITIVE_STDTYPE_1ARG(ONESPACE_DEFINE)
+#undef ONESPACE_DEFINE
+    }
+}
+
+// ---- Addresses ----
+
+const Block &Reader::address_block(const std::string &variable_name, VariableState &variable)
+{
+    static const uint64_t zero = 0;
+    if (!variable.address_variable) {
+        variable.address_variable = std::make_unique<AddressVariable>();
+        variable.address_variable->name = "onespace/address/" + variable_name;
+    }
+    AddressVariable &shown = *variable.address_variable;
+    shown.addresses.clear();
+    for (const BlockRef &ref : variable.blocks)
+        shown.addresses.push_back((uint64_t)data_until_release(ref.loan, *ref.block));
+    shown.count = shown.addresses.size();
+    shown.block = {};
+    shown.block.name = {shown.name.data(), shown.name.size()};
+    shown.block.element = Element::uint64;
+    shown.block.shape_kind = Shape::global_array;
+    shown.block.dimensions = 1;
+    shown.block.shape = shown.block.count = &shown.count;
+    shown.block.start = &zero;
+    shown.block.data = shown.addresses.data();
+    shown.block.bytes = shown.addresses.size() * sizeof(uint64_t);
+    return shown.block;
+}
+
+// Addresses="on": each array NAME has a variable onespace/address/NAME with the addresses of its
+// blocks, for programs that read in place.
+void Reader::add_address_variables()
+{
+    std::vector<const Block *> blocks; // added after the loop over `variables`, which they change
+    for (auto &[variable_name, variable] : variables)
+        if (!variable.blocks.empty() && variable.blocks.front().loan &&
+            variable.blocks.front().block->dimensions)
+            blocks.push_back(&address_block(variable_name, variable));
+    if (is_layout_unchanged) // the last step's blocks, at the same addresses
+        return;
+    for (const Block *block : blocks)
+        add_block(*block, 0, 0, nullptr);
+}
+
+} // namespace onespace_adios

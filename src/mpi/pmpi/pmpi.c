@@ -1,0 +1,238 @@
+/* src/mpi/pmpi/pmpi.c: finds the MPI library and looks its functions up. */
+#include "mpi/pmpi/pmpi.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The library ---- */
+
+static struct pmpi_functions functions;
+static void *library;
+
+/* The binary interface that this layer is built for. */
+enum interface { INTERFACE_MPICH, INTERFACE_OPENMPI, INTERFACE_ABI };
+#if defined(MPI_H_ABI)
+static const enum interface own_interface = INTERFACE_ABI;
+static const char layer[] = "libonespace-mpi-abi.so";
+#elif defined(OPEN_MPI)
+static const enum interface own_interface = INTERFACE_OPENMPI;
+static const char layer[] = "libonespace-mpi-openmpi.so";
+#else
+static const enum interface own_interface = INTERFACE_MPICH;
+static const char layer[] = "libonespace-mpi-mpich.so";
+#endif
+
+/* A library with MPI's standard interface has no symbol that no other has: its name tells. Only
+ * Open MPI has the object. */
+static int is_ours(void *found)
+{
+    const struct link_map *map;
+    if (dlinfo(found, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "libmpi_abi.so"))
+        return own_interface == INTERFACE_ABI;
+    return own_interface ==
+           (dlsym(found, "ompi_mpi_comm_world") ? INTERFACE_OPENMPI : INTERFACE_MPICH);
+}
+
+/* The library that the program is linked with. It is opened by the name under which the dynamic
+ * linker knows it: a search of the file system would take longer than creating a window. */
+static void *find_linked(void)
+{
+    Dl_info object;
+    void *function = dlsym(RTLD_DEFAULT, "PMPI_Init");
+    if (!function || !dladdr(function, &object))
+        return NULL;
+    void *found = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!found || (dlsym(found, "MPI_Init") && is_ours(found)))
+        return found;
+    dlclose(found);
+    return NULL;
+}
+
+/* The library that the program has loaded, perhaps with RTLD_LOCAL. The agent chooses the layer by
+ * the same list. */
+static void *find_loaded(void)
+{
+    static const char *const names[] = {
+#define NAME(soname, layer) soname,
+        MPI_LIBRARIES(NAME)
+#undef NAME
+    };
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        void *found = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (found && is_ours(found))
+            return found;
+        if (found)
+            dlclose(found);
+    }
+    return NULL;
+}
+
+static void *need(const char *name)
+{
+    void *found = dlsym(library, name);
+    if (!found) {
+        fprintf(stderr,
+                "onespace: this program's MPI library has no %s, which is part of MPI-3: "
+                "run with --mpi-layer off\n",
+                name);
+        abort();
+    }
+    return found;
+}
+
+static void find_functions(void)
+{
+    library = find_linked();
+    if (!library)
+        library = find_loaded();
+    if (!library) {
+        fprintf(stderr,
+                "onespace: %s is loaded, but no MPI library that it was built for: "
+                "do not preload it into this program, or run with --mpi-layer off\n",
+                layer);
+        abort();
+    }
+#define FIND(name)     functions.name = (__typeof__(functions.name))need("PMPI_" #name);
+#define FIND_MAY(name) functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
+    MPI_LOADING(FIND)
+    MPI_COLLECTIVES(FIND)
+    MPI_FORWARDED(FIND)
+    MPI_NOT_WRAPPED(FIND)
+    MPI_NOT_WRAPPED_OPEN_MPI(FIND)
+    MPI_LOADING_LARGE(FIND_MAY)
+    MPI_COLLECTIVES_LARGE(FIND_MAY)
+    MPI_FORWARDED_LARGE(FIND_MAY)
+    MPI_NOT_WRAPPED_LARGE(FIND_MAY)
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const struct pmpi_functions *_Atomic pmpi_table;
+
+const struct pmpi_functions *pmpi_load(void)
+{
+    pthread_once(&once, find_functions);
+    atomic_store_explicit(&pmpi_table, &functions, memory_order_release);
+    return &functions;
+}
+
+int pmpi_is_open_mpi(void)
+{
+    static _Atomic int is_open_mpi = -1; /* all threads find the same */
+    int found = is_open_mpi, length;
+    if (found < 0) {
+        char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+        pmpi()->Get_library_version(version, &length);
+        is_open_mpi = found = strncmp(version, "Open MPI", strlen("Open MPI")) == 0;
+    }
+    return found;
+}
+
+void *pmpi_symbol(const char *name)
+{
+    pthread_once(&once, find_functions);
+    void *found = dlsym(library, name);
+    if (found)
+        return found;
+    void *fortran = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD); /* Open MPI's */
+    return fortran ? dlsym(fortran, name) : NULL;
+}
+
+void *pmpi_object(const char *name)
+{
+    void *found = dlsym(RTLD_DEFAULT, name);
+    return found ? found : pmpi_symbol(name);
+}
+
+int pmpi_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
+{
+    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+int pmpi_create_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete)
+{
+    int made = MPI_KEYVAL_INVALID, none = MPI_KEYVAL_INVALID;
+    if (*keyval != MPI_KEYVAL_INVALID)
+        return MPI_SUCCESS;
+    int result = pmpi()->Comm_create_keyval(pmpi_no_copy, delete, &made, NULL);
+    if (result == MPI_SUCCESS && !atomic_compare_exchange_strong(keyval, &none, made))
+        pmpi()->Comm_free_keyval(&made); /* another thread was first */
+    return result;
+}
+
+/* ---- A communicator of this process alone ---- */
+
+/* Under the self_comm_mutex, which is never held across a call of MPI that another thread may wait
+ * for: the communicator has one rank. */
+static pthread_mutex_t self_comm_mutex = PTHREAD_MUTEX_INITIALIZER;
+static MPI_Comm communicator;
+static int is_made, has_ended;
+
+/* Not MPI_Comm_dup, which would call the program's copy callbacks. */
+static void make(void)
+{
+    communicator = MPI_COMM_NULL;
+    if (pmpi()->Comm_split(MPI_COMM_SELF, 0, 0, &communicator) != MPI_SUCCESS)
+        communicator = MPI_COMM_NULL;
+    else
+        pmpi()->Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+    is_made = 1;
+}
+
+MPI_Comm pmpi_self_comm(void)
+{
+    pthread_mutex_lock(&self_comm_mutex);
+    if (!is_made && !has_ended)
+        make();
+    MPI_Comm found = has_ended ? MPI_COMM_NULL : communicator;
+    pthread_mutex_unlock(&self_comm_mutex);
+    return found;
+}
+
+void pmpi_self_comm_free(void)
+{
+    pthread_mutex_lock(&self_comm_mutex);
+    if (is_made && !has_ended && communicator != MPI_COMM_NULL)
+        pmpi()->Comm_free(&communicator);
+    has_ended = 1;
+    pthread_mutex_unlock(&self_comm_mutex);
+}
+
+/* ---- State that the layer keeps for an MPI handle ---- */
+
+int handle_table_add(struct handle_table *handles, uintptr_t handle, void *value)
+{
+    struct handle_entry *_Atomic *bucket =
+        &handles->buckets[handle_hash(handle, HANDLE_TABLE_BITS)];
+    pthread_mutex_lock(&handles->mutex);
+    struct handle_entry *entry = atomic_load_explicit(bucket, memory_order_relaxed);
+    while (entry && atomic_load_explicit(&entry->handle, memory_order_relaxed))
+        entry = entry->next;
+    int is_new = !entry;
+    if (is_new && (entry = calloc(1, sizeof(*entry))))
+        entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    if (entry) {
+        atomic_store_explicit(&entry->value, value, memory_order_relaxed);
+        atomic_store_explicit(&entry->handle, handle, memory_order_release);
+        if (is_new)
+            atomic_store_explicit(bucket, entry, memory_order_release);
+    }
+    pthread_mutex_unlock(&handles->mutex);
+    return entry ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+void handle_table_remove(struct handle_table *handles, uintptr_t handle)
+{
+    pthread_mutex_lock(&handles->mutex);
+    struct handle_entry *entry = handle_table_entry(handles, handle);
+    if (entry)
+        atomic_store_explicit(&entry->handle, 0, memory_order_release);
+    pthread_mutex_unlock(&handles->mutex);
+}

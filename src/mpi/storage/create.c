@@ -1,0 +1,403 @@
+/* src/mpi/storage/create.c: all ranks create a window on storage together. */
+#include "mpi/storage/storage_window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "mpi/pmpi/message.h"
+
+/* which bytes of which file a rank's part lies on. */
+
+/* What a rank tells the others about its file. */
+struct storage_claim {
+    int32_t error; /* an error class */
+    int32_t is_contiguous, is_memory, has_offset;
+    uint64_t device, inode, path; /* path: hash of the resolved path; 0: no file */
+    uint64_t offset, length;      /* of the file */
+};
+_Static_assert(sizeof(struct storage_claim) <= AGREEMENT_RECORD_MAX, "a record");
+
+/* This rank's claim, once its file is open; error: an error class. */
+struct storage_claim storage_claim_of(const struct storage_window *storage, int error);
+/* Given all ranks' claims and the sizes of their parts, locks, reserves and maps this rank's. In a
+ * contiguous window it sets offsets and lengths in `all`. call: the MPI function, for messages. 0
+ * or -errno. */
+int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
+                  struct storage_claim *all, const char *call, struct storage_error *error);
+
+/* ---- Claims ---- */
+
+/* locks, space and mappings of the ranks' parts.
+ *
+ * Invariant: every byte of a file is locked by exactly one rank of the job, the lowest one whose
+ * part has it. */
+
+static uint64_t hash_path(const char *path)
+{
+    char *real_path = realpath(path, NULL);
+    uint64_t hash = hash_text(HASH_SEED, real_path ? real_path : path);
+    free(real_path);
+    return hash;
+}
+
+struct storage_claim storage_claim_of(const struct storage_window *storage, int error)
+{
+    const struct storage_file *file = &storage->own.region.file;
+    return (struct storage_claim){
+        .error = error,
+        .is_contiguous = storage->is_contiguous,
+        .is_memory = !storage->hints.is_storage,
+        .has_offset = storage->hints.has_offset,
+        .device = file->device,
+        .inode = file->inode,
+        .path = file->fd >= 0 ? hash_path(file->path) : 0,
+        .offset = storage->own.layout.file_offset,
+        .length = storage->own.layout.storage_length,
+    };
+}
+
+/* Device numbers of one file system differ between nodes; its paths usually do not. */
+static int is_same_file(const struct group *group, const struct storage_claim *all, int i, int j)
+{
+    int is_intra_node = group_is_intra_node(group, i) && group_is_intra_node(group, j);
+    return all[i].path && all[j].path && all[i].inode == all[j].inode &&
+           (is_intra_node ? all[i].device == all[j].device : all[i].path == all[j].path);
+}
+
+static int overlap(const struct storage_claim *one, const struct storage_claim *other)
+{
+    return one->length && other->length && one->offset < other->offset + other->length &&
+           other->offset < one->offset + one->length;
+}
+
+/* Locks [from, to) of this rank's file, except what lower ranks, from `lower` on, have. */
+static int lock_rest(struct storage_window *storage, const struct group *group,
+                     const struct storage_claim *all, int lower, uint64_t from, uint64_t to,
+                     struct storage_error *error)
+{
+    int result = 0;
+    for (; lower < storage->rank && from < to; lower++) {
+        uint64_t begin = all[lower].offset, end = begin + all[lower].length;
+        if (!is_same_file(group, all, lower, storage->rank) || end <= from || begin >= to)
+            continue;
+        if (begin > from)
+            result = lock_rest(storage, group, all, lower + 1, from, begin, error);
+        if (result < 0)
+            return result;
+        from = end;
+    }
+    return from < to ? storage_file_lock(&storage->own.region.file,
+                                         (struct storage_range){from, to - from}, 0, error)
+                     : 0;
+}
+
+/* The lowest rank with a file; 0 when there is none. */
+static int lead_of(const struct group *group, const struct storage_claim *all)
+{
+    for (int i = 0; i < group->ranks; i++)
+        if (all[i].path)
+            return i;
+    return 0;
+}
+
+/* The parts of a contiguous window follow one another in one file, so a rank without one may have
+ * an empty part only. It follows the others' layout, whatever it has said itself. */
+static int check_contiguous(const struct group *group, const uint64_t *sizes,
+                            const struct storage_claim *all, int lead, struct storage_error *error)
+{
+    for (int i = 0; i < group->ranks; i++) {
+        int is_file_needed = all[i].is_contiguous || all[lead].is_contiguous;
+        if (!all[i].path && sizes[i] == 0)
+            continue;
+        if (!all[i].path && is_file_needed)
+            return storage_fail(
+                error, -EINVAL,
+                "rank %d asks for memory in a shared window that is on storage: its parts follow "
+                "one another in one file; set alloc_shared_noncontig to true on all ranks, or "
+                "give that rank the same file or a size of 0",
+                i);
+        if (all[i].is_contiguous != all[lead].is_contiguous ||
+            (is_file_needed &&
+             (!is_same_file(group, all, i, lead) || all[i].offset != all[lead].offset)))
+            return storage_fail(
+                error, -EINVAL,
+                "rank %d names another file, offset or kind of layout than rank %d: the parts of a "
+                "shared window follow one another in one file; give all ranks the same "
+                "storage_alloc_filename and storage_alloc_offset, or set alloc_shared_noncontig to "
+                "true",
+                i, lead);
+    }
+    return 0;
+}
+
+static void look_around(struct storage_window *storage, const struct group *group,
+                        const struct storage_claim *all)
+{
+    storage->is_leader = 1;
+    for (int i = 0; i < group->ranks; i++) {
+        storage->has_memory_ranks |= all[i].is_memory;
+        if (i < storage->rank && group_is_intra_node(group, i) &&
+            is_same_file(group, all, i, storage->rank))
+            storage->is_leader = 0;
+        for (int j = 0; j < i; j++)
+            storage->overlaps |= is_same_file(group, all, i, j) && overlap(&all[i], &all[j]);
+    }
+}
+
+/* Ranks that mean to share bytes give the offset. A rank that gave none may have forgotten that its
+ * part begins where the others' do: the first rank of such a pair says so, once in its process. */
+static void warn_of_overlap(const struct storage_window *storage, const struct group *group,
+                            const struct storage_claim *all, const char *call)
+{
+    static _Atomic int is_told; /* any thread that creates a window sets it, relaxed */
+    for (int i = 0; i < group->ranks; i++)
+        for (int j = i + 1; j < group->ranks; j++) {
+            if ((all[i].has_offset && all[j].has_offset) || !is_same_file(group, all, i, j) ||
+                !overlap(&all[i], &all[j]))
+                continue;
+            if (i == storage->rank && !atomic_exchange_explicit(&is_told, 1, memory_order_relaxed))
+                layer_message(i,
+                              "%s: ranks %d and %d have the same bytes of %s, so what one stores "
+                              "replaces what the other stored: give each rank a file or a "
+                              "storage_alloc_offset of its own; ranks that are to share bytes set "
+                              "storage_alloc_offset, also to 0",
+                              call, i, j, storage->hints.filename);
+            return;
+        }
+}
+
+/* In a contiguous window the parts follow one another, beginning at the offset. */
+static void place_parts(const struct group *group, const uint64_t *sizes, int lead,
+                        struct storage_claim *all)
+{
+    uint64_t offset = all[lead].offset;
+    for (int i = 0; i < group->ranks && all[lead].is_contiguous; i++) {
+        all[i].offset = offset;
+        all[i].length = sizes[i];
+        offset += sizes[i];
+    }
+}
+
+/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by the lead for
+ * all, else by every process for itself; without a file of its own, in reach.c. */
+static int map_own(struct storage_window *storage, const struct group *group,
+                   const struct storage_claim *all, struct storage_error *error)
+{
+    int last = group->ranks - 1;
+    if (!storage->is_contiguous) {
+        if (storage->own.layout.memory_length && !group->is_one_space &&
+            ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
+             ftruncate(storage->memory, (off_t)storage->own.layout.memory_length) < 0))
+            return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
+        return storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
+    }
+    if (storage->own.region.file.fd < 0 || (group->is_one_space && storage->rank != storage->lead))
+        return 0;
+    storage->whole.file = storage->own.region.file; /* borrowed */
+    return storage_region_map(&storage->whole, all[0].offset,
+                              all[last].offset + all[last].length - all[0].offset, NULL,
+                              storage->hints.style, error);
+}
+
+int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
+                  struct storage_claim *all, const char *call, struct storage_error *error)
+{
+    struct storage_file *file = &storage->own.region.file;
+    storage->lead = lead_of(group, all);
+    int result = check_contiguous(group, sizes, all, storage->lead, error);
+    if (result < 0)
+        return result;
+    storage->is_contiguous = all[storage->lead].is_contiguous;
+    place_parts(group, sizes, storage->lead, all);
+    look_around(storage, group, all);
+    if (storage->overlaps)
+        warn_of_overlap(storage, group, all, call);
+    struct storage_claim *mine = &all[storage->rank];
+    storage->own.layout.file_offset = mine->offset;
+    storage->own.layout.storage_length = mine->length;
+    result = lock_rest(storage, group, all, 0, mine->offset, mine->offset + mine->length, error);
+    if (result == 0)
+        result =
+            storage_file_reserve(file, (struct storage_range){mine->offset, mine->length}, error);
+    return result == 0 ? map_own(storage, group, all, error) : result;
+}
+
+/* ---- Creation ---- */
+
+/* all ranks create a window on storage together.
+ *
+ * A rank that fails still takes part in every gather, so that no rank waits for it; the first error
+ * of all ranks is the window's.
+ *
+ *   open     every rank opens its file                                               gather
+ *   claim    locks, space, mappings: once no rank can still be opening               gather
+ *   reach    the other ranks' parts at addresses of this rank                        gather
+ *   version  the newest one into the window, if it has versions */
+
+/* ---- Open ---- */
+
+/* "auto", as the paper defines it: the part that does not fit into memory is on storage. All ranks
+ * of this node that have "auto" share what is free, and what the others' memory leaves of it; a
+ * tenth stays free. */
+static double auto_factor(const struct group *group, const struct window_proposal *proposals)
+{
+    uint64_t wanted = 0, room = storage_memory_available() / 10 * 9;
+    for (int i = 0; i < group->ranks; i++) {
+        uint64_t memory = proposals[i].memory;
+        if (!group_is_intra_node(group, i))
+            continue;
+        if (memory == WINDOW_MEMORY_FITS)
+            wanted += proposals[i].size;
+        else
+            room -= memory < room ? memory : room;
+    }
+    return wanted <= room ? 0 : 1 - (double)room / (double)wanted;
+}
+
+static int is_noncontig(MPI_Info info)
+{
+    char value[MPI_MAX_INFO_VAL];
+    int found = 0;
+    return info != MPI_INFO_NULL &&
+           pmpi()->Info_get(info, (char *)"alloc_shared_noncontig", MPI_MAX_INFO_VAL - 1, value,
+                            &found) == MPI_SUCCESS &&
+           found && strcmp(value, "true") == 0;
+}
+
+static int divide(struct storage_window *storage, const struct window_request *request,
+                  struct storage_error *error)
+{
+    struct storage_hints *hints = &storage->hints;
+    if (storage->is_contiguous && hints->factor != 1)
+        return storage_fail(
+            error, -EINVAL,
+            "the hint storage_alloc_factor has a value other than 1: the parts of a "
+            "shared window are one piece of one file; set alloc_shared_noncontig to "
+            "true, or the factor to 1");
+    if (hints->offset + request->size > INT64_MAX)
+        return storage_fail(
+            error, -EINVAL,
+            "the hint storage_alloc_offset has the value \"%llu\": with a window of "
+            "%zu bytes that is more than a file has",
+            (unsigned long long)hints->offset, request->size);
+    double factor = hints->factor == STORAGE_FACTOR_AUTO
+                        ? auto_factor(request->agreement->group, request->proposals)
+                        : hints->factor;
+    return storage_layout_divide(&storage->own.layout, hints, factor, request->size, error);
+}
+
+static int open_file(struct storage_window *storage, const struct window_request *request,
+                     struct storage_error *error)
+{
+    int result = storage_info_read(&storage->hints, request->info, error);
+    storage->is_contiguous = request->is_shared && !is_noncontig(request->info);
+    if (result == 0 && !storage->hints.is_storage) {
+        storage->own.layout.memory_length = request->size;
+        return 0;
+    }
+    if (result == 0)
+        result = divide(storage, request, error);
+    if (result == 0 && (storage->own.layout.storage_length || storage->is_contiguous))
+        result = storage_file_open(&storage->own.region.file, &storage->hints, error);
+    return result;
+}
+
+/* ---- All ---- */
+
+static int first_error(const struct storage_claim *all, int ranks)
+{
+    for (int i = 0; i < ranks; i++)
+        if (all[i].error != MPI_SUCCESS)
+            return all[i].error;
+    return MPI_SUCCESS;
+}
+
+static struct storage_window *new_storage(struct window *window)
+{
+    struct storage_window *storage = calloc(1, sizeof(*storage));
+    if (!storage)
+        return NULL;
+    storage->own.region.file.fd = storage->whole.file.fd = storage->memory = -1;
+    storage->rank = window->group->rank;
+    storage->ranks = window->group->ranks;
+    storage->group = window->group;
+    pthread_mutex_init(&storage->mutex, NULL);
+    storage->counts = calloc(1, sizeof(*storage->counts));
+    (void)agreement_comm_init(&storage->all, storage->group, storage->rank, storage->ranks);
+    window->memory = storage;
+    return storage;
+}
+
+int storage_build(struct window *window, const struct window_request *request)
+{
+    struct group *group = window->group;
+    struct storage_error error = {""};
+    struct storage_window *storage = new_storage(window);
+    uint64_t *sizes = calloc((size_t)group->ranks, sizeof(*sizes));
+    struct storage_claim *claims = calloc((size_t)group->ranks, sizeof(*claims));
+    int result = storage && storage->counts && storage->all.words && sizes && claims ? 0 : -ENOMEM;
+    for (int i = 0; result == 0 && i < group->ranks; i++)
+        sizes[i] = request->proposals[i].size;
+    if (result == 0)
+        result = open_file(storage, request, &error);
+    int class = storage_report(group->rank, request->call, result, &error);
+    struct storage_claim mine = {.error = class};
+    if (result == 0)
+        mine = storage_claim_of(storage, class);
+    const void *all = NULL;
+    int outcome = agreement_allgather(request->agreement, &mine, sizeof(mine), &all);
+    if (outcome == MPI_SUCCESS)
+        outcome = first_error(all, group->ranks);
+    if (outcome == MPI_SUCCESS) {
+        /* A gathering that succeeds sets it.
+         * NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
+        memcpy(claims, all, (size_t)group->ranks * sizeof(*claims));
+        result = storage_claim(storage, group, sizes, claims, request->call, &error);
+        class = storage_report(group->rank, request->call, result, &error);
+        outcome = storage_reach(window, request, sizes, class);
+    }
+    free(sizes);
+    free(claims);
+    if (outcome == MPI_SUCCESS)
+        outcome = pmpi()->Comm_dup(request->comm, &storage->all.comm);
+    if (outcome == MPI_SUCCESS) /* whose errors are returned, not fatal */
+        outcome = pmpi()->Comm_set_errhandler(storage->all.comm, MPI_ERRORS_RETURN);
+    if (outcome == MPI_SUCCESS)
+        outcome = storage_versions_open(window, request->call);
+    if (outcome != MPI_SUCCESS && storage) {
+        storage_file_revert(&storage->own.region.file);
+        storage_dismantle(window);
+    }
+    return outcome;
+}
+
+void storage_dismantle(struct window *window)
+{
+    struct storage_window *storage = window->memory;
+    storage_versions_close(storage);
+    storage_descriptors_close(storage);
+    for (int i = 0; storage->others && i < storage->ranks; i++)
+        storage_part_unmap(&storage->others[i]);
+    for (int i = 0; i < storage->holds; i++)
+        if (group_in_space(window->group, i))
+            hold_release(window->group->members[i]);
+    struct storage_file file = storage->own.region.file;
+    storage_part_unmap(&storage->own);
+    storage_region_unmap(&storage->whole);
+    storage_file_close(&file);
+    if (storage->memory >= 0)
+        close(storage->memory);
+    agreement_comm_free(&storage->versioned);
+    agreement_comm_free(&storage->all);
+    storage_hints_clear(&storage->hints);
+    pthread_mutex_destroy(&storage->mutex);
+    free(storage->others);
+    free(storage->written);
+    free(storage->counts);
+    free(storage);
+    window->memory = NULL;
+}

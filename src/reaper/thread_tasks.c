@@ -1,0 +1,146 @@
+/* src/reaper/thread_tasks.c: the end of tasks in thread mode, which are threads of their spawner's
+ * process.
+ *
+ * The kernel does not report the end of another process's thread, so the reaper polls. A task's
+ * exit sets `exited`, and is complete when the task has no threads left. A thread belongs to the
+ * task in whose range the head of its robust list lies, because that is in its libc's memory.
+ * Freestanding.
+ */
+#include "reaper/reaper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "base/numbers.h"
+#include "base/raw.h"
+#include "base/text.h"
+#include "interpose/thread_mode.h"
+
+enum { EXIT_POLL_NS = 1000000, IDLE_POLL_NS = 100000000, MAX_UNCERTAIN_SWEEPS = 1000 };
+
+/* The threads of one process, counted by task. */
+struct census {
+    struct space *space;
+    int32_t process; /* 0: none counted */
+    unsigned threads;
+    unsigned without_list; /* threads that have no robust list yet */
+    int is_complete;       /* the kernel listed all of them */
+    uint16_t counts[LAYOUT_SLOTS];
+};
+
+static void end_thread(const struct census *census, struct space_slot *slot, int thread)
+{
+    siginfo_t info = {.si_signo = THREAD_MODE_SIGNAL, .si_code = SI_QUEUE};
+    info.si_value.sival_ptr = slot;
+    raw(__NR_rt_tgsigqueueinfo, census->process, thread, THREAD_MODE_SIGNAL, &info);
+}
+
+/* A thread of glibc sets its robust list before anything else. */
+static void count_thread(void *context, int thread, int directory)
+{
+    struct census *census = context;
+    uintptr_t head = 0;
+    size_t size;
+    (void)directory;
+    if (raw(__NR_get_robust_list, thread, &head, &size) != 0)
+        return; /* it has just ended */
+    unsigned index = layout_slot_of(head);
+    census->threads++;
+    census->without_list += head == 0;
+    if (index == 0 || index >= LAYOUT_SLOTS)
+        return;
+    struct space_slot *slot = &census->space->slots[index];
+    census->counts[index]++;
+    if (atomic_load_explicit(&slot->exited, memory_order_acquire))
+        end_thread(census, slot, thread);
+}
+
+/* The number of a process's threads, from the link count of its task directory. */
+static long thread_count(const char *path)
+{
+    struct stat status;
+    return raw(__NR_newfstatat, AT_FDCWD, path, &status, 0) == 0 ? (long)status.st_nlink - 2 : -1;
+}
+
+static void count_threads(struct census *census, int32_t process)
+{
+    char path[32];
+    text_append(numbers_write(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
+    census->process = process;
+    census->threads = census->without_list = 0;
+    for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
+        census->counts[i] = 0;
+    /* The kernel's listing stops early if the thread that it has reached ends. */
+    long before = thread_count(path);
+    long result = numbers_each(path, count_thread, census);
+    census->is_complete = result == 0 && before == census->threads && thread_count(path) == before;
+}
+
+static int is_live_thread_task(const struct space_slot *slot)
+{
+    return slot_is_alive(space_state(slot)) && space_is_thread(slot);
+}
+
+/* Whether the task's main thread has ended, after which it creates no more threads. */
+static int main_thread_ended(struct space *space, const struct space_slot *slot)
+{
+    int32_t process = atomic_load(&slot->pid);
+    int32_t thread = atomic_load(&space->pids[slot_index(space, slot)]);
+    return process && thread && raw(__NR_tgkill, process, thread, 0) == -ESRCH;
+}
+
+/* Whether the task has no threads left. Precondition: its main thread had ended before the census.
+ * A thread without a robust list gets one within moments. Without /proc no census is complete, so
+ * the answer is yes after MAX_UNCERTAIN_SWEEPS uncertain ones. */
+static int has_no_threads(const struct census *census, struct space_slot *slot)
+{
+    int is_certain = census->is_complete && !census->without_list;
+    return !census->counts[slot_index(census->space, slot)] &&
+           (is_certain || slot->sweeps++ >= MAX_UNCERTAIN_SWEEPS);
+}
+
+uint64_t thread_tasks_poll(struct space *space)
+{
+    static struct census census; /* only the reaper calls this */
+    static uint8_t without_main[LAYOUT_SLOTS];
+    uint64_t timeout = 0;
+    if (!atomic_load(&space->had_threads))
+        return 0;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++)
+        without_main[i] =
+            is_live_thread_task(&space->slots[i]) && main_thread_ended(space, &space->slots[i]);
+    census.space = space;
+    census.process = 0;
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        if (!is_live_thread_task(slot))
+            continue;
+        uint32_t exited = atomic_load_explicit(&slot->exited, memory_order_acquire);
+        if ((without_main[i] || exited) && census.process != atomic_load(&slot->pid))
+            count_threads(&census, atomic_load(&slot->pid));
+        if (without_main[i] &&
+            has_no_threads(&census, slot)) /* status 0 if its threads made raw exit calls */
+            members_ended(space, &(struct member_end){slot, (int)(exited & 0xff) << 8}, 1);
+        else if (exited)
+            timeout = EXIT_POLL_NS;
+        else if (!timeout)
+            timeout = IDLE_POLL_NS;
+    }
+    return timeout;
+}
+
+void thread_tasks_end_with_process(struct space *space, const struct space_slot *owner, int status)
+{
+    if (!atomic_load(&space->had_threads) || space_is_thread(owner))
+        return;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        if (is_live_thread_task(slot) && atomic_load(&slot->pid) == atomic_load(&owner->pid))
+            members_ended(space, &(struct member_end){slot, status}, 1);
+    }
+}

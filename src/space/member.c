@@ -1,0 +1,332 @@
+/* src/space/member.c: slots and ids, which processes are members, and what members ask of the
+ * reaper.
+ *
+ * A slot's id grows by the number of slots each time the slot is used, so slot = id mod slots: an
+ * id finds its slot without a search, and an id of an earlier task finds nothing. Freestanding. */
+#include "space/member.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/uio.h>
+
+#include "base/futex.h"
+#include "base/process.h"
+#include "base/raw.h"
+#include "space/intervals.h"
+
+struct space_slot *slot_find(struct space *space, int32_t id)
+{
+    if (id < 0)
+        return NULL;
+    struct space_slot *slot = &space->slots[slot_index_of_id(id)];
+    uint32_t state = space_state(slot);
+    if (state == SLOT_FREE || state == SLOT_CLAIMED || state == SLOT_ABORTING)
+        return NULL;
+    return atomic_load_explicit(&slot->id, memory_order_relaxed) == id ? slot : NULL;
+}
+
+static void clear_slot(struct space_slot *slot)
+{
+    /* `state` stays CLAIMED. Words that other members may still read are set one by one. */
+    atomic_store(&slot->ended, 0);
+    atomic_store(&slot->memory, MEMORY_NONE);
+    atomic_store(&slot->reclaim_pending, 0);
+    atomic_store(&slot->pid, 0);
+    atomic_store(&slot->orphan, 0);
+    atomic_store(&slot->leaving, 0);
+    atomic_store(&slot->exited, 0);
+    slot->sweeps = 0;
+    atomic_store(&slot->child_result, 0);
+    atomic_store(&slot->child_stage, 0);
+    atomic_store(&slot->loaded, 0);
+    atomic_store(&slot->has_exported, 0);
+    atomic_store(&slot->has_spawned, 0);
+    atomic_store(&slot->has_imported, 0);
+    atomic_store(&slot->was_imported, 0);
+    atomic_store(&slot->has_shared, 0);
+    atomic_store(&slot->was_called, 0);
+    atomic_store(&slot->called_exit, 0);
+    atomic_store(&slot->robust.at, 0);
+    atomic_store(&slot->returned, 0);
+    atomic_store(&slot->group, 0);
+    slot->number = slot->ntasks = -1;
+    slot->status = 0;
+    slot->guard_key = slot->guard_rights = 0;
+    slot->user_us = slot->system_us = 0;
+    intervals_clear(slot);
+    char *from = (char *)&slot->stats;
+    for (size_t i = 0; i < sizeof(slot->stats) + sizeof(slot->interpose); i++)
+        from[i] = 0;
+}
+
+/* Raised before the claim: if the claimer dies, the reaper searches up to `highest`. */
+static void raise_highest(struct space *space, uint32_t index)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    while (highest < index && !atomic_compare_exchange_weak(&space->highest, &highest, index))
+        ;
+}
+
+/* Reuses low slots first, so that a space that runs one task after another touches few pages. */
+static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
+{
+    uint32_t first = atomic_load(&space->free_hint);
+    for (unsigned tries = 0; tries < LAYOUT_SLOTS; tries++) {
+        unsigned index = (first + tries) % LAYOUT_SLOTS;
+        struct space_slot *slot = &space->slots[index];
+        uint32_t expected = SLOT_FREE;
+        if (index == 0 || space_state(slot) != SLOT_FREE)
+            continue;
+        raise_highest(space, index);
+        if (!atomic_compare_exchange_strong(&slot->state, &expected, claimed))
+            continue;
+        atomic_store(&space->free_hint,
+                     (index + 1) % LAYOUT_SLOTS); /* a hint: races are harmless */
+        return slot;
+    }
+    return NULL;
+}
+
+struct space_slot *slot_claim(struct space *space, int32_t spawner)
+{
+    /* If the spawner dies before STARTING, the reaper finds the slot by the spawner's index in it.
+     */
+    struct space_slot *slot = claim_free_slot(space, SLOT_CLAIMED | slot_index_of_id(spawner) << 8);
+    if (!slot)
+        return NULL;
+    uint32_t index = slot_index(space, slot);
+    int32_t last = atomic_load(&slot->id);
+    slot->spawner = spawner;
+    atomic_store(&slot->id,
+                 last ? (int32_t)(((uint32_t)last + LAYOUT_SLOTS) & INT32_MAX) : (int32_t)index);
+    clear_slot(slot);
+    slot->started_ns = futex_now_ns();
+    return slot;
+}
+
+void slot_free(struct space *space, struct space_slot *slot)
+{
+    uint32_t index = slot_index(space, slot), hint = atomic_load(&space->free_hint);
+    atomic_store(&slot->state, SLOT_FREE);
+    while (index < hint && !atomic_compare_exchange_weak(&space->free_hint, &hint, index))
+        ;
+}
+
+void slot_free_if_done(struct space_slot *slot)
+{
+    uint32_t expected = SLOT_COLLECTED;
+    if (atomic_load(&slot->memory) != MEMORY_NONE ||
+        !atomic_compare_exchange_strong(&slot->state, &expected, SLOT_ABORTING))
+        return;
+    slot_free(space_registry(), slot);
+}
+
+static uint64_t microseconds(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
+}
+
+void slot_set_cpu_times(struct space_slot *slot, const struct rusage *usage)
+{
+    slot->user_us = microseconds(usage->ru_utime);
+    slot->system_us = microseconds(usage->ru_stime);
+}
+
+/* ---- The membership mark: a robust futex of the main thread, in its libc's own list ---- */
+
+/* The index of the word at the libc's offset from `next` (-32 bytes in glibc, -28 in musl), or -1
+ * if that is outside the array of words. */
+static int word_index(const struct space_robust *robust, long offset)
+{
+    long at = (long)offsetof(struct space_robust, next) + offset;
+    if (at < 0 || at % 4 != 0 || at / 4 >= (long)(sizeof(robust->words) / sizeof(robust->words[0])))
+        return -1;
+    return (int)(at / 4);
+}
+
+void membership_mark_attach(struct space_slot *slot)
+{
+    struct space_robust *robust = &slot->robust;
+    struct robust_list_head *head = NULL;
+    size_t size;
+    /* musl has no list until the program locks a robust mutex. Until then only the interposed
+     * execve reports that the task leaves. */
+    if (raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
+        return;
+    int index = word_index(robust, head->futex_offset);
+    if (index < 0)
+        return;
+    uint32_t thread = (uint32_t)raw(__NR_gettid);
+    atomic_store(&robust->words[index], thread | FUTEX_WAITERS);
+    struct robust_list *node = (struct robust_list *)&robust->next, *first = head->list.next;
+    robust->next = (uintptr_t)first;
+    robust->previous = (uintptr_t)head;
+    if (first != &head->list) /* both libcs keep a backward link before each forward one */
+        ((uintptr_t *)((uintptr_t)first & ~(uintptr_t)1))[-1] = (uintptr_t)node;
+    head->list.next = node;
+    atomic_store_explicit(&robust->at, (uint32_t)index + 1, memory_order_release);
+}
+
+void membership_mark_detach(struct space_slot *slot)
+{
+    struct space_robust *robust = &slot->robust;
+    struct robust_list_head *head = NULL;
+    size_t size;
+    if (!atomic_load(&robust->at) || raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
+        return;
+    struct robust_list *node = (struct robust_list *)&robust->next, *at = &head->list;
+    while (at->next != node && at->next != &head->list)
+        at = at->next;
+    if (at->next == node) {
+        at->next = node->next;
+        if (node->next != &head->list)
+            ((uintptr_t *)node->next)[-1] = (uintptr_t)at;
+    }
+    atomic_store(&robust->at, 0);
+}
+
+int member_is_present(const struct space_slot *slot)
+{
+    if (space_state(slot) != SLOT_RUNNING ||
+        atomic_load_explicit(&slot->leaving, memory_order_acquire))
+        return 0;
+    uint32_t at = atomic_load_explicit(&slot->robust.at, memory_order_acquire);
+    return !at || !(atomic_load_explicit(&slot->robust.words[at - 1], memory_order_acquire) &
+                    FUTEX_OWNER_DIED);
+}
+
+/* ---- Which processes are in this address space ---- */
+
+enum presence process_presence(const struct space *space, int32_t pid)
+{
+    uint32_t mark = 0;
+    uint64_t created = 0;
+    struct iovec local[] = {{&mark, sizeof(mark)}, {&created, sizeof(created)}};
+    struct iovec remote[] = {{(void *)LAYOUT_MARK, sizeof(mark)},
+                             {(void *)&space->created_ns, sizeof(created)}};
+    long result = raw(__NR_process_vm_readv, pid, local, 2, remote, 2, 0);
+    if (result == -ESRCH || result == -ENOMEM)
+        return PRESENCE_UNKNOWN;
+    if (result < 0 && result != -EFAULT)
+        return PRESENCE_DENIED;
+    /* Another space has its registry and its mark at the same addresses. */
+    return mark && created == space->created_ns ? PRESENCE_HERE : PRESENCE_ELSEWHERE;
+}
+
+int still_here_in_exec(const struct space *space, int32_t pid)
+{
+    struct process_stat stat;
+    enum presence presence = process_presence(space, pid);
+    if (presence != PRESENCE_DENIED)
+        return presence != PRESENCE_ELSEWHERE;
+    if (process_read(pid, &stat) == 0)
+        return (stat.flags & PROCESS_NOT_EXECUTED) != 0;
+    /* Without /proc: if a filter denies the call even for the caller, the task counts as here until
+     * it ends. */
+    return process_presence(space, (int32_t)raw(__NR_getpid)) != PRESENCE_HERE;
+}
+
+/* ---- The chain that debuggers follow ----
+ *
+ * A debugger that attaches to any member sees the root's program, because that is what the kernel
+ * knows, and follows its DT_DEBUG entry to the struct r_debug of the root's ld.so. Since glibc 2.35
+ * that structure leads to further ones, made for the namespaces of dlmopen, through r_next; gdb
+ * follows them from version 13 on. The root appends the chain of the space to the last of them
+ * (api/init.c):
+ *
+ *   root's r_debug(s) -> head -> slot 1: program -> libraries -> slot 2: ... -> tail -> (later)
+ *
+ * All entries lie in the registry, and none is unlinked before the space ends: the root's ld.so
+ * follows the chain, too, when dlmopen makes another namespace, which it appends to the tail. A
+ * slot without a task has empty link maps, as ld.so leaves them for a namespace that is no longer
+ * used. Tasks' own r_debug structures are not in the chain, because their memory is unmapped at
+ * their end.
+ *
+ * Each task has two entries, because debuggers skip link maps without a name, such as a main
+ * program's: one leads to a link map of ours for the program, the other to those of its ld.so. */
+
+static uintptr_t address_of(struct space_namespace *entry)
+{
+    return (uintptr_t)entry;
+}
+
+/* Links all slots up to this one, in order. Every step is an idempotent compare-and-swap, so
+ * several callers may make it at once, and the next caller completes what a killed one left half
+ * done. */
+static void link_up_to(struct space *space, uint32_t index)
+{
+    uintptr_t tail = address_of(&space->debug_tail), none, last;
+    uint32_t linked = atomic_load_explicit(&space->debug_linked, memory_order_acquire);
+    _Atomic uintptr_t *end =
+        linked ? &space->slots[linked].debug.libraries.next : &space->debug_head.next;
+    for (uint32_t i = linked + 1; i <= index; i++) {
+        struct space_debug *debug = &space->slots[i].debug;
+        debug->program.version = debug->libraries.version = SPACE_NAMESPACES;
+        atomic_store_explicit(&debug->program.next, address_of(&debug->libraries),
+                              memory_order_relaxed);
+        none = 0;
+        atomic_compare_exchange_strong(&debug->libraries.next, &none, tail);
+        last = tail;
+        atomic_compare_exchange_strong(end, &last, address_of(&debug->program));
+        end = &debug->libraries.next;
+    }
+    while (linked < index &&
+           !atomic_compare_exchange_weak_explicit(&space->debug_linked, &linked, index,
+                                                  memory_order_release, memory_order_acquire))
+        ;
+}
+
+void debugger_link(struct space *space, struct space_slot *slot, const char *path, uintptr_t bias,
+                   uintptr_t dynamic, uintptr_t first_link_map)
+{
+    struct space_debug *debug = &slot->debug;
+    link_up_to(space, slot_index(space, slot));
+    debug->map = (struct space_link_map){.bias = bias, .name = path, .dynamic = dynamic};
+    /* Release: a debugger that sees the entry sees what it leads to. */
+    if (path)
+        atomic_store_explicit(&debug->program.maps, (uintptr_t)&debug->map, memory_order_release);
+    atomic_store_explicit(&debug->libraries.maps, first_link_map, memory_order_release);
+}
+
+void debugger_unlink(struct space_slot *slot)
+{
+    atomic_store_explicit(&slot->debug.libraries.maps, 0, memory_order_release);
+    atomic_store_explicit(&slot->debug.program.maps, 0, memory_order_release);
+}
+
+/* ---- Requests to the reaper ---- */
+
+void reaper_wake(struct space *space)
+{
+    futex_bump(&space->events);
+}
+
+void reaper_request_clone(struct space *space, struct space_slot *slot)
+{
+    int32_t index = (int32_t)slot_index(space, slot);
+    int32_t newest = atomic_load(&space->requests);
+    do
+        atomic_store(&slot->next_request, newest);
+    while (!atomic_compare_exchange_weak_explicit(&space->requests, &newest, index,
+                                                  memory_order_release, memory_order_relaxed));
+    reaper_wake(space);
+}
+
+void reaper_kill_survivors(const struct space *space)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        int32_t pid = atomic_load(&space->pids[i]);
+        /* Without the reaper, ended tasks stay in the table: the PID may be another process's now.
+         */
+        if (pid > 0 && !space_is_thread(&space->slots[i]) &&
+            process_presence(space, pid) == PRESENCE_HERE)
+            raw(__NR_kill, pid, SIGKILL);
+    }
+}
+
+int reaper_is_alive(const struct space *space)
+{
+    return !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED);
+}

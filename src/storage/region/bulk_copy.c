@@ -1,0 +1,344 @@
+/* src/storage/region/bulk_copy.c: large copies into a region and out of it, by system calls. */
+#include "storage/region/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/constants.h"
+#include "onespace/sync/copy.h"
+
+/* ---- Ranges in frequent use ---- */
+
+/* which places of a region are put into, or got from, again and again.
+ *
+ * A put by pwrite has no faults, but enters the kernel each time. Stores take a fault per page
+ * after each write-back, and cost only the copy from then on. The future is unknown, so this is the
+ * ski-rental problem: a place is written by pwrite until that has happened several times within a
+ * few milliseconds, and stored into as long as that goes on. Likewise what is got that often is in
+ * memory, and the kernel need not be asked.
+ *
+ * A word holds the place, the time unit of its last use, and how many uses followed one another.
+ * Any thread writes it; relaxed, since nothing else depends on it, and a lost update only delays
+ * the change. Places that share a word displace one another. */
+
+enum { PLACE = 64 << 10, UNIT_NS = 1 << 24, ENOUGH = 4, COUNT_BITS = 8, UNIT_BITS = 24 };
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    uint64_t ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return ns / UNIT_NS & ((1 << UNIT_BITS) - 1);
+}
+
+int storage_region_is_hot(struct storage_region *region, uint64_t offset)
+{
+    uint64_t place = offset / PLACE, unit = now();
+    _Atomic uint64_t *word = &region->hot[place % STORAGE_HOT_WORDS];
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+    uint64_t count = seen & ((1 << COUNT_BITS) - 1);
+    uint64_t last = seen >> COUNT_BITS & ((1 << UNIT_BITS) - 1);
+    int is_other = seen >> (COUNT_BITS + UNIT_BITS) != place;
+    if (is_other || (last != unit && (count < ENOUGH || unit - last > 1)))
+        count = 0;
+    int is_hot = count >= ENOUGH;
+    count += count < ENOUGH;
+    uint64_t next = (place << UNIT_BITS | unit) << COUNT_BITS | count;
+    if (next != seen)
+        atomic_store_explicit(word, next, memory_order_relaxed);
+    return is_hot;
+}
+
+/* ---- Direct I/O ---- */
+
+/* large copies between a region and memory by direct I/O.
+ *
+ * For what is written once or read once (access_style) a copy in the page cache is useless, and
+ * making it is most of the cost. Only whole huge pages of the file are transferred this way: no
+ * folio is larger, so none that the kernel invalidates then holds bytes of a neighbour that may be
+ * storing into it. Loads and stores through the mapping stay coherent, since the kernel first
+ * writes back and drops what the cache has of the range.
+ *
+ * The buffer (file/direct_io.c) serves one thread at a time; others use the page cache meanwhile.
+ */
+
+struct storage_direct {
+    int fd; /* -1: this file has no direct I/O */
+    struct direct_io *io;
+    /* Guards the two above: whoever sets it (acquire) owns them until it clears it (release). */
+    atomic_flag is_taken;
+};
+
+struct storage_direct *storage_direct_new(void)
+{
+    struct storage_direct *direct = calloc(1, sizeof(*direct));
+    if (direct)
+        direct->fd = -1;
+    return direct;
+}
+
+void storage_direct_free(struct storage_direct *direct)
+{
+    if (!direct)
+        return;
+    if (direct->fd >= 0)
+        close(direct->fd);
+    direct_io_free(direct->io);
+    free(direct);
+}
+
+/* Opens the file at the first use. 0: not possible. */
+static int prepare(struct storage_direct *direct, int fd)
+{
+    char path[64];
+    if (direct->io)
+        return direct->fd >= 0;
+    direct->io = direct_io_new();
+    if (!direct->io)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    direct->fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+    return direct->fd >= 0;
+}
+
+static void release(struct storage_direct *direct)
+{
+    atomic_flag_clear_explicit(&direct->is_taken, memory_order_release);
+}
+
+static int acquire(struct storage_direct *direct, int fd)
+{
+    if (!direct || atomic_flag_test_and_set_explicit(&direct->is_taken, memory_order_acquire))
+        return 0;
+    if (prepare(direct, fd))
+        return 1;
+    release(direct);
+    return 0;
+}
+
+/* What is not transferred goes through the page cache, which reports the errors. */
+size_t storage_direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
+                            size_t size)
+{
+    size -= size % storage_huge();
+    if (size == 0 || !acquire(direct, fd))
+        return 0;
+    size_t done = direct_io_write(direct->io, direct->fd, at, from, size);
+    release(direct);
+    return done;
+}
+
+size_t storage_direct_read(struct storage_direct *direct, int fd, uint64_t at, char *to,
+                           size_t size)
+{
+    size -= size % DIRECT_IO_ALIGNED;
+    if (size == 0 || !acquire(direct, fd))
+        return 0;
+    size_t done = direct_io_read(direct->io, direct->fd, at, to, size);
+    release(direct);
+    return done;
+}
+
+/* ---- Copies ---- */
+
+/* large copies into a region and out of it, by system calls.
+ *
+ * A store into a clean page of a file is a fault per 4 KiB, which costs more than copying the page.
+ * pwrite to the same page cache has no faults, and its effect is visible to loads through mappings
+ * at once. The kernel makes folios as large as the piece that is written. Large ones cost less, but
+ * a later store into one dirties all of it: so a piece is a 64th of the whole, which keeps both
+ * costs small. With sequential access, or when nothing is written twice, pieces are as large as
+ * they come.
+ *
+ * For what is written once, write-back begins at once, so that a later flush has little to wait
+ * for. From DIRECT_FROM on it uses direct I/O (direct.c): that saves a copy, and keeps the device
+ * busy although this rank waits for it.
+ *
+ * Loading what is in memory is as good as any copy. The rest is requested before it is copied,
+ * since a region expects random access and is not read ahead. */
+
+enum {
+    SMALL_PIECE = 64 << 10, /* of the file, aligned: from this size up to a huge page */
+    PART = 64,              /* a piece is at most this fraction of what is stored */
+    LARGE_PIECE = 8 << 20,  /* for sequential access, and for what is written once */
+    DIRECT_FROM = 4 << 20,  /* for what is written once, from this size on */
+    READ_PIECE = 1 << 20,
+    AHEAD = 8 << 20, /* requested at a time */
+    ASK = 128 << 10, /* per request: the kernel cuts requests above the device's limit */
+};
+
+/* From `at` to the end of its piece, or to the end of all. */
+static size_t step_of(uint64_t at, size_t left, size_t piece)
+{
+    size_t step = piece - at % piece;
+    return step < left ? step : left;
+}
+
+static int has_failed(const struct storage_region *region)
+{
+    return atomic_load_explicit(region->failed, memory_order_relaxed) != 0;
+}
+
+/* From `at` to the next multiple of the unit; 0 if it is one. */
+static size_t to_next(uint64_t at, size_t size, size_t unit)
+{
+    return step_of(at, size, unit) % unit;
+}
+
+/* A folio becomes as large as the piece that creates it: a power of two. */
+static size_t piece_of(unsigned style, size_t size)
+{
+    size_t piece = SMALL_PIECE;
+    if (style & (STORAGE_SEQUENTIAL | STORAGE_WRITE_ONCE))
+        return LARGE_PIECE;
+    if (style & STORAGE_RANDOM)
+        return storage_page();
+    while (piece < storage_huge() && piece * 2 <= size / PART)
+        piece *= 2;
+    return piece;
+}
+
+/* Returns how many bytes were written, from the first on. */
+static size_t write_pieces(const struct storage_region *region, int fd, uint64_t at,
+                           const char *from, size_t size)
+{
+    size_t piece = piece_of(region->style, size), done = 0;
+    while (done < size) {
+        ssize_t step =
+            pwrite(fd, from + done, step_of(at + done, size - done, piece), (off_t)(at + done));
+        if (step > 0)
+            done += (size_t)step;
+        else if (step == 0 || errno != EINTR)
+            break;
+    }
+    return done;
+}
+
+/* Starts write-back without waiting for it or for its errors, which the next flush finds. An
+ * incomplete last page waits for what follows. */
+static void begin_to_write(int fd, uint64_t at, size_t size)
+{
+    uint64_t page = storage_page(), begin = at - at % page, end = at + size - (at + size) % page;
+    if (begin < end)
+        (void)sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
+}
+
+/* Returns how many bytes were written to the page cache. */
+static size_t write_cached(const struct storage_region *region, int fd, uint64_t at,
+                           const char *from, size_t size)
+{
+    size_t done = write_pieces(region, fd, at, from, size);
+    if (region->style & STORAGE_WRITE_ONCE)
+        begin_to_write(fd, at, done);
+    return done;
+}
+
+static size_t write_all(struct storage_region *region, int fd, uint64_t at, const char *from,
+                        size_t size)
+{
+    int is_direct =
+        region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= DIRECT_FROM;
+    size_t head = is_direct ? to_next(at, size, storage_huge()) : size;
+    size_t done = write_cached(region, fd, at, from, head);
+    if (done < head || done == size)
+        return done;
+    done += storage_direct_write(region->direct, fd, at + done, from + done, size - done);
+    return done + write_cached(region, fd, at + done, from + done, size - done);
+}
+
+static int goes_by_pointers(struct storage_region *region, uint64_t offset, size_t size)
+{
+    return size < DIRECT_FROM && storage_region_is_hot(region, offset);
+}
+
+void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
+                          size_t size)
+{
+    size_t done = 0;
+    if (size == 0)
+        return; /* `from` may be NULL, which memmove must not be given */
+    /* A truncated file is not extended again: that would hide the loss. */
+    if (fd >= 0 && !region->changes && !has_failed(region) &&
+        !goes_by_pointers(region, offset, size) &&
+        !storage_file_is_short(fd, region->file_offset + region->length))
+        done = write_all(region, fd, region->file_offset + offset, from, size);
+    onespace_copy(region->base + offset + done, (const char *)from + done, size - done);
+}
+
+/* Requests a range of the file from the device. */
+static void ask_for(int fd, uint64_t at, size_t size)
+{
+    for (size_t asked = 0; asked < size; asked += ASK)
+        (void)posix_fadvise(fd, (off_t)(at + asked), ASK, POSIX_FADV_WILLNEED);
+}
+
+/* Whether all of it is in memory. */
+static int is_in_memory(const struct storage_region *region, uint64_t offset, size_t size)
+{
+    unsigned char pages[READ_PIECE / ARCH_PAGE_LEAST + 2];
+    uintptr_t page = storage_page();
+    uintptr_t begin = (uintptr_t)region->base + offset, end = begin + size;
+    size_t count = (end - (begin & -page) + page - 1) / page, found = 0;
+    if (mincore((void *)(begin & -page), end - (begin & -page), pages) < 0)
+        return 0;
+    while (found < count && pages[found] & 1)
+        found++;
+    return found == count;
+}
+
+/* What is in memory is loaded: there is no fault after the first time, and the kernel's copy is
+ * slower. */
+static size_t read_pieces(const struct storage_region *region, int fd, uint64_t offset, char *to,
+                          size_t size)
+{
+    int is_sequential = !!(region->style & STORAGE_SEQUENTIAL);
+    size_t done = 0, asked = 0;
+    while (done < size) {
+        uint64_t at = region->file_offset + offset + done;
+        size_t want = step_of(at, size - done, READ_PIECE);
+        if (is_in_memory(region, offset + done, want)) {
+            onespace_copy(to + done, region->base + offset + done, want);
+            done += want;
+            continue;
+        }
+        if (!is_sequential && asked < done + want) {
+            asked = size - done < AHEAD ? size : done + AHEAD;
+            ask_for(fd, at, asked - done);
+        }
+        ssize_t got = pread(fd, to + done, want, (off_t)at);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            break;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return done;
+}
+
+static size_t read_all(struct storage_region *region, int fd, uint64_t offset, char *to,
+                       size_t size)
+{
+    uint64_t at = region->file_offset + offset;
+    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, DIRECT_IO_ALIGNED) : size;
+    size_t done = read_pieces(region, fd, offset, to, head);
+    if (done < head || done == size)
+        return done;
+    if (fd == region->file.fd)
+        done += storage_direct_read(region->direct, fd, at + done, to + done, size - done);
+    return done + read_pieces(region, fd, offset + done, to + done, size - done);
+}
+
+void storage_region_load(struct storage_region *region, int fd, uint64_t offset, void *to,
+                         size_t size)
+{
+    size_t done = 0;
+    if (size == 0)
+        return;
+    if (fd >= 0 && !has_failed(region) && !goes_by_pointers(region, offset, size))
+        done = read_all(region, fd, offset, to, size);
+    onespace_copy((char *)to + done, region->base + offset + done, size - done);
+}
